@@ -1,0 +1,66 @@
+"""How a name of the registry reads in Prometheus, Loki and Tempo.
+
+Prometheus and Loki rename what arrives over OTLP. The rules here are those of ``github.com/prometheus/otlptranslator``
+1.0 under its default strategy ``UnderscoreEscapingWithSuffixes``, which Prometheus 3 uses unless told otherwise.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from otel_rl.semconv import entities
+
+if TYPE_CHECKING:
+    from otel_rl.semconv.definitions import MetricDefinition
+
+_UNITS = {
+    **{"d": "days", "h": "hours", "min": "minutes", "s": "seconds", "ms": "milliseconds", "us": "microseconds"},
+    **{"ns": "nanoseconds", "By": "bytes", "KiBy": "kibibytes", "MiBy": "mebibytes", "GiBy": "gibibytes"},
+    **{"TiBy": "tibibytes", "KBy": "kilobytes", "MBy": "megabytes", "GBy": "gigabytes", "TBy": "terabytes"},
+    **{"m": "meters", "V": "volts", "A": "amperes", "J": "joules", "W": "watts", "g": "grams"},
+    **{"Cel": "celsius", "Hz": "hertz", "1": "", "%": "percent"},
+}
+_PER_UNITS = {"s": "second", "m": "minute", "h": "hour", "d": "day", "w": "week", "mo": "month", "y": "year"}
+
+#: Attributes of the resource: a label of every series where Prometheus promotes them, `resource.` in TraceQL.
+RESOURCE_ATTRIBUTES = frozenset(
+    attribute
+    for entity in (entities.RL_RUN, entities.RL_PROCESS)
+    for attribute in (*entity.identity, *entity.attributes)
+)
+
+
+def prometheus_name(metric: MetricDefinition) -> str:
+    """The name of ``metric`` in Prometheus, without the ``_bucket``, ``_sum`` or ``_count`` of a classic histogram."""
+    tokens = re.findall(r"[A-Za-z0-9:]+", metric.name)
+    tokens += [suffix for suffix in _unit_suffixes(metric.unit) if suffix and suffix not in tokens]
+    if metric.instrument == "counter":
+        tokens = [token for token in tokens if token != "total"] + ["total"]
+    if metric.instrument == "gauge" and metric.unit == "1":
+        tokens = [token for token in tokens if token != "ratio"] + ["ratio"]
+    name = "_".join(tokens)
+    return f"_{name}" if name[0].isdigit() else name
+
+
+def _unit_suffixes(unit: str) -> tuple[str, str]:
+    main, _, per = unit.partition("/")
+    per_suffix = _unit_suffix(per, _PER_UNITS)
+    return _unit_suffix(main, _UNITS), f"per_{per_suffix}" if per_suffix else ""
+
+
+def _unit_suffix(unit: str, words: dict[str, str]) -> str:
+    if "{" in unit or "}" in unit:  # an annotation such as `{token}` names what is counted; it is not a unit
+        return ""
+    return re.sub(r"[^A-Za-z0-9:]+", "_", words.get(unit.strip(), unit.strip())).strip("_")
+
+
+def label_name(attribute: str) -> str:
+    """The name of ``attribute`` as a Prometheus label and as Loki structured metadata."""
+    name = re.sub(r"[^A-Za-z0-9]+", "_", attribute)
+    return f"key_{name}" if name[0].isdigit() else name
+
+
+def traceql_name(attribute: str) -> str:
+    """``attribute`` with the scope in which TraceQL finds it."""
+    return f"resource.{attribute}" if attribute in RESOURCE_ATTRIBUTES else f"span.{attribute}"

@@ -1,0 +1,110 @@
+"""Recording and alerting rules of Prometheus as Python objects, and the YAML that Prometheus loads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+
+#: Where the runbook pages can be read; the one place to change for a fork or an internal mirror.
+RUNBOOKS = "https://otel-rl.dev/runbooks"
+
+
+@dataclass(frozen=True, slots=True)
+class RecordingRule:
+    """A series that Prometheus computes; ``name`` follows ``level:metric``."""
+
+    name: str
+    expr: str
+    description: str
+
+    def to_yaml_data(self) -> dict[str, Any]:
+        """The rule as Prometheus reads it."""
+        return {"record": self.name, "expr": _Text(self.expr)}
+
+
+@dataclass(frozen=True, slots=True)
+class AlertRule:
+    """An alert that fires while ``signal`` (PromQL) meets ``condition`` (e.g. ``> 0.1``) without a break for ``wait``.
+
+    ``description`` and ``summary`` are Prometheus templates. The runbook is ``dashboards/runbooks/<name>.md``.
+    """
+
+    name: str
+    signal: str
+    condition: str
+    wait: str
+    severity: str
+    summary: str
+    description: str
+    board: str
+
+    @property
+    def expr(self) -> str:
+        """The PromQL that Prometheus evaluates."""
+        return f"{self.signal} {self.condition}"
+
+    @property
+    def runbook(self) -> str:
+        """The runbook page, relative to ``dashboards/``."""
+        return f"runbooks/{self.name}.md"
+
+    @property
+    def annotations(self) -> dict[str, str]:
+        """What the on-call engineer reads; the same on every firing, but for the templates' values."""
+        return {
+            "summary": self.summary,
+            "description": self.description,
+            "runbook_url": f"{RUNBOOKS}/{self.name}.md",
+            "dashboard": f"/d/{self.board}?var-run={{{{ $labels.rl_run_id }}}}",
+        }
+
+    def to_yaml_data(self) -> dict[str, Any]:
+        """The rule as Prometheus reads it."""
+        return {
+            "alert": self.name,
+            "expr": _Text(self.expr),
+            "for": self.wait,
+            "labels": {"severity": self.severity},
+            "annotations": self.annotations,
+        }
+
+
+Rule = RecordingRule | AlertRule
+
+
+@dataclass(frozen=True, slots=True)
+class RuleGroup:
+    """Rules that are evaluated one after another, every ``interval``."""
+
+    name: str
+    rules: tuple[Rule, ...] = field(default=())
+    interval: str = "30s"
+
+    def to_yaml_data(self) -> dict[str, Any]:
+        """The group as Prometheus reads it."""
+        rules = [rule.to_yaml_data() for rule in self.rules]
+        return {"name": self.name, "interval": self.interval, "rules": rules}
+
+
+class _Text(str):
+    """A string that is written as a block when it has several lines."""
+
+
+class _Dumper(yaml.SafeDumper):
+    pass
+
+
+def _represent_text(dumper: yaml.SafeDumper, text: _Text) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", str(text), style="|" if "\n" in text else None)
+
+
+_Dumper.add_representer(_Text, _represent_text)
+
+
+def render(groups: tuple[RuleGroup, ...]) -> str:
+    """The rule file that holds ``groups``."""
+    data = {"groups": [group.to_yaml_data() for group in groups]}
+    header = "# Generated from dashboards/rules; edit there and run `python -m dashboards build`.\n"
+    return header + yaml.dump(data, Dumper=_Dumper, sort_keys=False, width=100_000, allow_unicode=True)

@@ -1,0 +1,41 @@
+"""Alerts: each says what is wrong, since when, and which page tells what to do."""
+
+from __future__ import annotations
+
+from dashboards.lib.rules import AlertRule, RuleGroup
+from dashboards.rules.recording import ENTROPY_LEVEL, STRAGGLER_SCORE, STRAGGLER_WINDOW
+
+#: A tenth of every other rank's time lost to one rank.
+STRAGGLER_LIMIT = 0.1
+#: A tenth of the run's own highest entropy: the policy has all but stopped exploring.
+ENTROPY_LIMIT = 0.1
+
+RANK_STRAGGLING = AlertRule(
+    name="RankStraggling",
+    signal=STRAGGLER_SCORE.name,
+    condition=f"> {STRAGGLER_LIMIT}",
+    wait="10m",
+    severity="warning",
+    summary="Rank {{ $labels.rl_rank }} of run {{ $labels.rl_run_id }} keeps the other ranks waiting",
+    description=(
+        "The other ranks spend {{ $value | humanizePercentage }} more of their time waiting in collectives than rank "
+        f"{{{{ $labels.rl_rank }}}}, over {STRAGGLER_WINDOW}: it arrives last, and the whole run is that much slower."
+    ),
+    board="otel-rl-ranks-collectives",
+)
+
+ENTROPY_COLLAPSE = AlertRule(
+    name="EntropyCollapse",
+    signal=ENTROPY_LEVEL.name,
+    condition=f"< {ENTROPY_LIMIT}",
+    wait="10m",
+    severity="warning",
+    summary="The policy of run {{ $labels.rl_run_id }} has nearly stopped exploring",
+    description=(
+        "Entropy is at {{ $value | humanizePercentage }} of its highest value in this run: samples of one prompt become "
+        "alike, their advantages vanish, and further steps teach little."
+    ),
+    board="otel-rl-run-overview",
+)
+
+GROUPS = (RuleGroup("otel-rl-alerts", (RANK_STRAGGLING, ENTROPY_COLLAPSE)),)

@@ -1,0 +1,223 @@
+"""OpenTelemetry for LLM post-training.
+
+Nothing has to be called: ``opentelemetry-instrument python train.py`` records an unmodified program. This module is the
+small producer API for those who want to add what no instrumentor can know::
+
+    import otel_rl
+
+    with otel_rl.rollout(sample_id=7, group_id=3, policy_version=12):
+        with otel_rl.tool("search"):
+            ...
+        otel_rl.reward("exact_match", 1.0)
+
+================  ======================================================  =========================
+:func:`rollout`   one trajectory, the root of a trace of its own          context manager, decorator
+:func:`step`      one training iteration                                  context manager
+:func:`phase`     a phase of the step, e.g. ``sample``, ``backward``      context manager, decorator
+:func:`tool`      one tool call                                           context manager, decorator
+:func:`reward`    a score of the current rollout                          call
+:func:`metric`    a value of the trainer's own                            call
+:func:`event`     something worth a log record                            call
+================  ======================================================  =========================
+
+Without telemetry (no ``opentelemetry-instrument``, no tracer provider set) every call returns at once, in less than a
+microsecond, and imports nothing. No call raises for what it is given except where its documentation says so.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from otel_rl.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from types import TracebackType
+
+    from typing_extensions import Self
+
+    Function = TypeVar("Function", bound=Callable[..., Any])
+
+__all__ = ["__version__", "event", "metric", "phase", "reward", "rollout", "step", "tool"]
+
+
+def _enabled() -> bool:
+    trace = sys.modules.get("opentelemetry.trace")
+    return trace is not None and getattr(trace, "_TRACER_PROVIDER", None) is not None
+
+
+class _Operation:
+    """Something with a beginning and an end; opened through :mod:`otel_rl.telemetry.producer` when telemetry is on."""
+
+    __slots__ = ("_arguments", "_kind", "_opened")
+
+    def __init__(self, kind: str, arguments: dict[str, Any]) -> None:
+        self._kind = kind
+        self._arguments = arguments
+        self._opened: Any = None
+
+    def __enter__(self) -> Self:
+        if _enabled():
+            from otel_rl.telemetry import producer  # noqa: PLC0415 - nothing is imported while telemetry is off
+
+            self._opened = producer.open_operation(self._kind, self._arguments)
+        return self
+
+    def __exit__(
+        self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        opened, self._opened = self._opened, None
+        if opened is not None:
+            opened.close(error)
+
+    def open_detached(self) -> Any:
+        """For the generator decorator: open without becoming current in the caller."""
+        from otel_rl.telemetry import producer  # noqa: PLC0415 - nothing is imported while telemetry is off
+
+        return producer.Detached(self._kind, self._arguments)
+
+    def fail(self, kind: str) -> None:
+        """Mark the operation as failed without an exception; ``kind`` becomes ``error.type``, e.g. ``"timeout"``."""
+        if self._opened is not None:
+            self._opened.fail(kind)
+
+
+class _DecoratingOperation(_Operation):
+    """An operation that also decorates sync, async and generator functions: one operation per call."""
+
+    __slots__ = ()
+
+    def __call__(self, function: Function) -> Function:
+        from otel_rl._decorator import wrap  # noqa: PLC0415 - inspect is not needed by those who do not decorate
+
+        wrapped: Function = wrap(function, lambda: _Operation(self._kind, self._arguments), _enabled)
+        return wrapped
+
+
+def rollout(
+    rollout_id: str | int | None = None,
+    *,
+    sample_id: str | int | None = None,
+    group_id: str | int | None = None,
+    policy_version: str | int | None = None,
+    iteration: int | None = None,
+    keep: bool = False,
+) -> _DecoratingOperation:
+    """One trajectory: the root of a trace of its own, linked to the training step it belongs to.
+
+    LLM calls, tool calls and rewards inside become its children; the ids travel as baggage to servers and workers.
+
+    Args:
+        rollout_id: Your id of the trajectory; a random one otherwise.
+        sample_id: Id of the prompt or task.
+        group_id: Id of the group that shares a baseline (GRPO).
+        policy_version: Version of the weights that generate.
+        iteration: Training iteration it is for; the open step's otherwise.
+        keep: Tail sampling in the collector keeps this trace whatever happens.
+    """
+    return _DecoratingOperation(
+        "rollout",
+        {
+            "rollout_id": rollout_id,
+            "sample_id": sample_id,
+            "group_id": group_id,
+            "policy_version": policy_version,
+            "iteration": iteration,
+            "keep": keep,
+        },
+    )
+
+
+def step(iteration: int) -> _Operation:
+    """One training iteration (one optimizer step), numbered as the trainer's global step after increment.
+
+    All ranks that call it with the same number meet in one trace. For training loops of your own; where a trainer is
+    instrumented its steps are recorded already and this adds nothing.
+    """
+    return _Operation("step", {"iteration": iteration})
+
+
+def phase(name: str) -> _DecoratingOperation:
+    """A phase of the current step, timed in seconds.
+
+    Args:
+        name: ``sample``, ``reward``, ``train``, ``sync`` or one of their parts: ``generate``, ``log_probs``,
+            ``forward``, ``backward``, ``optimizer``, ``data_wait``, ``checkpoint``, ``evaluate``, ``weight_sync``.
+
+    Raises:
+        ValueError: for any other name, so that a misspelt phase does not vanish (also with telemetry off).
+    """
+    if name not in _PHASES:
+        raise ValueError(f"unknown phase {name!r}; use one of: {', '.join(_PHASES)}")
+    return _DecoratingOperation("phase", {"name": name})
+
+
+def tool(name: str, *, call_id: str | None = None, arguments: Any = None) -> _DecoratingOperation:
+    """One call of a tool or environment, as an ``execute_tool`` span and a duration in seconds.
+
+    Args:
+        name: Tool name, from a bounded set (it is a metric attribute).
+        call_id: Id of the call that the model produced.
+        arguments: Recorded only where content capture is on (``OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT``).
+    """
+    return _DecoratingOperation("tool", {"name": name, "call_id": call_id, "arguments": arguments})
+
+
+def reward(name: str, value: float, *, label: str | None = None, explanation: str | None = None) -> None:
+    """A score of the current rollout: an evaluation event on its span and a histogram per reward function.
+
+    Args:
+        name: Reward function, from a bounded set (it is a metric attribute).
+        value: Raw score in the function's own unit.
+        label: Its meaning in one word, e.g. ``pass``.
+        explanation: Free text; recorded only where content capture is on.
+    """
+    if _enabled():
+        from otel_rl.telemetry import producer  # noqa: PLC0415 - nothing is imported while telemetry is off
+
+        producer.reward(name, value, label, explanation)
+
+
+def metric(key: str, value: float) -> None:
+    """A value of your own, as gauge ``rl.trainer.metric`` with ``key`` as attribute.
+
+    Args:
+        key: From a bounded set, e.g. ``"buffer/size"``.
+        value: Any unit; a non-finite value is counted as dropped.
+    """
+    if _enabled():
+        from otel_rl.telemetry import producer  # noqa: PLC0415 - nothing is imported while telemetry is off
+
+        producer.metric(key, value)
+
+
+def event(name: str, body: Any = None, attributes: Mapping[str, Any] | None = None) -> None:
+    """A log record with this event name in the current trace.
+
+    Args:
+        name: Lower-case, dotted, from a bounded set, e.g. ``"my_team.buffer.reset"``.
+        body: Text or a mapping of plain values.
+        attributes: Plain values; strings are cut at 8 KiB.
+    """
+    if _enabled():
+        from otel_rl.telemetry import producer  # noqa: PLC0415 - nothing is imported while telemetry is off
+
+        producer.event(name, body, attributes)
+
+
+_PHASES = (
+    "sample",
+    "reward",
+    "train",
+    "sync",
+    "generate",
+    "log_probs",
+    "forward",
+    "backward",
+    "optimizer",
+    "data_wait",
+    "checkpoint",
+    "evaluate",
+    "weight_sync",
+)

@@ -1,0 +1,134 @@
+"""What a Python process is, decided from its command line and environment alone: a launcher, one of its ranks, or neither.
+
+Only the standard library's cheapest parts: the bootstrap runs this in every Python child, in about a millisecond.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+#: Set by a process that records: ``<pid>|<service name>|<launch fingerprint>``. Children compare with it.
+MARKER = "OTEL_RL_PROCESS"
+CHILDREN = "OTEL_RL_CHILDREN"
+
+#: Programs that only start others; recording them would add processes without a rank to every run.
+LAUNCHER_SCRIPTS = frozenset({"torchrun", "accelerate", "deepspeed", "ray", "trl"})
+LAUNCHER_MODULES = frozenset(
+    {
+        "torch.distributed.run",
+        "torch.distributed.launch",
+        "accelerate.commands.accelerate_cli",
+        "accelerate.commands.launch",
+        "deepspeed.launcher.runner",
+        "deepspeed.launcher.launch",
+        "ray.scripts.scripts",
+        "trl.cli",
+    }
+)
+#: Subcommands with which a launcher does the work itself.
+_IN_PROCESS = {"trl": frozenset({"vllm-serve"}), "trl.cli": frozenset({"vllm-serve"})}
+#: Variables that only launchers set; a program that sets RANK for itself must not look like one.
+_LAUNCH_VARIABLES = (
+    "TORCHELASTIC_RUN_ID",
+    "TORCHELASTIC_RESTART_COUNT",
+    "SLURM_JOB_ID",
+    "SLURM_STEP_ID",
+    "SLURM_PROCID",
+    "OMPI_COMM_WORLD_RANK",
+    "PMI_RANK",
+    "PMIX_RANK",
+    "MV2_COMM_WORLD_RANK",
+    "CROSS_RANK",
+)
+_ELASTIC_VARIABLES = ("RANK", "LOCAL_RANK", "MASTER_PORT")
+_MULTIPROCESSING = ("from multiprocessing.spawn import", "from multiprocessing.forkserver import")
+_RAY_WORKER = "default_worker.py"
+_OPTIONS_WITH_VALUE = frozenset({"-X", "-W", "--check-hash-based-pycs"})
+
+
+def program(argv: Sequence[str]) -> tuple[str, str, list[str]]:
+    """What the interpreter was asked to run: (``script`` | ``module`` | ``code`` | ``none``, which, its arguments)."""
+    position = 1
+    while position < len(argv):
+        argument = argv[position]
+        if argument in ("-c", "-m"):
+            which = argv[position + 1] if position + 1 < len(argv) else ""
+            return ("code" if argument == "-c" else "module"), which, list(argv[position + 2 :])
+        if argument in _OPTIONS_WITH_VALUE:
+            position += 2
+        elif argument.startswith("-") and argument != "-":
+            position += 1
+        else:
+            return "script", argument, list(argv[position + 1 :])
+    return "none", "", []
+
+
+def is_launcher(argv: Sequence[str]) -> bool:
+    """True for torchrun, accelerate, deepspeed and the like: they start the processes that matter."""
+    kind, which, arguments = program(argv)
+    name = os.path.basename(which) if kind == "script" else which
+    known = LAUNCHER_SCRIPTS if kind == "script" else LAUNCHER_MODULES if kind == "module" else frozenset()
+    return name in known and not _IN_PROCESS.get(name, frozenset()) & set(arguments)
+
+
+def fingerprint(environ: Mapping[str, str]) -> str:
+    """The launch that the environment belongs to; empty outside of any launcher."""
+    names = _LAUNCH_VARIABLES + (_ELASTIC_VARIABLES if "TORCHELASTIC_RUN_ID" in environ else ())
+    return ",".join(f"{name}={environ[name]}" for name in names if name in environ)
+
+
+def marker(pid: int, service_name: str, environ: Mapping[str, str]) -> str:
+    """Value of :data:`MARKER` for a process that records."""
+    return f"{pid}|{service_name.replace('|', '_')}|{fingerprint(environ)}"
+
+
+def parse_marker(environ: Mapping[str, str]) -> tuple[int, str, str] | None:
+    """(pid, service name, fingerprint) of the nearest ancestor that records."""
+    parts = environ.get(MARKER, "").split("|", 2)
+    if len(parts) != 3 or not parts[0].isdigit():
+        return None
+    return int(parts[0]), parts[1], parts[2]
+
+
+def is_worker(argv: Sequence[str]) -> bool:
+    """True for the children that multiprocessing and Ray start: they run the parent's code."""
+    kind, which, _ = program(argv)
+    if kind == "code":
+        return which.startswith(_MULTIPROCESSING)
+    return kind == "script" and os.path.basename(which) == _RAY_WORKER
+
+
+def wanted(environ: Mapping[str, str], argv: Sequence[str], parent: int) -> bool:
+    """Whether a Python child with this environment, command line and parent process records."""
+    children = environ.get(CHILDREN, "").strip().lower()
+    if children == "none" or is_launcher(argv):
+        return False
+    if children == "all":
+        return True
+    ancestor = parse_marker(environ)
+    if is_worker(argv):
+        # A worker of a process that does not record (a sandbox, say) does not record either.
+        kind, _, _ = program(argv)
+        return kind == "script" or ancestor is None or ancestor[0] == parent
+    launch = fingerprint(environ)
+    if launch and (ancestor is None or ancestor[2] != launch):
+        return True
+    return is_launcher(_command_line(parent))
+
+
+def _command_line(pid: int) -> list[str]:
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return [os.fsdecode(part) for part in file.read().split(b"\0")[:-1]]
+    except OSError:
+        return []
+
+
+def original_arguments() -> list[str]:
+    """The interpreter's own command line; ``sys.argv`` is not set yet when a sitecustomize runs."""
+    return list(getattr(sys, "orig_argv", ()))

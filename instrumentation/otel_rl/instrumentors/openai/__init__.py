@@ -1,0 +1,20 @@
+"""Model calls through the ``openai`` client: spans, metrics, and trace context on the wire.
+
+One hook under all resources, ``{Sync,Async}APIClient.request``, sees chat, completions, responses, embeddings and raw
+``client.post`` once per call with its retries inside, whatever class or helper the program used to get there.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from otel_rl.instrumentors.base import Instrumentor
+from otel_rl.instrumentors.openai import package, patch
+
+
+class OpenAIInstrumentor(Instrumentor):
+    """Instruments the ``openai`` package."""
+
+    library: ClassVar[str] = "openai"
+    requirement: ClassVar[str] = package.REQUIREMENT
+    modules: ClassVar = {"openai._base_client": patch.patch_base_client}

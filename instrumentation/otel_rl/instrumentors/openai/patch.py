@@ -1,0 +1,111 @@
+"""The wrappers around ``openai._base_client``."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+from otel_rl.instrumentors.openai import streams
+from otel_rl.instrumentors.openai.call import InferenceCall, current, record_abandoned, scope
+from otel_rl.instrumentors.openai.request import describe
+from otel_rl.telemetry import foreign, guard
+from otel_rl.telemetry.correlation import inject_headers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+
+    from otel_rl.instrumentors.patching import Patches
+
+#: Classes that ``openai._base_client`` returns answers in, and the factories for their methods.
+_ANSWERS = (
+    ("Stream", "close", streams.closes),
+    ("AsyncStream", "close", streams.closes_async),
+    ("APIResponse", "close", streams.closes),
+    ("AsyncAPIResponse", "close", streams.closes_async),
+    ("APIResponse", "parse", streams.parses),
+    ("AsyncAPIResponse", "parse", streams.parses_async),
+    ("LegacyAPIResponse", "parse", streams.parses),
+)
+
+
+def patch_base_client(module: ModuleType, patches: Patches) -> None:
+    """Patch ``openai._base_client``; runs once, after its import."""
+    patches.replace(module.SyncAPIClient, "request", _request)
+    patches.replace(module.AsyncAPIClient, "request", _request_async)
+    patches.replace(module.BaseClient, "_build_headers", _build_headers)
+    for class_name, method, factory in _ANSWERS:
+        owner = getattr(module, class_name, None)
+        if owner is None:
+            patches.missing.append(class_name)
+        else:
+            patches.replace(owner, method, factory)
+
+
+def _request(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def request(self: Any, *args: Any, **kwargs: Any) -> Any:
+        call = _begin(self, args, kwargs)
+        if call is None:
+            return original(self, *args, **kwargs)
+        try:
+            answer = original(self, *args, **kwargs)
+        except BaseException as error:
+            call.finish(error)
+            raise
+        finally:
+            call.leave()
+        streams.answered(call, answer)
+        return answer
+
+    return request
+
+
+def _request_async(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    async def request(self: Any, *args: Any, **kwargs: Any) -> Any:
+        call = _begin(self, args, kwargs)
+        if call is None:
+            return await original(self, *args, **kwargs)
+        try:
+            answer = await original(self, *args, **kwargs)
+        except BaseException as error:
+            call.finish(error)
+            raise
+        finally:
+            call.leave()
+        streams.answered(call, answer)
+        return answer
+
+    return request
+
+
+def _begin(client: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> InferenceCall | None:
+    call = None
+    with guard("openai.begin"):
+        record_abandoned()
+        if not scope.enabled or foreign.suppressed():
+            return None
+        options = kwargs["options"] if "options" in kwargs else args[1]
+        request = describe(client, options)
+        if request is not None:
+            call = InferenceCall(request)
+            call.enter()
+    return call
+
+
+def _build_headers(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Called once per attempt, so it counts retries and puts the trace context on the wire of every transport."""
+
+    @functools.wraps(original)
+    def build_headers(self: Any, *args: Any, **kwargs: Any) -> Any:
+        headers = original(self, *args, **kwargs)
+        with guard("openai.headers"):
+            call = current.get()
+            if call is not None:
+                call.attempts += 1
+            if scope.enabled and "traceparent" not in headers:
+                inject_headers(headers)
+        return headers
+
+    return build_headers

@@ -1,0 +1,52 @@
+"""Who answers: ``gen_ai.provider.name`` from the address, corrected by what the server says about itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from otel_rl.semconv.attributes import GenAiProviderNameValues
+
+_DOMAINS = (
+    ("api.openai.com", GenAiProviderNameValues.OPENAI),
+    (".openai.azure.com", GenAiProviderNameValues.AZURE_AI_OPENAI),
+    (".cognitiveservices.azure.com", GenAiProviderNameValues.AZURE_AI_OPENAI),
+    ("api.deepseek.com", GenAiProviderNameValues.DEEPSEEK),
+    ("api.mistral.ai", GenAiProviderNameValues.MISTRAL_AI),
+)
+#: Addresses remembered, so that a span has its provider from its start at the second call.
+_MAXIMUM_REMEMBERED = 1024
+_remembered: dict[tuple[str, int], str] = {}
+
+
+def of_address(host: str, port: int) -> str:
+    """The provider behind an address, as far as is known before its answer."""
+    known = _remembered.get((host, port))
+    if known is not None:
+        return known
+    for domain, provider in _DOMAINS:
+        if host.endswith(domain):
+            return provider
+    # It speaks the protocol and does not say what it is.
+    return GenAiProviderNameValues.OTHER
+
+
+def of_response(fingerprint: object, extra: dict[str, Any]) -> str | None:
+    """The engine that made the answer, where it shows; None where it does not."""
+    if isinstance(fingerprint, str) and fingerprint.startswith("vllm-"):
+        return GenAiProviderNameValues.VLLM
+    for key in ("metadata", "meta_info"):
+        facts = extra.get(key)
+        if isinstance(facts, dict) and "weight_version" in facts:
+            return GenAiProviderNameValues.SGLANG
+    return None
+
+
+def remember(host: str, port: int, provider: str) -> None:
+    """Keep what an answer showed about its server."""
+    if len(_remembered) < _MAXIMUM_REMEMBERED:
+        _remembered[host, port] = provider
+
+
+def forget() -> None:
+    """Forget what answers showed."""
+    _remembered.clear()

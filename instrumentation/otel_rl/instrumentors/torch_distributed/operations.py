@@ -1,0 +1,51 @@
+"""The methods of ``torch.distributed.ProcessGroup`` that move data, and what they are called.
+
+Every collective issued from Python passes one of them, however the caller imported the public function. Variants of one
+operation (coalesced, single tensor; PyTorch 2.13 renamed some and kept both names) are counted as that operation.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from otel_rl.semconv.attributes import TorchDistributedOperationValues as Operation
+
+
+class Method(NamedTuple):
+    """A method, its operation, and the position of the tensors that hold the whole message (None: no data)."""
+
+    name: str
+    operation: str
+    payload: int | None
+
+
+METHODS = (
+    Method("allreduce", Operation.ALL_REDUCE, 0),
+    Method("allreduce_coalesced", Operation.ALL_REDUCE, 0),
+    # (output, input): the gathered side is the message.
+    Method("allgather", Operation.ALL_GATHER, 0),
+    Method("all_gather_single", Operation.ALL_GATHER, 0),
+    Method("_allgather_base", Operation.ALL_GATHER, 0),
+    Method("allgather_coalesced", Operation.ALL_GATHER, 0),
+    Method("all_gather_single_coalesced", Operation.ALL_GATHER, 0),
+    Method("allgather_into_tensor_coalesced", Operation.ALL_GATHER, 0),
+    # (output, input): the side before the reduction is the message.
+    Method("reduce_scatter", Operation.REDUCE_SCATTER, 1),
+    Method("reduce_scatter_single", Operation.REDUCE_SCATTER, 1),
+    Method("_reduce_scatter_base", Operation.REDUCE_SCATTER, 1),
+    Method("reduce_scatter_single_coalesced", Operation.REDUCE_SCATTER, 1),
+    Method("reduce_scatter_tensor_coalesced", Operation.REDUCE_SCATTER, 1),
+    Method("broadcast", Operation.BROADCAST, 0),
+    Method("reduce", Operation.REDUCE, 0),
+    # Only one rank has the list: what every rank gives or gets is counted.
+    Method("gather", Operation.GATHER, 1),
+    Method("scatter", Operation.SCATTER, 0),
+    Method("alltoall", Operation.ALL_TO_ALL, 0),
+    Method("alltoall_base", Operation.ALL_TO_ALL, 0),
+    Method("all_to_all_single", Operation.ALL_TO_ALL, 0),
+    Method("send", Operation.SEND, 0),
+    Method("recv", Operation.RECV, 0),
+    Method("recv_anysource", Operation.RECV, 0),
+    Method("barrier", Operation.BARRIER, None),
+    Method("monitored_barrier", Operation.BARRIER, None),
+)

@@ -1,0 +1,3 @@
+"""Versions of PyTorch whose ``torch.distributed`` we patch."""
+
+REQUIREMENT = "torch >= 2.4, < 3"

@@ -1,0 +1,91 @@
+"""Lines of OTLP JSON files, read one at a time; what cannot be read is counted, never fatal."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from otel_rl.offline.reader.otlp import ROOTS
+from otel_rl.semconv import attributes as names
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+MAX_LINE_BYTES = 256 * 1024 * 1024
+"""A longer line is no export request; reading it whole could exhaust the memory."""
+
+_RUN_ID = re.compile(
+    rb'"%b"\s*,\s*"value"\s*:\s*\{\s*"stringValue"\s*:\s*"([^"\\]+)"' % re.escape(names.RL_RUN_ID).encode()
+)
+
+
+@dataclass(slots=True)
+class Unreadable:
+    """What could not be read of one file.
+
+    ``cut_off`` is 1 when the last line has no end: its writer was killed or is still writing.
+    """
+
+    cut_off: int = 0
+    unreadable: int = 0
+    foreign: int = 0
+    errors: list[str] = field(default_factory=list)
+
+
+def raw_lines(path: Path) -> Iterator[bytes]:
+    """Lines of ``path`` with their line ends.
+
+    Raises:
+        OSError: the file cannot be opened or read.
+    """
+    with path.open("rb") as stream:
+        while line := stream.readline(MAX_LINE_BYTES):
+            yield line
+
+
+def requests(path: Path, problems: Unreadable, advance: Callable[[int], object]) -> Iterator[dict[str, Any]]:
+    """Export requests of one file; ``advance`` is told the bytes read, ``problems`` collects the rest."""
+    try:
+        for line in raw_lines(path):
+            advance(len(line))
+            request = parse(line, problems)
+            if request is not None:
+                yield request
+    except OSError as error:
+        problems.errors.append(f"{path}: {error.strerror or error}")
+
+
+def parse(line: bytes, problems: Unreadable) -> dict[str, Any] | None:
+    """One line as an export request, or ``None`` after counting why not; an empty line counts as nothing."""
+    if not line.strip():
+        return None
+    try:
+        request = json.loads(line)
+    except (ValueError, RecursionError):
+        if line.endswith(b"\n"):
+            problems.unreadable += 1
+        else:
+            problems.cut_off += 1
+        return None
+    if not isinstance(request, dict) or not any(isinstance(request.get(root), list) for root in ROOTS):
+        problems.foreign += 1
+        return None
+    return request
+
+
+def run_ids(paths: list[Path]) -> list[str]:
+    """Ids of all runs named in these files, the one seen last first; files that cannot be read are passed over."""
+    last_seen: dict[str, None] = {}
+    for path in paths:
+        try:
+            for line in raw_lines(path):
+                for found in set(_RUN_ID.findall(line)):
+                    name = found.decode("utf-8", "replace")
+                    last_seen.pop(name, None)
+                    last_seen[name] = None
+        except OSError:
+            continue
+    return list(reversed(last_seen))

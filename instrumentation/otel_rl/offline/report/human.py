@@ -1,0 +1,72 @@
+"""Numbers and times as people read them."""
+
+from __future__ import annotations
+
+import math
+from datetime import datetime, timezone
+
+UNKNOWN = "–"
+_MINUTE, _HOUR, _DAY = 60, 3600, 86400
+
+
+def duration(seconds: float | None) -> str:
+    """``83 µs``, ``412 ms``, ``2.41 s``, ``3 min 12 s``, ``5 h 07 min``, ``2 d 3 h``."""
+    if seconds is None or not math.isfinite(seconds):
+        return UNKNOWN
+    if seconds < 0:
+        return "-" + duration(-seconds)
+    if seconds == 0:
+        return "0 s"
+    if seconds < 0.9995:  # noqa: PLR2004 - would round to 1000 ms
+        scale, unit = (1e6, "µs") if seconds < 0.9995e-3 else (1e3, "ms")  # noqa: PLR2004
+        return f"{seconds * scale:.3g} {unit}"
+    if seconds < _MINUTE:
+        return f"{seconds:.3g} s"
+    whole = round(seconds)
+    if whole < _HOUR:
+        return f"{whole // _MINUTE} min {whole % _MINUTE:02d} s"
+    if whole < _DAY:
+        return f"{whole // _HOUR} h {whole % _HOUR // _MINUTE:02d} min"
+    return f"{whole // _DAY} d {whole % _DAY // _HOUR} h"
+
+
+def number(value: float | None) -> str:
+    """``0.00042``, ``3.14``, ``12,345``, ``1.2e+09``: four digits that matter."""
+    if value is None or not math.isfinite(value):
+        return UNKNOWN
+    if value == int(value) and abs(value) < 1e9:  # noqa: PLR2004
+        return f"{int(value):,}"
+    if abs(value) >= 1000 and abs(value) < 1e9:  # noqa: PLR2004
+        return f"{value:,.0f}"
+    return f"{value:.4g}"
+
+
+def size(value: float | None) -> str:
+    """Bytes: ``512 B``, ``3.1 KiB``, ``2.4 GiB``."""
+    if value is None or not math.isfinite(value):
+        return UNKNOWN
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(value) < 1024:  # noqa: PLR2004
+            return f"{value:.3g} {unit}" if unit != "B" else f"{value:.0f} B"
+        value /= 1024
+    return f"{value:,.3g} TiB"
+
+
+def percent(share: float | None) -> str:
+    """``0.4 %``, ``37 %``."""
+    if share is None or not math.isfinite(share):
+        return UNKNOWN
+    value = share * 100
+    return f"{value:.0f} %" if value >= 10 or value == 0 else f"{value:.1f} %"  # noqa: PLR2004
+
+
+def moment(nanoseconds: int | None) -> str:
+    """Date and time in UTC."""
+    if not nanoseconds:
+        return UNKNOWN
+    return datetime.fromtimestamp(nanoseconds / 1e9, timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def amount(value: float, noun: str, plural: str | None = None) -> str:
+    """``1 step``, ``20 steps``."""
+    return f"{number(value)} {noun if value == 1 else plural or noun + 's'}"

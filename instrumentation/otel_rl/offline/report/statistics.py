@@ -1,0 +1,157 @@
+"""Summaries of bounded size: what the report keeps instead of the records themselves."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+_BUCKETS_PER_DOUBLING = 8
+
+
+@dataclass(slots=True)
+class Cell:
+    """Count, sum, smallest and largest of some values."""
+
+    count: int = 0
+    total: float = 0.0
+    minimum: float = math.inf
+    maximum: float = -math.inf
+
+    def add(self, value: float) -> None:
+        """Add one value."""
+        self.count += 1
+        self.total += value
+        self.minimum = min(self.minimum, value)
+        self.maximum = max(self.maximum, value)
+
+    def merge(self, other: Cell) -> None:
+        """Add all values of ``other``."""
+        self.count += other.count
+        self.total += other.total
+        self.minimum = min(self.minimum, other.minimum)
+        self.maximum = max(self.maximum, other.maximum)
+
+    @property
+    def mean(self) -> float:
+        """Mean, NaN when empty."""
+        return self.total / self.count if self.count else math.nan
+
+
+class BinnedSeries:
+    """Values by iteration and key in at most ``max_cells`` cells: when they are full, neighbouring bins merge.
+
+    ``width`` is the number of iterations that share a bin, 1 unless the run is long.
+    """
+
+    def __init__(self, max_cells: int) -> None:
+        self.width = 1
+        self._max_cells = max_cells
+        self._cells: dict[tuple[int, Any], Cell] = {}
+
+    def add(self, iteration: int, key: Any, value: float) -> None:
+        """Add ``value`` of ``key`` at ``iteration``; values that are not finite are left out."""
+        if not math.isfinite(value):
+            return
+        place = (iteration // self.width, key)
+        cell = self._cells.get(place)
+        if cell is None:
+            cell = self._cells[place] = Cell()
+            if len(self._cells) > self._max_cells:
+                self._halve()
+                return self.add(iteration, key, value)
+        cell.add(value)
+        return None
+
+    def _halve(self) -> None:
+        if len({place for place, _ in self._cells}) < 2:  # noqa: PLR2004 - one bin: merging would gain nothing
+            self._max_cells *= 2
+            return
+        self.width *= 2
+        merged: dict[tuple[int, Any], Cell] = {}
+        for (place, key), cell in self._cells.items():
+            merged.setdefault((place // 2, key), Cell()).merge(cell)
+        self._cells = merged
+
+    def keys(self) -> list[Any]:
+        """All keys, in the order in which they appeared."""
+        return list(dict.fromkeys(key for _, key in self._cells))
+
+    def bins(self) -> list[int]:
+        """First iteration of every bin that holds something, ascending."""
+        return sorted({place * self.width for place, _ in self._cells})
+
+    def cell(self, first: int, key: Any) -> Cell | None:
+        """The cell of ``key`` in the bin that begins at iteration ``first``."""
+        return self._cells.get((first // self.width, key))
+
+    def total(self, key: Any) -> Cell:
+        """All values of ``key`` in one cell."""
+        result = Cell()
+        for (_, found), cell in self._cells.items():
+            if found == key:
+                result.merge(cell)
+        return result
+
+
+@dataclass(slots=True)
+class Spread:
+    """A distribution: exact count, sum and range, quantiles to within a bucket."""
+
+    cell: Cell = field(default_factory=Cell)
+    buckets: dict[tuple[float, float], int] = field(default_factory=dict)
+
+    def add(self, value: float) -> None:
+        """Add one value."""
+        if not math.isfinite(value):
+            return
+        self.cell.add(value)
+        low = high = value
+        if value > 0:
+            step = math.floor(math.log2(value) * _BUCKETS_PER_DOUBLING)
+            low, high = 2 ** (step / _BUCKETS_PER_DOUBLING), 2 ** ((step + 1) / _BUCKETS_PER_DOUBLING)
+        self.buckets[low, high] = self.buckets.get((low, high), 0) + 1
+
+    def merge(self, other: Spread) -> None:
+        """Add all values of ``other``."""
+        self.cell.merge(other.cell)
+        for bounds, number in other.buckets.items():
+            self.buckets[bounds] = self.buckets.get(bounds, 0) + number
+
+    def quantile(self, share: float) -> float:
+        """Value below which ``share`` (0 to 1) of the values lie; NaN when nothing is known of the buckets."""
+        entries = sorted((item for item in self.buckets.items() if item[1] > 0), key=lambda item: (item[0][1], item[0]))
+        wanted = share * sum(number for _, number in entries)
+        seen = 0
+        for (low, high), number in entries:
+            if seen + number >= wanted:
+                low, high = max(low, self.cell.minimum), min(high, self.cell.maximum)
+                if not (math.isfinite(low) and math.isfinite(high)):
+                    return low if math.isfinite(low) else high
+                return low + (high - low) * (wanted - seen) / number
+            seen += number
+        return math.nan
+
+
+class Largest(Generic[T]):
+    """The ``limit`` items with the largest measure."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._heap: list[tuple[float, int, T]] = []
+        self._order = count()
+
+    def add(self, measure: float, item: T) -> None:
+        """Offer ``item``; it is kept while it is among the largest."""
+        entry = (measure, next(self._order), item)
+        if len(self._heap) < self._limit:
+            heapq.heappush(self._heap, entry)
+        elif entry > self._heap[0]:
+            heapq.heapreplace(self._heap, entry)
+
+    def items(self) -> list[T]:
+        """Kept items, largest first."""
+        return [item for _, _, item in sorted(self._heap, key=lambda entry: (-entry[0], entry[1]))]

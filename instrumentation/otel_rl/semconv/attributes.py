@@ -1,0 +1,601 @@
+"""Attribute keys and values: generated; edit instrumentation/semconv and run `make generate`."""
+
+# ruff: noqa: S105 - a key with the word token is no password
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Final
+
+ERROR_TYPE: Final = "error.type"
+"""Kind of the error that ended the work, as a low-cardinality name, e.g. the class of the exception."""
+
+EXCEPTION_MESSAGE: Final = "exception.message"
+"""Message of the exception."""
+
+EXCEPTION_STACKTRACE: Final = "exception.stacktrace"
+"""Traceback as the interpreter prints it."""
+
+EXCEPTION_TYPE: Final = "exception.type"
+"""Qualified class name of the exception."""
+
+GEN_AI_AGENT_NAME: Final = "gen_ai.agent.name"
+"""Name of the agent."""
+
+GEN_AI_CONVERSATION_ID: Final = "gen_ai.conversation.id"
+"""Identity of the conversation, where the program has one."""
+
+GEN_AI_EVALUATION_EXPLANATION: Final = "gen_ai.evaluation.explanation"
+"""Why the evaluation gave the score."""
+
+GEN_AI_EVALUATION_NAME: Final = "gen_ai.evaluation.name"
+"""Name of the evaluation; for a reward the name of its function."""
+
+GEN_AI_EVALUATION_SCORE_LABEL: Final = "gen_ai.evaluation.score.label"
+"""Reading of the score in words."""
+
+GEN_AI_EVALUATION_SCORE_VALUE: Final = "gen_ai.evaluation.score.value"
+"""Score that the evaluation gave."""
+
+GEN_AI_INPUT_MESSAGES: Final = "gen_ai.input.messages"
+"""Messages given to the model; content, captured on request only."""
+
+GEN_AI_OPERATION_NAME: Final = "gen_ai.operation.name"
+"""Name of the operation."""
+
+GEN_AI_OUTPUT_MESSAGES: Final = "gen_ai.output.messages"
+"""Messages that the model returned; content, captured on request only."""
+
+GEN_AI_OUTPUT_TYPE: Final = "gen_ai.output.type"
+"""Kind of content that was asked for."""
+
+GEN_AI_PROVIDER_NAME: Final = "gen_ai.provider.name"
+"""Provider as the client's instrumentation knows it."""
+
+GEN_AI_REQUEST_CHOICE_COUNT: Final = "gen_ai.request.choice.count"
+"""Number of candidates asked for."""
+
+GEN_AI_REQUEST_MAX_TOKENS: Final = "gen_ai.request.max_tokens"
+"""Most tokens that may be generated."""
+
+GEN_AI_REQUEST_MODEL: Final = "gen_ai.request.model"
+"""Model that was asked for."""
+
+GEN_AI_REQUEST_SEED: Final = "gen_ai.request.seed"
+"""Seed of the request."""
+
+GEN_AI_REQUEST_STREAM: Final = "gen_ai.request.stream"
+"""Whether the answer was asked for as a stream."""
+
+GEN_AI_REQUEST_TEMPERATURE: Final = "gen_ai.request.temperature"
+"""Sampling temperature."""
+
+GEN_AI_REQUEST_TOP_P: Final = "gen_ai.request.top_p"
+"""Nucleus sampling."""
+
+GEN_AI_RESPONSE_FINISH_REASONS: Final = "gen_ai.response.finish_reasons"
+"""Why generation ended, one per candidate."""
+
+GEN_AI_RESPONSE_ID: Final = "gen_ai.response.id"
+"""Identity of the answer."""
+
+GEN_AI_RESPONSE_MODEL: Final = "gen_ai.response.model"
+"""Model that answered."""
+
+GEN_AI_RESPONSE_TIME_TO_FIRST_CHUNK: Final = "gen_ai.response.time_to_first_chunk"
+"""Time from the request to the first chunk of the stream, in seconds."""
+
+GEN_AI_SYSTEM_INSTRUCTIONS: Final = "gen_ai.system_instructions"
+"""System instructions; content, captured on request only."""
+
+GEN_AI_TOKEN_TYPE: Final = "gen_ai.token.type"
+"""Kind of token."""
+
+GEN_AI_TOOL_CALL_ARGUMENTS: Final = "gen_ai.tool.call.arguments"
+"""Arguments of the tool call; content, captured on request only."""
+
+GEN_AI_TOOL_CALL_ID: Final = "gen_ai.tool.call.id"
+"""Identity of the tool call."""
+
+GEN_AI_TOOL_CALL_RESULT: Final = "gen_ai.tool.call.result"
+"""Result of the tool call; content, captured on request only."""
+
+GEN_AI_TOOL_DEFINITIONS: Final = "gen_ai.tool.definitions"
+"""Definitions of the tools offered to the model; content, captured on request only."""
+
+GEN_AI_TOOL_NAME: Final = "gen_ai.tool.name"
+"""Name of the tool."""
+
+GEN_AI_TOOL_TYPE: Final = "gen_ai.tool.type"
+"""Kind of the tool; function, extension or datastore."""
+
+GEN_AI_USAGE_CACHE_READ_INPUT_TOKENS: Final = "gen_ai.usage.cache_read.input_tokens"
+"""Input tokens that came from the server's cache."""
+
+GEN_AI_USAGE_INPUT_TOKENS: Final = "gen_ai.usage.input_tokens"
+"""Tokens of the input."""
+
+GEN_AI_USAGE_OUTPUT_TOKENS: Final = "gen_ai.usage.output_tokens"
+"""Tokens of the output."""
+
+GEN_AI_USAGE_REASONING_OUTPUT_TOKENS: Final = "gen_ai.usage.reasoning.output_tokens"
+"""Output tokens spent on reasoning."""
+
+GEN_AI_WORKFLOW_NAME: Final = "gen_ai.workflow.name"
+"""Name of the workflow."""
+
+HOST_NAME: Final = "host.name"
+"""Name of the host."""
+
+PROCESS_PID: Final = "process.pid"
+"""Process id."""
+
+RL_AGENT_NODE_NAME: Final = "rl.agent.node.name"
+"""Name of the node in the agent's graph."""
+
+RL_ALGORITHM: Final = "rl.algorithm"
+"""Training algorithm."""
+
+RL_GROUP_ID: Final = "rl.group.id"
+"""Identity of the group of trajectories of the same prompt whose rewards are compared."""
+
+RL_INFERENCE_RETRIES: Final = "rl.inference.retries"
+"""How often the client sent the request again."""
+
+RL_INFERENCE_SERVER_GENERATION_TIME: Final = "rl.inference.server.generation_time"
+"""Time of generation, as the server reports it, in seconds."""
+
+RL_INFERENCE_SERVER_QUEUE_TIME: Final = "rl.inference.server.queue_time"
+"""Time the request waited in the server, as the server reports it, in seconds."""
+
+RL_INFERENCE_SERVER_TIME_TO_FIRST_TOKEN: Final = "rl.inference.server.time_to_first_token"
+"""Time to the first token, as the server reports it, in seconds."""
+
+RL_INFERENCE_STREAM_ENDED: Final = "rl.inference.stream.ended"
+"""How reading of the stream ended."""
+
+RL_INFERENCE_TOKEN_IDS_COUNT: Final = "rl.inference.token_ids.count"
+"""Token ids that the answer carried."""
+
+RL_INFERENCE_TOKENS_ESTIMATED: Final = "rl.inference.tokens.estimated"
+"""Token counts are counted by the client since the server sent none."""
+
+RL_INFERENCE_WEIGHT_VERSION: Final = "rl.inference.weight_version"
+"""Version of the weights that the server says it answered with."""
+
+RL_JOB_ID: Final = "rl.job.id"
+"""Identity that the launcher or scheduler gave the job."""
+
+RL_LAUNCHER: Final = "rl.launcher"
+"""What started the process."""
+
+RL_LOCAL_RANK: Final = "rl.local_rank"
+"""Rank of the process on its node, from 0."""
+
+RL_LOOP_ITERATION: Final = "rl.loop.iteration"
+"""Training iteration, numbered as the trainer's global step after its increment."""
+
+RL_NODE_RANK: Final = "rl.node.rank"
+"""Rank of the node in the run, from 0."""
+
+RL_PHASE: Final = "rl.phase"
+"""Part of an iteration."""
+
+RL_POLICY_VERSION: Final = "rl.policy.version"
+"""Version of the policy that made the trajectory, e.g. the iteration whose weights it used."""
+
+RL_RANK: Final = "rl.rank"
+"""Rank of the process in the run, from 0."""
+
+RL_REWARD_NAME: Final = "rl.reward.name"
+"""Name of the reward function."""
+
+RL_ROLE: Final = "rl.role"
+"""What the process does in the run."""
+
+RL_ROLLOUT_ID: Final = "rl.rollout.id"
+"""Identity of the trajectory."""
+
+RL_RUN_ATTEMPT: Final = "rl.run.attempt"
+"""Which start of the run this is, from 0; a restart by the launcher or a resumed job adds one."""
+
+RL_RUN_ID: Final = "rl.run.id"
+"""Identity of the training run, the same in all its processes and restarts."""
+
+RL_SAMPLE_ID: Final = "rl.sample.id"
+"""Identity of the prompt or task in the data set."""
+
+RL_SAMPLING_KEEP: Final = "rl.sampling.keep"
+"""Asks the collector's tail sampling to keep the trace."""
+
+RL_STEP_FIRST: Final = "rl.step.first"
+"""First iteration that the record covers."""
+
+RL_STEP_LAST: Final = "rl.step.last"
+"""Last iteration that the record covers."""
+
+RL_SYSTEM: Final = "rl.system"
+"""Post-training system that drives the run."""
+
+RL_TELEMETRY_DROP_REASON: Final = "rl.telemetry.drop.reason"
+"""Why the item was dropped."""
+
+RL_TELEMETRY_INSTRUMENTOR: Final = "rl.telemetry.instrumentor"
+"""Entry point name of the instrumentor."""
+
+RL_TELEMETRY_SIGNAL: Final = "rl.telemetry.signal"
+"""Signal that lost an item."""
+
+RL_TELEMETRY_SITE: Final = "rl.telemetry.site"
+"""Place in otel-rl where an error of its own was caught."""
+
+RL_TRAINER_METRIC_KEY: Final = "rl.trainer.metric.key"
+"""Key under which the trainer logged the value, unchanged."""
+
+RL_WORLD_SIZE: Final = "rl.world_size"
+"""Number of ranks of the run."""
+
+SERVER_ADDRESS: Final = "server.address"
+"""Host name or address of the server, as the client addresses it."""
+
+SERVER_PORT: Final = "server.port"
+"""Port of the server."""
+
+SERVICE_INSTANCE_ID: Final = "service.instance.id"
+"""Identity of one process; a forked child gets a new one."""
+
+SERVICE_NAME: Final = "service.name"
+"""Logical name of the program; the stem of the script where the user gives none."""
+
+SERVICE_VERSION: Final = "service.version"
+"""Version of the program."""
+
+TELEMETRY_DISTRO_NAME: Final = "telemetry.distro.name"
+"""Name of the distribution that set telemetry up."""
+
+TELEMETRY_DISTRO_VERSION: Final = "telemetry.distro.version"
+"""Version of the distribution that set telemetry up."""
+
+TELEMETRY_SDK_LANGUAGE: Final = "telemetry.sdk.language"
+"""Language of the telemetry SDK."""
+
+TELEMETRY_SDK_NAME: Final = "telemetry.sdk.name"
+"""Name of the telemetry SDK."""
+
+TELEMETRY_SDK_VERSION: Final = "telemetry.sdk.version"
+"""Version of the telemetry SDK."""
+
+TORCH_DISTRIBUTED_BYTES: Final = "torch.distributed.bytes"
+"""Size of the tensors given to the collectives of the iteration, in bytes."""
+
+TORCH_DISTRIBUTED_CALLS: Final = "torch.distributed.calls"
+"""Collectives launched in the iteration."""
+
+TORCH_DISTRIBUTED_DURATION: Final = "torch.distributed.duration"
+"""Host time spent in the collective, launching it and waiting for it, in seconds."""
+
+TORCH_DISTRIBUTED_GROUP_NAME: Final = "torch.distributed.group.name"
+"""Name of the process group."""
+
+TORCH_DISTRIBUTED_GROUP_SIZE: Final = "torch.distributed.group.size"
+"""Number of ranks in the process group."""
+
+TORCH_DISTRIBUTED_HOST_TIME: Final = "torch.distributed.host_time"
+"""Host time spent launching the collectives of the iteration, in seconds."""
+
+TORCH_DISTRIBUTED_MESSAGE_SIZE: Final = "torch.distributed.message.size"
+"""Size of the tensors given to the collective, in bytes."""
+
+TORCH_DISTRIBUTED_OPERATION: Final = "torch.distributed.operation"
+"""Collective operation."""
+
+TORCH_DISTRIBUTED_WAIT_TIME: Final = "torch.distributed.wait_time"
+"""Host time spent waiting for the collectives of the iteration, in seconds."""
+
+
+class ErrorTypeValues:
+    """Known values of `error.type`."""
+
+    OTHER: Final = "_OTHER"
+    """An error for which no name is known."""
+
+
+class GenAiOperationNameValues:
+    """Known values of `gen_ai.operation.name`."""
+
+    CHAT: Final = "chat"
+    """Chat completion."""
+    TEXT_COMPLETION: Final = "text_completion"
+    """Text completion."""
+    GENERATE_CONTENT: Final = "generate_content"
+    """Multimodal content generation."""
+    EMBEDDINGS: Final = "embeddings"
+    """Embeddings."""
+    EXECUTE_TOOL: Final = "execute_tool"
+    """Execution of a tool."""
+    CREATE_AGENT: Final = "create_agent"
+    """Creation of an agent."""
+    INVOKE_AGENT: Final = "invoke_agent"
+    """Invocation of an agent."""
+    INVOKE_WORKFLOW: Final = "invoke_workflow"
+    """Invocation of a workflow."""
+
+
+class GenAiOutputTypeValues:
+    """Known values of `gen_ai.output.type`."""
+
+    TEXT: Final = "text"
+    """Plain text."""
+    JSON: Final = "json"
+    """A JSON object."""
+    IMAGE: Final = "image"
+    """Image."""
+    SPEECH: Final = "speech"
+    """Speech."""
+
+
+class GenAiProviderNameValues:
+    """Known values of `gen_ai.provider.name`."""
+
+    OPENAI: Final = "openai"
+    """OpenAI or a server that speaks its protocol."""
+    ANTHROPIC: Final = "anthropic"
+    """Anthropic."""
+    AZURE_AI_OPENAI: Final = "azure.ai.openai"
+    """Azure OpenAI."""
+    AWS_BEDROCK: Final = "aws.bedrock"
+    """AWS Bedrock."""
+    GCP_GEMINI: Final = "gcp.gemini"
+    """Gemini."""
+    GCP_VERTEX_AI: Final = "gcp.vertex_ai"
+    """Vertex AI."""
+    MISTRAL_AI: Final = "mistral_ai"
+    """Mistral AI."""
+    DEEPSEEK: Final = "deepseek"
+    """DeepSeek."""
+    VLLM: Final = "vllm"
+    """A vLLM server."""
+    SGLANG: Final = "sglang"
+    """An SGLang server."""
+    OTHER: Final = "_OTHER"
+    """A provider that is not known."""
+
+
+class GenAiTokenTypeValues:
+    """Known values of `gen_ai.token.type`."""
+
+    INPUT: Final = "input"
+    """Tokens of the input."""
+    OUTPUT: Final = "output"
+    """Tokens of the output."""
+
+
+class RlAlgorithmValues:
+    """Known values of `rl.algorithm`."""
+
+    GRPO: Final = "grpo"
+    """Group relative policy optimization."""
+    PPO: Final = "ppo"
+    """Proximal policy optimization."""
+    RLOO: Final = "rloo"
+    """REINFORCE leave-one-out."""
+    DPO: Final = "dpo"
+    """Direct preference optimization."""
+    SFT: Final = "sft"
+    """Supervised fine-tuning."""
+
+
+class RlInferenceStreamEndedValues:
+    """Known values of `rl.inference.stream.ended`."""
+
+    COMPLETED: Final = "completed"
+    """Read to its end."""
+    CLOSED: Final = "closed"
+    """Closed by the program before its end."""
+    ABANDONED: Final = "abandoned"
+    """Dropped by the program without closing it."""
+    CANCELLED: Final = "cancelled"
+    """Cancelled with its task."""
+
+
+class RlLauncherValues:
+    """Known values of `rl.launcher`."""
+
+    TORCHRUN: Final = "torchrun"
+    """torchrun or another torchelastic agent."""
+    SLURM: Final = "slurm"
+    """Slurm."""
+    RAY: Final = "ray"
+    """Ray."""
+    MPI: Final = "mpi"
+    """An MPI launcher."""
+    KUBERNETES: Final = "kubernetes"
+    """A Kubernetes operator."""
+    NONE: Final = "none"
+    """Started by hand."""
+
+
+class RlPhaseValues:
+    """Known values of `rl.phase`."""
+
+    SAMPLE: Final = "sample"
+    """Making samples with the policy."""
+    REWARD: Final = "reward"
+    """Scoring samples."""
+    TRAIN: Final = "train"
+    """Updating the policy."""
+    SYNC: Final = "sync"
+    """Bringing new weights to the inference engine."""
+    GENERATE: Final = "generate"
+    """Generation of tokens."""
+    LOG_PROBS: Final = "log_probs"
+    """Log-probabilities under the policy or the reference."""
+    FORWARD: Final = "forward"
+    """Forward pass and loss."""
+    BACKWARD: Final = "backward"
+    """Backward pass."""
+    OPTIMIZER: Final = "optimizer"
+    """Optimizer step."""
+    DATA_WAIT: Final = "data_wait"
+    """Waiting for the next batch."""
+    CHECKPOINT: Final = "checkpoint"
+    """Saving a checkpoint."""
+    EVALUATE: Final = "evaluate"
+    """Evaluation."""
+    WEIGHT_SYNC: Final = "weight_sync"
+    """Transfer of weights."""
+
+
+class RlRoleValues:
+    """Known values of `rl.role`."""
+
+    TRAINER: Final = "trainer"
+    """A rank that trains the policy."""
+    ROLLOUT: Final = "rollout"
+    """A process that runs agents or generates samples."""
+    ENGINE: Final = "engine"
+    """An inference engine."""
+    LAUNCHER: Final = "launcher"
+    """A process that only starts and watches ranks."""
+    TOOL: Final = "tool"
+    """A tool or sandbox."""
+    DRIVER: Final = "driver"
+    """The single controller of a run."""
+
+
+class RlSystemValues:
+    """Known values of `rl.system`."""
+
+    TRL: Final = "trl"
+    """Hugging Face TRL."""
+    VERL: Final = "verl"
+    """verl."""
+    SLIME: Final = "slime"
+    """slime."""
+    OPENRLHF: Final = "openrlhf"
+    """OpenRLHF."""
+    NEMO_RL: Final = "nemo_rl"
+    """NVIDIA NeMo-RL."""
+    AREAL: Final = "areal"
+    """AReaL."""
+    ROLL: Final = "roll"
+    """ROLL."""
+
+
+class RlTelemetrySignalValues:
+    """Known values of `rl.telemetry.signal`."""
+
+    TRACES: Final = "traces"
+    """Spans."""
+    METRICS: Final = "metrics"
+    """Metric points."""
+    LOGS: Final = "logs"
+    """Log records."""
+    CONTEXT: Final = "context"
+    """Correlation context."""
+
+
+class TorchDistributedOperationValues:
+    """Known values of `torch.distributed.operation`."""
+
+    ALL_REDUCE: Final = "all_reduce"
+    """Reduction to all ranks."""
+    ALL_GATHER: Final = "all_gather"
+    """Gather to all ranks."""
+    ALL_TO_ALL: Final = "all_to_all"
+    """Exchange between all ranks."""
+    BARRIER: Final = "barrier"
+    """Barrier."""
+    BROADCAST: Final = "broadcast"
+    """One rank to all."""
+    GATHER: Final = "gather"
+    """All ranks to one."""
+    REDUCE: Final = "reduce"
+    """Reduction to one rank."""
+    REDUCE_SCATTER: Final = "reduce_scatter"
+    """Reduction whose result is spread over the ranks."""
+    SCATTER: Final = "scatter"
+    """One rank to all with a part each."""
+    SEND: Final = "send"
+    """Send to one rank."""
+    RECV: Final = "recv"
+    """Receive from one rank."""
+
+
+CORRELATION: Final[tuple[str, ...]] = (
+    RL_GROUP_ID,
+    RL_LOOP_ITERATION,
+    RL_POLICY_VERSION,
+    RL_ROLLOUT_ID,
+    RL_RUN_ATTEMPT,
+    RL_RUN_ID,
+    RL_SAMPLE_ID,
+)
+"""Attributes that any span or log record may carry, copied from baggage."""
+
+CONTENT: Final[tuple[str, ...]] = (
+    GEN_AI_INPUT_MESSAGES,
+    GEN_AI_OUTPUT_MESSAGES,
+    GEN_AI_SYSTEM_INSTRUCTIONS,
+    GEN_AI_TOOL_CALL_ARGUMENTS,
+    GEN_AI_TOOL_CALL_RESULT,
+    GEN_AI_TOOL_DEFINITIONS,
+)
+"""Attributes that hold what users wrote or models said, captured on request only."""
+
+IDENTIFIERS: Final[tuple[str, ...]] = (
+    EXCEPTION_MESSAGE,
+    EXCEPTION_STACKTRACE,
+    GEN_AI_CONVERSATION_ID,
+    GEN_AI_EVALUATION_EXPLANATION,
+    GEN_AI_INPUT_MESSAGES,
+    GEN_AI_OUTPUT_MESSAGES,
+    GEN_AI_RESPONSE_ID,
+    GEN_AI_SYSTEM_INSTRUCTIONS,
+    GEN_AI_TOOL_CALL_ARGUMENTS,
+    GEN_AI_TOOL_CALL_ID,
+    GEN_AI_TOOL_CALL_RESULT,
+    GEN_AI_TOOL_DEFINITIONS,
+    PROCESS_PID,
+    RL_GROUP_ID,
+    RL_INFERENCE_WEIGHT_VERSION,
+    RL_JOB_ID,
+    RL_LOOP_ITERATION,
+    RL_POLICY_VERSION,
+    RL_ROLLOUT_ID,
+    RL_RUN_ATTEMPT,
+    RL_RUN_ID,
+    RL_SAMPLE_ID,
+    RL_STEP_FIRST,
+    RL_STEP_LAST,
+    SERVICE_INSTANCE_ID,
+)
+"""Attributes without a bound on their values: never on a metric."""
+
+CARDINALITY: Final = MappingProxyType(
+    {
+        ERROR_TYPE: 100,
+        GEN_AI_AGENT_NAME: 100,
+        GEN_AI_EVALUATION_NAME: 50,
+        GEN_AI_EVALUATION_SCORE_LABEL: 50,
+        GEN_AI_OPERATION_NAME: 20,
+        GEN_AI_PROVIDER_NAME: 30,
+        GEN_AI_REQUEST_MODEL: 100,
+        GEN_AI_RESPONSE_MODEL: 100,
+        GEN_AI_TOKEN_TYPE: 4,
+        GEN_AI_TOOL_NAME: 200,
+        GEN_AI_WORKFLOW_NAME: 100,
+        RL_AGENT_NODE_NAME: 200,
+        RL_PHASE: 13,
+        RL_RANK: 4096,
+        RL_REWARD_NAME: 50,
+        RL_TELEMETRY_DROP_REASON: 50,
+        RL_TELEMETRY_INSTRUMENTOR: 200,
+        RL_TELEMETRY_SIGNAL: 4,
+        RL_TELEMETRY_SITE: 200,
+        RL_TRAINER_METRIC_KEY: 300,
+        TORCH_DISTRIBUTED_GROUP_NAME: 32,
+        TORCH_DISTRIBUTED_GROUP_SIZE: 32,
+        TORCH_DISTRIBUTED_OPERATION: 20,
+    }
+)
+"""How many values of an attribute a metric may carry in one process."""

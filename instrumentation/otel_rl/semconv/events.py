@@ -1,0 +1,78 @@
+"""Events: generated; edit instrumentation/semconv and run `make generate`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from otel_rl.semconv import attributes, definitions
+
+GEN_AI_EVALUATION_RESULT: Final = definitions.EventDefinition(
+    name="gen_ai.evaluation.result",
+    description="Result of an evaluation of the span it belongs to; a reward is one",
+    attributes=(
+        attributes.GEN_AI_EVALUATION_NAME,
+        attributes.GEN_AI_EVALUATION_SCORE_VALUE,
+        attributes.GEN_AI_EVALUATION_SCORE_LABEL,
+        attributes.GEN_AI_EVALUATION_EXPLANATION,
+        attributes.GEN_AI_RESPONSE_ID,
+        attributes.ERROR_TYPE,
+    ),
+)
+RL_PROCESS_EXCEPTION: Final = definitions.EventDefinition(
+    name="rl.process.exception",
+    description="An exception that nothing caught ended the process; severity FATAL",
+    attributes=(
+        attributes.EXCEPTION_TYPE,
+        attributes.EXCEPTION_MESSAGE,
+        attributes.EXCEPTION_STACKTRACE,
+        attributes.RL_RANK,
+        attributes.RL_LOOP_ITERATION,
+    ),
+)
+RL_RUN_END: Final = definitions.EventDefinition(
+    name="rl.run.end",
+    description="A process of the run ended in order",
+    attributes=(
+        attributes.RL_RUN_ID,
+        attributes.RL_RUN_ATTEMPT,
+        attributes.RL_RANK,
+        attributes.ERROR_TYPE,
+    ),
+)
+RL_RUN_START: Final = definitions.EventDefinition(
+    name="rl.run.start",
+    description="A process of the run began to report",
+    attributes=(
+        attributes.RL_RUN_ID,
+        attributes.RL_RUN_ATTEMPT,
+        attributes.RL_RANK,
+    ),
+)
+RL_STEP: Final = definitions.EventDefinition(
+    name="rl.step",
+    description="Exact scalar values of one log call of the trainer; the body maps the trainer's own keys to values",
+    attributes=(
+        attributes.RL_LOOP_ITERATION,
+        attributes.RL_STEP_FIRST,
+        attributes.RL_STEP_LAST,
+    ),
+)
+RL_TOOL_UNKNOWN: Final = definitions.EventDefinition(
+    name="rl.tool.unknown",
+    description="A model asked for a tool that the agent does not have",
+    attributes=(
+        attributes.GEN_AI_TOOL_NAME,
+        attributes.GEN_AI_AGENT_NAME,
+    ),
+)
+TORCH_DISTRIBUTED_COLLECTIVE: Final = definitions.EventDefinition(
+    name="torch.distributed.collective",
+    description="One of the slowest collectives of an iteration, as a span event on rl.rank.step",
+    attributes=(
+        attributes.TORCH_DISTRIBUTED_OPERATION,
+        attributes.TORCH_DISTRIBUTED_GROUP_NAME,
+        attributes.TORCH_DISTRIBUTED_GROUP_SIZE,
+        attributes.TORCH_DISTRIBUTED_DURATION,
+        attributes.TORCH_DISTRIBUTED_MESSAGE_SIZE,
+    ),
+)

@@ -1,0 +1,170 @@
+"""Every ``OTEL_RL_*`` environment variable, parsed once into one frozen object.
+
+=============================== ============ ===============================================================================
+variable                        default      meaning
+=============================== ============ ===============================================================================
+``OTEL_RL_RUN_ID``              (made)       run id; otherwise the launcher's job id, otherwise made at start
+``OTEL_RL_DATA_DIR``            ./otel-rl    directory of the file store, used while no exporter or endpoint is configured
+``OTEL_RL_QUIET``               false        true: no summary line at the end
+``OTEL_RL_CHILDREN``            launchers    which Python children record: ``launchers`` (ranks of torchrun, accelerate,
+                                             deepspeed, Slurm and MPI, Ray workers, multiprocessing), ``all`` or ``none``
+``OTEL_RL_FILE_MAX_BYTES``      64MiB        size at which a file of the store is rotated
+``OTEL_RL_DATA_MAX_BYTES``      1GiB         most that one process writes to the store; what comes after is counted as dropped
+``OTEL_RL_EXIT_TIMEOUT``        2            seconds that the final delivery may delay the end of the process
+``OTEL_RL_COLLECTIVES``         auto         recording of torch.distributed collectives: ``auto``, ``off`` or ``python``
+``OTEL_RL_SLOWEST``             5            slowest collectives and tool calls kept per step
+``OTEL_RL_ROLE``                (found)      role of this process: trainer, rollout, engine, tool, driver
+``OTEL_RL_ALGORITHM``           (found)      algorithm of the run, e.g. grpo
+``OTEL_RL_STATUS_FILE``         (none)       file that receives the state of every instrumentor as JSON at exit
+``OTEL_RL_RAISE_INTERNAL_ERRORS`` false      true: errors of otel-rl itself surface (for its own tests)
+=============================== ============ ===============================================================================
+
+A value that cannot be parsed costs one line on stderr, and the default is used.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    Value = TypeVar("Value")
+
+CHILDREN = ("launchers", "all", "none")
+COLLECTIVES = ("auto", "off", "python")
+DEFAULT_DATA_DIRECTORY = "otel-rl"
+
+_TRUE = frozenset({"1", "true", "yes", "on"})
+_FALSE = frozenset({"0", "false", "no", "off"})
+_UNITS = {"kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "kb": 10**3, "mb": 10**6, "gb": 10**9, "b": 1}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The parsed variables; field ``x`` is ``OTEL_RL_X`` unless :data:`VARIABLES` says otherwise."""
+
+    run_id: str | None = None
+    data_directory: str = DEFAULT_DATA_DIRECTORY
+    quiet: bool = False
+    children: str = "launchers"
+    file_max_bytes: int = 64 << 20
+    data_max_bytes: int = 1 << 30
+    exit_timeout: float = 2.0
+    collectives: str = "auto"
+    slowest: int = 5
+    role: str | None = None
+    algorithm: str | None = None
+    status_file: str | None = None
+    raise_internal_errors: bool = False
+
+
+#: Environment variable -> field of :class:`Settings`.
+VARIABLES = {
+    f"OTEL_RL_{field.name.upper()}": field.name for field in fields(Settings) if field.name != "data_directory"
+} | {"OTEL_RL_DATA_DIR": "data_directory"}
+
+
+def _boolean(text: str) -> bool:
+    lowered = text.lower()
+    if lowered in _TRUE:
+        return True
+    if lowered in _FALSE:
+        return False
+    raise ValueError(text)
+
+
+def _positive_bytes(text: str) -> int:
+    lowered = text.lower()
+    for unit, factor in _UNITS.items():
+        if lowered.endswith(unit):
+            return _positive(int(float(lowered[: -len(unit)]) * factor))
+    return _positive(int(lowered))
+
+
+def _positive(number: int) -> int:
+    if number <= 0:
+        raise ValueError(number)
+    return number
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if number < 0:
+        raise ValueError(text)
+    return number
+
+
+def _seconds(text: str) -> float:
+    number = float(text)
+    if not 0 <= number <= 3600:
+        raise ValueError(text)
+    return number
+
+
+def _one_of(choices: tuple[str, ...]) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        if text.lower() not in choices:
+            raise ValueError(text)
+        return text.lower()
+
+    return parse
+
+
+#: Field -> (parser, what it accepts in words).
+_PARSERS: dict[str, tuple[Callable[[str], Any], str]] = {
+    "quiet": (_boolean, "true or false"),
+    "children": (_one_of(CHILDREN), ", ".join(CHILDREN)),
+    "file_max_bytes": (_positive_bytes, "a number of bytes such as 67108864 or 64MiB"),
+    "data_max_bytes": (_positive_bytes, "a number of bytes such as 1073741824 or 1GiB"),
+    "exit_timeout": (_seconds, "a number of seconds from 0 to 3600"),
+    "collectives": (_one_of(COLLECTIVES), ", ".join(COLLECTIVES)),
+    "slowest": (_count, "a whole number from 0"),
+    "raise_internal_errors": (_boolean, "true or false"),
+}
+
+
+def load(environ: Mapping[str, str], warn: Callable[[str], None] | None = None) -> Settings:
+    """Parse ``environ``; each value that cannot be parsed is told to ``warn`` (default: a line on stderr)."""
+    warn = warn or _warn
+    defaults = Settings()
+    values: dict[str, Any] = {}
+    for variable, field in VARIABLES.items():
+        text = environ.get(variable, "").strip()
+        if not text:
+            continue
+        parse, accepted = _PARSERS.get(field, (str, ""))
+        try:
+            values[field] = parse(text)
+        except (ValueError, OverflowError):
+            default = getattr(defaults, field)
+            shown = str(default).lower() if isinstance(default, bool) else default
+            warn(f'otel-rl: {variable}="{text}" is not valid (accepted: {accepted}); using {shown}')
+    return Settings(**values)
+
+
+def _warn(line: str) -> None:
+    # All ranks read the same environment: one of them says it.
+    rank = os.environ.get("RANK") or os.environ.get("SLURM_PROCID") or "0"
+    if rank == "0" and sys.stderr is not None:
+        print(line, file=sys.stderr)
+
+
+_current: Settings | None = None
+
+
+def current() -> Settings:
+    """The settings of this process, parsed at the first call."""
+    global _current
+    if _current is None:
+        _current = load(os.environ)
+    return _current
+
+
+def reset() -> None:
+    """Parse the environment again at the next :func:`current`."""
+    global _current
+    _current = None

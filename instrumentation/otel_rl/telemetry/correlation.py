@@ -1,0 +1,127 @@
+"""Correlation travels as W3C baggage: set here, copied to spans and log records by an allow-list, sent on the wire.
+
+Ids are for spans and logs only; metrics never carry them (design rule 7).
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from opentelemetry import baggage, propagate
+from opentelemetry.context import get_current
+from opentelemetry.sdk._logs import LogRecordProcessor
+from opentelemetry.sdk.trace import SpanProcessor
+
+from otel_rl.semconv import attributes
+from otel_rl.telemetry import drops
+from otel_rl.telemetry.context import attach, detach
+from otel_rl.telemetry.internal_errors import guard
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, MutableMapping
+
+    from opentelemetry.context import Context
+    from opentelemetry.sdk._logs import ReadWriteLogRecord
+    from opentelemetry.sdk.trace import ReadableSpan, Span
+
+#: Baggage entries that become attributes, and their types; everything else in baggage stays on the wire only.
+ALLOWED = {
+    attributes.RL_RUN_ID: str,
+    attributes.RL_LOOP_ITERATION: int,
+    attributes.RL_ROLLOUT_ID: str,
+    attributes.RL_SAMPLE_ID: str,
+    attributes.RL_GROUP_ID: str,
+    attributes.RL_RUN_ATTEMPT: int,
+    attributes.RL_POLICY_VERSION: str,
+}
+#: W3C baggage: members beyond 8192 bytes may be dropped on the way; ours are ids, so one is never this long.
+MAXIMUM_VALUE_LENGTH = 256
+
+
+def baggage_context(entries: dict[str, object], context: Context | None = None) -> Context:
+    """``context`` (default: the current one) with the allowed, known entries as baggage; too long ones are counted."""
+    result = context if context is not None else get_current()
+    for key, value in entries.items():
+        if value is None or key not in ALLOWED:
+            continue
+        text = str(value)
+        if len(text) > MAXIMUM_VALUE_LENGTH:
+            drops.count("context", "baggage_value_too_long")
+            continue
+        result = baggage.set_baggage(key, text, result)
+    return result
+
+
+@contextmanager
+def with_baggage(entries: dict[str, object]) -> Iterator[None]:
+    """Everything started inside carries these entries, in this process and in those it calls."""
+    token = None
+    with guard("correlation.with_baggage"):
+        token = attach(baggage_context(entries))
+    try:
+        yield
+    finally:
+        if token is not None:
+            detach(token)
+
+
+def correlation_attributes(context: Context | None) -> dict[str, str | int]:
+    """The allowed baggage of ``context`` as attributes."""
+    found: dict[str, str | int] = {}
+    for key, value in baggage.get_all(context).items():
+        convert = ALLOWED.get(key)
+        if convert is None or not isinstance(value, str):
+            continue
+        try:
+            found[key] = convert(value)
+        except ValueError:
+            drops.count("context", "baggage_value_invalid")
+    return found
+
+
+def inject_headers(headers: MutableMapping[str, str]) -> None:
+    """Write ``traceparent``, ``tracestate`` and ``baggage`` of the current context into ``headers``."""
+    with guard("correlation.inject_headers"):
+        propagate.inject(headers)
+
+
+class BaggageSpanProcessor(SpanProcessor):
+    """Copies allowed baggage to every span at its start; what the span sets itself wins."""
+
+    def on_start(self, span: Span, parent_context: Context | None = None) -> None:
+        """Copy; called on the thread that starts the span."""
+        with guard("correlation.span"):
+            own = span.attributes or {}
+            for key, value in correlation_attributes(parent_context).items():
+                if key not in own:
+                    span.set_attribute(key, value)
+
+    def on_end(self, span: ReadableSpan) -> None:
+        """Nothing to do at the end."""
+
+    def shutdown(self) -> None:
+        """Holds nothing."""
+
+    def force_flush(self, timeout_millis: int = 30000) -> bool:
+        """Nothing is buffered."""
+        return True
+
+
+class BaggageLogRecordProcessor(LogRecordProcessor):
+    """Copies allowed baggage to every log record."""
+
+    def on_emit(self, log_record: ReadWriteLogRecord) -> None:
+        """Copy; what the record says itself wins."""
+        with guard("correlation.log_record"):
+            record = log_record.log_record
+            found = correlation_attributes(record.context)
+            if found:
+                record.attributes = {**found, **(record.attributes or {})}
+
+    def shutdown(self) -> None:
+        """Holds nothing."""
+
+    def force_flush(self, timeout_millis: int = 30000) -> bool:
+        """Nothing is buffered."""
+        return True

@@ -1,0 +1,67 @@
+"""The one guard between our code and the host program.
+
+``with guard("openai.request"):`` wraps *our* code, never the wrapped call: whatever goes wrong inside is
+logged once per site, counted, and swallowed, so that a defect of ours can never change what the program does.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+logger = logging.getLogger("otel_rl")
+
+#: Set by our own tests: an internal error then surfaces instead of being swallowed.
+RAISE_ENVIRONMENT_VARIABLE = "OTEL_RL_RAISE_INTERNAL_ERRORS"
+
+_errors: dict[str, int] = {}
+
+
+def _raises_internal_errors() -> bool:
+    return os.environ.get(RAISE_ENVIRONMENT_VARIABLE, "").strip().lower() in {"1", "true"}
+
+
+def error_counts() -> dict[str, int]:
+    """Internal errors so far, by site (feeds ``rl.telemetry.errors``)."""
+    return dict(_errors)
+
+
+def count_error(site: str, error: BaseException) -> None:
+    """Count an internal error and log the first one of each site."""
+    first = site not in _errors
+    _errors[site] = _errors.get(site, 0) + 1
+    if first:
+        logger.warning(
+            "otel-rl: internal error in %s (%s: %s); the program is not affected, more of this site are only counted",
+            site,
+            type(error).__name__,
+            error,
+        )
+
+
+class guard:  # noqa: N801 - reads as a statement, like contextlib.suppress
+    """Context manager that lets no :class:`Exception` of our own code escape.
+
+    ``KeyboardInterrupt``, ``SystemExit`` and cancellation are the program's and always pass.
+    A class and not a generator: it costs a tenth and leaves no frame in tracebacks.
+    """
+
+    __slots__ = ("_site",)
+
+    def __init__(self, site: str) -> None:
+        self._site = site
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(
+        self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool:
+        if error is None or not isinstance(error, Exception):
+            return False
+        count_error(self._site, error)
+        return not _raises_internal_errors()

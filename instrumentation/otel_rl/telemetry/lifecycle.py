@@ -1,0 +1,44 @@
+"""What has to happen when the process ends or forks, for parts that do not know how it is detected.
+
+The distro calls :func:`run_shutdown_callbacks` before its final flush and :func:`run_after_fork_callbacks` in a forked
+child.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from otel_rl.telemetry.internal_errors import guard
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_before_shutdown: list[Callable[[], None]] = []
+_after_fork: list[Callable[[], None]] = []
+
+
+def before_shutdown(callback: Callable[[], None]) -> None:
+    """Run ``callback`` before the final flush; later registrations run first, each guarded."""
+    if callback not in _before_shutdown:
+        _before_shutdown.append(callback)
+
+
+def after_fork_in_child(callback: Callable[[], None]) -> None:
+    """Run ``callback`` in every forked child, in order of registration. It must neither lock nor do I/O."""
+    if callback not in _after_fork:
+        _after_fork.append(callback)
+
+
+def run_shutdown_callbacks() -> None:
+    """Run each registered callback once; the second call finds none left."""
+    while _before_shutdown:
+        callback = _before_shutdown.pop()
+        with guard("lifecycle.before_shutdown"):
+            callback()
+
+
+def run_after_fork_callbacks() -> None:
+    """Called in the child right after a fork."""
+    for callback in _after_fork:
+        with guard("lifecycle.after_fork"):
+            callback()

@@ -1,0 +1,221 @@
+"""What the producer API in ``otel_rl/__init__.py`` does once telemetry is on."""
+
+from __future__ import annotations
+
+import contextvars
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Protocol
+from uuid import UUID
+
+from opentelemetry import trace as trace_api
+from opentelemetry.context import Context, get_current
+from opentelemetry.trace import Link
+
+from otel_rl.semconv import attributes, events, metrics, spans
+from otel_rl.semconv.definitions import EventDefinition
+from otel_rl.telemetry import ids, run_span, steps
+from otel_rl.telemetry.attributes import error_type
+from otel_rl.telemetry.content import capture_content
+from otel_rl.telemetry.context import attach, detach
+from otel_rl.telemetry.correlation import baggage_context, correlation_attributes
+from otel_rl.telemetry.internal_errors import guard
+from otel_rl.telemetry.phases import Phase
+from otel_rl.telemetry.scope import Scope
+from otel_rl.telemetry.tools import ToolCall
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from contextvars import Token
+    from types import TracebackType
+
+    from typing_extensions import Self
+
+_scope = Scope("api")
+_SPANS_BY_PHASE = {
+    definition.type.removeprefix("rl."): definition
+    for definition in vars(spans).values()
+    if getattr(definition, "type", "").startswith("rl.")
+}
+
+
+class Opened(Protocol):
+    """An operation that has begun."""
+
+    def close(self, error: BaseException | None) -> None:
+        """End it; an error marks it as failed."""
+
+    def fail(self, kind: str) -> None:
+        """Mark it as failed without an exception."""
+
+
+class _Rollout:
+    """Root span of a trajectory and its baggage."""
+
+    def __init__(
+        self,
+        rollout_id: object,
+        sample_id: object,
+        group_id: object,
+        policy_version: object,
+        iteration: int | None,
+        keep: bool,
+    ) -> None:
+        step = steps.current()
+        if iteration is None and step is not None:
+            iteration = step.iteration
+        entries: dict[str, object] = {
+            attributes.RL_ROLLOUT_ID: rollout_id if rollout_id is not None else _random_id(),
+            attributes.RL_SAMPLE_ID: sample_id,
+            attributes.RL_GROUP_ID: group_id,
+            attributes.RL_POLICY_VERSION: policy_version,
+            attributes.RL_LOOP_ITERATION: iteration,
+        }
+        link = Link(step.rank_span.get_span_context()) if step is not None else run_span.link()
+        # The ids reach everything below, in other processes too, through the baggage.
+        context = baggage_context(entries, Context())
+        values = {**correlation_attributes(context), attributes.RL_SAMPLING_KEEP: True if keep else None}
+        self._span = _scope.start_span(spans.RL_ROLLOUT, attributes=values, context=context, links=[link])
+        self._context = trace_api.set_span_in_context(self._span, context)
+        self._token: Token[Context] = attach(self._context)
+        self._started = time.perf_counter()
+        self._failure: str | None = None
+
+    def fail(self, kind: str) -> None:
+        self._failure = kind
+
+    def close(self, error: BaseException | None) -> None:
+        kind = error_type(error) if error is not None else self._failure
+        elapsed = time.perf_counter() - self._started
+        _scope.record(metrics.RL_ROLLOUT_DURATION, elapsed, {attributes.ERROR_TYPE: kind}, self._context)
+        detach(self._token)
+        _scope.end_span(self._span, kind)
+
+
+class _Step:
+    """A step of the user's own loop; silent where an instrumented trainer has one open already."""
+
+    def __init__(self, iteration: int) -> None:
+        self._owned = steps.current() is None
+        self._failure: str | None = None
+        if self._owned:
+            steps.begin(iteration, _scope)
+
+    def fail(self, kind: str) -> None:
+        self._failure = kind
+
+    def close(self, error: BaseException | None) -> None:
+        if self._owned:
+            steps.finish(error if error is not None else self._failure)
+
+
+class _Phase:
+    def __init__(self, name: str) -> None:
+        self._phase = Phase(_SPANS_BY_PHASE[name], _scope).start()
+        self._failure: str | None = None
+
+    def fail(self, kind: str) -> None:
+        self._failure = kind
+
+    def close(self, error: BaseException | None) -> None:
+        self._phase.end(error if error is not None else self._failure)
+
+
+class _Tool:
+    def __init__(self, name: str, call_id: str | None, arguments: Any) -> None:
+        self._call = ToolCall(_scope, name, call_id, arguments=arguments).start()
+
+    def fail(self, kind: str) -> None:
+        self._call.fail(kind)
+
+    def close(self, error: BaseException | None) -> None:
+        self._call.end(error)
+
+
+_KINDS: dict[str, type[_Rollout | _Step | _Phase | _Tool]] = {
+    "rollout": _Rollout,
+    "step": _Step,
+    "phase": _Phase,
+    "tool": _Tool,
+}
+
+
+class _Guarded:
+    """Keeps our errors inside, also at the end."""
+
+    def __init__(self, opened: Opened) -> None:
+        self._opened = opened
+
+    def fail(self, kind: str) -> None:
+        with guard("producer.fail"):
+            self._opened.fail(kind)
+
+    def close(self, error: BaseException | None) -> None:
+        with guard("producer.close"):
+            self._opened.close(error)
+
+
+def _random_id() -> str:
+    return str(UUID(int=ids.IdGenerator().generate_trace_id()))
+
+
+def open_operation(kind: str, arguments: Mapping[str, Any]) -> Opened | None:
+    """Begin a rollout, step, phase or tool call; None when that failed inside."""
+    with guard(f"producer.{kind}"):
+        return _Guarded(_KINDS[kind](**arguments))
+    return None
+
+
+class Detached:
+    """An operation that is not current in the caller's context: :meth:`current` makes it so for a while."""
+
+    def __init__(self, kind: str, arguments: Mapping[str, Any]) -> None:
+        self._variables = contextvars.copy_context()
+        self._opened = self._variables.run(open_operation, kind, arguments)
+        self._context = self._variables.run(get_current)
+
+    @contextmanager
+    def current(self) -> Iterator[None]:
+        """Inside, the operation is the current one."""
+        token = attach(self._context)
+        try:
+            yield
+        finally:
+            detach(token)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._opened is not None:
+            ended_early = isinstance(error, GeneratorExit)
+            self._variables.run(self._opened.close, None if ended_early else error)
+
+
+def reward(name: str, value: float, label: str | None, explanation: str | None) -> None:
+    """See :func:`otel_rl.reward`."""
+    with guard("producer.reward"):
+        _scope.record(metrics.RL_REWARD_SCORE, float(value), {attributes.RL_REWARD_NAME: name})
+        _scope.event(
+            events.GEN_AI_EVALUATION_RESULT,
+            attributes={
+                attributes.GEN_AI_EVALUATION_NAME: name,
+                attributes.GEN_AI_EVALUATION_SCORE_VALUE: float(value),
+                attributes.GEN_AI_EVALUATION_SCORE_LABEL: label,
+                attributes.GEN_AI_EVALUATION_EXPLANATION: explanation if capture_content() else None,
+            },
+        )
+
+
+def metric(key: str, value: float) -> None:
+    """See :func:`otel_rl.metric`."""
+    with guard("producer.metric"):
+        _scope.record(metrics.RL_TRAINER_METRIC, float(value), {attributes.RL_TRAINER_METRIC_KEY: key})
+
+
+def event(name: str, body: Any, values: Mapping[str, Any] | None) -> None:
+    """See :func:`otel_rl.event`."""
+    with guard("producer.event"):
+        _scope.event(EventDefinition(name, "", ()), body=body, attributes=values)

@@ -1,0 +1,42 @@
+"""What the pack says of itself: what was dropped, what went wrong inside, what is instrumented."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from otel_rl import status
+from otel_rl.semconv import attributes, metrics
+from otel_rl.telemetry import drops
+from otel_rl.telemetry.internal_errors import error_counts
+from otel_rl.telemetry.scope import Scope
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    Observations = Iterator[tuple[float, Mapping[str, str]]]
+
+_STATES = {status.ACTIVE: 1, status.SKIPPED: 0, status.FAILED: -1}
+
+
+def register() -> None:
+    """Observe the self-telemetry; called once by the distro when its meter provider stands."""
+    scope = Scope("telemetry")
+    scope.observe(metrics.RL_TELEMETRY_DROPPED, _dropped)
+    scope.observe(metrics.RL_TELEMETRY_ERRORS, _errors)
+    scope.observe(metrics.RL_TELEMETRY_INSTRUMENTOR_STATUS, _instrumentors)
+
+
+def _dropped() -> Observations:
+    for (signal, reason), number in drops.snapshot().items():
+        yield number, {attributes.RL_TELEMETRY_SIGNAL: signal, attributes.RL_TELEMETRY_DROP_REASON: reason}
+
+
+def _errors() -> Observations:
+    for site, number in error_counts().items():
+        yield number, {attributes.RL_TELEMETRY_SITE: site}
+
+
+def _instrumentors() -> Observations:
+    for name, outcome in status.snapshot().items():
+        if outcome["state"] in _STATES:
+            yield _STATES[outcome["state"]], {attributes.RL_TELEMETRY_INSTRUMENTOR: name}

@@ -1,0 +1,56 @@
+"""Build otelcol-rl from the locked modules; the last line on stdout is the path of the program."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+import go_build
+
+HERE = Path(__file__).resolve().parent
+INPUTS = [HERE / name for name in ("manifest.yaml", "go.mod", "go.sum", "ocb/go.mod", "ocb/go.sum", "build.py")]
+BUILD_TAGS = "grpcnotrace,remove_all_sd"
+"""The same as dist.build_tags in manifest.yaml: OCB only generates here, it does not compile."""
+
+
+def build_generator(folder: Path) -> Path:
+    """Compile the OpenTelemetry Collector Builder (OCB) in its locked version."""
+    generator = folder / "ocb"
+    go = go_build.go_command()
+    module = "go.opentelemetry.io/collector/cmd/builder"
+    go_build.run([go, "build", "-trimpath", "-o", generator, module], HERE / "ocb", go_build.go_environment())
+    return generator
+
+
+def build_collector(staging: Path) -> None:
+    """Generate the collector's sources, put the locked modules beside them and compile."""
+    go_build.progress("otelcol-rl: generating the sources, then compiling (some minutes the first time)")
+    work = staging / "work"
+    sources = work / "_build"
+    sources.mkdir(parents=True)
+    shutil.copy(HERE / "manifest.yaml", work)
+    generator = build_generator(work)
+    # OCB's own module step downloads the modules of every platform and so needs more than the build does.
+    generate = [generator, "--config", "manifest.yaml", "--skip-get-modules", "--skip-compilation"]
+    go_build.run(generate, work, go_build.go_environment())
+    for locked in ("go.mod", "go.sum"):
+        shutil.copy(HERE / locked, sources)
+    compile_ = [go_build.go_command(), "build", "-trimpath", "-ldflags", "-s -w", "-tags", BUILD_TAGS]
+    go_build.run([*compile_, "-o", staging / "otelcol-rl", "."], sources, go_build.go_environment())
+    shutil.rmtree(work)
+
+
+def main() -> int:
+    """Build when an input changed, and print where the program is."""
+    try:
+        target = go_build.cache_directory() / "otelcol-rl" / go_build.key_of(INPUTS)
+        print(go_build.build_once(target, build_collector) / "otelcol-rl")
+    except go_build.BuildError as error:
+        go_build.progress(str(error))
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

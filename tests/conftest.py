@@ -1,0 +1,95 @@
+"""Shared by all tests: one in-memory telemetry pipeline per process, emptied before each test that asks for it."""
+
+from __future__ import annotations
+
+import os
+
+os.environ["OTEL_RL_RAISE_INTERNAL_ERRORS"] = "1"
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from opentelemetry.sdk.trace import ReadableSpan
+
+
+class Recorded:
+    """What has been recorded since the test began."""
+
+    def __init__(self) -> None:
+        from opentelemetry import _logs, metrics, trace
+        from opentelemetry.sdk._logs import LoggerProvider
+        from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
+        from opentelemetry.sdk.metrics import Counter, Histogram, MeterProvider, ObservableCounter
+        from opentelemetry.sdk.metrics.export import AggregationTemporality, InMemoryMetricReader
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+        from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+        from otel_rl.telemetry.correlation import BaggageLogRecordProcessor, BaggageSpanProcessor
+        from otel_rl.telemetry.ids import IdGenerator
+
+        self._spans = InMemorySpanExporter()
+        self._logs = InMemoryLogRecordExporter()
+        delta = AggregationTemporality.DELTA
+        self._metrics = InMemoryMetricReader({Counter: delta, Histogram: delta, ObservableCounter: delta})
+        self.tracer_provider = TracerProvider(id_generator=IdGenerator())
+        self.tracer_provider.add_span_processor(BaggageSpanProcessor())
+        self.tracer_provider.add_span_processor(SimpleSpanProcessor(self._spans))
+        logger_provider = LoggerProvider()
+        logger_provider.add_log_record_processor(BaggageLogRecordProcessor())
+        logger_provider.add_log_record_processor(SimpleLogRecordProcessor(self._logs))
+        trace.set_tracer_provider(self.tracer_provider)
+        _logs.set_logger_provider(logger_provider)
+        metrics.set_meter_provider(MeterProvider(metric_readers=[self._metrics]))
+
+    def clear(self) -> None:
+        self._spans.clear()
+        self._logs.clear()
+        self._metrics.get_metrics_data()
+
+    @property
+    def spans(self) -> list[ReadableSpan]:
+        """Finished spans, in the order they ended."""
+        return list(self._spans.get_finished_spans())
+
+    def span(self, name: str) -> ReadableSpan:
+        """The one finished span of this name."""
+        found = [span for span in self.spans if span.name == name]
+        assert len(found) == 1, f"{len(found)} spans named {name!r} among {[span.name for span in self.spans]}"
+        return found[0]
+
+    def events(self, name: str | None = None) -> list[Any]:
+        """Log records, of this event name or all."""
+        records = [data.log_record for data in self._logs.get_finished_logs()]
+        return [record for record in records if name in (None, record.event_name)]
+
+    def metrics(self) -> dict[str, list[Any]]:
+        """Data points by metric name, since the last call (counters and histograms are deltas)."""
+        data = self._metrics.get_metrics_data()
+        points: dict[str, list[Any]] = {}
+        for resource in data.resource_metrics if data else ():
+            for scope in resource.scope_metrics:
+                for metric in scope.metrics:
+                    points.setdefault(metric.name, []).extend(metric.data.data_points)
+        return points
+
+
+_recorded: Recorded | None = None
+
+
+@pytest.fixture
+def recorded() -> Iterator[Recorded]:
+    """The process' in-memory pipeline, empty; steps left open by a failed test are closed."""
+    global _recorded
+    if _recorded is None:
+        _recorded = Recorded()
+    from otel_rl.telemetry import steps
+
+    steps.finish()
+    _recorded.clear()
+    yield _recorded
+    steps.finish()

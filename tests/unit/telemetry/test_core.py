@@ -1,0 +1,130 @@
+"""Guard, run identity, ids, drops, correlation, tools."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+
+import pytest
+from opentelemetry import baggage, trace
+
+from otel_rl.semconv import metrics, spans
+from otel_rl.telemetry import Scope, ToolCall, drops, guard, ids, lifecycle, run
+from otel_rl.telemetry.attributes import MAXIMUM_LENGTH
+from otel_rl.telemetry.correlation import inject_headers, with_baggage
+from otel_rl.telemetry.internal_errors import error_counts
+
+_scope = Scope("test")
+
+
+def test_an_error_of_ours_is_swallowed_counted_and_logged_once_per_site(monkeypatch, caplog):
+    monkeypatch.setenv("OTEL_RL_RAISE_INTERNAL_ERRORS", "0")
+    with caplog.at_level(logging.WARNING, "otel_rl"):
+        for _ in range(3):
+            with guard("test.site"):
+                raise RuntimeError("ours")
+    assert error_counts()["test.site"] == 3
+    assert len([record for record in caplog.records if "test.site" in record.getMessage()]) == 1
+
+
+def test_under_our_tests_an_error_of_ours_surfaces():
+    with pytest.raises(RuntimeError), guard("test.raises"):
+        raise RuntimeError("ours")
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, asyncio.CancelledError])
+def test_the_guard_lets_the_programs_own_interrupts_pass(monkeypatch, error):
+    monkeypatch.setenv("OTEL_RL_RAISE_INTERNAL_ERRORS", "0")
+    with pytest.raises(error), guard("test.interrupt"):
+        raise error
+
+
+def test_ids_neither_draw_from_nor_follow_the_programs_random_numbers():
+    generator = ids.IdGenerator()
+    random.seed(42)
+    state = random.getstate()
+    first = generator.generate_trace_id(), generator.generate_span_id()
+    assert random.getstate() == state
+    random.seed(42)
+    assert (generator.generate_trace_id(), generator.generate_span_id()) != first
+
+
+def test_an_unknown_value_never_erases_a_known_one(monkeypatch):
+    monkeypatch.setattr(run, "_current", run.Run(rank=3))
+    seen = []
+    monkeypatch.setattr(run, "_listeners", [seen.append])
+    run.update(rank=None, system="trl")
+    assert run.current().rank == 3
+    assert [identity.system for identity in seen] == ["trl"]
+
+
+def test_a_misspelt_identity_field_is_an_error():
+    with pytest.raises(TypeError, match="ranck"):
+        run.update(ranck=1)
+
+
+def test_shutdown_callbacks_run_once_last_registered_first():
+    order = []
+    lifecycle.before_shutdown(lambda: order.append("first"))
+    lifecycle.before_shutdown(lambda: order.append("second"))
+    lifecycle.run_shutdown_callbacks()
+    lifecycle.run_shutdown_callbacks()
+    assert order[:2] == ["second", "first"]
+    assert len(order) == 2
+
+
+def test_allowed_baggage_becomes_attributes_and_foreign_baggage_does_not(recorded):
+    context = baggage.set_baggage("customer", "secret")
+    with with_baggage({"rl.rollout.id": "r1", "rl.loop.iteration": 4, "other": "x"}):
+        _scope.end_span(_scope.start_span(spans.RL_GENERATE))
+    _scope.end_span(_scope.start_span(spans.RL_TRAIN, context=context))
+    assert recorded.span("rl.generate").attributes["rl.rollout.id"] == "r1"
+    assert recorded.span("rl.generate").attributes["rl.loop.iteration"] == 4
+    assert "customer" not in recorded.span("rl.train").attributes
+
+
+def test_headers_carry_trace_and_correlation(recorded):
+    headers = {}
+    with with_baggage({"rl.rollout.id": "r1"}), _scope.span(spans.RL_GENERATE) as span:
+        inject_headers(headers)
+    assert f"{span.get_span_context().span_id:016x}" in headers["traceparent"]
+    assert "rl.rollout.id=r1" in headers["baggage"]
+
+
+def test_too_long_correlation_values_are_counted_not_sent(recorded):
+    before = drops.snapshot().get(("context", "baggage_value_too_long"), 0)
+    headers = {}
+    with with_baggage({"rl.rollout.id": "x" * 5000}):
+        inject_headers(headers)
+    assert "baggage" not in headers
+    assert drops.snapshot()["context", "baggage_value_too_long"] == before + 1
+
+
+def test_long_strings_are_cut_with_a_marker_that_tells_their_length(recorded):
+    _scope.end_span(_scope.start_span(spans.RL_GENERATE, attributes={"error.type": "x" * 20000}))
+    value = recorded.span("rl.generate").attributes["error.type"]
+    assert len(value) == MAXIMUM_LENGTH
+    assert value.endswith("[truncated, 20000 characters]")
+
+
+def test_non_finite_values_are_dropped_from_metrics_and_counted(recorded):
+    before = drops.snapshot().get(("metrics", "non_finite"), 0)
+    _scope.record(metrics.RL_TRAIN_LOSS, float("nan"))
+    assert "rl.train.loss" not in recorded.metrics()
+    assert drops.snapshot()["metrics", "non_finite"] == before + 1
+
+
+def test_a_tool_span_that_somebody_else_opened_is_enriched_not_doubled(recorded):
+    foreign = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "add"}
+    with trace.get_tracer("foreign").start_as_current_span("execute_tool add", attributes=foreign):
+        with ToolCall(_scope, "add") as call:
+            call.fail("tool_error")
+    assert recorded.span("execute_tool add").attributes["error.type"] == "tool_error"
+    assert "gen_ai.execute_tool.duration" not in recorded.metrics()
+
+
+def test_a_nested_call_of_another_tool_gets_a_span_of_its_own(recorded):
+    with ToolCall(_scope, "outer"), ToolCall(_scope, "inner"):
+        pass
+    assert recorded.span("execute_tool inner").parent.span_id == recorded.span("execute_tool outer").context.span_id

@@ -1,0 +1,117 @@
+"""Step traces: ranks meet without talking, samplers are respected, the run span is linked."""
+
+from __future__ import annotations
+
+import pytest
+from opentelemetry import trace
+from opentelemetry.sdk.trace.sampling import TraceIdRatioBased
+
+from otel_rl.semconv import spans
+from otel_rl.telemetry import Phase, Scope, ids, run, steps
+
+_scope = Scope("test")
+
+
+@pytest.fixture
+def identity(monkeypatch):
+    def become(**changes):
+        monkeypatch.setattr(run, "_current", run.Run(id="run-1", **changes))
+
+    become()
+    return become
+
+
+def _record_step(iteration):
+    steps.begin(iteration, _scope)
+    with Phase(spans.RL_SAMPLE, _scope):
+        pass
+    steps.finish()
+
+
+def test_all_ranks_meet_in_one_trace_whose_root_only_rank_zero_emits(recorded, identity):
+    for rank in (1, 0):
+        identity(rank=rank, world_size=2)
+        _record_step(5)
+    root = recorded.span("rl.loop")
+    rank_spans = [span for span in recorded.spans if span.name == "rl.rank.step"]
+    assert root.context.trace_id == ids.derive("run-1", 0, 5).trace_id
+    assert {span.attributes["rl.rank"] for span in rank_spans} == {0, 1}
+    for span in rank_spans:
+        assert span.context.trace_id == root.context.trace_id
+        assert span.parent.span_id == root.context.span_id
+
+
+def test_another_attempt_or_iteration_is_another_trace(recorded, identity):
+    identity(rank=0)
+    _record_step(1)
+    _record_step(2)
+    identity(rank=0, attempt=1)
+    _record_step(1)
+    assert len({span.context.trace_id for span in recorded.spans if span.name == "rl.loop"}) == 3
+
+
+def test_every_rank_obeys_a_ratio_sampler_for_the_root_it_does_not_emit(recorded, identity, monkeypatch):
+    sampler = TraceIdRatioBased(0.3)
+    monkeypatch.setattr(recorded.tracer_provider, "sampler", sampler)
+    kept = {}
+    for rank in (0, 1):
+        identity(rank=rank, world_size=2)
+        scope = Scope("sampled")
+        recorded.clear()
+        for iteration in range(60):
+            steps.begin(iteration, scope)
+            steps.finish()
+        kept[rank] = {
+            span.attributes["rl.loop.iteration"] for span in recorded.spans if span.name == "rl.rank.step"
+        }
+    assert kept[0] == kept[1]
+    assert 0 < len(kept[0]) < 60
+
+
+def test_a_step_stays_open_until_the_next_begins(recorded, identity):
+    identity(rank=0)
+    steps.begin(1, _scope)
+    assert not recorded.spans
+    steps.begin(2, _scope)
+    assert recorded.span("rl.loop").attributes["rl.loop.iteration"] == 1
+    steps.finish()
+    assert not trace.get_current_span().get_span_context().is_valid
+
+
+def test_durations_lead_to_the_step_by_exemplar(recorded, identity):
+    identity(rank=0)
+    _record_step(3)
+    points = recorded.metrics()
+    expected = recorded.span("rl.loop").context.trace_id
+    assert [exemplar.trace_id for exemplar in points["rl.loop.duration"][0].exemplars] == [expected]
+    assert [exemplar.trace_id for exemplar in points["rl.sample.duration"][0].exemplars] == [expected]
+
+
+def test_contributors_add_to_the_rank_span_before_it_ends(recorded, identity):
+    identity(rank=0)
+
+    def contribute(step):
+        step.rank_span.set_attribute("torch.distributed.calls", 3)
+
+    steps.add_contributor(contribute)
+    try:
+        _record_step(1)
+    finally:
+        steps.remove_contributor(contribute)
+    assert recorded.span("rl.rank.step").attributes["torch.distributed.calls"] == 3
+
+
+def test_in_a_large_job_other_ranks_emit_spans_at_every_tenth_step(recorded, identity):
+    identity(rank=77, world_size=1024)
+    for iteration in range(1, 21):
+        _record_step(iteration)
+    emitted = [span.attributes["rl.loop.iteration"] for span in recorded.spans if span.name == "rl.rank.step"]
+    assert emitted == [10, 20]
+    assert recorded.metrics()["rl.loop.duration"][0].count == 20
+
+
+def test_the_root_links_to_the_run_span(recorded, identity):
+    identity(rank=0)
+    _record_step(1)
+    (link,) = recorded.span("rl.loop").links
+    assert link.context.span_id == ids.derive("run-1", 0, "run").span_id
