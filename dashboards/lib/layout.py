@@ -18,12 +18,11 @@ _TITLE_HEIGHT = 1
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A panel with its size in grid units; ``empty_when`` says when a healthy run has no data for it (None: never)."""
+    """A panel with its size in grid units."""
 
     panel: Panel
     width: int = 8
     height: int = 8
-    empty_when: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +66,8 @@ def place(rows: tuple[Row, ...]) -> list[core.Panel]:
         for cell in row.cells:
             if left + cell.width > COLUMNS:
                 left, top, line_height = 0, top + line_height, 0
-            panels.append(attr.evolve(cell.panel, gridPos=core.GridPos(cell.height, cell.width, left, top)))
+            position = {"gridPos": core.GridPos(cell.height, cell.width, left, top)}
+            panels.append(attr.evolve(cell.panel, **position))
             left, line_height = left + cell.width, max(line_height, cell.height)
         top += line_height
     return panels

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from dashboards.lib import search
+from dashboards.lib.names import label_name, traceql_name
 from dashboards.lib.promql import Match
 from dashboards.lib.queries import LokiQuery, TempoQuery
 from otel_rl.semconv import attributes
@@ -53,10 +54,10 @@ def records(title: str, *matches: Match) -> dict[str, Any]:
 
 
 #: The rank of the series that was clicked.
-CLICKED_RANK = "${__field.labels.rl_rank}"
+CLICKED_RANK = f"${{__field.labels.{label_name(attributes.RL_RANK)}}}"
 
 RANK_LINKS = [
-    traces("Traces of this rank", f"resource.{attributes.RL_RANK} = {CLICKED_RANK}"),
+    traces("Traces of this rank", f"{traceql_name(attributes.RL_RANK)} = {CLICKED_RANK}"),
     records("Logs of this rank", Match(attributes.RL_RANK, CLICKED_RANK)),
 ]
 

@@ -15,11 +15,32 @@ if TYPE_CHECKING:
     from otel_rl.semconv.definitions import MetricDefinition
 
 _UNITS = {
-    **{"d": "days", "h": "hours", "min": "minutes", "s": "seconds", "ms": "milliseconds", "us": "microseconds"},
-    **{"ns": "nanoseconds", "By": "bytes", "KiBy": "kibibytes", "MiBy": "mebibytes", "GiBy": "gibibytes"},
-    **{"TiBy": "tibibytes", "KBy": "kilobytes", "MBy": "megabytes", "GBy": "gigabytes", "TBy": "terabytes"},
-    **{"m": "meters", "V": "volts", "A": "amperes", "J": "joules", "W": "watts", "g": "grams"},
-    **{"Cel": "celsius", "Hz": "hertz", "1": "", "%": "percent"},
+    "d": "days",
+    "h": "hours",
+    "min": "minutes",
+    "s": "seconds",
+    "ms": "milliseconds",
+    "us": "microseconds",
+    "ns": "nanoseconds",
+    "By": "bytes",
+    "KiBy": "kibibytes",
+    "MiBy": "mebibytes",
+    "GiBy": "gibibytes",
+    "TiBy": "tibibytes",
+    "KBy": "kilobytes",
+    "MBy": "megabytes",
+    "GBy": "gigabytes",
+    "TBy": "terabytes",
+    "m": "meters",
+    "V": "volts",
+    "A": "amperes",
+    "J": "joules",
+    "W": "watts",
+    "g": "grams",
+    "Cel": "celsius",
+    "Hz": "hertz",
+    "1": "",
+    "%": "percent",
 }
 _PER_UNITS = {"s": "second", "m": "minute", "h": "hour", "d": "day", "w": "week", "mo": "month", "y": "year"}
 
@@ -33,13 +54,13 @@ RESOURCE_ATTRIBUTES = frozenset(
 
 def prometheus_name(metric: MetricDefinition) -> str:
     """The name of ``metric`` in Prometheus, without the ``_bucket``, ``_sum`` or ``_count`` of a classic histogram."""
-    tokens = re.findall(r"[A-Za-z0-9:]+", metric.name)
-    tokens += [suffix for suffix in _unit_suffixes(metric.unit) if suffix and suffix not in tokens]
+    words = re.findall(r"[A-Za-z0-9:]+", metric.name)
+    words += [suffix for suffix in _unit_suffixes(metric.unit) if suffix and suffix not in words]
     if metric.instrument == "counter":
-        tokens = [token for token in tokens if token != "total"] + ["total"]
+        words = [word for word in words if word != "total"] + ["total"]
     if metric.instrument == "gauge" and metric.unit == "1":
-        tokens = [token for token in tokens if token != "ratio"] + ["ratio"]
-    name = "_".join(tokens)
+        words = [word for word in words if word != "ratio"] + ["ratio"]
+    name = "_".join(words)
     return f"_{name}" if name[0].isdigit() else name
 
 
@@ -49,16 +70,26 @@ def _unit_suffixes(unit: str) -> tuple[str, str]:
     return _unit_suffix(main, _UNITS), f"per_{per_suffix}" if per_suffix else ""
 
 
-def _unit_suffix(unit: str, words: dict[str, str]) -> str:
+def _unit_suffix(unit: str, dictionary: dict[str, str]) -> str:
     if "{" in unit or "}" in unit:  # an annotation such as `{token}` names what is counted; it is not a unit
         return ""
-    return re.sub(r"[^A-Za-z0-9:]+", "_", words.get(unit.strip(), unit.strip())).strip("_")
+    return re.sub(r"[^A-Za-z0-9:]+", "_", dictionary.get(unit.strip(), unit.strip())).strip("_")
 
 
 def label_name(attribute: str) -> str:
     """The name of ``attribute`` as a Prometheus label and as Loki structured metadata."""
     name = re.sub(r"[^A-Za-z0-9]+", "_", attribute)
     return f"key_{name}" if name[0].isdigit() else name
+
+
+def shown(*attributes: str) -> str:
+    """The values of the labels of ``attributes``, as a legend prints them."""
+    return " ".join(f"{{{{{label_name(attribute)}}}}}" for attribute in attributes)
+
+
+def alert_label(attribute: str) -> str:
+    """The value of the label of ``attribute`` in the text of an alert."""
+    return f"{{{{ $labels.{label_name(attribute)} }}}}"
 
 
 def traceql_name(attribute: str) -> str:

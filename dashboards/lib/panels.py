@@ -23,27 +23,28 @@ class Panel(core.Panel):  # type: ignore[misc]  # grafanalib is not typed
     """A panel of any type; ``options`` and ``field_config`` are Grafana's own objects."""
 
     type: str
+    queries: tuple[Query, ...]
     options: dict[str, Any] = attr.Factory(dict)
     field_config: dict[str, Any] = attr.Factory(dict)
 
     def to_json_data(self) -> Any:
         """The panel as Grafana reads it, but for the keys that rendering strips."""
-        for_type = {"type": self.type, "options": self.options, "fieldConfig": self.field_config}
-        return self.panel_json(for_type)
+        targets = [{"refId": chr(ord("A") + i), **query.to_json_data()} for i, query in enumerate(self.queries)]
+        values = {"type": self.type, "targets": targets, "options": self.options, "fieldConfig": self.field_config}
+        return self.panel_json(values)
 
 
 def _panel(kind: str, title: str, description: str, queries: Sequence[Query], **settings: Any) -> Panel:
-    targets = [{"refId": chr(ord("A") + index), **query.to_json_data()} for index, query in enumerate(queries)]
-    return Panel(
-        type=kind,
-        title=title,
-        description=description,
-        dataSource=queries[0].datasource,
-        targets=targets,
+    values: dict[str, Any] = {
+        "type": kind,
+        "title": title,
+        "description": description,
+        "dataSource": queries[0].datasource,
+        "queries": tuple(queries),
         # grafanalib's default of 100 would sample an hour every 36 s.
-        maxDataPoints=None,
-        **settings,
-    )
+        "maxDataPoints": None,
+    }
+    return Panel(**values, **settings)
 
 
 def steps(first: str, *limits: tuple[float, str]) -> dict[str, Any]:
@@ -55,10 +56,9 @@ def steps(first: str, *limits: tuple[float, str]) -> dict[str, Any]:
 def timeseries(
     title: str,
     description: str,
-    queries: Sequence[PromQuery],
+    queries: Sequence[PromQuery | LokiQuery],
     *,
     unit: str,
-    stack: bool = False,
     minimum: float | None = None,
     maximum: float | None = None,
     log_scale: bool = False,
@@ -69,7 +69,7 @@ def timeseries(
     custom = {
         "axisPlacement": "auto",
         "drawStyle": "line",
-        "fillOpacity": 40 if stack else 5,
+        "fillOpacity": 5,
         "insertNulls": False,
         "lineInterpolation": "linear",
         "lineWidth": 1,
@@ -77,7 +77,7 @@ def timeseries(
         "scaleDistribution": {"type": "log", "log": 10} if log_scale else {"type": "linear"},
         "showPoints": "auto",
         "spanNulls": False,
-        "stacking": {"group": "A", "mode": "normal" if stack else "none"},
+        "stacking": {"group": "A", "mode": "none"},
         "thresholdsStyle": {"mode": "line" if thresholds else "off"},
     }
     defaults = {
@@ -101,7 +101,14 @@ def heatmap(title: str, description: str, query: PromQuery, *, unit: str) -> Pan
     options = {
         "calculate": False,
         "cellGap": 1,
-        "color": {"exponent": 0.5, "mode": "scheme", "reverse": False, "scale": "exponential", "scheme": "Spectral", "steps": 64},
+        "color": {
+            "exponent": 0.5,
+            "mode": "scheme",
+            "reverse": False,
+            "scale": "exponential",
+            "scheme": "Spectral",
+            "steps": 64,
+        },
         "exemplars": {"color": _EXEMPLAR_COLOR},
         "filterValues": {"le": 1e-9},
         "legend": {"show": True},

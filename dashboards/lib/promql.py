@@ -35,7 +35,7 @@ FAILED = Match(attributes.ERROR_TYPE, "", "!=")
 
 
 def series(metric: MetricDefinition, *matches: Match, part: str = "", run: Match | None = THIS_RUN) -> str:
-    """The selector of ``metric``; ``part`` is ``bucket``, ``sum`` or ``count`` of a histogram; ``run=None``: any run."""
+    """The selector of ``metric``; ``part``: ``bucket``, ``sum`` or ``count`` of a histogram; ``run=None``: any run."""
     name = prometheus_name(metric) + (f"_{part}" if part else "")
     conditions = ", ".join(str(match) for match in ((run, *matches) if run else matches))
     return f"{name}{{{conditions}}}" if conditions else name
@@ -51,14 +51,19 @@ def by(*keys: str) -> str:
     return f"by ({', '.join(label_name(key) for key in keys)})"
 
 
+def aggregate(function: str, expression: str, *keys: str) -> str:
+    """``function`` (sum, max, ...) over ``expression``, one series for each value of ``keys``."""
+    return f"{function} {by(*keys)} ({expression})" if keys else f"{function}({expression})"
+
+
 def rate(metric: MetricDefinition, *keys: str, where: tuple[Match, ...] = (), part: str = "") -> str:
     """Increase per second of a counter, or of one part of a histogram, summed by ``keys``."""
-    return f"sum {by(*keys)} (rate({series(metric, *where, part=part)}[{WINDOW}]))"
+    return aggregate("sum", f"rate({series(metric, *where, part=part)}[{WINDOW}])", *keys)
 
 
 def increase(metric: MetricDefinition, *keys: str, where: tuple[Match, ...] = (), part: str = "") -> str:
     """Increase over the whole visible time range, summed by ``keys``."""
-    return f"sum {by(*keys)} (increase({series(metric, *where, part=part)}[{RANGE}]))"
+    return aggregate("sum", f"increase({series(metric, *where, part=part)}[{RANGE}])", *keys)
 
 
 def mean(histogram: MetricDefinition, *keys: str, where: tuple[Match, ...] = ()) -> str:
@@ -78,7 +83,7 @@ def buckets(histogram: MetricDefinition, *, where: tuple[Match, ...] = ()) -> st
 
 def latest(gauge: MetricDefinition, *keys: str, where: tuple[Match, ...] = ()) -> str:
     """The value of a gauge by ``keys``; a resumed run's two processes overlap for minutes and become one line."""
-    return f"max {by(*keys)} ({series(gauge, *where)})"
+    return aggregate("max", series(gauge, *where), *keys)
 
 
 def zero_if_none(expression: str, present: MetricDefinition, key: str | None = None) -> str:

@@ -1,4 +1,7 @@
-"""Targets of a panel, in the shape that Grafana's data sources expect (grafanalib has none for Loki and Tempo)."""
+"""Targets of a panel, in the shape that Grafana's data sources expect (grafanalib has none for Loki and Tempo).
+
+``empty_when`` of each says when a healthy run has no data for it; None: it always has. It is not part of the board.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +25,7 @@ class PromQuery:
     instant: bool = False
     exemplar: bool = False
     format: str = "time_series"
+    empty_when: str | None = None
 
     @property
     def text(self) -> str:
@@ -51,6 +55,7 @@ class LokiQuery:
     expr: str
     legend: str = ""
     max_lines: int = 500
+    empty_when: str | None = None
 
     @property
     def text(self) -> str:
@@ -80,6 +85,7 @@ class TempoQuery:
     table: str = "spans"
     limit: int = 200
     spans_per_trace: int = 100
+    empty_when: str | None = None
 
     @property
     def text(self) -> str:

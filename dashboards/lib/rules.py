@@ -7,6 +7,9 @@ from typing import Any
 
 import yaml
 
+from dashboards.lib.names import alert_label
+from otel_rl.semconv import attributes
+
 #: Where the runbook pages can be read; the one place to change for a fork or an internal mirror.
 RUNBOOKS = "https://otel-rl.dev/runbooks"
 
@@ -57,7 +60,7 @@ class AlertRule:
             "summary": self.summary,
             "description": self.description,
             "runbook_url": f"{RUNBOOKS}/{self.name}.md",
-            "dashboard": f"/d/{self.board}?var-run={{{{ $labels.rl_run_id }}}}",
+            "dashboard": f"/d/{self.board}?var-run={alert_label(attributes.RL_RUN_ID)}",
         }
 
     def to_yaml_data(self) -> dict[str, Any]:
@@ -90,6 +93,8 @@ class RuleGroup:
 
 class _Text(str):
     """A string that is written as a block when it has several lines."""
+
+    __slots__ = ()
 
 
 class _Dumper(yaml.SafeDumper):

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from dashboards.lib.names import alert_label
 from dashboards.lib.rules import AlertRule, RuleGroup
 from dashboards.rules.recording import ENTROPY_LEVEL, STRAGGLER_SCORE, STRAGGLER_WINDOW
+from otel_rl.semconv import attributes
+
+_RUN = alert_label(attributes.RL_RUN_ID)
+_RANK = alert_label(attributes.RL_RANK)
 
 #: A tenth of every other rank's time lost to one rank.
 STRAGGLER_LIMIT = 0.1
@@ -16,10 +21,10 @@ RANK_STRAGGLING = AlertRule(
     condition=f"> {STRAGGLER_LIMIT}",
     wait="10m",
     severity="warning",
-    summary="Rank {{ $labels.rl_rank }} of run {{ $labels.rl_run_id }} keeps the other ranks waiting",
+    summary=f"Rank {_RANK} of run {_RUN} keeps the other ranks waiting",
     description=(
         "The other ranks spend {{ $value | humanizePercentage }} more of their time waiting in collectives than rank "
-        f"{{{{ $labels.rl_rank }}}}, over {STRAGGLER_WINDOW}: it arrives last, and the whole run is that much slower."
+        f"{_RANK}, over {STRAGGLER_WINDOW}: it arrives last, and the whole run is that much slower."
     ),
     board="otel-rl-ranks-collectives",
 )
@@ -30,10 +35,10 @@ ENTROPY_COLLAPSE = AlertRule(
     condition=f"< {ENTROPY_LIMIT}",
     wait="10m",
     severity="warning",
-    summary="The policy of run {{ $labels.rl_run_id }} has nearly stopped exploring",
+    summary=f"The policy of run {_RUN} has nearly stopped exploring",
     description=(
-        "Entropy is at {{ $value | humanizePercentage }} of its highest value in this run: samples of one prompt become "
-        "alike, their advantages vanish, and further steps teach little."
+        "Entropy is at {{ $value | humanizePercentage }} of its highest value in this run: samples of one prompt "
+        "become alike, their advantages vanish, and further steps teach little."
     ),
     board="otel-rl-run-overview",
 )

@@ -5,22 +5,31 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import yaml
 
 from semconv import form, model, rules
-
-if TYPE_CHECKING:
-    from semconv.problems import Problem
+from semconv.problems import Problem
 
 
 def check(folder: Path = model.REGISTRY) -> list[Problem]:
     """Every fault of the registry in a folder; the rules that span files are judged once each file has its form."""
-    documents = model.read(folder)
+    try:
+        documents = model.read(folder)
+    except yaml.MarkedYAMLError as error:
+        return [_unreadable(error, folder)]
     problems = list(form.form_problems(documents, folder))
     if not problems:
         for rule in rules.ALL:
             problems += rule(documents)
     return sorted(problems)
+
+
+def _unreadable(error: yaml.MarkedYAMLError, folder: Path) -> Problem:
+    mark = error.problem_mark
+    if mark is None:
+        return Problem(folder, "file", str(error.problem))
+    return Problem(Path(mark.name), f"line {mark.line + 1}", str(error.problem))
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -83,8 +83,16 @@ def annotation(item: Item, name: str) -> Any:
 
 
 def read(folder: Path = REGISTRY) -> list[Document]:
-    """Every file of the registry, in the order of their names, unchecked."""
-    return [Document(path, yaml.safe_load(path.read_text()) or {}) for path in sorted(folder.glob("*.yaml"))]
+    """Every file of the registry, in the order of their names, unchecked.
+
+    Raises:
+        yaml.MarkedYAMLError: a file is no YAML; its mark names the file and the line.
+    """
+    documents = []
+    for path in sorted(folder.glob("*.yaml")):
+        with path.open(encoding="utf-8") as stream:
+            documents.append(Document(path, yaml.safe_load(stream) or {}))
+    return documents
 
 
 def resolve(documents: list[Document]) -> Registry:

@@ -26,7 +26,7 @@ def modules(registry: Registry) -> dict[str, str]:
     sources = {
         "__init__.py": _package(registry),
         "attributes.py": _attributes(registry),
-        "metrics.py": _signals("Metrics", "MetricDefinition", registry.metrics, _metric),
+        "metrics.py": _metrics(registry),
         "spans.py": _signals("Spans", "SpanDefinition", registry.spans, _span),
         "events.py": _signals("Events", "EventDefinition", registry.events, _event),
         "entities.py": _signals("Entities", "EntityDefinition", registry.entities, _entity),
@@ -95,6 +95,16 @@ def _signals(
 
 def _opening(title: str, remark: str = "") -> str:
     return f'''"""{title}: {HEADER}."""\n{remark}\nfrom __future__ import annotations\n'''
+
+
+def _metrics(registry: Registry) -> str:
+    ours = [signal.name for signal in registry.metrics if annotation(signal.item, "self_telemetry")]
+    names = ", ".join(f"{constant(name)}.name" for name in ours)
+    return (
+        _signals("Metrics", "MetricDefinition", registry.metrics, _metric)
+        + f"SELF_TELEMETRY: Final = frozenset({{{names}}})\n"
+        + _docstring("Names of the metrics that otel-rl keeps about itself")
+    )
 
 
 def _metric(signal: Signal) -> dict[str, str]:

@@ -1,8 +1,8 @@
 """Which units a metric may have.
 
-UCUM (https://ucum.org) is a grammar over some three hundred atoms. No library for it is both maintained and small, and a
-registry that accepts every atom lets `S` (siemens) pass for seconds; so this is UCUM's grammar over the few atoms that
-telemetry of training needs. A new atom is one more word in the tables.
+UCUM (https://ucum.org) is a grammar over some three hundred atoms. No library for it is both maintained and small, and
+a registry that accepts every atom lets `S` (siemens) pass for seconds; so this is UCUM's grammar over the few atoms
+that telemetry of training needs. A new atom is one more word in the tables.
 """
 
 from __future__ import annotations

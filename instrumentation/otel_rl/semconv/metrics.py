@@ -520,3 +520,7 @@ TORCH_DISTRIBUTED_COLLECTIVE_WAIT_TIME: Final = definitions.MetricDefinition(
         attributes.TORCH_DISTRIBUTED_GROUP_SIZE,
     ),
 )
+SELF_TELEMETRY: Final = frozenset(
+    {RL_TELEMETRY_DROPPED.name, RL_TELEMETRY_ERRORS.name, RL_TELEMETRY_INSTRUMENTOR_STATUS.name}
+)
+"""Names of the metrics that otel-rl keeps about itself."""

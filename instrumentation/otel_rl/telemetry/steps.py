@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 ALL_RANKS_LIMIT = 64
 OTHER_RANKS_INTERVAL = 10
 
+_openers: list[Callable[[Step], None]] = []
 _contributors: list[Callable[[Step], None]] = []
 _current: Step | None = None
 
@@ -68,6 +69,9 @@ class Step:
             context = baggage.set_baggage(attributes.RL_RUN_ID, identity.id, context)
         self.context = context
         self._token = attach(context)
+        for opener in _openers:
+            with guard("steps.opener"):
+                opener(self)
 
     def _open_root(self, identity: run.Run, values: Mapping[str, Any]) -> Span:
         root_ids = ids.derive(identity.id, identity.attempt, self.iteration)
@@ -106,6 +110,18 @@ def _root_is_sampled(trace_id: int, values: Mapping[str, Any]) -> bool:
         return True
     result = sampler.should_sample(None, trace_id, spans.RL_LOOP.type, SpanKind.INTERNAL, values, [run_span.link()])
     return bool(result.decision.is_sampled())
+
+
+def add_opener(opener: Callable[[Step], None]) -> None:
+    """Call ``opener(step)`` when a step has been opened, before anything of it runs (baselines for deltas)."""
+    if opener not in _openers:
+        _openers.append(opener)
+
+
+def remove_opener(opener: Callable[[Step], None]) -> None:
+    """Undo :func:`add_opener`."""
+    if opener in _openers:
+        _openers.remove(opener)
 
 
 def add_contributor(contributor: Callable[[Step], None]) -> None:

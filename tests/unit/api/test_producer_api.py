@@ -208,3 +208,9 @@ print(sorted(m for m in sys.modules if m.startswith(("opentelemetry", "otel_rl.t
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.strip() == "[]"
+
+
+def test_the_accepted_phases_are_those_of_the_registry():
+    from otel_rl.semconv.attributes import RlPhaseValues
+
+    assert set(otel_rl._PHASES) == {value for name, value in vars(RlPhaseValues).items() if name.isupper()}

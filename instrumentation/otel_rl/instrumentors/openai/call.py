@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from otel_rl.instrumentors.openai import provider
 from otel_rl.instrumentors.openai.response import Outcome
 from otel_rl.semconv import attributes, metrics
-from otel_rl.semconv.attributes import GenAiOperationNameValues, GenAiTokenTypeValues, RlInferenceStreamEndedValues
+from otel_rl.semconv.attributes import GenAiTokenTypeValues, RlInferenceStreamEndedValues
 from otel_rl.telemetry import Scope, foreign, guard, lifecycle
 from otel_rl.telemetry.attributes import error_type
 from otel_rl.telemetry.content import capture_content
@@ -35,9 +35,9 @@ class InferenceCall:
     __slots__ = (
         "__weakref__",
         "_context",
+        "_ended",
         "_first_chunk",
         "_foreign",
-        "_ended",
         "_read",
         "_request",
         "_span",
@@ -60,12 +60,8 @@ class InferenceCall:
         self._foreign = owner is not None
         self.outcome = Outcome(collects_text=not self._foreign and capture_content())
         self._started = time.perf_counter()
-        if owner is not None:
-            self._span = owner
-            self._context = None
-        else:
-            self._span = scope.start_span(request.definition, request.name, attributes=request.attributes)
-            self._context = foreign.span_context(self._span)
+        self._span = owner or scope.start_span(request.definition, request.name, attributes=request.attributes)
+        self._context = foreign.span_context(self._span) if owner is None else None
 
     # -- while the request is made ---------------------------------------------------------------------------
 
@@ -107,10 +103,11 @@ class InferenceCall:
     def abandon(self) -> None:
         """The program dropped the answer. Runs inside the garbage collector, where no lock may be taken.
 
-        The collector may have interrupted the SDK while it holds one: the end is recorded at the next call, or at shutdown.
+        The collector may have interrupted the SDK while it holds one: the end is recorded at the next call, or at
+        shutdown.
         """
         if not self._ended:
-            _abandoned.append((self, time.perf_counter(), time.time_ns()))
+            _abandoned.append((self, *(self._read or (time.perf_counter(), time.time_ns()))))
 
     def finish(
         self,
@@ -155,9 +152,7 @@ class InferenceCall:
     def _record_metrics(self, duration: float, labels: dict[str, Any], error: BaseException | None) -> None:
         context, outcome = self._context, self.outcome
         if self._first_chunk is not None:
-            scope.record(
-                metrics.GEN_AI_CLIENT_OPERATION_TIME_TO_FIRST_CHUNK, self._first_chunk, labels, context
-            )
+            scope.record(metrics.GEN_AI_CLIENT_OPERATION_TIME_TO_FIRST_CHUNK, self._first_chunk, labels, context)
         counts = (
             (GenAiTokenTypeValues.INPUT, outcome.input_tokens),
             # An estimate stays on the span: a metric could not say that it is one.
@@ -184,7 +179,7 @@ def record_abandoned() -> None:
     while _abandoned:
         with guard("openai.abandoned"):
             call, moment, wall = _abandoned.popleft()
-            call.finish(ended=RlInferenceStreamEndedValues.ABANDONED, at=call._read or (moment, wall))
+            call.finish(ended=RlInferenceStreamEndedValues.ABANDONED, at=(moment, wall))
 
 
 def _is_cancelled(error: BaseException) -> bool:

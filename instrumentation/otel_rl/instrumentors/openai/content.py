@@ -1,4 +1,4 @@
-"""Prompts and completions in the shape of the GenAI conventions; called only when the user switched content capture on."""
+"""Prompts and completions in the shape of the GenAI conventions; called only when the user wants content."""
 
 from __future__ import annotations
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from otel_rl.semconv.attributes import GenAiProviderNameValues
 
 _DOMAINS = (
@@ -30,15 +28,12 @@ def of_address(host: str, port: int) -> str:
     return GenAiProviderNameValues.OTHER
 
 
-def of_response(fingerprint: object, extra: dict[str, Any]) -> str | None:
+def of_response(fingerprint: object, has_weight_version: bool) -> str | None:
     """The engine that made the answer, where it shows; None where it does not."""
     if isinstance(fingerprint, str) and fingerprint.startswith("vllm-"):
         return GenAiProviderNameValues.VLLM
-    for key in ("metadata", "meta_info"):
-        facts = extra.get(key)
-        if isinstance(facts, dict) and "weight_version" in facts:
-            return GenAiProviderNameValues.SGLANG
-    return None
+    # Of the servers known, SGLang alone labels its answers with the version of its weights.
+    return GenAiProviderNameValues.SGLANG if has_weight_version else None
 
 
 def remember(host: str, port: int, provider: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+from pathlib import PurePath
 from typing import Any
 
 from otel_rl.instrumentors.openai import content, provider
@@ -87,7 +87,7 @@ def describe(client: Any, options: Any) -> Request | None:
 
 
 def _model_name(model: object) -> str:
-    """The model as it may be a metric attribute: a local path becomes its last part, which a name in a hub keeps whole."""
+    """The model as it may be a metric attribute: of a local path the last part, a name in a hub whole."""
     if not isinstance(model, str):
         return ""
-    return os.path.basename(model.rstrip("/")) if model.startswith(("/", "./", "../")) else model
+    return PurePath(model).name if model.startswith(("/", "./", "../")) else model

@@ -1,4 +1,4 @@
-"""What an answer says: tokens, finish reasons, server facts. Reads parsed objects once; counts, never keeps, content."""
+"""What an answer says: tokens, finish reasons, server facts. Content is counted, never kept."""
 
 from __future__ import annotations
 
@@ -43,8 +43,15 @@ class Outcome:
         self.text: list[str] = []
         self.server_times: dict[str, float] = {}
         self.output_chunks = self.token_ids = 0
-        self.model = self.response_id = self.provider = self.weight_version = self.messages = None
-        self.input_tokens = self.output_tokens = self.cached_tokens = self.reasoning_tokens = None
+        self.model: str | None = None
+        self.response_id: str | None = None
+        self.provider: str | None = None
+        self.weight_version: str | None = None
+        self.messages: str | None = None
+        self.input_tokens: int | None = None
+        self.output_tokens: int | None = None
+        self.cached_tokens: int | None = None
+        self.reasoning_tokens: int | None = None
 
     def observe(self, response: Any) -> None:
         """Take the facts of a complete answer: a model of ``openai``, or the dictionary that a raw ``post`` returns."""
@@ -68,7 +75,7 @@ class Outcome:
             self._observe_head(chunk)
         for choice in choices:
             if self._observe_choice(choice):
-                self._observe_extra(_extra(chunk))
+                self._observe_server(chunk)
             delta = read(choice, "delta")
             text = read(choice, "text") if delta is None else read(delta, "content")
             if text or (delta is not None and read(delta, "tool_calls")):
@@ -85,19 +92,21 @@ class Outcome:
             self.output_chunks += 1
 
     def _observe_head(self, response: Any) -> None:
-        extra = _extra(response)
         self.model = read(response, "model") or self.model
         self.response_id = read(response, "id") or self.response_id
         usage = read(response, "usage")
         if usage is not None:
             self._observe_usage(usage)
-        self.provider = provider.of_response(read(response, "system_fingerprint"), extra) or self.provider
-        if extra:
-            self._observe_extra(extra)
+        self._observe_server(response)
+        self.provider = (
+            provider.of_response(read(response, "system_fingerprint"), self.weight_version is not None) or self.provider
+        )
 
-    def _observe_extra(self, extra: dict[str, Any]) -> None:
+    def _observe_server(self, response: Any) -> None:
+        """What SGLang (weight version) and vLLM (times) add to the protocol."""
+        fields, extra = _fields(response), _extra(response)
         for key in ("metadata", "meta_info"):
-            facts = extra.get(key)
+            facts = fields.get(key) or extra.get(key)
             if isinstance(facts, dict) and facts.get("weight_version") is not None:
                 self.weight_version = str(facts["weight_version"])
         times = extra.get("metrics")
@@ -153,7 +162,7 @@ class Outcome:
 
     def attributes(self) -> dict[str, Any]:
         """What the conventions ask of the answer; None where it did not say."""
-        found = {
+        found: dict[str, Any] = {
             attributes.GEN_AI_RESPONSE_MODEL: self.model,
             attributes.GEN_AI_RESPONSE_ID: self.response_id,
             attributes.GEN_AI_RESPONSE_FINISH_REASONS: self.finish_reasons or None,
@@ -179,9 +188,11 @@ def read(source: Any, name: str) -> Any:
     return source.get(name) if isinstance(source, dict) else getattr(source, name, None)
 
 
+def _fields(source: Any) -> dict[str, Any]:
+    return source if isinstance(source, dict) else vars(source)
+
+
 def _extra(source: Any) -> dict[str, Any]:
     """Fields that the protocol of OpenAI does not have; pydantic 1 keeps them among the others."""
-    if isinstance(source, dict):
-        return source
-    extra = getattr(source, "model_extra", None)
-    return extra if isinstance(extra, dict) else vars(source)
+    extra = None if isinstance(source, dict) else getattr(source, "model_extra", None)
+    return extra if isinstance(extra, dict) else _fields(source)

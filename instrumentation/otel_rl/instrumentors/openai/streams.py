@@ -19,8 +19,9 @@ CALL = "_otel_rl_call"
 
 def follow_stream(call: InferenceCall, stream: Any) -> None:
     """Watch ``stream``: only the iterator inside it is replaced, ``isinstance`` and its attributes stay as they are."""
-    chunks = stream._iterator
-    stream._iterator = _chunks_async(call, chunks) if hasattr(chunks, "__anext__") else _chunks(call, chunks)
+    chunks = stream._iterator  # noqa: SLF001 - a private name, the same in all supported versions
+    follow = _chunks_async if hasattr(chunks, "__anext__") else _chunks
+    stream._iterator = follow(call, chunks)  # noqa: SLF001
     setattr(stream, CALL, call)
     call.watch_for_garbage(stream)
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.offline.reader.errors import UnusableInput
-from otel_rl.offline.reader.lines import Unreadable, parse, raw_lines, requests
+from otel_rl.offline.reader.lines import Unreadable, matching_lines, parse, requests
 from otel_rl.offline.reader.locate import SignalFile, Source, find
 from otel_rl.offline.reader.otlp import records
 from otel_rl.offline.reader.processes import Process, ProcessRegistry
@@ -65,11 +65,7 @@ class Reader:
         for file in self.source.files:
             if file.signal != "traces":
                 continue
-            try:
-                lines = [line for line in raw_lines(file.path) if any(needle in line for needle in needles)]
-            except OSError:
-                continue
-            for line in lines:
+            for line in matching_lines(file.path, needles):
                 request = parse(line, Unreadable())
                 if request is not None:
                     yield from self._spans(request, file, trace_ids)

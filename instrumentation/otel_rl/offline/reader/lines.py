@@ -46,6 +46,16 @@ def raw_lines(path: Path) -> Iterator[bytes]:
             yield line
 
 
+def matching_lines(path: Path, needles: list[bytes]) -> Iterator[bytes]:
+    """Lines that contain one of ``needles``; none from where a file cannot be read."""
+    try:
+        for line in raw_lines(path):
+            if any(needle in line for needle in needles):
+                yield line
+    except OSError:
+        return
+
+
 def requests(path: Path, problems: Unreadable, advance: Callable[[int], object]) -> Iterator[dict[str, Any]]:
     """Export requests of one file; ``advance`` is told the bytes read, ``problems`` collects the rest."""
     try:

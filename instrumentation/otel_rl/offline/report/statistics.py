@@ -76,25 +76,16 @@ class BinnedSeries:
             merged.setdefault((place // 2, key), Cell()).merge(cell)
         self._cells = merged
 
-    def keys(self) -> list[Any]:
-        """All keys, in the order in which they appeared."""
-        return list(dict.fromkeys(key for _, key in self._cells))
+    def lines(self) -> dict[Any, list[tuple[int, Cell]]]:
+        """For every key its cells with the first iteration of their bins, ascending."""
+        lines: dict[Any, list[tuple[int, Cell]]] = {}
+        for (place, key), cell in sorted(self._cells.items(), key=lambda item: item[0][0]):
+            lines.setdefault(key, []).append((place * self.width, cell))
+        return lines
 
     def bins(self) -> list[int]:
         """First iteration of every bin that holds something, ascending."""
         return sorted({place * self.width for place, _ in self._cells})
-
-    def cell(self, first: int, key: Any) -> Cell | None:
-        """The cell of ``key`` in the bin that begins at iteration ``first``."""
-        return self._cells.get((first // self.width, key))
-
-    def total(self, key: Any) -> Cell:
-        """All values of ``key`` in one cell."""
-        result = Cell()
-        for (_, found), cell in self._cells.items():
-            if found == key:
-                result.merge(cell)
-        return result
 
 
 @dataclass(slots=True)

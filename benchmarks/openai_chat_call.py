@@ -1,0 +1,205 @@
+"""Added CPU time of a chat call: ours against the official OpenAI instrumentor's, interleaved in one process.
+
+    python benchmarks/openai_chat_call.py [--rounds 40] [--calls 60] [--output FILE]
+
+The transport answers at once, so what is left is the client's own work and what is added to it. CPU time of the whole
+process is taken (it includes the thread that exports). Each round runs every variant in turn, the next round in reverse
+order; the figures are medians over rounds of paired differences, the bounds a bootstrap of them. Prints one JSON object.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import importlib.metadata
+import json
+import os
+import platform
+import random
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+VARIANTS = ("none", "otel_rl", "official")
+PACKAGES = ("openai", "opentelemetry-sdk", "opentelemetry-instrumentation-genai-openai", "otel-rl")
+MESSAGES = [{"role": "user", "content": "hi"}]
+CHAT = {"model": "m", "messages": MESSAGES, "max_tokens": 8}
+ANSWER = {
+    "id": "chatcmpl-1",
+    "object": "chat.completion",
+    "created": 1,
+    "model": "m",
+    "system_fingerprint": "vllm-0.32.0",
+    "choices": [{"index": 0, "message": {"role": "assistant", "content": "hello"}, "finish_reason": "stop"}],
+    "usage": {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10},
+}
+CHUNKS = 22
+
+
+def _chunk(delta: dict[str, Any], finish_reason: str | None = None) -> str:
+    choice = {"index": 0, "delta": delta, "finish_reason": finish_reason}
+    body = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [choice]}
+    if finish_reason:
+        body["usage"] = ANSWER["usage"]
+    return f"data: {json.dumps(body)}\n\n"
+
+
+STREAM = "".join(_chunk({"content": f"w{n} "}) for n in range(CHUNKS)) + _chunk({}, "stop") + "data: [DONE]\n\n"
+
+
+def _set_up_telemetry() -> None:
+    from opentelemetry import metrics, trace
+    from opentelemetry.sdk.metrics import MeterProvider
+    from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
+
+    class Drop(SpanExporter):
+        def export(self, spans: Any) -> SpanExportResult:
+            return SpanExportResult.SUCCESS
+
+    provider = TracerProvider()
+    provider.add_span_processor(BatchSpanProcessor(Drop(), max_queue_size=100_000))
+    trace.set_tracer_provider(provider)
+    metrics.set_meter_provider(MeterProvider([InMemoryMetricReader()]))
+
+
+def _clients() -> tuple[Any, Any]:
+    import openai
+
+    major = int(openai.__version__.split(".")[0])
+    http = __import__("httpx2" if major >= 3 else "httpx")
+
+    def answer(request: Any) -> Any:
+        if b'"stream":true' in request.content.replace(b" ", b""):
+            return http.Response(200, headers={"content-type": "text/event-stream"}, content=STREAM.encode())
+        return http.Response(200, json=ANSWER)
+
+    async def answer_async(request: Any) -> Any:
+        return answer(request)
+
+    options = {"api_key": "none", "base_url": "http://127.0.0.1:9/v1"}
+    return (
+        openai.OpenAI(**options, http_client=http.Client(transport=http.MockTransport(answer))),
+        openai.AsyncOpenAI(**options, http_client=http.AsyncClient(transport=http.MockTransport(answer_async))),
+    )
+
+
+def _shapes(calls: int) -> dict[str, Callable[[], float]]:
+    """Shape -> function that runs it and returns CPU seconds per call."""
+    client, async_client = _clients()
+    loop = asyncio.new_event_loop()
+
+    def chat() -> None:
+        client.chat.completions.create(**CHAT)
+
+    def stream() -> None:
+        for _ in client.chat.completions.create(**CHAT, stream=True):
+            pass
+
+    def timed(function: Callable[[], None], number: int) -> float:
+        start = time.process_time()
+        for _ in range(number):
+            function()
+        return (time.process_time() - start) / number
+
+    async def chats() -> float:
+        start = time.process_time()
+        for _ in range(calls):
+            await async_client.chat.completions.create(**CHAT)
+        return (time.process_time() - start) / calls
+
+    return {
+        "chat": lambda: timed(chat, calls),
+        "async_chat": lambda: loop.run_until_complete(chats()),
+        "stream": lambda: timed(stream, max(calls // 3, 5)),
+    }
+
+
+def _instrumentors() -> dict[str, Any]:
+    from opentelemetry.instrumentation.genai.openai import OpenAIInstrumentor as Official
+
+    from otel_rl.instrumentors.openai import OpenAIInstrumentor as Ours
+
+    return {"none": None, "otel_rl": Ours(), "official": Official()}
+
+
+def measure(rounds: int = 40, calls: int = 60) -> dict[str, dict[str, list[float]]]:
+    """CPU seconds per call: ``{shape: {variant: [one value per round]}}``."""
+    _set_up_telemetry()
+    shapes = _shapes(calls)
+    instrumentors = _instrumentors()
+    samples: dict[str, dict[str, list[float]]] = {shape: {v: [] for v in VARIANTS} for shape in shapes}
+    for round_number in range(rounds + 1):
+        for variant in VARIANTS if round_number % 2 else VARIANTS[::-1]:
+            instrumentor = instrumentors[variant]
+            if instrumentor is not None:
+                instrumentor.instrument()
+            for shape, run in shapes.items():
+                gc.collect()
+                value = run()
+                if round_number:  # the first round warms up
+                    samples[shape][variant].append(value)
+            if instrumentor is not None:
+                instrumentor.uninstrument()
+    return samples
+
+
+def summarise(samples: dict[str, list[float]], draws: int = 2000) -> dict[str, Any]:
+    """Added microseconds per call of each variant, and ours divided by the official one's with a 95 % interval."""
+    base = samples["none"]
+    added = {v: [value - b for value, b in zip(samples[v], base, strict=True)] for v in VARIANTS[1:]}
+    pick = random.Random(0)  # noqa: S311 - a bootstrap, repeatable on purpose
+    indexes = range(len(base))
+    ratios = []
+    for _ in range(draws):
+        chosen = pick.choices(indexes, k=len(base))
+        ours, official = (statistics.median([added[v][i] for i in chosen]) for v in VARIANTS[1:])
+        ratios.append(ours / official)
+    ratios.sort()
+    middle = {v: statistics.median(added[v]) for v in VARIANTS[1:]}
+    return {
+        "base_us": round(statistics.median(base) * 1e6, 1),
+        "added_us": {v: round(value * 1e6, 1) for v, value in middle.items()},
+        "ratio": round(middle["otel_rl"] / middle["official"], 3),
+        "ratio_95": [round(ratios[int(draws * q)], 3) for q in (0.025, 0.975)],
+    }
+
+
+def _machine() -> dict[str, Any]:
+    versions = {}
+    for name in PACKAGES:
+        try:
+            versions[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            versions[name] = None
+    return {"python": platform.python_version(), "cpus": os.cpu_count(), "arch": platform.machine(), **versions}
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=40)
+    parser.add_argument("--calls", type=int, default=60)
+    parser.add_argument("--output", type=Path, help="also write the JSON, with every sample, to this file")
+    options = parser.parse_args(argv)
+    samples = measure(options.rounds, options.calls)
+    report = {
+        "benchmark": "openai_chat_call",
+        "limit": {"chat": 0.5},
+        "results": {shape: summarise(values) for shape, values in samples.items()},
+        "rounds": options.rounds,
+        "calls": options.calls,
+        "machine": _machine(),
+    }
+    print(json.dumps(report, indent=2))
+    if options.output:
+        options.output.write_text(json.dumps({**report, "samples": samples}) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,33 @@
+"""``python -m dashboards build [--check]``, from the root of the checkout."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command; 0 when all is well, 1 when a generated file is out of date, 2 when grafanalib is missing."""
+    parser = argparse.ArgumentParser(prog="python -m dashboards", description="Grafana boards and Prometheus rules")
+    commands = parser.add_subparsers(dest="command", required=True)
+    build = commands.add_parser("build", help="write dashboards/generated")
+    build.add_argument("--check", action="store_true", help="change nothing; fail if a file is out of date")
+    options = parser.parse_args(arguments)
+    try:
+        from dashboards import build as builder  # noqa: PLC0415  # so that a missing extra gives a clear line
+    except ModuleNotFoundError as error:
+        if error.name != "grafanalib":
+            raise
+        print("grafanalib is missing: pip install 'otel-rl[dashboards]'", file=sys.stderr)
+        return 2
+    if not options.check:
+        builder.write()
+        return 0
+    stale = builder.differences()
+    for line in stale:
+        print(f"dashboards/generated/{line}; run `python -m dashboards build`", file=sys.stderr)
+    return 1 if stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

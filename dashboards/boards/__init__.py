@@ -1,0 +1,7 @@
+"""The boards, in the order in which a person goes through them."""
+
+from __future__ import annotations
+
+from dashboards.boards import ranks_collectives, rollouts_tools_rewards, run_overview
+
+BOARDS = (run_overview.BOARD, ranks_collectives.BOARD, rollouts_tools_rewards.BOARD)

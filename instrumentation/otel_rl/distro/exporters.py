@@ -1,0 +1,45 @@
+"""Exporters by entry-point name, opened when there is something to export."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from otel_rl.distro import plan
+from otel_rl.distro.metric_reader import count_points
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from opentelemetry.util._importlib_metadata import EntryPoint
+
+    from otel_rl.offline.writer import FileStore
+
+#: With one of these set the OTLP metric exporter decides on temporality or aggregation, so it is asked at the start.
+_METRIC_PREFERENCES = (
+    "OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE",
+    "OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION",
+)
+
+
+def open_exporter(signal: str, name: str, files: FileStore) -> Any:
+    """The exporter of ``signal`` with entry-point name ``name``; configured by its own ``OTEL_*`` variables."""
+    if name == plan.FILE:
+        from otel_rl.offline.exporter import FileExporter  # noqa: PLC0415 - the encoders come with the first record
+
+        return FileExporter(signal, files, count_points if signal == "metrics" else len)
+    return load_class(signal, name)()
+
+
+def load_class(signal: str, name: str) -> Callable[[], Any]:
+    """The exporter's (or metric reader's) class."""
+    from opentelemetry.util._importlib_metadata import entry_points  # noqa: PLC0415 - not needed by the file store
+
+    found: list[EntryPoint] = list(entry_points(group=f"opentelemetry_{signal}_exporter", name=name))
+    return found[0].load()  # type: ignore[no-any-return]
+
+
+def metric_exporter_is_asked_first(name: str, environ: Mapping[str, str]) -> bool:
+    """Whether the exporter must be opened at the start: its temporality is part of the reader."""
+    if name == plan.FILE:
+        return False
+    return not name.startswith("otlp") or any(environ.get(variable) for variable in _METRIC_PREFERENCES)

@@ -1,0 +1,135 @@
+"""Loads instrumentors, ours and others': each for itself, and when the library it instruments is imported.
+
+Upstream's loader imports all of them in every process, checks and hooks outside of any isolation, and stops at the first one
+that raises. This one takes its place; its outcomes are in :mod:`otel_rl.status`.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from opentelemetry.util._importlib_metadata import entry_points
+
+from otel_rl import status
+from otel_rl.distro import store
+from otel_rl.distro.import_hooks import hooks
+from otel_rl.distro.targets import TARGETS
+from otel_rl.telemetry import internal_errors
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from types import ModuleType
+
+    from opentelemetry.util._importlib_metadata import EntryPoint
+
+GROUP = "opentelemetry_instrumentor"
+DISABLED = "OTEL_PYTHON_DISABLED_INSTRUMENTATIONS"
+_OURS = "otel_rl"
+#: Of several owners of one library the official one is kept; ours enriches it.
+_PREFERRED = "opentelemetry-instrumentation-"
+
+
+def load_instrumentors(environ: Mapping[str, str] = os.environ) -> None:
+    """Load what is installed and not disabled; never raises."""
+    with internal_errors.guard("loader"):
+        _run_hooks("opentelemetry_pre_instrument")
+        disabled = {name.strip() for name in environ.get(DISABLED, "").split(",")}
+        chosen, rejected = _one_owner_each(entry_points(group=GROUP))
+        for entry_point, owner in rejected:
+            reason = f"{entry_point.name} is instrumented by {owner} already; uninstall one of the two"
+            status.report(f"{entry_point.name} ({_distribution(entry_point)})", status.SKIPPED, reason)
+        for entry_point in chosen:
+            if disabled & {"*", entry_point.name}:
+                status.report(entry_point.name, status.SKIPPED, f"disabled by {DISABLED}")
+            else:
+                _load_when_needed(entry_point)
+        _run_hooks("opentelemetry_post_instrument")
+
+
+def _run_hooks(group: str) -> None:
+    for entry_point in entry_points(group=group):
+        _isolated(entry_point.name, lambda entry_point=entry_point: entry_point.load()())
+
+
+def _one_owner_each(found: Iterable[EntryPoint]) -> tuple[list[EntryPoint], list[tuple[EntryPoint, str]]]:
+    """Of several distributions that claim the same name keep one: two would record every call twice."""
+    owners: dict[str, EntryPoint] = {}
+    rejected = []
+    for entry_point in sorted(found, key=lambda one: (not _distribution(one).startswith(_PREFERRED), _distribution(one))):
+        owner = owners.setdefault(entry_point.name, entry_point)
+        if owner is not entry_point and owner.value != entry_point.value:
+            rejected.append((entry_point, _distribution(owner)))
+    return sorted(owners.values(), key=lambda one: one.name), rejected
+
+
+def _distribution(entry_point: EntryPoint) -> str:
+    distribution = getattr(entry_point, "dist", None)
+    return str(distribution.name) if distribution is not None else entry_point.value.partition(":")[0]
+
+
+def _load_when_needed(entry_point: EntryPoint) -> None:
+    modules = TARGETS.get(entry_point.name)
+    if modules is None:
+        activate(entry_point)
+        return
+    status.report(entry_point.name, status.WAITING, f"{' or '.join(modules)} not imported yet")
+    for module in modules:
+        hooks.after_import(module, partial(_activate_once, entry_point))
+
+
+def _activate_once(entry_point: EntryPoint, _: ModuleType) -> None:
+    if status.snapshot().get(entry_point.name, {}).get("state") == status.WAITING:
+        activate(entry_point)
+
+
+def activate(entry_point: EntryPoint) -> None:
+    """Load and instrument one instrumentor now; whatever it raises is reported, not raised."""
+    status.report(entry_point.name, status.SKIPPED, "being loaded")
+    _isolated(entry_point.name, partial(_activate, entry_point))
+
+
+def _activate(entry_point: EntryPoint) -> None:
+    from opentelemetry.instrumentation.dependencies import (  # noqa: PLC0415 - needed with the first library only
+        get_dependency_conflicts,
+        get_dist_dependency_conflicts,
+    )
+
+    distribution = getattr(entry_point, "dist", None)
+    conflict = get_dist_dependency_conflicts(distribution) if distribution is not None else None
+    if conflict is None:
+        instrumentor = entry_point.load()()
+        conflict = get_dependency_conflicts(instrumentor.instrumentation_dependencies())
+    if conflict is not None:
+        _skip(entry_point.name, conflict)
+        return
+    instrumentor.instrument(skip_dep_check=True)
+    if not entry_point.name.startswith(_OURS):
+        # Ours report for themselves, since they know whether a patch found its target.
+        status.report(entry_point.name, status.ACTIVE)
+
+
+def _skip(name: str, conflict: Any) -> None:
+    required = conflict.required or ", ".join(map(str, conflict.required_any or ()))
+    found = conflict.found or ", ".join(map(str, getattr(conflict, "found_any", None) or ()))
+    if not found:
+        status.report(name, status.SKIPPED, f"needs {required}, which is not installed")
+        return
+    reason = f"supports {required}, installed is {found}"
+    status.report(name, status.SKIPPED, reason)
+    store.warn_once_per_node(f"otel-rl: {name} {reason}; not instrumented, the program runs on")
+
+
+def _isolated(name: str, call: Any) -> None:
+    try:
+        call()
+    except KeyboardInterrupt:
+        raise
+    except ModuleNotFoundError as error:
+        status.report(name, status.SKIPPED, f"needs module {error.name}, which is not installed")
+    except BaseException as error:  # noqa: BLE001 - SystemExit and worse from foreign code must not end the program
+        status.report(name, status.FAILED, f"{type(error).__name__}: {error}")
+        if name.startswith(_OURS) and isinstance(error, Exception):
+            with internal_errors.guard(f"loader.{name}"):
+                raise

@@ -1,0 +1,28 @@
+"""The SDK draws from the program's random numbers (ids, exemplar reservoirs, retry jitter): it gets a generator of its own.
+
+A seeded program must draw the same numbers with and without us. Upstream has no setting for this, so the names in its modules
+are rebound; a test compares ``random.getstate()``.
+"""
+
+from __future__ import annotations
+
+import random as standard
+import sys
+
+from otel_rl.telemetry.randomness import random as private
+
+_PREFIXES = ("opentelemetry.sdk.", "opentelemetry.exporter.")
+_FUNCTIONS = ("randrange", "uniform", "getrandbits", "randint", "choice", "sample")
+
+
+def isolate() -> None:
+    """Rebind ``random`` and its functions in every SDK and exporter module that is loaded by now."""
+    for name, module in list(sys.modules.items()):
+        if not name.startswith(_PREFIXES) or module is None:
+            continue
+        namespace = vars(module)
+        if namespace.get("random") is standard:
+            namespace["random"] = private
+        for function in _FUNCTIONS:
+            if namespace.get(function) == getattr(standard, function):
+                namespace[function] = getattr(private, function)

@@ -1,0 +1,11 @@
+"""Processes that run the program's code but must not report: DataLoader workers, of which there are often hundreds."""
+
+from __future__ import annotations
+
+import sys
+
+
+def is_data_loader_worker() -> bool:
+    """True inside a PyTorch DataLoader worker, however it was started. Imports nothing."""
+    module = sys.modules.get("torch.utils.data._utils.worker")
+    return getattr(module, "_worker_info", None) is not None

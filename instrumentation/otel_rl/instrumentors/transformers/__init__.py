@@ -1,0 +1,36 @@
+"""Instrumentation of the Transformers ``Trainer`` and of everything that derives from it.
+
+Each optimizer step becomes a step trace: data wait, forward and backward passes, optimizer, evaluation and checkpoint are
+phases of it. What the trainer logs becomes metrics and one event per log call, from the one rank that logs.
+
+A step is numbered as ``global_step`` will read after it. It begins when its batch is fetched, which happens before the
+trainer's own ``on_step_begin``, and stays open until the next one begins, so that logging, evaluation and saving, which
+follow ``on_step_end``, belong to the step they describe.
+
+No callback is added to the trainer's list, where the program could see, move or remove it: the one method through which
+all callbacks are called is wrapped instead.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from otel_rl.instrumentors.base import Instrumentor
+from otel_rl.instrumentors.transformers import package, patch
+
+
+class TransformersInstrumentor(Instrumentor):
+    """Patches ``Trainer``, ``CallbackHandler.call_event``, ``TrainingArguments`` and ``Accelerator.backward``."""
+
+    library = "transformers"
+    requirement = package.REQUIREMENT
+    modules = {
+        "transformers.training_args": patch.patch_training_args,
+        "transformers.trainer_callback": patch.patch_trainer_callback,
+        "transformers.trainer": patch.patch_trainer,
+        "accelerate.accelerator": patch.patch_accelerator,
+    }
+
+    def _uninstrument(self, **kwargs: Any) -> None:
+        super()._uninstrument(**kwargs)
+        patch.stop()

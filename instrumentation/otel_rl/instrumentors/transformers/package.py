@@ -1,0 +1,3 @@
+"""Versions of Transformers whose ``Trainer`` we patch."""
+
+REQUIREMENT = "transformers >= 4.56, < 6"

@@ -1,0 +1,24 @@
+"""Instrumentation of TRL: what its trainers do beyond the Transformers ``Trainer``.
+
+Sampling, generation, log-probabilities, rewards and weight synchronisation become phases of the step that the
+``transformers`` instrumentor opens; most are found through TRL's own ``ProfilingContext``. Each reward function gets a
+span and a histogram of its raw scores. Of the calls to ``tools=[...]`` the slowest and the failed become
+``execute_tool`` spans (``OTEL_RL_SLOWEST``), all of them go into a duration histogram.
+"""
+
+from __future__ import annotations
+
+from otel_rl.instrumentors.base import Instrumentor
+from otel_rl.instrumentors.trl import package, patch
+
+
+class TRLInstrumentor(Instrumentor):
+    """Patches ``ProfilingContext`` and the sampling, reward and tool methods of the online trainers."""
+
+    library = "trl"
+    requirement = package.REQUIREMENT
+    modules = {
+        "trl.extras.profiling": patch.patch_profiling,
+        "trl.trainer.grpo_trainer": patch.patch_grpo_trainer,
+        "trl.trainer.rloo_trainer": patch.patch_rloo_trainer,
+    }

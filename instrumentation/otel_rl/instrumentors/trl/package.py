@@ -1,0 +1,3 @@
+"""Versions of TRL whose trainers we patch."""
+
+REQUIREMENT = "trl >= 0.27, < 2"

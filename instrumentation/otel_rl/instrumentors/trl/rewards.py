@@ -1,0 +1,60 @@
+"""A histogram of the raw scores per reward function."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from otel_rl.instrumentors.transformers.training import trace
+from otel_rl.instrumentors.trl.profiling import scope
+from otel_rl.semconv import attributes, metrics, spans
+from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
+from otel_rl.telemetry import drops
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+OTHER_REWARD = "_OTHER"
+
+
+class RewardScores:
+    """Scores as the trainer computes them; each rank records those of its own samples."""
+
+    def __init__(self) -> None:
+        self._names: set[str] = set()
+        self._on_device: list[tuple[Sequence[str], Any]] = []
+
+    def calculated(self, trainer: Any, samples: int, scores: Any) -> None:
+        """``scores`` has a row per sample of all ranks, rank after rank, and a column per reward function."""
+        if not scope.enabled or trace.is_open(spans.RL_EVALUATE):
+            return
+        if len(scores) > samples:
+            first = trainer.accelerator.process_index * samples
+            scores = scores[first : first + samples]
+        if scores.device.type == "cpu":
+            self._record(trainer.reward_func_names, scores)
+        else:
+            self._on_device.append((trainer.reward_func_names, scores))
+
+    def scored(self) -> None:
+        """The trainer has read the scores itself: reading them now waits for nothing."""
+        while self._on_device:
+            self._record(*self._on_device.pop())
+
+    def _record(self, names: Sequence[str], scores: Any) -> None:
+        for name, column in zip(names, scores.T.tolist(), strict=True):
+            label = {attributes.RL_REWARD_NAME: self._label(name)}
+            for score in column:
+                # NaN is how the trainer notes that a function does not apply to a sample: no score, nothing lost.
+                if math.isinf(score):
+                    drops.count(Signal.METRICS, "non_finite")
+                elif not math.isnan(score):
+                    scope.record(metrics.RL_REWARD_SCORE, score, label)
+
+    def _label(self, name: str) -> str:
+        if name not in self._names and len(self._names) < attributes.CARDINALITY[attributes.RL_REWARD_NAME] - 1:
+            self._names.add(name)
+        return name if name in self._names else OTHER_REWARD
+
+
+scores = RewardScores()

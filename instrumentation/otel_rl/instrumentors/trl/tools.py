@@ -1,0 +1,193 @@
+"""Calls of the functions given as ``tools=[...]``.
+
+One batch of completions may call tools thousands of times, so a call is only noted while it runs. After the batch all
+durations go into the histogram; the slowest calls and the first failed ones become spans with the times they had.
+"""
+
+from __future__ import annotations
+
+import heapq
+import inspect
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import wrapt
+
+from otel_rl import settings
+from otel_rl.instrumentors.trl.profiling import scope
+from otel_rl.semconv import attributes, events, metrics, spans
+from otel_rl.semconv.attributes import GenAiOperationNameValues
+from otel_rl.telemetry import drops, guard
+from otel_rl.telemetry.attributes import error_type
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+OTHER_TOOL = "_OTHER"
+_OPERATION = GenAiOperationNameValues.EXECUTE_TOOL
+
+_names: set[str] = set()
+
+
+class Call(NamedTuple):
+    """One finished call; ordered by ``duration`` (ns). ``ended`` in ns since the epoch."""
+
+    duration: int
+    ended: int
+    name: str
+    error: str
+
+
+class ToolCalls:
+    """Notes the calls of one batch."""
+
+    def __init__(self) -> None:
+        self._calls: list[Call] = []
+        self._unknown: list[str] = []
+
+    def watch(self, tools: dict[str, Any]) -> dict[str, Any]:
+        """A copy of ``tools`` whose functions note their calls."""
+        return {name: _WatchedTool(tool, self._noter(name)) for name, tool in tools.items()}
+
+    def watch_last(self, tools: dict[str, Any]) -> dict[str, Any]:
+        """Like :meth:`watch`, for the dictionary that is asked last: a name it lacks is unknown."""
+        return _LastTools(self.watch(tools), self._unknown)
+
+    def _noter(self, name: str) -> Callable[[int, BaseException | None], None]:
+        def note(started: int, error: BaseException | None) -> None:
+            duration = time.perf_counter_ns() - started
+            self._calls.append(Call(duration, time.time_ns(), name, "" if error is None else error_type(error)))
+
+        return note
+
+    def finish(self) -> None:
+        """Record the batch; spans become children of the current one."""
+        with guard("trl.tools"):
+            keep = settings.current().slowest
+            failed = [call for call in self._calls if call.error]
+            shown = dict.fromkeys([*failed[:keep], *heapq.nlargest(keep, self._calls)])
+            drops.count(attributes.RlTelemetrySignalValues.TRACES, "failed_tool_call", max(len(failed) - keep, 0))
+            for call in self._calls:
+                _record_duration(call)
+            for call in shown:
+                _record_span(call)
+            for name in self._unknown[:keep]:
+                scope.event(events.RL_TOOL_UNKNOWN, attributes={attributes.GEN_AI_TOOL_NAME: name})
+
+
+class _WatchedTool(wrapt.ObjectProxy):  # type: ignore[misc]  # wrapt has no annotations for its proxy
+    """Stands for a tool: same name, signature and kind (``iscoroutinefunction``), and pickled as the tool itself."""
+
+    def __init__(self, tool: Any, note: Callable[[int, BaseException | None], None]) -> None:
+        super().__init__(tool)
+        self._self_note = note
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if inspect.iscoroutinefunction(self.__wrapped__):
+            return _watched_coroutine(self.__wrapped__, self._self_note, args, kwargs)
+        started = time.perf_counter_ns()
+        try:
+            result = self.__wrapped__(*args, **kwargs)
+        except BaseException as error:
+            self._self_note(started, error)
+            raise
+        self._self_note(started, None)
+        return result
+
+    def __reduce__(self) -> Any:
+        return _itself, (self.__wrapped__,)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return _itself, (self.__wrapped__,)
+
+
+async def _watched_coroutine(tool: Any, note: Callable[[int, BaseException | None], None], args: Any, kwargs: Any) -> Any:
+    started = time.perf_counter_ns()
+    try:
+        result = await tool(*args, **kwargs)
+    except BaseException as error:
+        note(started, error)
+        raise
+    note(started, None)
+    return result
+
+
+class _LastTools(dict[str, Any]):
+    """Notes the names that are asked for and not there."""
+
+    def __init__(self, tools: dict[str, Any], unknown: list[str]) -> None:
+        super().__init__(tools)
+        self._unknown = unknown
+
+    def __contains__(self, name: object) -> bool:
+        found = super().__contains__(name)
+        if not found:
+            self._unknown.append(str(name))
+        return found
+
+
+def watched(trainer: Any) -> _Watching | None:
+    """Context in which the tools of ``trainer`` are watched; None where there is nothing to watch."""
+    tools = vars(trainer)
+    if not scope.enabled or not {"_sync_tool_dicts", "_async_tool_dicts"} <= tools.keys():
+        return None
+    return _Watching(trainer)
+
+
+class _Watching:
+    """Exchanges the trainer's tool dictionaries for watched copies, and puts the originals back."""
+
+    def __init__(self, trainer: Any) -> None:
+        self._trainer = trainer
+        self._calls = ToolCalls()
+        self._originals: tuple[Any, Any] | None = None
+
+    def __enter__(self) -> None:
+        with guard("trl.tools"):
+            sync, asynchronous = self._trainer._sync_tool_dicts, self._trainer._async_tool_dicts  # noqa: SLF001
+            watched_sync = _each(sync, self._calls.watch)
+            watched_asynchronous = _each(asynchronous, self._calls.watch_last)
+            self._originals = sync, asynchronous
+            self._trainer._sync_tool_dicts = watched_sync  # noqa: SLF001
+            self._trainer._async_tool_dicts = watched_asynchronous  # noqa: SLF001
+
+    def __exit__(self, *_: object) -> None:
+        if self._originals is not None:
+            self._trainer._sync_tool_dicts, self._trainer._async_tool_dicts = self._originals  # noqa: SLF001
+        self._calls.finish()
+
+
+def _each(dictionaries: Iterable[Any], watch: Callable[[dict[str, Any]], dict[str, Any]]) -> list[Any]:
+    return [watch(tools) for tools in dictionaries]
+
+
+def _itself(tool: Any) -> Any:
+    return tool
+
+
+def _record_duration(call: Call) -> None:
+    scope.record(
+        metrics.GEN_AI_EXECUTE_TOOL_DURATION,
+        call.duration * 1e-9,
+        {attributes.GEN_AI_TOOL_NAME: _label(call.name), attributes.ERROR_TYPE: call.error or None},
+    )
+
+
+def _record_span(call: Call) -> None:
+    span = scope.start_span(
+        spans.GEN_AI_EXECUTE_TOOL,
+        f"{_OPERATION} {call.name}",
+        attributes={
+            attributes.GEN_AI_OPERATION_NAME: _OPERATION,
+            attributes.GEN_AI_TOOL_NAME: call.name,
+            attributes.GEN_AI_TOOL_TYPE: "function",
+        },
+        start_time=call.ended - call.duration,
+    )
+    scope.end_span(span, call.error or None, call.ended)
+
+
+def _label(name: str) -> str:
+    if name not in _names and len(_names) < attributes.CARDINALITY[attributes.GEN_AI_TOOL_NAME] - 1:
+        _names.add(name)
+    return name if name in _names else OTHER_TOOL

@@ -1,0 +1,97 @@
+"""One run as one HTML file: ``otel-rl report``.
+
+    result = write_report(Path("./otel-rl"), None)
+    print(result.output)
+
+Needs the extra ``report`` (Bokeh draws, Jinja2 fills the page, tqdm shows progress).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from otel_rl.offline.reader import Reader, UnusableInput, find
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+FILE_NAME = "report.html"
+
+_SECONDS_BEFORE_PROGRESS = 1.0
+
+
+@dataclass(slots=True)
+class Report:
+    """Where the page is, and what its reader should be told beside it."""
+
+    output: Path
+    notes: list[str] = field(default_factory=list)
+
+
+def write_report(path: Path, output: Path | None, run: str | None = None) -> Report:
+    """Read the run below ``path`` and write its page to ``output`` (default: ``report.html`` in the run's folder).
+
+    Raises:
+        UnusableInput: nothing to read there, or the page cannot be written; the message is for the user.
+        ModuleNotFoundError: the extra ``report`` is not installed.
+    """
+    from otel_rl.offline.report import page, summary  # noqa: PLC0415 - heavy, and only here needed
+    from otel_rl.offline.report.collect import Collected  # noqa: PLC0415
+
+    source = find(path, run)
+    target = _target(output, source.path)
+    with _progress(source.size) as advance:
+        collected = Collected(Reader(source)).read(advance)
+    _write(target, page.render(collected))
+    notes = []
+    if source.others:
+        notes.append(f"showing run {source.run_id or source.path.name}; choose with --run: {summary.listed(source.others)}")
+    if unreadable := summary.unreadable(collected):
+        notes.append(unreadable[0].lower() + unreadable[1:].rstrip("."))
+    return Report(target, notes)
+
+
+def _target(output: Path | None, run: Path) -> Path:
+    if output is None:
+        return run / FILE_NAME
+    return output / FILE_NAME if output.is_dir() else output
+
+
+def _write(target: Path, page: str) -> None:
+    try:
+        # A page that is being replaced stays whole until the new one is complete.
+        descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8", errors="replace") as stream:
+                stream.write(page)
+            os.chmod(name, 0o666 & ~_umask())
+            os.replace(name, target)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(name)
+            raise
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise UnusableInput(f"cannot write {target}: {reason}; choose another place with -o FILE") from error
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+@contextlib.contextmanager
+def _progress(size: int) -> Iterator[Callable[[int], object]]:
+    from tqdm import tqdm  # noqa: PLC0415
+
+    quiet = not sys.stderr.isatty()
+    options = {"unit": "B", "unit_scale": True, "unit_divisor": 1024, "leave": False}
+    with tqdm(total=size, desc="reading", delay=_SECONDS_BEFORE_PROGRESS, disable=quiet, **options) as bar:
+        yield bar.update

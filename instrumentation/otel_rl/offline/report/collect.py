@@ -1,0 +1,71 @@
+"""One pass over a run: every record goes to the sections that want it, none is kept."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from otel_rl.offline.reader import Log, Reader, Span
+from otel_rl.offline.report import calls, collectives, problems, rewards, timeline
+from otel_rl.offline.report.scalars import Scalars
+from otel_rl.offline.report.steps import Steps
+from otel_rl.offline.report.totals import Totals
+from otel_rl.semconv import metrics
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from otel_rl.offline.reader import Record
+
+_TIMELINES = 3
+_OWN_METRICS = (metrics.RL_TRAIN_STEPS, metrics.RL_TRAIN_TOKENS, metrics.RL_SAMPLE_SAMPLES)
+
+
+class Collected:
+    """Everything the page shows, from all records of ``reader``."""
+
+    def __init__(self, reader: Reader) -> None:
+        self.reader = reader
+        self.steps = Steps()
+        self.scalars = Scalars()
+        self.calls = calls.Calls()
+        self.rewards = rewards.Rewards()
+        self.problems = problems.Problems()
+        self.totals = Totals(
+            (*_OWN_METRICS, *calls.METRICS, *collectives.METRICS, *rewards.METRICS, *problems.METRICS)
+        )
+        self.timelines: list[timeline.Timeline] = []
+
+    def read(self, advance: Callable[[int], object]) -> Collected:
+        """Read it all; ``advance`` is told the bytes read.
+
+        Raises:
+            UnusableInput: not one of the files can be read.
+        """
+        for record in self.reader.records(advance):
+            self._add(record)
+        self.totals.close()
+        self.timelines = self._read_timelines()
+        return self
+
+    def _add(self, record: Record) -> None:
+        if isinstance(record, Span):
+            self.steps.add(record)
+            self.calls.add(record)
+            self.rewards.add_span(record)
+            self.problems.add_span(record)
+        elif isinstance(record, Log):
+            self.scalars.add_log(record)
+            self.rewards.add_log(record)
+            self.problems.add_log(record)
+        else:
+            self.totals.add(record)
+            self.scalars.add_point(record)
+
+    def _read_timelines(self) -> list[timeline.Timeline]:
+        steps = self.steps.slowest.items()[:1]
+        rollouts = self.calls.slowest_rollouts.items()[:_TIMELINES]
+        wanted = {one.trace_id for one in (*steps, *rollouts)} - {""}
+        traces = timeline.collect(self.reader.traces(wanted)) if wanted else {}
+        found = [timeline.of_step(f"Step {one.iteration}, the slowest", traces.get(one.trace_id, [])) for one in steps]
+        found += [timeline.of_rollout(f"Rollout {one.name}", traces.get(one.trace_id, [])) for one in rollouts]
+        return [one for one in found if one is not None]

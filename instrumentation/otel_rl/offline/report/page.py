@@ -1,0 +1,87 @@
+"""Turns what was collected into one HTML file that needs nothing else: no network, no other file.
+
+Text of the run reaches the page only through the template's escaping and through JSON in which ``<`` is escaped; a
+content security policy with a nonce stops whatever would still try to run or to load something.
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING, Any
+
+from bokeh.embed import components
+from bokeh.resources import Resources
+from bokeh.themes import Theme
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from otel_rl.offline.report import sections, summary
+from otel_rl.offline.report.charts import Charts
+from otel_rl.version import __version__
+
+if TYPE_CHECKING:
+    from otel_rl.offline.report.collect import Collected
+
+_FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif"
+_TEXT, _GRID = "#5b6472", "#e3e6ea"
+_THEME = Theme(
+    json={
+        "attrs": {
+            "Plot": {"background_fill_color": None, "border_fill_color": None, "outline_line_color": None, "min_border": 4},
+            "Axis": {
+                "axis_line_color": _GRID,
+                "major_tick_line_color": _GRID,
+                "minor_tick_line_color": None,
+                "major_label_text_color": _TEXT,
+                "major_label_text_font": _FONT,
+                "axis_label_text_color": _TEXT,
+                "axis_label_text_font": _FONT,
+                "axis_label_text_font_style": "normal",
+                "axis_label_text_font_size": "11px",
+            },
+            "Grid": {"grid_line_color": _GRID},
+            "Legend": {
+                "background_fill_alpha": 0.0,
+                "border_line_color": None,
+                "label_text_color": _TEXT,
+                "label_text_font": _FONT,
+                "label_text_font_size": "12px",
+                "padding": 2,
+                "margin": 2,
+                "glyph_width": 16,
+            },
+        }
+    }
+)
+
+
+def render(collected: Collected) -> str:
+    """The whole page."""
+    charts = Charts()
+    built = sections.build(collected, charts)
+    models: dict[str, Any] = {}
+    for section in built:
+        for number, block in enumerate(section.blocks):
+            for place, (_, _, chart) in enumerate(block.charts):
+                models[f"{section.key}-{number}-{place}"] = chart
+    script, divs = components(models, wrap_script=False, theme=_THEME) if models else ("", {})
+    head = summary.summarise(collected)
+    environment = Environment(
+        loader=PackageLoader("otel_rl.offline.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template("report.html.j2").render(
+        head=head,
+        tiles=summary.tiles(collected, head),
+        findings=summary.findings(collected, head),
+        sections=[section for section in built if section.blocks],
+        empty=[section for section in built if not section.blocks],
+        divs={key: Markup(div) for key, div in divs.items()},
+        library=[Markup(source) for source in Resources("inline", components=["bokeh"]).js_raw] if models else [],
+        charts_script=Markup(script.replace("</", "<\\/")),
+        nonce=secrets.token_urlsafe(16),
+        version=__version__,
+    )

@@ -1,0 +1,179 @@
+"""What the trainer logged: one curve per key, and the panels that the page shows first."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from otel_rl.offline.report.statistics import BinnedSeries
+from otel_rl.semconv import attributes as names
+from otel_rl.semconv import events, metrics
+
+if TYPE_CHECKING:
+    from otel_rl.offline.reader import Log, Point
+
+_CELLS = 60_000
+_GAUGE_CELLS = 10_000
+_KEYS = 400
+_CURVES = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """A chart: keys that belong to it, by pattern, the most telling first, and what to look for."""
+
+    title: str
+    patterns: tuple[str, ...]
+    hint: str
+    gauge: str = ""
+
+
+PANELS = (
+    Panel(
+        "Reward",
+        (r"(train/)?reward", r"critic/(rewards|score)/mean", r".*\breward(s?/|_)mean", r"objective/scores"),
+        "should rise; flat means no signal",
+        metrics.RL_ENVIRONMENT_REWARD_MEAN.name,
+    ),
+    Panel(
+        "KL divergence",
+        (r"(.*/)?(approx_|ppo_|policy_|reference_)?kl(_?loss|_?div(ergence)?)?(/mean|_avg)?",),
+        "stays small (about 0.01 to 0.05); a jump means the policy ran off",
+        metrics.RL_TRAIN_KL.name,
+    ),
+    Panel(
+        "Entropy",
+        (r"(.*/)?(policy_)?entropy(_loss|/mean|_avg)?",),
+        "falls slowly; near zero means collapse",
+        metrics.RL_TRAIN_ENTROPY.name,
+    ),
+    Panel(
+        "Completion length (tokens)",
+        (r"completions?/(mean|max|min)_length", r"response_length/(mean|max|min)", r".*(completion|response)_length"),
+        "rising length with flat reward is a warning",
+        metrics.RL_ENVIRONMENT_EPISODE_LENGTH_MEAN.name,
+    ),
+    Panel(
+        "Loss",
+        (r"(train/)?loss", r"(.*/)?(pg|policy|policy_gradient|actor)_loss", r"(.*/)?(vf|value|critic)_loss"),
+        "small and noisy is normal in policy gradient training",
+        metrics.RL_TRAIN_LOSS.name,
+    ),
+    Panel("Gradient norm", (r"(.*/)?grad_?norm",), "spikes point at bad batches", metrics.RL_TRAIN_GRAD_NORM.name),
+    Panel(
+        "Reward per function",
+        (r"rewards/.+/mean",),
+        "which part of the reward is being learned",
+    ),
+    Panel(
+        "Truncation and dead groups",
+        (r"completions?/clipped_ratio", r"response_length/clip_ratio", r"frac_reward_zero_std"),
+        "share of samples; both should stay near zero",
+        metrics.RL_SAMPLE_TRUNCATED_RATIO.name,
+    ),
+    Panel(
+        "Learning rate",
+        (r"(.*/)?(learning_rate|lr)",),
+        "the schedule, as applied",
+        metrics.RL_TRAIN_LEARNING_RATE.name,
+    ),
+)
+
+_GAUGES = {panel.gauge for panel in PANELS if panel.gauge}
+
+
+@dataclass(slots=True)
+class Curve:
+    """One line: iterations (or seconds since the start) against means, with the last value."""
+
+    name: str
+    x: list[float]
+    y: list[float]
+
+
+class Scalars:
+    """Curves from the trainer's log records, else from its gauges over time."""
+
+    def __init__(self) -> None:
+        self.logged = BinnedSeries(_CELLS)
+        self.records = 0
+        #: Values that are not finite, by key.
+        self.not_finite: dict[str, int] = {}
+        self.keys_left_out: set[str] = set()
+        self._gauges = BinnedSeries(_GAUGE_CELLS)
+        self._keys: set[str] = set()
+
+    def add_log(self, log: Log) -> None:
+        """Take in a record of a trainer's log call; others are ignored."""
+        iteration = log.attributes.get(names.RL_LOOP_ITERATION)
+        if log.event != events.RL_STEP.name or not isinstance(log.body, dict) or not isinstance(iteration, int):
+            return
+        self.records += 1
+        for key, value in log.body.items():
+            if isinstance(value, bool) or not isinstance(value, (int, float)):
+                continue
+            if not self._admit(key):
+                continue
+            if value - value != 0:  # NaN and the infinities
+                self.not_finite[key] = self.not_finite.get(key, 0) + 1
+            self.logged.add(iteration, key, float(value))
+
+    def _admit(self, key: str) -> bool:
+        if key in self._keys:
+            return True
+        if len(self._keys) >= _KEYS:
+            if len(self.keys_left_out) < _KEYS:
+                self.keys_left_out.add(key)
+            return False
+        self._keys.add(key)
+        return True
+
+    def add_point(self, point: Point) -> None:
+        """Take in a gauge of a training value; others are ignored."""
+        if point.metric in _GAUGES:
+            self._gauges.add(point.time // 1_000_000_000, point.metric, point.value)
+
+    @property
+    def over_time(self) -> bool:
+        """True when no log record came, so that curves run over time instead of iterations."""
+        return not self.records
+
+    def panels(self) -> list[tuple[Panel, list[Curve]]]:
+        """Panels that have curves."""
+        curves = self._curves()
+        shown = [(panel, [curves[key] for key in _matching(panel, curves, self.over_time)]) for panel in PANELS]
+        return [(panel, found) for panel, found in shown if found]
+
+    def rest(self) -> list[Curve]:
+        """Curves of all keys that no panel shows and that have more than one point, by name."""
+        if self.over_time:
+            return []
+        used = {curve.name for _, curves in self.panels() for curve in curves}
+        return [curve for name, curve in sorted(self._curves().items()) if name not in used and len(curve.y) > 1]
+
+    def first_and_last(self, title: str) -> tuple[float, float] | None:
+        """Means of the first and the last fifth of the main curve of a panel."""
+        for panel, curves in self.panels():
+            if panel.title == title and len(curves[0].y) > 1:
+                values = curves[0].y
+                part = max(len(values) // 5, 1)
+                return sum(values[:part]) / part, sum(values[-part:]) / part
+        return None
+
+    def _curves(self) -> dict[str, Curve]:
+        lines = (self._gauges if self.over_time else self.logged).lines()
+        start = min((line[0][0] for line in lines.values()), default=0) if self.over_time else 0
+        return {
+            key: Curve(key, [float(first - start) for first, _ in line], [cell.mean for _, cell in line])
+            for key, line in lines.items()
+        }
+
+
+def _matching(panel: Panel, curves: dict[str, Curve], over_time: bool) -> list[str]:
+    if over_time:
+        return [panel.gauge] if panel.gauge in curves else []
+    found: list[str] = []
+    for pattern in panel.patterns:
+        found += [key for key in sorted(curves) if key not in found and re.fullmatch(pattern, key, re.IGNORECASE)]
+    return found[:_CURVES]

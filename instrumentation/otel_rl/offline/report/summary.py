@@ -1,0 +1,222 @@
+"""The head of the page: what ran, who is missing, and what deserves a look."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from otel_rl.offline.report import human
+from otel_rl.offline.report.problems import drops, internal_errors
+from otel_rl.semconv import attributes as names
+from otel_rl.semconv import metrics
+from otel_rl.semconv.attributes import RlRoleValues as Role
+
+if TYPE_CHECKING:
+    from otel_rl.offline.reader import Process
+    from otel_rl.offline.report.collect import Collected
+
+_NOTABLE_SKEW = 0.05
+_NOTABLE_SHARE = 0.6
+_LISTED = 12
+
+
+@dataclass(slots=True)
+class Summary:
+    """Identity of the run and its ranks; times in ns since the epoch."""
+
+    run_id: str
+    service: str
+    attempt: int
+    facts: list[tuple[str, str]] = field(default_factory=list)
+    versions: list[tuple[str, str]] = field(default_factory=list)
+    start: int = 0
+    end: int = 0
+    world_size: int | None = None
+    reported: list[int] = field(default_factory=list)
+    missing: list[int] = field(default_factory=list)
+    unclean: list[str] = field(default_factory=list)
+
+    @property
+    def seconds(self) -> float | None:
+        """Length of the run."""
+        return (self.end - self.start) / 1e9 if self.start and self.end > self.start else None
+
+
+def summarise(collected: Collected) -> Summary:
+    """Put together what manifests and resources say; a restarted run is judged by its latest attempt."""
+    processes = collected.reader.processes
+    attempt = max((_integer(process.identity(names.RL_RUN_ATTEMPT)) or 0 for process in processes), default=0)
+    latest = [process for process in processes if (_integer(process.identity(names.RL_RUN_ATTEMPT)) or 0) == attempt]
+    summary = Summary(
+        run_id=str(collected.reader.source.run_id or collected.reader.source.path.name),
+        service=str(_first(processes, names.SERVICE_NAME) or "run"),
+        attempt=attempt,
+        start=min((start for process in processes if (start := _start(process))), default=0),
+        end=max((process.number("ended_unix_nano") or process.last for process in processes), default=0),
+    )
+    sizes = [size for process in latest if (size := _integer(process.identity(names.RL_WORLD_SIZE))) is not None]
+    summary.world_size = max(sizes, default=None)
+    summary.reported = sorted({process.rank for process in latest if process.rank is not None})
+    summary.missing = sorted(set(range(summary.world_size or 0)) - set(summary.reported))
+    summary.unclean = [process.label for process in latest if process.clean_exit is False]
+    summary.facts = _facts(processes, summary)
+    summary.versions = _versions(processes)
+    return summary
+
+
+def _facts(processes: list[Process], summary: Summary) -> list[tuple[str, str]]:
+    hosts = sorted({str(host) for process in processes if (host := process.identity(names.HOST_NAME))})
+    command = next((process.manifest.get("command") for process in processes if process.manifest), None)
+    facts: list[tuple[str, Any]] = [
+        ("Run", summary.run_id),
+        ("Attempt", summary.attempt or None),
+        ("Program", command),
+        ("System", _first(processes, names.RL_SYSTEM)),
+        ("Algorithm", _first(processes, names.RL_ALGORITHM)),
+        ("Launcher", _first(processes, names.RL_LAUNCHER)),
+        ("Job", _first(processes, names.RL_JOB_ID)),
+        ("Started", human.moment(summary.start)),
+        ("Length", human.duration(summary.seconds)),
+        ("Ranks", _ranks(summary)),
+        ("Hosts", listed(hosts)),
+    ]
+    return [(name, str(value)) for name, value in facts if value not in (None, "")]
+
+
+def _ranks(summary: Summary) -> str:
+    if summary.world_size is None:
+        return f"{len(summary.reported)}, world size unknown" if summary.reported else ""
+    return f"{len(summary.reported)} of {summary.world_size} reported"
+
+
+def _versions(processes: list[Process]) -> list[tuple[str, str]]:
+    versions: dict[str, set[str]] = {}
+    for process in processes:
+        for name, version in process.mapping("versions").items():
+            versions.setdefault(str(name), set()).add(str(version))
+        for name, key in ((names.TELEMETRY_DISTRO_NAME, names.TELEMETRY_DISTRO_VERSION),):
+            if process.manifest is None and process.resource.get(name):
+                versions.setdefault(str(process.resource[name]), set()).add(str(process.resource.get(key, "")))
+    return [(name, ", ".join(sorted(found))) for name, found in sorted(versions.items())]
+
+
+def tiles(collected: Collected, summary: Summary) -> list[tuple[str, str, str]]:
+    """The few numbers to see first: (name, value, what it says)."""
+    steps, totals = collected.steps, collected.totals
+    found = [("Length", human.duration(summary.seconds), human.moment(summary.start))]
+    count = steps.loops or round(totals.sum(metrics.RL_TRAIN_STEPS))
+    if count:
+        length = steps.lengths
+        shown = f"median {human.duration(length.quantile(0.5))}, p95 {human.duration(length.quantile(0.95))}"
+        found.append(("Steps", human.number(count), shown if length.cell.count else ""))
+    found += [_moved(collected, title, name) for title, name in _MOVED]
+    tokens, samples = totals.sum(metrics.RL_TRAIN_TOKENS), totals.sum(metrics.RL_SAMPLE_SAMPLES)
+    if tokens and summary.seconds:
+        speed = f"{human.number(round(tokens / summary.seconds, 1))} per s"
+        found.append(("Tokens", human.number(tokens), f"{speed}, {human.amount(samples, 'sample')}" if samples else speed))
+    for name, statistics in (
+        ("Rollouts", [collected.calls.rollouts] if collected.calls.rollouts.number else []),
+        ("Model calls", collected.calls.models(totals)),
+        ("Tool calls", collected.calls.tools(totals)),
+    ):
+        if statistics:
+            failed = sum(one.failed for one in statistics)
+            found.append((name, human.number(sum(one.number for one in statistics)), f"{failed} failed"))
+    errors = collected.problems.number
+    found.append(("Errors", human.number(errors), "uncaught, spans and log records"))
+    return [tile for tile in found if tile[1]]
+
+
+_MOVED = (("Reward", "Reward"), ("KL", "KL divergence"), ("Entropy", "Entropy"))
+
+
+def _moved(collected: Collected, name: str, panel: str) -> tuple[str, str, str]:
+    ends = collected.scalars.first_and_last(panel)
+    if ends is None:
+        return (name, "", "")
+    return (name, human.number(float(f"{ends[1]:.3g}")), f"from {human.number(float(f'{ends[0]:.3g}'))}")
+
+
+def findings(collected: Collected, summary: Summary) -> list[tuple[str, str, str]]:
+    """What deserves a look: (tone, text, section it is explained in)."""
+    found: list[tuple[str, str, str]] = []
+    if summary.missing:
+        ranks = listed([str(rank) for rank in summary.missing])
+        plural = "s" if len(summary.missing) > 1 else ""
+        found.append(("bad", f"Rank{plural} {ranks} of {summary.world_size} did not report.", "processes"))
+    for one in collected.problems.exceptions[:3]:
+        at = f" at step {one.iteration}" if one.iteration is not None else ""
+        found.append(("bad", f"{one.who} died of {one.kind}{at}.", "errors"))
+    died = {one.who for one in collected.problems.exceptions}
+    unclean = [who for who in summary.unclean if who not in died]
+    if unclean:
+        verb = "did" if len(unclean) > 1 else "did"
+        found.append(("bad", f"{listed(unclean)} {verb} not end normally, or still run.", "processes"))
+    groups = collected.problems.table()
+    if groups:
+        text = f"{human.amount(sum(group.number for group in groups), 'error')}, most often {groups[0].kind} in {groups[0].where}."
+        found.append(("bad", text, "errors"))
+    found += _skew(collected)
+    lost = sum(drop.number for drop in drops(collected.reader.processes, collected.totals))
+    if lost:
+        found.append(("warn", f"{human.amount(lost, 'item')} of telemetry dropped.", "telemetry"))
+    found += _unreadable(collected)
+    if internal_errors(collected.totals):
+        found.append(("warn", "Errors inside the instrumentation itself.", "telemetry"))
+    return found
+
+
+def _skew(collected: Collected) -> list[tuple[str, str, str]]:
+    ranks = {rank: totals for rank, totals in collected.steps.ranks.items() if rank is not None}
+    compared = sum(totals.slowest for totals in ranks.values())
+    if not compared:
+        return []
+    slowest = max(ranks, key=lambda rank: ranks[rank].slowest)
+    others = [totals.own.mean for rank, totals in ranks.items() if rank != slowest]
+    more = ranks[slowest].own.mean - sum(others) / len(others)
+    length = collected.steps.lengths.cell.mean
+    if ranks[slowest].slowest < _NOTABLE_SHARE * compared or more < _NOTABLE_SKEW * length:
+        return []
+    text = (
+        f"Rank {slowest} makes the others wait: most work of its own in {ranks[slowest].slowest} of {compared} steps, "
+        f"{human.duration(more)} more per step ({human.percent(more / length)} of a step)."
+    )
+    return [("warn", text, "ranks")]
+
+
+def _unreadable(collected: Collected) -> list[tuple[str, str, str]]:
+    text = unreadable(collected)
+    return [("warn", text, "telemetry")] if text else []
+
+
+def unreadable(collected: Collected) -> str:
+    """One sentence on the lines and files that could not be read, ``""`` when there were none."""
+    problems = collected.reader.problems
+    parts = [
+        (problems.cut_off, "line cut off at the end of a file", "lines cut off at the end of files"),
+        (problems.unreadable, "line is no JSON", "lines are no JSON"),
+        (problems.foreign, "line is no OTLP", "lines are no OTLP"),
+        (len(problems.errors), "file cannot be read", "files cannot be read"),
+    ]
+    said = [human.amount(number, one, many) for number, one, many in parts if number]
+    return f"Not read: {', '.join(said)}." if said else ""
+
+
+def listed(items: list[str]) -> str:
+    """``a, b, c``; long lists are cut with the number left out."""
+    more = f" and {len(items) - _LISTED} more" if len(items) > _LISTED else ""
+    return ", ".join(items[:_LISTED]) + more
+
+
+def _first(processes: list[Process], attribute: str) -> Any:
+    # The launcher reports little of itself: prefer what the others say.
+    ordered = sorted(processes, key=lambda process: process.identity(names.RL_ROLE) == Role.LAUNCHER)
+    return next((value for process in ordered if (value := process.identity(attribute)) is not None), None)
+
+
+def _start(process: Process) -> int:
+    return process.number("started_unix_nano") or process.first
+
+
+def _integer(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None

@@ -1,0 +1,150 @@
+"""A real otelcol-rl under test: start it on free ports, send to it, read what it wrote, stop it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+CONFIGURATION = Path(__file__).resolve().parents[3] / "collector-config"
+FILE_SINK = Path(__file__).parent / "file-sink.yaml"
+START_SECONDS = 60.0
+SIGNAL_PATHS = {"traces": "resourceSpans", "metrics": "resourceMetrics", "logs": "resourceLogs"}
+
+
+def free_ports(number: int) -> list[int]:
+    """Return ports of the loopback interface that nobody listens on now."""
+    sockets = [socket.socket() for _ in range(number)]
+    try:
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [int(each.getsockname()[1]) for each in sockets]
+    finally:
+        for each in sockets:
+            each.close()
+
+
+def wait_for(condition: Callable[[], Any], what: str, seconds: float = 30.0) -> Any:
+    """Poll until `condition` returns something true, and return that."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        found = condition()
+        if found:
+            return found
+        time.sleep(0.05)
+    raise AssertionError(f"not within {seconds:.0f} s: {what}")
+
+
+class CollectorProcess:
+    """One collector process; a context manager that leaves nothing behind."""
+
+    def __init__(
+        self, binary: Path, configurations: Sequence[str | Path], folder: Path, environment: dict[str, str] | None = None
+    ) -> None:
+        self.folder = folder
+        self.data = folder / "data"
+        grpc, self.http_port, health, self.metrics_port, nowhere = free_ports(5)
+        self.health_url = f"http://127.0.0.1:{health}/"
+        self.environment = {
+            **{name: value for name, value in os.environ.items() if not name.startswith("OTEL_")},
+            "OTEL_RL_COLLECTOR_GRPC_PORT": str(grpc),
+            "OTEL_RL_COLLECTOR_HTTP_PORT": str(self.http_port),
+            "OTEL_RL_COLLECTOR_HEALTH_ENDPOINT": f"127.0.0.1:{health}",
+            "OTEL_RL_COLLECTOR_METRICS_PORT": str(self.metrics_port),
+            "OTEL_RL_COLLECTOR_DATA_DIR": str(self.data),
+            "OTEL_RL_COLLECTOR_QUEUE_DIR": str(folder / "queue"),
+            "OTEL_RL_COLLECTOR_GATEWAY": f"127.0.0.1:{nowhere}",
+            "OTEL_RL_COLLECTOR_GATEWAYS": f'["127.0.0.1:{nowhere}"]',
+            **(environment or {}),
+        }
+        self.command = [str(binary)]
+        for file in configurations:
+            self.command += ["--config", str(CONFIGURATION / file)]
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def validate(self) -> subprocess.CompletedProcess[str]:
+        """Run `otelcol-rl validate` on the same files with the same environment."""
+        command = [self.command[0], "validate", *self.command[1:]]
+        return subprocess.run(
+            command, cwd=self.folder, env=self.environment, capture_output=True, text=True, timeout=60, check=False
+        )
+
+    def __enter__(self) -> CollectorProcess:
+        with open(self.folder / "collector.log", "wb") as log:
+            self.process = subprocess.Popen(self.command, cwd=self.folder, env=self.environment, stdout=log, stderr=log)
+        try:
+            wait_for(self._healthy, "the collector is healthy", START_SECONDS)
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.stop()
+
+    def _healthy(self) -> bool:
+        assert self.process is not None
+        assert self.process.poll() is None, f"the collector ended at its start:\n{self.log()[-3000:]}"
+        try:
+            with urllib.request.urlopen(self.health_url, timeout=5) as answer:
+                return bool(answer.status == 200)
+        except (urllib.error.URLError, ConnectionError, TimeoutError):
+            return False
+
+    def log(self) -> str:
+        """Return what the collector said so far."""
+        return (self.folder / "collector.log").read_text(errors="replace")
+
+    def stop(self) -> int:
+        """Ask the process to end, wait until all is written, and return its exit code."""
+        assert self.process is not None
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            try:
+                self.process.wait(timeout=30)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+        return self.process.wait()
+
+    def send(self, signal_name: str, resources: list[dict[str, Any]]) -> None:
+        """Send one OTLP/HTTP JSON request; `signal_name` is traces, metrics or logs."""
+        body = json.dumps({SIGNAL_PATHS[signal_name]: resources}).encode()
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{self.http_port}/v1/{signal_name}", body, {"Content-Type": "application/json"}
+        )
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            assert json.loads(answer.read() or b"{}").get("partialSuccess", {}) == {}
+
+    def text(self, signal_name: str) -> str:
+        """Return the raw file of one signal, empty when nothing was written."""
+        file = self.data / f"{signal_name}.jsonl"
+        return file.read_text() if file.exists() else ""
+
+    def resources(self, signal_name: str) -> Iterator[dict[str, Any]]:
+        """Iterate over the resource groups that were written completely."""
+        for line in self.text(signal_name).splitlines(keepends=True):
+            if line.endswith("\n"):
+                yield from json.loads(line).get(SIGNAL_PATHS[signal_name], [])
+
+    def spans(self) -> list[dict[str, Any]]:
+        """Return every span that was written."""
+        groups = (scope for resource in self.resources("traces") for scope in resource["scopeSpans"])
+        return [span for group in groups for span in group["spans"]]
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """Return every metric that was written."""
+        groups = (scope for resource in self.resources("metrics") for scope in resource["scopeMetrics"])
+        return [metric for group in groups for metric in group["metrics"]]
+
+    def log_records(self) -> list[dict[str, Any]]:
+        """Return every log record that was written."""
+        groups = (scope for resource in self.resources("logs") for scope in resource["scopeLogs"])
+        return [record for group in groups for record in group["logRecords"]]

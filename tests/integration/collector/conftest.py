@@ -1,0 +1,33 @@
+"""The real collector for the tests of this folder: built once, cached outside the checkout."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from collector_process import CollectorProcess
+
+BUILD = Path(__file__).resolve().parents[3] / "otelcol-builder" / "build.py"
+BUILD_SECONDS = 1800
+
+
+@pytest.fixture(scope="session")
+def otelcol_rl() -> Path:
+    """Path of the built collector; the first build on a machine takes some minutes."""
+    build = subprocess.run([sys.executable, BUILD], stdout=subprocess.PIPE, text=True, timeout=BUILD_SECONDS, check=True)
+    return Path(build.stdout.splitlines()[-1])
+
+
+@pytest.fixture
+def start_collector(otelcol_rl: Path, tmp_path: Path) -> Iterator[Callable[..., CollectorProcess]]:
+    """Start a collector: start_collector("local.yaml", ..., VARIABLE="value"); it is stopped at the end of the test."""
+    with ExitStack() as stack:
+
+        def start(*configurations: str | Path, **environment: str) -> CollectorProcess:
+            return stack.enter_context(CollectorProcess(otelcol_rl, configurations, tmp_path, environment))
+
+        yield start

@@ -1,0 +1,97 @@
+"""Where another instrumentor has a span for the call, ours adds to it: no second span, no second token count."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from opentelemetry import context, trace
+from opentelemetry.trace import StatusCode
+from server import VLLM
+
+from otel_rl.telemetry import foreign
+
+CHAT: dict[str, Any] = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}]}
+
+
+@pytest.fixture
+def official():
+    """The official instrumentor, as it is installed beside ours."""
+    module = pytest.importorskip("opentelemetry.instrumentation.genai.openai")
+    instrumentor = module.OpenAIInstrumentor()
+    instrumentor.instrument(skip_dep_check=True)
+    yield instrumentor
+    instrumentor.uninstrument()
+
+
+CALLS = {
+    "chat": lambda c: c.chat.completions.create(**CHAT),
+    "chat raw": lambda c: c.chat.completions.with_raw_response.create(**CHAT).parse(),
+    "chat stream": lambda c: list(c.chat.completions.create(**CHAT, stream=True)),
+    "embeddings": lambda c: c.embeddings.create(model="tiny", input="x"),
+    "responses": lambda c: c.responses.create(model="tiny", input="x"),
+}
+
+
+@pytest.mark.parametrize("shape", CALLS)
+def test_the_official_span_is_enriched_and_counted_once(shape, official, recorded, server, client):
+    server.extra = VLLM
+    server.failures = 1
+    CALLS[shape](client)
+    (span,) = recorded.spans
+    assert span.instrumentation_scope.name.startswith("opentelemetry.instrumentation.genai")
+    assert span.attributes["rl.inference.retries"] == 1
+    if shape.startswith("chat") and shape != "chat stream":
+        assert span.attributes["rl.inference.server.queue_time"] == pytest.approx(0.002)
+    if shape == "chat stream":
+        assert span.attributes["rl.inference.stream.ended"] == "completed"
+    tokens = recorded.metrics().get("gen_ai.client.token.usage", [])
+    kinds = [point.attributes["gen_ai.token.type"] for point in tokens]
+    assert len(kinds) == len(set(kinds))
+    assert server.requests[0][1]["traceparent"].split("-")[2] == f"{span.context.span_id:016x}"
+
+
+def test_what_the_official_instrumentor_does_not_see_is_ours(official, recorded, client):
+    client.completions.create(model="tiny", prompt="x")
+    client.post("/completions", body={"model": "tiny", "prompt": "x"}, cast_to=object)
+    assert [span.instrumentation_scope.name for span in recorded.spans] == ["otel_rl.openai"] * 2
+
+
+@pytest.mark.parametrize(
+    ("scope", "attributes", "is_model_call"),
+    [
+        ("opentelemetry.instrumentation.openai.v1", {}, True),
+        ("openinference.instrumentation.openai", {}, True),
+        ("openinference.instrumentation.openai_agents", {}, False),
+        ("any.other", {"gen_ai.operation.name": "chat"}, True),
+        ("any.other", {"gen_ai.operation.name": "execute_tool"}, False),
+        ("any.other", {}, False),
+        ("otel_rl.openai", {"gen_ai.operation.name": "chat"}, False),
+    ],
+)
+def test_a_current_span_of_another_package_is_recognised_as_a_model_call(scope, attributes, is_model_call, recorded):
+    tracer = recorded.tracer_provider.get_tracer(scope)
+    with tracer.start_as_current_span("x", attributes=attributes) as span:
+        assert foreign.inference_span() is (span if is_model_call else None)
+
+
+def test_the_official_context_key_means_that_the_current_span_owns_the_call(recorded):
+    with recorded.tracer_provider.get_tracer("x").start_as_current_span("x") as span:
+        token = context.attach(context.set_value("opentelemetry.genai.client.inference.context", object()))
+        try:
+            assert foreign.inference_span() is span
+        finally:
+            context.detach(token)
+    assert foreign.inference_span() is None
+
+
+def test_a_span_that_stands_for_the_call_gets_no_second_beside_it(recorded, client):
+    tracer = recorded.tracer_provider.get_tracer("opentelemetry.instrumentation.openai.v1")
+    with tracer.start_as_current_span("openai.chat"):
+        client.chat.completions.create(**CHAT)
+    span = recorded.span("openai.chat")
+    assert len(recorded.spans) == 1
+    assert span.attributes["rl.inference.retries"] == 0
+    assert span.status.status_code is StatusCode.UNSET
+    assert "gen_ai.client.token.usage" not in recorded.metrics()
+    assert trace.get_current_span() is trace.INVALID_SPAN

@@ -1,0 +1,184 @@
+"""How a stream can end, and that following it leaves type, laziness and release of it alone."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import types
+import weakref
+from typing import Any
+
+import openai
+import pytest
+from opentelemetry import trace
+from opentelemetry.trace import StatusCode
+from server import CHUNKS
+
+from otel_rl.instrumentors.openai.call import record_abandoned
+
+CHAT: dict[str, Any] = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}], "stream": True}
+
+
+def _end(recorded, name="chat tiny"):
+    record_abandoned()
+    span = recorded.span(name)
+    return span.attributes.get("rl.inference.stream.ended"), span.status.status_code
+
+
+def test_a_stream_keeps_its_type_and_gives_every_chunk(client):
+    stream = client.chat.completions.create(**CHAT)
+    assert type(stream) is openai.Stream
+    assert len(list(stream)) == CHUNKS + 2
+    assert list(stream) == []
+
+
+def test_no_chunk_is_read_before_the_program_asks(recorded, server, client):
+    stream = client.chat.completions.create(**{**CHAT, "model": "stalling"})
+    assert recorded.spans == []
+    next(stream)
+    next(stream)
+    server.release.set()
+    assert len(list(stream)) == CHUNKS
+    assert _end(recorded, "chat stalling") == ("completed", StatusCode.UNSET)
+
+
+def test_nothing_of_ours_is_current_while_the_program_reads(client):
+    for _ in client.chat.completions.create(**CHAT):
+        assert trace.get_current_span() is trace.INVALID_SPAN
+
+
+def test_a_stream_closed_early_is_no_error(recorded, client):
+    with client.chat.completions.create(**CHAT) as stream:
+        next(stream)
+    assert _end(recorded) == ("closed", StatusCode.UNSET)
+
+
+def test_a_stream_dropped_after_some_chunks_is_abandoned(recorded, client):
+    for _ in client.chat.completions.create(**CHAT):
+        break
+    gc.collect()
+    assert _end(recorded) == ("abandoned", StatusCode.UNSET)
+
+
+def test_a_stream_that_is_never_read_is_abandoned(recorded, client):
+    client.chat.completions.create(**CHAT)
+    gc.collect()
+    assert _end(recorded) == ("abandoned", StatusCode.UNSET)
+
+
+def test_an_abandoned_call_is_recorded_at_the_next_one(recorded, client):
+    client.chat.completions.create(**CHAT)
+    gc.collect()
+    assert recorded.spans == []
+    client.embeddings.create(model="tiny", input="x")
+    assert recorded.span("chat tiny").end_time <= recorded.span("embeddings tiny").start_time + 10**8
+
+
+def test_a_raw_response_that_is_never_parsed_ends_when_its_body_was_read(recorded, client):
+    raw = client.chat.completions.with_raw_response.create(**{**CHAT, "stream": False})
+    assert recorded.spans == []
+    del raw
+    gc.collect()
+    record_abandoned()
+    assert "gen_ai.usage.input_tokens" not in recorded.span("chat tiny").attributes
+
+
+def test_parsing_later_does_not_lengthen_the_call(recorded, server, client):
+    raw = client.chat.completions.with_raw_response.create(**{**CHAT, "stream": False})
+    returned = recorded.tracer_provider.get_tracer("program").start_span("after")
+    first = raw.parse()
+    assert raw.parse() is first
+    assert recorded.span("chat tiny").end_time <= returned.start_time + 10**7
+    returned.end()
+
+
+def test_a_streamed_response_read_as_lines_is_complete(recorded, client):
+    with client.chat.completions.with_streaming_response.create(**CHAT) as response:
+        assert len(list(response.iter_lines())) > CHUNKS
+    assert _end(recorded) == ("completed", StatusCode.UNSET)
+
+
+def test_following_does_not_keep_a_response_alive(client):
+    raw = client.chat.completions.with_raw_response.create(**{**CHAT, "stream": False})
+    gone = weakref.ref(raw)
+    gc.disable()
+    try:
+        del raw
+        assert gone() is None
+    finally:
+        gc.enable()
+
+
+def test_an_error_in_the_stream_is_an_error_span(recorded, client):
+    with pytest.raises(openai.APIError, match="engine died"):
+        list(client.chat.completions.create(**{**CHAT, "model": "breaking"}))
+    span = recorded.span("chat breaking")
+    assert span.status.status_code is StatusCode.ERROR
+    assert span.attributes["error.type"] == "openai.APIError"
+
+
+def test_tokens_are_counted_from_token_ids_where_usage_is_missing(recorded, client):
+    list(client.chat.completions.create(**CHAT, extra_body={"return_token_ids": True}))
+    found = recorded.span("chat tiny").attributes
+    assert found["gen_ai.usage.output_tokens"] == found["rl.inference.token_ids.count"] == 2 * CHUNKS
+    assert "rl.inference.tokens.estimated" not in found
+    (point,) = recorded.metrics()["gen_ai.client.token.usage"]
+    assert point.sum == 2 * CHUNKS
+
+
+def test_an_estimate_is_marked_and_stays_off_the_metric(recorded, client):
+    list(client.chat.completions.create(**CHAT))
+    found = recorded.span("chat tiny").attributes
+    assert found["gen_ai.usage.output_tokens"] == CHUNKS
+    assert found["rl.inference.tokens.estimated"] is True
+    assert "gen_ai.client.token.usage" not in recorded.metrics()
+
+
+async def test_an_async_stream_keeps_its_type_and_kind(recorded, async_client):
+    stream = await async_client.chat.completions.create(**CHAT)
+    assert type(stream) is openai.AsyncStream
+    assert isinstance(stream._iterator, types.AsyncGeneratorType)
+    assert len([chunk async for chunk in stream]) == CHUNKS + 2
+    assert _end(recorded) == ("completed", StatusCode.UNSET)
+
+
+async def test_an_async_stream_closed_early_is_no_error(recorded, async_client):
+    async with await async_client.chat.completions.create(**CHAT) as stream:
+        await stream.__anext__()
+    assert _end(recorded) == ("closed", StatusCode.UNSET)
+
+
+async def test_an_async_stream_dropped_after_some_chunks_is_abandoned(recorded, async_client):
+    async for _ in await async_client.chat.completions.create(**CHAT):
+        break
+    for _ in range(3):
+        gc.collect()
+        await asyncio.sleep(0)
+    assert _end(recorded) == ("abandoned", StatusCode.UNSET)
+
+
+async def test_a_cancelled_stream_says_so(recorded, async_client):
+    started = asyncio.Event()
+
+    async def read():
+        async for _ in await async_client.chat.completions.create(**{**CHAT, "model": "stalling"}):
+            started.set()
+
+    task = asyncio.create_task(read())
+    await started.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert _end(recorded, "chat stalling") == ("cancelled", StatusCode.ERROR)
+
+
+def test_the_programs_own_exception_closes_the_stream(recorded, client):
+    class MineError(Exception):
+        pass
+
+    mine = MineError()
+    with pytest.raises(MineError) as raised, client.chat.completions.create(**CHAT) as stream:
+        for _ in stream:
+            raise mine
+    assert raised.value is mine
+    assert _end(recorded) == ("closed", StatusCode.UNSET)
