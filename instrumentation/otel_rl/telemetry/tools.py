@@ -45,12 +45,15 @@ class ToolCall:
 
     A failure that the tool reports without raising is told by :meth:`fail`. Where an ``execute_tool`` span of this tool
     is current already, that span is enriched and neither a second span nor a second duration is recorded.
+
+    ``metric_name`` is the tool's name on the metric where ``name`` is not from a bounded set (a model made it up).
     """
 
     __slots__ = (
         "_arguments",
         "_call_id",
         "_failure",
+        "_metric_name",
         "_name",
         "_owned",
         "_scope",
@@ -67,9 +70,11 @@ class ToolCall:
         call_id: str | None = None,
         tool_type: str = "function",
         arguments: object = None,
+        metric_name: str | None = None,
     ) -> None:
         self._scope = scope
         self._name = name
+        self._metric_name = metric_name or name
         self._call_id = call_id
         self._type = tool_type
         self._arguments = arguments
@@ -132,7 +137,7 @@ class ToolCall:
             self._scope.record(
                 metrics.GEN_AI_EXECUTE_TOOL_DURATION,
                 time.perf_counter() - started,
-                {attributes.GEN_AI_TOOL_NAME: self._name, attributes.ERROR_TYPE: kind},
+                {attributes.GEN_AI_TOOL_NAME: self._metric_name, attributes.ERROR_TYPE: kind},
                 trace_api.set_span_in_context(self.span),
             )
             if self._token is not None:

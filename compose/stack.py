@@ -1,0 +1,224 @@
+"""Run the stack of compose.yaml without Docker: otelcol-rl, Prometheus, Tempo and Loki on the loopback interface.
+
+    python compose/stack.py up [--state DIR]     build what is missing, start, wait until ready, print the addresses
+    python compose/stack.py down [--state DIR]   stop exactly the processes that `up` started
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from dataclasses import asdict
+from pathlib import Path
+
+import processes
+import services
+from services import PORTS
+
+READY_SECONDS = 120.0
+NO_GRAFANA = (
+    "grafana     not started: it comes as a container image only; "
+    "`docker compose -f compose/compose.yaml up -d` starts the whole stack with the boards"
+)
+
+
+class StackError(Exception):
+    """The stack cannot start; the message is for the user."""
+
+
+def default_state() -> Path:
+    """Return the folder of data, logs and process records that `up` uses when none is named."""
+    configured = os.environ.get("OTEL_RL_STACK_STATE_DIR")
+    if configured:
+        return Path(configured).absolute()
+    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "otel-rl" / "stack"
+
+
+def configured_ports() -> dict[str, int]:
+    """Return every port: the value of its variable, else its default.
+
+    Raises:
+        StackError: a variable is not a port number.
+    """
+    ports = {}
+    for name, port in PORTS.items():
+        text = os.environ.get(port.variable) or str(port.default)
+        if not (text.isascii() and text.isdigit() and 0 < int(text) < 65536):
+            raise StackError(f"{port.variable}={text} is not a port: a number from 1 to 65535 is needed")
+        ports[name] = int(text)
+    return ports
+
+
+def free_ports() -> dict[str, int]:
+    """Return a free port for every name, for a stack beside others."""
+    sockets = {name: socket.socket() for name in PORTS}
+    try:
+        for each in sockets.values():
+            each.bind(("127.0.0.1", 0))
+        return {name: int(each.getsockname()[1]) for name, each in sockets.items()}
+    finally:
+        for each in sockets.values():
+            each.close()
+
+
+class Stack:
+    """The four processes over one state folder; a context manager for tests: `with Stack(folder, free_ports()) as stack`.
+
+    Args:
+        state: folder of data, logs and the record of started processes; made when missing.
+        ports: port by name, as `configured_ports` returns it (the default) or `free_ports`.
+        environment: further variables of the collector's configuration, for example a short decision wait.
+    """
+
+    def __init__(
+        self, state: Path | None = None, ports: dict[str, int] | None = None, environment: dict[str, str] | None = None
+    ) -> None:
+        self.state = (state or default_state()).absolute()
+        self.ports = ports or configured_ports()
+        self.environment = environment or {}
+        self._record = self.state / "processes.json"
+
+    @property
+    def addresses(self) -> dict[str, str]:
+        """Address by name: otlp_grpc, otlp_http, prometheus, tempo, loki, collector_metrics."""
+        names = {"otlp_grpc": "collector_grpc", "otlp_http": "collector_http", "collector_metrics": "collector_metrics"}
+        names.update({name: name for name in ("prometheus", "tempo", "loki")})
+        return {name: f"http://127.0.0.1:{self.ports[port]}" for name, port in names.items()}
+
+    def running(self) -> list[processes.Started]:
+        """Return the processes of this state folder that still run, with the ports that they were started on."""
+        if not self._record.exists():
+            return []
+        record = json.loads(self._record.read_text(encoding="utf-8"))
+        alive = [process for entry in record["processes"] if (process := processes.Started(**entry)).running]
+        if alive:
+            self.ports = record["ports"]
+        return alive
+
+    def start(self) -> None:
+        """Start all four and wait until each is ready; when one fails, none is left running.
+
+        Raises:
+            StackError: a port is taken, a build failed, or a program ended or was not ready within two minutes.
+        """
+        self._check_ports()
+        data = self.state / "data"
+        logs = self.state / "logs"
+        for folder in (data, logs):
+            folder.mkdir(parents=True, exist_ok=True)
+        self.state.chmod(0o700)
+        environment = {**os.environ, **services.environment_of(self.ports, data), **self.environment}
+        try:
+            programs = services.services(self.ports, data)
+        except subprocess.CalledProcessError as error:
+            raise StackError(f"the build of the stack failed: {error}") from error
+        started: list[processes.Started] = []
+        try:
+            for program in programs:
+                log = logs / f"{program.name}.log"
+                started.append(processes.start(program.name, program.command, log, self.state, environment))
+                self._write_record(started)
+            for program, process in zip(programs, started, strict=True):
+                self._wait_until_ready(program, process)
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> list[str]:
+        """Stop the processes that `start` recorded and return their names."""
+        alive = self.running()
+        processes.stop(alive)
+        self._record.unlink(missing_ok=True)
+        return [process.name for process in alive]
+
+    def __enter__(self) -> Stack:
+        self.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.stop()
+
+    def _check_ports(self) -> None:
+        for name, port in self.ports.items():
+            with socket.socket() as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                try:
+                    probe.bind(("127.0.0.1", port))
+                except OSError as error:
+                    raise StackError(
+                        f"port {port} ({name}) cannot be used: {error.strerror}; stop what uses it, "
+                        f"or set {PORTS[name].variable} to another port"
+                    ) from error
+
+    def _write_record(self, started: list[processes.Started]) -> None:
+        text = json.dumps({"ports": self.ports, "processes": [asdict(process) for process in started]}, indent=2)
+        self._record.write_text(text + "\n", encoding="utf-8")
+
+    def _wait_until_ready(self, program: services.Service, process: processes.Started) -> None:
+        log = self.state / "logs" / f"{program.name}.log"
+        deadline = time.monotonic() + READY_SECONDS
+        while not _answers(program.ready_url):
+            if not process.running:
+                raise StackError(f"{program.name} ended at its start; the end of {log}:\n{_tail(log)}")
+            if time.monotonic() > deadline:
+                raise StackError(f"{program.name} is not ready after {READY_SECONDS:.0f} s; see {log}")
+            time.sleep(0.1)
+
+
+def _answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=5) as answer:
+            return bool(answer.status == 200)  # noqa: PLR2004  (HTTP OK)
+    except (urllib.error.URLError, OSError):
+        return False
+
+
+def _tail(log: Path) -> str:
+    return "\n".join(log.read_text(encoding="utf-8", errors="replace").splitlines()[-5:])
+
+
+def up(stack: Stack) -> None:
+    """Start the stack, unless it runs, and say where everything is."""
+    if stack.running():
+        print(f"the stack of {stack.state} already runs")
+    else:
+        stack.start()
+    addresses = stack.addresses
+    print(f"otelcol-rl  OTLP/gRPC {addresses['otlp_grpc']}   OTLP/HTTP {addresses['otlp_http']}")
+    for name in ("prometheus", "tempo", "loki"):
+        print(f"{name:<11} {addresses[name]}")
+    print(NO_GRAFANA)
+    print(f"logs        {stack.state / 'logs'}")
+    print(f"send to it  export OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf OTEL_EXPORTER_OTLP_ENDPOINT={addresses['otlp_http']}")
+
+
+def down(stack: Stack) -> None:
+    """Stop the stack and say what was stopped."""
+    stopped = stack.stop()
+    print(f"stopped {', '.join(stopped)}" if stopped else f"nothing of {stack.state} runs")
+
+
+def main() -> int:
+    """Do what the command line says."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("action", choices=("up", "down"))
+    parser.add_argument("--state", type=Path, help="folder of data, logs and process records")
+    options = parser.parse_args()
+    try:
+        stack = Stack(options.state)
+        up(stack) if options.action == "up" else down(stack)
+    except StackError as error:
+        print(f"otel-rl stack: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
