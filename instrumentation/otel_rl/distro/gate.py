@@ -34,3 +34,8 @@ class Gate:
     def force_open(self) -> None:
         """The process ends or the program asked for a flush: no more waiting."""
         self._opened = True
+
+    def after_fork_in_child(self) -> None:
+        """The child waits on its own account."""
+        self._asked = None
+        self._opened = False

@@ -28,6 +28,8 @@ _SELF_TELEMETRY = "rl.telemetry."
 class LazyMetricReader(MetricReader):  # type: ignore[misc]  # the SDK's base is partly untyped
     """Collects every ``interval`` seconds from its own thread, which :meth:`wake` starts."""
 
+    signal = "metrics"
+
     def __init__(
         self,
         open_exporter: Callable[[], MetricExporter],
@@ -48,6 +50,7 @@ class LazyMetricReader(MetricReader):  # type: ignore[misc]  # the SDK's base is
         self._thread: threading.Thread | None = None
         self._muted = False
         self._closing = False
+        self._hangs = False
         self._failed_points = 0
         self._lock = threading.Lock()
         self._collecting = threading.Lock()
@@ -91,7 +94,7 @@ class LazyMetricReader(MetricReader):  # type: ignore[misc]  # the SDK's base is
         if getattr(self._exporter.export(metrics_data, timeout_millis), "name", "") == "SUCCESS":
             self._failed_points = 0
             self.delivered += points
-        elif not getattr(self._exporter, "counts_drops", False):
+        elif not self.sender_counts_drops:
             drops.count("metrics", "export_failed", points)
 
     def force_flush(self, timeout_millis: float = 10_000) -> bool:
@@ -113,17 +116,24 @@ class LazyMetricReader(MetricReader):  # type: ignore[misc]  # the SDK's base is
         self._closing = True
         self._awake.set()
 
-    def finish_close(self, deadline: float) -> int:
-        """Wait until ``deadline`` (``time.monotonic()``); returns how many data points of the last export were lost."""
+    def finish_close(self, deadline: float) -> None:
+        """Wait until ``deadline`` (``time.monotonic()``), then give up and count what is left."""
         if self._thread is None:
-            return 0
+            return
         self._thread.join(max(deadline - time.monotonic(), 0))
-        lost = self._failed_points
-        if self._thread.is_alive():
-            # Not even collected, or still being sent.
-            lost = max(lost, 1)
-            drops.count("metrics", "exit_timeout", lost)
-        return lost
+        self._hangs = self._thread.is_alive()
+        if self._hangs:
+            drops.count("metrics", "exit_timeout", self.lost)
+
+    @property
+    def lost(self) -> int:
+        """Data points of the last export that were not delivered; at least one where it hangs before it has counted."""
+        return max(self._failed_points, int(self._hangs))
+
+    @property
+    def sender_counts_drops(self) -> bool:
+        """Whether the exporter says for itself what it drops."""
+        return bool(getattr(self._exporter, "counts_drops", False))
 
     def after_fork_in_child(self) -> None:
         """The child starts with nothing: thread, exporter and locks are its parent's."""

@@ -7,8 +7,14 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 
 _UPSTREAM = "opentelemetry"
+_CAUSE = re.compile(
+    r"Connection refused|Connection reset|[Tt]imed? ?out|No route to host|Network is unreachable|Name or service not known"
+    r"|UNAUTHENTICATED|PERMISSION_DENIED|UNIMPLEMENTED|RESOURCE_EXHAUSTED|code: [45]\d\d"
+)
+_LONGEST = 160
 _LOADER = "opentelemetry.instrumentation.auto_instrumentation._load"
 
 
@@ -18,6 +24,12 @@ class LastError(logging.Handler):
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
         self.message = ""
+
+    @property
+    def reason(self) -> str:
+        """The message's core: what the operating system said, else its beginning."""
+        known = _CAUSE.search(self.message)
+        return known[0] if known else self.message[:_LONGEST]
 
     def emit(self, record: logging.LogRecord) -> None:
         """Keep the message."""

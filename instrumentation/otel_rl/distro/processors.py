@@ -77,6 +77,11 @@ class TruncationMarker(SpanProcessor):
 
     def _on_ending(self, span: Span) -> None:
         with guard("distro.truncation_marker"):
-            for key, value in (span.attributes or {}).items():
-                if type(value) is str and len(value) > MAXIMUM_LENGTH:
-                    span.set_attribute(key, value[: MAXIMUM_LENGTH - len(_MARKER)] + _MARKER)
+            cut = [
+                (key, value)
+                for key, value in (span.attributes or {}).items()
+                if type(value) is str and len(value) > MAXIMUM_LENGTH
+            ]
+            for key, value in cut:
+                # set_attribute() refuses by now; what will be exported is this mapping.
+                span._attributes[key] = value[: MAXIMUM_LENGTH - len(_MARKER)] + _MARKER  # noqa: SLF001

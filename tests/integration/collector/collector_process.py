@@ -10,9 +10,11 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
 
 CONFIGURATION = Path(__file__).resolve().parents[3] / "collector-config"
 FILE_SINK = Path(__file__).parent / "file-sink.yaml"
@@ -47,7 +49,11 @@ class CollectorProcess:
     """One collector process; a context manager that leaves nothing behind."""
 
     def __init__(
-        self, binary: Path, configurations: Sequence[str | Path], folder: Path, environment: dict[str, str] | None = None
+        self,
+        binary: Path,
+        configurations: Sequence[str | Path],
+        folder: Path,
+        environment: dict[str, str] | None = None,
     ) -> None:
         self.folder = folder
         self.data = folder / "data"
@@ -77,8 +83,8 @@ class CollectorProcess:
             command, cwd=self.folder, env=self.environment, capture_output=True, text=True, timeout=60, check=False
         )
 
-    def __enter__(self) -> CollectorProcess:
-        with open(self.folder / "collector.log", "wb") as log:
+    def __enter__(self) -> CollectorProcess:  # noqa: PYI034  (typing.Self is newer than Python 3.10)
+        with (self.folder / "collector.log").open("wb") as log:
             self.process = subprocess.Popen(self.command, cwd=self.folder, env=self.environment, stdout=log, stderr=log)
         try:
             wait_for(self._healthy, "the collector is healthy", START_SECONDS)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from collector_process import CollectorProcess
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 BUILD = Path(__file__).resolve().parents[3] / "otelcol-builder" / "build.py"
 BUILD_SECONDS = 1800
@@ -18,13 +21,15 @@ BUILD_SECONDS = 1800
 @pytest.fixture(scope="session")
 def otelcol_rl() -> Path:
     """Path of the built collector; the first build on a machine takes some minutes."""
-    build = subprocess.run([sys.executable, BUILD], stdout=subprocess.PIPE, text=True, timeout=BUILD_SECONDS, check=True)
+    build = subprocess.run(
+        [sys.executable, BUILD], stdout=subprocess.PIPE, text=True, timeout=BUILD_SECONDS, check=True
+    )
     return Path(build.stdout.splitlines()[-1])
 
 
 @pytest.fixture
 def start_collector(otelcol_rl: Path, tmp_path: Path) -> Iterator[Callable[..., CollectorProcess]]:
-    """Start a collector: start_collector("local.yaml", ..., VARIABLE="value"); it is stopped at the end of the test."""
+    """Start a collector on some files with some variables; it is stopped at the end of the test."""
     with ExitStack() as stack:
 
         def start(*configurations: str | Path, **environment: str) -> CollectorProcess:

@@ -87,7 +87,9 @@ def log_resource(records: list[dict[str, Any]], **resource: Any) -> dict[str, An
     return {"resource": _resource(**resource), "scopeLogs": [{"scope": {"name": "test"}, "logRecords": stamped}]}
 
 
-def metric_resource(name: str, number: float, attributes: dict[str, Any] | None = None, **resource: Any) -> dict[str, Any]:
+def metric_resource(
+    name: str, number: float, attributes: dict[str, Any] | None = None, **resource: Any
+) -> dict[str, Any]:
     """Return the resource group of one gauge with one data point."""
     point = {
         "asDouble": number,

@@ -7,7 +7,7 @@ from collector_process import FILE_SINK, wait_for
 from otlp import TRACE_ID, attributes, log_resource, metric_resource, span, trace_resource, value
 
 KEY = "sk-proj-Zq81mPlantedKeyThatMustNotLeave42"
-PASSWORD = "correct-horse-battery"
+PASSWORD = "correct-horse-battery"  # noqa: S105  (planted)
 PROMPT = "the planted prompt about violet elephants"
 STACKTRACE = f"""Traceback (most recent call last):
   File "/job/agent.py", line 7, in ask
@@ -23,7 +23,11 @@ Traceback (most recent call last):
 RuntimeError: {PROMPT}
 """
 BASES = [("local.yaml",), ("gateway.yaml", FILE_SINK), ("agent.yaml", FILE_SINK)]
-EXCEPTION = {"exception.type": "ValueError", "exception.message": f"bad {PROMPT} {KEY}", "exception.stacktrace": STACKTRACE}
+EXCEPTION = {
+    "exception.type": "ValueError",
+    "exception.message": f"bad {PROMPT} {KEY}",
+    "exception.stacktrace": STACKTRACE,
+}
 CONTENT = {
     "gen_ai.input.messages": f'[{{"role":"user","content":"{PROMPT}"}}]',
     "gen_ai.output.messages": PROMPT,
@@ -56,9 +60,7 @@ HARMLESS = {
 
 @pytest.fixture(params=BASES, ids=lambda files: files[0])
 def collector(request, start_collector):
-    return start_collector(
-        *request.param, OTEL_RL_COLLECTOR_ROOT_WAIT="1s", OTEL_RL_COLLECTOR_SAMPLED_PERCENTAGE="100"
-    )
+    return start_collector(*request.param, OTEL_RL_COLLECTOR_ROOT_WAIT="1s", OTEL_RL_COLLECTOR_SAMPLED_PERCENTAGE="100")
 
 
 def assert_clean(text: str) -> None:

@@ -21,7 +21,8 @@ def trace(*names: str, root: dict | None = None, **child) -> list[dict]:
     trace_id = os.urandom(16).hex()
     first = span(names[0], trace_id=trace_id, **(root or {}))
     return [first] + [
-        span(name, trace_id=trace_id, parent=first["spanId"], **(child if name == names[-1] else {})) for name in names[1:]
+        span(name, trace_id=trace_id, parent=first["spanId"], **(child if name == names[-1] else {}))
+        for name in names[1:]
     ]
 
 

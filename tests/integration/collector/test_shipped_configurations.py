@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 import urllib.request
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import yaml
 from collector_process import CONFIGURATION, CollectorProcess
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 COMBINATIONS = [
     ("local.yaml",),
@@ -74,7 +77,13 @@ def test_base_file_listens_on_this_machine_only_by_default(file: str):
 
 @pytest.mark.parametrize("file", BASE_FILES[1:])
 def test_privacy_rules_are_the_same_in_every_base_file(file: str):
-    rules = ("transform/content", "transform/event_name", "transform/redaction_in", "redaction/secrets", "transform/redaction_out")
+    rules = (
+        "transform/content",
+        "transform/event_name",
+        "transform/redaction_in",
+        "redaction/secrets",
+        "transform/redaction_out",
+    )
     expected, found = load(BASE_FILES[0])["processors"], load(file)["processors"]
     assert {name: found[name] for name in rules} == {name: expected[name] for name in rules}
 
@@ -105,7 +114,9 @@ def test_a_taken_port_is_named_when_the_collector_cannot_start(otelcol_rl: Path,
     with CollectorProcess(otelcol_rl, ["local.yaml"], tmp_path) as first:
         folder = tmp_path / "second"
         folder.mkdir()
-        second = CollectorProcess(otelcol_rl, ["local.yaml"], folder, {"OTEL_RL_COLLECTOR_HTTP_PORT": str(first.http_port)})
+        second = CollectorProcess(
+            otelcol_rl, ["local.yaml"], folder, {"OTEL_RL_COLLECTOR_HTTP_PORT": str(first.http_port)}
+        )
         with pytest.raises(AssertionError, match=f"{first.http_port}: bind: address already in use"):
             second.__enter__()
 

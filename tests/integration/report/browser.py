@@ -7,10 +7,14 @@ import json
 import shutil
 import subprocess
 import time
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from websockets.sync.client import connect
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from typing_extensions import Self
 
 EXECUTABLE = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
@@ -29,7 +33,7 @@ _TIMEOUT = 60.0
 
 
 class Browser:
-    """``with Browser(tmp_path) as page: page.open(file)``"""
+    """``with Browser(tmp_path) as page: page.open(file)``."""
 
     def __init__(self, profile: Path, *, width: int = 1280, height: int = 900) -> None:
         self.problems: list[str] = []
@@ -38,10 +42,16 @@ class Browser:
         self._profile = profile
         self._next_id = 0
 
-    def __enter__(self) -> Browser:
+    def __enter__(self) -> Self:
         assert EXECUTABLE is not None
         width, height = self._size
-        command = [EXECUTABLE, *_FLAGS, f"--window-size={width},{height}", f"--user-data-dir={self._profile}", "about:blank"]
+        command = [
+            EXECUTABLE,
+            *_FLAGS,
+            f"--window-size={width},{height}",
+            f"--user-data-dir={self._profile}",
+            "about:blank",
+        ]
         self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         try:
             self._socket = connect(self._page_address(), max_size=None, compression=None, proxy=None)

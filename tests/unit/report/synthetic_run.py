@@ -204,7 +204,7 @@ class GrpoRun:
 
     def write(self) -> Path:
         """Write everything; the folder of the run."""
-        self.random = random.Random(self.seed)
+        self.random = random.Random(self.seed)  # noqa: S311
         folder = self.data_dir / self.run_id
         length = int((self.steps * self.step_seconds + 8) * SECOND)
         started = self.started or time.time_ns() - length
@@ -245,7 +245,7 @@ class GrpoRun:
                 attributes={
                     "exception.type": "torch.OutOfMemoryError",
                     "exception.message": "out of memory while saving <the> checkpoint",
-                    "exception.stacktrace": 'Traceback (most recent call last):\n  File "train.py", line 9\nOutOfMemory',
+                    "exception.stacktrace": 'Traceback (most recent call last):\n  File "train.py", line 9\nOutOfMem',
                     "rl.rank": rank,
                     "rl.loop.iteration": self.steps,
                 },
@@ -422,7 +422,7 @@ class _Instruments:
 def write_agent_run(data_dir: Path, run_id: str = "agent-11d0", rollouts: int = 12) -> Path:
     """A run of rollouts with LLM calls, tools and rewards, without any training step."""
     folder = data_dir / run_id
-    numbers = random.Random(3)
+    numbers = random.Random(3)  # noqa: S311
     started = time.time_ns() - 90 * SECOND
     writer = process(
         folder, None, started=started, service__name="agent_rollout", rl__role="rollout", rl__system="langgraph"
@@ -475,10 +475,3 @@ def _rollout(writer: ProcessWriter, index: int, at: float, length: float, number
     writer.ids.trace, writer.ids.span = trace_id, root_id
     identity = {"rl.rollout.id": f"rollout-{index}", "rl.group.id": f"group-{index // 4}", "rl.sample.id": f"s{index}"}
     writer.span("rl.rollout", at, at + length, identity, error="TimeoutError" if failed else None)
-
-
-if __name__ == "__main__":
-    import sys
-
-    print(GrpoRun(Path(sys.argv[1])).write())
-    print(write_agent_run(Path(sys.argv[1])))

@@ -22,11 +22,8 @@ class TorchDistributedInstrumentor(Instrumentor):
 
     library = "torch_distributed"
     requirement = package.REQUIREMENT
-    modules = {
-        "torch.distributed.distributed_c10d": patch.patch_distributed_c10d,
-        "torch.distributed": patch.patch_distributed,
-    }
+    modules = {"torch.distributed.distributed_c10d": patch.patch_distributed_c10d}
 
     def _uninstrument(self, **kwargs: Any) -> None:
         super()._uninstrument(**kwargs)
-        patch.stop_reporting()
+        patch.stop()

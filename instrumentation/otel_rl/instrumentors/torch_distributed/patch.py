@@ -23,49 +23,55 @@ if TYPE_CHECKING:
 
     from otel_rl.instrumentors.patching import Patches
 
-C10D = "torch.distributed.distributed_c10d"
+PACKAGE, INIT = "torch.distributed", "init_process_group"
 scope = Scope("torch_distributed")
 
-_reporters: list[CollectiveReporter] = []
+#: Wrapper -> original of `init_process_group`, which the package copies from `distributed_c10d` after we have wrapped it.
+_originals: dict[Any, Any] = {}
 
 
 def patch_distributed_c10d(module: ModuleType, patches: Patches) -> None:
     """Patch ``torch.distributed.distributed_c10d`` right after its import, before anyone can import names from it."""
     if _is_launcher():
         return
-    patches.replace(module, "init_process_group", functools.partial(_announcing, module))
+    _patch_init(module, patches)
     if settings.current().collectives == "off":
         return
-    recorder = CollectiveRecorder(settings.current().slowest)
+    reporter = collectives()
+    recorder = reporter.recorder
     for method in METHODS:
         patches.replace(module.ProcessGroup, method.name, functools.partial(_counted, recorder, method))
     patches.replace(module.Work, "wait", functools.partial(_timed, recorder))
-    reporter = CollectiveReporter(recorder, scope)
     reporter.start()
-    _reporters.append(reporter)
 
 
-def patch_distributed(module: ModuleType, patches: Patches) -> None:
-    """``torch.distributed`` holds a copy of ``init_process_group``: wrapped like the original, and as exactly restored."""
-    if _is_launcher():
-        return
-    ours = sys.modules[C10D].init_process_group
-    if module.init_process_group is ours:
-        # Imported after we had patched the original: put that one in place so that restoring finds it.
-        module.init_process_group = ours.__wrapped__
-    if module.init_process_group is ours.__wrapped__:
-        patches.replace(module, "init_process_group", lambda _: ours)
+@functools.cache
+def collectives() -> CollectiveReporter:
+    """The one of this process: its counters outlive an uninstrumentation, as instruments cannot be taken back."""
+    return CollectiveReporter(CollectiveRecorder(settings.current().slowest), scope)
 
 
-def stop_reporting() -> None:
-    """After the originals are back: no step asks us any more."""
-    while _reporters:
-        _reporters.pop().stop()
+def stop() -> None:
+    """After the originals are back: restore copies of them, and let no step ask us any more."""
+    package = sys.modules.get(PACKAGE)
+    original = _originals.pop(vars(package).get(INIT), None) if package is not None else None
+    if original is not None:
+        setattr(package, INIT, original)
+    collectives().stop()
 
 
 def _is_launcher() -> bool:
     # The agent of torchrun imports torch.distributed but trains nothing.
     return run.current().role == RlRoleValues.LAUNCHER
+
+
+def _patch_init(module: ModuleType, patches: Patches) -> None:
+    original = module.init_process_group
+    patches.replace(module, INIT, functools.partial(_announcing, module))
+    _originals[module.init_process_group] = original
+    package = sys.modules[PACKAGE]
+    if vars(package).get(INIT) is original:
+        patches.replace(package, INIT, lambda _: module.init_process_group)
 
 
 def _announcing(module: ModuleType, original: Callable[..., Any]) -> Callable[..., Any]:

@@ -10,6 +10,7 @@ from otel_rl.instrumentors.transformers.identity import identify
 from otel_rl.instrumentors.transformers.scalars import scalars
 from otel_rl.instrumentors.transformers.training import scope, trace
 from otel_rl.semconv import spans
+from otel_rl.semconv.attributes import RlRoleValues
 from otel_rl.telemetry import guard, run
 
 if TYPE_CHECKING:
@@ -73,7 +74,11 @@ def _identifying(original: Function) -> Function:
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         with guard("transformers.identify"):
             system, algorithm = identify(type(self))
-            run.update(system=system, algorithm=settings.current().algorithm or algorithm)
+            run.update(
+                system=system,
+                algorithm=settings.current().algorithm or algorithm,
+                role=run.current().role or RlRoleValues.TRAINER,
+            )
         return original(self, *args, **kwargs)
 
     return method

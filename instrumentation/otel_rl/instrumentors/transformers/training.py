@@ -21,9 +21,7 @@ scope = Scope("transformers")
 #: Spans per step of each kind in `_REPEATED`. With many micro-batches the later ones only go into the duration histogram:
 #: a step trace is to be read, and 64 micro-batches would give it 128 spans that say the same.
 SPANS_PER_STEP = 3
-_REPEATED = frozenset(
-    {spans.RL_FORWARD.type, spans.RL_BACKWARD.type, spans.RL_GENERATE.type, spans.RL_LOG_PROBS.type}
-)
+_REPEATED = frozenset({spans.RL_FORWARD.type, spans.RL_BACKWARD.type, spans.RL_GENERATE.type, spans.RL_LOG_PROBS.type})
 
 #: Parts of training proper: the first one of a step opens ``rl.train`` around all of them.
 _TRAINING = frozenset({spans.RL_FORWARD.type, spans.RL_BACKWARD.type, spans.RL_OPTIMIZER.type})
@@ -114,7 +112,11 @@ class TrainingTrace:
     def open(self, definition: SpanDefinition) -> OpenPhase | None:
         """Start a phase that another hook ends, see :meth:`end`."""
         kind = definition.type
-        if not scope.enabled or kind in self._open or not self._open.keys().isdisjoint(_HIDDEN_INSIDE.get(kind, _HIDDEN)):
+        if (
+            not scope.enabled
+            or kind in self._open
+            or not self._open.keys().isdisjoint(_HIDDEN_INSIDE.get(kind, _HIDDEN))
+        ):
             return None
         if steps.current() is None and kind not in _OUTSIDE_STEPS:
             return None

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 OTHER_TOOL = "_OTHER"
 _OPERATION = GenAiOperationNameValues.EXECUTE_TOOL
 
+# wrapt's proxy is generic for type checkers only.
+_Proxy: Any = wrapt.ObjectProxy
+
 _names: set[str] = set()
 
 
@@ -75,7 +78,7 @@ class ToolCalls:
                 scope.event(events.RL_TOOL_UNKNOWN, attributes={attributes.GEN_AI_TOOL_NAME: name})
 
 
-class _WatchedTool(wrapt.ObjectProxy):  # type: ignore[misc]  # wrapt has no annotations for its proxy
+class _WatchedTool(_Proxy):
     """Stands for a tool: same name, signature and kind (``iscoroutinefunction``), and pickled as the tool itself."""
 
     def __init__(self, tool: Any, note: Callable[[int, BaseException | None], None]) -> None:
@@ -101,7 +104,9 @@ class _WatchedTool(wrapt.ObjectProxy):  # type: ignore[misc]  # wrapt has no ann
         return _itself, (self.__wrapped__,)
 
 
-async def _watched_coroutine(tool: Any, note: Callable[[int, BaseException | None], None], args: Any, kwargs: Any) -> Any:
+async def _watched_coroutine(
+    tool: Any, note: Callable[[int, BaseException | None], None], args: Any, kwargs: Any
+) -> Any:
     started = time.perf_counter_ns()
     try:
         result = await tool(*args, **kwargs)

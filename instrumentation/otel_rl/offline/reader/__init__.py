@@ -98,14 +98,12 @@ class Reader:
         named = process.resource.get(names.RL_RUN_ID)
         if named is None:
             return bool(self.source.others)
-        return named != self.source.run_id
+        return bool(named != self.source.run_id)
 
     def _count(self, problems: Unreadable, file: SignalFile) -> None:
-        for target in filter(None, (self.problems, file.process)):
-            target.cut_off += problems.cut_off
-            target.unreadable += problems.unreadable
-            target.foreign += problems.foreign
-        self.problems.errors += problems.errors
+        self.problems.add(problems)
+        if file.process is not None:
+            file.process.unreadable.add(problems)
 
 
 def _count_record(record: Record) -> None:

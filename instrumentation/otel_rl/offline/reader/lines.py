@@ -34,6 +34,13 @@ class Unreadable:
     foreign: int = 0
     errors: list[str] = field(default_factory=list)
 
+    def add(self, other: Unreadable) -> None:
+        """Add what could not be read elsewhere."""
+        self.cut_off += other.cut_off
+        self.unreadable += other.unreadable
+        self.foreign += other.foreign
+        self.errors += other.errors
+
 
 def raw_lines(path: Path) -> Iterator[bytes]:
     """Lines of ``path`` with their line ends.
@@ -90,12 +97,9 @@ def run_ids(paths: list[Path]) -> list[str]:
     """Ids of all runs named in these files, the one seen last first; files that cannot be read are passed over."""
     last_seen: dict[str, None] = {}
     for path in paths:
-        try:
-            for line in raw_lines(path):
-                for found in set(_RUN_ID.findall(line)):
-                    name = found.decode("utf-8", "replace")
-                    last_seen.pop(name, None)
-                    last_seen[name] = None
-        except OSError:
-            continue
+        for line in matching_lines(path, [names.RL_RUN_ID.encode()]):
+            for found in set(_RUN_ID.findall(line)):
+                name = found.decode("utf-8", "replace")
+                last_seen.pop(name, None)
+                last_seen[name] = None
     return list(reversed(last_seen))

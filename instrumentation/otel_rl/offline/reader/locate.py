@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from dataclasses import dataclass, field
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from otel_rl.offline.reader.errors import UnusableInput
 from otel_rl.offline.reader.lines import run_ids
 from otel_rl.offline.reader.processes import MANIFEST, Process, from_folder
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 _SIGNAL_FILE = re.compile(r"(traces|metrics|logs)([-_.].*)?\.jsonl?")
 _STORE_FILE = re.compile(r"(traces|metrics|logs)-\d+\.jsonl")
+_NAMES_SHOWN = 5
 
 EXPECTED = (
     "expected a folder written by otel-rl (default ./otel-rl), one run in it, "
@@ -125,7 +128,9 @@ def _store_run(path: Path, folders: list[Path], run: str | None) -> Source:
         for file in _signal_files(folder):
             file.process = process
             source.files.append(file)
-    source.run_id = next((p.manifest["run_id"] for p in source.processes if p.manifest and p.manifest.get("run_id")), None)
+    source.run_id = next(
+        (p.manifest["run_id"] for p in source.processes if p.manifest and p.manifest.get("run_id")), None
+    )
     if run is not None and not str(source.run_id or path.name).startswith(run):
         raise UnusableInput(f"{path} holds run {source.run_id or path.name}, not {run}")
     return source
@@ -144,20 +149,14 @@ def _choose(wanted: str, names: list[str], path: Path) -> str:
     matches = [name for name in names if name == wanted] or [name for name in names if name.startswith(wanted)]
     if len(matches) == 1:
         return matches[0]
-    shown = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
+    shown = ", ".join(names[:_NAMES_SHOWN]) + (", ..." if len(names) > _NAMES_SHOWN else "")
     if matches:
         raise UnusableInput(f"{path}: {len(matches)} runs begin with {wanted}; give more of the name ({shown})")
     raise UnusableInput(f"{path} holds no run {wanted}; it holds: {shown or 'no run that has a name'}")
 
 
 def _started(run: Path) -> float:
-    started = []
-    for folder in _folders(run):
-        try:
-            manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-            started.append(int(manifest["started_unix_nano"]) / 1e9)
-        except (OSError, ValueError, KeyError, TypeError):
-            continue
+    started = [start / 1e9 for folder in _folders(run) if (start := from_folder(folder).number("started_unix_nano"))]
     return max(started, default=0.0) or run.stat().st_mtime
 
 

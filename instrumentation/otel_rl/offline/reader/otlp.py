@@ -45,16 +45,9 @@ def any_value(value: Any) -> Any:
     if not isinstance(value, dict):
         return None
     for key, item in value.items():
-        if key in ("stringValue", "boolValue", "bytesValue"):
-            return item
-        if key == "intValue":
-            return integer(item)
-        if key == "doubleValue":
-            return number(item)
-        if key == "arrayValue":
-            return [any_value(entry) for entry in _items(item, "values")]
-        if key == "kvlistValue":
-            return key_values(_items(item, "values"))
+        convert = _VALUES.get(key)
+        if convert is not None:
+            return convert(item)
     return None
 
 
@@ -62,7 +55,9 @@ def key_values(pairs: Any) -> Attributes:
     """A list of OTLP ``KeyValue`` as a dict; pairs without a key are left out."""
     if not isinstance(pairs, list):
         return {}
-    return {str(pair["key"]): any_value(pair.get("value")) for pair in pairs if isinstance(pair, dict) and "key" in pair}
+    return {
+        str(pair["key"]): any_value(pair.get("value")) for pair in pairs if isinstance(pair, dict) and "key" in pair
+    }
 
 
 def records(request: dict[str, Any], process_of: Callable[[Attributes], Process]) -> Iterator[Record]:
@@ -73,6 +68,17 @@ def records(request: dict[str, Any], process_of: Callable[[Attributes], Process]
             for scoped in _items(entry, root.replace("resource", "scope")):
                 scope = str(_mapping(scoped, "scope").get("name", ""))
                 yield from _READERS[root](scoped, process, scope)
+
+
+_VALUES: dict[str, Callable[[Any], Any]] = {
+    "stringValue": lambda item: item,
+    "boolValue": lambda item: item,
+    "bytesValue": lambda item: item,
+    "intValue": integer,
+    "doubleValue": number,
+    "arrayValue": lambda item: [any_value(entry) for entry in _items(item, "values")],
+    "kvlistValue": lambda item: key_values(_items(item, "values")),
+}
 
 
 def _items(owner: Any, key: str) -> list[Any]:

@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from otel_rl.offline.reader.lines import Unreadable
 from otel_rl.semconv import attributes as names
 
 if TYPE_CHECKING:
@@ -41,9 +42,7 @@ class Process:
     logs: int = 0
     first: int = 0
     last: int = 0
-    cut_off: int = 0
-    unreadable: int = 0
-    foreign: int = 0
+    unreadable: Unreadable = field(default_factory=Unreadable)
 
     def identity(self, attribute: str) -> Any:
         """A resource attribute of this process: from its resource, else from its manifest; ``None`` if unknown."""

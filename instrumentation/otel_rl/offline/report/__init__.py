@@ -14,7 +14,7 @@ import sys
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from otel_rl.offline.reader import Reader, UnusableInput, find
 
@@ -51,7 +51,9 @@ def write_report(path: Path, output: Path | None, run: str | None = None) -> Rep
     _write(target, page.render(collected))
     notes = []
     if source.others:
-        notes.append(f"showing run {source.run_id or source.path.name}; choose with --run: {summary.listed(source.others)}")
+        notes.append(
+            f"showing run {source.run_id or source.path.name}; choose with --run: {summary.listed(source.others)}"
+        )
     if unreadable := summary.unreadable(collected):
         notes.append(unreadable[0].lower() + unreadable[1:].rstrip("."))
     return Report(target, notes)
@@ -60,21 +62,24 @@ def write_report(path: Path, output: Path | None, run: str | None = None) -> Rep
 def _target(output: Path | None, run: Path) -> Path:
     if output is None:
         return run / FILE_NAME
-    return output / FILE_NAME if output.is_dir() else output
+    target = output / FILE_NAME if output.is_dir() else output
+    if not target.parent.is_dir():
+        raise UnusableInput(f"cannot write {target}: {target.parent} is no folder; create it first")
+    return target
 
 
 def _write(target: Path, page: str) -> None:
     try:
         # A page that is being replaced stays whole until the new one is complete.
         descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        unfinished = Path(name)
         try:
             with os.fdopen(descriptor, "w", encoding="utf-8", errors="replace") as stream:
                 stream.write(page)
-            os.chmod(name, 0o666 & ~_umask())
-            os.replace(name, target)
+            unfinished.chmod(0o666 & ~_umask())
+            unfinished.replace(target)
         except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(name)
+            unfinished.unlink(missing_ok=True)
             raise
     except OSError as error:
         reason = error.strerror or type(error).__name__
@@ -92,6 +97,6 @@ def _progress(size: int) -> Iterator[Callable[[int], object]]:
     from tqdm import tqdm  # noqa: PLC0415
 
     quiet = not sys.stderr.isatty()
-    options = {"unit": "B", "unit_scale": True, "unit_divisor": 1024, "leave": False}
+    options: dict[str, Any] = {"unit": "B", "unit_scale": True, "unit_divisor": 1024, "leave": False}
     with tqdm(total=size, desc="reading", delay=_SECONDS_BEFORE_PROGRESS, disable=quiet, **options) as bar:
         yield bar.update

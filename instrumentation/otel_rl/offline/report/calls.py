@@ -136,7 +136,12 @@ class Calls:
             known = result.get(counted.name)
             # A process that was killed leaves spans but not its last metrics: believe the larger count.
             if known is None or counted.number >= known.number:
-                counted.tokens = known.tokens if known else {}
+                if known is not None:
+                    counted.tokens, counted.first_chunk = known.tokens, known.first_chunk
+                    kinds = {*counted.errors, *known.errors}
+                    counted.errors = {
+                        kind: max(counted.errors.get(kind, 0), known.errors.get(kind, 0)) for kind in kinds
+                    }
                 result[counted.name] = counted
         return sorted(result.values(), key=lambda statistics: -statistics.durations.cell.total)
 

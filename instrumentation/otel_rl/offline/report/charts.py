@@ -5,6 +5,7 @@ All charts over iterations share one range and one crosshair: zooming one zooms 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from bokeh.models import (
@@ -33,6 +34,21 @@ _BARS = 150
 _LINES = 8
 _MARKERS = 60
 _ROW_HEIGHT = 22
+_SECONDS = "seconds"
+
+
+Legend = list[tuple[str, str]]
+"""Names and colours of what a chart shows; empty when its title says it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """A chart with its title, one line on how to read it, and its legend (in HTML, where long names can wrap)."""
+
+    title: str
+    hint: str
+    model: Model
+    legend: Legend
 
 
 class Charts:
@@ -46,7 +62,7 @@ class Charts:
         self._crosshair = CrosshairLine(dimension="height", line_color="#8a8f98", line_alpha=0.6)
         self._seen: list[float] = []
 
-    def phases(self, steps: Steps) -> Model:
+    def phases(self, title: str, steps: Steps) -> Drawing:
         """Stacked step time by phase, in s: mean over ranks."""
         bins, table = steps.mean_phases()
         phases = sorted((phase for phase in table if any(table[phase])), key=colours.order)
@@ -65,16 +81,18 @@ class Charts:
         tooltips = [(self.STEP, "@x{0}"), ("total", _seconds("total"))]
         tooltips += [(phase, _seconds(name)) for name, phase in zip(reversed(names), reversed(phases), strict=True)]
         chart.add_tools(HoverTool(renderers=[target], tooltips=tooltips, point_policy="follow_mouse"))
-        return self._finished(chart, "s", from_zero=True)
+        legend = list(zip(phases, fills, strict=True))
+        return Drawing(title, "", self._finished(chart, _SECONDS, from_zero=True), legend)
 
-    def curves(self, curves: list[Curve], *, x_label: str = STEP, height: int = 210) -> Model:
+    def curves(self, title: str, hint: str, curves: list[Curve], *, x_label: str = STEP, height: int = 190) -> Drawing:
         """Lines of trainer values; only those over steps share the range of the steps."""
         chart = self._over_steps(curves[0].x, height) if x_label == self.STEP else self._plain(x_label, height)
         for curve, colour in zip(curves, colours.LINES, strict=False):
-            self._line(chart, curve.name, curve.x, curve.y, colour, legend=len(curves) > 1, x_name=x_label)
-        return self._finished(chart, "")
+            self._line(chart, curve.name, curve.x, curve.y, colour, x_label)
+        legend = [(curve.name, colour) for curve, colour in zip(curves, colours.LINES, strict=False)]
+        return Drawing(title, hint, self._finished(chart), legend if len(curves) > 1 else [])
 
-    def ranks(self, lines: dict[Any, list[tuple[int, Cell]]]) -> Model:
+    def ranks(self, title: str, hint: str, lines: dict[Any, list[tuple[int, Cell]]]) -> Drawing:
         """One line for each rank, in s; of many ranks the fastest, the median and the slowest of every step."""
         points = _extremes(lines) if len(lines) > _LINES else {}
         for rank in sorted(lines, key=lambda rank: (rank is None, rank)) if not points else ():
@@ -82,10 +100,11 @@ class Charts:
         chart = self._over_steps([x for line in points.values() for x, _ in line], height=260)
         for (name, line), colour in zip(points.items(), colours.LINES, strict=False):
             x, y = [one for one, _ in line], [one for _, one in line]
-            self._line(chart, name, x, y, colour, legend=True, x_name=self.STEP)
-        return self._finished(chart, "s", from_zero=True)
+            self._line(chart, name, x, y, colour, self.STEP)
+        legend = list(zip(points, colours.LINES, strict=False))
+        return Drawing(title, hint, self._finished(chart, _SECONDS, from_zero=True), legend)
 
-    def timeline(self, timeline: Timeline) -> Model:
+    def timeline(self, title: str, hint: str, timeline: Timeline) -> Drawing:
         """Spans of one trace as bars over time in s."""
         height = max(_ROW_HEIGHT * len(timeline.rows) + 60, 130)
         chart = figure(
@@ -93,7 +112,7 @@ class Charts:
             sizing_mode="stretch_width",
             y_range=list(reversed(timeline.rows)),
             tools=[],
-            x_axis_label="s since the beginning",
+            x_axis_label="seconds since the beginning",
             output_backend="canvas",
         )
         bars = timeline.bars
@@ -118,7 +137,8 @@ class Charts:
         chart.add_tools(HoverTool(renderers=[target], tooltips=tooltips, point_policy="follow_mouse"))
         self._tools(chart)
         chart.ygrid.grid_line_color = None
-        return chart
+        kinds = sorted({bar.kind for bar in bars}, key=colours.order)
+        return Drawing(title, hint, chart, [(kind, colours.of(kind)) for kind in kinds])
 
     def close(self) -> None:
         """Set the shared range once all charts are known."""
@@ -140,27 +160,21 @@ class Charts:
     def _plain(self, x_label: str, height: int) -> figure:
         return figure(height=height, sizing_mode="stretch_width", tools=[], x_axis_label=x_label)
 
-    def _line(
-        self, chart: figure, name: str, x: list[float], y: list[float], colour: str, *, legend: bool, x_name: str
-    ) -> None:
+    def _line(self, chart: figure, name: str, x: list[float], y: list[float], colour: str, x_name: str) -> None:
         source = ColumnDataSource({"x": x, "y": y})
         options: dict[str, Any] = {"source": source, "color": colour}
-        line = chart.line("x", "y", line_width=2, **options, **({"legend_label": name} if legend else {}))
+        line = chart.line("x", "y", line_width=2, **options)
         if len(x) <= _MARKERS:
-            chart.scatter("x", "y", size=5, **options, **({"legend_label": name} if legend else {}))
+            chart.scatter("x", "y", size=5, **options)
         # The name is data of the run: as the first column of the tooltip it is shown as text, never as markup.
         tooltips = [(name, "@y{%.4g}"), (x_name, "@x{0}")]
         chart.add_tools(HoverTool(renderers=[line], mode="vline", tooltips=tooltips, formatters={"@y": "printf"}))
 
-    def _finished(self, chart: figure, unit: str, *, from_zero: bool = False) -> figure:
+    def _finished(self, chart: figure, unit: str = "", *, from_zero: bool = False) -> figure:
         if from_zero:
             chart.y_range.start = 0
         if unit:
             chart.yaxis.axis_label = unit
-        if chart.legend:
-            legend = chart.legend[0]
-            chart.add_layout(legend, "above")
-            legend.orientation, legend.click_policy, legend.ncols = "horizontal", "hide", "auto"
         self._tools(chart)
         return chart
 

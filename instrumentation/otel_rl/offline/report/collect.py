@@ -30,10 +30,9 @@ class Collected:
         self.calls = calls.Calls()
         self.rewards = rewards.Rewards()
         self.problems = problems.Problems()
-        self.totals = Totals(
-            (*_OWN_METRICS, *calls.METRICS, *collectives.METRICS, *rewards.METRICS, *problems.METRICS)
-        )
-        self.timelines: list[timeline.Timeline] = []
+        self.totals = Totals((*_OWN_METRICS, *calls.METRICS, *collectives.METRICS, *rewards.METRICS, *problems.METRICS))
+        self.slowest_step: list[timeline.Timeline] = []
+        self.slowest_rollouts: list[timeline.Timeline] = []
 
     def read(self, advance: Callable[[int], object]) -> Collected:
         """Read it all; ``advance`` is told the bytes read.
@@ -44,7 +43,7 @@ class Collected:
         for record in self.reader.records(advance):
             self._add(record)
         self.totals.close()
-        self.timelines = self._read_timelines()
+        self._read_timelines()
         return self
 
     def _add(self, record: Record) -> None:
@@ -61,11 +60,12 @@ class Collected:
             self.totals.add(record)
             self.scalars.add_point(record)
 
-    def _read_timelines(self) -> list[timeline.Timeline]:
+    def _read_timelines(self) -> None:
         steps = self.steps.slowest.items()[:1]
         rollouts = self.calls.slowest_rollouts.items()[:_TIMELINES]
-        wanted = {one.trace_id for one in (*steps, *rollouts)} - {""}
+        wanted = {*(one.trace_id for one in steps), *(one.trace_id for one in rollouts)} - {""}
         traces = timeline.collect(self.reader.traces(wanted)) if wanted else {}
-        found = [timeline.of_step(f"Step {one.iteration}, the slowest", traces.get(one.trace_id, [])) for one in steps]
-        found += [timeline.of_rollout(f"Rollout {one.name}", traces.get(one.trace_id, [])) for one in rollouts]
-        return [one for one in found if one is not None]
+        of_steps = [timeline.of_step(str(one.iteration), traces.get(one.trace_id, [])) for one in steps]
+        self.slowest_step = [one for one in of_steps if one is not None]
+        of_rollouts = [timeline.of_rollout(one.name, traces.get(one.trace_id, [])) for one in rollouts]
+        self.slowest_rollouts = [one for one in of_rollouts if one is not None]

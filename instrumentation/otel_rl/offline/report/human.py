@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from datetime import datetime, timezone
 
-UNKNOWN = "–"
+UNKNOWN = "\N{EN DASH}"
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 
 
@@ -15,19 +15,23 @@ def duration(seconds: float | None) -> str:
         return UNKNOWN
     if seconds < 0:
         return "-" + duration(-seconds)
-    if seconds == 0:
-        return "0 s"
-    if seconds < 0.9995:  # noqa: PLR2004 - would round to 1000 ms
-        scale, unit = (1e6, "µs") if seconds < 0.9995e-3 else (1e3, "ms")  # noqa: PLR2004
-        return f"{seconds * scale:.3g} {unit}"
-    if seconds < _MINUTE:
-        return f"{seconds:.3g} s"
-    whole = round(seconds)
-    if whole < _HOUR:
-        return f"{whole // _MINUTE} min {whole % _MINUTE:02d} s"
-    if whole < _DAY:
-        return f"{whole // _HOUR} h {whole % _HOUR // _MINUTE:02d} min"
-    return f"{whole // _DAY} d {whole % _DAY // _HOUR} h"
+    return _short(seconds) if seconds < _MINUTE else _long(round(seconds))
+
+
+def _short(seconds: float) -> str:
+    for scale, unit in ((1e6, "µs"), (1e3, "ms")):
+        # Three digits are shown: what would round to 1000 belongs to the next unit.
+        if 0 < seconds * scale < 999.5:  # noqa: PLR2004
+            return f"{seconds * scale:.3g} {unit}"
+    return f"{seconds:.3g} s"
+
+
+def _long(seconds: int) -> str:
+    if seconds < _HOUR:
+        return f"{seconds // _MINUTE} min {seconds % _MINUTE:02d} s"
+    if seconds < _DAY:
+        return f"{seconds // _HOUR} h {seconds % _HOUR // _MINUTE:02d} min"
+    return f"{seconds // _DAY} d {seconds % _DAY // _HOUR} h"
 
 
 def number(value: float | None) -> str:

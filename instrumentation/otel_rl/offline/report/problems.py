@@ -130,7 +130,7 @@ def drops(processes: list[Process], totals: Totals) -> list[Drop]:
     labels = {process.key: process.label for process in processes}
     for process in processes:
         for signal, reasons in process.mapping("dropped").items():
-            for reason, number in (reasons.items() if isinstance(reasons, dict) else ()):
+            for reason, number in reasons.items() if isinstance(reasons, dict) else ():
                 if isinstance(number, int) and number > 0:
                     counted[process.key, str(signal), str(reason)] = number
     for series in totals.of(metrics.RL_TELEMETRY_DROPPED):

@@ -39,7 +39,7 @@ PANELS = (
     Panel(
         "KL divergence",
         (r"(.*/)?(approx_|ppo_|policy_|reference_)?kl(_?loss|_?div(ergence)?)?(/mean|_avg)?",),
-        "stays small (about 0.01 to 0.05); a jump means the policy ran off",
+        "small is healthy, a jump means the policy ran off",
         metrics.RL_TRAIN_KL.name,
     ),
     Panel(
@@ -50,14 +50,17 @@ PANELS = (
     ),
     Panel(
         "Completion length (tokens)",
-        (r"completions?/(mean|max|min)_length", r"response_length/(mean|max|min)", r".*(completion|response)_length"),
-        "rising length with flat reward is a warning",
+        (
+            *(rf"(completions?/{part}_length|response_length/{part})" for part in ("mean", "min", "max")),
+            r".*(completion|response)_length",
+        ),
+        "longer answers at the same reward are a warning",
         metrics.RL_ENVIRONMENT_EPISODE_LENGTH_MEAN.name,
     ),
     Panel(
         "Loss",
         (r"(train/)?loss", r"(.*/)?(pg|policy|policy_gradient|actor)_loss", r"(.*/)?(vf|value|critic)_loss"),
-        "small and noisy is normal in policy gradient training",
+        "small and noisy is normal here",
         metrics.RL_TRAIN_LOSS.name,
     ),
     Panel("Gradient norm", (r"(.*/)?grad_?norm",), "spikes point at bad batches", metrics.RL_TRAIN_GRAD_NORM.name),
@@ -69,7 +72,7 @@ PANELS = (
     Panel(
         "Truncation and dead groups",
         (r"completions?/clipped_ratio", r"response_length/clip_ratio", r"frac_reward_zero_std"),
-        "share of samples; both should stay near zero",
+        "shares of samples and groups; should stay near zero",
         metrics.RL_SAMPLE_TRUNCATED_RATIO.name,
     ),
     Panel(

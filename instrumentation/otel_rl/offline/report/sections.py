@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from otel_rl.offline.report import collectives, colours, human, summary, tables
+from otel_rl.offline.report import collectives, human, summary, tables
 from otel_rl.offline.report.problems import internal_errors
-from otel_rl.offline.report.timeline import Timeline
 
 if TYPE_CHECKING:
-    from otel_rl.offline.report.charts import Charts
+    from otel_rl.offline.report.charts import Charts, Drawing
     from otel_rl.offline.report.collect import Collected
+    from otel_rl.offline.report.timeline import Timeline
 
 _SMALL_CHARTS = 60
 
@@ -23,8 +23,7 @@ class Block:
     title: str = ""
     note: str = ""
     table: tables.Table | None = None
-    charts: list[tuple[str, str, Any]] = field(default_factory=list)
-    legend: list[tuple[str, str]] = field(default_factory=list)
+    charts: list[Drawing] = field(default_factory=list)
     text: str = ""
     folded: bool = False
 
@@ -69,18 +68,16 @@ def _steps(collected: Collected, charts: Charts) -> Section:
     if not steps.ranks:
         return section
     section.lead = "Time of each step by phase, mean over the ranks; every phase without the phases inside it."
-    phases = sorted(steps.phases.lines(), key=colours.order)
-    legend = [(phase, colours.of(phase)) for phase in phases]
     section.lead += _per(steps.phases.width)
-    section.blocks.append(Block(charts=[("Step time by phase", "", charts.phases(steps))], legend=legend))
+    section.blocks.append(Block(charts=[charts.phases("Step time by phase", steps)]))
     section.blocks.append(Block(table=tables.phases(steps)))
-    section.blocks += [_timeline(one, charts) for one in collected.timelines if one.title.startswith("Step ")]
+    section.blocks += [_timeline("Slowest step: ", one, charts) for one in collected.slowest_step]
     return section
 
 
-def _timeline(timeline: Timeline, charts: Charts) -> Block:
-    note = f"{timeline.left_out} more spans are not drawn." if timeline.left_out else ""
-    return Block(charts=[(timeline.title, "what happened inside", charts.timeline(timeline))], note=note)
+def _timeline(prefix: str, timeline: Timeline, charts: Charts) -> Block:
+    hint = f"{human.amount(timeline.left_out, 'more span')} not drawn" if timeline.left_out else ""
+    return Block(charts=[charts.timeline(prefix + timeline.title, hint, timeline)])
 
 
 def _training(collected: Collected, charts: Charts) -> Section:
@@ -89,7 +86,7 @@ def _training(collected: Collected, charts: Charts) -> Section:
     section = Section("training", "Training curves", filler)
     over_time = scalars.over_time
     x_label = "time (s)" if over_time else charts.STEP
-    panels = [(panel.title, panel.hint, charts.curves(curves, x_label=x_label)) for panel, curves in scalars.panels()]
+    panels = [charts.curves(panel.title, panel.hint, curves, x_label=x_label) for panel, curves in scalars.panels()]
     rest = scalars.rest()
     if not panels and not rest:
         return section
@@ -100,7 +97,7 @@ def _training(collected: Collected, charts: Charts) -> Section:
     if panels:
         section.blocks.append(Block(charts=panels))
     if rest:
-        small = [(curve.name, "", charts.curves([curve], height=150)) for curve in rest[:_SMALL_CHARTS]]
+        small = [charts.curves(curve.name, "", [curve], height=150) for curve in rest[:_SMALL_CHARTS]]
         left = [curve.name for curve in rest[_SMALL_CHARTS:]] + sorted(scalars.keys_left_out)
         note = f"Not drawn: {summary.listed(left)}." if left else ""
         title = f"Everything else the trainer logged ({len(rest)})"
@@ -123,8 +120,8 @@ def _ranks(collected: Collected, charts: Charts) -> Section:
             "A rank that works longer than the others reaches the collectives last, and they wait for it."
             + _per(steps.own.width)
         )
-        chart = ("Own work per step", "step time without time in collectives", charts.ranks(steps.own.lines()))
-        section.blocks.append(Block(charts=[chart]))
+        hint = "step time without time in collectives"
+        section.blocks.append(Block(charts=[charts.ranks("Own work per step", hint, steps.own.lines())]))
         section.blocks.append(Block(table=tables.ranks(steps, compared)))
     if found:
         section.blocks.append(Block("Collectives", "All ranks together.", tables.collective_totals(found)))
@@ -136,14 +133,17 @@ def _ranks(collected: Collected, charts: Charts) -> Section:
 
 def _rollouts(collected: Collected, charts: Charts) -> Section:
     calls = collected.calls
-    filler = "Rollouts come from otel_rl.rollout() or an agent framework; samples generated in one batch have no span of their own."
+    filler = (
+        "Rollouts come from otel_rl.rollout() or an agent framework; "
+        "samples that a trainer generates in one batch have no span of their own."
+    )
     section = Section("rollouts", "Rollouts and agents", filler)
     slow = calls.slowest_rollouts.items()
     if slow:
         statistics = tables.calls([calls.rollouts], "All rollouts")
         section.blocks.append(Block(table=statistics))
         section.blocks.append(Block("Slowest rollouts", table=tables.slow_calls(slow, "Rollout", "Belongs to")))
-        section.blocks += [_timeline(one, charts) for one in collected.timelines if one.title.startswith("Rollout ")]
+        section.blocks += [_timeline("Slowest rollouts: ", one, charts) for one in collected.slowest_rollouts]
     agents = calls.agents(collected.totals)
     if agents:
         section.blocks.append(Block("Agents", table=tables.calls(agents, "Agent")))
@@ -183,8 +183,8 @@ def _rewards(collected: Collected, charts: Charts) -> Section:
     section.blocks.append(Block(table=table))
     sequence = collected.rewards.curves()
     if sequence:
-        chart = charts.curves(sequence, x_label="evaluation")
-        section.blocks.append(Block(charts=[("Scores in the order in which they came", "", chart)]))
+        title = "Scores in the order in which they came"
+        section.blocks.append(Block(charts=[charts.curves(title, "", sequence, x_label="evaluation")]))
     return section
 
 
@@ -224,7 +224,7 @@ def _processes(collected: Collected) -> Section:
 
 
 def _telemetry(collected: Collected) -> Section:
-    section = Section("telemetry", "What telemetry lost", "")
+    section = Section("telemetry", "Telemetry health", "")
     table = tables.dropped(collected)
     unreadable = summary.unreadable(collected)
     if table.rows:

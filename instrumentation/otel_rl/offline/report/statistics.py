@@ -62,9 +62,8 @@ class BinnedSeries:
             cell = self._cells[place] = Cell()
             if len(self._cells) > self._max_cells:
                 self._halve()
-                return self.add(iteration, key, value)
+                cell = self._cells[iteration // self.width, key]
         cell.add(value)
-        return None
 
     def _halve(self) -> None:
         if len({place for place, _ in self._cells}) < 2:  # noqa: PLR2004 - one bin: merging would gain nothing
@@ -119,12 +118,15 @@ class Spread:
         seen = 0
         for (low, high), number in entries:
             if seen + number >= wanted:
-                low, high = max(low, self.cell.minimum), min(high, self.cell.maximum)
-                if not (math.isfinite(low) and math.isfinite(high)):
-                    return low if math.isfinite(low) else high
-                return low + (high - low) * (wanted - seen) / number
+                return self._within(low, high, (wanted - seen) / number)
             seen += number
         return math.nan
+
+    def _within(self, low: float, high: float, share: float) -> float:
+        low, high = max(low, self.cell.minimum), min(high, self.cell.maximum)
+        if math.isfinite(low) and math.isfinite(high):
+            return low + (high - low) * share
+        return low if math.isfinite(low) else high
 
 
 class Largest(Generic[T]):

@@ -113,7 +113,9 @@ def tiles(collected: Collected, summary: Summary) -> list[tuple[str, str, str]]:
     tokens, samples = totals.sum(metrics.RL_TRAIN_TOKENS), totals.sum(metrics.RL_SAMPLE_SAMPLES)
     if tokens and summary.seconds:
         speed = f"{human.number(round(tokens / summary.seconds, 1))} per s"
-        found.append(("Tokens", human.number(tokens), f"{speed}, {human.amount(samples, 'sample')}" if samples else speed))
+        found.append(
+            ("Tokens", human.number(tokens), f"{speed}, {human.amount(samples, 'sample')}" if samples else speed)
+        )
     for name, statistics in (
         ("Rollouts", [collected.calls.rollouts] if collected.calls.rollouts.number else []),
         ("Model calls", collected.calls.models(totals)),
@@ -150,11 +152,11 @@ def findings(collected: Collected, summary: Summary) -> list[tuple[str, str, str
     died = {one.who for one in collected.problems.exceptions}
     unclean = [who for who in summary.unclean if who not in died]
     if unclean:
-        verb = "did" if len(unclean) > 1 else "did"
-        found.append(("bad", f"{listed(unclean)} {verb} not end normally, or still run.", "processes"))
+        found.append(("bad", f"{listed(unclean)}: no normal end, or still running.", "processes"))
     groups = collected.problems.table()
     if groups:
-        text = f"{human.amount(sum(group.number for group in groups), 'error')}, most often {groups[0].kind} in {groups[0].where}."
+        number = human.amount(sum(group.number for group in groups), "error")
+        text = f"{number}, most often {groups[0].kind} in {groups[0].where}."
         found.append(("bad", text, "errors"))
     found += _skew(collected)
     lost = sum(drop.number for drop in drops(collected.reader.processes, collected.totals))

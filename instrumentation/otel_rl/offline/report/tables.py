@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 from otel_rl.offline.report import collectives, colours, human
 from otel_rl.offline.report.problems import drops
+from otel_rl.offline.report.statistics import Spread
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv.attributes import GenAiTokenTypeValues as TokenType
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from otel_rl.offline.reader import Process
     from otel_rl.offline.report.calls import CallStatistics, SlowCall
@@ -98,7 +99,9 @@ def ranks(steps: Steps, compared: int) -> Table:
 
 def collective_totals(found: list[collectives.Collective]) -> Table:
     """Collectives by operation and group, over all ranks."""
-    table = Table(["Operation", "Group", ">Calls", ">Data", ">Waiting", ">Launching", ">Wait per call", "Waits longest"])
+    table = Table(
+        ["Operation", "Group", ">Calls", ">Data", ">Waiting", ">Launching", ">Wait per call", "Waits longest"]
+    )
     for one in found:
         longest = one.longest_wait
         table.rows.append(
@@ -153,10 +156,8 @@ def calls(found: list[CallStatistics], what: str) -> Table:
 
 def models(found: list[CallStatistics]) -> Table:
     """Model calls, with tokens and speed."""
-    table = Table(
-        ["Model", ">Calls", ">Errors", ">Mean", ">p50", ">p95", ">Longest", ">Total", ">First chunk p50"]
-        + [">Input tokens", ">Output tokens", ">Output tokens/s"]
-    )
+    titles = ["Model", ">Calls", ">Errors", ">Mean", ">p50", ">p95", ">Longest", ">Total", ">First chunk p50"]
+    table = Table([*titles, ">Input tokens", ">Output tokens", ">Output tokens/s"])
     for one in found:
         output = one.tokens.get(TokenType.OUTPUT)
         spent = one.durations.cell.total
@@ -186,21 +187,11 @@ def rewards(collected: Collected) -> Table:
     table = Table(["Reward", ">Scores", ">Mean", ">p5", ">Median", ">p95", ">Lowest", ">Highest", ">Time per call"])
     scores, seconds = collected.rewards.scores(collected.totals), collected.rewards.seconds
     for name in sorted({*scores, *seconds}):
-        spread, spent = scores.get(name), seconds.get(name)
-        quantile: Callable[[float], Value] = lambda share, spread=spread: _number(spread.quantile(share) if spread else None)  # noqa: E731
-        table.rows.append(
-            [
-                Value(name),
-                _number(spread.cell.count if spread else 0),
-                _number(spread.cell.mean if spread else None),
-                quantile(0.05),
-                quantile(0.5),
-                quantile(0.95),
-                _number(spread.cell.minimum if spread else None),
-                _number(spread.cell.maximum if spread else None),
-                _seconds(spent.cell.mean if spent else None),
-            ]
-        )
+        spread, spent = scores.get(name, Spread()), seconds.get(name, Spread())
+        cell = spread.cell
+        values = [spread.quantile(share) for share in (0.05, 0.5, 0.95)] + [cell.minimum, cell.maximum]
+        numbers = [_number(value) for value in (cell.count, cell.mean, *values)]
+        table.rows.append([Value(name), *numbers, _seconds(spent.cell.mean)])
     return table
 
 

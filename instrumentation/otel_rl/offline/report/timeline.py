@@ -60,7 +60,7 @@ def of_step(title: str, trace: list[Span]) -> Timeline | None:
     start = min(span.start for span in trace)
     base = min(depths[span.span_id] for span in inside)
     lanes = sorted({(span.process.rank or 0, depths[span.span_id] - base, span.process.label) for span in inside})
-    rows = {lane: f"{lane[2]}{' ›' * lane[1]}" for lane in lanes[:MAX_ROWS]}
+    rows = {lane: lane[2] + " +" * lane[1] for lane in lanes[:MAX_ROWS]}
     bars = []
     for span in inside:
         lane = (span.process.rank or 0, depths[span.span_id] - base, span.process.label)

@@ -42,8 +42,6 @@ function colourCharts() {
         model.setv({ major_label_text_color: quiet, axis_label_text_color: quiet, axis_line_color: line, major_tick_line_color: line });
       } else if (model.type === "Grid") {
         if (model.grid_line_color !== null) model.setv({ grid_line_color: line });
-      } else if (model.type === "Legend") {
-        model.setv({ label_text_color: quiet });
       }
     }
   }

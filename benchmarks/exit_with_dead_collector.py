@@ -1,0 +1,81 @@
+"""How long a process takes to end when the collector does not answer, against the official distro.
+
+    python benchmarks/exit_with_dead_collector.py [--output FILE]
+
+The program records one span and one metric and returns. ``refused``: nothing listens on the endpoint; ``mute``: something
+accepts the connection and never answers. The figure is the time from the program's last statement to the end of the process.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from figures import finish
+
+ROUNDS = 3
+BIN = Path(sys.executable).parent
+PROGRAM = """
+import time
+from opentelemetry import metrics, trace
+with trace.get_tracer("t").start_as_current_span("work"):
+    metrics.get_meter("t").create_counter("c").add(1)
+print(time.time(), flush=True)
+"""
+
+
+def _seconds_to_exit(endpoint: str, protocol: str, directory: str, variables: dict[str, str]) -> float:
+    environment = {
+        **{key: value for key, value in os.environ.items() if not key.startswith("OTEL_")},
+        "OTEL_EXPORTER_OTLP_ENDPOINT": endpoint,
+        "OTEL_EXPORTER_OTLP_PROTOCOL": protocol,
+        **variables,
+    }
+    command = [BIN / "opentelemetry-instrument", sys.executable, "-c", PROGRAM]
+    done = subprocess.run(command, env=environment, cwd=directory, capture_output=True, text=True, check=True)
+    return time.time() - float(done.stdout.split()[-1])
+
+
+def measure(directory: str) -> dict[str, list[float]]:
+    """Seconds to exit by case."""
+    official = {"OTEL_PYTHON_DISTRO": "distro", "OTEL_PYTHON_CONFIGURATOR": "configurator"}
+    samples: dict[str, list[float]] = {}
+    with socket.create_server(("127.0.0.1", 0)) as mute, socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))  # bound and not listening: connections are refused
+        endpoints = {
+            "refused": f"http://127.0.0.1:{unused.getsockname()[1]}",
+            "mute": f"http://127.0.0.1:{mute.getsockname()[1]}",
+        }
+        for name, endpoint in endpoints.items():
+            for protocol in ("http/protobuf", "grpc"):
+                case = f"{name}_{protocol.partition('/')[0]}"
+                samples[f"ours_{case}"] = [_seconds_to_exit(endpoint, protocol, directory, {}) for _ in range(ROUNDS)]
+        samples["official_refused_http"] = [
+            _seconds_to_exit(endpoints["refused"], "http/protobuf", directory, official)
+        ]
+    return samples
+
+
+def main() -> int:
+    """Measure, print, and compare with the limit."""
+    with tempfile.TemporaryDirectory() as directory:
+        samples = measure(directory)
+    figures = {
+        f"seconds_{name}": {
+            "value": round(statistics.median(values), 2),
+            "judged": max(values),
+            **({"limit": 2.0} if name.startswith("ours") else {}),
+        }
+        for name, values in samples.items()
+    }
+    return finish("exit_with_dead_collector", figures, samples, __doc__.splitlines()[0])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,50 @@
+# Found on PYTHONPATH by every child interpreter, also by one that cannot import us or that is much older: decide in a
+# millisecond, never raise, never print, never hide the sitecustomize that this one shadows. Plain syntax on purpose.
+import os
+import sys
+
+_here = os.path.dirname(os.path.abspath(__file__))
+
+
+def _run_shadowed():
+    # What the interpreter would have run without us. Its errors are its own: let them out.
+    from importlib.machinery import PathFinder
+
+    others = [path for path in sys.path if os.path.abspath(path or ".") != _here]
+    spec = PathFinder.find_spec("sitecustomize", others)
+    if spec is None or spec.loader is None:
+        return
+    module = type(sys)("sitecustomize")
+    module.__spec__, module.__file__, module.__loader__ = spec, spec.origin, spec.loader
+    sys.modules["sitecustomize"] = module
+    spec.loader.exec_module(module)
+
+
+def _policy():
+    # By path: importing our package is what the decision is about.
+    from importlib.machinery import SourceFileLoader
+
+    path = os.path.join(os.path.dirname(_here), "policy.py")
+    module = type(sys)("otel_rl_child_policy")
+    SourceFileLoader(module.__name__, path).exec_module(module)
+    return module
+
+
+def _start():
+    if os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
+        return
+    try:
+        policy = _policy()
+        if policy.wanted(os.environ, policy.original_arguments(), os.getppid()):
+            from otel_rl.distro.start import start_child
+
+            start_child()
+    except Exception:
+        if os.environ.get("OTEL_RL_RAISE_INTERNAL_ERRORS", "") in ("1", "true"):
+            raise
+
+
+try:
+    _run_shadowed()
+finally:
+    _start()

@@ -1,0 +1,75 @@
+"""Sets up the SDK: from ``OTEL_CONFIG_FILE`` where given, else as :mod:`otel_rl.distro.plan` decides."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from otel_rl.distro import launch, policy
+
+if TYPE_CHECKING:
+    from otel_rl.distro.providers import Telemetry
+
+CONFIG_FILE = "OTEL_CONFIG_FILE"
+
+_telemetry: Telemetry | None = None
+
+
+def telemetry() -> Telemetry | None:
+    """What has been set up in this process; None with a configuration file, a foreign configurator, or nothing."""
+    return _telemetry
+
+
+class OtelRlConfigurator:
+    """Entry point ``otel_rl`` of group ``opentelemetry_configurator``."""
+
+    def configure(self, **kwargs: Any) -> None:
+        """Set up the providers once; in a launcher or with ``OTEL_SDK_DISABLED`` there is nothing to set up."""
+        if not launch.disabled(os.environ) and not policy.is_launcher(policy.original_arguments()):
+            configure()
+
+
+def configure() -> None:
+    """Set up the providers, and what happens when the process ends or forks."""
+    global _telemetry
+    if _telemetry is not None:
+        return
+    from otel_rl.distro import exit as process_exit  # noqa: PLC0415 - none of this where nothing is set up
+
+    path = os.environ.get(CONFIG_FILE, "").strip()
+    if path and _configure_from_file(path):
+        process_exit.register(None)
+        return
+    from otel_rl.distro import forks, identity, plan, providers, resource  # noqa: PLC0415
+    from otel_rl.telemetry import self_metrics  # noqa: PLC0415
+
+    chosen = plan.choose(os.environ)
+    for complaint in chosen.complaints:
+        launch.write_line(complaint)
+    service = identity.service_name(os.environ, policy.original_arguments())
+    _telemetry = providers.build(chosen, resource.create(service))
+    self_metrics.register()
+    process_exit.register(_telemetry)
+    forks.register(_telemetry)
+
+
+def _configure_from_file(path: str) -> bool:
+    """Let upstream's loader set everything up; False (and one line that says why) where it cannot."""
+    try:
+        from opentelemetry.configuration import configure_sdk, load_config_file  # noqa: PLC0415 - an optional package
+    except ImportError:
+        launch.write_line(
+            f"otel-rl: {CONFIG_FILE} is set but opentelemetry-configuration is not installed"
+            " (pip install opentelemetry-configuration); going by the other variables"
+        )
+        return False
+    try:
+        configure_sdk(load_config_file(path))
+    except Exception as error:  # noqa: BLE001 - whatever is wrong with the file, the program runs
+        reason = str(error).strip().splitlines() or [type(error).__name__]
+        launch.write_line(f"otel-rl: {CONFIG_FILE}={path} cannot be used ({reason[0]}); going by the other variables")
+        return False
+    from otel_rl.distro import configured  # noqa: PLC0415
+
+    configured.complete_providers()
+    return True

@@ -1,0 +1,51 @@
+"""What upstream's ``sitecustomize`` finds first: our distro for the process that ``opentelemetry-instrument`` starts."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+from opentelemetry.instrumentation.distro import BaseDistro
+
+from otel_rl.distro import launch, noise, start
+
+_UPSTREAM = "opentelemetry.instrumentation.auto_instrumentation"
+
+
+class OtelRlDistro(BaseDistro):  # type: ignore[misc]  # the base has no annotations
+    """Entry point ``otel_rl`` of group ``opentelemetry_distro``."""
+
+    def _configure(self, **kwargs: Any) -> None:
+        noise.silence()
+        active = not launch.disabled(os.environ) and start.begin()
+        _take_over(active)
+
+    def load_instrumentor(self, entry_point: Any, **kwargs: Any) -> None:
+        """Nothing: :mod:`otel_rl.distro.loader` has loaded them all, should upstream's loop still run."""
+
+
+def _take_over(active: bool) -> None:
+    """Let our loader run in the place of upstream's, and our bootstrap folder stand in the place of its own.
+
+    Upstream's module writes its folder back to ``PYTHONPATH`` when it is done. The environment that it looks at from here on
+    is a copy that says it has.
+    """
+    upstream = sys.modules.get(_UPSTREAM)
+    if upstream is None:
+        return
+    folder = os.path.dirname(os.path.abspath(upstream.__file__ or ""))
+    start.use_bootstrap(os.environ, folder)
+    namespace = vars(upstream)
+    namespace["environ"] = {**os.environ, "PYTHONPATH": folder}
+    namespace["_load_instrumentors"] = _load_instrumentors if active else _load_nothing
+
+
+def _load_instrumentors(_: BaseDistro) -> None:
+    from otel_rl.distro import loader  # noqa: PLC0415 - not where nothing is recorded
+
+    loader.load_instrumentors()
+
+
+def _load_nothing(_: BaseDistro) -> None:
+    """A launcher, or ``OTEL_SDK_DISABLED``: nothing is patched."""

@@ -1,0 +1,60 @@
+"""The order of things at start, for the first process and for the children that record."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from otel_rl.distro import launch, policy
+
+if TYPE_CHECKING:
+    from collections.abc import MutableMapping
+
+BOOTSTRAP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bootstrap")
+_PYTHON_PATH = "PYTHONPATH"
+
+
+def begin() -> bool:
+    """Identity of this process, and of its children; False where it is a launcher, which records nothing."""
+    launch.prepare(os.environ)
+    argv = policy.original_arguments()
+    if policy.is_launcher(argv):
+        return False
+    from otel_rl.distro import identity, inherited_context  # noqa: PLC0415 - a launcher needs none of it
+
+    identity.adopt()
+    inherited_context.adopt(os.environ)
+    os.environ[policy.MARKER] = policy.marker(os.getpid(), identity.service_name(os.environ, argv), os.environ)
+    return True
+
+
+def start_child() -> None:
+    """Everything, in a child: upstream's start-up is not involved."""
+    if launch.disabled(os.environ) or not begin():
+        return
+    from otel_rl.distro import loader, noise  # noqa: PLC0415 - a launcher needs none of it
+
+    noise.silence()
+    _configure()
+    loader.load_instrumentors()
+
+
+def _configure() -> None:
+    name = os.environ.get("OTEL_PYTHON_CONFIGURATOR", launch.NAME)
+    if name == launch.NAME:
+        from otel_rl.distro import configurator  # noqa: PLC0415 - not with a configurator of the user's own
+
+        configurator.configure()
+        return
+    from opentelemetry.util._importlib_metadata import entry_points  # noqa: PLC0415
+
+    for entry_point in entry_points(group="opentelemetry_configurator", name=name):
+        entry_point.load()().configure()
+
+
+def use_bootstrap(environ: MutableMapping[str, str], replaced: str) -> None:
+    """Let children of this process find our bootstrap folder where they would have found ``replaced``."""
+    others = [
+        path for path in environ.get(_PYTHON_PATH, "").split(os.pathsep) if path and path not in (replaced, BOOTSTRAP)
+    ]
+    environ[_PYTHON_PATH] = os.pathsep.join([BOOTSTRAP, *others])

@@ -1,0 +1,96 @@
+"""The one line on stderr at the end: what was recorded and how to see it, or what was lost and what to do."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from typing import TYPE_CHECKING
+
+from otel_rl import settings
+from otel_rl.distro import launch, noise, plan
+from otel_rl.telemetry import run
+
+if TYPE_CHECKING:
+    from otel_rl.distro.providers import Telemetry
+
+_WORDS = {"traces": ("span", "spans"), "logs": ("log record", "log records"), "metrics": ("metric point", "metric points")}
+
+_started_in = os.getcwd() if os.path.exists(".") else "/"
+
+
+def write(telemetry: Telemetry) -> None:
+    """Say what was lost, from any process; else, from the leading one and unless told to be quiet, what was recorded."""
+    lost = _lost(telemetry)
+    if lost:
+        launch.write_line(_lost_line(telemetry, lost))
+        return
+    who = run.current()
+    if settings.current().quiet or not who.leads or who.rank not in (0, None):
+        return
+    recorded = _counts(telemetry, "delivered")
+    if any(recorded.values()):
+        launch.write_line(f"otel-rl: recorded {_in_words(recorded)}; {_where(telemetry)}")
+
+
+def _counts(telemetry: Telemetry, attribute: str) -> dict[str, int]:
+    counts = {signal: 0 for signal in plan.SIGNALS}
+    for worker in telemetry.workers:
+        counts[worker.signal] += getattr(worker, attribute)
+    for reader in telemetry.readers:
+        counts["metrics"] += getattr(reader, attribute)
+    return counts
+
+
+def _lost(telemetry: Telemetry) -> dict[str, int]:
+    """What did not reach an exporter that sends; the file store says for itself what it cannot write."""
+    counts = {signal: 0 for signal in plan.SIGNALS}
+    for part in (*telemetry.workers, *telemetry.readers):
+        if not part.sender_counts_drops:
+            counts[part.signal] += part.lost
+    return counts if any(counts.values()) else {}
+
+
+def _lost_line(telemetry: Telemetry, lost: dict[str, int]) -> str:
+    where = sorted(
+        {
+            plan.destination(os.environ, signal, name)
+            for signal, number in lost.items()
+            if number
+            for name in telemetry.plan.exporters[signal]
+            if name != plan.FILE
+        }
+    )
+    who = run.current()
+    prefix = f"otel-rl (rank {who.rank})" if who.rank is not None and (who.world_size or 1) > 1 else "otel-rl"
+    reason = f" ({noise.last_error.reason})" if noise.last_error.reason else ""
+    return (
+        f"{prefix}: {_in_words(lost)} could not be delivered to {', '.join(where)}{reason};"
+        " check that a collector answers there, or unset OTEL_EXPORTER_OTLP_ENDPOINT to write files"
+    )
+
+
+def _in_words(counts: dict[str, int]) -> str:
+    parts = [f"{number} {_WORDS[signal][number != 1]}" for signal, number in counts.items() if number]
+    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
+
+
+def _where(telemetry: Telemetry) -> str:
+    files = telemetry.store.files.directory
+    sent = sorted(
+        {
+            plan.destination(os.environ, signal, name)
+            for signal, names in telemetry.plan.exporters.items()
+            for name in names
+            if name != plan.FILE
+        }
+    )
+    parts = [f"sent to {', '.join(sent)}"] if sent else []
+    if files is not None:
+        parts.append(f"show it with: otel-rl report {shlex.quote(_shown(str(files.parent)))}")
+    return "; ".join(parts)
+
+
+def _shown(path: str) -> str:
+    """Relative to where the program was started, which is where the user's shell is."""
+    relative = os.path.relpath(path, _started_in)
+    return path if relative.startswith("..") else os.path.join(".", relative)

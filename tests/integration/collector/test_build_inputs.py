@@ -1,0 +1,119 @@
+"""The committed build inputs agree with each other, and the built program is what they say."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[3]
+BUILDER = ROOT / "otelcol-builder"
+sys.path.insert(0, str(BUILDER))
+
+import go_build  # noqa: E402
+
+MANIFEST = yaml.safe_load((BUILDER / "manifest.yaml").read_text())
+KINDS = ("connectors", "exporters", "extensions", "processors", "providers", "receivers")
+MODULES = {kind: dict(entry["gomod"].split() for entry in MANIFEST[kind]) for kind in KINDS}
+
+
+def required(module_file: Path) -> dict[str, str]:
+    """Modules and versions of a go.mod."""
+    lines = re.findall(r"^(?:require )?\t?(\S+) (v\S+)(?: // indirect)?$", module_file.read_text(), re.MULTILINE)
+    return dict(lines)
+
+
+def test_locked_modules_are_those_of_the_manifest():
+    locked = required(BUILDER / "go.mod")
+    wanted = {module: version for kind in KINDS for module, version in MODULES[kind].items()}
+    assert {module: locked.get(module) for module in wanted} == wanted
+
+
+def test_no_component_is_locked_that_the_manifest_does_not_name():
+    direct = re.findall(r"^\t(\S+) v\S+$", (BUILDER / "go.mod").read_text(), re.MULTILINE)
+    components = [
+        name for name in direct if re.search(r"/(receiver|processor|exporter|connector|extension|provider)/\w", name)
+    ]
+    assert set(components) <= {module for kind in KINDS for module in MODULES[kind]}
+
+
+def test_manifest_is_sorted():
+    for kind in KINDS:
+        assert list(MODULES[kind]) == sorted(MODULES[kind])
+
+
+def test_build_tags_are_the_same_everywhere():
+    tags = MANIFEST["dist"]["build_tags"]
+    for file in ("build.py", "Dockerfile", "relock.sh"):
+        assert tags in (BUILDER / file).read_text(), file
+
+
+def test_program_has_the_components_of_the_manifest_and_its_version(otelcol_rl: Path):
+    answer = subprocess.run([otelcol_rl, "components"], capture_output=True, text=True, timeout=60, check=True)
+    listed = yaml.safe_load(answer.stdout)
+    assert listed["buildinfo"]["version"] == MANIFEST["dist"]["version"]
+    for kind in KINDS:
+        modules = {entry["module"].split()[0] for entry in listed[kind]}
+        assert modules == set(MODULES[kind])
+
+
+def test_second_build_takes_no_time_and_prints_the_path_last(otelcol_rl: Path):
+    command = [sys.executable, BUILDER / "build.py"]
+    again = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
+    assert again.stdout.splitlines()[-1] == str(otelcol_rl)
+    assert again.stderr == ""
+
+
+def test_builds_at_the_same_time_do_the_work_once_and_never_show_half_of_it(tmp_path: Path):
+    target = tmp_path / "program" / "key"
+    begun, may_end = threading.Event(), threading.Event()
+    builds = []
+
+    def build(staging: Path) -> None:
+        builds.append(staging)
+        (staging / "half").touch()
+        begun.set()
+        assert may_end.wait(30)
+        (staging / "whole").touch()
+
+    threads = [threading.Thread(target=go_build.build_once, args=(target, build)) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    assert begun.wait(30)
+    assert not target.exists()
+    may_end.set()
+    for thread in threads:
+        thread.join(30)
+    assert len(builds) == 1
+    assert sorted(path.name for path in target.iterdir()) == ["half", "whole"]
+    assert [path.name for path in target.parent.iterdir() if path != target] == ["key.lock"]
+
+
+def test_failed_build_leaves_nothing_that_looks_built(tmp_path: Path):
+    def build(staging: Path) -> None:
+        go_build.run([sys.executable, "-c", "raise SystemExit(3)"], staging)
+
+    with pytest.raises(go_build.BuildError, match="exit status 3"):
+        go_build.build_once(tmp_path / "key", build)
+    assert [path.name for path in tmp_path.iterdir()] == ["key.lock"]
+
+
+@pytest.mark.parametrize("version", ["go1.21.0", "nothing"])
+def test_without_a_new_enough_go_the_packaged_one_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str
+):
+    old = tmp_path / "bin" / "go"
+    old.parent.mkdir()
+    old.write_text(f"#!/bin/sh\necho go version {version} linux/amd64\n")
+    old.chmod(0o755)
+    monkeypatch.setenv("PATH", str(old.parent))
+    monkeypatch.setenv("OTEL_RL_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(go_build, "_install_go", lambda folder: (folder / "installed").touch())
+    go = go_build.go_command()
+    assert go.is_relative_to(tmp_path / "cache")
+    assert (go.parents[2] / "installed").exists()

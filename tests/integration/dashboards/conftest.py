@@ -1,0 +1,22 @@
+"""The real Prometheus and promtool for the tests of this folder: built once, cached outside the checkout."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+sys.path.insert(0, str(ROOT))
+
+_BUILD_SECONDS = 1800
+
+
+@pytest.fixture(scope="session")
+def prometheus_programs() -> Path:
+    """Folder of ``prometheus`` and ``promtool``; the first build on a machine takes some minutes."""
+    command = [sys.executable, ROOT / "tools" / "build.py", "prometheus"]
+    built = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=_BUILD_SECONDS, check=True)
+    return Path(built.stdout.splitlines()[-1])

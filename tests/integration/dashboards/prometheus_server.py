@@ -1,0 +1,130 @@
+"""A real Prometheus on loopback, set up as the stack sets it up, and a run that reports to it once."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import time
+from typing import TYPE_CHECKING, Any
+from urllib.error import URLError
+from urllib.parse import urlencode
+from urllib.request import urlopen
+
+from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import TracerProvider
+
+from dashboards.build import GENERATED
+from otel_rl.semconv import attributes, metrics
+from otel_rl.semconv.definitions import MetricDefinition
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+RUN = "test-run"
+DEFINITIONS = [value for value in vars(metrics).values() if isinstance(value, MetricDefinition)]
+
+_CONFIGURATION = """
+global: {evaluation_interval: 1s}
+otlp:
+  translation_strategy: UnderscoreEscapingWithSuffixes
+  promote_resource_attributes: [rl.run.id, rl.rank, rl.role]
+rule_files: [rules/*.yaml]
+"""
+_START_SECONDS = 30
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Prometheus:
+    """The server; a context manager that waits until it is ready and stops it at the end."""
+
+    def __init__(self, program: Path, folder: Path) -> None:
+        self._program = program
+        self._folder = folder
+        self.address = f"http://127.0.0.1:{free_port()}"
+
+    def __enter__(self) -> Prometheus:  # noqa: PYI034  # typing.Self needs Python 3.11
+        self._write_configuration()
+        command = [
+            self._program,
+            f"--config.file={self._folder / 'prometheus.yaml'}",
+            f"--storage.tsdb.path={self._folder / 'data'}",
+            f"--web.listen-address={self.address.removeprefix('http://')}",
+            "--web.enable-otlp-receiver",
+            "--enable-feature=exemplar-storage,created-timestamp-zero-ingestion",
+        ]
+        with (self._folder / "prometheus.log").open("w") as log:
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, cwd=self._folder)
+        try:
+            self._wait_until_ready()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.terminate()
+        self._process.wait(timeout=30)
+
+    def _write_configuration(self) -> None:
+        rules = self._folder / "rules"
+        rules.mkdir()
+        for path in (GENERATED / "prometheus").glob("*.yaml"):
+            (rules / path.name).write_text(path.read_text().replace("interval: 30s", "interval: 1s"))
+        (self._folder / "prometheus.yaml").write_text(_CONFIGURATION)
+
+    def _wait_until_ready(self) -> None:
+        deadline = time.monotonic() + _START_SECONDS
+        while True:
+            try:
+                urlopen(f"{self.address}/-/ready", timeout=5).close()  # noqa: S310  # our own server
+            except (URLError, ConnectionError):  # noqa: PERF203  # polling
+                if time.monotonic() > deadline or self._process.poll() is not None:
+                    raise
+                time.sleep(0.1)
+            else:
+                return
+
+    def get(self, path: str, **parameters: str) -> Any:
+        """The ``data`` of an answer of the HTTP API."""
+        with urlopen(f"{self.address}/api/v1/{path}?{urlencode(parameters)}", timeout=30) as answer:  # noqa: S310  # our own server
+            return json.load(answer)["data"]
+
+    def query(self, text: str) -> list[dict[str, Any]]:
+        """The series that ``text`` gives now."""
+        result: list[dict[str, Any]] = self.get("query", query=text)["result"]
+        return result
+
+    def receive_run(self) -> None:
+        """Every metric of the registry, from two ranks, each exported once, within a sampled span."""
+        for rank in range(2):
+            resource = Resource({attributes.RL_RUN_ID: RUN, attributes.RL_RANK: rank, attributes.RL_ROLE: "trainer"})
+            exporter = OTLPMetricExporter(endpoint=f"{self.address}/api/v1/otlp/v1/metrics")
+            reader = PeriodicExportingMetricReader(exporter, export_interval_millis=3_600_000)
+            provider = MeterProvider([reader], resource)
+            meter = provider.get_meter("test")
+            with TracerProvider().get_tracer("test").start_as_current_span("step"):
+                for definition in DEFINITIONS:
+                    _record(meter, definition)
+            # Prometheus keeps milliseconds: a series must not end in the one in which it began.
+            time.sleep(0.01)
+            provider.shutdown()
+
+
+def _record(meter: Any, definition: MetricDefinition) -> None:
+    boundaries = {"explicit_bucket_boundaries_advisory": definition.boundaries} if definition.boundaries else {}
+    create = {"counter": "create_counter", "gauge": "create_gauge", "histogram": "create_histogram"}
+    instrument = getattr(meter, create[definition.instrument])(definition.name, definition.unit, "", **boundaries)
+    record = {"counter": "add", "gauge": "set", "histogram": "record"}[definition.instrument]
+    values = {key: f"some {key}" for key in definition.attributes if key != attributes.ERROR_TYPE}
+    getattr(instrument, record)(1, values)
+    if attributes.ERROR_TYPE in definition.attributes:
+        getattr(instrument, record)(1, {**values, attributes.ERROR_TYPE: "timeout"})

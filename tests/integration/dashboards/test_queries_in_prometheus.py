@@ -1,0 +1,72 @@
+"""Boards and rules against the real Prometheus: it knows every name, and every query finds data."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from prometheus_server import DEFINITIONS, RUN, Prometheus
+
+from dashboards.lib.names import label_name, prometheus_name
+from dashboards.queries_of import BoardQuery, RuleQuery, panel_queries, rule_queries, variable_queries
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from otel_rl.semconv.definitions import MetricDefinition
+
+_RULE_SECONDS = 20
+
+PANELS = [query for query in panel_queries(RUN) if query.datasource == "prometheus"]
+RULES = list(rule_queries(RUN))
+
+
+@pytest.fixture(scope="module")
+def prometheus(prometheus_programs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
+    with Prometheus(prometheus_programs / "prometheus", tmp_path_factory.mktemp("prometheus")) as server:
+        server.receive_run()
+        deadline = time.monotonic() + _RULE_SECONDS
+        while any(not server.query(rule.recorded) for rule in RULES) and time.monotonic() < deadline:
+            time.sleep(0.2)
+        yield server
+
+
+@pytest.mark.parametrize("definition", DEFINITIONS, ids=lambda definition: definition.name)
+def test_prometheus_names_a_metric_and_its_labels_as_the_boards_do(
+    prometheus: Prometheus, definition: MetricDefinition
+):
+    part = "_count" if definition.instrument == "histogram" else ""
+    found = prometheus.query(f'{prometheus_name(definition)}{part}{{rl_run_id="{RUN}"}}')
+    assert found
+    labels = set().union(*(series["metric"] for series in found))
+    assert {label_name(key) for key in definition.attributes} <= labels
+
+
+@pytest.mark.parametrize("query", PANELS, ids=lambda query: f"{query.board}: {query.panel}")
+def test_a_run_that_exported_each_series_once_fills_every_panel(prometheus: Prometheus, query: BoardQuery):
+    assert prometheus.query(query.text), query.text
+
+
+@pytest.mark.parametrize(
+    "query", [query for query in PANELS if query.exemplar], ids=lambda query: f"{query.board}: {query.panel}"
+)
+def test_a_panel_with_exemplars_gets_trace_ids(prometheus: Prometheus, query: BoardQuery):
+    now = time.time()
+    found = prometheus.get("query_exemplars", query=query.text, start=str(now - 600), end=str(now + 60))
+    assert any("trace_id" in exemplar["labels"] for series in found for exemplar in series["exemplars"])
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+def test_every_rule_evaluates_to_series_of_the_run(prometheus: Prometheus, rule: RuleQuery):
+    assert any(series["metric"].get("rl_run_id") == RUN for series in prometheus.query(rule.text))
+    assert prometheus.query(rule.recorded)
+
+
+@pytest.mark.parametrize("variable", list(variable_queries(RUN)), ids=lambda query: f"{query.board}: {query.panel}")
+def test_every_selector_offers_a_value(prometheus: Prometheus, variable: BoardQuery):
+    selector, label = re.fullmatch(r"label_values\((?:(.+), )?(\w+)\)", variable.text).groups()
+    parameters = {"match[]": selector} if selector else {}
+    assert prometheus.get(f"label/{label}/values", **parameters)

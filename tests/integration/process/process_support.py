@@ -1,0 +1,204 @@
+"""Real processes: programs written to a temporary directory and started the way a user starts them."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SCRIPTS = Path(sys.executable).parent
+BOOTSTRAP = Path(__file__).parents[3] / "instrumentation/otel_rl/distro/bootstrap"
+#: A program that records one span, one counter and nothing else.
+ONE_SPAN = """
+from opentelemetry import metrics, trace
+with trace.get_tracer("program").start_as_current_span("work"):
+    metrics.get_meter("program").create_counter("made").add(1)
+"""
+
+
+@dataclass
+class Finished:
+    """A process that has ended."""
+
+    code: int
+    out: str
+    err: str
+    seconds: float
+
+
+class Programs:
+    """Starts programs in a directory of their own and reads what they left in the file store."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.environ = {
+            name: value for name, value in os.environ.items() if not name.startswith(("OTEL_", "PYTHON", "TRACEPARENT"))
+        }
+        self.environ["OTEL_RL_RAISE_INTERNAL_ERRORS"] = "1"
+
+    def write(self, name: str, text: str) -> Path:
+        """A file of the program."""
+        path = self.directory / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    def run(self, *command: str | Path, timeout: float = 120, **environ: str) -> Finished:
+        """Run ``command``; ``environ`` is added to the environment."""
+        started = time.monotonic()
+        done = subprocess.run(
+            list(map(str, command)),
+            cwd=self.directory,
+            env={**self.environ, **environ},
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+        return Finished(done.returncode, done.stdout, done.stderr, time.monotonic() - started)
+
+    def plain(self, text: str, *arguments: str, **environ: str) -> Finished:
+        """Run ``text`` as ``program.py`` without us."""
+        return self.run(sys.executable, self.write("program.py", text), *arguments, **environ)
+
+    def instrumented(self, text: str, *arguments: str, **environ: str) -> Finished:
+        """Run ``text`` as ``program.py`` under ``opentelemetry-instrument``, with nothing else set."""
+        return self.run(
+            SCRIPTS / "opentelemetry-instrument", sys.executable, self.write("program.py", text), *arguments, **environ
+        )
+
+    def child(self, *command: str | Path, **environ: str) -> Finished:
+        """Run ``command`` as a child of an instrumented process would be started: with our bootstrap folder."""
+        ours = {"PYTHONPATH": str(BOOTSTRAP), "OTEL_RL_RUN_ID": "run", "OTEL_RL_DATA_DIR": str(self.directory / "otel-rl")}
+        return self.run(*command, **{**ours, **environ})
+
+    @property
+    def store(self) -> Store:
+        """What the programs have written."""
+        return Store(self.directory / "otel-rl")
+
+
+class Store:
+    """Reads the file store below ``root``."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    @property
+    def directories(self) -> list[Path]:
+        """One per process that recorded something."""
+        return sorted(path.parent for path in self.root.glob("*/*/manifest.json"))
+
+    def manifests(self) -> list[dict[str, Any]]:
+        return [json.loads((path / "manifest.json").read_text()) for path in self.directories]
+
+    def _lines(self, signal: str) -> Iterator[dict[str, Any]]:
+        for path in sorted(self.root.glob(f"*/*/{signal}-*.jsonl")):
+            for line in path.read_text().splitlines():
+                yield json.loads(line)
+
+    def resources(self, signal: str = "traces") -> list[dict[str, Any]]:
+        """Resource attributes, one per resource and line."""
+        field = {"traces": "resourceSpans", "metrics": "resourceMetrics", "logs": "resourceLogs"}[signal]
+        return [plain(resource["resource"]["attributes"]) for line in self._lines(signal) for resource in line[field]]
+
+    def spans(self) -> list[dict[str, Any]]:
+        return [
+            span
+            for line in self._lines("traces")
+            for resource in line["resourceSpans"]
+            for scope in resource["scopeSpans"]
+            for span in scope["spans"]
+        ]
+
+    def span_names(self) -> list[str]:
+        return sorted(span["name"] for span in self.spans() if span["name"] != "rl.run")
+
+    def points(self, metric_name: str) -> list[dict[str, Any]]:
+        """Data points of a metric, in the order written."""
+        return [
+            point
+            for line in self._lines("metrics")
+            for resource in line["resourceMetrics"]
+            for scope in resource["scopeMetrics"]
+            for metric in scope["metrics"]
+            if metric["name"] == metric_name
+            for kind in ("sum", "gauge", "histogram")
+            for point in metric.get(kind, {}).get("dataPoints", ())
+        ]
+
+    def events(self, name: str) -> list[dict[str, Any]]:
+        return [
+            record
+            for line in self._lines("logs")
+            for resource in line["resourceLogs"]
+            for scope in resource["scopeLogs"]
+            for record in scope["logRecords"]
+            if record.get("eventName") == name
+        ]
+
+
+def plain(attributes: list[dict[str, Any]]) -> dict[str, Any]:
+    """OTLP attributes as a mapping."""
+    found = {}
+    for attribute in attributes:
+        ((kind, value),) = attribute["value"].items()
+        found[attribute["key"]] = int(value) if kind == "intValue" else value
+    return found
+
+
+@contextmanager
+def silent_server() -> Iterator[int]:
+    """A port that accepts connections and never answers."""
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen(64)
+        yield server.getsockname()[1]
+
+
+def closed_port() -> int:
+    """A port at which nothing listens."""
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        port: int = server.getsockname()[1]
+    return port
+
+
+class Collector:
+    """Counts OTLP/HTTP requests by path."""
+
+    def __init__(self) -> None:
+        self.requests: list[str] = []
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                self.rfile.read(int(self.headers["Content-Length"]))
+                outer.requests.append(self.path)
+                self.send_response(200)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def log_message(self, *_: Any) -> None:
+                """Silent."""
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.port = self._server.server_address[1]
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()

@@ -1,0 +1,107 @@
+"""Which Python children record, and that the others do not notice us."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from process_support import BOOTSTRAP, ONE_SPAN, SCRIPTS, Programs
+
+SHOW = "import sys; print('opentelemetry' in sys.modules)"
+RUN_CHILD = ONE_SPAN + f"""
+import subprocess, sys
+done = subprocess.run([sys.executable, "-c", {SHOW!r}], capture_output=True, text=True)
+print(done.stdout.strip(), repr(done.stderr))
+"""
+
+
+def test_ordinary_child_of_an_instrumented_program_is_left_alone(programs: Programs) -> None:
+    assert programs.instrumented(RUN_CHILD).out == "False ''\n"
+    assert len(programs.store.directories) == 1
+
+
+def test_policy_all_records_every_child(programs: Programs) -> None:
+    text = ONE_SPAN + f"import subprocess, sys; subprocess.run([sys.executable, '-c', {ONE_SPAN!r}], check=True)"
+    programs.instrumented(text, OTEL_RL_CHILDREN="all")
+
+    assert programs.store.span_names() == ["work", "work"]
+    assert len(programs.store.directories) == 2
+
+
+def test_policy_none_leaves_even_ranks_alone(programs: Programs) -> None:
+    assert programs.child(sys.executable, "-c", SHOW, RANK="0", TORCHELASTIC_RUN_ID="x", OTEL_RL_CHILDREN="none").out == "False\n"
+
+
+def test_torchrun_ranks_record_and_the_agent_and_sandboxes_do_not(programs: Programs) -> None:
+    pytest.importorskip("torch")
+    program = programs.write("program.py", RUN_CHILD)
+    done = programs.run(SCRIPTS / "opentelemetry-instrument", SCRIPTS / "torchrun", "--nproc-per-node=2", program)
+
+    assert done.code == 0, done.err
+    assert done.out.count("False ''") == 2
+    assert sorted(manifest["rank"] for manifest in programs.store.manifests()) == [0, 1]
+    assert len({resource["rl.run.id"] for resource in programs.store.resources()}) == 1
+    ours = [line for line in done.err.splitlines() if "otel-rl" in line or "onfigurat" in line]
+    assert len(ours) == 1, done.err
+    assert "otel-rl report" in ours[0]
+
+
+def test_child_of_accelerate_launch_records_without_any_rank(programs: Programs) -> None:
+    launcher = programs.write("bin/accelerate", "import subprocess, sys; subprocess.run([sys.executable, *sys.argv[1:]], check=True)")
+    done = programs.child(sys.executable, launcher, "-c", SHOW)
+
+    assert done.out == "True\n"
+
+
+def test_program_that_sets_rank_for_itself_does_not_make_its_children_ranks(programs: Programs) -> None:
+    done = programs.instrumented("import os; os.environ.update(RANK='0', LOCAL_RANK='0', MASTER_PORT='1')\n" + RUN_CHILD)
+
+    assert done.out == "False ''\n"
+
+
+def test_multiprocessing_in_a_sandbox_is_not_recorded(programs: Programs) -> None:
+    sandbox = programs.write(
+        "sandbox.py",
+        "import multiprocessing, sys\n"
+        "def show(): print('opentelemetry' in sys.modules, flush=True)\n"
+        "if __name__ == '__main__':\n"
+        "    process = multiprocessing.get_context('spawn').Process(target=show); process.start(); process.join()\n",
+    )
+    text = ONE_SPAN + f"import subprocess, sys; subprocess.run([sys.executable, {str(sandbox)!r}], check=True)"
+
+    assert programs.instrumented(text).out == "False\n"
+
+
+def test_interpreter_that_cannot_import_us_stays_silent(programs: Programs) -> None:
+    base = Path(sys.base_prefix, "bin", "python3")
+    if not base.exists() or base.resolve() == Path(sys.executable):
+        pytest.skip("needs an interpreter without our packages")
+    done = programs.child(base, "-c", "print('ran')", OTEL_RL_CHILDREN="all", OTEL_RL_RAISE_INTERNAL_ERRORS="")
+
+    assert (done.code, done.out, done.err) == (0, "ran\n", "")
+
+
+def test_sitecustomize_of_the_user_runs(programs: Programs) -> None:
+    programs.write("own/sitecustomize.py", "print('own sitecustomize')")
+    path = os.pathsep.join([str(BOOTSTRAP), str(programs.directory / "own")])
+
+    for children in ("none", "all"):
+        done = programs.child(sys.executable, "-c", "import sitecustomize; print(sitecustomize.__file__)", PYTHONPATH=path, OTEL_RL_CHILDREN=children)
+        assert done.out == f"own sitecustomize\n{programs.directory}/own/sitecustomize.py\n"
+
+
+def test_python_path_of_children_names_our_bootstrap_and_not_upstreams(programs: Programs) -> None:
+    done = programs.instrumented("import os; print(os.environ['PYTHONPATH'])")
+
+    folders = done.out.strip().split(os.pathsep)
+    assert folders[0] == str(BOOTSTRAP)
+    assert not any(folder.endswith("auto_instrumentation") for folder in folders)
+
+
+def test_ray_worker_records_under_the_drivers_name(programs: Programs) -> None:
+    worker = programs.write("default_worker.py", ONE_SPAN)
+    programs.child(sys.executable, worker, OTEL_RL_PROCESS="1|driver|")
+
+    assert programs.store.resources()[0]["service.name"] == "driver"

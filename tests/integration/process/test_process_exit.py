@@ -1,0 +1,129 @@
+"""The end of a process: bounded, and its own in output and exit code."""
+
+from __future__ import annotations
+
+import re
+import time
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from process_support import ONE_SPAN, Collector, Programs, closed_port, silent_server
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+
+
+@pytest.mark.parametrize("protocol", ["http/protobuf", "grpc"])
+@pytest.mark.parametrize("state", ["refusing", "hanging"])
+def test_dead_collector_delays_the_end_by_no_more_than_the_timeout(programs: Programs, protocol: str, state: str) -> None:
+    server: AbstractContextManager[Any] = silent_server() if state == "hanging" else nullcontext(closed_port())
+    with server as port:
+        done = programs.instrumented(
+            ONE_SPAN + "import time; open('end', 'w').write(str(time.monotonic()))\n",
+            OTEL_EXPORTER_OTLP_ENDPOINT=f"http://127.0.0.1:{port}",
+            OTEL_EXPORTER_OTLP_PROTOCOL=protocol,
+            OTEL_RL_EXIT_TIMEOUT="1",
+        )
+
+
+        delay = time.monotonic() - float((programs.directory / "end").read_text())
+
+    assert done.code == 0
+    # The interpreter's own end and a loaded machine come on top of the one second.
+    assert delay < 2.5
+    (line,) = done.err.splitlines()
+    assert re.search(r"2 spans, 1 metric point and 2 log records could not be delivered to http://127.0.0.1:\d+", line)
+    assert "unset OTEL_EXPORTER_OTLP_ENDPOINT" in line
+    assert not (programs.directory / "otel-rl").exists()
+
+
+def test_exit_code_and_stderr_of_an_exception_are_the_programs_own(programs: Programs) -> None:
+    text = ONE_SPAN + "def fail():\n    raise ValueError('boom')\nfail()\n"
+    without, done = programs.plain(text), programs.instrumented(text, OTEL_RL_QUIET="1")
+
+    assert (done.code, done.err, done.out) == (without.code, without.err, without.out)
+    (record,) = programs.store.events("rl.process.exception")
+    values = {item["key"]: item["value"].get("stringValue") for item in record["attributes"]}
+    assert record["severityText"] == "FATAL"
+    assert (values["exception.type"], values["exception.message"]) == ("ValueError", "boom")
+    assert values["exception.stacktrace"] in done.err
+    (manifest,) = programs.store.manifests()
+    assert (manifest["clean_exit"], manifest["exit_reason"]) == (False, "uncaught ValueError")
+
+
+def test_exception_names_rank_and_last_step(programs: Programs) -> None:
+    programs.instrumented("import otel_rl\notel_rl.step(7).__enter__()\nraise RuntimeError\n", RANK="2", WORLD_SIZE="4")
+
+    (record,) = programs.store.events("rl.process.exception")
+    values = {item["key"]: item["value"] for item in record["attributes"]}
+    assert values["rl.rank"] == {"intValue": "2"}
+    assert values["rl.loop.iteration"] == {"intValue": "7"}
+    (step,) = [span for span in programs.store.spans() if span["name"] == "rl.rank.step"]
+    assert record["traceId"] == step["traceId"]
+
+
+def test_hook_of_the_program_runs_as_it_was_and_a_replaced_one_loses_nothing(programs: Programs) -> None:
+    text = ONE_SPAN + (
+        "import sys\n"
+        "sys.excepthook = lambda *arguments: print('hook of the program', arguments[0].__name__)\n"
+        "raise KeyError('k')\n"
+    )
+    done = programs.instrumented(text)
+
+    assert (done.code, done.out) == (1, "hook of the program KeyError\n")
+    assert len(programs.store.events("rl.process.exception")) == 1
+
+
+def test_exception_in_a_thread_is_recorded_and_the_program_goes_on(programs: Programs) -> None:
+    done = programs.instrumented(
+        ONE_SPAN + "import threading\n"
+        "thread = threading.Thread(target=lambda: 1 / 0); thread.start(); thread.join(); raise SystemExit(7)\n"
+    )
+
+    assert done.code == 7
+    assert "ZeroDivisionError" in done.err
+    assert len(programs.store.events("rl.process.exception")) == 1
+    assert programs.store.manifests()[0]["clean_exit"] is True
+
+
+def test_what_an_atexit_handler_of_the_program_records_is_kept(programs: Programs) -> None:
+    programs.instrumented(
+        "import atexit\nfrom opentelemetry import trace\n"
+        "atexit.register(lambda: trace.get_tracer('t').start_span('late').end())\n"
+    )
+
+    assert programs.store.span_names() == ["late"]
+
+
+def test_full_queue_drops_are_counted_by_reason(programs: Programs) -> None:
+    programs.instrumented(
+        "from opentelemetry import trace\n"
+        "for _ in range(200): trace.get_tracer('t').start_span('s').end()\n",
+        OTEL_BSP_MAX_QUEUE_SIZE="10",
+        OTEL_BSP_SCHEDULE_DELAY="60000",
+    )
+
+    kept, dropped = len(programs.store.span_names()), programs.store.manifests()[0]["dropped"]["traces"]["queue_full"]
+    assert kept >= 10
+    assert kept + dropped in (200, 201)
+
+
+def test_endpoint_receives_all_signals_and_the_line_says_so(programs: Programs, collector: Collector) -> None:
+    done = programs.instrumented(ONE_SPAN, OTEL_EXPORTER_OTLP_ENDPOINT=f"http://127.0.0.1:{collector.port}", OTEL_EXPORTER_OTLP_PROTOCOL="http/protobuf")
+
+    assert set(collector.requests) == {"/v1/traces", "/v1/metrics", "/v1/logs"}
+    assert done.err.strip().endswith(f"sent to http://127.0.0.1:{collector.port}")
+    assert not (programs.directory / "otel-rl").exists()
+
+
+def test_program_that_shuts_its_provider_down_still_ends_cleanly(programs: Programs) -> None:
+    done = programs.instrumented(
+        ONE_SPAN + "from opentelemetry import metrics, trace\n"
+        "trace.get_tracer_provider().force_flush(); trace.get_tracer_provider().shutdown(); metrics.get_meter_provider().shutdown()\n"
+    )
+
+    assert done.code == 0
+    assert programs.store.span_names() == ["work"]
+    assert len(done.err.splitlines()) == 1

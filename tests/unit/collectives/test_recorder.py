@@ -1,0 +1,237 @@
+"""The recorder counts on the hot path, bounded in memory, and never changes what the wrapped call does."""
+
+from __future__ import annotations
+
+import gc
+import os
+import time
+
+import pytest
+
+from otel_rl.telemetry import collectives
+from otel_rl.telemetry.collectives import CollectiveRecorder, Group
+
+MILLISECOND = 1e-3
+
+
+class Tensor:
+    def __init__(self, nbytes):
+        self.nbytes = nbytes
+
+
+class Work:
+    """What an asynchronous collective returns."""
+
+    def __init__(self, waits=0.0, error=None):
+        self.waits = waits
+        self.error = error
+
+    def raw_wait(self, *args, **kwargs):
+        time.sleep(self.waits)
+        if self.error is not None:
+            raise self.error
+        return "waited", args, kwargs
+
+
+class ProcessGroup:
+    group_name = "0"
+
+    def __init__(self, description="default_pg", size=2):
+        self.group_desc = description
+        self._size = size
+
+    def size(self):
+        return self._size
+
+
+def make(recorder, operation="all_reduce", payload=0, call=lambda self, *args, **kwargs: Work()):
+    """A process group class with one recorded method, and a work class with a recorded wait."""
+    group_class = type("Group", (ProcessGroup,), {"method": recorder.recording(operation, payload, call)})
+    Work.wait = recorder.waiting(Work.raw_wait)
+    return group_class()
+
+
+def test_calls_and_bytes_are_summed_per_operation_group_and_size():
+    recorder = CollectiveRecorder()
+    group = make(recorder)
+    for _ in range(3):
+        group.method([Tensor(100)], "options")
+    group.method([Tensor(1), Tensor(2)], "options")
+    group.method([[Tensor(10), Tensor(20)]], "options")
+
+    [(key, (calls, size, host_time, wait_time))] = recorder.values()
+
+    assert key == Group("all_reduce", "default_pg", 2)
+    assert (calls, size, wait_time) == (5, 333, 0)
+    assert host_time > 0
+
+
+def test_the_second_argument_is_measured_where_it_holds_the_message():
+    recorder = CollectiveRecorder()
+    group = make(recorder, "reduce_scatter", payload=1)
+
+    group.method(Tensor(1), Tensor(8), "options")
+
+    assert recorder.totals().bytes == 8
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs"),
+    [((), {}), ((1,), {}), ((1, 2), {}), ((1, 2, 3), {}), ((1,), {"opts": 2}), ((1, 2), {"opts": 3}), ((), {"a": 1})],
+)
+def test_arguments_and_result_pass_unchanged(args, kwargs):
+    recorder = CollectiveRecorder()
+    seen = []
+    result = object()
+
+    def call(self, *args, **kwargs):
+        seen.append((args, kwargs))
+        return result
+
+    group = make(recorder, "barrier", payload=None, call=call)
+
+    assert group.method(*args, **kwargs) is result
+    assert seen == [(args, kwargs)]
+
+
+def test_an_exception_of_the_call_is_the_same_object_and_not_counted():
+    recorder = CollectiveRecorder()
+    error = RuntimeError("connection reset")
+
+    def call(self, *args, **kwargs):
+        raise error
+
+    group = make(recorder, call=call)
+    with pytest.raises(RuntimeError) as caught:
+        group.method([Tensor(1)], None)
+
+    assert caught.value is error
+    assert recorder.totals().calls == 0
+
+
+def test_an_unknown_payload_never_reaches_the_program(monkeypatch):
+    monkeypatch.setenv("OTEL_RL_RAISE_INTERNAL_ERRORS", "0")
+    recorder = CollectiveRecorder()
+    group = make(recorder)
+
+    assert isinstance(group.method("not a tensor", None), Work)
+
+
+def test_waiting_is_attributed_to_the_operation_that_was_launched():
+    recorder = CollectiveRecorder()
+    reduce = make(recorder, "all_reduce", call=lambda self, *args, **kwargs: Work(waits=5 * MILLISECOND))
+    gather = make(recorder, "all_gather", call=lambda self, *args, **kwargs: Work())
+    pending = reduce.method([Tensor(1)], None)
+    gather.method([Tensor(1)], None).wait()
+
+    assert pending.wait("timeout") == ("waited", ("timeout",), {})
+    assert pending.wait() == ("waited", (), {}), "a second wait works and counts nothing"
+
+    waits = {group.operation: values[collectives.WAIT_TIME] for group, values in recorder.values()}
+    assert waits["all_reduce"] >= 5e6
+    assert waits["all_gather"] < 5e6
+
+
+def test_the_time_until_a_wait_fails_counts_and_the_error_passes():
+    recorder = CollectiveRecorder()
+    error = TimeoutError()
+    group = make(recorder, call=lambda self, *args, **kwargs: Work(waits=2 * MILLISECOND, error=error))
+    work = group.method([Tensor(1)], None)
+
+    with pytest.raises(TimeoutError) as caught:
+        work.wait()
+
+    assert caught.value is error
+    assert recorder.totals().wait_time >= 2e6
+
+
+def test_works_that_nobody_waits_for_do_not_pile_up():
+    recorder = CollectiveRecorder()
+    group = make(recorder)
+    kept = [group.method([Tensor(1)], None) for _ in range(collectives.MAXIMUM_PENDING + 10)]
+
+    assert len(recorder._pending) <= collectives.MAXIMUM_PENDING
+    kept[-1].wait()
+    assert recorder.totals().calls == len(kept)
+
+
+def test_the_slowest_are_kept_longest_first_and_only_once(monkeypatch):
+    now = [0]
+    monkeypatch.setattr(collectives, "clock", lambda: now[0])
+    recorder = CollectiveRecorder(slowest=2)
+
+    class Late(Work):
+        def raw_wait(self):
+            now[0] += int(self.waits * 1e9)
+
+    waits = iter([3, 6, 0, 9, 4])
+    group = make(recorder, call=lambda self, *args, **kwargs: Late(waits=next(waits) * MILLISECOND))
+    Late.wait = recorder.waiting(Late.raw_wait)
+    for size in range(5):
+        group.method([Tensor(size)], None).wait()
+
+    slowest = recorder.take_slowest()
+
+    assert [(slow.message_size, slow.duration) for slow in slowest] == [(3, 9_000_000), (1, 6_000_000)]
+    assert recorder.take_slowest() == []
+
+
+def test_none_is_kept_when_none_is_wanted():
+    recorder = CollectiveRecorder(slowest=0)
+    make(recorder, call=lambda self, *args, **kwargs: Work(waits=2 * MILLISECOND)).method([Tensor(1)], None).wait()
+
+    assert recorder.take_slowest() == []
+
+
+def test_group_names_beyond_the_budget_share_one_name():
+    recorder = CollectiveRecorder()
+    kind = type(make(recorder))
+    groups = [kind(f"group {number}") for number in range(100)]
+    for group in groups:
+        group.method([Tensor(1)], None)
+
+    names = {group.name for group, _ in recorder.values()}
+
+    assert len(names) == 32
+    assert collectives.OTHER_GROUP in names
+    assert recorder.totals().calls == 100
+
+
+def test_an_undescribed_group_goes_by_its_name():
+    recorder = CollectiveRecorder()
+    kind = type(make(recorder))
+    group = kind("undefined")
+    group.method([Tensor(1)], None)
+
+    assert recorder.values()[0][0].name == "0"
+
+
+def test_a_destroyed_group_is_forgotten_and_its_sums_stay():
+    recorder = CollectiveRecorder()
+    group = make(recorder)
+    group.method([Tensor(1)], None)
+    del group
+    gc.collect()
+
+    assert recorder._groups == {}
+    assert all(not slots for slots in recorder._by_method)
+    assert recorder.totals().calls == 1
+
+
+def test_a_forked_child_starts_at_zero_and_goes_on_counting():
+    recorder = CollectiveRecorder()
+    group = make(recorder)
+    group.method([Tensor(5)], None)
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        recorder.reset()
+        group.method([Tensor(7)], None)
+        os.write(writing, repr(recorder.totals()[:2]).encode())
+        os._exit(0)
+    os.close(writing)
+    os.waitpid(child, 0)
+
+    assert os.read(reading, 100) == b"(1, 7)"
+    assert recorder.totals()[:2] == (1, 5)
+    os.close(reading)

@@ -1,0 +1,99 @@
+"""What was counted reaches the span of the step and the observable counters."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from otel_rl.semconv import attributes, events, metrics, spans
+from otel_rl.telemetry import Scope, steps
+from otel_rl.telemetry.collectives import CollectiveRecorder, CollectiveReporter
+
+
+class Tensor:
+    nbytes = 100
+
+
+class Work:
+    def raw_wait(self):
+        time.sleep(2e-3)
+
+
+class ProcessGroup:
+    group_desc, group_name = "group of this test", "0"
+
+    def size(self):
+        return 2
+
+
+@pytest.fixture
+def group(recorded):
+    """A process group whose method is recorded and reported."""
+    recorder = CollectiveRecorder(slowest=2)
+    ProcessGroup.allreduce = recorder.recording("all_reduce", 0, lambda self, *args, **kwargs: Work())
+    Work.wait = recorder.waiting(Work.raw_wait)
+    reporter = CollectiveReporter(recorder, Scope("collectives_test"))
+    reporter.start()
+    yield ProcessGroup()
+    reporter.stop()
+
+
+def ours(points):
+    key = attributes.TORCH_DISTRIBUTED_GROUP_NAME
+    return [point for point in points if point.attributes[key] == ProcessGroup.group_desc]
+
+
+def test_a_step_gets_what_happened_in_it_and_nothing_from_before(recorded, group):
+    scope = Scope("test")
+    group.allreduce([Tensor()], None).wait()
+    steps.begin(1, scope)
+    for _ in range(3):
+        group.allreduce([Tensor()], None).wait()
+    steps.begin(2, scope)
+    steps.finish()
+
+    first, second = (span for span in recorded.spans if span.name == spans.RL_RANK_STEP.type)
+
+    assert first.attributes[attributes.TORCH_DISTRIBUTED_CALLS] == 3
+    assert first.attributes[attributes.TORCH_DISTRIBUTED_BYTES] == 300
+    assert first.attributes[attributes.TORCH_DISTRIBUTED_WAIT_TIME] >= 6e-3
+    assert 0 < first.attributes[attributes.TORCH_DISTRIBUTED_HOST_TIME] < 6e-3
+    assert second.attributes[attributes.TORCH_DISTRIBUTED_CALLS] == 0
+    assert second.events == ()
+
+
+def test_the_slowest_collectives_of_a_step_are_events_with_the_time_they_began(recorded, group):
+    steps.begin(1, Scope("test"))
+    for _ in range(4):
+        group.allreduce([Tensor()], None).wait()
+    steps.finish()
+
+    [span] = [span for span in recorded.spans if span.name == spans.RL_RANK_STEP.type]
+
+    assert [event.name for event in span.events] == [events.TORCH_DISTRIBUTED_COLLECTIVE.name] * 2
+    for event in span.events:
+        assert set(event.attributes) == set(events.TORCH_DISTRIBUTED_COLLECTIVE.attributes)
+        assert event.attributes[attributes.TORCH_DISTRIBUTED_OPERATION] == "all_reduce"
+        assert event.attributes[attributes.TORCH_DISTRIBUTED_MESSAGE_SIZE] == 100
+        assert span.start_time <= event.timestamp <= span.end_time
+        duration = event.attributes[attributes.TORCH_DISTRIBUTED_DURATION]
+        assert event.timestamp + duration * 1e9 <= span.end_time + 100_000
+
+
+def test_counters_carry_operation_group_and_size(recorded, group):
+    group.allreduce([Tensor()], None).wait()
+    group.allreduce([Tensor()], None)
+
+    found = recorded.metrics()
+
+    [calls] = ours(found[metrics.TORCH_DISTRIBUTED_COLLECTIVE_CALLS.name])
+    assert dict(calls.attributes) == {
+        attributes.TORCH_DISTRIBUTED_OPERATION: "all_reduce",
+        attributes.TORCH_DISTRIBUTED_GROUP_NAME: ProcessGroup.group_desc,
+        attributes.TORCH_DISTRIBUTED_GROUP_SIZE: 2,
+    }
+    assert calls.value == 2
+    assert ours(found[metrics.TORCH_DISTRIBUTED_COLLECTIVE_IO.name])[0].value == 200
+    assert ours(found[metrics.TORCH_DISTRIBUTED_COLLECTIVE_WAIT_TIME.name])[0].value >= 2e-3
+    assert ours(found[metrics.TORCH_DISTRIBUTED_COLLECTIVE_HOST_TIME.name])[0].value > 0

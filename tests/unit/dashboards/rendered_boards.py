@@ -1,0 +1,12 @@
+"""The boards as Grafana gets them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from dashboards.boards import BOARDS
+from dashboards.lib.render import render
+
+ROOT = Path(__file__).resolve().parents[3]
+RENDERED = {board.uid: json.loads(render(board)) for board in BOARDS}

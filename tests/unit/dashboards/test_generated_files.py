@@ -1,0 +1,61 @@
+"""The committed files are what the sources give, and the command says so when they are not."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import yaml
+from rendered_boards import ROOT
+
+from dashboards import build
+from dashboards.__main__ import main
+
+
+def test_committed_files_are_what_the_sources_give():
+    assert build.differences() == []
+
+
+def test_two_runs_give_the_same_bytes():
+    assert build.artefacts() == build.artefacts()
+
+
+def test_files_are_readable_and_end_with_a_newline():
+    for name, content in build.artefacts().items():
+        assert content.endswith("\n")
+        assert not content.endswith("\n\n")
+        assert json.loads(content) if name.endswith(".json") else yaml.safe_load(content)
+
+
+def test_missing_changed_and_left_over_files_are_told_apart_and_repaired(tmp_path):
+    build.write(tmp_path)
+    assert build.differences(tmp_path) == []
+    (tmp_path / "grafana" / "otel-rl-run-overview.json").unlink()
+    (tmp_path / "prometheus" / "alert_rules.yaml").write_text("groups: []\n")
+    (tmp_path / "grafana" / "otel-rl-old.json").write_text("{}")
+    assert build.differences(tmp_path) == [
+        "grafana/otel-rl-old.json: not generated from any source",
+        "grafana/otel-rl-run-overview.json: missing",
+        "prometheus/alert_rules.yaml: out of date",
+    ]
+    build.write(tmp_path)
+    assert build.differences(tmp_path) == []
+
+
+def test_check_fails_and_names_the_file_that_is_out_of_date(monkeypatch, capsys):
+    wanted = build.artefacts()
+    monkeypatch.setattr(build, "artefacts", lambda: {**wanted, "grafana/otel-rl-run-overview.json": "{}\n"})
+    assert main(["build", "--check"]) == 1
+    assert "otel-rl-run-overview.json: out of date; run `python -m dashboards build`" in capsys.readouterr().err
+
+
+def test_without_grafanalib_the_command_names_the_extra():
+    code = (
+        "import sys; sys.modules['grafanalib'] = None; from dashboards.__main__ import main; sys.exit(main(['build']))"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert result.returncode == 2
+    assert result.stderr == "grafanalib is missing: pip install 'otel-rl[dashboards]'\n"
