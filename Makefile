@@ -75,3 +75,54 @@ check-generated: $(VENV)/.test ## fail where a generated file differs from its s
 .PHONY: weaver-check
 weaver-check: ## check the registry with OpenTelemetry's weaver, where it is on PATH
 	./instrumentation/semconv/weaver-check.sh
+
+# -- tests ----------------------------------------------------------------------------------------------------------
+
+UNIT := tests/unit tests/conformance
+#: Real programs on this machine; what needs the collector or the backends is test-stack's.
+INTEGRATION := $(filter-out %/collector %/stack %/dashboards,$(wildcard tests/integration/*))
+
+.PHONY: test
+test: test-latest test-oldest test-newest ## unit and integration tests, on the latest and the oldest supported packages
+
+.PHONY: test-latest
+test-latest: $(VENV)/.test
+	$(PYTEST) $(UNIT) $(INTEGRATION) -m "not slow"
+
+.PHONY: test-oldest
+test-oldest: | $(UV) ## unit tests on the oldest interpreter and packages
+	$(PYTHON) tests/other_environments.py oldest
+
+.PHONY: test-newest
+test-newest: | $(UV) ## unit tests on the newest interpreter at hand
+	$(PYTHON) tests/other_environments.py newest
+
+.PHONY: test-stack
+test-stack: $(VENV)/.test ## real collector, Prometheus, Tempo and Loki: builds them, sends real runs through, queries
+	$(BIN)/python otelcol-builder/build.py
+	for backend in prometheus tempo loki; do $(BIN)/python tools/build.py $$backend; done
+	$(PYTEST) tests/integration/collector tests/integration/dashboards tests/integration/stack tests/e2e
+
+.PHONY: test-slow
+test-slow: $(VENV)/.test ## what takes more than a minute each
+	$(PYTEST) $(UNIT) $(INTEGRATION) -m slow
+
+# -- collector and stack --------------------------------------------------------------------------------------------
+
+.PHONY: collector
+collector: ## build otelcol-rl; the last line printed is its path
+	@$(PYTHON) otelcol-builder/build.py
+
+.PHONY: stack
+stack: ## start otelcol-rl, Prometheus, Tempo and Loki without Docker and print their addresses
+	@$(PYTHON) compose/stack.py up
+
+.PHONY: stack-down
+stack-down: ## stop exactly the processes that `make stack` started
+	@$(PYTHON) compose/stack.py down
+
+# -- figures --------------------------------------------------------------------------------------------------------
+
+.PHONY: bench
+bench: $(VENV)/.test ## measure the figures of docs/performance.md into benchmarks/results
+	$(BIN)/python benchmarks/run.py

@@ -63,7 +63,9 @@ def bootstrap(values: Sequence[Any], statistic: Callable[[list[Any]], float]) ->
 
 def ratio_of_medians(pairs: Sequence[tuple[float, float]]) -> dict[str, float]:
     """Median of the first members over the median of the second, pairs drawn together."""
-    return bootstrap(pairs, lambda drawn: statistics.median(a for a, _ in drawn) / statistics.median(b for _, b in drawn))
+    return bootstrap(
+        pairs, lambda drawn: statistics.median(a for a, _ in drawn) / statistics.median(b for _, b in drawn)
+    )
 
 
 def finish(name: str, figures: dict[str, Any], samples: Any, description: str) -> int:

@@ -44,9 +44,7 @@ def measure(directory: Path) -> dict[str, list[float]]:
 
     spans = _make_spans()
     limit = 1 << 30
-    store = FileStore(
-        str(directory), lambda: "run/process", dict, file_limit=limit, total_limit=limit, warn=sys.exit
-    )
+    store = FileStore(str(directory), lambda: "run/process", dict, file_limit=limit, total_limit=limit, warn=sys.exit)
     exporter = FileExporter("traces", store)
     microseconds = []
     for _ in range(ROUNDS):

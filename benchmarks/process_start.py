@@ -88,7 +88,9 @@ def main() -> int:
         return [(row[index[first]], row[index[second]]) for row in rounds]
 
     def added(drawn: list[tuple[float, ...]]) -> float:
-        plain, ours, bare = (statistics.median(row[index[n]] for row in drawn) for n in ("plain", "ours", "official_bare"))
+        plain, ours, bare = (
+            statistics.median(row[index[n]] for row in drawn) for n in ("plain", "ours", "official_bare")
+        )
         return (ours - plain) / (bare - plain)
 
     figures = {

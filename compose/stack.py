@@ -107,8 +107,10 @@ class Stack:
         """Start all four and wait until each is ready; when one fails, none is left running.
 
         Raises:
-            StackError: a port is taken, a build failed, or a program ended or was not ready within two minutes.
+            StackError: it runs already, a port is taken, a build failed, or a program ended or was not ready within two minutes.
         """
+        if self.running():
+            raise StackError(f"the stack of {self.state} already runs; stop it first")
         self._check_ports()
         data = self.state / "data"
         logs = self.state / "logs"
@@ -126,8 +128,7 @@ class Stack:
                 log = logs / f"{program.name}.log"
                 started.append(processes.start(program.name, program.command, log, self.state, environment))
                 self._write_record(started)
-            for program, process in zip(programs, started, strict=True):
-                self._wait_until_ready(program, process)
+            self._wait_until_ready(programs, started)
         except BaseException:
             self.stop()
             raise
@@ -160,16 +161,21 @@ class Stack:
 
     def _write_record(self, started: list[processes.Started]) -> None:
         text = json.dumps({"ports": self.ports, "processes": [asdict(process) for process in started]}, indent=2)
-        self._record.write_text(text + "\n", encoding="utf-8")
+        partial = self._record.with_suffix(".partial")
+        partial.write_text(text + "\n", encoding="utf-8")
+        partial.replace(self._record)
 
-    def _wait_until_ready(self, program: services.Service, process: processes.Started) -> None:
-        log = self.state / "logs" / f"{program.name}.log"
+    def _wait_until_ready(self, programs: list[services.Service], started: list[processes.Started]) -> None:
+        waiting = list(zip(programs, started, strict=True))
         deadline = time.monotonic() + READY_SECONDS
-        while not _answers(program.ready_url):
-            if not process.running:
-                raise StackError(f"{program.name} ended at its start; the end of {log}:\n{_tail(log)}")
-            if time.monotonic() > deadline:
-                raise StackError(f"{program.name} is not ready after {READY_SECONDS:.0f} s; see {log}")
+        while waiting:
+            for program, process in waiting:
+                log = self.state / "logs" / f"{program.name}.log"
+                if not process.running:
+                    raise StackError(f"{program.name} ended at its start; the end of {log}:\n{_tail(log)}")
+                if time.monotonic() > deadline:
+                    raise StackError(f"{program.name} is not ready after {READY_SECONDS:.0f} s; see {log}")
+            waiting = [(program, process) for program, process in waiting if not _answers(program.ready_url)]
             time.sleep(0.1)
 
 
@@ -197,9 +203,8 @@ def up(stack: Stack) -> None:
         print(f"{name:<11} {addresses[name]}")
     print(NO_GRAFANA)
     print(f"logs        {stack.state / 'logs'}")
-    print(
-        f"send to it  export OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf OTEL_EXPORTER_OTLP_ENDPOINT={addresses['otlp_http']}"
-    )
+    print("send to it  export OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf")
+    print(f"            export OTEL_EXPORTER_OTLP_ENDPOINT={addresses['otlp_http']}")
 
 
 def down(stack: Stack) -> None:

@@ -12,6 +12,7 @@ import argparse
 import os
 import shutil
 import tempfile
+from pathlib import Path
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -46,11 +47,11 @@ def parse_arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def train(steps: int, output_dir: str) -> None:
+def train(steps: int, output_dir: Path) -> GRPOTrainer:
     # The reference model for the KL penalty is loaded from the same path, which is why the model must be on disk.
-    model = str(build(os.path.join(output_dir, "model")))
+    model = str(build(output_dir / "model"))
     arguments = GRPOConfig(
-        output_dir=os.path.join(output_dir, "checkpoints"),
+        output_dir=str(output_dir / "checkpoints"),
         max_steps=steps,
         per_device_train_batch_size=4,
         gradient_accumulation_steps=2,
@@ -78,15 +79,16 @@ def train(steps: int, output_dir: str) -> None:
         eval_dataset=additions(1000, 2),
     )
     trainer.train()
+    return trainer
 
 
 def main() -> None:
     options = parse_arguments()
     if options.output_dir:
-        train(options.steps, options.output_dir)
+        train(options.steps, Path(options.output_dir))
         return
     # All ranks must agree on the folder, so it is named after the process that started them.
-    output_dir = os.path.join(tempfile.gettempdir(), f"grpo-two-ranks-{os.getppid()}")
+    output_dir = Path(tempfile.gettempdir()) / f"grpo-two-ranks-{os.getppid()}"
     try:
         train(options.steps, output_dir)
     finally:

@@ -8,7 +8,6 @@ enough (two layers, about 100 000 weights) that a training step takes a fraction
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 import tempfile
@@ -75,7 +74,7 @@ def make_model(tokenizer: PreTrainedTokenizerFast, seed: int = 0) -> Qwen2ForCau
         return Qwen2ForCausalLM(config)
 
 
-def build(directory: str | os.PathLike[str]) -> Path:
+def build(directory: str | Path) -> Path:
     """Save model and tokenizer in `directory` unless they are there already, and return its absolute path.
 
     Several processes may call it at once: each builds in a folder of its own and renames it into place, so that a

@@ -36,16 +36,8 @@ def build_collector(staging: Path) -> None:
     go_build.run(generate, work, go_build.go_environment())
     for locked in ("go.mod", "go.sum"):
         shutil.copy(HERE / locked, sources)
-    command = [
-        go_build.go_command(),
-        "build",
-        *go_build.COMPILE_FLAGS,
-        "-tags",
-        BUILD_TAGS,
-        "-o",
-        staging / "otelcol-rl",
-    ]
-    go_build.run([*command, "."], sources, go_build.go_environment())
+    compiler: list[str | Path] = [go_build.go_command(), "build", *go_build.COMPILE_FLAGS, "-tags", BUILD_TAGS]
+    go_build.run([*compiler, "-o", staging / "otelcol-rl", "."], sources, go_build.go_environment())
     shutil.rmtree(work)
 
 

@@ -59,8 +59,8 @@ PACE = Row(
             panels.timeseries(
                 "Share of the step, by phase",
                 "Where an iteration goes, averaged over the ranks. A phase may contain another (TRL scores within "
-                "sampling), so the lines do not add up. Sampling grows: longer samples or a slower engine; sync grows: weight "
-                "transfer.",
+                "sampling), so the lines do not add up. Sampling grows: longer samples or a slower engine; sync grows: "
+                "weight transfer.",
                 [
                     _share_of_step(metrics.RL_SAMPLE_DURATION, "sample"),
                     _share_of_step(metrics.RL_REWARD_DURATION, "reward"),

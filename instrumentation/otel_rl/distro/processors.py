@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING
 
+from opentelemetry.attributes import BoundedAttributes
 from opentelemetry.context import Context
 from opentelemetry.sdk._logs import LogRecordProcessor, ReadableLogRecord
 from opentelemetry.sdk.trace import SpanProcessor
@@ -77,11 +78,12 @@ class TruncationMarker(SpanProcessor):
 
     def _on_ending(self, span: Span) -> None:
         with guard("distro.truncation_marker"):
-            cut = [
-                (key, value)
-                for key, value in (span.attributes or {}).items()
+            values = span.attributes or {}
+            cut = {
+                key: value[: MAXIMUM_LENGTH - len(_MARKER)] + _MARKER
+                for key, value in values.items()
                 if type(value) is str and len(value) > MAXIMUM_LENGTH
-            ]
-            for key, value in cut:
-                # set_attribute() refuses by now; what will be exported is this mapping.
-                span._attributes[key] = value[: MAXIMUM_LENGTH - len(_MARKER)] + _MARKER  # noqa: SLF001
+            }
+            if cut:
+                # The span takes no set_attribute() any more; what will be exported is this mapping.
+                span._attributes = BoundedAttributes(attributes={**values, **cut}, immutable=True)  # noqa: SLF001

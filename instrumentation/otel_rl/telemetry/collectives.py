@@ -5,7 +5,8 @@ adds to a preallocated slot of its operation and process group, in about a micro
 dictionary, no OpenTelemetry call. Observable counters read the slots at export, the per-rank span of the step
 gets what was added during the step, and the slowest few collectives of the step become events on that span.
 
-Times are host times: *host* is the launching call, *wait* is ``Work.wait``. On a GPU neither says how long the device took.
+Times are host times: *host* is the launching call, *wait* is ``Work.wait``. On a GPU neither says how long the device
+took.
 """
 
 from __future__ import annotations
@@ -117,8 +118,8 @@ class CollectiveRecorder:
         ``call`` takes the process group first; ``payload`` says which of its first two further arguments (0 or 1) holds
         the tensors whose size is counted. Exceptions of ``call`` pass untouched and uncounted.
 
-        Written for speed, hence in one piece: two arguments are what ``torch.distributed`` passes, and passing them on as
-        they came costs half of what ``*args`` does.
+        Written for speed, hence in one piece: two arguments are what ``torch.distributed`` passes, and passing them on
+        as they came costs half of what ``*args`` does.
         """
         slots: dict[int, Slot] = {}
         self._by_method.append(slots)

@@ -32,6 +32,7 @@ global: {evaluation_interval: 1s}
 otlp:
   translation_strategy: UnderscoreEscapingWithSuffixes
   promote_resource_attributes: [rl.run.id, rl.rank, rl.role]
+storage: {tsdb: {out_of_order_time_window: 10m}}
 rule_files: [rules/*.yaml]
 """
 _START_SECONDS = 30

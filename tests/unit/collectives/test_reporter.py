@@ -21,19 +21,21 @@ class Work:
 
 
 class ProcessGroup:
-    group_desc, group_name = "group of this test", "0"
+    group_desc, group_name = "", "0"
 
     def size(self):
         return 2
 
 
 @pytest.fixture
-def group(recorded):
+def group(recorded, request, monkeypatch):
     """A process group whose method is recorded and reported."""
     recorder = CollectiveRecorder(slowest=2)
+    # Instruments cannot be taken back: each test has its own.
+    monkeypatch.setattr(ProcessGroup, "group_desc", request.node.name)
     ProcessGroup.allreduce = recorder.recording("all_reduce", 0, lambda self, *args, **kwargs: Work())
     Work.wait = recorder.waiting(Work.raw_wait)
-    reporter = CollectiveReporter(recorder, Scope("collectives_test"))
+    reporter = CollectiveReporter(recorder, Scope(request.node.name))
     reporter.start()
     yield ProcessGroup()
     reporter.stop()

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
-
 pytest.importorskip("grafanalib", reason="the extra `dashboards` is not installed")
 
-from rendered_boards import RENDERED  # noqa: E402
+from rendered_boards import RENDERED
 
 
 @pytest.fixture(params=RENDERED, scope="session")

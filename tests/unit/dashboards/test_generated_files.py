@@ -59,3 +59,20 @@ def test_without_grafanalib_the_command_names_the_extra():
     )
     assert result.returncode == 2
     assert result.stderr == "grafanalib is missing: pip install 'otel-rl[dashboards]'\n"
+
+
+def test_a_metric_renamed_in_the_registry_makes_the_committed_files_out_of_date():
+    code = """
+from dataclasses import replace
+from otel_rl.semconv import metrics
+metrics.RL_TRAIN_ENTROPY = replace(metrics.RL_TRAIN_ENTROPY, name="rl.train.randomness")
+from dashboards import build
+print("\\n".join(build.differences()))
+"""
+    result = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
+    )
+    assert result.stdout.splitlines() == [
+        "grafana/otel-rl-run-overview.json: out of date",
+        "prometheus/recording_rules.yaml: out of date",
+    ]

@@ -232,7 +232,7 @@ def test_the_provider_is_known_from_the_address(base_url, provider):
 
     options = openai._models.FinalRequestOptions.construct(method="post", url="/chat/completions", json_data=dict(CHAT))
     request = describe(openai.OpenAI(api_key="none", base_url=base_url), options)
-    assert request.attributes["gen_ai.provider.name"] == provider
+    assert request.labels["gen_ai.provider.name"] == provider
 
 
 @pytest.mark.parametrize(

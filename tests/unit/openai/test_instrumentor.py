@@ -7,7 +7,6 @@ import inspect
 import logging
 
 import openai
-import pytest
 from openai import _base_client
 
 from otel_rl import status
@@ -18,7 +17,7 @@ TARGETS = [
     (_base_client.SyncAPIClient, "request"),
     (_base_client.AsyncAPIClient, "request"),
     (_base_client.BaseClient, "_build_headers"),
-    *((getattr(_base_client, name), method) for name, method, _ in patch._ANSWERS),
+    *((getattr(_base_client, name), method) for name, method, _ in patch._METHODS),
 ]
 
 
@@ -68,7 +67,7 @@ def test_a_defect_of_ours_reaches_neither_the_program_nor_its_stream(recorded, c
     monkeypatch.delenv("OTEL_RL_RAISE_INTERNAL_ERRORS")
     monkeypatch.setattr(call_module.Outcome, "observe", fail)
     monkeypatch.setattr(call_module.Outcome, "observe_chunk", fail)
-    monkeypatch.setattr(call_module, "foreign", None)
+    monkeypatch.setattr(call_module.Inference, "end", fail)
     monkeypatch.setattr(patch, "inject_headers", fail)
     with caplog.at_level(logging.WARNING, logger="otel_rl"):
         chat = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}]}
@@ -93,10 +92,3 @@ def test_a_forked_child_does_not_record_the_streams_its_parent_abandoned(recorde
     lifecycle.run_after_fork_callbacks()
     call_module.record_abandoned()
     assert recorded.spans == []
-
-
-@pytest.mark.parametrize("callback", [call_module.record_abandoned])
-def test_abandoned_streams_are_recorded_before_shutdown(callback):
-    from otel_rl.telemetry import lifecycle
-
-    assert callback in lifecycle._before_shutdown

@@ -1,4 +1,4 @@
-"""One model call from request to last chunk: its span, what was learnt about it, and its end, which comes once."""
+"""One call from request to last chunk: what is learnt about it on the way, and its end, which comes once."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from otel_rl.instrumentors.openai import provider
 from otel_rl.instrumentors.openai.response import Outcome
-from otel_rl.semconv import attributes, metrics
-from otel_rl.semconv.attributes import GenAiTokenTypeValues, RlInferenceStreamEndedValues
-from otel_rl.telemetry import Scope, foreign, guard, lifecycle
-from otel_rl.telemetry.attributes import error_type
+from otel_rl.semconv import attributes
+from otel_rl.semconv.attributes import RlInferenceStreamEndedValues
+from otel_rl.telemetry import Scope, guard, lifecycle
 from otel_rl.telemetry.content import capture_content
-from otel_rl.telemetry.context import attach, detach
+from otel_rl.telemetry.inference import Inference
 
 if TYPE_CHECKING:
     from contextvars import Token
@@ -29,66 +28,39 @@ current: ContextVar[InferenceCall | None] = ContextVar("otel_rl_openai_call", de
 _abandoned: deque[tuple[InferenceCall, float, int]] = deque()
 
 
-class InferenceCall:
-    """A call to a model. Its span is ours, or another instrumentor's that ours only adds to."""
+class InferenceCall(Inference):
+    """A call through the ``openai`` client."""
 
-    __slots__ = (
-        "__weakref__",
-        "_context",
-        "_ended",
-        "_first_chunk",
-        "_foreign",
-        "_read",
-        "_request",
-        "_span",
-        "_started",
-        "_tokens",
-        "attempts",
-        "outcome",
-        "watch",
-    )
+    __slots__ = ("_current", "_ended", "_first_chunk", "_read", "_request", "_watch", "attempts", "outcome")
 
     def __init__(self, request: Request) -> None:
+        super().__init__(scope, request.name, request.labels, request.values)
         self._request = request
         self._ended = False
         self._first_chunk: float | None = None
-        self._read: tuple[float, int] | None = None
-        self._tokens: tuple[Token[Any], Token[Any] | None] | None = None
+        self._read: tuple[float, int | None] | None = None
+        self._current: Token[InferenceCall | None] | None = None
+        self._watch: weakref.finalize[..., Any] | None = None
         self.attempts = 0
-        self.watch: weakref.finalize[..., Any] | None = None
-        owner = foreign.inference_span()
-        self._foreign = owner is not None
-        self.outcome = Outcome(collects_text=not self._foreign and capture_content())
-        self._started = time.perf_counter()
-        self._span = owner or scope.start_span(request.definition, request.name, attributes=request.attributes)
-        self._context = foreign.span_context(self._span) if owner is None else None
-
-    # -- while the request is made ---------------------------------------------------------------------------
+        self.outcome = Outcome(collects_text=self.owned and capture_content())
 
     def enter(self) -> None:
-        """Make the call's span current, until :meth:`leave`; never across the reading of a stream."""
-        self._tokens = (current.set(self), None if self._context is None else attach(self._context))
+        self._current = current.set(self)
+        super().enter()
 
     def leave(self) -> None:
-        """Restore what was current before."""
-        tokens, self._tokens = self._tokens, None
-        if tokens is not None:
-            with guard("openai.leave"):
-                current.reset(tokens[0])
-                if tokens[1] is not None:
-                    detach(tokens[1])
-
-    # -- while the answer is read ----------------------------------------------------------------------------
+        with guard("openai.leave"):
+            if self._current is not None:
+                current.reset(self._current)
+                self._current = None
+            super().leave()
 
     def chunk(self, chunk: Any) -> None:
         """One chunk of the stream arrived."""
         with guard("openai.chunk"):
             if self._first_chunk is None:
-                self._first_chunk = time.perf_counter() - self._started
-            if hasattr(chunk, "choices") or isinstance(chunk, dict):
-                self.outcome.observe_chunk(chunk)
-            else:
-                self.outcome.observe_event(chunk)
+                self._first_chunk = time.perf_counter() - self.started
+            self.outcome.observe_chunk(chunk)
 
     def body_was_read(self) -> None:
         """The answer is complete now; it may be parsed at any time later, or never."""
@@ -96,9 +68,9 @@ class InferenceCall:
 
     def watch_for_garbage(self, holder: object) -> None:
         """End the call when ``holder``, the stream or unparsed response, is dropped."""
-        if self.watch is not None:
-            self.watch.detach()
-        self.watch = weakref.finalize(holder, self.abandon)
+        if self._watch is not None:
+            self._watch.detach()
+        self._watch = weakref.finalize(holder, self.abandon)
 
     def abandon(self) -> None:
         """The program dropped the answer. Runs inside the garbage collector, where no lock may be taken.
@@ -107,71 +79,55 @@ class InferenceCall:
         shutdown.
         """
         if not self._ended:
-            _abandoned.append((self, *(self._read or (time.perf_counter(), time.time_ns()))))
+            moment, wall = self._read or (time.perf_counter(), time.time_ns())
+            _abandoned.append((self, moment, wall or time.time_ns()))
 
     def finish(
         self,
         error: BaseException | None = None,
         ended: str | None = None,
-        at: tuple[float, int] | None = None,
+        at: tuple[float, int | None] | None = None,
     ) -> None:
         """End the call; later ends are ignored. ``ended`` says how a stream ended, ``at`` when, unless now."""
         if self._ended:
             return
         self._ended = True
-        if self.watch is not None:
-            self.watch.detach()
-        now, wall = at or self._read or (time.perf_counter(), None)
+        if self._watch is not None:
+            self._watch.detach()
         with guard("openai.finish"):
-            self._record(now - self._started, error, ended if self._request.stream else None)
-        if not self._foreign:
-            scope.end_span(self._span, error, wall)
+            now, wall = at or self._read or (time.perf_counter(), None)
+            outcome = self.outcome
+            if error is not None:
+                # LengthFinishReasonError of `parse` carries the answer, with its usage.
+                outcome.observe(getattr(error, "completion", None))
+            self.end(
+                now - self.started,
+                self._found(error, ended),
+                input_tokens=outcome.input_tokens,
+                output_tokens=outcome.exact_output_tokens(),
+                first_chunk=self._first_chunk,
+                error=error,
+                end_time=wall,
+            )
 
-    def _record(self, duration: float, error: BaseException | None, ended: str | None) -> None:
+    def _found(self, error: BaseException | None, ended: str | None) -> dict[str, Any]:
         outcome = self.outcome
-        if error is not None:
-            self._observe_error(error)
-            ended = RlInferenceStreamEndedValues.CANCELLED if _is_cancelled(error) and self._request.stream else ended
         found = outcome.server_attributes()
         found[attributes.RL_INFERENCE_RETRIES] = max(self.attempts - 1, 0)
-        if ended is not None:
-            found[attributes.RL_INFERENCE_STREAM_ENDED] = ended
-        if self._foreign:
-            foreign.add_attributes(self._span, found)
-            return
-        found.update(outcome.attributes())
-        labels = self._request.metric_attributes
-        if outcome.provider is not None and outcome.provider != labels[attributes.GEN_AI_PROVIDER_NAME]:
-            provider.remember(self._request.host, self._request.port, outcome.provider)
-            found[attributes.GEN_AI_PROVIDER_NAME] = labels[attributes.GEN_AI_PROVIDER_NAME] = outcome.provider
-        if self._first_chunk is not None:
-            found[attributes.GEN_AI_RESPONSE_TIME_TO_FIRST_CHUNK] = self._first_chunk
-        foreign.add_attributes(self._span, found)
-        self._record_metrics(duration, labels, error)
-
-    def _record_metrics(self, duration: float, labels: dict[str, Any], error: BaseException | None) -> None:
-        context, outcome = self._context, self.outcome
-        if self._first_chunk is not None:
-            scope.record(metrics.GEN_AI_CLIENT_OPERATION_TIME_TO_FIRST_CHUNK, self._first_chunk, labels, context)
-        counts = (
-            (GenAiTokenTypeValues.INPUT, outcome.input_tokens),
-            # An estimate stays on the span: a metric could not say that it is one.
-            (GenAiTokenTypeValues.OUTPUT, outcome.exact_output_tokens()),
-        )
-        for kind, count in counts:
-            if count is not None:
-                scope.record(
-                    metrics.GEN_AI_CLIENT_TOKEN_USAGE, count, {**labels, attributes.GEN_AI_TOKEN_TYPE: kind}, context
-                )
-        if error is not None:
-            labels = {**labels, attributes.ERROR_TYPE: error_type(error)}
-        scope.record(metrics.GEN_AI_CLIENT_OPERATION_DURATION, duration, labels, context)
-
-    def _observe_error(self, error: BaseException) -> None:
-        # LengthFinishReasonError of `parse` carries the answer, with its usage.
-        completion = getattr(error, "completion", None)
-        if completion is not None:
-            self.outcome.observe(completion)
+        if self._request.stream:
+            cancelled = error is not None and type(error).__name__ == "CancelledError"
+            found[attributes.RL_INFERENCE_STREAM_ENDED] = (
+                RlInferenceStreamEndedValues.CANCELLED if cancelled else ended
+            )
+        if self.owned:
+            outcome.add_attributes(found)
+            if self._first_chunk is not None:
+                found[attributes.GEN_AI_RESPONSE_TIME_TO_FIRST_CHUNK] = self._first_chunk
+            if outcome.provider is not None and outcome.provider != self.labels[attributes.GEN_AI_PROVIDER_NAME]:
+                provider.remember(self._request.host, self._request.port, outcome.provider)
+                found[attributes.GEN_AI_PROVIDER_NAME] = outcome.provider
+                self.labels[attributes.GEN_AI_PROVIDER_NAME] = outcome.provider
+        return found
 
 
 def record_abandoned() -> None:
@@ -180,10 +136,6 @@ def record_abandoned() -> None:
         with guard("openai.abandoned"):
             call, moment, wall = _abandoned.popleft()
             call.finish(ended=RlInferenceStreamEndedValues.ABANDONED, at=(moment, wall))
-
-
-def _is_cancelled(error: BaseException) -> bool:
-    return type(error).__name__ == "CancelledError"
 
 
 lifecycle.before_shutdown(record_abandoned)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from otel_rl.semconv import attributes
 from otel_rl.telemetry.content import content_as_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 def of_request(body: dict[str, Any]) -> dict[str, str]:
@@ -26,15 +29,15 @@ def of_request(body: dict[str, Any]) -> dict[str, str]:
     return found
 
 
-def of_response(response: Any, read: Any) -> str | None:
-    """Output messages of a complete answer as JSON; ``read(object, name)`` reads a model or a dictionary."""
-    messages = []
-    for choice in read(response, "choices") or ():
-        message = read(choice, "message")
-        parts = [_text(read(choice, "text"))] if message is None else _answer_parts(message, read)
-        messages.append({"role": "assistant", "parts": parts, "finish_reason": read(choice, "finish_reason")})
-    for item in read(response, "output") or ():
-        parts = [_text(read(part, "text")) for part in read(item, "content") or ()]
+def of_response(response: dict[str, Any], fields_of: Callable[[Any], dict[str, Any]]) -> str | None:
+    """Output messages of a complete answer as JSON; ``fields_of`` gives the fields of a model or a dictionary."""
+    messages: list[dict[str, object]] = []
+    for choice in map(fields_of, response.get("choices") or ()):
+        message = choice.get("message")
+        parts = [_text(choice.get("text"))] if message is None else _answer_parts(fields_of(message), fields_of)
+        messages.append({"role": "assistant", "parts": parts, "finish_reason": choice.get("finish_reason")})
+    for item in map(fields_of, response.get("output") or ()):
+        parts = [_text(part.get("text")) for part in map(fields_of, item.get("content") or ())]
         messages.append({"role": "assistant", "parts": parts})
     return content_as_json(messages) if messages else None
 
@@ -61,12 +64,14 @@ def _message(message: dict[str, Any]) -> dict[str, object]:
     return {"role": role, "parts": parts}
 
 
-def _answer_parts(message: Any, read: Any) -> list[dict[str, object]]:
-    text = read(message, "content")
+def _answer_parts(
+    message: dict[str, Any], fields_of: Callable[[Any], dict[str, Any]]
+) -> list[dict[str, object]]:
+    text = message.get("content")
     parts = [] if text is None else [_text(text)]
-    for call in read(message, "tool_calls") or ():
-        function = read(call, "function")
-        parts.append(_tool_call(read(call, "id"), read(function, "name"), read(function, "arguments")))
+    for call in map(fields_of, message.get("tool_calls") or ()):
+        function = fields_of(call.get("function"))
+        parts.append(_tool_call(call.get("id"), function.get("name"), function.get("arguments")))
     return parts
 
 

@@ -17,29 +17,31 @@ if TYPE_CHECKING:
 
     from otel_rl.instrumentors.patching import Patches
 
-#: Classes that ``openai._base_client`` returns answers in, and the factories for their methods.
-_ANSWERS = (
+#: Classes in which ``openai._base_client`` returns an answer that is read later.
+_STREAMS = ("Stream", "AsyncStream")
+_RAW_RESPONSES = ("LegacyAPIResponse", "APIResponse", "AsyncAPIResponse")
+#: Their methods that end a call, and the factories of our replacements.
+_METHODS = (
     ("Stream", "close", streams.closes),
     ("AsyncStream", "close", streams.closes_async),
     ("APIResponse", "close", streams.closes),
     ("AsyncAPIResponse", "close", streams.closes_async),
+    ("LegacyAPIResponse", "parse", streams.parses),
     ("APIResponse", "parse", streams.parses),
     ("AsyncAPIResponse", "parse", streams.parses_async),
-    ("LegacyAPIResponse", "parse", streams.parses),
 )
 
 
 def patch_base_client(module: ModuleType, patches: Patches) -> None:
     """Patch ``openai._base_client``; runs once, after its import."""
+    streams.use_types(
+        tuple(getattr(module, name) for name in _STREAMS), tuple(getattr(module, name) for name in _RAW_RESPONSES)
+    )
+    for class_name, method, factory in _METHODS:
+        patches.replace(getattr(module, class_name), method, factory)
+    patches.replace(module.BaseClient, "_build_headers", _build_headers)
     patches.replace(module.SyncAPIClient, "request", _request)
     patches.replace(module.AsyncAPIClient, "request", _request_async)
-    patches.replace(module.BaseClient, "_build_headers", _build_headers)
-    for class_name, method, factory in _ANSWERS:
-        owner = getattr(module, class_name, None)
-        if owner is None:
-            patches.missing.append(class_name)
-        else:
-            patches.replace(owner, method, factory)
 
 
 def _request(original: Callable[..., Any]) -> Callable[..., Any]:

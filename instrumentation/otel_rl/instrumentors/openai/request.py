@@ -6,8 +6,9 @@ from pathlib import PurePath
 from typing import Any
 
 from otel_rl.instrumentors.openai import content, provider
-from otel_rl.semconv import attributes, spans
+from otel_rl.semconv import attributes
 from otel_rl.semconv.attributes import GenAiOperationNameValues
+from otel_rl.telemetry.attributes import clean, truncate
 from otel_rl.telemetry.content import capture_content
 
 #: Ends of the path -> operation; the longer of two matching ends comes first.
@@ -17,51 +18,48 @@ OPERATIONS = (
     ("/responses", GenAiOperationNameValues.CHAT),
     ("/embeddings", GenAiOperationNameValues.EMBEDDINGS),
 )
-_GENERATION_PARAMETERS = (
-    ("max_tokens", attributes.GEN_AI_REQUEST_MAX_TOKENS, int),
-    ("max_completion_tokens", attributes.GEN_AI_REQUEST_MAX_TOKENS, int),
-    ("max_output_tokens", attributes.GEN_AI_REQUEST_MAX_TOKENS, int),
-    ("temperature", attributes.GEN_AI_REQUEST_TEMPERATURE, (int, float)),
-    ("top_p", attributes.GEN_AI_REQUEST_TOP_P, (int, float)),
-    ("seed", attributes.GEN_AI_REQUEST_SEED, int),
-)
+_GENERATION_PARAMETERS: dict[str, tuple[str, type | tuple[type, ...]]] = {
+    "max_tokens": (attributes.GEN_AI_REQUEST_MAX_TOKENS, int),
+    "max_completion_tokens": (attributes.GEN_AI_REQUEST_MAX_TOKENS, int),
+    "max_output_tokens": (attributes.GEN_AI_REQUEST_MAX_TOKENS, int),
+    "temperature": (attributes.GEN_AI_REQUEST_TEMPERATURE, (int, float)),
+    "top_p": (attributes.GEN_AI_REQUEST_TOP_P, (int, float)),
+    "seed": (attributes.GEN_AI_REQUEST_SEED, int),
+}
 _OUTPUT_TYPES = {"text": "text", "json_object": "json", "json_schema": "json"}
 
 
 class Request:
-    """A model request as it is about to be sent."""
+    """A model request as it is about to be sent: ``labels`` also go on its metrics, ``values`` only on its span."""
 
-    __slots__ = ("attributes", "definition", "host", "metric_attributes", "name", "operation", "port", "stream")
+    __slots__ = ("host", "labels", "name", "port", "stream", "values")
 
     def __init__(self, operation: str, client: Any, body: dict[str, Any]) -> None:
-        self.operation = operation
-        self.definition = (
-            spans.GEN_AI_EMBEDDINGS if operation == GenAiOperationNameValues.EMBEDDINGS else spans.GEN_AI_INFERENCE
-        )
-        model = _model_name(body.get("model"))
-        self.name = f"{operation} {model}" if model else operation
-        self.stream = bool(body.get("stream"))
         address = client.base_url
-        self.host = address.host
-        self.port = address.port or (80 if address.scheme == "http" else 443)
-        self.metric_attributes: dict[str, Any] = {
+        self.host: str = address.host
+        self.port: int = address.port or (80 if address.scheme == "http" else 443)
+        self.stream = bool(body.get("stream"))
+        self.labels = {
             attributes.GEN_AI_OPERATION_NAME: operation,
             attributes.GEN_AI_PROVIDER_NAME: provider.of_address(self.host, self.port),
         }
-        if model:
-            self.metric_attributes[attributes.GEN_AI_REQUEST_MODEL] = model
-        self.attributes = dict(self.metric_attributes)
-        self.attributes[attributes.SERVER_ADDRESS] = self.host
-        self.attributes[attributes.SERVER_PORT] = self.port
-        if self.definition is spans.GEN_AI_INFERENCE:
+        model = body.get("model")
+        if isinstance(model, str):
+            model = _model_name(model)
+            self.labels[attributes.GEN_AI_REQUEST_MODEL] = model
+            self.name = f"{operation} {model}"
+        else:
+            self.name = operation
+        self.values: dict[str, Any] = {attributes.SERVER_ADDRESS: self.host, attributes.SERVER_PORT: self.port}
+        if operation != GenAiOperationNameValues.EMBEDDINGS:
             self._add_generation_parameters(body)
 
     def _add_generation_parameters(self, body: dict[str, Any]) -> None:
-        values = self.attributes
-        for key, name, kind in _GENERATION_PARAMETERS:
-            value = body.get(key)
-            if value is not None and isinstance(value, kind):
-                values[name] = value
+        values = self.values
+        for key, value in body.items():
+            parameter = _GENERATION_PARAMETERS.get(key)
+            if parameter is not None and isinstance(value, parameter[1]):
+                values[parameter[0]] = value
         choices = body.get("n")
         if isinstance(choices, int) and choices != 1:
             values[attributes.GEN_AI_REQUEST_CHOICE_COUNT] = choices
@@ -69,9 +67,11 @@ class Request:
             values[attributes.GEN_AI_REQUEST_STREAM] = True
         response_format = body.get("response_format")
         if isinstance(response_format, dict):
-            values[attributes.GEN_AI_OUTPUT_TYPE] = _OUTPUT_TYPES.get(str(response_format.get("type")))
+            output_type = _OUTPUT_TYPES.get(str(response_format.get("type")))
+            if output_type is not None:
+                values[attributes.GEN_AI_OUTPUT_TYPE] = output_type
         if capture_content():
-            values.update(content.of_request(body))
+            values.update(clean(content.of_request(body)))
 
 
 def describe(client: Any, options: Any) -> Request | None:
@@ -86,8 +86,6 @@ def describe(client: Any, options: Any) -> Request | None:
     return None
 
 
-def _model_name(model: object) -> str:
+def _model_name(model: str) -> str:
     """The model as it may be a metric attribute: of a local path the last part, a name in a hub whole."""
-    if not isinstance(model, str):
-        return ""
-    return PurePath(model).name if model.startswith(("/", "./", "../")) else model
+    return truncate(PurePath(model).name if model.startswith(("/", "./", "../")) else model)

@@ -14,6 +14,7 @@ _SERVER_TIMES = (
     ("generation_time_ms", attributes.RL_INFERENCE_SERVER_GENERATION_TIME),
 )
 _RESPONSE_STATUS_REASONS = {"completed": "stop", "failed": "error", "cancelled": "error"}
+_NOTHING: dict[str, Any] = {}
 
 
 class Outcome:
@@ -41,7 +42,7 @@ class Outcome:
         self.collects_text = collects_text
         self.finish_reasons: list[str] = []
         self.text: list[str] = []
-        self.server_times: dict[str, float] = {}
+        self.server_times = _NOTHING
         self.output_chunks = self.token_ids = 0
         self.model: str | None = None
         self.response_id: str | None = None
@@ -55,97 +56,96 @@ class Outcome:
 
     def observe(self, response: Any) -> None:
         """Take the facts of a complete answer: a model of ``openai``, or the dictionary that a raw ``post`` returns."""
-        if not isinstance(response, dict) and not hasattr(response, "__dict__"):
-            return
-        self._observe_head(response)
-        choices = read(response, "choices")
-        for choice in choices or ():
-            self._observe_choice(choice)
-        status = None if choices else read(response, "status")
-        if isinstance(status, str):
-            self._observe_status(response, status)
+        fields = fields_of(response)
+        self._observe_head(fields, _extra(response, fields))
+        choices = fields.get("choices")
+        if choices:
+            for choice in choices:
+                self._observe_choice(choice, fields_of(choice))
+        elif isinstance(fields.get("status"), str):
+            self._observe_status(fields, fields["status"])
         if self.collects_text:
-            self.messages = content.of_response(response, read)
+            self.messages = content.of_response(fields, fields_of)
 
     def observe_chunk(self, chunk: Any) -> None:
-        """Take the facts of one chunk of a chat or text completion."""
-        choices = read(chunk, "choices") or ()
+        """Take the facts of one chunk of a stream: of a chat or text completion, or an event of a response."""
+        fields = fields_of(chunk)
+        choices = fields.get("choices")
+        if choices is None:
+            self._observe_event(fields)
+            return
         # Servers put what they add on the first chunk, on the one with the finish reason, or on the one with the usage.
-        if self.response_id is None or not choices or read(chunk, "usage") is not None:
-            self._observe_head(chunk)
+        if self.response_id is None or not choices or fields.get("usage") is not None:
+            self._observe_head(fields, _extra(chunk, fields))
         for choice in choices:
-            if self._observe_choice(choice):
-                self._observe_server(chunk)
-            delta = read(choice, "delta")
-            text = read(choice, "text") if delta is None else read(delta, "content")
-            if text or (delta is not None and read(delta, "tool_calls")):
+            parts = fields_of(choice)
+            if self._observe_choice(choice, parts):
+                self._observe_server(fields, _extra(chunk, fields))
+            delta = fields_of(parts.get("delta"))
+            text = delta.get("content") or parts.get("text")
+            if text or delta.get("tool_calls"):
                 self.output_chunks += 1
                 if self.collects_text and text:
                     self.text.append(text)
 
-    def observe_event(self, event: Any) -> None:
-        """Take the facts of one event of a streamed response (``/responses``)."""
-        response = read(event, "response")
+    def _observe_event(self, fields: dict[str, Any]) -> None:
+        response = fields.get("response")
         if response is not None:
             self.observe(response)
-        elif str(read(event, "type")).endswith(".delta"):
+        elif str(fields.get("type")).endswith(".delta"):
             self.output_chunks += 1
 
-    def _observe_head(self, response: Any) -> None:
-        self.model = read(response, "model") or self.model
-        self.response_id = read(response, "id") or self.response_id
-        usage = read(response, "usage")
+    def _observe_head(self, fields: dict[str, Any], extra: dict[str, Any]) -> None:
+        self.model = fields.get("model") or self.model
+        self.response_id = fields.get("id") or self.response_id
+        usage = fields.get("usage")
         if usage is not None:
-            self._observe_usage(usage)
-        self._observe_server(response)
-        self.provider = (
-            provider.of_response(read(response, "system_fingerprint"), self.weight_version is not None) or self.provider
-        )
+            self._observe_usage(fields_of(usage))
+        self._observe_server(fields, extra)
+        fingerprint = fields.get("system_fingerprint")
+        self.provider = provider.of_response(fingerprint, self.weight_version is not None) or self.provider
 
-    def _observe_server(self, response: Any) -> None:
+    def _observe_server(self, fields: dict[str, Any], extra: dict[str, Any]) -> None:
         """What SGLang (weight version) and vLLM (times) add to the protocol."""
-        fields, extra = _fields(response), _extra(response)
-        for key in ("metadata", "meta_info"):
-            facts = fields.get(key) or extra.get(key)
+        for facts in (fields.get("metadata"), extra.get("metadata"), extra.get("meta_info")):
             if isinstance(facts, dict) and facts.get("weight_version") is not None:
                 self.weight_version = str(facts["weight_version"])
         times = extra.get("metrics")
         if isinstance(times, dict):
-            for key, name in _SERVER_TIMES:
-                if isinstance(times.get(key), (int, float)):
-                    self.server_times[name] = times[key] / 1000
+            self.server_times = {
+                name: times[key] / 1000 for key, name in _SERVER_TIMES if isinstance(times.get(key), (int, float))
+            }
 
-    def _observe_usage(self, usage: Any) -> None:
-        for prefix, output in (("prompt", "completion"), ("input", "output")):
-            tokens = read(usage, f"{prefix}_tokens")
-            if tokens is None:
-                continue
-            self.input_tokens = tokens
-            self.output_tokens = read(usage, f"{output}_tokens")
-            self.cached_tokens = read(read(usage, f"{prefix}_tokens_details"), "cached_tokens")
-            self.reasoning_tokens = read(read(usage, f"{output}_tokens_details"), "reasoning_tokens")
-            return
+    def _observe_usage(self, usage: dict[str, Any]) -> None:
+        tokens = usage.get("prompt_tokens")
+        names = ("prompt", "completion") if tokens is not None else ("input", "output")
+        self.input_tokens = usage.get(f"{names[0]}_tokens")
+        self.output_tokens = usage.get(f"{names[1]}_tokens")
+        self.cached_tokens = fields_of(usage.get(f"{names[0]}_tokens_details")).get("cached_tokens")
+        self.reasoning_tokens = fields_of(usage.get(f"{names[1]}_tokens_details")).get("reasoning_tokens")
 
-    def _observe_choice(self, choice: Any) -> bool:
+    def _observe_choice(self, choice: Any, fields: dict[str, Any]) -> bool:
         """True where the choice is complete."""
-        reason = read(choice, "finish_reason")
+        reason = fields.get("finish_reason")
         if reason is not None:
             self.finish_reasons.append(str(reason))
-        token_ids = _extra(choice).get("token_ids")
+        token_ids = _extra(choice, fields).get("token_ids")
         if isinstance(token_ids, list):
             self.token_ids += len(token_ids)
         return reason is not None
 
-    def _observe_status(self, response: Any, status: str) -> None:
+    def _observe_status(self, fields: dict[str, Any], status: str) -> None:
         if status == "incomplete":
-            reason = read(read(response, "incomplete_details"), "reason")
+            reason = fields_of(fields.get("incomplete_details")).get("reason")
             self.finish_reasons = ["length" if reason == "max_output_tokens" else str(reason or status)]
-        elif status == "completed" and any(
-            read(item, "type") == "function_call" for item in read(response, "output") or ()
-        ):
+        elif any(fields_of(item).get("type") == "function_call" for item in fields.get("output") or ()):
             self.finish_reasons = ["tool_calls"]
         elif status in _RESPONSE_STATUS_REASONS:
             self.finish_reasons = [_RESPONSE_STATUS_REASONS[status]]
+
+    def exact_output_tokens(self) -> int | None:
+        """Output tokens as the server counted them, or the number of token ids it sent."""
+        return self.token_ids or None if self.output_tokens is None else self.output_tokens
 
     def server_attributes(self) -> dict[str, Any]:
         """What only an inference server for RL tells; added to whichever span stands for the call."""
@@ -156,43 +156,30 @@ class Outcome:
             found[attributes.RL_INFERENCE_WEIGHT_VERSION] = self.weight_version
         return found
 
-    def exact_output_tokens(self) -> int | None:
-        """Output tokens as the server counted them, or the number of token ids it sent."""
-        return self.token_ids or None if self.output_tokens is None else self.output_tokens
-
-    def attributes(self) -> dict[str, Any]:
-        """What the conventions ask of the answer; None where it did not say."""
-        found: dict[str, Any] = {
-            attributes.GEN_AI_RESPONSE_MODEL: self.model,
-            attributes.GEN_AI_RESPONSE_ID: self.response_id,
-            attributes.GEN_AI_RESPONSE_FINISH_REASONS: self.finish_reasons or None,
-            attributes.GEN_AI_USAGE_INPUT_TOKENS: self.input_tokens,
-            attributes.GEN_AI_USAGE_OUTPUT_TOKENS: self.exact_output_tokens(),
-            attributes.GEN_AI_USAGE_CACHE_READ_INPUT_TOKENS: self.cached_tokens,
-            attributes.GEN_AI_USAGE_REASONING_OUTPUT_TOKENS: self.reasoning_tokens,
-        }
+    def add_attributes(self, found: dict[str, Any]) -> None:
+        """Add what the conventions ask of an answer; None where it did not say."""
+        found[attributes.GEN_AI_RESPONSE_MODEL] = self.model
+        found[attributes.GEN_AI_RESPONSE_ID] = self.response_id
+        found[attributes.GEN_AI_RESPONSE_FINISH_REASONS] = self.finish_reasons or None
+        found[attributes.GEN_AI_USAGE_INPUT_TOKENS] = self.input_tokens
+        found[attributes.GEN_AI_USAGE_OUTPUT_TOKENS] = self.exact_output_tokens()
+        found[attributes.GEN_AI_USAGE_CACHE_READ_INPUT_TOKENS] = self.cached_tokens
+        found[attributes.GEN_AI_USAGE_REASONING_OUTPUT_TOKENS] = self.reasoning_tokens
         if self.output_tokens is None and self.output_chunks and not self.token_ids:
+            # An estimate stays on the span: a metric could not say that it is one.
             found[attributes.GEN_AI_USAGE_OUTPUT_TOKENS] = self.output_chunks
             found[attributes.RL_INFERENCE_TOKENS_ESTIMATED] = True
         if self.text:
             found[attributes.GEN_AI_OUTPUT_MESSAGES] = content.of_stream("".join(self.text), self.finish_reasons)
         elif self.messages is not None:
             found[attributes.GEN_AI_OUTPUT_MESSAGES] = self.messages
-        return found
 
 
-def read(source: Any, name: str) -> Any:
-    """``source.name``, or ``source[name]`` of a dictionary; None where there is none."""
-    if source is None:
-        return None
-    return source.get(name) if isinstance(source, dict) else getattr(source, name, None)
+def fields_of(source: Any) -> dict[str, Any]:
+    """The fields of a model or dictionary, without the cost of looking for one that is not there."""
+    return source if isinstance(source, dict) else getattr(source, "__dict__", _NOTHING)
 
 
-def _fields(source: Any) -> dict[str, Any]:
-    return source if isinstance(source, dict) else vars(source)
-
-
-def _extra(source: Any) -> dict[str, Any]:
+def _extra(source: Any, fields: dict[str, Any]) -> dict[str, Any]:
     """Fields that the protocol of OpenAI does not have; pydantic 1 keeps them among the others."""
-    extra = None if isinstance(source, dict) else getattr(source, "model_extra", None)
-    return extra if isinstance(extra, dict) else _fields(source)
+    return getattr(source, "__pydantic_extra__", None) or fields

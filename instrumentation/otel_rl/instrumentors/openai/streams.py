@@ -152,13 +152,22 @@ def parses_async(original: Callable[..., Any]) -> Callable[..., Any]:
 def answered(call: InferenceCall, answer: Any) -> None:
     """Take what the program got: a stream or a raw response is followed, anything else ends the call."""
     with guard("openai.answer"):
-        kind = type(answer)
-        if hasattr(kind, "__stream__"):
+        if isinstance(answer, _stream_types):
             if CALL not in vars(answer):
                 follow_stream(call, answer)
             return
-        if hasattr(kind, "_parse") and hasattr(kind, "http_request"):
+        if isinstance(answer, _raw_types):
             follow_raw(call, answer)
             return
         call.outcome.observe(answer)
     call.finish()
+
+
+_stream_types: tuple[type, ...] = ()
+_raw_types: tuple[type, ...] = ()
+
+
+def use_types(streams: tuple[type, ...], raw_responses: tuple[type, ...]) -> None:
+    """Tell which classes of the imported library are streams and raw responses."""
+    global _stream_types, _raw_types
+    _stream_types, _raw_types = streams, raw_responses

@@ -1,8 +1,8 @@
 """Instrumentation of ``torch.distributed``.
 
-Counts every collective that Python issues (calls, bytes, time to launch it, time waiting for it) by operation and process
-group, publishes the sums as ``torch.distributed.collective.*`` and, per training step, on the ``rl.rank.step`` span.
-When the default process group is set up the process learns its rank, and the ranks agree on one run id.
+Counts every collective that Python issues (calls, bytes, time to launch it, time waiting for it) by operation and
+process group, publishes the sums as ``torch.distributed.collective.*`` and, per training step, on the ``rl.rank.step``
+span. When the default process group is set up the process learns its rank, and the ranks agree on one run id.
 
 ``OTEL_RL_COLLECTIVES=off`` leaves the process groups alone; ``OTEL_RL_SLOWEST`` is how many of the slowest collectives
 become events of each step. Collectives that C++ issues (the reducer of DDP, compiled or functional collectives) do not
@@ -11,7 +11,7 @@ pass Python and are not counted.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from otel_rl.instrumentors.base import Instrumentor
 from otel_rl.instrumentors.torch_distributed import package, patch
@@ -22,7 +22,7 @@ class TorchDistributedInstrumentor(Instrumentor):
 
     library = "torch_distributed"
     requirement = package.REQUIREMENT
-    modules = {"torch.distributed.distributed_c10d": patch.patch_distributed_c10d}
+    modules: ClassVar = {"torch.distributed.distributed_c10d": patch.patch_distributed_c10d}
 
     def _uninstrument(self, **kwargs: Any) -> None:
         super()._uninstrument(**kwargs)

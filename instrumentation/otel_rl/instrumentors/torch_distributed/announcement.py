@@ -27,7 +27,7 @@ class _Clock:
 
 
 def announce(module: ModuleType, scope: Scope) -> None:
-    """Called after ``init_process_group`` in every rank; takes milliseconds, at most a few seconds if a rank is missing."""
+    """Called after ``init_process_group`` in every rank; milliseconds, a few seconds at most if a rank is missing."""
     rank, world_size = module.get_rank(), module.get_world_size()
     run.update(rank=rank, world_size=world_size)
     _Clock.generation += 1

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 PACKAGE, INIT = "torch.distributed", "init_process_group"
 scope = Scope("torch_distributed")
 
-#: Wrapper -> original of `init_process_group`, which the package copies from `distributed_c10d` after we have wrapped it.
+#: Wrapper -> original of `init_process_group`: the package copies it from `distributed_c10d` once it is wrapped.
 _originals: dict[Any, Any] = {}
 
 

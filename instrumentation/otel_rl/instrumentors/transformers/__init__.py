@@ -1,7 +1,7 @@
 """Instrumentation of the Transformers ``Trainer`` and of everything that derives from it.
 
-Each optimizer step becomes a step trace: data wait, forward and backward passes, optimizer, evaluation and checkpoint are
-phases of it. What the trainer logs becomes metrics and one event per log call, from the one rank that logs.
+Each optimizer step becomes a step trace: data wait, forward and backward passes, optimizer, evaluation and checkpoint
+are phases of it. What the trainer logs becomes metrics and one event per log call, from the one rank that logs.
 
 A step is numbered as ``global_step`` will read after it. It begins when its batch is fetched, which happens before the
 trainer's own ``on_step_begin``, and stays open until the next one begins, so that logging, evaluation and saving, which
@@ -13,7 +13,7 @@ all callbacks are called is wrapped instead.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from otel_rl.instrumentors.base import Instrumentor
 from otel_rl.instrumentors.transformers import package, patch
@@ -24,7 +24,7 @@ class TransformersInstrumentor(Instrumentor):
 
     library = "transformers"
     requirement = package.REQUIREMENT
-    modules = {
+    modules: ClassVar = {
         "transformers.training_args": patch.patch_training_args,
         "transformers.trainer_callback": patch.patch_trainer_callback,
         "transformers.trainer": patch.patch_trainer,

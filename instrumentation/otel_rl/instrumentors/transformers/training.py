@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 scope = Scope("transformers")
 
-#: Spans per step of each kind in `_REPEATED`. With many micro-batches the later ones only go into the duration histogram:
-#: a step trace is to be read, and 64 micro-batches would give it 128 spans that say the same.
+#: Spans per step of each kind in `_REPEATED`. With many micro-batches the later ones only go into the duration
+#: histogram: a step trace is to be read, and 64 micro-batches would give it 128 spans that say the same.
 SPANS_PER_STEP = 3
 _REPEATED = frozenset({spans.RL_FORWARD.type, spans.RL_BACKWARD.type, spans.RL_GENERATE.type, spans.RL_LOG_PROBS.type})
 
@@ -27,8 +27,8 @@ _REPEATED = frozenset({spans.RL_FORWARD.type, spans.RL_BACKWARD.type, spans.RL_G
 _TRAINING = frozenset({spans.RL_FORWARD.type, spans.RL_BACKWARD.type, spans.RL_OPTIMIZER.type})
 #: Phases that may lie outside of a step: evaluating or saving a model that is not being trained.
 _OUTSIDE_STEPS = frozenset({spans.RL_EVALUATE.type, spans.RL_CHECKPOINT.type})
-#: A phase is not a phase inside these: the loss computes log-probabilities by its forward pass, and an evaluation is one
-#: phase, however many batches it samples and scores.
+#: A phase is not a phase inside these: the loss computes log-probabilities by its forward pass, and an evaluation is
+#: one phase, however many batches it samples and scores.
 _HIDDEN_INSIDE = {spans.RL_LOG_PROBS.type: frozenset({spans.RL_FORWARD.type, spans.RL_EVALUATE.type})}
 _HIDDEN = frozenset({spans.RL_EVALUATE.type})
 

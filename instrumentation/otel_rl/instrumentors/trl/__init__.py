@@ -8,6 +8,8 @@ span and a histogram of its raw scores. Of the calls to ``tools=[...]`` the slow
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from otel_rl.instrumentors.base import Instrumentor
 from otel_rl.instrumentors.trl import package, patch
 
@@ -17,7 +19,7 @@ class TRLInstrumentor(Instrumentor):
 
     library = "trl"
     requirement = package.REQUIREMENT
-    modules = {
+    modules: ClassVar = {
         "trl.extras.profiling": patch.patch_profiling,
         "trl.trainer.grpo_trainer": patch.patch_grpo_trainer,
         "trl.trainer.rloo_trainer": patch.patch_rloo_trainer,

@@ -6,7 +6,6 @@ are calculated, ``<what>`` is the name of a reward function.
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.instrumentors.transformers.training import trace
@@ -15,6 +14,7 @@ from otel_rl.telemetry import Scope, guard, steps
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from contextlib import AbstractContextManager
 
     from otel_rl.semconv.definitions import SpanDefinition
 

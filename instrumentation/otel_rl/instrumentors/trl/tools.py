@@ -26,9 +26,6 @@ if TYPE_CHECKING:
 OTHER_TOOL = "_OTHER"
 _OPERATION = GenAiOperationNameValues.EXECUTE_TOOL
 
-# wrapt's proxy is generic for type checkers only.
-_Proxy: Any = wrapt.ObjectProxy
-
 _names: set[str] = set()
 
 
@@ -78,7 +75,7 @@ class ToolCalls:
                 scope.event(events.RL_TOOL_UNKNOWN, attributes={attributes.GEN_AI_TOOL_NAME: name})
 
 
-class _WatchedTool(_Proxy):
+class _WatchedTool(wrapt.ObjectProxy):  # type: ignore[type-arg]  # generic for type checkers only
     """Stands for a tool: same name, signature and kind (``iscoroutinefunction``), and pickled as the tool itself."""
 
     def __init__(self, tool: Any, note: Callable[[int, BaseException | None], None]) -> None:

@@ -32,7 +32,13 @@ class Panel:
 PANELS = (
     Panel(
         "Reward",
-        (r"(train/)?reward", r"critic/(rewards|score)/mean", r".*\breward(s?/|_)mean", r"objective/scores"),
+        (
+            r"(train/)?reward",
+            r"critic/(rewards|score)/mean",
+            r".*\breward(s?/|_)mean",
+            r"objective/scores",
+            r"(eval|val)[/_](.*/)?reward(/mean)?",
+        ),
         "should rise; flat means no signal",
         metrics.RL_ENVIRONMENT_REWARD_MEAN.name,
     ),
@@ -59,7 +65,12 @@ PANELS = (
     ),
     Panel(
         "Loss",
-        (r"(train/)?loss", r"(.*/)?(pg|policy|policy_gradient|actor)_loss", r"(.*/)?(vf|value|critic)_loss"),
+        (
+            r"(train/)?loss",
+            r"(.*/)?(pg|policy|policy_gradient|actor)_loss",
+            r"(.*/)?(vf|value|critic)_loss",
+            r"eval[/_]loss",
+        ),
         "small and noisy is normal here",
         metrics.RL_TRAIN_LOSS.name,
     ),

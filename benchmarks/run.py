@@ -1,0 +1,57 @@
+"""Run every benchmark one after the other and write each result to benchmarks/results.
+
+    python benchmarks/run.py [NAME ...]
+
+Ends with a table of the figures and their limits; the exit status is 1 where one is over its limit.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+RESULTS = HERE / "results"
+BENCHMARKS = (
+    "collective_event",
+    "process_start",
+    "exit_with_dead_collector",
+    "openai_chat_call",
+    "file_store",
+    "grpo_step",
+)
+
+
+def run(name: str) -> dict[str, dict[str, object]]:
+    """Run one benchmark and return its figures."""
+    output = RESULTS / f"{name}.json"
+    print(f"+ python benchmarks/{name}.py --output benchmarks/results/{output.name}", file=sys.stderr, flush=True)
+    command = [sys.executable, HERE / f"{name}.py", "--output", output]
+    done = subprocess.run(command, stdout=subprocess.DEVNULL, check=False)
+    if done.returncode not in (0, 1):
+        raise SystemExit(f"benchmark {name} failed with exit status {done.returncode}")
+    return json.loads(output.read_text())["figures"]
+
+
+def main() -> int:
+    """Run those named on the command line, or all."""
+    RESULTS.mkdir(exist_ok=True)
+    within_limits = True
+    rows = []
+    for name in sys.argv[1:] or BENCHMARKS:
+        for figure, result in run(name).items():
+            limit = result.get("limit")
+            verdict = "" if limit is None else ("ok" if result["within_limit"] else "OVER")
+            within_limits &= verdict != "OVER"
+            bounds = f"{result['lower_95']} to {result['upper_95']}" if "upper_95" in result else ""
+            rows.append((f"{name}: {figure}", result["value"], bounds, "" if limit is None else limit, verdict))
+    print(f"{'figure':58} {'value':>12} {'95 % interval':>22} {'limit':>8}")
+    for figure, value, bounds, limit, verdict in rows:
+        print(f"{figure:58} {value!s:>12} {bounds:>22} {limit!s:>8} {verdict}")
+    return 0 if within_limits else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,56 @@
+"""The command line ``otel-rl``.
+
+A command is a module of this package with ``configure(parser)`` and ``run(arguments) -> exit code``, and a line in
+:data:`COMMANDS`. Only the module of the command that was asked for is imported, so ``otel-rl --help`` is instant and a
+command can need an extra that is not installed.
+
+Exit codes: 0 done, 1 problems found (``doctor``), 2 the command could not do its work.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from otel_rl.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+COMMANDS = {
+    "report": "one run as one HTML page that needs no server",
+    "doctor": "what is instrumented, what is not and why, where telemetry goes, whether that works",
+}
+"""Command (also its module here) -> what it gives, in one line."""
+
+FAILED = 2
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Entry point of ``otel-rl``; the exit code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    wanted = next((word for word in given if not word.startswith("-")), "")
+    command = import_module(f"otel_rl.cli.{wanted}") if wanted in COMMANDS else None
+    parser = argparse.ArgumentParser(
+        prog="otel-rl",
+        description="OpenTelemetry for LLM post-training. Record a run with: opentelemetry-instrument python train.py",
+    )
+    parser.add_argument("--version", action="version", version=f"otel-rl {__version__}")
+    choices = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for name, help_line in COMMANDS.items():
+        sub_parser = choices.add_parser(name, help=help_line, formatter_class=argparse.RawDescriptionHelpFormatter)
+        if name == wanted and command is not None:
+            command.configure(sub_parser)
+    parsed = parser.parse_args(given)
+    try:
+        return int(command.run(parsed)) if command is not None else FAILED
+    except KeyboardInterrupt:
+        return 130
+
+
+def complain(command: str, line: str) -> int:
+    """Say on stderr why ``command`` could not do its work; the exit code for that."""
+    print(f"otel-rl {command}: {line}", file=sys.stderr)
+    return FAILED

@@ -1,0 +1,91 @@
+"""Which instrumentors are installed, and what each would do with the library that is installed here."""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, entry_points, requires, version
+from typing import TYPE_CHECKING, Any
+
+from packaging.requirements import InvalidRequirement, Requirement
+
+from otel_rl import status
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from importlib.metadata import EntryPoint
+
+GROUP = "opentelemetry_instrumentor"
+DISABLED = "OTEL_PYTHON_DISABLED_INSTRUMENTATIONS"
+READY = "ready"
+"""The library is here in a version that is supported: it will be instrumented once it is imported."""
+
+
+def states(environ: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+    """State, reason, supported and installed versions by entry-point name, ours first; nothing is patched."""
+    disabled = {name.strip() for name in environ.get(DISABLED, "").split(",")}
+    found = sorted(entry_points(group=GROUP), key=lambda one: (not _is_ours(one), one.name))
+    return {one.name: _state(one, disabled) for one in found}
+
+
+def _is_ours(entry_point: EntryPoint) -> bool:
+    return entry_point.name.startswith("otel_rl_")
+
+
+def _state(entry_point: EntryPoint, disabled: set[str]) -> dict[str, Any]:
+    try:
+        wanted = _requirements(entry_point)
+    except Exception as error:  # noqa: BLE001 - loading foreign code may fail in any way, and that is the finding
+        return _result(status.FAILED, f"cannot be loaded: {type(error).__name__}: {error}", problem=True)
+    supports = " or ".join(str(one) for one in wanted)
+    present = {one.name: found for one in wanted if (found := installed(one.name)) is not None}
+    shown = ", ".join(f"{name} {found}" for name, found in present.items())
+    if disabled & {"*", entry_point.name}:
+        return _result(status.SKIPPED, f"disabled by {DISABLED}", supports, shown)
+    if wanted and not present:
+        return _result(status.SKIPPED, "library not installed", supports, shown)
+    if wanted and not any(_fits(one, present) for one in wanted):
+        return _result(status.SKIPPED, f"supports {supports}, installed is {shown}", supports, shown, problem=True)
+    return _result(READY, "", supports, shown)
+
+
+def _fits(requirement: Requirement, present: Mapping[str, str]) -> bool:
+    found = present.get(requirement.name)
+    return found is not None and requirement.specifier.contains(found, prereleases=True)
+
+
+def _result(
+    state: str, reason: str, supports: str = "", installed: str = "", *, problem: bool = False
+) -> dict[str, Any]:
+    result: dict[str, Any] = {"state": state, "reason": reason, "supports": supports, "installed": installed}
+    return {**result, "problem": True} if problem else result
+
+
+def _requirements(entry_point: EntryPoint) -> list[Requirement]:
+    if _is_ours(entry_point):
+        declared: Sequence[str] = list(entry_point.load()().instrumentation_dependencies())
+        return [Requirement(text) for text in declared]
+    # What a contrib package instruments is its extra "instruments": read without importing the package.
+    distribution = entry_point.dist
+    lines = (requires(distribution.name) or []) if distribution is not None else []
+    return [one for one in map(_requirement, lines) if one is not None]
+
+
+def _requirement(line: str) -> Requirement | None:
+    try:
+        requirement = Requirement(line)
+    except InvalidRequirement:
+        return None
+    marker = requirement.marker
+    if marker is None or "extra" not in str(marker):
+        return None
+    if not any(marker.evaluate({"extra": extra}) for extra in ("instruments", "instruments-any")):
+        return None
+    requirement.marker = None
+    return requirement
+
+
+def installed(name: str) -> str | None:
+    """Installed version of a distribution."""
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None

@@ -1,0 +1,142 @@
+"""Model calls: one span and one set of metrics per call, whoever else is watching.
+
+The counterpart of :mod:`otel_rl.telemetry.tools`, and the hottest path of a rollout: one guard, no attribute cleaned
+twice, and the metrics of a few calls recorded together (a histogram costs half as much when the code is still warm).
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from opentelemetry import trace as trace_api
+from opentelemetry.trace import SpanKind, Status, StatusCode
+
+from otel_rl.semconv import attributes, metrics
+from otel_rl.semconv.attributes import GenAiTokenTypeValues
+from otel_rl.telemetry import foreign, lifecycle
+from otel_rl.telemetry.attributes import clean, error_type
+from otel_rl.telemetry.context import attach, detach
+from otel_rl.telemetry.internal_errors import guard
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from contextvars import Token
+
+    from opentelemetry.context import Context
+
+    from otel_rl.telemetry.scope import Scope
+
+#: Measurements wait for this many calls, at most until metrics are collected.
+_BATCH = 32
+_pending: deque[tuple[Scope, float, dict[str, Any], int | None, int | None, float | None, str | None, Context]] = deque()
+
+
+class Inference:
+    """A call to a model from its request to the end of its answer; ``owned`` where the span is ours.
+
+    ``labels`` become the attributes of the metrics; ``values`` are further attributes of the span's start. Errors of
+    ours are for the caller to guard.
+    """
+
+    __slots__ = ("_attached", "_context", "_scope", "labels", "owned", "span", "started")
+
+    def __init__(self, scope: Scope, name: str, labels: dict[str, Any], values: Mapping[str, Any]) -> None:
+        self._scope = scope
+        self._attached: Token[Context] | None = None
+        self._context: Context | None = None
+        self.labels = labels
+        #: Start of the call, ``time.perf_counter()`` in s.
+        self.started = time.perf_counter()
+        owner = foreign.inference_span()
+        self.owned = owner is None
+        if owner is not None:
+            self.span = owner
+        else:
+            self.span = scope.tracer.start_span(
+                name,
+                kind=SpanKind.CLIENT,
+                attributes={**labels, **values},
+                record_exception=False,
+                set_status_on_exception=False,
+            )
+            self._context = trace_api.set_span_in_context(self.span)
+
+    def enter(self) -> None:
+        """Make the span current until :meth:`leave`; never while the program holds a stream."""
+        if self._context is not None:
+            self._attached = attach(self._context)
+
+    def leave(self) -> None:
+        """Restore what was current before."""
+        attached, self._attached = self._attached, None
+        if attached is not None:
+            detach(attached)
+
+    def end(
+        self,
+        duration: float,
+        found: Mapping[str, Any],
+        *,
+        input_tokens: int | None = None,
+        output_tokens: int | None = None,
+        first_chunk: float | None = None,
+        error: BaseException | None = None,
+        end_time: int | None = None,
+    ) -> None:
+        """Set what was ``found`` on the span, end it if it is ours, and record the metrics.
+
+        ``duration`` and ``first_chunk`` in s, ``end_time`` in ns since the epoch (default now).
+        """
+        span = self.span
+        if not self.owned:
+            foreign.add_attributes(span, found)
+            return
+        kind = None if error is None else error_type(error)
+        try:
+            span.set_attributes(clean(found))
+            if kind is not None:
+                span.set_attribute(attributes.ERROR_TYPE, kind)
+                span.set_status(Status(StatusCode.ERROR, kind))
+        finally:
+            span.end(end_time)
+        if self._context is not None:
+            if not _pending:
+                self._scope.observe(metrics.RL_TELEMETRY_ERRORS, _before_collection)
+            _pending.append(
+                (self._scope, duration, self.labels, input_tokens, output_tokens, first_chunk, kind, self._context)
+            )
+            if len(_pending) >= _BATCH:
+                record_pending()
+
+
+def record_pending() -> None:
+    """Record the measurements that wait."""
+    while _pending:
+        with guard("inference.metrics"):
+            scope, duration, labels, input_tokens, output_tokens, first_chunk, kind, context = _pending.popleft()
+            record = scope.record
+            for token_type, tokens in (
+                (GenAiTokenTypeValues.INPUT, input_tokens),
+                (GenAiTokenTypeValues.OUTPUT, output_tokens),
+            ):
+                if tokens is not None:
+                    counted = {**labels, attributes.GEN_AI_TOKEN_TYPE: token_type}
+                    record(metrics.GEN_AI_CLIENT_TOKEN_USAGE, tokens, counted, context)
+            if first_chunk is not None:
+                record(metrics.GEN_AI_CLIENT_OPERATION_TIME_TO_FIRST_CHUNK, first_chunk, labels, context)
+            if kind is not None:
+                labels = {**labels, attributes.ERROR_TYPE: kind}
+            record(metrics.GEN_AI_CLIENT_OPERATION_DURATION, duration, labels, context)
+
+
+def _before_collection() -> tuple[()]:
+    """The callback of an observable instrument, which never observes anything: readers call it before they collect."""
+    record_pending()
+    return ()
+
+
+lifecycle.before_shutdown(record_pending)
+# The parent records its own; a child must not record them again.
+lifecycle.after_fork_in_child(_pending.clear)

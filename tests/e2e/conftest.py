@@ -1,0 +1,104 @@
+"""One stack and three real runs through it: GRPO on two ranks, an agent, and a program that leaks what it must not."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from programs import FAILING_ROLLOUT, LEAK, PROMPT, ROLLOUTS, RUN, STEPS
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "compose"))
+BIN = Path(sys.executable).parent
+
+
+class Finished(NamedTuple):
+    """A program that has ended."""
+
+    returncode: int
+    output: str
+
+
+@pytest.fixture(scope="session")
+def stack(tmp_path_factory):
+    """The real collector and backends; ordinary rollouts are all sampled away, decisions are quick."""
+    from stack import Stack, free_ports
+
+    quick = {
+        "OTEL_RL_COLLECTOR_DECISION_WAIT": "5s",
+        "OTEL_RL_COLLECTOR_ROOT_WAIT": "2s",
+        "OTEL_RL_COLLECTOR_SAMPLED_PERCENTAGE": "0",
+        "OTEL_RL_COLLECTOR_SPAN_METRICS_INTERVAL": "1s",
+        "OTEL_RL_COLLECTOR_FLUSH_TIMEOUT": "200ms",
+    }
+    with Stack(tmp_path_factory.mktemp("stack"), free_ports(), quick) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def run_program(stack, tmp_path_factory):
+    """Run a command under ``opentelemetry-instrument`` against the stack's collector."""
+
+    def run(*command: str, run_id: str = RUN, **variables: str) -> Finished:
+        environment = {
+            **{key: value for key, value in os.environ.items() if not key.startswith("OTEL_")},
+            "PATH": f"{BIN}:{os.environ['PATH']}",
+            "OTEL_EXPORTER_OTLP_ENDPOINT": stack.addresses["otlp_http"],
+            "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf",
+            "OTEL_METRIC_EXPORT_INTERVAL": "2000",
+            "OTEL_RL_RUN_ID": run_id,
+            **variables,
+        }
+        done = subprocess.run(
+            ["opentelemetry-instrument", *command],
+            env=environment,
+            cwd=tmp_path_factory.mktemp("run"),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        return Finished(done.returncode, done.stdout)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def training(run_program) -> Finished:
+    """TRL GRPO on two ranks."""
+    example = str(ROOT / "examples" / "grpo_two_ranks.py")
+    done = run_program("torchrun", "--nproc-per-node=2", example, "--steps", str(STEPS))
+    assert done.returncode == 0, done.output
+    return done
+
+
+@pytest.fixture(scope="session")
+def agent(run_program) -> Finished:
+    """LangGraph agent rollouts of which one has a failing tool."""
+    example = str(ROOT / "examples" / "agent_rollout.py")
+    done = run_program("python", example, "--rollouts", str(ROLLOUTS), "--fail-tool-in", str(FAILING_ROLLOUT))
+    assert done.returncode == 0, done.output
+    return done
+
+
+@pytest.fixture(scope="session")
+def leak(run_program) -> Finished:
+    """A program whose attributes, log bodies and exception message hold a key and a prompt, content capture on."""
+    capture = {"OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": "SPAN_AND_EVENT"}
+    done = run_program("python", "-c", LEAK, run_id="leaking-run", **capture)
+    assert done.returncode == 1, done.output
+    assert PROMPT in done.output, "the program's own traceback is the user's and stays"
+    return done
+
+
+@pytest.fixture(scope="session")
+def backends(stack):
+    """Queries to the three backends."""
+    from backends import Backends
+
+    return Backends(stack)

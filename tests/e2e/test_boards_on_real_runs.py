@@ -1,0 +1,46 @@
+"""Every query of every board and rule, asked of the real servers, returns data of the selected run."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from backends import wait_for
+from programs import RUN
+
+from dashboards.queries_of import panel_queries, rule_queries, variable_queries
+
+PANELS = list(panel_queries(RUN))
+_LABEL_VALUES = re.compile(r"label_values\((?:(?P<selector>.*),\s*)?(?P<label>\w+)\)$")
+
+
+def _name(query) -> str:
+    return f"{query.board}/{query.panel}/{query.datasource}"
+
+
+@pytest.mark.parametrize("query", [q for q in PANELS if q.empty_when is None], ids=_name)
+def test_panel_has_data(query, training, agent, backends):
+    ask = {"prometheus": backends.promql, "loki": backends.logql, "tempo": backends.traceql}[query.datasource]
+    wait_for(lambda: ask(query.text), f"data for {query.text}")
+
+
+@pytest.mark.parametrize("query", [q for q in PANELS if q.empty_when is not None], ids=_name)
+def test_panel_that_a_healthy_run_leaves_empty_is_still_a_valid_query(query, training, agent, backends):
+    ask = {"prometheus": backends.promql, "loki": backends.logql, "tempo": backends.traceql}[query.datasource]
+    assert isinstance(ask(query.text), list)
+
+
+@pytest.mark.parametrize("query", list(variable_queries(RUN)), ids=_name)
+def test_selector_has_values(query, training, agent, backends):
+    match = _LABEL_VALUES.match(query.text)
+    assert match, query.text
+    wait_for(lambda: backends.label_values(match["label"], match["selector"] or "{__name__=~'.+'}"), query.text)
+
+
+@pytest.mark.parametrize("query", list(rule_queries(RUN)), ids=lambda query: query.name)
+def test_rule_has_data(query, training, agent, backends):
+    def of_this_run():
+        return [one for one in backends.promql(query.text) if one["metric"].get("rl_run_id") == RUN]
+
+    wait_for(of_this_run, f"data for {query.text}")
+    wait_for(lambda: backends.promql(query.recorded), f"what the loaded rule left: {query.recorded}")

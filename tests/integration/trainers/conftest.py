@@ -1,0 +1,24 @@
+"""The two launches that the tests here read: one plain, one watched."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("trl")
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from runs import launch
+
+
+@pytest.fixture(scope="session")
+def watched_run(tmp_path_factory):
+    return launch(tmp_path_factory.mktemp("watched"), watched=True)
+
+
+@pytest.fixture(scope="session")
+def plain_run(tmp_path_factory):
+    return launch(tmp_path_factory.mktemp("plain"), watched=False)

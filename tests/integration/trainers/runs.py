@@ -1,0 +1,114 @@
+"""Starting the seeded program, and reading what an instrumented one left in its file store."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import defaultdict
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+PROGRAM = Path(__file__).with_name("seeded_program.py")
+STEPS = 4
+TIMEOUT = 300
+
+
+@dataclass
+class Process:
+    """What one process of the run recorded."""
+
+    rank: int
+    manifest: dict[str, Any]
+    resource: dict[str, Any] = field(default_factory=dict)
+    spans: list[dict[str, Any]] = field(default_factory=list)
+    #: metric -> attributes (as sorted pairs) -> the last point
+    points: dict[str, dict[tuple[tuple[str, Any], ...], dict[str, Any]]] = field(
+        default_factory=lambda: defaultdict(dict)
+    )
+    records: list[dict[str, Any]] = field(default_factory=list)
+
+    def value(self, metric: str, **attributes: Any) -> float:
+        """The last value of a sum or gauge with exactly these attributes (dots written as two underscores)."""
+        key = tuple(sorted((name.replace("__", "."), value) for name, value in attributes.items()))
+        point = self.points[metric][key]
+        return float(point["asDouble"]) if "asDouble" in point else int(point["asInt"])
+
+
+@dataclass
+class Run:
+    """One launch: what it printed, what the ranks computed, and, where watched, what was recorded."""
+
+    stdout: str
+    stderr: str
+    results: list[dict[str, Any]]
+    processes: list[Process]
+
+
+def launch(directory: Path, *, watched: bool) -> Run:
+    """Run the program on two ranks, plain or under `opentelemetry-instrument`."""
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("OTEL_")}
+    environment.pop("PYTHONPATH", None)
+    environment |= {"OMP_NUM_THREADS": "1", "OTEL_RL_DATA_DIR": str(directory / "data")}
+    environment |= {"OTEL_RL_RAISE_INTERNAL_ERRORS": "1"}
+    scripts = Path(sys.executable).parent
+    command = [str(scripts / "torchrun"), "--nproc-per-node=2", "--standalone", str(PROGRAM), str(STEPS), str(directory)]
+    if watched:
+        command.insert(0, str(scripts / "opentelemetry-instrument"))
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=TIMEOUT, env=environment, cwd=directory, check=False
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    results = [json.loads((directory / f"result-{rank}.json").read_text()) for rank in (0, 1)]
+    return Run(done.stdout, done.stderr, results, read_store(directory / "data"))
+
+
+def read_store(directory: Path) -> list[Process]:
+    processes = []
+    for manifest in directory.glob("*/*/manifest.json"):
+        content = json.loads(manifest.read_text())
+        process = Process(content["rank"], content)
+        for file in sorted(manifest.parent.glob("*.jsonl")):
+            for line in file.read_text().splitlines():
+                _read(process, json.loads(line))
+        processes.append(process)
+    return sorted(processes, key=lambda process: process.rank)
+
+
+def _read(process: Process, request: dict[str, Any]) -> None:
+    for kind in ("resourceSpans", "resourceMetrics", "resourceLogs"):
+        for resource in request.get(kind, []):
+            process.resource.update(attributes(resource["resource"]))
+            for scope in resource.get("scopeSpans", []):
+                process.spans += scope["spans"]
+            for scope in resource.get("scopeLogs", []):
+                process.records += scope["logRecords"]
+            for scope in resource.get("scopeMetrics", []):
+                for metric in scope["metrics"]:
+                    _read_metric(process, metric)
+
+
+def _read_metric(process: Process, metric: dict[str, Any]) -> None:
+    data = metric.get("sum") or metric.get("gauge") or metric.get("histogram")
+    for point in data["dataPoints"]:
+        process.points[metric["name"]][tuple(sorted(attributes(point).items()))] = point
+
+
+def attributes(item: dict[str, Any]) -> dict[str, Any]:
+    return {entry["key"]: plain(entry["value"]) for entry in item.get("attributes", [])}
+
+
+def plain(value: dict[str, Any]) -> Any:
+    """The Python value of an OTLP JSON value."""
+    if not value:
+        return None
+    [(kind, content)] = value.items()
+    if kind == "intValue":
+        return int(content)
+    if kind == "doubleValue":
+        return float(content)
+    if kind == "kvlistValue":
+        return {entry["key"]: plain(entry["value"]) for entry in content["values"]}
+    return content

@@ -1,0 +1,40 @@
+"""A seeded program computes and prints the same whether it is watched or not."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+import pytest
+from seeded_program import TIMES
+
+
+def printed_values(stdout):
+    """The dictionaries that the trainer prints, without what depends on the clock."""
+    lines = [ast.literal_eval(line) for line in stdout.splitlines() if line.startswith("{")]
+    return [{key: value for key, value in line.items() if not any(word in key for word in TIMES)} for line in lines]
+
+
+@pytest.mark.parametrize("what", ["history", "weights", "random", "numpy", "torch", "callbacks"])
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_watched_rank_ends_with_the_same(watched_run, plain_run, rank, what):
+    assert watched_run.results[rank][what] == plain_run.results[rank][what]
+
+
+def test_a_watched_program_prints_the_same(watched_run, plain_run):
+    values = printed_values(watched_run.stdout)
+
+    assert len(values) > 4
+    assert values == printed_values(plain_run.stdout)
+    assert [line for line in watched_run.stdout.splitlines() if not line.startswith("{")] == [
+        line for line in plain_run.stdout.splitlines() if not line.startswith("{")
+    ]
+
+
+def test_a_watched_program_says_one_line_more_on_stderr(watched_run, plain_run):
+    def sources(stderr):
+        return {re.sub(r"[\d.:\[\]/s|%█▏▎▍▌▋▊▉ ]+", " ", line).strip()[:60] for line in stderr.splitlines()}
+
+    extra = sources(watched_run.stderr) - sources(plain_run.stderr)
+
+    assert all(line.startswith("otel-rl: recorded") for line in extra), extra
