@@ -2,8 +2,9 @@
 
     python benchmarks/exit_with_dead_collector.py [--output FILE]
 
-The program records one span and one metric and returns. ``refused``: nothing listens on the endpoint; ``mute``: something
-accepts the connection and never answers. The figure is the time from the program's last statement to the end of the process.
+The program records one span and one metric and returns. ``refused``: nothing listens on the endpoint; ``mute``:
+something accepts the connection and never answers. The figure is the time from the program's last statement to the end
+of the process.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Added CPU time of a chat call: ours against the official OpenAI instrumentor's, interleaved in one process.
 
-    python benchmarks/openai_chat_call.py [--rounds 40] [--calls 60] [--output FILE]
+    python benchmarks/openai_chat_call.py [--rounds 40] [--calls 64] [--output FILE]
 
 The transport answers at once, so what is left is the client's own work and what is added to it. CPU time of the whole
 process is taken (it includes the thread that exports). Each round runs every variant in turn, the next round in reverse
@@ -28,6 +28,46 @@ VARIANTS = ("none", "otel_rl", "official")
 PACKAGES = ("openai", "opentelemetry-sdk", "opentelemetry-instrumentation-genai-openai", "otel-rl")
 MESSAGES = [{"role": "user", "content": "hi"}]
 CHAT = {"model": "m", "messages": MESSAGES, "max_tokens": 8}
+#: A turn of an agent in a rollout: history, tools, sampled tokens with their log-probabilities.
+TURN = {
+    "model": "m",
+    "messages": [
+        {"role": "system", "content": "You solve tasks with tools. " * 20},
+        *(
+            message
+            for turn in range(3)
+            for message in (
+                {"role": "user", "content": "What is the result of step " + str(turn) + "? " * 100},
+                {
+                    "role": "assistant",
+                    "content": "",
+                    "tool_calls": [
+                        {
+                            "id": f"call_{turn}",
+                            "type": "function",
+                            "function": {"name": "add", "arguments": '{"a": 1, "b": 2}'},
+                        }
+                    ],
+                },
+                {"role": "tool", "tool_call_id": f"call_{turn}", "content": "3"},
+            )
+        ),
+    ],
+    "tools": [
+        {
+            "type": "function",
+            "function": {
+                "name": name,
+                "description": "One of the tools",
+                "parameters": {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}},
+            },
+        }
+        for name in ("add", "multiply", "search")
+    ],
+    "max_tokens": 256,
+    "temperature": 1.0,
+    "logprobs": True,
+}
 ANSWER = {
     "id": "chatcmpl-1",
     "object": "chat.completion",
@@ -36,6 +76,11 @@ ANSWER = {
     "system_fingerprint": "vllm-0.32.0",
     "choices": [{"index": 0, "message": {"role": "assistant", "content": "hello"}, "finish_reason": "stop"}],
     "usage": {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10},
+}
+TOKEN = {"token": "tok", "logprob": -0.1, "bytes": [1, 2, 3], "top_logprobs": []}
+TURN_ANSWER = {
+    **ANSWER,
+    "choices": [{**ANSWER["choices"][0], "logprobs": {"content": [TOKEN] * 128, "refusal": None}}],
 }
 CHUNKS = 22
 
@@ -74,10 +119,13 @@ def _clients() -> tuple[Any, Any]:
     major = int(openai.__version__.split(".")[0])
     http = __import__("httpx2" if major >= 3 else "httpx")
 
+    plain, turn = json.dumps(ANSWER).encode(), json.dumps(TURN_ANSWER).encode()
+    json_type = {"content-type": "application/json"}
+
     def answer(request: Any) -> Any:
         if b'"stream":true' in request.content.replace(b" ", b""):
             return http.Response(200, headers={"content-type": "text/event-stream"}, content=STREAM.encode())
-        return http.Response(200, json=ANSWER)
+        return http.Response(200, content=turn if b'"tools"' in request.content else plain, headers=json_type)
 
     async def answer_async(request: Any) -> Any:
         return answer(request)
@@ -97,6 +145,9 @@ def _shapes(calls: int) -> dict[str, Callable[[], float]]:
     def chat() -> None:
         client.chat.completions.create(**CHAT)
 
+    def agent_turn() -> None:
+        client.chat.completions.create(**TURN)
+
     def stream() -> None:
         for _ in client.chat.completions.create(**CHAT, stream=True):
             pass
@@ -115,8 +166,9 @@ def _shapes(calls: int) -> dict[str, Callable[[], float]]:
 
     return {
         "chat": lambda: timed(chat, calls),
+        "agent_turn": lambda: timed(agent_turn, calls),
         "async_chat": lambda: loop.run_until_complete(chats()),
-        "stream": lambda: timed(stream, max(calls // 3, 5)),
+        "stream": lambda: timed(stream, calls),
     }
 
 
@@ -128,7 +180,7 @@ def _instrumentors() -> dict[str, Any]:
     return {"none": None, "otel_rl": Ours(), "official": Official()}
 
 
-def measure(rounds: int = 40, calls: int = 60) -> dict[str, dict[str, list[float]]]:
+def measure(rounds: int = 40, calls: int = 64) -> dict[str, dict[str, list[float]]]:
     """CPU seconds per call: ``{shape: {variant: [one value per round]}}``."""
     _set_up_telemetry()
     shapes = _shapes(calls)
@@ -183,7 +235,7 @@ def _machine() -> dict[str, Any]:
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=40)
-    parser.add_argument("--calls", type=int, default=60)
+    parser.add_argument("--calls", type=int, default=64)
     parser.add_argument("--output", type=Path, help="also write the JSON, with every sample, to this file")
     options = parser.parse_args(argv)
     samples = measure(options.rounds, options.calls)

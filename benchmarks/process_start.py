@@ -2,9 +2,10 @@
 
     python benchmarks/process_start.py [--output FILE]
 
-Runs ``python -c pass`` in turn under: no instrumentation; ours (policy ``all``, so the child is instrumented); ours with the
-child outside the ``launchers`` policy; the official distro without instrumentors; the official distro with its openai and
-langchain instrumentors. Wall time of the whole process; the official ones get exporter ``none``, ours its default.
+Runs ``python -c pass`` in turn under: no instrumentation; ours (policy ``all``, so the child is instrumented); ours
+with the child outside the ``launchers`` policy; the official distro without instrumentors; the official distro with its
+openai and langchain instrumentors. Wall time of the whole process; the official ones get exporter ``none``, ours its
+default.
 """
 
 from __future__ import annotations

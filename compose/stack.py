@@ -107,7 +107,7 @@ class Stack:
         """Start all four and wait until each is ready; when one fails, none is left running.
 
         Raises:
-            StackError: it runs already, a port is taken, a build failed, or a program ended or was not ready within two minutes.
+            StackError: it runs already, a port is taken, a build failed, or a program is not ready within two minutes.
         """
         if self.running():
             raise StackError(f"the stack of {self.state} already runs; stop it first")

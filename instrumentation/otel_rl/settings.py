@@ -1,23 +1,24 @@
 """Every ``OTEL_RL_*`` environment variable, parsed once into one frozen object.
 
-=============================== ============ ===============================================================================
-variable                        default      meaning
-=============================== ============ ===============================================================================
-``OTEL_RL_RUN_ID``              (made)       run id; otherwise the launcher's job id, otherwise made at start
-``OTEL_RL_DATA_DIR``            ./otel-rl    directory of the file store, used while no exporter or endpoint is configured
-``OTEL_RL_QUIET``               false        true: no summary line at the end
-``OTEL_RL_CHILDREN``            launchers    which Python children record: ``launchers`` (ranks of torchrun, accelerate,
-                                             deepspeed, Slurm and MPI, Ray workers, multiprocessing), ``all`` or ``none``
-``OTEL_RL_FILE_MAX_BYTES``      64MiB        size at which a file of the store is rotated
-``OTEL_RL_DATA_MAX_BYTES``      1GiB         most that one process writes to the store; what comes after is counted as dropped
-``OTEL_RL_EXIT_TIMEOUT``        2            seconds that the final delivery may delay the end of the process
-``OTEL_RL_COLLECTIVES``         auto         recording of torch.distributed collectives: ``auto``, ``off`` or ``python``
-``OTEL_RL_SLOWEST``             5            slowest collectives and tool calls kept per step
-``OTEL_RL_ROLE``                (found)      role of this process: trainer, rollout, engine, tool, driver
-``OTEL_RL_ALGORITHM``           (found)      algorithm of the run, e.g. grpo
-``OTEL_RL_STATUS_FILE``         (none)       file that receives the state of every instrumentor as JSON at exit
-``OTEL_RL_RAISE_INTERNAL_ERRORS`` false      true: errors of otel-rl itself surface (for its own tests)
-=============================== ============ ===============================================================================
+=================================  =========  =========================================================================
+variable                           default    meaning
+=================================  =========  =========================================================================
+``OTEL_RL_RUN_ID``                 (made)     run id; otherwise the launcher's job id, otherwise made at start
+``OTEL_RL_DATA_DIR``               ./otel-rl  the file store, used while no exporter or endpoint is configured
+``OTEL_RL_QUIET``                  false      true: no summary line at the end
+``OTEL_RL_CHILDREN``               launchers  Python children that record: ``launchers`` (ranks of torchrun,
+                                              accelerate, deepspeed, Slurm and MPI, Ray workers, multiprocessing),
+                                              ``all`` or ``none``
+``OTEL_RL_FILE_MAX_BYTES``         64MiB      size at which a file of the store is rotated
+``OTEL_RL_DATA_MAX_BYTES``         1GiB       most that one process writes; what comes after is counted as dropped
+``OTEL_RL_EXIT_TIMEOUT``           2          seconds that the final delivery may delay the end of the process
+``OTEL_RL_COLLECTIVES``            auto       recording of collectives: ``auto``, ``off`` or ``python``
+``OTEL_RL_SLOWEST``                5          slowest collectives and tool calls kept per step
+``OTEL_RL_ROLE``                   (found)    role of this process: trainer, rollout, engine, tool, driver
+``OTEL_RL_ALGORITHM``              (found)    algorithm of the run, e.g. grpo
+``OTEL_RL_STATUS_FILE``            (none)     file that receives the state of every instrumentor as JSON at exit
+``OTEL_RL_RAISE_INTERNAL_ERRORS``  false      true: errors of otel-rl itself surface (for its own tests)
+=================================  =========  =========================================================================
 
 A value that cannot be parsed costs one line on stderr, and the default is used.
 """
@@ -25,14 +26,13 @@ A value that cannot be parsed costs one line on stderr, and the default is used.
 from __future__ import annotations
 
 import os
-import sys
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
+
+from otel_rl.distro.launch import write_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-
-    Value = TypeVar("Value")
 
 CHILDREN = ("launchers", "all", "none")
 COLLECTIVES = ("auto", "off", "python")
@@ -40,6 +40,7 @@ DEFAULT_DATA_DIRECTORY = "otel-rl"
 
 _TRUE = frozenset({"1", "true", "yes", "on"})
 _FALSE = frozenset({"0", "false", "no", "off"})
+_LONGEST_EXIT = 3600
 _UNITS = {"kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "kb": 10**3, "mb": 10**6, "gb": 10**9, "b": 1}
 
 
@@ -100,7 +101,7 @@ def _count(text: str) -> int:
 
 def _seconds(text: str) -> float:
     number = float(text)
-    if not 0 <= number <= 3600:
+    if not 0 <= number <= _LONGEST_EXIT:
         raise ValueError(text)
     return number
 
@@ -149,8 +150,8 @@ def load(environ: Mapping[str, str], warn: Callable[[str], None] | None = None) 
 def _warn(line: str) -> None:
     # All ranks read the same environment: one of them says it.
     rank = os.environ.get("RANK") or os.environ.get("SLURM_PROCID") or "0"
-    if rank == "0" and sys.stderr is not None:
-        print(line, file=sys.stderr)
+    if rank == "0":
+        write_line(line)
 
 
 _current: Settings | None = None

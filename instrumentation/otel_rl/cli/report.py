@@ -57,9 +57,10 @@ def run(arguments: argparse.Namespace) -> int:
     except UnusableInput as error:
         return complain("report", str(error))
     except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in _EXTRA:
+        missing = (error.name or "").partition(".")[0]
+        if missing not in _EXTRA:
             raise
-        return complain("report", f"needs {error.name}, which is not installed: pip install 'otel-rl[report]'")
+        return complain("report", f"needs {missing}, which is not installed: pip install 'otel-rl[report]'")
     for note in report.notes:
         print(f"otel-rl report: {note}", file=sys.stderr)
     print(report.output)

@@ -1,17 +1,17 @@
 """Process start and end: our OpenTelemetry distro.
 
-``opentelemetry-instrument python train.py`` picks it with nothing set (see :mod:`otel_rl.distro.environment_variables`).
-A program that calls ``opentelemetry.instrumentation.auto_instrumentation.initialize()`` itself, or an operator that sets
-``PYTHONPATH``, sets ``OTEL_PYTHON_DISTRO=otel_rl`` and ``OTEL_PYTHON_CONFIGURATOR=otel_rl``.
+``opentelemetry-instrument python train.py`` picks it with nothing set, by :mod:`otel_rl.distro.environment_variables`.
+A program that calls ``opentelemetry.instrumentation.auto_instrumentation.initialize()`` itself, or an operator that
+sets ``PYTHONPATH``, sets ``OTEL_PYTHON_DISTRO=otel_rl`` and ``OTEL_PYTHON_CONFIGURATOR=otel_rl``.
 
-======================== ===================================================================================================
-``launch``, ``policy``   the command line and environment: run id, who records
-``start``                the order of things at start, for the first process and for children
-``plan``, ``configurator`` which exporters, and the providers
-``batching``, ``metric_reader`` bounded delivery, started by the first record
-``loader``, ``targets``  instrumentors, ours and others', loaded when their library is imported
-``exit``                 bounded final delivery, the summary line
-======================== ===================================================================================================
+==============================  ================================================================================
+``launch``, ``policy``          the command line and environment: run id, who records
+``start``                       the order of things at start, for the first process and for children
+``plan``, ``configurator``      which exporters, and the providers
+``batching``, ``metric_reader`` bounded delivery, begun by the first record
+``loader``, ``targets``         instrumentors, ours and others', loaded when their library is imported
+``forks``, ``exit``             a forked child on its own; bounded final delivery, the summary line
+==============================  ================================================================================
 """
 
 from __future__ import annotations

@@ -29,9 +29,35 @@ Item = TypeVar("Item")
 class Exporter(Protocol):
     """What the SDK's span and log exporters have in common."""
 
-    def export(self, batch: Sequence[Any], /) -> Any: ...
+    def export(self, batch: Sequence[Any], /) -> Any:
+        """Deliver; the result's name is SUCCESS or FAILURE."""
 
-    def shutdown(self) -> Any: ...
+    def shutdown(self) -> Any:
+        """Close connections."""
+
+
+class Deliverer(Protocol):
+    """What the end of the process and a fork deal with: the workers here and the metric readers."""
+
+    signal: str
+    delivered: int
+
+    @property
+    def lost(self) -> int:
+        """Items that were not delivered."""
+
+    @property
+    def sender_counts_drops(self) -> bool:
+        """Whether the exporter says for itself what it drops."""
+
+    def begin_close(self) -> None:
+        """Begin the last delivery."""
+
+    def finish_close(self, deadline: float) -> None:
+        """Wait for it until ``deadline``."""
+
+    def after_fork_in_child(self) -> None:
+        """Forget what is the parent's."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,6 @@
-"""What upstream's ``sitecustomize`` finds first: our distro for the process that ``opentelemetry-instrument`` starts."""
+"""Our distro, for the process that ``opentelemetry-instrument`` starts: upstream's ``sitecustomize`` asks for it."""
+
+# ruff: noqa: PTH100, PTH120 - pathlib costs more than all of this, in every Python child
 
 from __future__ import annotations
 
@@ -28,8 +30,8 @@ class OtelRlDistro(BaseDistro):  # type: ignore[misc]  # the base has no annotat
 def _take_over(active: bool) -> None:
     """Let our loader run in the place of upstream's, and our bootstrap folder stand in the place of its own.
 
-    Upstream's module writes its folder back to ``PYTHONPATH`` when it is done. The environment that it looks at from here on
-    is a copy that says it has.
+    Upstream's module writes its folder back to ``PYTHONPATH`` when it is done. The environment that it looks at from
+    here on is a copy that says it has.
     """
     upstream = sys.modules.get(_UPSTREAM)
     if upstream is None:

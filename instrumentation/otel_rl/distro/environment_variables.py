@@ -1,7 +1,8 @@
 """Imported by ``opentelemetry-instrument`` before it execs the program.
 
-Choosing our distro here is what makes it work with no variable set: ``opentelemetry-distro`` registers a distro of its own,
-and the first one found would win. The constants make ``opentelemetry-instrument`` offer a flag each (``--rl_run_id`` ...).
+Choosing our distro here is what makes it work with no variable set: ``opentelemetry-distro`` registers a distro of its
+own, and the first one found would win. The constants make ``opentelemetry-instrument`` offer a flag each
+(``--rl_run_id`` ...).
 """
 
 from __future__ import annotations

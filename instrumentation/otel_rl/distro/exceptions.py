@@ -1,4 +1,4 @@
-"""Exceptions that nothing catches become a log record with rank and last step; the original hooks run exactly as before."""
+"""Exceptions that nothing catches become a log record with rank and last step; the original hooks run as before."""
 
 from __future__ import annotations
 

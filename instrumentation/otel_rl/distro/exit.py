@@ -7,6 +7,7 @@ import json
 import os
 import threading
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from otel_rl import settings, status
@@ -59,10 +60,9 @@ def deliver() -> None:
 
 
 def _deliver(telemetry: Telemetry, deadline: float) -> None:
-    parts = (*telemetry.workers, *telemetry.readers)
-    for part in parts:
+    for part in telemetry.parts:
         part.begin_close()
-    for part in parts:
+    for part in telemetry.parts:
         part.finish_close(deadline)
     telemetry.store.end(exceptions.ending)
     summary.write(telemetry)
@@ -87,7 +87,6 @@ def _write_status() -> None:
     if path is None:
         return
     # Several processes may be told the same file: a reader sees one whole answer, the last one's.
-    temporary = f"{path}.{os.getpid()}"
-    with open(temporary, "w", encoding="utf-8") as file:
-        json.dump(status.snapshot(), file)
-    os.replace(temporary, path)
+    temporary = Path(f"{path}.{os.getpid()}")
+    temporary.write_text(json.dumps(status.snapshot()), encoding="utf-8")
+    temporary.replace(path)

@@ -1,4 +1,4 @@
-"""A forked child reports for itself: empty queues and metrics, files of its own, and a last delivery before ``os._exit``."""
+"""A forked child reports for itself: empty queues and metrics, own files, and a last delivery before ``os._exit``."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def register(telemetry: Telemetry) -> None:
 def _after_fork(telemetry: Telemetry) -> None:
     with guard("forks.after_fork"):
         telemetry.gate.after_fork_in_child()
-        for part in (*telemetry.workers, *telemetry.readers):
+        for part in telemetry.parts:
             part.after_fork_in_child()
         forget_measurements(telemetry.meter_provider)
         telemetry.store.after_fork_in_child(telemetry.tracer_provider.resource)
@@ -55,6 +55,4 @@ def _mark() -> None:
 
 def _deliver_before_multiprocessing_exits(module: ModuleType) -> None:
     # Children of multiprocessing end with os._exit: no atexit. Its finalizers are what still runs.
-    module.register_after_fork(
-        _anchor, lambda _: module.Finalize(None, process_exit.deliver, exitpriority=100)
-    )
+    module.register_after_fork(_anchor, lambda _: module.Finalize(None, process_exit.deliver, exitpriority=100))

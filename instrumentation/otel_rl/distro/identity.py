@@ -1,5 +1,7 @@
 """Who this process is, from the environment of the launcher that started it."""
 
+# ruff: noqa: PTH119, PTH122 - pathlib costs more than all of this, in every Python child
+
 from __future__ import annotations
 
 import os

@@ -1,7 +1,8 @@
 """Run something right after a module has been imported, without changing what the program sees of it.
 
-Nothing is imported here. A module is found and loaded by whoever would have done it; only the loader's ``exec_module`` gets a
-call behind it, which is gone again before the module's code runs. What a callback raises never reaches the ``import``.
+Nothing is imported here. A module is found and loaded by whoever would have done it; only the loader's ``exec_module``
+gets a call behind it, and is itself again before the module's code runs. What a callback raises never reaches the
+``import``.
 """
 
 from __future__ import annotations
@@ -35,9 +36,11 @@ class ImportHooks:
             return
         self._callbacks.setdefault(name, []).append(callback)
         if self not in sys.meta_path:
-            sys.meta_path.insert(0, self)  # type: ignore[arg-type]  # a finder by shape
+            sys.meta_path.insert(0, self)
 
-    def find_spec(self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
         """Part of the import protocol."""
         if name not in self._callbacks or name in self._names_being_found():
             return None

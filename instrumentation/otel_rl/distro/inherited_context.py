@@ -1,4 +1,4 @@
-"""``TRACEPARENT``, ``TRACESTATE`` and ``BAGGAGE`` of the environment, read once at start; children inherit them as they are."""
+"""``TRACEPARENT``, ``TRACESTATE``, ``BAGGAGE`` of the environment, read once at start; children inherit them."""
 
 from __future__ import annotations
 

@@ -3,6 +3,8 @@
 Imported by ``opentelemetry-instrument`` before it execs the program, so: nothing but the standard library.
 """
 
+# ruff: noqa: PTH100, PTH111 - pathlib costs more than all of this, in every Python child
+
 from __future__ import annotations
 
 import os

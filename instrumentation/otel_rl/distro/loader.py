@@ -1,7 +1,7 @@
 """Loads instrumentors, ours and others': each for itself, and when the library it instruments is imported.
 
-Upstream's loader imports all of them in every process, checks and hooks outside of any isolation, and stops at the first one
-that raises. This one takes its place; its outcomes are in :mod:`otel_rl.status`.
+Upstream's loader imports all of them in every process, checks and hooks outside of any isolation, and stops at the
+first one that raises. This one takes its place; its outcomes are in :mod:`otel_rl.status`.
 """
 
 from __future__ import annotations
@@ -57,7 +57,9 @@ def _one_owner_each(found: Iterable[EntryPoint]) -> tuple[list[EntryPoint], list
     """Of several distributions that claim the same name keep one: two would record every call twice."""
     owners: dict[str, EntryPoint] = {}
     rejected = []
-    for entry_point in sorted(found, key=lambda one: (not _distribution(one).startswith(_PREFERRED), _distribution(one))):
+    for entry_point in sorted(
+        found, key=lambda one: (not _distribution(one).startswith(_PREFERRED), _distribution(one))
+    ):
         owner = owners.setdefault(entry_point.name, entry_point)
         if owner is not entry_point and owner.value != entry_point.value:
             rejected.append((entry_point, _distribution(owner)))
@@ -80,7 +82,8 @@ def _load_when_needed(entry_point: EntryPoint) -> None:
 
 
 def _activate_once(entry_point: EntryPoint, _: ModuleType) -> None:
-    if status.snapshot().get(entry_point.name, {}).get("state") == status.WAITING:
+    outcome = status.snapshot().get(entry_point.name)
+    if outcome is not None and outcome["state"] == status.WAITING:
         activate(entry_point)
 
 
@@ -128,7 +131,7 @@ def _isolated(name: str, call: Any) -> None:
         raise
     except ModuleNotFoundError as error:
         status.report(name, status.SKIPPED, f"needs module {error.name}, which is not installed")
-    except BaseException as error:  # noqa: BLE001 - SystemExit and worse from foreign code must not end the program
+    except BaseException as error:  # SystemExit and worse from foreign code must not end the program
         status.report(name, status.FAILED, f"{type(error).__name__}: {error}")
         if name.startswith(_OURS) and isinstance(error, Exception):
             with internal_errors.guard(f"loader.{name}"):

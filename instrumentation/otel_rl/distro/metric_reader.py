@@ -14,7 +14,7 @@ from otel_rl.telemetry import drops
 from otel_rl.telemetry.internal_errors import guard
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from opentelemetry.sdk.metrics import MeterProvider
     from opentelemetry.sdk.metrics.export import MetricExporter, MetricsData
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _SELF_TELEMETRY = "rl.telemetry."
 
 
-class LazyMetricReader(MetricReader):  # type: ignore[misc]  # the SDK's base is partly untyped
+class LazyMetricReader(MetricReader):
     """Collects every ``interval`` seconds from its own thread, which :meth:`wake` starts."""
 
     signal = "metrics"
@@ -35,8 +35,8 @@ class LazyMetricReader(MetricReader):  # type: ignore[misc]  # the SDK's base is
         open_exporter: Callable[[], MetricExporter],
         gate: Gate,
         interval: float,
-        preferred_temporality: Mapping[type, Any] | None = None,
-        preferred_aggregation: Mapping[type, Any] | None = None,
+        preferred_temporality: dict[type, Any] | None = None,
+        preferred_aggregation: dict[type, Any] | None = None,
     ) -> None:
         super().__init__(preferred_temporality, preferred_aggregation)
         self._open_exporter = open_exporter

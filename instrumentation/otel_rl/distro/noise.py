@@ -11,7 +11,7 @@ import re
 
 _UPSTREAM = "opentelemetry"
 _CAUSE = re.compile(
-    r"Connection refused|Connection reset|[Tt]imed? ?out|No route to host|Network is unreachable|Name or service not known"
+    "Connection refused|Connection reset|[Tt]imed? ?out|No route to host|Network is unreachable|not known"
     r"|UNAUTHENTICATED|PERMISSION_DENIED|UNIMPLEMENTED|RESOURCE_EXHAUSTED|code: [45]\d\d"
 )
 _LONGEST = 160

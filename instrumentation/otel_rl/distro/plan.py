@@ -3,6 +3,8 @@
 An explicit ``OTEL_<SIGNAL>_EXPORTER`` wins; else an ``OTEL_EXPORTER_OTLP_*ENDPOINT`` means OTLP; else the file store.
 """
 
+# ruff: noqa: PTH100, PTH118 - pathlib costs more than all of this, in every Python child
+
 from __future__ import annotations
 
 import os
@@ -22,12 +24,13 @@ OTLP_GRPC = "otlp_proto_grpc"
 OTLP_HTTP = "otlp_proto_http"
 _OTLP = "otlp"
 _BY_PROTOCOL = {"grpc": OTLP_GRPC, "http/protobuf": OTLP_HTTP, "http/json": "otlp_json_http"}
+_HTTP_PORT = 4318
 _ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The exporters of each signal by entry-point name (none: the signal is off) and what was wrong with the variables."""
+    """The exporters of each signal by entry-point name (none: it is off), and what was wrong in the variables."""
 
     exporters: Mapping[str, tuple[str, ...]]
     complaints: tuple[str, ...] = ()
@@ -56,10 +59,11 @@ def _choose(environ: Mapping[str, str], signal: str, complaints: list[str]) -> t
     if any(name.lower() == "none" for name in explicit):
         return ()
     names = []
-    for name in explicit:
-        if name != FILE and name != _OTLP and not _is_installed(signal, name):
-            complaints.append(f'otel-rl: {variable}="{name}" is not an installed exporter; using {_default(environ, signal)}')
+    for wanted in explicit:
+        name = wanted
+        if name not in (FILE, _OTLP) and not _is_installed(signal, name):
             name = _default(environ, signal)
+            complaints.append(f'otel-rl: {variable}="{wanted}" is not an installed exporter; using {name}')
         names.append(_protocol(environ, signal, complaints) if name == _OTLP else name)
     return tuple(dict.fromkeys(names)) or (
         (_protocol(environ, signal, complaints),) if endpoint(environ, signal) else (FILE,)
@@ -95,7 +99,7 @@ def _protocol_of_endpoint(address: str | None) -> str:
         port = parts.port
     except ValueError:
         port = None
-    return OTLP_HTTP if port == 4318 or parts.path.strip("/") else OTLP_GRPC
+    return OTLP_HTTP if port == _HTTP_PORT or parts.path.strip("/") else OTLP_GRPC
 
 
 def without_credentials(address: str) -> str:

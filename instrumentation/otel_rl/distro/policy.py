@@ -1,7 +1,9 @@
-"""What a Python process is, decided from its command line and environment alone: a launcher, one of its ranks, or neither.
+"""What a Python process is, from its command line and environment alone: a launcher, one of its ranks, or neither.
 
 Only the standard library's cheapest parts: the bootstrap runs this in every Python child, in about a millisecond.
 """
+
+# ruff: noqa: PTH119, PTH123 - pathlib costs more than all of this, in every Python child
 
 from __future__ import annotations
 
@@ -89,10 +91,11 @@ def marker(pid: int, service_name: str, environ: Mapping[str, str]) -> str:
 
 def parse_marker(environ: Mapping[str, str]) -> tuple[int, str, str] | None:
     """(pid, service name, fingerprint) of the nearest ancestor that records."""
-    parts = environ.get(MARKER, "").split("|", 2)
-    if len(parts) != 3 or not parts[0].isdigit():
+    pid, _, rest = environ.get(MARKER, "").partition("|")
+    if not pid.isdigit():
         return None
-    return int(parts[0]), parts[1], parts[2]
+    service_name, _, launch = rest.partition("|")
+    return int(pid), service_name, launch
 
 
 def is_worker(argv: Sequence[str]) -> bool:

@@ -1,7 +1,7 @@
-"""The SDK draws from the program's random numbers (ids, exemplar reservoirs, retry jitter): it gets a generator of its own.
+"""The SDK draws ids, exemplar reservoirs and retry jitter from the program's random numbers: it gets its own generator.
 
-A seeded program must draw the same numbers with and without us. Upstream has no setting for this, so the names in its modules
-are rebound; a test compares ``random.getstate()``.
+A seeded program must draw the same numbers with and without us. Upstream has no setting for this, so the names in its
+modules are rebound; a test compares ``random.getstate()``.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from opentelemetry.attributes import BoundedAttributes
 from opentelemetry.context import Context
 from opentelemetry.sdk._logs import LogRecordProcessor, ReadableLogRecord
+from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import SpanProcessor
 
 from otel_rl.telemetry.attributes import MAXIMUM_LENGTH
@@ -58,7 +59,7 @@ class QueueLogRecordProcessor(LogRecordProcessor):
         self._worker.emit(
             ReadableLogRecord(
                 log_record=record,
-                resource=log_record.resource,
+                resource=log_record.resource or Resource.get_empty(),
                 instrumentation_scope=log_record.instrumentation_scope,
                 limits=log_record.limits,
             )

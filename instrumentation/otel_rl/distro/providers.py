@@ -16,7 +16,7 @@ from opentelemetry.sdk.trace import SpanLimits, TracerProvider
 from opentelemetry.trace import set_tracer_provider
 
 from otel_rl.distro import exporters, launch, plan, private_random
-from otel_rl.distro.batching import BatchWorker, Limits
+from otel_rl.distro.batching import BatchWorker, Deliverer, Limits
 from otel_rl.distro.gate import Gate
 from otel_rl.distro.metric_reader import LazyMetricReader, wake_at_first_measurement
 from otel_rl.distro.processors import SDK_LENGTH_LIMIT, QueueLogRecordProcessor, QueueSpanProcessor, TruncationMarker
@@ -45,6 +45,11 @@ class Telemetry:
     logger_provider: LoggerProvider
     workers: list[BatchWorker[Any]] = field(default_factory=list)
     readers: list[LazyMetricReader] = field(default_factory=list)
+
+    @property
+    def parts(self) -> list[Deliverer]:
+        """Everything that delivers."""
+        return [*self.workers, *self.readers]
 
     def wake_readers(self) -> None:
         """Something has been measured: begin to collect metrics."""
@@ -75,7 +80,9 @@ def build(chosen: plan.Plan, resource: Resource) -> Telemetry:
             shutdown_on_exit=False,
             id_generator=_id_generator(),
             sampler=_custom_sampler(),
-            span_limits=None if any(map(environ.get, _LENGTH_LIMITS)) else SpanLimits(max_attribute_length=SDK_LENGTH_LIMIT),
+            span_limits=None
+            if any(map(environ.get, _LENGTH_LIMITS))
+            else SpanLimits(max_attribute_length=SDK_LENGTH_LIMIT),
             **_configurator("tracer"),
         ),
         MeterProvider(readers, resource, shutdown_on_exit=False, **_configurator("meter")),
@@ -129,9 +136,8 @@ def _reader(name: str, store: ProcessStore, gate: Gate) -> MetricReader:
     exporter = _open("metrics", name, store)
     if isinstance(exporter, MetricReader):
         return exporter
-    return LazyMetricReader(
-        lambda: exporter, gate, interval, exporter._preferred_temporality, exporter._preferred_aggregation  # noqa: SLF001
-    )
+    temporality, aggregation = exporter._preferred_temporality, exporter._preferred_aggregation  # noqa: SLF001
+    return LazyMetricReader(lambda: exporter, gate, interval, temporality, aggregation)
 
 
 def _number(variable: str, default: float) -> float:
@@ -148,19 +154,19 @@ def _id_generator() -> Any:
     name = os.environ.get("OTEL_PYTHON_ID_GENERATOR", "").strip()
     if name in ("", "random"):
         return IdGenerator()
-    from opentelemetry.sdk._configuration import _import_id_generator  # noqa: PLC0415, PLC2701 - costly, rarely needed
+    from opentelemetry.sdk._configuration import _import_id_generator  # noqa: PLC0415 - costly, rarely needed
 
     return _import_id_generator(name)
 
 
 def _custom_sampler() -> Any:
     """A sampler from somebody's entry point; the SDK's own ones are found by the provider itself."""
-    from opentelemetry.sdk.trace.sampling import _KNOWN_SAMPLERS  # noqa: PLC0415, PLC2701 - no public list
+    from opentelemetry.sdk.trace.sampling import _KNOWN_SAMPLERS  # noqa: PLC0415 - no public list
 
     name = os.environ.get("OTEL_TRACES_SAMPLER", "").strip()
     if not name or name.lower() in _KNOWN_SAMPLERS:
         return None
-    from opentelemetry.sdk._configuration import _import_sampler  # noqa: PLC0415, PLC2701 - costly, rarely needed
+    from opentelemetry.sdk._configuration import _import_sampler  # noqa: PLC0415 - costly, rarely needed
 
     return _import_sampler(name)
 
@@ -170,6 +176,6 @@ def _configurator(kind: str) -> dict[str, Any]:
     name = os.environ.get(f"OTEL_PYTHON_{kind.upper()}_CONFIGURATOR")
     if not name:
         return {}
-    from opentelemetry.sdk import _configuration  # noqa: PLC0415, PLC2701 - costly, rarely needed
+    from opentelemetry.sdk import _configuration  # noqa: PLC0415 - costly, rarely needed
 
     return {f"_{kind}_configurator": getattr(_configuration, f"_import_{kind}_configurator")(name)}

@@ -1,4 +1,4 @@
-"""The resource of this process: complete from the start where the environment tells, completed later where it does not."""
+"""The resource of this process: complete where the environment tells, completed later where it does not."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def identity_attributes() -> dict[str, Any]:
 class RunResource(Resource):
     """A resource whose attributes follow the run's identity.
 
-    The SDK keeps a resource in every tracer, logger and meter and replaces it after a fork by merging; both keep working,
-    and the identity (rank, system, algorithm) reaches all of them when it becomes known.
+    The SDK keeps a resource in every tracer, logger and meter and replaces it after a fork by merging; both keep
+    working, and the identity (rank, system, algorithm) reaches all of them when it becomes known.
     """
 
     def __init__(self, base: Mapping[str, Any], schema_url: str | None = SCHEMA_URL) -> None:

@@ -1,5 +1,7 @@
 """The order of things at start, for the first process and for the children that record."""
 
+# ruff: noqa: PTH100, PTH118, PTH120 - pathlib costs more than all of this, in every Python child
+
 from __future__ import annotations
 
 import os

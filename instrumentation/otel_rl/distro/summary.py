@@ -1,5 +1,7 @@
 """The one line on stderr at the end: what was recorded and how to see it, or what was lost and what to do."""
 
+# ruff: noqa: PTH109, PTH110, PTH118 - pathlib costs more than all of this, in every Python child
+
 from __future__ import annotations
 
 import os
@@ -13,13 +15,17 @@ from otel_rl.telemetry import run
 if TYPE_CHECKING:
     from otel_rl.distro.providers import Telemetry
 
-_WORDS = {"traces": ("span", "spans"), "logs": ("log record", "log records"), "metrics": ("metric point", "metric points")}
+_WORDS = {
+    "traces": ("span", "spans"),
+    "logs": ("log record", "log records"),
+    "metrics": ("metric point", "metric points"),
+}
 
 _started_in = os.getcwd() if os.path.exists(".") else "/"
 
 
 def write(telemetry: Telemetry) -> None:
-    """Say what was lost, from any process; else, from the leading one and unless told to be quiet, what was recorded."""
+    """Say what was lost, from any process; else what was recorded, from the leading one unless told to be quiet."""
     lost = _lost(telemetry)
     if lost:
         launch.write_line(_lost_line(telemetry, lost))
@@ -27,24 +33,22 @@ def write(telemetry: Telemetry) -> None:
     who = run.current()
     if settings.current().quiet or not who.leads or who.rank not in (0, None):
         return
-    recorded = _counts(telemetry, "delivered")
+    recorded = _delivered(telemetry)
     if any(recorded.values()):
         launch.write_line(f"otel-rl: recorded {_in_words(recorded)}; {_where(telemetry)}")
 
 
-def _counts(telemetry: Telemetry, attribute: str) -> dict[str, int]:
-    counts = {signal: 0 for signal in plan.SIGNALS}
-    for worker in telemetry.workers:
-        counts[worker.signal] += getattr(worker, attribute)
-    for reader in telemetry.readers:
-        counts["metrics"] += getattr(reader, attribute)
+def _delivered(telemetry: Telemetry) -> dict[str, int]:
+    counts = dict.fromkeys(plan.SIGNALS, 0)
+    for part in telemetry.parts:
+        counts[part.signal] += part.delivered
     return counts
 
 
 def _lost(telemetry: Telemetry) -> dict[str, int]:
     """What did not reach an exporter that sends; the file store says for itself what it cannot write."""
-    counts = {signal: 0 for signal in plan.SIGNALS}
-    for part in (*telemetry.workers, *telemetry.readers):
+    counts = dict.fromkeys(plan.SIGNALS, 0)
+    for part in telemetry.parts:
         if not part.sender_counts_drops:
             counts[part.signal] += part.lost
     return counts if any(counts.values()) else {}

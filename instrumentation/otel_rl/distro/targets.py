@@ -1,7 +1,8 @@
 """Which import makes an instrumentor worth loading: entry-point name -> modules.
 
-Instrumentors that are not listed are loaded at start, since nothing tells what they need. Names are those of the entry points
-in group ``opentelemetry_instrumentor``: ours, OpenTelemetry's contrib and genai packages, OpenLLMetry's, OpenInference's.
+Instrumentors that are not listed are loaded at start, since nothing tells what they need. Names are those of the entry
+points in group ``opentelemetry_instrumentor``: ours, OpenTelemetry's contrib and genai packages, OpenLLMetry's and
+OpenInference's.
 """
 
 from __future__ import annotations
@@ -48,12 +49,16 @@ _OTHERS = {
 }
 
 #: Entry points whose name is the module.
+# fmt: off
 _SAME_NAME = (
-    "agno aiokafka aiopg anthropic asyncclick asyncpg autogen beeai boto boto3 botocore cassandra celery chromadb click cohere"
-    " confluent_kafka django dspy elasticsearch falcon fastapi flask groq guardrails httpx httpx2 instructor jinja2 kafka"
-    " lancedb litellm marqo mcp mistralai ollama openai pika pinecone psycopg psycopg2 pymemcache pymongo pymssql pymysql"
-    " pyramid redis remoulade replicate requests sagemaker smolagents sqlalchemy sqlite3 starlette together tornado"
-    " transformers urllib3 vertexai weaviate"
-).split()
+    "agno", "aiokafka", "aiopg", "anthropic", "asyncclick", "asyncpg", "autogen", "beeai", "boto", "boto3",
+    "botocore", "cassandra", "celery", "chromadb", "click", "cohere", "confluent_kafka", "django", "dspy",
+    "elasticsearch", "falcon", "fastapi", "flask", "groq", "guardrails", "httpx", "httpx2", "instructor", "jinja2",
+    "kafka", "lancedb", "litellm", "marqo", "mcp", "mistralai", "ollama", "openai", "pika", "pinecone", "psycopg",
+    "psycopg2", "pymemcache", "pymongo", "pymssql", "pymysql", "pyramid", "redis", "remoulade", "replicate",
+    "requests", "sagemaker", "smolagents", "sqlalchemy", "sqlite3", "starlette", "together", "tornado",
+    "transformers", "urllib3", "vertexai", "weaviate",
+)
+# fmt: on
 
 TARGETS: dict[str, tuple[str, ...]] = {**{name: (name,) for name in _SAME_NAME}, **_OTHERS, **_OURS}

@@ -1,14 +1,14 @@
-"""``manifest.json``: who wrote a directory of the file store, when, whether it ended in order, and what it had to drop."""
+"""``manifest.json``: who wrote a directory of the file store, when, how it ended, and what it had to drop."""
 
 from __future__ import annotations
 
 import json
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
 FORMAT = "otel-rl/1"
 NAME = "manifest.json"
@@ -23,10 +23,10 @@ def write(directory: Path, content: Mapping[str, Any]) -> None:
     temporary = directory / f".{NAME}.{os.getpid()}"
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
-        with open(descriptor, "w", encoding="utf-8") as file:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             json.dump({"format": FORMAT, **content}, file, indent=1)
             file.write("\n")
-        os.replace(temporary, directory / NAME)
+        temporary.replace(directory / NAME)
     except OSError:
         temporary.unlink(missing_ok=True)
         raise

@@ -1,7 +1,7 @@
-"""Bounded, rotated files of one process: complete lines or nothing, never more than allowed, never an error to the program.
+"""Bounded, rotated files of one process: whole lines or nothing, never more than allowed, never the program's problem.
 
-What cannot be written is dropped, counted by reason (``store_full``, ``disk_full``, ``store_unwritable``) and told once on
-stderr. Every process, forked children too, writes to a directory of its own.
+What cannot be written is dropped, counted by reason (``store_full``, ``disk_full``, ``store_unwritable``) and told once
+on stderr. Every process, forked children too, writes to a directory of its own.
 """
 
 from __future__ import annotations
@@ -109,13 +109,13 @@ class FileStore:
         self._warned = True
         if error is None:
             self._warn(
-                f"otel-rl: {self.directory or self._root} holds OTEL_RL_DATA_MAX_BYTES={self._total_limit} bytes of this"
-                " process; what comes now is dropped and counted; raise the limit or use a collector"
+                f"otel-rl: {self.directory or self._root} holds OTEL_RL_DATA_MAX_BYTES={self._total_limit} bytes of"
+                " this process; what comes now is dropped and counted; raise the limit or use a collector"
             )
         else:
             self._warn(
-                f"otel-rl: cannot write to {self._root} ({os.strerror(error.errno or 0)}); telemetry is dropped and counted"
-                " until that works; set OTEL_RL_DATA_DIR to a directory with space that can be written"
+                f"otel-rl: cannot write to {self._root} ({os.strerror(error.errno or 0)}); telemetry is dropped and"
+                " counted until that works; set OTEL_RL_DATA_DIR to a directory with space that can be written"
             )
 
     def refresh_manifest(self) -> None:
@@ -147,20 +147,20 @@ class _RotatingFile:
         self._size = 0
 
     def append(self, data: bytes) -> None:
-        if self._descriptor is None or (self._size and self._size + len(data) > self._limit):
-            self._next()
-        assert self._descriptor is not None
+        descriptor = self._descriptor
+        if descriptor is None or (self._size and self._size + len(data) > self._limit):
+            descriptor = self._next()
         written = 0
         try:
             while written < len(data):
-                written += os.write(self._descriptor, data[written:])
+                written += os.write(descriptor, data[written:])
         except OSError:
             # Part of a line would make the file invalid for every reader: take it back.
-            os.ftruncate(self._descriptor, self._size)
+            os.ftruncate(descriptor, self._size)
             raise
         self._size += len(data)
 
-    def _next(self) -> None:
+    def _next(self) -> int:
         number = self._number + 1
         path = self._directory / f"{self._signal}-{number:04d}.jsonl"
         while path.exists():
@@ -169,6 +169,7 @@ class _RotatingFile:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, _FILE_MODE)
         self.close()
         self._descriptor, self._number, self._size = descriptor, number, 0
+        return descriptor
 
     def close(self) -> None:
         if self._descriptor is not None:
@@ -179,8 +180,8 @@ class _RotatingFile:
 def _make_directory(path: Path) -> bool:
     """Make ``path`` readable by its owner only; True when it was not there."""
     try:
-        os.makedirs(path.parent, exist_ok=True)
-        os.mkdir(path, _DIRECTORY_MODE)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.mkdir(_DIRECTORY_MODE)
     except FileExistsError:
         if not path.is_dir():
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path)) from None
@@ -190,5 +191,5 @@ def _make_directory(path: Path) -> bool:
 
 def _hide_from_git(directory: Path) -> None:
     descriptor = os.open(directory / ".gitignore", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _FILE_MODE)
-    with open(descriptor, "w", encoding="ascii") as file:
+    with os.fdopen(descriptor, "w", encoding="ascii") as file:
         file.write("*\n")

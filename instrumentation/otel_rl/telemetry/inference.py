@@ -11,6 +11,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry import trace as trace_api
+from opentelemetry.context import Context, set_value
 from opentelemetry.trace import SpanKind, Status, StatusCode
 
 from otel_rl.semconv import attributes, metrics
@@ -21,15 +22,17 @@ from otel_rl.telemetry.context import attach, detach
 from otel_rl.telemetry.internal_errors import guard
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from contextvars import Token
 
-    from opentelemetry.context import Context
-
+    from otel_rl.semconv.definitions import MetricDefinition
     from otel_rl.telemetry.scope import Scope
 
 #: Measurements wait for this many calls, at most until metrics are collected.
 _BATCH = 32
+#: Token counts carry no exemplar, which the duration of the same call has: a third of a measurement's cost. The entry is
+#: there because the SDK takes the current context for an empty one.
+_NO_SPAN = set_value("otel_rl.no_span", True, Context())
 _pending: deque[tuple[Scope, float, dict[str, Any], int | None, int | None, float | None, str | None, Context]] = deque()
 
 
@@ -54,13 +57,7 @@ class Inference:
         if owner is not None:
             self.span = owner
         else:
-            self.span = scope.tracer.start_span(
-                name,
-                kind=SpanKind.CLIENT,
-                attributes={**labels, **values},
-                record_exception=False,
-                set_status_on_exception=False,
-            )
+            self.span = scope.tracer.start_span(name, None, SpanKind.CLIENT, {**labels, **values})
             self._context = trace_api.set_span_in_context(self.span)
 
     def enter(self) -> None:
@@ -111,24 +108,30 @@ class Inference:
                 record_pending()
 
 
+def _recorder(scope: Scope, metric: MetricDefinition) -> Callable[..., None]:
+    """The instrument's own method: the values here need no check and the labels no cleaning."""
+    record = scope._record.get(metric.name)  # noqa: SLF001 - one package
+    if record is None:
+        record = scope._record[metric.name] = scope._create(metric)  # noqa: SLF001
+    return record
+
+
 def record_pending() -> None:
     """Record the measurements that wait."""
     while _pending:
         with guard("inference.metrics"):
             scope, duration, labels, input_tokens, output_tokens, first_chunk, kind, context = _pending.popleft()
-            record = scope.record
-            for token_type, tokens in (
-                (GenAiTokenTypeValues.INPUT, input_tokens),
-                (GenAiTokenTypeValues.OUTPUT, output_tokens),
-            ):
-                if tokens is not None:
-                    counted = {**labels, attributes.GEN_AI_TOKEN_TYPE: token_type}
-                    record(metrics.GEN_AI_CLIENT_TOKEN_USAGE, tokens, counted, context)
+            if input_tokens is not None:
+                counted = {**labels, attributes.GEN_AI_TOKEN_TYPE: GenAiTokenTypeValues.INPUT}
+                _recorder(scope, metrics.GEN_AI_CLIENT_TOKEN_USAGE)(input_tokens, counted, _NO_SPAN)
+            if output_tokens is not None:
+                counted = {**labels, attributes.GEN_AI_TOKEN_TYPE: GenAiTokenTypeValues.OUTPUT}
+                _recorder(scope, metrics.GEN_AI_CLIENT_TOKEN_USAGE)(output_tokens, counted, _NO_SPAN)
             if first_chunk is not None:
-                record(metrics.GEN_AI_CLIENT_OPERATION_TIME_TO_FIRST_CHUNK, first_chunk, labels, context)
+                _recorder(scope, metrics.GEN_AI_CLIENT_OPERATION_TIME_TO_FIRST_CHUNK)(first_chunk, labels, context)
             if kind is not None:
                 labels = {**labels, attributes.ERROR_TYPE: kind}
-            record(metrics.GEN_AI_CLIENT_OPERATION_DURATION, duration, labels, context)
+            _recorder(scope, metrics.GEN_AI_CLIENT_OPERATION_DURATION)(duration, labels, context)
 
 
 def _before_collection() -> tuple[()]:

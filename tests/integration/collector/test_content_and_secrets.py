@@ -7,7 +7,7 @@ from collector_process import FILE_SINK, wait_for
 from otlp import TRACE_ID, attributes, log_resource, metric_resource, span, trace_resource, value
 
 KEY = "sk-proj-Zq81mPlantedKeyThatMustNotLeave42"
-PASSWORD = "correct-horse-battery"  # noqa: S105  (planted)
+PASSWORD = "correct-horse-battery"
 PROMPT = "the planted prompt about violet elephants"
 STACKTRACE = f"""Traceback (most recent call last):
   File "/job/agent.py", line 7, in ask
@@ -97,7 +97,7 @@ def test_spans_leave_without_prompts_and_secrets_and_with_all_else(collector):
         '  File "/job/agent.py", line 7, in ask\n  File "/job/train.py", line 3, in main\n'
     )
     assert spans[without_events["spanId"]]["status"]["message"] == "[content removed]"
-    assert "failed to" not in collector.log()
+    assert "failed to execute" not in collector.log()
     failed = spans[infrastructure["spanId"]]
     assert failed["status"]["message"] == "torch.OutOfMemoryError: CUDA out of memory"
     assert attributes(failed["events"][0])["exception.message"] == "CUDA out of memory"
@@ -128,7 +128,7 @@ def test_log_records_leave_without_prompts_and_secrets_and_with_their_event_name
     assert "event.name" not in attributes(plain)
     assert attributes({"attributes": mapped["body"]["kvlistValue"]["values"]})["status"] == 200
     assert done["body"]["stringValue"] == "done"
-    assert "failed to" not in collector.log()
+    assert "failed to execute" not in collector.log()
 
 
 def test_metric_points_leave_without_secrets(collector):

@@ -125,3 +125,11 @@ def test_gateway_without_a_sink_says_so(otelcol_rl: Path, tmp_path: Path):
     validated = CollectorProcess(otelcol_rl, ["gateway.yaml"], tmp_path).validate()
     assert validated.returncode != 0
     assert "no exporter" in validated.stderr
+
+
+def test_agent_without_its_gateways_names_the_variables(otelcol_rl: Path, tmp_path: Path):
+    agent = CollectorProcess(otelcol_rl, ["agent.yaml"], tmp_path)
+    for name in ("OTEL_RL_COLLECTOR_GATEWAY", "OTEL_RL_COLLECTOR_GATEWAYS"):
+        del agent.environment[name]
+    with pytest.raises(AssertionError, match=r"(?s)OTEL_RL_COLLECTOR_GATEWAYS.*OTEL_RL_COLLECTOR_GATEWAY"):
+        agent.__enter__()

@@ -81,7 +81,11 @@ class Programs:
 
     def child(self, *command: str | Path, **environ: str) -> Finished:
         """Run ``command`` as a child of an instrumented process would be started: with our bootstrap folder."""
-        ours = {"PYTHONPATH": str(BOOTSTRAP), "OTEL_RL_RUN_ID": "run", "OTEL_RL_DATA_DIR": str(self.directory / "otel-rl")}
+        ours = {
+            "PYTHONPATH": str(BOOTSTRAP),
+            "OTEL_RL_RUN_ID": "run",
+            "OTEL_RL_DATA_DIR": str(self.directory / "otel-rl"),
+        }
         return self.run(*command, **{**ours, **environ})
 
     @property

@@ -10,11 +10,14 @@ import pytest
 from process_support import BOOTSTRAP, ONE_SPAN, SCRIPTS, Programs
 
 SHOW = "import sys; print('opentelemetry' in sys.modules)"
-RUN_CHILD = ONE_SPAN + f"""
+RUN_CHILD = (
+    ONE_SPAN
+    + f"""
 import subprocess, sys
 done = subprocess.run([sys.executable, "-c", {SHOW!r}], capture_output=True, text=True)
 print(done.stdout.strip(), repr(done.stderr))
 """
+)
 
 
 def test_ordinary_child_of_an_instrumented_program_is_left_alone(programs: Programs) -> None:
@@ -31,7 +34,10 @@ def test_policy_all_records_every_child(programs: Programs) -> None:
 
 
 def test_policy_none_leaves_even_ranks_alone(programs: Programs) -> None:
-    assert programs.child(sys.executable, "-c", SHOW, RANK="0", TORCHELASTIC_RUN_ID="x", OTEL_RL_CHILDREN="none").out == "False\n"
+    assert (
+        programs.child(sys.executable, "-c", SHOW, RANK="0", TORCHELASTIC_RUN_ID="x", OTEL_RL_CHILDREN="none").out
+        == "False\n"
+    )
 
 
 def test_torchrun_ranks_record_and_the_agent_and_sandboxes_do_not(programs: Programs) -> None:
@@ -49,14 +55,18 @@ def test_torchrun_ranks_record_and_the_agent_and_sandboxes_do_not(programs: Prog
 
 
 def test_child_of_accelerate_launch_records_without_any_rank(programs: Programs) -> None:
-    launcher = programs.write("bin/accelerate", "import subprocess, sys; subprocess.run([sys.executable, *sys.argv[1:]], check=True)")
+    launcher = programs.write(
+        "bin/accelerate", "import subprocess, sys; subprocess.run([sys.executable, *sys.argv[1:]], check=True)"
+    )
     done = programs.child(sys.executable, launcher, "-c", SHOW)
 
     assert done.out == "True\n"
 
 
 def test_program_that_sets_rank_for_itself_does_not_make_its_children_ranks(programs: Programs) -> None:
-    done = programs.instrumented("import os; os.environ.update(RANK='0', LOCAL_RANK='0', MASTER_PORT='1')\n" + RUN_CHILD)
+    done = programs.instrumented(
+        "import os; os.environ.update(RANK='0', LOCAL_RANK='0', MASTER_PORT='1')\n" + RUN_CHILD
+    )
 
     assert done.out == "False ''\n"
 
@@ -88,7 +98,13 @@ def test_sitecustomize_of_the_user_runs(programs: Programs) -> None:
     path = os.pathsep.join([str(BOOTSTRAP), str(programs.directory / "own")])
 
     for children in ("none", "all"):
-        done = programs.child(sys.executable, "-c", "import sitecustomize; print(sitecustomize.__file__)", PYTHONPATH=path, OTEL_RL_CHILDREN=children)
+        done = programs.child(
+            sys.executable,
+            "-c",
+            "import sitecustomize; print(sitecustomize.__file__)",
+            PYTHONPATH=path,
+            OTEL_RL_CHILDREN=children,
+        )
         assert done.out == f"own sitecustomize\n{programs.directory}/own/sitecustomize.py\n"
 
 

@@ -14,10 +14,11 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
 
-
 @pytest.mark.parametrize("protocol", ["http/protobuf", "grpc"])
 @pytest.mark.parametrize("state", ["refusing", "hanging"])
-def test_dead_collector_delays_the_end_by_no_more_than_the_timeout(programs: Programs, protocol: str, state: str) -> None:
+def test_dead_collector_delays_the_end_by_no_more_than_the_timeout(
+    programs: Programs, protocol: str, state: str
+) -> None:
     server: AbstractContextManager[Any] = silent_server() if state == "hanging" else nullcontext(closed_port())
     with server as port:
         done = programs.instrumented(
@@ -26,7 +27,6 @@ def test_dead_collector_delays_the_end_by_no_more_than_the_timeout(programs: Pro
             OTEL_EXPORTER_OTLP_PROTOCOL=protocol,
             OTEL_RL_EXIT_TIMEOUT="1",
         )
-
 
         delay = time.monotonic() - float((programs.directory / "end").read_text())
 
@@ -99,8 +99,7 @@ def test_what_an_atexit_handler_of_the_program_records_is_kept(programs: Program
 
 def test_full_queue_drops_are_counted_by_reason(programs: Programs) -> None:
     programs.instrumented(
-        "from opentelemetry import trace\n"
-        "for _ in range(200): trace.get_tracer('t').start_span('s').end()\n",
+        "from opentelemetry import trace\nfor _ in range(200): trace.get_tracer('t').start_span('s').end()\n",
         OTEL_BSP_MAX_QUEUE_SIZE="10",
         OTEL_BSP_SCHEDULE_DELAY="60000",
     )
@@ -111,7 +110,11 @@ def test_full_queue_drops_are_counted_by_reason(programs: Programs) -> None:
 
 
 def test_endpoint_receives_all_signals_and_the_line_says_so(programs: Programs, collector: Collector) -> None:
-    done = programs.instrumented(ONE_SPAN, OTEL_EXPORTER_OTLP_ENDPOINT=f"http://127.0.0.1:{collector.port}", OTEL_EXPORTER_OTLP_PROTOCOL="http/protobuf")
+    done = programs.instrumented(
+        ONE_SPAN,
+        OTEL_EXPORTER_OTLP_ENDPOINT=f"http://127.0.0.1:{collector.port}",
+        OTEL_EXPORTER_OTLP_PROTOCOL="http/protobuf",
+    )
 
     assert set(collector.requests) == {"/v1/traces", "/v1/metrics", "/v1/logs"}
     assert done.err.strip().endswith(f"sent to http://127.0.0.1:{collector.port}")
@@ -121,7 +124,8 @@ def test_endpoint_receives_all_signals_and_the_line_says_so(programs: Programs, 
 def test_program_that_shuts_its_provider_down_still_ends_cleanly(programs: Programs) -> None:
     done = programs.instrumented(
         ONE_SPAN + "from opentelemetry import metrics, trace\n"
-        "trace.get_tracer_provider().force_flush(); trace.get_tracer_provider().shutdown(); metrics.get_meter_provider().shutdown()\n"
+        "trace.get_tracer_provider().force_flush(); trace.get_tracer_provider().shutdown()\n"
+        "metrics.get_meter_provider().shutdown()\n"
     )
 
     assert done.code == 0

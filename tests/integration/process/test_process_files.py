@@ -51,7 +51,9 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         pytest.skip("needs root to mount a small file system")
     directory = tmp_path / "small"
     directory.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=128k", "tmpfs", directory], check=False, capture_output=True)
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=128k", "tmpfs", directory], check=False, capture_output=True
+    )
     if mounted.returncode != 0:
         pytest.skip(f"cannot mount: {mounted.stderr.decode().strip()}")
     yield directory

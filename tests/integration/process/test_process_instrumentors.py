@@ -33,11 +33,15 @@ class Installed:
         self._programs.write(f"site/{name}.py", text)
         self._metadata(name, version)
 
-    def instrumentor(self, entry_point: str, module: str, body: str, requires: tuple[str, ...] = (), dist: str = "") -> None:
+    def instrumentor(
+        self, entry_point: str, module: str, body: str, requires: tuple[str, ...] = (), dist: str = ""
+    ) -> None:
         """An instrumentor whose ``_instrument`` runs ``body``."""
         indented = "".join(f"        {line}\n" for line in body.splitlines())
         self._programs.write(f"site/{module}.py", BASE.format(body=indented, requires=requires))
-        self._metadata(dist or f"dist-{module}", "1.0", f"[opentelemetry_instrumentor]\n{entry_point} = {module}:Instrumentor\n")
+        self._metadata(
+            dist or f"dist-{module}", "1.0", f"[opentelemetry_instrumentor]\n{entry_point} = {module}:Instrumentor\n"
+        )
 
     def _metadata(self, name: str, version: str, entry_points: str = "") -> None:
         folder = f"site/{name.replace('-', '_')}-{version}.dist-info"
@@ -135,7 +139,9 @@ def test_of_two_owners_of_a_library_one_is_kept_and_the_other_reported(programs:
 
 def test_library_whose_instrumentor_imports_it_again_and_that_fails_to_import_once(programs: Programs) -> None:
     installed = Installed(programs)
-    installed.library("flask", text="import os\nif os.environ.pop('FAIL_ONCE', None): raise ImportError('first time')\nvalue = 1")
+    installed.library(
+        "flask", text="import os\nif os.environ.pop('FAIL_ONCE', None): raise ImportError('first time')\nvalue = 1"
+    )
     installed.instrumentor("flask", "flask_instr", "import flask, sys; flask.value += 1")
 
     done, status = installed.run(
@@ -148,7 +154,15 @@ def test_library_whose_instrumentor_imports_it_again_and_that_fails_to_import_on
 
 
 def test_our_instrumentors_import_nothing_until_their_library_is_imported(programs: Programs) -> None:
-    names = ("openai", "torch", "trl", "langchain_core", "wrapt", "grpc", "opentelemetry.instrumentation.auto_instrumentation")
+    names = (
+        "openai",
+        "torch",
+        "trl",
+        "langchain_core",
+        "wrapt",
+        "grpc",
+        "opentelemetry.instrumentation.auto_instrumentation",
+    )
     text = ONE_SPAN + f"import sys; print([name for name in {names!r} if name in sys.modules])"
 
     assert programs.child(sys.executable, "-c", text, OTEL_RL_CHILDREN="all").out == "[]\n"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import stat
 import sys
 
@@ -55,7 +54,9 @@ def test_data_directory_is_fixed_before_the_program_changes_its_own(programs: Pr
 
 
 def test_resource_says_who_and_where(programs: Programs) -> None:
-    programs.instrumented(ONE_SPAN, OTEL_RL_RUN_ID="nightly 7", RANK="1", WORLD_SIZE="4", TORCHELASTIC_RESTART_COUNT="2")
+    programs.instrumented(
+        ONE_SPAN, OTEL_RL_RUN_ID="nightly 7", RANK="1", WORLD_SIZE="4", TORCHELASTIC_RESTART_COUNT="2"
+    )
 
     resource = programs.store.resources()[0]
     assert resource["service.name"] == "program"
@@ -105,14 +106,15 @@ def test_users_own_distro_is_kept(programs: Programs) -> None:
 
 def test_disabled_sdk_imports_and_patches_nothing(programs: Programs) -> None:
     text = (
-        "import sys, os\n"
+        "import sys\n"
         "print([name for name in sys.modules if name.startswith('otel_rl.') and not name.startswith('otel_rl.distro')"
         " and name != 'otel_rl.version'])\n"
-        "print(any(type(finder).__name__ == 'ImportHooks' for finder in sys.meta_path), sys.excepthook is sys.__excepthook__)\n"
+        "print(any(type(finder).__name__ == 'ImportHooks' for finder in sys.meta_path))\n"
+        "print(sys.excepthook is sys.__excepthook__)\n"
     )
     done = programs.instrumented(text + ONE_SPAN, OTEL_SDK_DISABLED="true")
 
-    assert done.out == "[]\nFalse True\n"
+    assert done.out == "[]\nFalse\nTrue\n"
     assert done.err == ""
     assert not (programs.directory / "otel-rl").exists()
 
@@ -140,7 +142,7 @@ def test_flags_of_ours_are_offered_by_the_launcher(programs: Programs) -> None:
     )
 
     assert done.code == 0
-    assert sorted(os.listdir(programs.directory / "here")) == [".gitignore", "flagged"]
+    assert sorted(path.name for path in (programs.directory / "here").iterdir()) == [".gitignore", "flagged"]
 
 
 def test_unparsable_setting_costs_one_line_and_the_default_is_used(programs: Programs) -> None:

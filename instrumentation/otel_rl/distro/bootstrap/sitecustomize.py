@@ -1,3 +1,5 @@
+# ruff: noqa: INP001, D100, ANN202, PLC0415, PTH100, PTH118, PTH120 - found by Python of any age; not part of the package
+# mypy: ignore-errors
 # Found on PYTHONPATH by every child interpreter, also by one that cannot import us or that is much older: decide in a
 # millisecond, never raise, never print, never hide the sitecustomize that this one shadows. Plain syntax on purpose.
 import os

@@ -106,8 +106,16 @@ def _build_headers(original: Callable[..., Any]) -> Callable[..., Any]:
             call = current.get()
             if call is not None:
                 call.attempts += 1
-            if scope.enabled and "traceparent" not in headers:
+            if scope.enabled and not _has_trace_context(self, kwargs["options"] if "options" in kwargs else args[0]):
                 inject_headers(headers)
         return headers
 
     return build_headers
+
+
+def _has_trace_context(client: Any, options: Any) -> bool:
+    """Whether the program itself sends a ``traceparent``. Asking the headers would make them find their encoding."""
+    for given in (options.headers, client._custom_headers):  # noqa: SLF001
+        if given and any(name.lower() == "traceparent" for name in given):
+            return True
+    return False

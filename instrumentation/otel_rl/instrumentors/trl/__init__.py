@@ -21,6 +21,7 @@ class TRLInstrumentor(Instrumentor):
     requirement = package.REQUIREMENT
     modules: ClassVar = {
         "trl.extras.profiling": patch.patch_profiling,
+        "trl.generation.vllm_generation": patch.patch_vllm_generation,
         "trl.trainer.grpo_trainer": patch.patch_grpo_trainer,
         "trl.trainer.rloo_trainer": patch.patch_rloo_trainer,
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
+from otel_rl.instrumentors.transformers.patch import in_phase
 from otel_rl.instrumentors.transformers.training import trace
 from otel_rl.instrumentors.trl import profiling, tools
 from otel_rl.instrumentors.trl.profiling import scope
@@ -25,6 +26,11 @@ def patch_profiling(module: ModuleType, patches: Patches) -> None:
     """All trainers profile their parts with this class, looked up by ``with`` on the class."""
     patches.replace(module.ProfilingContext, "__enter__", _entering)
     patches.replace(module.ProfilingContext, "__exit__", _leaving)
+
+
+def patch_vllm_generation(module: ModuleType, patches: Patches) -> None:
+    """The part of the trainer's ``sync_weights`` in which weights travel to the engine."""
+    patches.replace(module.VLLMGeneration, "sync_weights", in_phase(spans.RL_WEIGHT_SYNC))
 
 
 def patch_grpo_trainer(module: ModuleType, patches: Patches) -> None:

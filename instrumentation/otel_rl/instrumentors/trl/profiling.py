@@ -31,10 +31,6 @@ PHASES: Mapping[str, SpanDefinition] = {
     "compute_loss": spans.RL_FORWARD,
     "sync_weights": spans.RL_SYNC,
 }
-#: The same names used by the engine and not by a trainer: one level further down.
-ENGINE_PHASES: Mapping[str, SpanDefinition] = {"sync_weights": spans.RL_WEIGHT_SYNC}
-ENGINES = frozenset({"VLLMGeneration"})
-
 #: Reward functions with a span of their own per step.
 REWARD_SPANS_PER_STEP = 8
 
@@ -62,8 +58,8 @@ def leave(context: Any, error: BaseException | None) -> None:
 
 
 def _phase(name: str) -> AbstractContextManager[Any] | None:
-    owner, _, what = name.partition(".")
-    definition = (ENGINE_PHASES if owner in ENGINES else PHASES).get(what)
+    what = name.partition(".")[2]
+    definition = PHASES.get(what)
     if definition is not None:
         return trace.open(definition)
     if trace.is_open(spans.RL_REWARD):

@@ -76,7 +76,7 @@ def requests(path: Path, problems: Unreadable, advance: Callable[[int], object])
 
 
 def parse(line: bytes, problems: Unreadable) -> dict[str, Any] | None:
-    """One line as an export request, or ``None`` after counting why not; an empty line counts as nothing."""
+    """One line as an export request, or ``None`` after counting why not; an empty line or request counts as nothing."""
     if not line.strip():
         return None
     try:
@@ -86,6 +86,8 @@ def parse(line: bytes, problems: Unreadable) -> dict[str, Any] | None:
             problems.unreadable += 1
         else:
             problems.cut_off += 1
+        return None
+    if request == {}:  # a valid request without content
         return None
     if not isinstance(request, dict) or not any(isinstance(request.get(root), list) for root in ROOTS):
         problems.foreign += 1

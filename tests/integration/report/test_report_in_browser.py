@@ -1,0 +1,134 @@
+"""The page as a browser shows it: charts are drawn, the console stays silent, nothing is loaded, no markup runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from integration.report.browser import EXECUTABLE, Browser
+from unit.report.synthetic_run import GrpoRun, write_agent_run
+from unit.report.test_report_page import EVIL, evil_run
+
+from otel_rl.offline.report import write_report
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = pytest.mark.skipif(EXECUTABLE is None, reason="no Chromium on PATH (Debian: apt-get install chromium)")
+
+__all__ = ["evil_run"]
+
+# Charts live in shadow roots: pixels that are neither transparent nor grey are something that was drawn.
+COLOURED_PIXELS = """
+(() => {
+  const canvases = (root) => [...root.querySelectorAll("*")].flatMap((one) =>
+    [...(one.tagName === "CANVAS" ? [one] : []), ...(one.shadowRoot ? canvases(one.shadowRoot) : [])]);
+  const coloured = (canvas) => {
+    if (!canvas.width || !canvas.height) return 0;
+    const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+    let count = 0;
+    for (let i = 0; i < data.length; i += 4)
+      if (data[i + 3] > 40 && Math.max(data[i], data[i + 1], data[i + 2]) - Math.min(data[i], data[i + 1], data[i + 2]) > 40) count++;
+    return count;
+  };
+  return [...document.querySelectorAll("figure")].filter((one) => !one.closest("details:not([open])")).map((one) =>
+    [one.querySelector("b").textContent, canvases(one).reduce((sum, canvas) => sum + coloured(canvas), 0)]);
+})()
+"""
+
+
+@pytest.fixture
+def browser(tmp_path: Path) -> Iterator[Browser]:
+    with Browser(tmp_path / "profile") as running:
+        yield running
+
+
+def _open(browser: Browser, run: Path) -> dict[str, int]:
+    """Show the page of ``run``; coloured pixels by the title of the chart."""
+    browser.open(write_report(run, None).output)
+    # A canvas off screen may not have been painted yet.
+    browser.wait_for(f"({COLOURED_PIXELS}).every(([, count]) => count > 100)")
+    return dict(browser.evaluate(COLOURED_PIXELS))
+
+
+def test_every_chart_of_a_training_run_is_drawn(tmp_path: Path, browser: Browser) -> None:
+    drawn = _open(browser, GrpoRun(tmp_path / "data").write())
+    curves = {
+        "Reward",
+        "KL divergence",
+        "Entropy",
+        "Completion length (tokens)",
+        "Loss",
+        "Gradient norm",
+        "Learning rate",
+    }
+    assert curves | {"Step time by phase", "Slowest step: 13", "Own work per step"} <= set(drawn)
+    assert drawn["Step time by phase"] > 20_000
+    assert browser.problems == []
+    assert {address.partition(":")[0] for address in browser.requested} <= {"file", "data"}
+
+
+def test_charts_in_a_fold_are_drawn_when_it_opens(tmp_path: Path, browser: Browser) -> None:
+    before = _open(browser, GrpoRun(tmp_path / "data").write())
+    browser.evaluate("document.querySelector('#training details').open = true")
+    browser.wait_for(f"({COLOURED_PIXELS}).every(([, count]) => count > 100)")
+    assert set(dict(browser.evaluate(COLOURED_PIXELS))) - set(before) == {"epoch", "reward_std"}
+    assert browser.problems == []
+
+
+def test_charts_of_an_agent_run_are_drawn_in_the_dark_too(tmp_path: Path, browser: Browser) -> None:
+    browser.dark()
+    drawn = _open(browser, write_agent_run(tmp_path / "data"))
+    assert "Scores in the order in which they came" in drawn
+    assert sum(title.startswith("Slowest rollouts: rollout-") for title in drawn) == 3
+    colour = (
+        "[...Bokeh.documents[0]._all_models.values()].find((one) => one.type === 'LinearAxis').major_label_text_color"
+    )
+    page = "getComputedStyle(document.documentElement).getPropertyValue('--quiet').trim()"
+    assert browser.evaluate(f"[{page}, '#9aa4b2']") == ["#9aa4b2", "#9aa4b2"]
+    assert browser.evaluate(f"JSON.stringify({colour})").find("#9aa4b2") >= 0
+    assert browser.problems == []
+
+
+def test_markup_in_the_data_neither_runs_nor_becomes_elements(browser: Browser, evil_run: Path) -> None:
+    drawn = _open(browser, evil_run)
+    assert EVIL in drawn or f"Slowest rollouts: {EVIL}" in drawn or any(EVIL in title for title in drawn)
+    for title in ("Reward per function", "Step time by phase"):
+        _hover(browser, title)
+    everything = (
+        "(function walk(root) { return [...root.querySelectorAll('*')].flatMap((one) => "
+        "[one.tagName, ...(one.shadowRoot ? walk(one.shadowRoot) : [])]); })(document)"
+    )
+    assert "IMG" not in browser.evaluate(everything)
+    assert browser.evaluate("window.hacked") is None
+    assert browser.problems == []
+
+
+def _hover(browser: Browser, title: str) -> None:
+    """Move the mouse over the middle of a chart until its tooltip is there."""
+    figure = f"[...document.querySelectorAll('figure')].find((one) => one.querySelector('b').textContent === '{title}')"
+    browser.evaluate(f"{figure}.scrollIntoView({{ block: 'center', behavior: 'instant' }})")
+    box = browser.evaluate(f"(({{ x, y, width, height }}) => [x, y, width, height])({figure}.getBoundingClientRect())")
+    tooltip = (
+        "(function find(root) { return [...root.querySelectorAll('*')].some((one) => "
+        "one.classList.contains('bk-Tooltip') || (one.shadowRoot && find(one.shadowRoot))); })(document)"
+    )
+    for share in (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8):
+        browser.call("Input.dispatchMouseEvent", type="mouseMoved", x=box[0] + box[2] * share, y=box[1] + box[3] * 0.5)
+        if browser.evaluate(tooltip):
+            return
+    raise AssertionError(f"no tooltip over {title}")
+
+
+def test_a_click_on_a_title_sorts_by_value_and_folded_rows_unfold(tmp_path: Path, browser: Browser) -> None:
+    _open(browser, write_agent_run(tmp_path / "data"))
+    shown = "[...document.querySelectorAll('#tools table')[1].tBodies[0].rows].filter((one) => one.offsetParent)"
+    took = f"{shown}.map((one) => Number(one.cells[1].dataset.sort))"
+    browser.evaluate("document.querySelectorAll('#tools table')[1].querySelectorAll('th button')[1].click()")
+    assert browser.evaluate(took) == sorted(browser.evaluate(took), reverse=True)
+    browser.evaluate("document.querySelectorAll('#tools table')[1].querySelectorAll('th button')[1].click()")
+    assert browser.evaluate(took) == sorted(browser.evaluate(took))
+    assert browser.evaluate(f"{shown}.length") == 5
+    browser.evaluate("document.querySelector('#tools .unfold').click()")
+    assert browser.evaluate(f"{shown}.length") == 12

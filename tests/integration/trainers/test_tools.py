@@ -1,0 +1,202 @@
+"""GRPO with ``tools=[...]``: the calls that TRL makes are timed, and the tools stay what they are."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import pickle
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("trl")
+sys.path.insert(0, str(Path(__file__).parents[3] / "examples"))
+
+import trl.trainer.grpo_trainer as grpo
+from datasets import Dataset
+from tiny_model import build
+from trl import GRPOConfig, GRPOTrainer
+
+from otel_rl import settings
+from otel_rl.instrumentors.transformers import TransformersInstrumentor
+from otel_rl.instrumentors.trl import TRLInstrumentor
+from otel_rl.instrumentors.trl.tools import ToolCalls
+from otel_rl.telemetry import Scope, drops, steps
+
+CALLS = ("add", "slow", "fail", "invented")
+
+
+def add(a: int, b: int) -> int:
+    """Adds two numbers.
+
+    Args:
+        a: first
+        b: second
+    """
+    return a + b
+
+
+async def slow(a: int, b: int) -> int:
+    """Adds two numbers slowly.
+
+    Args:
+        a: first
+        b: second
+    """
+    await asyncio.sleep(0.02)
+    return a + b
+
+
+def fail(a: int, b: int) -> int:
+    """Fails.
+
+    Args:
+        a: first
+        b: second
+    """
+    raise ValueError("secret")
+
+
+def reward(completions, **_):
+    return [float(len(completion)) for completion in completions]
+
+
+@pytest.fixture
+def instrumented(recorded):
+    instrumentors = [TransformersInstrumentor(), TRLInstrumentor()]
+    for instrumentor in instrumentors:
+        instrumentor.instrument(skip_dep_check=True)
+    yield instrumentors
+    for instrumentor in instrumentors:
+        instrumentor.uninstrument()
+
+
+@pytest.fixture
+def trainer(tmp_path, monkeypatch):
+    """A trainer whose model is made to call a tool per completion: a random one never does."""
+    turns = iter(range(1000))
+
+    def parse(tokenizer, ids, prefix=None, tools=None, **_):
+        message = {"role": "assistant", "content": tokenizer.decode(ids, skip_special_tokens=True)}
+        turn = next(turns)
+        if turn < len(CALLS):
+            function = {"name": CALLS[turn], "arguments": {"a": 1, "b": 2}}
+            message["tool_calls"] = [{"type": "function", "function": function}]
+        return message
+
+    monkeypatch.setattr(grpo, "parse_response", parse)
+    from transformers import AutoTokenizer
+
+    model = str(build(tmp_path / "model"))
+    tokenizer = AutoTokenizer.from_pretrained(model)
+    tokenizer.response_schema = {"type": "object", "properties": {"role": {"const": "assistant"}}}
+    return GRPOTrainer(
+        model=model,
+        processing_class=tokenizer,
+        reward_funcs=reward,
+        tools=[add, slow, fail],
+        train_dataset=Dataset.from_list([{"prompt": [{"role": "user", "content": "What is 1 + 2?"}]}] * 8),
+        args=GRPOConfig(
+            output_dir=str(tmp_path / "out"),
+            per_device_train_batch_size=4,
+            num_generations=4,
+            max_completion_length=512,
+            max_steps=1,
+            logging_steps=1,
+            report_to="none",
+            use_cpu=True,
+            save_strategy="no",
+            bf16=False,
+            disable_tqdm=True,
+            max_tool_calling_iterations=1,
+        ),
+    )
+
+
+def test_the_calls_of_a_step_are_spans_inside_sampling_with_their_times(instrumented, recorded, trainer):
+    trainer.train()
+
+    spans = {span.name: span for span in recorded.spans if span.name.startswith("execute_tool")}
+    assert spans.keys() == {"execute_tool add", "execute_tool slow", "execute_tool fail"}
+    sampling = recorded.span("rl.sample")
+    for span in spans.values():
+        assert span.parent.span_id == sampling.context.span_id
+        assert sampling.start_time <= span.start_time <= span.end_time <= sampling.end_time
+        assert span.attributes["gen_ai.operation.name"] == "execute_tool"
+    assert spans["execute_tool slow"].end_time - spans["execute_tool slow"].start_time >= 20e6
+    assert spans["execute_tool fail"].attributes["error.type"] == "ValueError"
+    assert not any("secret" in str(span.to_json()) for span in spans.values())
+
+
+def test_all_calls_are_in_the_histogram_and_an_unknown_tool_is_an_event(instrumented, recorded, trainer):
+    trainer.train()
+
+    points = recorded.metrics()["gen_ai.execute_tool.duration"]
+    found = Counter((point.attributes["gen_ai.tool.name"], point.attributes.get("error.type")) for point in points)
+    assert found == Counter([("add", None), ("slow", None), ("fail", "ValueError")])
+    [event] = recorded.events("rl.tool.unknown")
+    assert event.attributes["gen_ai.tool.name"] == "invented"
+
+
+def test_the_trainer_counts_the_same_failures_as_without_us(instrumented, recorded, trainer):
+    trainer.train()
+
+    [entry] = [entry for entry in trainer.state.log_history if "tools/failure_frequency" in entry]
+    assert entry["tools/call_frequency"] == 1.0
+    assert entry["tools/failure_frequency"] == 0.5
+
+
+def test_the_trainers_own_tools_are_back_after_sampling(instrumented, trainer):
+    trainer.train()
+
+    for tools in trainer._sync_tool_dicts:
+        assert tools["add"] is add
+    for tools in trainer._async_tool_dicts:
+        assert type(tools) is dict
+        assert tools["slow"] is slow
+
+
+def test_a_watched_tool_keeps_name_signature_kind_and_pickles_as_itself():
+    watched = ToolCalls().watch({"add": add, "slow": slow})
+
+    assert watched["add"].__name__ == "add"
+    assert inspect.signature(watched["add"]) == inspect.signature(add)
+    assert inspect.iscoroutinefunction(watched["slow"])
+    assert not inspect.iscoroutinefunction(watched["add"])
+    assert pickle.loads(pickle.dumps(watched["add"])) is add
+    assert pickle.loads(pickle.dumps(watched["slow"])) is slow
+    assert watched["add"](1, b=2) == 3
+    assert asyncio.run(watched["slow"](1, 2)) == 3
+
+
+def test_only_the_slowest_and_the_first_failed_calls_become_spans(recorded, monkeypatch):
+    monkeypatch.setattr(settings, "current", lambda: settings.Settings(slowest=2))
+    drops.reset()
+
+    def work(seconds):
+        time.sleep(abs(seconds))
+        if seconds < 0:
+            raise TimeoutError
+
+    calls = ToolCalls()
+    tool = calls.watch({"work": work})["work"]
+    for seconds in (0, 0.03, 0, 0.06, -0.001, -0.001, -0.001):
+        if seconds < 0:
+            with pytest.raises(TimeoutError):
+                tool(seconds)
+        else:
+            tool(seconds)
+    steps.begin(1, Scope("test"))
+    calls.finish()
+
+    spans = [span for span in recorded.spans if span.name == "execute_tool work"]
+    durations = sorted((span.end_time - span.start_time) / 1e9 for span in spans)
+    assert len(spans) == 4
+    assert durations[2] >= 0.03
+    assert durations[3] >= 0.06
+    assert sum("error.type" in span.attributes for span in spans) == 2
+    assert drops.snapshot()["traces", "failed_tool_call"] == 1
+    assert sum(point.count for point in recorded.metrics()["gen_ai.execute_tool.duration"]) == 7

@@ -1,0 +1,257 @@
+"""The plain Transformers ``Trainer`` in this process: phases, scalars, failures, and exact restoring."""
+
+from __future__ import annotations
+
+import math
+import pickle
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+sys.path.insert(0, str(Path(__file__).parents[3] / "examples"))
+
+import accelerate.accelerator
+import transformers
+import transformers.trainer
+import transformers.trainer_callback
+import transformers.training_args
+import trl.extras.profiling
+import trl.trainer.grpo_trainer
+import trl.trainer.rloo_trainer
+from tiny_model import make_model, make_tokenizer
+
+from otel_rl.instrumentors.transformers import TransformersInstrumentor
+from otel_rl.instrumentors.transformers.identity import identify
+from otel_rl.instrumentors.transformers.scalars import TrainerScalars
+from otel_rl.instrumentors.transformers.training import SPANS_PER_STEP
+from otel_rl.instrumentors.trl import TRLInstrumentor
+from otel_rl.telemetry import drops, steps
+
+OWNERS = (
+    transformers.trainer.Trainer,
+    transformers.trainer_callback.CallbackHandler,
+    transformers.training_args.TrainingArguments,
+    accelerate.accelerator.Accelerator,
+    trl.extras.profiling.ProfilingContext,
+    trl.trainer.grpo_trainer.GRPOTrainer,
+    trl.trainer.rloo_trainer.RLOOTrainer,
+)
+
+
+@pytest.fixture
+def instrumented(recorded):
+    instrumentors = [TransformersInstrumentor(), TRLInstrumentor()]
+    for instrumentor in instrumentors:
+        instrumentor.instrument(skip_dep_check=True)
+    yield instrumentors
+    for instrumentor in instrumentors:
+        if instrumentor.is_instrumented_by_opentelemetry:
+            instrumentor.uninstrument()
+
+
+class Sentences(torch.utils.data.Dataset):
+    def __len__(self):
+        return 64
+
+    def __getitem__(self, index):
+        ids = torch.arange(8) + index
+        return {"input_ids": ids, "labels": ids}
+
+
+def make_trainer(directory, steps=2, callbacks=None, **arguments):
+    tokenizer = make_tokenizer()
+    return transformers.Trainer(
+        model=make_model(tokenizer),
+        args=transformers.TrainingArguments(
+            output_dir=str(directory),
+            max_steps=steps,
+            per_device_train_batch_size=2,
+            logging_steps=1,
+            save_strategy="no",
+            report_to="none",
+            use_cpu=True,
+            disable_tqdm=True,
+            **arguments,
+        ),
+        train_dataset=Sentences(),
+        eval_dataset=torch.utils.data.Subset(Sentences(), range(4)),
+        callbacks=callbacks,
+    )
+
+
+def names(recorded):
+    return Counter(span.name for span in recorded.spans)
+
+
+def test_a_supervised_step_has_data_wait_forward_backward_and_optimizer(instrumented, recorded, tmp_path):
+    make_trainer(tmp_path).train()
+
+    assert names(recorded) >= Counter(
+        {"rl.loop": 2, "rl.rank.step": 2, "rl.data_wait": 2, "rl.train": 2, "rl.forward": 2, "rl.optimizer": 2}
+    )
+    assert names(recorded)["rl.backward"] == 2
+    assert steps.current() is None
+
+
+def test_many_micro_batches_become_few_spans_and_all_durations(instrumented, recorded, tmp_path):
+    make_trainer(tmp_path, steps=1, gradient_accumulation_steps=12).train()
+
+    found = names(recorded)
+    assert found["rl.forward"] == found["rl.backward"] == SPANS_PER_STEP
+    assert sum(found.values()) <= 25
+    counts = {p.attributes["rl.phase"]: p.count for p in recorded.metrics()["rl.phase.duration"]}
+    assert counts["forward"] == counts["backward"] == 12
+
+
+def test_logging_less_often_than_stepping_names_the_steps_covered(instrumented, recorded, tmp_path):
+    trainer = make_trainer(tmp_path, steps=4)
+    trainer.args.logging_steps = 2
+    trainer.state.logging_steps = 2
+    trainer.train()
+
+    covered = [
+        (event.attributes["rl.step.first"], event.attributes["rl.step.last"])
+        for event in recorded.events("rl.step")
+        if "loss" in event.body
+    ]
+    assert covered == [(1, 2), (3, 4)]
+
+
+def test_evaluating_several_data_sets_is_one_phase(instrumented, recorded, tmp_path):
+    trainer = make_trainer(tmp_path)
+    trainer.evaluate({"a": trainer.eval_dataset, "b": trainer.eval_dataset})
+
+    assert names(recorded)["rl.evaluate"] == 1
+    assert len(recorded.events("rl.step")) == 2
+
+
+def test_a_failure_closes_everything_and_is_the_same_object(instrumented, recorded, tmp_path):
+    error = KeyboardInterrupt("stop")
+
+    class Failing(transformers.TrainerCallback):
+        def on_pre_optimizer_step(self, args, state, control, **kwargs):
+            if state.global_step == 1:
+                raise error
+
+    with pytest.raises(KeyboardInterrupt) as caught:
+        make_trainer(tmp_path, steps=5, callbacks=[Failing()]).train()
+
+    assert caught.value is error
+    assert steps.current() is None
+    failed = {span.name for span in recorded.spans if span.attributes.get("error.type") == "KeyboardInterrupt"}
+    assert failed == {"rl.loop", "rl.rank.step", "rl.train"}
+    from opentelemetry import trace
+
+    assert not trace.get_current_span().get_span_context().is_valid
+
+
+def test_the_callbacks_of_the_program_are_what_it_gave(instrumented, tmp_path):
+    class Own(transformers.TrainerCallback):
+        pass
+
+    trainer = make_trainer(tmp_path, callbacks=[Own])
+    kinds = [type(callback).__name__ for callback in trainer.callback_handler.callbacks]
+
+    assert kinds == ["DefaultFlowCallback", "Own", "PrinterCallback"]
+    assert isinstance(trainer.pop_callback(Own), Own)
+    pickle.loads(pickle.dumps(trainer.args))
+
+
+def test_a_value_that_a_callback_removes_from_the_logs_is_recorded(instrumented, recorded, tmp_path):
+    make_trainer(tmp_path).train()
+
+    assert "total_flos" in recorded.events("rl.step")[-1].body
+
+
+def test_uninstrumenting_restores_the_very_objects(recorded):
+    before = {owner: dict(vars(owner)) for owner in OWNERS}
+    instrumentors = [TransformersInstrumentor(), TRLInstrumentor()]
+    for instrumentor in instrumentors:
+        instrumentor.instrument(skip_dep_check=True)
+    for owner in OWNERS:
+        assert any(vars(owner)[name] is not value for name, value in before[owner].items()), owner
+    for instrumentor in instrumentors:
+        instrumentor.uninstrument()
+
+    for owner in OWNERS:
+        assert set(vars(owner)) == set(before[owner])
+        assert [name for name, value in before[owner].items() if vars(owner)[name] is not value] == []
+
+
+def test_every_attribute_that_is_wrapped_exists_in_the_installed_versions(instrumented):
+    missing = [name for instrumentor in instrumented for name in instrumentor._patches.missing]
+
+    assert missing == []
+
+
+class State:
+    is_world_process_zero = True
+    global_step = 3
+    num_input_tokens_seen = 0
+
+
+def test_values_that_are_not_finite_stay_in_the_event_and_are_counted(recorded):
+    drops.reset()
+    TrainerScalars().logged(State(), {"loss": math.nan, "kl": math.inf, "entropy": 1.5, "note": "text", "none": None})
+
+    [event] = recorded.events("rl.step")
+    assert math.isnan(event.body["loss"])
+    assert event.body["kl"] == math.inf
+    assert event.body["note"] == "text"
+    assert event.body["none"] is None
+    points = {point.attributes["rl.trainer.metric.key"] for point in recorded.metrics()["rl.trainer.metric"]}
+    assert "entropy" in points
+    assert drops.snapshot()["metrics", "non_finite"] == 2
+
+
+def test_keys_beyond_the_budget_are_dropped_and_counted(recorded):
+    drops.reset()
+    TrainerScalars().logged(State(), {f"budget_{number}": float(number) for number in range(310)})
+
+    assert len(recorded.events("rl.step")[0].body) == 310
+    keys = {point.attributes["rl.trainer.metric.key"] for point in recorded.metrics()["rl.trainer.metric"]}
+    assert len([key for key in keys if key.startswith("budget_")]) == 300
+    assert drops.snapshot()["metrics", "cardinality"] == 10
+
+
+def test_a_rank_that_does_not_log_records_no_scalars(recorded):
+    class Other(State):
+        is_world_process_zero = False
+
+    recorder = TrainerScalars()
+    recorder.logged(Other(), {"loss": 1.0})
+    recorder.step_ends(Other())
+
+    assert recorded.events("rl.step") == []
+
+
+def test_tensors_in_the_logs_are_not_read(recorded):
+    class Untouchable(torch.Tensor):
+        def item(self):
+            pytest.fail("reading a tensor waits for its device")
+
+    TrainerScalars().logged(State(), {"loss": torch.ones(1).as_subclass(Untouchable), "kl": 0.5})
+
+    assert recorded.events("rl.step")[0].body == {"kl": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        (trl.GRPOTrainer, ("trl", "grpo")),
+        (trl.GRPOConfig, ("trl", "grpo")),
+        (trl.RLOOTrainer, ("trl", "rloo")),
+        (trl.DPOConfig, ("trl", "dpo")),
+        (trl.SFTTrainer, ("trl", "sft")),
+        (trl.RewardTrainer, ("trl", "reward_modeling")),
+        (transformers.Trainer, ("transformers", None)),
+        (transformers.TrainingArguments, ("transformers", None)),
+        (type("MyOwn", (trl.GRPOTrainer,), {}), ("trl", "grpo")),
+        (type("OnlineDPOTrainer", (), {"__module__": "trl.experimental"}), ("trl", "online_dpo")),
+    ],
+)
+def test_system_and_algorithm_follow_from_the_class(kind, expected):
+    assert identify(kind) == expected

@@ -1,0 +1,83 @@
+"""Run the unit tests in an environment of their own: the oldest supported packages, or the newest interpreter at hand.
+
+    python tests/other_environments.py oldest | newest
+
+Environments are `.venv-oldest` and `.venv-newest`; they hold no torch, so tests that need it are skipped there (the
+main environment runs them). Interpreters are looked for on PATH and among pyenv's versions; none is downloaded.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[1]
+OLDEST_SUPPORTED = (3, 10)
+UNIT_TESTS = ("tests/unit", "tests/conformance")
+
+
+class Interpreter(NamedTuple):
+    """A Python at hand."""
+
+    version: tuple[int, int]
+    path: Path
+
+
+def _candidates() -> list[Path]:
+    folders = [Path(folder) for folder in os.environ.get("PATH", "").split(os.pathsep)]
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
+    folders += sorted((pyenv / "versions").glob("*/bin"))
+    return [Path(sys.executable)] + [
+        file for folder in folders if folder.is_dir() for file in folder.glob("python3.*") if _is_python(file.name)
+    ]
+
+
+def _is_python(name: str) -> bool:
+    return re.fullmatch(r"python3\.\d+", name) is not None
+
+
+def interpreters() -> list[Interpreter]:
+    """Supported interpreters that really start, oldest first (a pyenv shim may stand for none)."""
+    found = {}
+    for path in _candidates():
+        command = [path, "-c", "import sys; print(*sys.version_info[:2])"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode == 0:
+            major, minor = map(int, done.stdout.split())
+            found.setdefault((major, minor), path)
+    return [Interpreter(version, path) for version, path in sorted(found.items()) if version >= OLDEST_SUPPORTED]
+
+
+def environment(name: str, interpreter: Interpreter, requirements: list[str]) -> Path:
+    """The virtual environment ``.venv-<name>``, made or brought up to date; returns its python."""
+    folder = ROOT / f".venv-{name}"
+    python = folder / "bin" / "python"
+    uv = os.environ.get("UV", "uv")
+    if not python.exists():
+        subprocess.run(
+            [uv, "venv", "--quiet", "--no-python-downloads", "--python", interpreter.path, folder], check=True
+        )
+    subprocess.run([uv, "pip", "install", "--quiet", "--python", folder, *requirements], cwd=ROOT, check=True)
+    return python
+
+
+def main() -> int:
+    """Run the tests; the exit status is pytest's."""
+    which = sys.argv[1]
+    at_hand = interpreters()
+    interpreter = at_hand[0] if which == "oldest" else at_hand[-1]
+    constraints = "constraints-oldest.txt" if which == "oldest" else "constraints.txt"
+    print(f"{which}: Python {'.'.join(map(str, interpreter.version))}, {constraints}", file=sys.stderr)
+    if which == "oldest" and interpreter.version != OLDEST_SUPPORTED:
+        print("Python 3.10 is not at hand: the oldest supported interpreter stays untested here", file=sys.stderr)
+    requirements = ["--constraint", constraints, "--group", "clients", "--editable", ".[report,dashboards]"]
+    python = environment(which, interpreter, requirements)
+    return subprocess.run([python, "-m", "pytest", "-q", *UNIT_TESTS], cwd=ROOT, check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,167 @@
+"""``otel-rl doctor`` tells what would happen, and with a command what did."""
+
+from __future__ import annotations
+
+import json
+import socket
+import sys
+import time
+from importlib.metadata import EntryPoint
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from otel_rl.cli import libraries, main
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    import os
+
+    for name in [name for name in os.environ if name.startswith("OTEL_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def one_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A single instrumentor, whose library is there in a supported version."""
+    _installed(
+        monkeypatch, EntryPoint("otel_rl_openai", "otel_rl.instrumentors.openai:OpenAIInstrumentor", libraries.GROUP)
+    )
+
+
+@pytest.fixture
+def listener() -> Iterator[int]:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+def _installed(monkeypatch: pytest.MonkeyPatch, *found: EntryPoint) -> None:
+    monkeypatch.setattr(libraries, "entry_points", lambda group: list(found))
+
+
+def _doctor(capsys: Any, *arguments: str) -> tuple[int, dict[str, Any]]:
+    code = main(["doctor", "--json", *arguments])
+    return code, json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.usefixtures("one_library")
+def test_with_no_configuration_files_are_written_below_the_working_directory(tmp_path: Path, capsys: Any) -> None:
+    code, found = _doctor(capsys)
+    assert code == 0
+    assert found["problems"] == []
+    assert found["data_directory"] == {"path": str(tmp_path / "otel-rl"), "used": True, "writable": True}
+    assert {one["exporter"] for exporters in found["signals"].values() for one in exporters} == {"otel_rl_file"}
+    assert found["instrumentors"]["otel_rl_openai"]["state"] == "ready"
+    assert not (tmp_path / "otel-rl").exists()
+
+
+@pytest.mark.usefixtures("one_library")
+def test_an_endpoint_that_answers_is_told_so(monkeypatch: Any, capsys: Any, listener: int) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://user:secret@127.0.0.1:{listener}/v1")
+    code, found = _doctor(capsys)
+    assert code == 0
+    assert {one["answers"] for exporters in found["signals"].values() for one in exporters} == {"yes"}
+    assert "secret" not in json.dumps(found)
+
+
+@pytest.mark.usefixtures("one_library")
+def test_a_dead_endpoint_is_one_problem_found_quickly(monkeypatch: Any, capsys: Any) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"127.0.0.1:{port}")
+    began = time.monotonic()
+    code, found = _doctor(capsys)
+    assert time.monotonic() - began < 5
+    assert code == 1
+    (problem,) = found["problems"]
+    assert f"127.0.0.1:{port} does not answer (Connection refused); start a collector there" in problem
+
+
+@pytest.mark.usefixtures("one_library")
+def test_a_data_directory_that_cannot_be_written_is_a_problem(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("OTEL_RL_DATA_DIR", str(tmp_path / "file" / "data"))
+    code, found = _doctor(capsys)
+    assert code == 1
+    assert "cannot be written" in found["problems"][0]
+    assert "set OTEL_RL_DATA_DIR to a folder that can" in found["problems"][0]
+
+
+@pytest.mark.usefixtures("one_library")
+def test_values_that_cannot_be_parsed_and_a_disabled_sdk_are_problems(monkeypatch: Any, capsys: Any) -> None:
+    monkeypatch.setenv("OTEL_RL_SLOWEST", "many")
+    monkeypatch.setenv("OTEL_SDK_DISABLED", "true")
+    code, found = _doctor(capsys)
+    assert code == 1
+    assert any('OTEL_RL_SLOWEST="many" is not valid' in one for one in found["problems"])
+    assert "OTEL_SDK_DISABLED is set: nothing is recorded" in found["problems"]
+
+
+def test_libraries_are_judged_by_their_installed_version(monkeypatch: Any, capsys: Any) -> None:
+    versions = {"openai": "0.9.0"}
+    monkeypatch.setattr(libraries, "installed", versions.get)
+    _installed(
+        monkeypatch,
+        EntryPoint("otel_rl_openai", "otel_rl.instrumentors.openai:OpenAIInstrumentor", libraries.GROUP),
+        EntryPoint("otel_rl_trl", "otel_rl.instrumentors.trl:TRLInstrumentor", libraries.GROUP),
+        EntryPoint("otel_rl_gone", "otel_rl.instrumentors.gone:Gone", libraries.GROUP),
+    )
+    code, found = _doctor(capsys)
+    states = found["instrumentors"]
+    assert code == 1
+    assert (states["otel_rl_openai"]["state"], states["otel_rl_openai"]["installed"]) == ("skipped", "openai 0.9.0")
+    assert "installed is openai 0.9.0" in states["otel_rl_openai"]["reason"]
+    assert (states["otel_rl_trl"]["state"], states["otel_rl_trl"]["reason"]) == ("skipped", "library not installed")
+    assert states["otel_rl_gone"]["state"] == "failed"
+    assert [one.partition(":")[0] for one in found["problems"]] == ["otel_rl_gone", "otel_rl_openai"]
+
+
+@pytest.mark.usefixtures("one_library")
+def test_a_disabled_instrumentor_is_skipped_with_the_variable_named(monkeypatch: Any, capsys: Any) -> None:
+    monkeypatch.setenv("OTEL_PYTHON_DISABLED_INSTRUMENTATIONS", "otel_rl_openai")
+    code, found = _doctor(capsys)
+    assert code == 0
+    assert found["instrumentors"]["otel_rl_openai"]["reason"] == "disabled by OTEL_PYTHON_DISABLED_INSTRUMENTATIONS"
+
+
+@pytest.mark.usefixtures("one_library")
+def test_the_text_reads_without_colour(capsys: Any) -> None:
+    assert main(["doctor"]) == 0
+    text = capsys.readouterr().out
+    assert "\x1b" not in text
+    rows = [line.split() for line in text.splitlines()]
+    assert ["signal", "exporter", "goes", "to", "answers"] in rows
+    assert any(row[:2] == ["otel_rl_openai", "ready"] for row in rows)
+    assert text.endswith("no problems found\n")
+
+
+def test_a_program_is_run_and_what_it_really_instrumented_is_told(tmp_path: Path, capfd: Any) -> None:
+    program = tmp_path / "program.py"
+    program.write_text("import openai, sys; print('said', sys.argv[1:])")
+    main(["doctor", "--json", "--", sys.executable, str(program), "--flag", "secret-value"])
+    captured = capfd.readouterr()
+    found = json.loads(captured.out)
+    assert "said ['--flag', 'secret-value']" in captured.err
+    assert "secret-value" not in captured.out
+    assert found["command"]["exit_code"] == 0
+    assert found["command"]["reported"] is True
+    assert found["instrumentors"]["otel_rl_openai"]["state"] == "active"
+    assert found["instrumentors"]["otel_rl_trl"]["state"] == "waiting"
+
+
+def test_a_program_that_fails_is_a_problem(tmp_path: Path, capfd: Any) -> None:
+    program = tmp_path / "program.py"
+    program.write_text("raise SystemExit(3)")
+    assert main(["doctor", "--", sys.executable, str(program)]) == 1
+    assert "ended with exit code 3" in capfd.readouterr().out
+
+
+def test_a_program_that_does_not_exist_is_named(capsys: Any) -> None:
+    assert main(["doctor", "--", "no-such-program"]) == 2
+    assert capsys.readouterr().err == "otel-rl doctor: no-such-program: no such program; check its name\n"

@@ -1,0 +1,132 @@
+"""``otel-rl`` and ``otel-rl report``: one clear line for every mistake, and nothing imported in vain."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from unit.report.synthetic_run import GrpoRun
+
+from otel_rl.cli import main
+from otel_rl.version import __version__
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    return GrpoRun(tmp_path / "data", steps=2, error=False).write()
+
+
+def _fails_with_one_line(capsys: Any, *arguments: str) -> str:
+    assert main(["report", *arguments]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.count("\n") == 1
+    assert captured.err.startswith("otel-rl report: ")
+    return captured.err
+
+
+def test_the_path_of_the_page_is_the_only_output(run: Path, tmp_path: Path, capsys: Any) -> None:
+    page = tmp_path / "page.html"
+    assert main(["report", str(run), "-o", str(page)]) == 0
+    captured = capsys.readouterr()
+    assert captured.out == f"{page}\n"
+    assert captured.err == ""
+    assert page.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+
+
+def test_the_data_directory_of_the_environment_is_the_default(run: Path, monkeypatch: Any, capsys: Any) -> None:
+    monkeypatch.setenv("OTEL_RL_DATA_DIR", str(run.parent))
+    assert main(["report"]) == 0
+    assert capsys.readouterr().out == f"{run / 'report.html'}\n"
+
+
+def test_the_default_directory_is_named_when_it_is_missing(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
+    monkeypatch.delenv("OTEL_RL_DATA_DIR", raising=False)
+    monkeypatch.chdir(tmp_path)
+    assert "otel-rl: no such folder; expected a folder written by otel-rl" in _fails_with_one_line(capsys)
+
+
+def test_the_newest_of_several_runs_is_shown_and_the_others_named(run: Path, tmp_path: Path, capsys: Any) -> None:
+    GrpoRun(run.parent, run_id="older", steps=1, error=False, started=1_600_000_000_000_000_000).write()
+    assert main(["report", str(run.parent), "-o", str(tmp_path)]) == 0
+    captured = capsys.readouterr()
+    assert captured.out == f"{tmp_path / 'report.html'}\n"
+    assert captured.err == f"otel-rl report: showing run {run.name}; choose with --run: older\n"
+
+
+def test_unreadable_lines_are_told_in_one_line(run: Path, capsys: Any) -> None:
+    with next(run.glob("*rank0*/logs-0001.jsonl")).open("a") as stream:
+        stream.write('{"resourceLogs": [')
+    assert main(["report", str(run)]) == 0
+    assert capsys.readouterr().err == "otel-rl report: not read: 1 line cut off at the end of a file\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["missing"], "missing: no such folder"),
+        (["file.txt"], "is a file; give the folder it lies in"),
+        (["empty"], "empty is empty; expected a folder written by otel-rl"),
+        (["foreign"], "foreign holds no telemetry; expected a folder written by otel-rl"),
+        (["data", "--run", "nope"], "holds no run nope; it holds: grpo-7f3a"),
+        (["data/grpo-7f3a", "--run", "nope"], "holds run grpo-7f3a, not nope"),
+        (["data", "-o", "not/there.html"], "cannot write not/there.html: not is no folder; create it first"),
+        (["data", "-o", "/proc/page.html"], "cannot write /proc/page.html: "),
+    ],
+)
+def test_each_mistake_gets_one_line_that_says_what_to_do(
+    run: Path, tmp_path: Path, monkeypatch: Any, capsys: Any, arguments: list[str], message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file.txt").touch()
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "foreign").mkdir()
+    (tmp_path / "foreign" / "notes.txt").touch()
+    assert message in _fails_with_one_line(capsys, *arguments)
+
+
+@pytest.mark.parametrize("module", ["bokeh", "jinja2", "tqdm"])
+def test_a_missing_extra_is_named_with_its_install_command(run: Path, module: str) -> None:
+    code = f"import sys; sys.modules[{module!r}] = None; from otel_rl.cli import main; sys.exit(main())"
+    done = subprocess.run([sys.executable, "-c", code, "report", str(run)], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr == f"otel-rl report: needs {module}, which is not installed: pip install 'otel-rl[report]'\n"
+
+
+def test_help_names_every_command_and_imports_none(capsys: Any) -> None:
+    code = (
+        "import sys; from otel_rl.cli import main\n"
+        "try: main(['--help'])\n"
+        "except SystemExit: pass\n"
+        "heavy = {'bokeh', 'jinja2', 'opentelemetry', 'otel_rl.offline', 'otel_rl.cli.doctor'} & set(sys.modules)\n"
+        "assert not heavy, heavy"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "report " in done.stdout
+    assert "doctor " in done.stdout
+
+
+def test_the_version_is_told(capsys: Any) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--version"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out == f"otel-rl {__version__}\n"
+
+
+@pytest.mark.parametrize("arguments", [[], ["unknown"], ["report", "--nonsense"]])
+def test_a_wrong_command_line_is_refused_with_usage(arguments: list[str], capsys: Any) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2
+    assert "usage: otel-rl" in capsys.readouterr().err
+
+
+def test_the_installed_program_works(run: Path) -> None:
+    program = Path(sys.executable).with_name("otel-rl")
+    done = subprocess.run([program, "report", run], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert Path(done.stdout.strip()).is_file()

@@ -1,0 +1,245 @@
+"""The page says what the run did, who is missing and what was lost; it loads nothing and escapes everything."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from unit.report.synthetic_run import GrpoRun, process, write_agent_run
+
+from otel_rl.offline.report import write_report
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+EVIL = "</script><script>window.hacked=1</script><img src=x onerror='window.hacked=1'>"
+
+
+class Page(HTMLParser):
+    """Text by section, findings, and everything a browser would load."""
+
+    def __init__(self, file: Path) -> None:
+        super().__init__()
+        self.section = "head"
+        self.texts: dict[str, str] = {}
+        self.loads: list[str] = []
+        self.tags: set[str] = set()
+        self._in_script = False
+        self.source = file.read_text(encoding="utf-8")
+        self.feed(self.source)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        values = dict(attrs)
+        self.tags.add(tag)
+        self._in_script = tag in ("script", "style")
+        if tag == "section":
+            self.section = values.get("id") or values.get("class") or ""
+        self.loads += [value for key, value in attrs if key in ("src", "href") and value and not value.startswith("#")]
+
+    def handle_endtag(self, tag: str) -> None:
+        self._in_script = False
+        if tag == "main":
+            self.section = "foot"
+
+    def handle_data(self, data: str) -> None:
+        if not self._in_script:
+            self.texts[self.section] = self.texts.get(self.section, "") + re.sub(r"\s+", " ", data) + " "
+
+
+def _page(tmp_path: Path, run: Path) -> Page:
+    return Page(write_report(run, tmp_path / "page.html").output)
+
+
+def _has(text: str, *parts: str) -> None:
+    for part in parts:
+        assert part in re.sub(r"\s+", " ", text)
+
+
+@pytest.fixture(scope="module")
+def grpo(tmp_path_factory: pytest.TempPathFactory) -> Page:
+    folder = tmp_path_factory.mktemp("grpo")
+    return _page(folder, GrpoRun(folder / "data").write())
+
+
+def test_the_head_says_what_ran(grpo: Page) -> None:
+    _has(grpo.texts["head"], "grpo_two_ranks", "grpo-7f3a", "train.py", "trl", "grpo", "torchrun", "2 of 2 reported")
+    _has(grpo.texts["foot"], "torch 2.13.0", "trl 1.16.0")
+
+
+def test_the_figures_of_the_run_come_first(grpo: Page) -> None:
+    _has(grpo.texts["tiles"], "Steps 20", "Tokens 81,920", "160 samples", "Tool calls 120 4 failed", "Errors 5")
+
+
+def test_what_deserves_a_look_is_said_in_words(grpo: Page) -> None:
+    _has(
+        grpo.texts["findings"],
+        "rank 1 died of torch.OutOfMemoryError at step 20.",
+        "4 errors, most often ValueError in execute_tool calculator.",
+        "Rank 1 makes the others wait: most work of its own in 20 of 20 steps",
+        "18 items of telemetry dropped.",
+    )
+
+
+def test_phases_share_the_step_without_counting_inner_time_twice(grpo: Page) -> None:
+    rows = re.findall(r"<i class=\"swatch\".*?</i>(\w+)</td>.*?>([\d.]+ %)<", grpo.source, re.DOTALL)
+    shares = {phase: float(share.removesuffix(" %")) for phase, share in rows}
+    assert set(shares) == set("sample generate log_probs reward train forward backward optimizer sync other".split())
+    assert sum(shares.values()) == pytest.approx(100, abs=2)
+    assert shares["generate"] == pytest.approx(55 * 0.62, abs=1)
+
+
+def test_ranks_and_collectives_are_compared(grpo: Page) -> None:
+    _has(grpo.texts["ranks"], "rank 0 20", "0 of 20", "20 of 20", "all_reduce default_pg (2 ranks) 560 140 MiB")
+    _has(grpo.texts["ranks"], "rank 0, 10.3 s", "Slowest single collectives")
+
+
+def test_rewards_tools_and_errors_have_their_tables(grpo: Page) -> None:
+    _has(grpo.texts["rewards"], "format_reward 320", "len_reward 320")
+    _has(grpo.texts["tools"], "calculator 120 4 (ValueError 4)", "Slowest calls")
+    _has(grpo.texts["errors"], "out of memory while saving <the> checkpoint", 'File "train.py", line 9')
+
+
+def test_drops_are_counted_once_though_manifest_and_metric_tell_them(tmp_path: Path) -> None:
+    run = tmp_path / "data" / "twice"
+    writer = process(run, 0, started=1_700_000_000_000_000_000)
+    counter = writer.meter.create_counter("rl.telemetry.dropped")
+    counter.add(7, {"rl.telemetry.signal": "traces", "rl.telemetry.drop.reason": "queue_full"})
+    writer.dropped = {"traces": {"queue_full": 9}}
+    writer.write()
+    _has(_page(tmp_path, run).texts["findings"], "9 items of telemetry dropped.")
+
+
+def test_a_missing_rank_and_one_without_an_end_are_named(tmp_path: Path) -> None:
+    run = GrpoRun(tmp_path / "data", ranks=2, world_size=4, steps=2, error=False).write()
+    manifest = next(run.glob("*rank1*/manifest.json"))
+    manifest.write_text(
+        manifest.read_text()
+        .replace('"clean_exit": true', '"clean_exit": false')
+        .replace('"exit_reason": null', '"x": 0')
+    )
+    page = _page(tmp_path, run)
+    _has(page.texts["findings"], "Ranks 2, 3 of 4 did not report.", "rank 1: no normal end, or still running.")
+    _has(page.texts["processes"], "no end recorded: killed, crashed, or still running", "normally")
+
+
+def test_a_run_in_order_has_nothing_that_stands_out(tmp_path: Path) -> None:
+    run = tmp_path / "data" / "fine"
+    process(run, 0, world_size=1, started=1_700_000_000_000_000_000).write()
+    page = _page(tmp_path, run)
+    _has(page.texts["findings"], "Nothing stands out")
+    _has(page.texts["telemetry"], "Nothing was dropped, and every line could be read.")
+
+
+def test_unreadable_lines_are_told_in_the_page_and_to_the_caller(tmp_path: Path) -> None:
+    run = GrpoRun(tmp_path / "data", steps=2).write()
+    with next(run.glob("*rank0*/traces-0001.jsonl")).open("a") as stream:
+        stream.write('nonsense\n{"half')
+    report = write_report(run, tmp_path / "page.html")
+    said = "1 line cut off at the end of a file, 1 line is no JSON"
+    assert report.notes == [f"not read: {said}"]
+    _has(Page(report.output).texts["telemetry"], f"Not read: {said}.")
+
+
+def test_a_run_of_agents_without_steps_has_a_useful_page(tmp_path: Path) -> None:
+    page = _page(tmp_path, write_agent_run(tmp_path / "data"))
+    _has(page.texts["tiles"], "Rollouts 12 1 failed", "Model calls 24 0 failed", "Tool calls 12 1 failed")
+    _has(page.texts["rollouts"], "Slowest rollouts", "group group-2, sample s10", "solver 12", "TimeoutError")
+    _has(page.texts["models"], "chat tiny-qwen 24", "210 input / 34 output tokens")
+    _has(page.texts["rewards"], "exact_match 12 0.3333")
+    _has(page.texts["not-in-this-run"], "Where step time goes", "Training curves", "Ranks and collectives")
+
+
+def test_sections_without_data_say_what_would_fill_them(tmp_path: Path) -> None:
+    run = tmp_path / "data" / "bare"
+    process(run, 0, world_size=1, started=1_700_000_000_000_000_000).write()
+    page = _page(tmp_path, run)
+    _has(page.texts["not-in-this-run"], "otel_rl.step()", "otel_rl.metric()", "torch.distributed", "otel_rl.rollout()")
+    _has(page.texts["not-in-this-run"], "otel_rl.tool()", "otel_rl.reward()", "No error was recorded")
+
+
+def test_values_that_are_not_finite_are_named_and_harm_no_chart(tmp_path: Path) -> None:
+    run = tmp_path / "data" / "nan"
+    writer = process(run, 0, world_size=1, started=1_700_000_000_000_000_000)
+    for iteration in range(3):
+        body = {"loss": float("nan") if iteration == 1 else 0.5, "note": "text", "flag": True}
+        writer.event("rl.step", iteration, body=body, attributes={"rl.loop.iteration": iteration})
+    writer.write()
+    _has(_page(tmp_path, run).texts["training"], "Values that were not finite and are not drawn: loss (1).")
+
+
+def test_without_log_records_the_curves_come_from_gauges(tmp_path: Path) -> None:
+    run = tmp_path / "data" / "gauges"
+    writer = process(run, 0, world_size=1, started=1_700_000_000_000_000_000)
+    writer.meter.create_gauge("rl.train.entropy").set(1.5)
+    writer.write()
+    _has(_page(tmp_path, run).texts["training"], "From gauges over time", "Entropy")
+
+
+def test_the_page_loads_nothing_and_stays_small(grpo: Page) -> None:
+    assert grpo.loads == ["data:,"]
+    assert len(grpo.source.encode()) < 3_000_000
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', grpo.source)
+    assert policy is not None
+    assert policy[1].startswith("default-src 'none'; script-src 'nonce-")
+
+
+def _evil_run(data: Path) -> Path:
+    run = GrpoRun(data, run_id="evil", steps=2, tool_name=EVIL).write()
+    writer = process(run, None, started=1_700_000_000_000_000_000, service__name=EVIL, host__name="h", rl__role=EVIL)
+    writer.event("rl.step", 1, body={EVIL: 1.0, f"rewards/{EVIL}/mean": 2.0}, attributes={"rl.loop.iteration": 1})
+    writer.event("rl.step", 2, body={EVIL: 2.0, f"rewards/{EVIL}/mean": 1.0}, attributes={"rl.loop.iteration": 2})
+    exception = {"exception.type": EVIL, "exception.message": EVIL, "exception.stacktrace": EVIL}
+    writer.event("rl.process.exception", 2, attributes=exception, severity=21)
+    writer.span("rl.rollout", 1, 2, {"rl.rollout.id": EVIL, "rl.group.id": EVIL}, error=EVIL)
+    phase = {"rl.phase": EVIL, "rl.loop.iteration": 1}
+    writer.span(EVIL, 1, 2, phase)
+    writer.instrumentors = {EVIL: {"state": EVIL, "reason": EVIL}}
+    writer.exit_reason, writer.clean_exit = EVIL, False
+    writer.write()
+    return run
+
+
+@pytest.fixture
+def evil_run(tmp_path: Path) -> Path:
+    return _evil_run(tmp_path / "data")
+
+
+def test_markup_in_the_data_stays_text(tmp_path: Path, evil_run: Path) -> None:
+    page = _page(tmp_path, evil_run)
+    assert "img" not in page.tags
+    assert page.source.count("window.hacked") > 10
+    assert not re.search(r"<script>\s*window\.hacked", page.source)
+    scripts = re.findall(r"<script[^>]*>", page.source)
+    assert all("nonce=" in script for script in scripts)
+    # As many openings as endings: none of them comes from the data.
+    assert len(scripts) == page.source.count("</script>") == 4
+
+
+@pytest.mark.parametrize("missing", ["missing/page.html", "data/evil/x/y/page.html"])
+def test_a_page_that_cannot_be_written_leaves_a_clear_word(tmp_path: Path, evil_run: Path, missing: str) -> None:
+    from otel_rl.offline.reader import UnusableInput
+
+    with pytest.raises(UnusableInput, match="is no folder; create it first"):
+        write_report(evil_run, tmp_path / missing)
+
+
+def test_long_runs_are_binned_and_their_page_stays_small(tmp_path: Path) -> None:
+    run = GrpoRun(tmp_path / "data", steps=3000, step_seconds=0.5, error=False).write()
+    page = _page(tmp_path, run)
+    _has(page.texts["tiles"], "Steps 3,000")
+    _has(page.texts["steps"], "Every point stands for 4 steps.")
+    assert len(page.source.encode()) < 6_000_000
+
+
+def test_an_old_page_stays_until_the_new_one_is_complete(tmp_path: Path, monkeypatch: Any) -> None:
+    run = GrpoRun(tmp_path / "data", steps=1).write()
+    output = write_report(run, None).output
+    assert output == run / "report.html"
+    old = output.read_text()
+    monkeypatch.setattr("os.fdopen", lambda *_, **__: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    with pytest.raises(Exception, match="No space left on device; choose another place with -o FILE"):
+        write_report(run, None)
+    assert output.read_text() == old
+    assert sorted(path.name for path in run.glob("*report*")) == ["report.html"]

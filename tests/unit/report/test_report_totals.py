@@ -1,0 +1,148 @@
+"""Totals over processes and restarts, and the summaries of bounded size behind them."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from otel_rl.offline.reader import Point, Process
+from otel_rl.offline.report import human
+from otel_rl.offline.report.statistics import BinnedSeries, Largest, Spread
+from otel_rl.offline.report.totals import Totals, combined
+from otel_rl.semconv import metrics
+
+CALLS = metrics.TORCH_DISTRIBUTED_COLLECTIVE_CALLS
+SCORE = metrics.RL_REWARD_SCORE
+ONE, TWO = Process("one"), Process("two")
+
+
+def _counter(
+    process: Process, start: int, time: int, value: float, *, cumulative: bool = True, scope: str = "s"
+) -> Point:
+    return Point(process, scope, CALLS.name, "sum", cumulative, start, time, value, {"a": "b"})
+
+
+def _sum(*points: Point) -> float:
+    totals = Totals((CALLS,))
+    for point in points:
+        totals.add(point)
+    totals.close()
+    return totals.sum(CALLS)
+
+
+def test_cumulative_counters_of_several_processes_and_scopes_add_up_to_their_last_values() -> None:
+    points = [
+        _counter(ONE, 1, 10, 5),
+        _counter(ONE, 1, 20, 8),
+        _counter(TWO, 1, 15, 100),
+        _counter(ONE, 1, 9, 1, scope="t"),
+    ]
+    assert _sum(*points) == 8 + 100 + 1
+
+
+def test_a_restarted_counter_keeps_what_it_had_reached() -> None:
+    assert _sum(_counter(ONE, 1, 10, 50), _counter(ONE, 11, 20, 60), _counter(ONE, 11, 30, 70)) == 50 + 70
+
+
+def test_a_counter_that_falls_without_a_new_start_has_restarted() -> None:
+    assert _sum(_counter(ONE, 0, 10, 50), _counter(ONE, 0, 20, 3)) == 53
+
+
+def test_a_point_that_comes_late_or_twice_changes_nothing() -> None:
+    assert _sum(_counter(ONE, 1, 20, 8), _counter(ONE, 1, 10, 5), _counter(ONE, 1, 20, 8)) == 8
+
+
+def test_delta_points_are_summed() -> None:
+    assert _sum(*(_counter(ONE, time, time + 1, 2, cumulative=False) for time in range(5))) == 10
+
+
+def _histogram(process: Process, start: int, counts: list[int], total: float) -> Point:
+    return Point(
+        process, "s", SCORE.name, "histogram", True, start, start + 5, total, {}, sum(counts), 0.0, 1.0, [0.5], counts
+    )  # fmt: skip
+
+
+def test_histograms_of_processes_and_restarts_combine() -> None:
+    totals = Totals((SCORE,))
+    for point in (_histogram(ONE, 1, [3, 1], 2.0), _histogram(ONE, 9, [0, 2], 1.5), _histogram(TWO, 1, [4, 0], 0.4)):
+        totals.add(point)
+    totals.close()
+    spread = combined(list(totals.of(SCORE)))
+    assert (spread.cell.count, spread.cell.total) == (10, pytest.approx(3.9))
+    assert spread.quantile(0.5) == pytest.approx(0.5 * 5 / 7)
+    assert 0.5 < spread.quantile(0.95) <= 1.0
+
+
+def test_metrics_that_no_section_shows_are_not_kept() -> None:
+    totals = Totals((SCORE,))
+    totals.add(_counter(ONE, 1, 2, 3))
+    totals.close()
+    assert list(totals.of(CALLS)) == []
+
+
+@given(st.lists(st.tuples(st.integers(0, 5000), st.sampled_from("abc"), st.floats(-1e6, 1e6)), max_size=400))
+def test_a_full_series_merges_bins_and_loses_no_value(values: list[tuple[int, str, float]]) -> None:
+    series = BinnedSeries(max_cells=30)
+    for iteration, key, value in values:
+        series.add(iteration, key, value)
+    lines = series.lines()
+    assert sum(len(line) for line in lines.values()) <= 30
+    for key in "abc":
+        expected = [value for _, found, value in values if found == key]
+        cells = [cell for _, cell in lines.get(key, [])]
+        assert sum(cell.count for cell in cells) == len(expected)
+        assert sum(cell.total for cell in cells) == pytest.approx(sum(expected), abs=1e-3)
+        for first, _ in lines.get(key, []):
+            assert any(first <= iteration < first + series.width for iteration, found, _ in values if found == key)
+
+
+@given(st.lists(st.floats(1e-6, 1e6), min_size=1, max_size=200), st.floats(0.01, 1))
+def test_quantiles_are_within_a_tenth(values: list[float], share: float) -> None:
+    spread = Spread()
+    for value in values:
+        spread.add(value)
+    exact = sorted(values)[max(math.ceil(share * len(values)) - 1, 0)]
+    assert spread.quantile(share) == pytest.approx(exact, rel=0.1)
+
+
+def test_only_the_largest_are_kept_largest_first() -> None:
+    largest: Largest[int] = Largest(3)
+    for value in (5, 1, 9, 7, 9, 2):
+        largest.add(value, value)
+    assert largest.items() == [9, 9, 7]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0 s"),
+        (4e-6, "4 µs"),
+        (0.0009996, "1 ms"),
+        (0.4123, "412 ms"),
+        (0.99996, "1 s"),
+        (2.414, "2.41 s"),
+        (192, "3 min 12 s"),
+        (18_420, "5 h 07 min"),
+        (183_600, "2 d 3 h"),
+        (-0.2, "-200 ms"),
+        (math.nan, "\N{EN DASH}"),
+        (None, "\N{EN DASH}"),
+    ],
+)
+def test_durations_read_like_durations(seconds: float | None, text: str) -> None:
+    assert human.duration(seconds) == text
+
+
+def test_numbers_and_sizes_read_like_numbers_and_sizes() -> None:
+    assert [human.number(value) for value in (3.0, 12345, 0.000123456, 1234.6, 2.5e12)] == [
+        "3",
+        "12,345",
+        "0.0001235",
+        "1,235",
+        "2.5e+12",
+    ]
+    assert [human.size(value) for value in (512, 3174, 2.5e9, 3e15)] == ["512 B", "3.1 KiB", "2.33 GiB", "2.73e+03 TiB"]
+    assert [human.percent(value) for value in (0, 0.004, 0.371)] == ["0 %", "0.4 %", "37 %"]
