@@ -146,7 +146,8 @@ def test_library_whose_instrumentor_imports_it_again_and_that_fails_to_import_on
 
     done, status = installed.run(
         "try:\n    import flask\nexcept ImportError as error:\n    print(error)\n"
-        "import flask, inspect; print(flask.value, type(flask.__loader__).__name__, 'value = 1' in inspect.getsource(flask))",
+        "import flask, inspect; source = inspect.getsource(flask)\n"
+        "print(flask.value, type(flask.__loader__).__name__, 'value = 1' in source)",
         FAIL_ONCE="1",
     )
     assert done.out == "first time\n2 SourceFileLoader True\n"

@@ -7,6 +7,7 @@ import json
 import shutil
 import subprocess
 import time
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from websockets.sync.client import connect
@@ -41,6 +42,7 @@ class Browser:
         self._size = (width, height)
         self._profile = profile
         self._next_id = 0
+        self._open = ExitStack()
 
     def __enter__(self) -> Self:
         assert EXECUTABLE is not None
@@ -54,7 +56,8 @@ class Browser:
         ]
         self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         try:
-            self._socket = connect(self._page_address(), max_size=None, compression=None, proxy=None)
+            connection = connect(self._page_address(), max_size=None, compression=None, proxy=None)
+            self._socket = self._open.enter_context(connection)
         except BaseException:
             self._stop()
             raise
@@ -63,7 +66,7 @@ class Browser:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._socket.close()
+        self._open.close()
         self._stop()
 
     def _stop(self) -> None:

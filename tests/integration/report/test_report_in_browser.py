@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -26,7 +27,9 @@ COLOURED_PIXELS = """
     [...(one.tagName === "CANVAS" ? [one] : []), ...(one.shadowRoot ? canvases(one.shadowRoot) : [])]);
   const coloured = (canvas) => {
     if (!canvas.width || !canvas.height) return 0;
-    const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+    const copy = new OffscreenCanvas(canvas.width, canvas.height).getContext("2d", { willReadFrequently: true });
+    copy.drawImage(canvas, 0, 0);
+    const { data } = copy.getImageData(0, 0, canvas.width, canvas.height);
     let count = 0;
     for (let i = 0; i < data.length; i += 4)
       if (data[i + 3] > 40 && Math.max(data[i], data[i + 1], data[i + 2]) - Math.min(data[i], data[i + 1], data[i + 2]) > 40) count++;
@@ -92,9 +95,11 @@ def test_charts_of_an_agent_run_are_drawn_in_the_dark_too(tmp_path: Path, browse
 
 
 def test_markup_in_the_data_neither_runs_nor_becomes_elements(browser: Browser, evil_run: Path) -> None:
-    drawn = _open(browser, evil_run)
-    assert EVIL in drawn or f"Slowest rollouts: {EVIL}" in drawn or any(EVIL in title for title in drawn)
-    for title in ("Reward per function", "Step time by phase"):
+    _open(browser, evil_run)
+    browser.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true })")
+    browser.wait_for(f"({COLOURED_PIXELS}).every(([, count]) => count > 100)")
+    assert {EVIL, f"Slowest rollouts: {EVIL}"} <= set(dict(browser.evaluate(COLOURED_PIXELS)))
+    for title in (EVIL, f"Slowest rollouts: {EVIL}", "Reward per function", "Step time by phase"):
         _hover(browser, title)
     everything = (
         "(function walk(root) { return [...root.querySelectorAll('*')].flatMap((one) => "
@@ -107,7 +112,7 @@ def test_markup_in_the_data_neither_runs_nor_becomes_elements(browser: Browser, 
 
 def _hover(browser: Browser, title: str) -> None:
     """Move the mouse over the middle of a chart until its tooltip is there."""
-    figure = f"[...document.querySelectorAll('figure')].find((one) => one.querySelector('b').textContent === '{title}')"
+    figure = f"[...document.querySelectorAll('figure')].find((one) => one.querySelector('b').textContent === {json.dumps(title)})"
     browser.evaluate(f"{figure}.scrollIntoView({{ block: 'center', behavior: 'instant' }})")
     box = browser.evaluate(f"(({{ x, y, width, height }}) => [x, y, width, height])({figure}.getBoundingClientRect())")
     tooltip = (

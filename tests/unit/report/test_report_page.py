@@ -192,7 +192,9 @@ def _evil_run(data: Path) -> Path:
     writer.event("rl.step", 2, body={EVIL: 2.0, f"rewards/{EVIL}/mean": 1.0}, attributes={"rl.loop.iteration": 2})
     exception = {"exception.type": EVIL, "exception.message": EVIL, "exception.stacktrace": EVIL}
     writer.event("rl.process.exception", 2, attributes=exception, severity=21)
-    writer.span("rl.rollout", 1, 2, {"rl.rollout.id": EVIL, "rl.group.id": EVIL}, error=EVIL)
+    rollout = writer.span("rl.rollout", 1, 2, {"rl.rollout.id": EVIL, "rl.group.id": EVIL}, error=EVIL)
+    tool = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": EVIL}
+    writer.span(EVIL, 1, 2, tool, parent=rollout, error=EVIL)
     phase = {"rl.phase": EVIL, "rl.loop.iteration": 1}
     writer.span(EVIL, 1, 2, phase)
     writer.instrumentors = {EVIL: {"state": EVIL, "reason": EVIL}}

@@ -1,0 +1,110 @@
+"""Launcher, rank, worker or neither: from command line and environment."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import pytest
+
+from otel_rl.distro import policy
+
+ELASTIC = {"TORCHELASTIC_RUN_ID": "none", "RANK": "1", "LOCAL_RANK": "1", "MASTER_PORT": "29500"}
+SPAWN = ["python", "-c", "from multiprocessing.spawn import spawn_main; spawn_main(tracker_fd=1)", "--multiprocessing-fork"]
+TRACKER = ["python", "-c", "from multiprocessing.resource_tracker import main;main(5)"]
+
+
+@pytest.mark.parametrize(
+    ("argv", "expected"),
+    [
+        (["python", "train.py", "--x"], ("script", "train.py", ["--x"])),
+        (["python", "-u", "-X", "dev", "-W", "ignore", "train.py"], ("script", "train.py", [])),
+        (["python", "-m", "pkg.train", "-c"], ("module", "pkg.train", ["-c"])),
+        (["python", "-c", "pass"], ("code", "pass", [])),
+        (["python"], ("none", "", [])),
+        (["python", "-"], ("script", "-", [])),
+        (["python", "-m"], ("module", "", [])),
+        ([], ("none", "", [])),
+    ],
+)
+def test_program_of_a_command_line(argv, expected):
+    assert policy.program(argv) == expected
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["python", "/usr/bin/torchrun", "--nproc-per-node=2", "train.py"],
+        ["python", "-m", "torch.distributed.run", "train.py"],
+        ["python", "/usr/bin/accelerate", "launch", "train.py"],
+        ["python", "-m", "deepspeed.launcher.launch", "train.py"],
+        ["python", "/usr/bin/trl", "grpo"],
+    ],
+)
+def test_launchers(argv):
+    assert policy.is_launcher(argv)
+    assert not policy.wanted(ELASTIC | {"OTEL_RL_CHILDREN": "all"}, argv, os.getpid())
+
+
+@pytest.mark.parametrize(
+    "argv", [["python", "train.py"], ["python", "/usr/bin/trl", "vllm-serve"], ["python", "-c", "torchrun"]]
+)
+def test_programs_that_are_no_launchers(argv):
+    assert not policy.is_launcher(argv)
+
+
+def wanted(argv, environ, parent=None):
+    return policy.wanted(environ, argv, os.getpid() if parent is None else parent)
+
+
+def test_rank_records_and_what_it_starts_does_not():
+    marker = policy.marker(os.getpid(), "train", ELASTIC)
+
+    assert wanted(["python", "train.py"], ELASTIC)
+    assert not wanted(["python", "sandbox.py"], ELASTIC | {policy.MARKER: marker})
+
+
+def test_rank_of_a_launcher_inside_an_instrumented_driver_records():
+    marker = policy.marker(1, "driver", {})
+
+    assert wanted(["python", "train.py"], ELASTIC | {policy.MARKER: marker})
+
+
+def test_restarted_rank_records_again():
+    marker = policy.marker(1, "train", ELASTIC | {"TORCHELASTIC_RESTART_COUNT": "0"})
+
+    assert wanted(["python", "train.py"], ELASTIC | {"TORCHELASTIC_RESTART_COUNT": "1", policy.MARKER: marker})
+
+
+def test_multiprocessing_worker_records_when_its_parent_does():
+    marker = policy.marker(4711, "train", {})
+
+    assert wanted(SPAWN, {policy.MARKER: marker}, parent=4711)
+    assert not wanted(SPAWN, {policy.MARKER: marker}, parent=4712)
+    assert not wanted(TRACKER, {policy.MARKER: marker}, parent=4711)
+
+
+@pytest.mark.parametrize(("children", "expected"), [("all", True), ("none", False), ("launchers", False), ("x", False)])
+def test_policy_for_an_ordinary_child(children, expected):
+    assert wanted(["python", "helper.py"], {"OTEL_RL_CHILDREN": children}) is expected
+
+
+def test_marker_survives_a_service_name_with_its_separator():
+    environ = {policy.MARKER: policy.marker(12, "a|b", ELASTIC)}
+
+    assert policy.parse_marker(environ) == (12, "a_b", policy.fingerprint(ELASTIC))
+
+
+@pytest.mark.parametrize("text", ["", "x", "|", "abc|d|e"])
+def test_marker_that_is_none(text):
+    assert policy.parse_marker({policy.MARKER: text}) is None
+
+
+def test_policy_needs_nothing_but_the_cheapest_imports():
+    import subprocess
+
+    code = "import sys; before = set(sys.modules); import otel_rl.distro.policy; print(sorted(set(sys.modules) - before))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    imported = {name.partition(".")[0] for name in eval(done.stdout)}  # noqa: S307 - a list of names that we printed
+
+    assert imported <= {"otel_rl", "__future__", "typing", "collections", "functools", "operator", "re", "copyreg", "enum", "types", "contextlib", "keyword", "reprlib", "_collections", "_functools", "_operator", "_typing", "_sre", "warnings", "itertools", "collections.abc", "importlib", "sre_compile", "sre_constants", "sre_parse"}
