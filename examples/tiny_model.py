@@ -48,7 +48,12 @@ def make_tokenizer() -> PreTrainedTokenizerFast:
     )
     tokenizer.train_from_iterator(TOKENIZER_TEXT * 4, trainer)
     fast = PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, pad_token=PAD, eos_token=TURN_END, padding_side="left", model_max_length=1024
+        tokenizer_object=tokenizer,
+        pad_token=PAD,
+        eos_token=TURN_END,
+        padding_side="left",
+        model_max_length=1024,
+        model_input_names=["input_ids", "attention_mask"],
     )
     fast.chat_template = CHAT_TEMPLATE
     return fast

@@ -33,7 +33,9 @@ _BATCH = 32
 #: Token counts carry no exemplar, which the duration of the same call has: a third of a measurement's cost. The entry is
 #: there because the SDK takes the current context for an empty one.
 _NO_SPAN = set_value("otel_rl.no_span", True, Context())
-_pending: deque[tuple[Scope, float, dict[str, Any], int | None, int | None, float | None, str | None, Context]] = deque()
+_pending: deque[tuple[Scope, float, dict[str, Any], int | None, int | None, float | None, str | None, Context]] = (
+    deque()
+)
 
 
 class Inference:

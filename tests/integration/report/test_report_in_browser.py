@@ -32,7 +32,10 @@ COLOURED_PIXELS = """
     const { data } = copy.getImageData(0, 0, canvas.width, canvas.height);
     let count = 0;
     for (let i = 0; i < data.length; i += 4)
-      if (data[i + 3] > 40 && Math.max(data[i], data[i + 1], data[i + 2]) - Math.min(data[i], data[i + 1], data[i + 2]) > 40) count++;
+    {
+      const [red, green, blue, opacity] = data.subarray(i, i + 4);
+      if (opacity > 40 && Math.max(red, green, blue) - Math.min(red, green, blue) > 40) count++;
+    }
     return count;
   };
   return [...document.querySelectorAll("figure")].filter((one) => !one.closest("details:not([open])")).map((one) =>
@@ -112,7 +115,10 @@ def test_markup_in_the_data_neither_runs_nor_becomes_elements(browser: Browser, 
 
 def _hover(browser: Browser, title: str) -> None:
     """Move the mouse over the middle of a chart until its tooltip is there."""
-    figure = f"[...document.querySelectorAll('figure')].find((one) => one.querySelector('b').textContent === {json.dumps(title)})"
+    figure = (
+        "[...document.querySelectorAll('figure')]"
+        f".find((one) => one.querySelector('b').textContent === {json.dumps(title)})"
+    )
     browser.evaluate(f"{figure}.scrollIntoView({{ block: 'center', behavior: 'instant' }})")
     box = browser.evaluate(f"(({{ x, y, width, height }}) => [x, y, width, height])({figure}.getBoundingClientRect())")
     tooltip = (

@@ -111,9 +111,7 @@ def test_root_that_is_a_file_is_reported_and_left_alone(tmp_path):
 
 def test_reset_begins_a_directory_of_its_own(tmp_path):
     names = iter(["run/parent", "run/child"])
-    store = FileStore(
-        str(tmp_path), lambda: next(names), dict, file_limit=10**6, total_limit=10**6, warn=pytest.fail
-    )
+    store = FileStore(str(tmp_path), lambda: next(names), dict, file_limit=10**6, total_limit=10**6, warn=pytest.fail)
     store.write("traces", b"parent", 1)
     store.reset()
     store.write("traces", b"child", 1)

@@ -85,7 +85,9 @@ def test_what_deserves_a_look_is_said_in_words(grpo: Page) -> None:
 def test_phases_share_the_step_without_counting_inner_time_twice(grpo: Page) -> None:
     rows = re.findall(r"<i class=\"swatch\".*?</i>(\w+)</td>.*?>([\d.]+ %)<", grpo.source, re.DOTALL)
     shares = {phase: float(share.removesuffix(" %")) for phase, share in rows}
-    assert set(shares) == set("sample generate log_probs reward train forward backward optimizer sync other".split())
+    assert set(shares) == {
+        *("sample", "generate", "log_probs", "reward", "train", "forward", "backward", "optimizer", "sync", "other")
+    }
     assert sum(shares.values()) == pytest.approx(100, abs=2)
     assert shares["generate"] == pytest.approx(55 * 0.62, abs=1)
 

@@ -45,10 +45,12 @@ class InferenceCall(Inference):
         self.outcome = Outcome(collects_text=self.owned and capture_content())
 
     def enter(self) -> None:
+        """Make the call current until :meth:`leave`."""
         self._current = current.set(self)
         super().enter()
 
     def leave(self) -> None:
+        """Restore what was current before."""
         with guard("openai.leave"):
             if self._current is not None:
                 current.reset(self._current)
@@ -116,9 +118,7 @@ class InferenceCall(Inference):
         found[attributes.RL_INFERENCE_RETRIES] = max(self.attempts - 1, 0)
         if self._request.stream:
             cancelled = error is not None and type(error).__name__ == "CancelledError"
-            found[attributes.RL_INFERENCE_STREAM_ENDED] = (
-                RlInferenceStreamEndedValues.CANCELLED if cancelled else ended
-            )
+            found[attributes.RL_INFERENCE_STREAM_ENDED] = RlInferenceStreamEndedValues.CANCELLED if cancelled else ended
         if self.owned:
             outcome.add_attributes(found)
             if self._first_chunk is not None:

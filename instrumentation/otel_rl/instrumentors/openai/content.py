@@ -64,9 +64,7 @@ def _message(message: dict[str, Any]) -> dict[str, object]:
     return {"role": role, "parts": parts}
 
 
-def _answer_parts(
-    message: dict[str, Any], fields_of: Callable[[Any], dict[str, Any]]
-) -> list[dict[str, object]]:
+def _answer_parts(message: dict[str, Any], fields_of: Callable[[Any], dict[str, Any]]) -> list[dict[str, object]]:
     text = message.get("content")
     parts = [] if text is None else [_text(text)]
     for call in map(fields_of, message.get("tool_calls") or ()):

@@ -1,0 +1,134 @@
+"""Our callback handler: agents, workflows and nodes. Tools are wrapped instead, so that their bodies nest."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from langchain_core.callbacks.base import BaseCallbackHandler
+
+from otel_rl.instrumentors.langchain import owner, runs
+from otel_rl.instrumentors.langchain.outcomes import error_in
+from otel_rl.semconv import attributes, metrics, spans
+from otel_rl.semconv.attributes import GenAiOperationNameValues
+from otel_rl.telemetry import Scope, foreign, guard
+from otel_rl.telemetry.attributes import error_type
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from otel_rl.semconv.definitions import SpanDefinition
+
+    #: Definition, span name, attributes, agent name.
+    Description = tuple[SpanDefinition, str, dict[str, Any], str | None]
+
+scope = Scope("langchain")
+_CONVERSATION_KEYS = ("thread_id", "session_id", "conversation_id")
+
+
+class SpanHandler(BaseCallbackHandler):  # type: ignore[misc]  # the base is not known to mypy
+    """Opens a span per agent, workflow and node, and closes it with the outcome."""
+
+    # In the runner's own thread and task: the current context is the runner's only there.
+    run_inline = True
+    ignore_llm = ignore_chat_model = ignore_agent = ignore_retriever = ignore_retry = ignore_custom_event = True
+
+    def on_chain_start(
+        self,
+        serialized: dict[str, Any] | None,
+        inputs: Any,
+        *,
+        run_id: UUID,
+        parent_run_id: UUID | None = None,
+        tags: list[str] | None = None,
+        metadata: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """A chain, graph or node starts."""
+        with guard("langchain.on_chain_start"):
+            if not scope.enabled or owner.is_taken():
+                return
+            parent = runs.find(parent_run_id)
+            description = _describe(serialized, kwargs.get("name"), tags or (), metadata or {}, parent_run_id is None)
+            if description is None:
+                runs.add(run_id, runs.Run(parent.context if parent else None))
+                return
+            definition, name, values, agent_name = description
+            above = runs.context_below(parent)
+            span = scope.start_span(definition, name, attributes=values, context=above)
+            runs.add(run_id, runs.Run(foreign.span_context(span, above), span, agent_name, time.perf_counter()))
+
+    def on_chain_end(self, outputs: Any, *, run_id: UUID, **kwargs: Any) -> None:
+        """It returned."""
+        self._end(run_id, None)
+
+    def on_chain_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
+        """It raised, was cancelled, or only passed control flow on."""
+        self._end(run_id, error_in(error))
+
+    def _end(self, run_id: UUID, error: BaseException | None) -> None:
+        with guard("langchain.end"):
+            run = runs.pop(run_id)
+            if run is None or run.span is None:
+                return
+            if run.agent_name is not None:
+                labels = {
+                    attributes.GEN_AI_OPERATION_NAME: GenAiOperationNameValues.INVOKE_AGENT,
+                    attributes.GEN_AI_AGENT_NAME: run.agent_name or None,
+                    attributes.ERROR_TYPE: None if error is None else error_type(error),
+                }
+                duration = time.perf_counter() - run.started
+                scope.record(metrics.GEN_AI_INVOKE_AGENT_DURATION, duration, labels, run.context)
+            scope.end_span(run.span, error)
+
+
+def _describe(
+    serialized: dict[str, Any] | None, name: str | None, tags: Any, metadata: dict[str, Any], is_root: bool
+) -> Description | None:
+    """What a run is, by the marks that LangChain and LangGraph put on it; None where it is plumbing."""
+    node = metadata.get("langgraph_node")
+    if node and any(tag.startswith("graph:step:") for tag in tags):
+        if node.startswith("__"):
+            return None
+        values = {attributes.RL_AGENT_NODE_NAME: node, attributes.GEN_AI_AGENT_NAME: metadata.get("lc_agent_name")}
+        return spans.RL_AGENT_NODE, f"node {node}", values, None
+    agent = metadata.get("lc_agent_name") or metadata.get("agent_name")
+    if (agent and agent == name) or (is_root and _is_agent(agent, name, metadata)):
+        return _agent(agent or name or "", metadata)
+    # A root without a serialised form is a graph or a composed chain; one with it is a prompt, a parser and the like.
+    if is_root and (not serialized or "LangGraph" in str(serialized.get("name"))):
+        return _workflow(name or "", metadata)
+    return None
+
+
+def _is_agent(agent: str | None, name: str | None, metadata: dict[str, Any]) -> bool:
+    return bool(
+        agent or metadata.get("ls_integration") == "langchain_create_agent" or (name and "agent" in name.lower())
+    )
+
+
+def _agent(name: str, metadata: dict[str, Any]) -> Description:
+    operation = GenAiOperationNameValues.INVOKE_AGENT
+    values = {
+        attributes.GEN_AI_OPERATION_NAME: operation,
+        attributes.GEN_AI_AGENT_NAME: name or None,
+        attributes.GEN_AI_CONVERSATION_ID: _conversation(metadata),
+    }
+    return spans.GEN_AI_INVOKE_AGENT, f"{operation} {name}".strip(), values, name
+
+
+def _workflow(name: str, metadata: dict[str, Any]) -> Description:
+    operation = GenAiOperationNameValues.INVOKE_WORKFLOW
+    values = {
+        attributes.GEN_AI_OPERATION_NAME: operation,
+        attributes.GEN_AI_WORKFLOW_NAME: name or None,
+        attributes.GEN_AI_CONVERSATION_ID: _conversation(metadata),
+    }
+    return spans.GEN_AI_INVOKE_WORKFLOW, f"{operation} {name}".strip(), values, None
+
+
+def _conversation(metadata: dict[str, Any]) -> str | None:
+    for key in _CONVERSATION_KEYS:
+        if metadata.get(key):
+            return str(metadata[key])
+    return None

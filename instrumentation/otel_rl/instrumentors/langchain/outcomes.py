@@ -1,0 +1,25 @@
+"""What counts as an error of a tool or node, in our spans and in the official ones."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+#: ``error.type`` of a tool that reported a failure in its result instead of raising.
+TOOL_ERROR = "tool_error"
+#: ``error.type`` of a tool that the agent does not have.
+UNKNOWN_TOOL = "unknown_tool"
+
+
+def failure_in(result: Any) -> str | None:
+    """``error.type`` for what a tool returned: a ``ToolMessage`` with status "error" is a failure."""
+    return TOOL_ERROR if getattr(result, "status", None) == "error" and hasattr(result, "tool_call_id") else None
+
+
+def error_in(error: BaseException | None) -> BaseException | None:
+    """``error`` unless it only steers: an interrupt or a command of LangGraph, a stream that its reader closed."""
+    if error is None or isinstance(error, GeneratorExit):
+        return None
+    errors = sys.modules.get("langgraph.errors")
+    steering = getattr(errors, "GraphBubbleUp", None)
+    return None if steering is not None and isinstance(error, steering) else error

@@ -1,0 +1,114 @@
+"""Tool calls: wrapped around the tool, so that what its body does nests below it, and cancellation is seen."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+from otel_rl.instrumentors.langchain import owner, runs
+from otel_rl.instrumentors.langchain.outcomes import UNKNOWN_TOOL, error_in, failure_in
+from otel_rl.semconv import attributes, events
+from otel_rl.semconv.attributes import ErrorTypeValues
+from otel_rl.telemetry import Scope, ToolCall, guard
+from otel_rl.telemetry.content import capture_content
+from otel_rl.telemetry.context import attach, detach
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextvars import Token
+
+scope = Scope("langchain")
+
+
+class _Observed:
+    """One run of a tool; keeps the context of the node above it while the tool runs."""
+
+    __slots__ = ("_attached", "_call")
+
+    def __init__(self, tool: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self._call: ToolCall | None = None
+        self._attached: Token[Any] | None = None
+        with guard("langchain.tool_start"):
+            if not scope.enabled or owner.is_taken():
+                return
+            parent = runs.find(getattr(kwargs.get("callbacks"), "parent_run_id", None))
+            context = runs.context_below(parent)
+            if context is not None:
+                self._attached = attach(context)
+            arguments = args[0] if args else kwargs.get("tool_input")
+            self._call = ToolCall(
+                scope,
+                tool.name,
+                kwargs.get("tool_call_id"),
+                arguments=arguments if capture_content() else None,
+            ).start()
+
+    def end(self, result: Any = None, error: BaseException | None = None) -> None:
+        with guard("langchain.tool_end"):
+            call = self._call
+            if call is not None:
+                failure = failure_in(result)
+                if failure is not None:
+                    call.fail(failure)
+                if error is None:
+                    call.result(getattr(result, "content", result))
+                call.end(error_in(error))
+            if self._attached is not None:
+                detach(self._attached)
+
+
+def runs_tool(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Factory for ``BaseTool.run``."""
+
+    @functools.wraps(original)
+    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+        observed = _Observed(self, args, kwargs)
+        try:
+            result = original(self, *args, **kwargs)
+        except BaseException as error:
+            observed.end(error=error)
+            raise
+        observed.end(result)
+        return result
+
+    return run
+
+
+def runs_tool_async(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Factory for ``BaseTool.arun``."""
+
+    @functools.wraps(original)
+    async def arun(self: Any, *args: Any, **kwargs: Any) -> Any:
+        observed = _Observed(self, args, kwargs)
+        try:
+            result = await original(self, *args, **kwargs)
+        except BaseException as error:
+            observed.end(error=error)
+            raise
+        observed.end(result)
+        return result
+
+    return arun
+
+
+def validates(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Factory for ``ToolNode._validate_tool_call``, where a tool that does not exist shows: nobody runs it."""
+
+    @functools.wraps(original)
+    def validate(self: Any, call: Any, *args: Any, **kwargs: Any) -> Any:
+        refusal = original(self, call, *args, **kwargs)
+        if refusal is not None:
+            with guard("langchain.unknown_tool"):
+                _record_unknown(str(call["name"]), call.get("id"))
+        return refusal
+
+    return validate
+
+
+def _record_unknown(name: str, call_id: str | None) -> None:
+    if not scope.enabled:
+        return
+    # The name is what a model made up: on the span and the event, never on a metric.
+    with ToolCall(scope, name, call_id, metric_name=ErrorTypeValues.OTHER) as call:
+        call.fail(UNKNOWN_TOOL)
+        scope.event(events.RL_TOOL_UNKNOWN, attributes={attributes.GEN_AI_TOOL_NAME: name})

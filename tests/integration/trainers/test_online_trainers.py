@@ -1,0 +1,184 @@
+"""What TRL's online trainers do beyond sampling with a synchronous reward: asynchronous rewards, RLOO, weight sync."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+trl = pytest.importorskip("trl")
+sys.path.insert(0, str(Path(__file__).parents[3] / "examples"))
+
+import torch
+from datasets import Dataset
+from tiny_model import build
+from trl.extras.profiling import ProfilingContext
+from trl.generation.vllm_generation import VLLMGeneration
+
+from otel_rl.instrumentors.transformers import TransformersInstrumentor
+from otel_rl.instrumentors.transformers.training import scope, trace
+from otel_rl.instrumentors.trl import TRLInstrumentor
+from otel_rl.instrumentors.trl.rewards import RewardScores
+from otel_rl.telemetry import drops, steps
+
+
+@pytest.fixture
+def instrumented(recorded):
+    instrumentors = [TransformersInstrumentor(), TRLInstrumentor()]
+    for instrumentor in instrumentors:
+        instrumentor.instrument(skip_dep_check=True)
+    yield instrumentors
+    for instrumentor in instrumentors:
+        instrumentor.uninstrument()
+
+
+def make_trainer(kind, directory, rewards, **arguments):
+    trainer, configuration = {
+        "grpo": (trl.GRPOTrainer, trl.GRPOConfig),
+        "rloo": (trl.RLOOTrainer, trl.RLOOConfig),
+    }[kind]
+    return trainer(
+        model=str(build(directory / "model")),
+        reward_funcs=rewards,
+        train_dataset=Dataset.from_list([{"prompt": f"What is {number} + 1?"} for number in range(8)]),
+        args=configuration(
+            output_dir=str(directory / "out"),
+            per_device_train_batch_size=4,
+            num_generations=4,
+            max_completion_length=8,
+            max_steps=1,
+            logging_steps=1,
+            report_to="none",
+            use_cpu=True,
+            save_strategy="no",
+            bf16=False,
+            disable_tqdm=True,
+            **arguments,
+        ),
+    )
+
+
+async def patient_reward(completions, **_):
+    await asyncio.sleep(0.01)
+    return [1.0] * len(completions)
+
+
+async def selective_reward(completions, **_):
+    return [None, math.inf, *[0.5] * (len(completions) - 2)]
+
+
+@pytest.mark.parametrize("kind", ["grpo", "rloo"])
+def test_sampling_and_rewards_of_each_online_trainer_are_phases(instrumented, recorded, tmp_path, kind):
+    make_trainer(kind, tmp_path, [patient_reward]).train()
+
+    found = Counter(span.name for span in recorded.spans)
+    for name in ("rl.sample", "rl.generate", "rl.train", "rl.forward", "rl.backward", "rl.optimizer"):
+        assert found[name] >= 1, name
+    assert found["rl.sample"] == 1
+    assert recorded.metrics()["rl.sample.samples"][0].value == 4
+
+
+def test_asynchronous_reward_functions_are_children_of_the_reward_phase(instrumented, recorded, tmp_path):
+    drops.reset()
+    make_trainer("grpo", tmp_path, [patient_reward, selective_reward]).train()
+
+    rewards = [span for span in recorded.spans if span.name == "rl.reward"]
+    [phase] = [span for span in rewards if "rl.reward.name" not in span.attributes]
+    named = {span.attributes["rl.reward.name"]: span for span in rewards if span is not phase}
+    assert named.keys() == {"patient_reward", "selective_reward"}
+    for span in named.values():
+        assert span.parent.span_id == phase.context.span_id
+    assert named["patient_reward"].end_time - named["patient_reward"].start_time >= 10e6
+    points = {point.attributes["rl.reward.name"]: point for point in recorded.metrics()["rl.reward.score"]}
+    assert (points["patient_reward"].count, points["patient_reward"].sum) == (4, 4.0)
+    assert (points["selective_reward"].count, points["selective_reward"].sum) == (2, 1.0)
+    assert drops.snapshot()["metrics", "non_finite"] >= 1
+
+
+def test_a_failing_reward_function_marks_its_span_and_raises_as_before(instrumented, recorded, tmp_path):
+    error = LookupError("no such answer")
+
+    def failing_reward(completions, **_):
+        raise error
+
+    with pytest.raises(LookupError) as caught:
+        make_trainer("grpo", tmp_path, [failing_reward]).train()
+
+    assert caught.value is error
+    failed = [span for span in recorded.spans if span.attributes.get("error.type") == "LookupError"]
+    assert Counter(span.name for span in failed) == {"rl.loop": 1, "rl.rank.step": 1, "rl.reward": 2}
+
+
+def test_weights_travel_inside_the_sync_phase(instrumented, recorded):
+    engine = object.__new__(VLLMGeneration)
+    trace.begin_step(1)
+    with (
+        pytest.raises(AttributeError, match="VLLMGeneration"),
+        ProfilingContext("GRPOTrainer.sync_weights", report_to=[]),
+    ):
+        engine.sync_weights()
+    trace.finish_step()
+
+    outer, inner = recorded.span("rl.sync"), recorded.span("rl.weight_sync")
+    assert inner.parent.span_id == outer.context.span_id
+    assert inner.attributes["error.type"] == outer.attributes["error.type"] == "AttributeError"
+
+
+def test_sampling_again_within_a_step_is_not_training(instrumented, recorded):
+    from otel_rl.semconv import spans
+
+    trace.begin_step(1)
+    with trace.phase(spans.RL_FORWARD):
+        pass
+    with trace.phase(spans.RL_SAMPLE):
+        pass
+    with trace.phase(spans.RL_FORWARD):
+        pass
+    trace.finish_step()
+
+    first, second = sorted(
+        (span for span in recorded.spans if span.name == "rl.train"), key=lambda span: span.start_time
+    )
+    sampling = recorded.span("rl.sample")
+    assert first.end_time <= sampling.start_time <= sampling.end_time <= second.start_time
+
+
+def test_a_phase_outside_of_any_step_is_not_recorded(instrumented, recorded):
+    steps.finish()
+    with ProfilingContext("GRPOTrainer.compute_loss", report_to=[]):
+        pass
+
+    assert recorded.spans == []
+
+
+class Accelerator:
+    process_index = 1
+
+
+class Trainer:
+    accelerator = Accelerator()
+    reward_func_names = ("first",)
+
+
+def test_scores_on_a_device_are_read_only_after_the_trainer_has(recorded):
+    read = []
+
+    class OnDevice(torch.Tensor):
+        device = torch.device("meta")
+
+        def tolist(self):
+            read.append(True)
+            return super().tolist()
+
+    scores = RewardScores()
+    scores.calculated(Trainer(), 2, torch.tensor([[1.0], [2.0], [3.0], [4.0]]).as_subclass(OnDevice))
+    assert not read
+    scores.scored()
+
+    [point] = [p for p in recorded.metrics()["rl.reward.score"] if p.attributes["rl.reward.name"] == "first"]
+    assert (point.count, point.sum) == (2, 7.0)
+    assert scope.enabled

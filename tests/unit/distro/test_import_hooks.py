@@ -1,0 +1,103 @@
+"""Callbacks after imports: once, for whoever imports, and never to be seen."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import threading
+
+import pytest
+
+from otel_rl.distro.import_hooks import ImportHooks
+
+
+@pytest.fixture
+def hooks():
+    made = ImportHooks()
+    yield made
+    if made in sys.meta_path:
+        sys.meta_path.remove(made)
+
+
+@pytest.fixture
+def module(tmp_path, monkeypatch):
+    """A module that can be imported; its name."""
+    name = "hooked_module"
+    (tmp_path / f"{name}.py").write_text("value = 1\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield name
+    sys.modules.pop(name, None)
+
+
+def test_callback_runs_once_after_the_module_is_complete(hooks, module):
+    seen = []
+    hooks.after_import(module, lambda loaded: seen.append(loaded.value))
+    assert seen == []
+
+    importlib.import_module(module)
+    importlib.reload(sys.modules[module])
+    assert seen == [1]
+
+
+def test_module_that_is_loaded_already_is_served_at_once(hooks, module):
+    importlib.import_module(module)
+    seen = []
+    hooks.after_import(module, seen.append)
+
+    assert seen == [sys.modules[module]]
+
+
+def test_module_keeps_its_own_loader(hooks, module):
+    hooks.after_import(module, lambda _: None)
+    loaded = importlib.import_module(module)
+
+    assert type(loaded.__loader__).__name__ == "SourceFileLoader"
+    assert "exec_module" not in vars(loaded.__loader__)
+
+
+def test_callback_that_raises_does_not_reach_the_import(hooks, module, monkeypatch):
+    monkeypatch.setenv("OTEL_RL_RAISE_INTERNAL_ERRORS", "0")
+    seen = []
+
+    def fail(_):
+        raise RuntimeError
+
+    hooks.after_import(module, fail)
+    hooks.after_import(module, seen.append)
+    assert importlib.import_module(module).value == 1
+    assert len(seen) == 1
+
+
+def test_callback_may_import_the_module_again(hooks, module):
+    hooks.after_import(module, lambda _: setattr(importlib.import_module(module), "value", 2))
+
+    assert importlib.import_module(module).value == 2
+
+
+def test_missing_module_stays_missing(hooks):
+    hooks.after_import("no_such_module_at_all", lambda _: None)
+
+    with pytest.raises(ModuleNotFoundError):
+        importlib.import_module("no_such_module_at_all")
+
+
+def test_hooks_of_wrapt_on_the_same_module_run_too(hooks, module):
+    wrapt = pytest.importorskip("wrapt")
+    seen = []
+    wrapt.register_post_import_hook(lambda _: seen.append("wrapt"), module)
+    hooks.after_import(module, lambda _: seen.append("ours"))
+    importlib.import_module(module)
+
+    assert sorted(seen) == ["ours", "wrapt"]
+
+
+def test_module_imported_by_many_threads_is_served_once(hooks, module):
+    seen = []
+    hooks.after_import(module, seen.append)
+    threads = [threading.Thread(target=importlib.import_module, args=(module,)) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert len(seen) == 1

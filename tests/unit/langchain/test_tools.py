@@ -1,0 +1,195 @@
+"""Tool spans: one table of what can happen to a tool, the same expectations in both modes."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage, ToolMessage
+from langchain_core.tools import StructuredTool, ToolException, tool
+from opentelemetry import trace
+from opentelemetry.trace import StatusCode
+
+pytest.importorskip("langgraph")
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.prebuilt import ToolNode
+from langgraph.types import Command, interrupt
+
+tracer = trace.get_tracer("program")
+
+
+@tool
+def add(a: int, b: int) -> int:
+    """Adds."""
+    with tracer.start_as_current_span("inside add"):
+        return a + b
+
+
+@tool
+async def add_async(a: int, b: int) -> int:
+    """Adds."""
+    with tracer.start_as_current_span("inside add"):
+        await asyncio.sleep(0)
+        return a + b
+
+
+@tool
+def boom(x: int) -> int:
+    """Raises."""
+    raise ValueError("planted secret")
+
+
+def _soft(x: int) -> int:
+    raise ToolException("soft")
+
+
+soft = StructuredTool.from_function(_soft, name="soft", description="fails softly", handle_tool_error=True)
+
+
+@tool
+def ask(question: str) -> str:
+    """Interrupts."""
+    return str(interrupt(question))
+
+
+@tool
+def jump(x: int) -> Command:
+    """Steers the graph."""
+    return Command(update={"messages": [ToolMessage("jumped", tool_call_id="c0")]})
+
+
+@tool
+async def slow(x: int) -> int:
+    """Waits until it is cancelled."""
+    await asyncio.sleep(60)
+    return x
+
+
+OK = (StatusCode.UNSET, None)
+#: name -> (tools, calls, options of ToolNode, exception or None, {span: (status, error.type)})
+CASES: dict[str, Any] = {
+    "success": ([add], [("add", {"a": 1, "b": 2})], {}, None, {"execute_tool add": OK}),
+    "exception": ([boom], [("boom", {"x": 1})], {}, ValueError, {"execute_tool boom": (StatusCode.ERROR, "ValueError")}),
+    "handled exception": (
+        [boom],
+        [("boom", {"x": 1})],
+        {"handle_tool_errors": True},
+        None,
+        {"execute_tool boom": (StatusCode.ERROR, "ValueError")},
+    ),
+    "soft error": ([soft], [("soft", {"x": 1})], {}, None, {"execute_tool soft": (StatusCode.ERROR, "tool_error")}),
+    "unknown tool": (
+        [add],
+        [("hallucinated", {"x": 1})],
+        {},
+        None,
+        {"execute_tool hallucinated": (StatusCode.ERROR, "unknown_tool")},
+    ),
+    "command": ([jump], [("jump", {"x": 1})], {}, None, {"execute_tool jump": OK}),
+    "interrupt": ([ask], [("ask", {"question": "?"})], {}, None, {"execute_tool ask": OK}),
+}
+
+
+def _graph(tools, calls, **options):
+    graph = StateGraph(MessagesState)
+    graph.add_node("tools", ToolNode(tools, **options))
+    graph.add_edge(START, "tools")
+    compiled = graph.compile(checkpointer=InMemorySaver())
+    wanted = [
+        {"name": name, "args": arguments, "id": f"c{number}", "type": "tool_call"}
+        for number, (name, arguments) in enumerate(calls)
+    ]
+    return compiled, {"messages": [AIMessage("", tool_calls=wanted)]}, {"configurable": {"thread_id": "t"}}
+
+
+def _tool_spans(recorded):
+    return {
+        span.name: (span.status.status_code, span.attributes.get("error.type"))
+        for span in recorded.spans
+        if span.name.startswith("execute_tool")
+    }
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_a_tool_did_shows_on_its_span_and_metric(case, mode, recorded):
+    tools, calls, options, error, expected = CASES[case]
+    graph, messages, config = _graph(tools, calls, **options)
+    if error is None:
+        graph.invoke(messages, config)
+    else:
+        with pytest.raises(error):
+            graph.invoke(messages, config)
+    assert _tool_spans(recorded) == expected
+    assert not [span for span in recorded.spans if "planted" in str(dict(span.attributes)) and mode == "ours"]
+    durations = recorded.metrics()["gen_ai.execute_tool.duration"]
+    unknown = case == "unknown tool"
+    for (name, (_, kind)), point in zip(expected.items(), durations, strict=True):
+        assert point.attributes["gen_ai.tool.name"] == ("_OTHER" if unknown else name.removeprefix("execute_tool "))
+        assert point.attributes.get("error.type") == kind
+    assert len(recorded.events("rl.tool.unknown")) == int(unknown)
+
+
+@pytest.mark.parametrize("case", CASES)
+async def test_what_a_tool_did_shows_in_async_runs_too(case, mode, recorded):
+    tools, calls, options, error, expected = CASES[case]
+    graph, messages, config = _graph(tools, calls, **options)
+    if error is None:
+        await graph.ainvoke(messages, config)
+    else:
+        with pytest.raises(error):
+            await graph.ainvoke(messages, config)
+    assert _tool_spans(recorded) == expected
+
+
+def test_spans_of_a_tools_body_are_below_the_tool(mode, recorded):
+    graph, messages, config = _graph([add], [("add", {"a": 1, "b": 2})])
+    graph.invoke(messages, config)
+    assert recorded.span("inside add").parent.span_id == recorded.span("execute_tool add").context.span_id
+    assert recorded.span("execute_tool add").attributes["gen_ai.tool.call.id"] == "c0"
+
+
+async def test_spans_of_an_async_tools_body_are_below_the_tool(mode, recorded):
+    graph, messages, config = _graph([add_async], [("add_async", {"a": 1, "b": 2})])
+    await graph.ainvoke(messages, config)
+    assert recorded.span("inside add").parent.span_id == recorded.span("execute_tool add_async").context.span_id
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+async def test_parallel_tools_keep_their_own_bodies(asynchronous, mode, recorded):
+    graph, messages, config = _graph([add], [("add", {"a": n, "b": n}) for n in range(4)])
+    with tracer.start_as_current_span("rollout"):
+        if asynchronous:
+            await graph.ainvoke(messages, config)
+        else:
+            graph.invoke(messages, config)
+    tools = {span.context.span_id for span in recorded.spans if span.name == "execute_tool add"}
+    bodies = [span for span in recorded.spans if span.name == "inside add"]
+    assert len(tools) == len(bodies) == 4
+    assert {span.parent.span_id for span in bodies} == tools
+    assert len({span.context.trace_id for span in recorded.spans}) == 1
+
+
+async def test_a_cancelled_tool_ends_as_an_error(mode, recorded):
+    task = asyncio.create_task(slow.ainvoke({"x": 1}))
+    await asyncio.sleep(0.05)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert _tool_spans(recorded) == {"execute_tool slow": (StatusCode.ERROR, "asyncio.exceptions.CancelledError")}
+
+
+def test_a_tool_called_directly_is_recorded(mode, recorded):
+    assert add.invoke({"a": 1, "b": 2}) == 3
+    assert _tool_spans(recorded) == {"execute_tool add": OK}
+
+
+def test_arguments_and_results_are_recorded_only_when_the_user_says_so(ours, recorded, monkeypatch):
+    add.invoke({"a": 1, "b": 2})
+    monkeypatch.setenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "SPAN_ONLY")
+    add.invoke({"a": 1, "b": 2})
+    without, with_content = [span for span in recorded.spans if span.name == "execute_tool add"]
+    assert not [key for key in without.attributes if "arguments" in key or "result" in key]
+    assert with_content.attributes["gen_ai.tool.call.arguments"] == '{"a": 1, "b": 2}'
+    assert with_content.attributes["gen_ai.tool.call.result"] == "3"
