@@ -3,8 +3,9 @@
     python benchmarks/openai_chat_call.py [--rounds 40] [--calls 64] [--output FILE]
 
 The transport answers at once, so what is left is the client's own work and what is added to it. CPU time of the whole
-process is taken (it includes the thread that exports). Each round runs every variant in turn, the next round in reverse
-order; the figures are medians over rounds of paired differences, the bounds a bootstrap of them. Prints one JSON object.
+process is taken (it includes the thread that exports). Each round runs every variant in turn, the next round in
+reverse order; the figures are medians over rounds of paired differences, the bounds a bootstrap of them. Prints one
+JSON object.
 """
 
 from __future__ import annotations
@@ -20,9 +21,11 @@ import random
 import statistics
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 VARIANTS = ("none", "otel_rl", "official")
 PACKAGES = ("openai", "opentelemetry-sdk", "opentelemetry-instrumentation-genai-openai", "otel-rl")

@@ -47,7 +47,7 @@ _PER_UNITS = {"s": "second", "m": "minute", "h": "hour", "d": "day", "w": "week"
 #: Attributes of the resource: a label of every series where Prometheus promotes them, `resource.` in TraceQL.
 RESOURCE_ATTRIBUTES = frozenset(
     attribute
-    for entity in (entities.RL_RUN, entities.RL_PROCESS)
+    for entity in (entities.RL_TRAINING_RUN, entities.RL_PROCESS)
     for attribute in (*entity.identity, *entity.attributes)
 )
 

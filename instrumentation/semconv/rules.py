@@ -22,9 +22,14 @@ _EXAMPLE_TYPES: Mapping[str, tuple[type, ...]] = {
 
 
 def name_problems(documents: list[Document]) -> Iterator[Problem]:
-    """Names that are malformed or taken, also when two differ but give the same constant."""
+    """Names that are malformed or taken, also when two differ but give the same constant.
+
+    Attributes have names of their own; signals of every kind and attribute groups share theirs, as weaver demands.
+    """
+    attributes: dict[str, tuple[str, Document]] = {}
+    others: dict[str, tuple[str, Document]] = {}
     for section, name_key in SECTIONS.items():
-        taken: dict[str, tuple[str, Document]] = {}
+        taken = attributes if section == "attributes" else others
         for document, item in entries(documents, section):
             name = item[name_key]
             if not _NAME.fullmatch(name):

@@ -84,6 +84,7 @@ class BatchWorker(Generic[Item]):
         gate: Gate,
         limits: Limits,
         on_first: Callable[[], None] = lambda: None,
+        prepare: Callable[[Item], None] = lambda _: None,
     ) -> None:
         self.signal = signal
         self.delivered = 0
@@ -92,6 +93,8 @@ class BatchWorker(Generic[Item]):
         self._gate = gate
         self._limits = limits
         self._on_first = on_first
+        # Run by the exporting thread, where it costs the program nothing.
+        self._prepare = prepare
         self._reset()
 
     def _reset(self) -> None:
@@ -171,6 +174,8 @@ class BatchWorker(Generic[Item]):
     def _export(self, batch: list[Item]) -> bool:
         if self._exporter is None:
             self._exporter = self._open_exporter()
+        for item in batch:
+            self._prepare(item)
         return getattr(self._exporter.export(batch), "name", "") == "SUCCESS"
 
     def force_flush(self, timeout: float) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 from opentelemetry.instrumentation.distro import BaseDistro
 
 from otel_rl.distro import launch, noise, start
+from otel_rl.distro.bootstrap.sitecustomize import run_shadowed
 
 _UPSTREAM = "opentelemetry.instrumentation.auto_instrumentation"
 
@@ -37,6 +38,8 @@ def _take_over(active: bool) -> None:
     if upstream is None:
         return
     folder = os.path.dirname(os.path.abspath(upstream.__file__ or ""))
+    if "sitecustomize" in sys.modules and os.path.dirname(sys.modules["sitecustomize"].__file__ or "") == folder:
+        run_shadowed(folder)  # type: ignore[no-untyped-call]  # no annotations: any Python must be able to read it
     start.use_bootstrap(os.environ, folder)
     namespace = vars(upstream)
     namespace["environ"] = {**os.environ, "PYTHONPATH": folder}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import traceback
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry._logs import SeverityNumber
@@ -47,6 +48,17 @@ def record_unhooked() -> None:
     error = getattr(sys, "last_value", None)
     if error is not None and not hasattr(sys, "ps1"):
         _ending(error)
+
+
+def keep_interrupt_exit_code() -> None:
+    """Let a program that Ctrl-C has ended die by the signal, as it would have without us.
+
+    CPython remembers an uncaught KeyboardInterrupt in a flag that every ``exec`` of a string clears, and importing our
+    encoders runs many (dataclasses). Such an ``exec`` that is interrupted sets it again.
+    """
+    if isinstance(getattr(sys, "last_value", None), KeyboardInterrupt):
+        with suppress(KeyboardInterrupt):
+            exec("raise KeyboardInterrupt")  # noqa: S102 - a constant, see above
 
 
 def _ending(error: BaseException) -> None:

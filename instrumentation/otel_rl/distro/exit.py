@@ -7,6 +7,7 @@ import json
 import os
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,7 +40,10 @@ def after_fork_in_child() -> None:
 def _at_exit() -> None:
     with guard("exit.unhooked_exception"):
         exceptions.record_unhooked()
-    deliver()
+    # A second Ctrl-C: the user does not want to wait, nor to read a traceback of ours.
+    with suppress(KeyboardInterrupt):
+        deliver()
+    exceptions.keep_interrupt_exit_code()
 
 
 def deliver() -> None:

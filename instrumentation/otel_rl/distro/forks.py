@@ -9,7 +9,7 @@ from otel_rl.distro import exit as process_exit
 from otel_rl.distro import policy, resource
 from otel_rl.distro.import_hooks import hooks
 from otel_rl.distro.metric_reader import forget_measurements
-from otel_rl.telemetry import lifecycle, run
+from otel_rl.telemetry import drops, lifecycle, run
 from otel_rl.telemetry.internal_errors import guard
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ def _after_fork(telemetry: Telemetry) -> None:
             part.after_fork_in_child()
         forget_measurements(telemetry.meter_provider)
         telemetry.store.after_fork_in_child(telemetry.tracer_provider.resource)
+        drops.reset()
         lifecycle.run_after_fork_callbacks()
         resource.follow_identity()
         run.update(leads=False)

@@ -52,6 +52,13 @@ def adopt() -> None:
     """Tell :mod:`otel_rl.telemetry.run` who this process is."""
     configured = settings.current()
     run.update(**detect(os.environ), role=configured.role, algorithm=configured.algorithm)
+    run.add_listener(_follow)
+
+
+def _follow(who: run.Run) -> None:
+    """A rank that becomes known later and is not the first does not speak for the run."""
+    if who.leads and who.rank not in (0, None):
+        run.update(leads=False)
 
 
 def service_name(environ: Mapping[str, str], argv: Sequence[str]) -> str:

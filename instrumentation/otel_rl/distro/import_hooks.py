@@ -26,15 +26,18 @@ class ImportHooks:
 
     def __init__(self) -> None:
         self._callbacks: dict[str, list[Callback]] = {}
+        # Modules whose code was running when somebody began to wait for them: nobody will look for them again.
+        self._half_imported: dict[str, list[Callback]] = {}
         self._finding = threading.local()
 
     def after_import(self, name: str, callback: Callback) -> None:
         """Call ``callback(module)`` once, when ``name`` has been imported; at once if it already is."""
         module = sys.modules.get(name)
-        if module is not None and not getattr(getattr(module, "__spec__", None), "_initializing", False):
+        if module is not None and not _is_being_imported(module):
             self._run([callback], module)
             return
-        self._callbacks.setdefault(name, []).append(callback)
+        waiting = self._callbacks if module is None else self._half_imported
+        waiting.setdefault(name, []).append(callback)
         if self not in sys.meta_path:
             sys.meta_path.insert(0, self)
 
@@ -42,6 +45,8 @@ class ImportHooks:
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """Part of the import protocol."""
+        if self._half_imported:
+            self._serve_completed()
         if name not in self._callbacks or name in self._names_being_found():
             return None
         names = self._names_being_found()
@@ -54,6 +59,15 @@ class ImportHooks:
             with guard("import_hooks.watch"):
                 self._watch(spec, name)
         return spec
+
+    def _serve_completed(self) -> None:
+        for name in list(self._half_imported):
+            module = sys.modules.get(name)
+            if module is None:
+                # Its import has failed; the next one counts.
+                self._callbacks.setdefault(name, []).extend(self._half_imported.pop(name, []))
+            elif not _is_being_imported(module):
+                self._run(self._half_imported.pop(name, []), module)
 
     def _names_being_found(self) -> set[str]:
         # Other finders of this kind ask all finders, us among them, for the same name.
@@ -91,6 +105,11 @@ class ImportHooks:
         for callback in callbacks:
             with guard(f"import_hooks.{module.__name__}"):
                 callback(module)
+
+
+def _is_being_imported(module: ModuleType) -> bool:
+    """True while the module's own code runs: what is to be patched may not exist yet."""
+    return bool(getattr(getattr(module, "__spec__", None), "_initializing", False))
 
 
 #: The hooks of this process.

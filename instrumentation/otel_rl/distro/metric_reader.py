@@ -10,6 +10,7 @@ from opentelemetry.sdk.metrics.export import MetricReader
 
 from otel_rl.distro import workers
 from otel_rl.distro.batching import suppress_instrumentation
+from otel_rl.semconv.metrics import SELF_TELEMETRY
 from otel_rl.telemetry import drops
 from otel_rl.telemetry.internal_errors import guard
 
@@ -20,9 +21,6 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.metrics.export import MetricExporter, MetricsData
 
     from otel_rl.distro.gate import Gate
-
-#: Observable from the start in every process: alone they are no reason to export anything.
-_SELF_TELEMETRY = "rl.telemetry."
 
 
 class LazyMetricReader(MetricReader):
@@ -173,7 +171,8 @@ def wake_at_first_measurement(provider: MeterProvider, wake: Callable[[], None])
         consumer.consume_measurement(*args, **kwargs)
 
     def register_asynchronous_instrument(instrument: Any, *args: Any, **kwargs: Any) -> None:
-        if not getattr(instrument, "name", "").startswith(_SELF_TELEMETRY):
+        # Self-telemetry is observable in every process: alone it is no reason to export anything.
+        if getattr(instrument, "name", "") not in SELF_TELEMETRY:
             awake()
         type(consumer).register_asynchronous_instrument(consumer, instrument, *args, **kwargs)
 

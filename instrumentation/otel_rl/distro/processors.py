@@ -1,4 +1,4 @@
-"""SDK processors in front of our queues, and the one that marks cut attributes."""
+"""SDK processors in front of our queues, and the mark on attributes that were cut."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import SpanProcessor
 
 from otel_rl.telemetry.attributes import MAXIMUM_LENGTH
-from otel_rl.telemetry.internal_errors import guard
 
 if TYPE_CHECKING:
     from opentelemetry.sdk._logs import ReadWriteLogRecord
-    from opentelemetry.sdk.trace import ReadableSpan, Span
+    from opentelemetry.sdk.trace import ReadableSpan
 
     from otel_rl.distro.batching import BatchWorker
 
@@ -74,17 +73,14 @@ class QueueLogRecordProcessor(LogRecordProcessor):
         return self._worker.force_flush(timeout_millis / _SECONDS)
 
 
-class TruncationMarker(SpanProcessor):
-    """Makes visible where the SDK has cut a long attribute of anybody's span."""
-
-    def _on_ending(self, span: Span) -> None:
-        with guard("distro.truncation_marker"):
-            values = span.attributes or {}
-            cut = {
-                key: value[: MAXIMUM_LENGTH - len(_MARKER)] + _MARKER
-                for key, value in values.items()
-                if type(value) is str and len(value) > MAXIMUM_LENGTH
-            }
-            if cut:
-                # The span takes no set_attribute() any more; what will be exported is this mapping.
-                span._attributes = BoundedAttributes(attributes={**values, **cut}, immutable=True)  # noqa: SLF001
+def mark_truncation(span: ReadableSpan) -> None:
+    """Make visible where the SDK has cut a long attribute of anybody's ended span; run on the exporting thread."""
+    values = span.attributes or {}
+    cut = {
+        key: value[: MAXIMUM_LENGTH - len(_MARKER)] + _MARKER
+        for key, value in values.items()
+        if type(value) is str and len(value) > MAXIMUM_LENGTH
+    }
+    if cut:
+        # An ended span cannot be changed any more; what will be exported is this mapping.
+        span._attributes = BoundedAttributes(attributes={**values, **cut}, immutable=True)  # noqa: SLF001

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,17 +20,20 @@ from otel_rl.distro import exporters, launch, plan, private_random
 from otel_rl.distro.batching import BatchWorker, Deliverer, Limits
 from otel_rl.distro.gate import Gate
 from otel_rl.distro.metric_reader import LazyMetricReader, wake_at_first_measurement
-from otel_rl.distro.processors import SDK_LENGTH_LIMIT, QueueLogRecordProcessor, QueueSpanProcessor, TruncationMarker
+from otel_rl.distro.processors import SDK_LENGTH_LIMIT, QueueLogRecordProcessor, QueueSpanProcessor, mark_truncation
 from otel_rl.distro.store import ProcessStore
 from otel_rl.telemetry import run_span
 from otel_rl.telemetry.correlation import BaggageLogRecordProcessor, BaggageSpanProcessor
 from otel_rl.telemetry.ids import IdGenerator
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from opentelemetry.sdk.resources import Resource
 
 #: Seconds between metric exports, where OTEL_METRIC_EXPORT_INTERVAL says nothing; the SDK's 60 s are half a short run.
 METRIC_INTERVAL = 15.0
+_LOGGING_HANDLER = "OTEL_PYTHON_LOGGING_AUTO_INSTRUMENTATION_ENABLED"
 _LENGTH_LIMITS = ("OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT", "OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT")
 
 
@@ -94,22 +98,40 @@ def build(chosen: plan.Plan, resource: Resource) -> Telemetry:
     set_meter_provider(telemetry.meter_provider)
     set_logger_provider(telemetry.logger_provider)
     telemetry.arm()
+    if os.environ.get(_LOGGING_HANDLER, "").strip().lower() == "true":
+        _attach_logging_handler(telemetry.logger_provider)
     return telemetry
+
+
+def _attach_logging_handler(provider: LoggerProvider) -> None:
+    """The program's log as log records, where the user asks for it as with upstream's configurator."""
+    from opentelemetry.sdk._configuration import _overwrite_logging_config_fns  # noqa: PLC0415 - costly, rarely needed
+    from opentelemetry.sdk._logs import LoggingHandler  # noqa: PLC0415
+
+    handler = LoggingHandler(level=logging.NOTSET, logger_provider=provider)
+    logging.getLogger().addHandler(handler)
+    _overwrite_logging_config_fns(handler)
 
 
 def _add_processors(telemetry: Telemetry) -> None:
     telemetry.tracer_provider.add_span_processor(BaggageSpanProcessor())
-    telemetry.tracer_provider.add_span_processor(TruncationMarker())
     telemetry.logger_provider.add_log_record_processor(BaggageLogRecordProcessor())
     for name in telemetry.plan.exporters["traces"]:
-        worker = _worker("traces", name, telemetry, "OTEL_BSP", Limits(delay=5.0))
+        worker = _worker("traces", name, telemetry, "OTEL_BSP", Limits(delay=5.0), mark_truncation)
         telemetry.tracer_provider.add_span_processor(QueueSpanProcessor(worker))
     for name in telemetry.plan.exporters["logs"]:
         worker = _worker("logs", name, telemetry, "OTEL_BLRP", Limits(delay=1.0))
         telemetry.logger_provider.add_log_record_processor(QueueLogRecordProcessor(worker))
 
 
-def _worker(signal: str, name: str, telemetry: Telemetry, prefix: str, default: Limits) -> BatchWorker[Any]:
+def _worker(
+    signal: str,
+    name: str,
+    telemetry: Telemetry,
+    prefix: str,
+    default: Limits,
+    prepare: Callable[[Any], None] = lambda _: None,
+) -> BatchWorker[Any]:
     queue = max(int(_number(f"{prefix}_MAX_QUEUE_SIZE", default.queue)), 1)
     limits = Limits(
         queue,
@@ -117,7 +139,7 @@ def _worker(signal: str, name: str, telemetry: Telemetry, prefix: str, default: 
         max(_number(f"{prefix}_SCHEDULE_DELAY", default.delay * 1000) / 1000, 0.001),
     )
     worker: BatchWorker[Any] = BatchWorker(
-        signal, partial(_open, signal, name, telemetry.store), telemetry.gate, limits, telemetry.begin
+        signal, partial(_open, signal, name, telemetry.store), telemetry.gate, limits, telemetry.begin, prepare
     )
     telemetry.workers.append(worker)
     return worker

@@ -5,7 +5,9 @@ from __future__ import annotations
 import platform
 import re
 import socket
+import sys
 import time
+from contextlib import suppress
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +24,17 @@ if TYPE_CHECKING:
 
     from opentelemetry.sdk.resources import Resource
 
+_LIBRARIES = {
+    "accelerate": "accelerate",
+    "langchain_core": "langchain-core",
+    "langgraph": "langgraph",
+    "openai": "openai",
+    "opentelemetry.sdk": "opentelemetry-sdk",
+    "torch": "torch",
+    "transformers": "transformers",
+    "trl": "trl",
+    "vllm": "vllm",
+}
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 
@@ -58,7 +71,7 @@ class ProcessStore:
     def _manifest(self) -> Mapping[str, Any]:
         who = run.current()
         content: dict[str, Any] = {
-            "versions": {"otel_rl": __version__, "python": platform.python_version()},
+            "versions": {"otel_rl": __version__, "python": platform.python_version(), **_loaded_versions()},
             "run_id": who.id,
             "attempt": who.attempt,
             "rank": who.rank,
@@ -92,6 +105,18 @@ class ProcessStore:
         self._started, self._monotonic = time.time_ns(), time.monotonic_ns()
         self.ended = self.exit_reason = None
         self.files.reset()
+
+
+def _loaded_versions() -> dict[str, str]:
+    """Versions of the libraries that shape a run, as far as the program has loaded them."""
+    from opentelemetry.util._importlib_metadata import PackageNotFoundError, version  # noqa: PLC0415 - costly
+
+    found = {}
+    for module, distribution in _LIBRARIES.items():
+        if module in sys.modules:
+            with suppress(PackageNotFoundError):
+                found[distribution] = version(distribution)
+    return found
 
 
 def safe(text: str) -> str:

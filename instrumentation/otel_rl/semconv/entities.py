@@ -26,8 +26,8 @@ RL_PROCESS: Final = definitions.EntityDefinition(
         attributes.TELEMETRY_DISTRO_VERSION,
     ),
 )
-RL_RUN: Final = definitions.EntityDefinition(
-    type="rl.run",
+RL_TRAINING_RUN: Final = definitions.EntityDefinition(
+    type="rl.training_run",
     description="A training run",
     identity=(attributes.RL_RUN_ID,),
     attributes=(

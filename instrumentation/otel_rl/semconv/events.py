@@ -35,7 +35,6 @@ RL_RUN_END: Final = definitions.EventDefinition(
     attributes=(
         attributes.RL_RUN_ID,
         attributes.RL_RUN_ATTEMPT,
-        attributes.RL_RANK,
         attributes.ERROR_TYPE,
     ),
 )
@@ -45,7 +44,6 @@ RL_RUN_START: Final = definitions.EventDefinition(
     attributes=(
         attributes.RL_RUN_ID,
         attributes.RL_RUN_ATTEMPT,
-        attributes.RL_RANK,
     ),
 )
 RL_STEP: Final = definitions.EventDefinition(

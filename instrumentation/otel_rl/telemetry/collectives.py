@@ -35,7 +35,8 @@ SECONDS = 1e-9
 
 #: Collectives shorter than this are never among the slowest: nobody looks for them.
 SHORTEST_SLOW_NS = 1_000_000
-#: Launched and not yet waited for. What nobody waits for (fire and forget) must not pile up.
+#: Launched and not yet waited for. What nobody waits for (fire and forget) must not pile up: beyond this number the
+#: table is emptied at the next step or export. Between them it cannot hold more works than have lived.
 MAXIMUM_PENDING = 4096
 OTHER_GROUP = "_OTHER"
 
@@ -118,8 +119,8 @@ class CollectiveRecorder:
         ``call`` takes the process group first; ``payload`` says which of its first two further arguments (0 or 1) holds
         the tensors whose size is counted. Exceptions of ``call`` pass untouched and uncounted.
 
-        Written for speed, hence in one piece: two arguments are what ``torch.distributed`` passes, and passing them on
-        as they came costs half of what ``*args`` does.
+        Written for speed, hence in one piece: two arguments and a list of one tensor are what ``torch.distributed``
+        passes most, and passing arguments on as they came costs half of what ``*args`` does.
         """
         slots: dict[int, Slot] = {}
         self._by_method.append(slots)
@@ -128,33 +129,28 @@ class CollectiveRecorder:
 
         def method(self: Any, first: Any = absent, second: Any = absent, /, *rest: Any, **kwargs: Any) -> Any:
             started = now()
-            if second is not absent and not rest and not kwargs:
-                work = call(self, first, second)
-            else:
+            if kwargs or rest or second is absent:
                 given = [argument for argument in (first, second) if argument is not absent]
                 work = call(self, *given, *rest, **kwargs)
+            else:
+                work = call(self, first, second)
             elapsed = now() - started
             try:
-                slot = slots.get(id(self)) or find(operation, self, slots)
+                try:
+                    slot = slots[id(self)]
+                except KeyError:
+                    slot = find(operation, self, slots)
                 size = 0
                 if has_payload:
                     message = second if is_second else first
                     try:
-                        if type(message) is not list:
-                            size = message.nbytes
-                        elif len(message) == 1 and type(message[0]) is not list:
-                            size = message[0].nbytes
-                        else:
-                            size = payload_bytes(message)
+                        size = message[0].nbytes if type(message) is list and len(message) == 1 else message.nbytes
                     except (AttributeError, RuntimeError):
                         size = payload_bytes(message)
                 slot[CALLS] += 1
                 slot[BYTES] += size
                 slot[HOST_TIME] += elapsed
-                if work is not None:
-                    if len(pending) >= MAXIMUM_PENDING:
-                        pending.clear()
-                    pending[id(work)] = (slot, started, elapsed, size)
+                pending[id(work)] = slot, started, elapsed, size
                 if elapsed > limit[0]:
                     keep_slow(Slow(elapsed, started, size, slot[GROUP]))
             except Exception:
@@ -166,17 +162,15 @@ class CollectiveRecorder:
 
     def waiting(self, call: Call) -> Call:
         """Return a replacement of ``Work.wait`` that adds the time to the operation that was waited for."""
-        pending, limit, keep_slow, now, absent = self._pending, self._limit, self._keep_slow, clock, ABSENT
+        take, limit, keep_slow, now, absent = self._pending.pop, self._limit, self._keep_slow, clock, ABSENT
 
-        def wait(self: Any, timeout: Any = absent, /, *rest: Any, **kwargs: Any) -> Any:
+        def wait(self: Any, timeout: Any = absent) -> Any:
             begun = now()
             try:
-                if timeout is absent:
-                    return call(self, **kwargs) if kwargs else call(self)
-                return call(self, timeout, *rest, **kwargs)
+                return call(self) if timeout is absent else call(self, timeout)
             finally:
                 waited = now() - begun
-                entry = pending.pop(id(self), None)
+                entry = take(id(self), None)
                 if entry is not None:
                     slot, started, launched, size = entry
                     slot[WAIT_TIME] += waited
@@ -227,12 +221,14 @@ class CollectiveRecorder:
 
     def values(self) -> list[tuple[Group, tuple[int, int, int, int]]]:
         """Every slot with its sums since the process started: calls, bytes, ns launching, ns waiting."""
+        if len(self._pending) > MAXIMUM_PENDING:
+            self._pending.clear()
         return [(group, (slot[0], slot[1], slot[2], slot[3])) for group, slot in list(self._slots.items())]
 
     def totals(self) -> Totals:
         """Sums over all slots since the process started."""
-        slots = list(self._slots.values())
-        return Totals(*(sum(slot[position] for slot in slots) for position in (CALLS, BYTES, HOST_TIME, WAIT_TIME)))
+        columns = zip(*(values for _, values in self.values()), strict=True)
+        return Totals(*map(sum, columns)) if self._slots else Totals(0, 0, 0, 0)
 
     def take_slowest(self) -> list[Slow]:
         """The slowest collectives since the last call, longest first."""

@@ -28,14 +28,15 @@ if TYPE_CHECKING:
     from otel_rl.semconv.definitions import MetricDefinition
     from otel_rl.telemetry.scope import Scope
 
+    #: Scope, duration, labels, input tokens, output tokens, time to first chunk, error.type, context.
+    _Measured = tuple[Scope, float, dict[str, Any], int | None, int | None, float | None, str | None, Context]
+
 #: Measurements wait for this many calls, at most until metrics are collected.
 _BATCH = 32
-#: Token counts carry no exemplar, which the duration of the same call has: a third of a measurement's cost. The entry is
-#: there because the SDK takes the current context for an empty one.
+#: Token counts carry no exemplar, which the duration of the same call has: a third of a measurement's cost.
+#: The entry is there because the SDK takes the current context for an empty one.
 _NO_SPAN = set_value("otel_rl.no_span", True, Context())
-_pending: deque[tuple[Scope, float, dict[str, Any], int | None, int | None, float | None, str | None, Context]] = (
-    deque()
-)
+_pending: deque[_Measured] = deque()
 
 
 class Inference:

@@ -20,7 +20,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from support import distribution
 
-RESOLVE_SECONDS = 240
+RESOLVE_SECONDS = 120
 # Resolving a tree takes up to a minute; people's environments are older than a week, so a week old tree is as good.
 TREE_SECONDS = 7 * 24 * 3600
 
@@ -40,6 +40,12 @@ class Environment:
     pip: Path
     folder: Path
     installed: Plan
+
+
+def empty_environment(pip: Path, folder: Path) -> Environment:
+    """A virtual environment that holds nothing."""
+    distribution.create_environment(folder)
+    return Environment(pip, folder, _plan([]))
 
 
 def environment_with(peer: str, pip: Path, folder: Path) -> Environment:
@@ -103,7 +109,7 @@ def _dry_run(pip: Path, folder: Path, requirement: str) -> list[dict[str, Any]]:
     command = [pip, "--python", folder, "install", *options, requirement]
     done = subprocess.run(command, capture_output=True, text=True, timeout=RESOLVE_SECONDS, check=False)
     assert done.returncode == 0, done.stderr
-    kept = ("name", "version", "requires_dist")
+    kept = ("name", "version", "requires_dist", "provides_extra")
     return [
         {key: value for key, value in item["metadata"].items() if key in kept}
         for item in json.loads(done.stdout)["install"]
@@ -131,6 +137,8 @@ def _pretend_installed(metadata: Mapping[str, Any], site_packages: Path) -> None
     text["Version"] = metadata["version"]
     for requirement in metadata.get("requires_dist", ()):
         text["Requires-Dist"] = requirement
+    for extra in metadata.get("provides_extra", ()):
+        text["Provides-Extra"] = extra
     (folder / "METADATA").write_text(text.as_string())
     (folder / "INSTALLER").write_text("pip\n")
     (folder / "RECORD").write_text("")

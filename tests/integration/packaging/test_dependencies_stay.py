@@ -15,6 +15,13 @@ def pip(tmp_path_factory):
     return distribution.create_environment(tmp_path_factory.mktemp("pip"), "--seed") / "pip"
 
 
+def test_pip_finds_the_dependencies_without_a_long_search(wheel, pip, tmp_path):
+    # A combination of betas that excludes the newest SDK once sent pip through every version of urllib3.
+    plan = peers.plan_of_installing(str(wheel), peers.empty_environment(pip, tmp_path / "environment"))
+
+    assert {"otel-rl", "opentelemetry-sdk", "opentelemetry-instrumentation"} <= set(plan.versions)
+
+
 @pytest.mark.parametrize("peer", ["langfuse", "mlflow", "ray[default]", "trl", "vllm", "wandb"])
 def test_pip_changes_nothing_but_opentelemetry_beside(peer, wheel, pip, tmp_path):
     environment = peers.environment_with(peer, pip, tmp_path / "environment")

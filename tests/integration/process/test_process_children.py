@@ -108,6 +108,15 @@ def test_sitecustomize_of_the_user_runs(programs: Programs) -> None:
         assert done.out == f"own sitecustomize\n{programs.directory}/own/sitecustomize.py\n"
 
 
+def test_sitecustomize_of_the_user_runs_in_the_first_process_too(programs: Programs) -> None:
+    programs.write("own/sitecustomize.py", "print('own sitecustomize')")
+    done = programs.instrumented(ONE_SPAN, PYTHONPATH=str(programs.directory / "own"))
+
+    # Upstream's own sitecustomize hides it here; what the launcher printed is lost when it execs.
+    assert done.out == "own sitecustomize\n"
+    assert programs.store.span_names() == ["work"]
+
+
 def test_python_path_of_children_names_our_bootstrap_and_not_upstreams(programs: Programs) -> None:
     done = programs.instrumented("import os; print(os.environ['PYTHONPATH'])")
 

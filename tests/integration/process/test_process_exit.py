@@ -131,3 +131,12 @@ def test_program_that_shuts_its_provider_down_still_ends_cleanly(programs: Progr
     assert done.code == 0
     assert programs.store.span_names() == ["work"]
     assert len(done.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
+def test_signal_ends_the_process_as_it_would_without_us(programs: Programs, name: str) -> None:
+    text = ONE_SPAN + f"import os, signal, time\nos.kill(os.getpid(), signal.{name}); time.sleep(30)\n"
+    without, done = programs.plain(text), programs.instrumented(text, OTEL_RL_QUIET="1")
+
+    assert (done.code, done.err) == (without.code, without.err)
+    assert done.seconds < 20

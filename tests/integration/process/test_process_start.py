@@ -23,6 +23,7 @@ def test_nothing_set_records_to_files_and_says_how_to_see_them(programs: Program
     assert manifest["format"] == "otel-rl/1"
     assert manifest["clean_exit"] is True
     assert manifest["command"] == "program.py"
+    assert {"otel_rl", "python", "opentelemetry-sdk"} == set(manifest["versions"])
 
 
 def test_quiet_silences_the_summary_line(programs: Programs) -> None:
@@ -81,6 +82,13 @@ def test_rank_that_becomes_known_later_is_on_everything(programs: Programs) -> N
     for signal in ("traces", "metrics"):
         assert {(one.get("rl.rank"), one.get("rl.system")) for one in programs.store.resources(signal)} == {(3, "trl")}
     assert "-rank3-" in programs.store.directories[0].name
+
+
+def test_later_rank_that_is_not_the_first_does_not_speak_for_the_run(programs: Programs) -> None:
+    done = programs.instrumented("from otel_rl.telemetry import run; run.update(rank=3)\n" + ONE_SPAN)
+
+    assert done.err == ""
+    assert [span["name"] for span in programs.store.spans()] == ["work"]
 
 
 def test_users_service_name_and_resource_attributes_win(programs: Programs) -> None:

@@ -54,7 +54,14 @@ def launch(directory: Path, *, watched: bool) -> Run:
     environment |= {"OMP_NUM_THREADS": "1", "OTEL_RL_DATA_DIR": str(directory / "data")}
     environment |= {"OTEL_RL_RAISE_INTERNAL_ERRORS": "1"}
     scripts = Path(sys.executable).parent
-    command = [str(scripts / "torchrun"), "--nproc-per-node=2", "--standalone", str(PROGRAM), str(STEPS), str(directory)]
+    command = [
+        str(scripts / "torchrun"),
+        "--nproc-per-node=2",
+        "--standalone",
+        str(PROGRAM),
+        str(STEPS),
+        str(directory),
+    ]
     if watched:
         command.insert(0, str(scripts / "opentelemetry-instrument"))
     done = subprocess.run(

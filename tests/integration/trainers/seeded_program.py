@@ -1,6 +1,6 @@
 """Trains as `examples/grpo_two_ranks.py` does and writes what must not depend on who watches: values and random states.
 
-    torchrun --nproc-per-node=2 seeded_program.py STEPS OUTPUT_DIR
+torchrun --nproc-per-node=2 seeded_program.py STEPS OUTPUT_DIR
 """
 
 from __future__ import annotations

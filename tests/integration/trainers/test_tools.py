@@ -15,6 +15,7 @@ import pytest
 pytest.importorskip("trl")
 sys.path.insert(0, str(Path(__file__).parents[3] / "examples"))
 
+import transformers
 import trl.trainer.grpo_trainer as grpo
 from datasets import Dataset
 from tiny_model import build
@@ -77,6 +78,8 @@ def instrumented(recorded):
 @pytest.fixture
 def trainer(tmp_path, monkeypatch):
     """A trainer whose model is made to call a tool per completion: a random one never does."""
+    if int(transformers.__version__.partition(".")[0]) < 5:
+        pytest.skip("TRL's tools need transformers 5")
     turns = iter(range(1000))
 
     def parse(tokenizer, ids, prefix=None, tools=None, **_):
@@ -170,6 +173,16 @@ def test_a_watched_tool_keeps_name_signature_kind_and_pickles_as_itself():
     assert pickle.loads(pickle.dumps(watched["slow"])) is slow
     assert watched["add"](1, b=2) == 3
     assert asyncio.run(watched["slow"](1, 2)) == 3
+
+
+def test_a_tool_that_is_indexed_without_asking_is_unknown_and_raises_as_before(recorded):
+    calls = ToolCalls()
+    with pytest.raises(KeyError) as caught:
+        calls.watch_last({"add": add})["invented"]
+    calls.finish()
+
+    assert caught.value.args == ("invented",)
+    assert [event.attributes["gen_ai.tool.name"] for event in recorded.events("rl.tool.unknown")] == ["invented"]
 
 
 def test_only_the_slowest_and_the_first_failed_calls_become_spans(recorded, monkeypatch):

@@ -101,3 +101,19 @@ def test_module_imported_by_many_threads_is_served_once(hooks, module):
         thread.join()
 
     assert len(seen) == 1
+
+
+def test_module_that_is_being_imported_is_served_when_it_is_complete(hooks, module, tmp_path):
+    seen = []
+    hooks.watch_me = lambda: hooks.after_import(module, lambda loaded: seen.append(loaded.value))
+    sys.modules["the_hooks"] = hooks
+    (tmp_path / f"{module}.py").write_text("import the_hooks\nthe_hooks.watch_me()\nvalue = 1\n")
+    try:
+        importlib.import_module(module)
+        assert seen == []
+        with pytest.raises(ModuleNotFoundError):
+            importlib.import_module("any_import_that_has_to_look")
+    finally:
+        del sys.modules["the_hooks"]
+
+    assert seen == [1]

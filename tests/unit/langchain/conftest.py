@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
+
 import pytest
 
-pytest.importorskip("langchain_core")
+# The library is not in every environment that the unit tests run in.
+collect_ignore_glob = [] if importlib.util.find_spec("langchain_core") else ["test_*.py"]
 
 MODES = ("ours", "official")
 

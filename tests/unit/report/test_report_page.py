@@ -247,3 +247,39 @@ def test_an_old_page_stays_until_the_new_one_is_complete(tmp_path: Path, monkeyp
         write_report(run, None)
     assert output.read_text() == old
     assert sorted(path.name for path in run.glob("*report*")) == ["report.html"]
+
+
+def test_without_traces_the_durations_come_from_histograms(tmp_path: Path) -> None:
+    run = tmp_path / "data" / "untraced"
+    writer = process(run, 0, world_size=1, started=1_700_000_000_000_000_000)
+    writer.meter.create_histogram("rl.loop.duration", "s").record(2.0)
+    writer.meter.create_histogram("rl.phase.duration", "s").record(0.5, {"rl.phase": "generate"})
+    writer.write()
+    _has(
+        _page(tmp_path, run).texts["steps"],
+        "these are the durations of the phases alone",
+        "generate 1 500 ms",
+        "step 1 2 s",
+    )
+
+
+def test_values_that_never_change_are_listed_and_not_drawn(tmp_path: Path) -> None:
+    run = tmp_path / "data" / "constant"
+    writer = process(run, 0, world_size=1, started=1_700_000_000_000_000_000)
+    for iteration in range(3):
+        body = {"reward": iteration, "clip": 0.25}
+        writer.event("rl.step", iteration, body=body, attributes={"rl.loop.iteration": iteration})
+    writer.write()
+    _has(_page(tmp_path, run).texts["training"], "What stayed as it was, or was logged once (1) clip 0.25")
+
+
+def test_in_a_program_that_marks_no_rollouts_the_outermost_agent_calls_are_them(tmp_path: Path) -> None:
+    run = tmp_path / "data" / "agents"
+    writer = process(run, None, started=1_700_000_000_000_000_000)
+    agent = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "solver"}
+    root = writer.span("invoke_agent solver", 0, 3, agent)
+    writer.span("invoke_agent helper", 1, 2, {**agent, "gen_ai.agent.name": "helper"}, parent=root)
+    writer.write()
+    page = _page(tmp_path, run)
+    _has(page.texts["tiles"], "Rollouts 1 0 failed")
+    _has(page.texts["rollouts"], f"solver {root.trace_id:032x}"[:15], "Slowest rollouts: solver", "helper 1")

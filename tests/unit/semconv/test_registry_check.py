@@ -37,6 +37,7 @@ SOUND = {
             "unit": "s",
             "brief": "Duration",
             "stability": "development",
+            "requirement_level": "recommended",
             "attributes": [{"ref_group": "rl.look"}],
             "annotations": {"otel_rl": {"boundaries": [0.1, 1]}},
         },
@@ -46,6 +47,7 @@ SOUND = {
             "unit": "{thing}",
             "brief": "Things",
             "stability": "development",
+            "requirement_level": "recommended",
         },
     ],
     "spans": [
@@ -55,6 +57,7 @@ SOUND = {
             "name": {"note": "rl.thing"},
             "brief": "A thing",
             "stability": "development",
+            "requirement_level": "recommended",
             "attributes": [{"ref": "rl.thing.id", "requirement_level": "required"}],
         }
     ],
@@ -93,6 +96,11 @@ def repeat_attribute(data):
 def same_constant(data):
     data["spans"].append({**data["spans"][0], "type": "rl_thing.x"})
     data["spans"].append({**data["spans"][0], "type": "rl.thing.x"})
+
+
+def same_name_in_another_kind(data):
+    span = data["spans"][0]
+    data["events"] = [{"name": "rl.thing", **{key: span[key] for key in ("brief", "stability", "requirement_level")}}]
 
 
 def malformed_name(data):
@@ -181,6 +189,7 @@ def unknown_requirement(data):
         (remove_group, "things.yaml: rl.thing.duration: refers to attribute group rl.look, which is not defined"),
         (repeat_attribute, "things.yaml: rl.color: is already taken by rl.color in things.yaml"),
         (same_constant, "things.yaml: rl.thing.x: is already taken by rl_thing.x in things.yaml"),
+        (same_name_in_another_kind, "things.yaml: rl.thing: is already taken by rl.thing in things.yaml"),
         (malformed_name, "things.yaml: rl.Thing-Count: must be lower-case words joined by"),
         (bad_unit, "things.yaml: rl.thing.duration: unit 'seconds' is not one of the UCUM units"),
         (identifier_on_metric, "things.yaml: rl.thing.count: attribute rl.thing.id identifies single things"),

@@ -1,4 +1,4 @@
-# ruff: noqa: INP001, D100, ANN202, PLC0415, PTH100, PTH118, PTH120 - found by Python of any age; not part of the package
+# ruff: noqa: INP001, D100, ANN001, ANN201, ANN202, PLC0415, PTH100, PTH118, PTH120 - found by Python of any age; not part of the package
 # mypy: ignore-errors
 # Found on PYTHONPATH by every child interpreter, also by one that cannot import us or that is much older: decide in a
 # millisecond, never raise, never print, never hide the sitecustomize that this one shadows. Plain syntax on purpose.
@@ -8,11 +8,11 @@ import sys
 _here = os.path.dirname(os.path.abspath(__file__))
 
 
-def _run_shadowed():
-    # What the interpreter would have run without us. Its errors are its own: let them out.
+def run_shadowed(folder):
+    """Run the sitecustomize that the one in ``folder`` hides, as the interpreter would have; its errors are its own."""
     from importlib.machinery import PathFinder
 
-    others = [path for path in sys.path if os.path.abspath(path or ".") != _here]
+    others = [path for path in sys.path if os.path.abspath(path or ".") != folder]
     spec = PathFinder.find_spec("sitecustomize", others)
     if spec is None or spec.loader is None:
         return
@@ -46,7 +46,8 @@ def _start():
             raise
 
 
-try:
-    _run_shadowed()
-finally:
-    _start()
+if __name__ == "sitecustomize":
+    try:
+        run_shadowed(_here)
+    finally:
+        _start()

@@ -1,4 +1,4 @@
-"""Our callback handler: agents, workflows and nodes. Tools are wrapped instead, so that their bodies nest."""
+"""Our callback handler: agents, workflows, nodes and rewards. Tools are wrapped instead, so that their bodies nest."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from langchain_core.callbacks.base import BaseCallbackHandler
 
 from otel_rl.instrumentors.langchain import owner, runs
 from otel_rl.instrumentors.langchain.outcomes import error_in
-from otel_rl.semconv import attributes, metrics, spans
+from otel_rl.semconv import attributes, events, metrics, spans
 from otel_rl.semconv.attributes import GenAiOperationNameValues
 from otel_rl.telemetry import Scope, foreign, guard
 from otel_rl.telemetry.attributes import error_type
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     Description = tuple[SpanDefinition, str, dict[str, Any], str | None]
 
 scope = Scope("langchain")
+#: Key of the state that holds the reward of a rollout, and the name the reward gets.
+_REWARD = "reward"
 _CONVERSATION_KEYS = ("thread_id", "session_id", "conversation_id")
 
 
@@ -46,7 +48,12 @@ class SpanHandler(BaseCallbackHandler):  # type: ignore[misc]  # the base is not
     ) -> None:
         """A chain, graph or node starts."""
         with guard("langchain.on_chain_start"):
-            if not scope.enabled or owner.is_taken():
+            if not scope.enabled:
+                return
+            is_node = _is_node(tags, metadata)
+            if owner.is_taken():
+                if is_node:  # its reward is ours to record, whoever has the spans
+                    runs.add(run_id, runs.Run(is_node=True))
                 return
             parent = runs.find(parent_run_id)
             description = _describe(serialized, kwargs.get("name"), tags or (), metadata or {}, parent_run_id is None)
@@ -56,10 +63,15 @@ class SpanHandler(BaseCallbackHandler):  # type: ignore[misc]  # the base is not
             definition, name, values, agent_name = description
             above = runs.context_below(parent)
             span = scope.start_span(definition, name, attributes=values, context=above)
-            runs.add(run_id, runs.Run(foreign.span_context(span, above), span, agent_name, time.perf_counter()))
+            run = runs.Run(foreign.span_context(span, above), span, agent_name, time.perf_counter(), is_node)
+            runs.add(run_id, run)
 
     def on_chain_end(self, outputs: Any, *, run_id: UUID, **kwargs: Any) -> None:
         """It returned."""
+        with guard("langchain.reward"):
+            run = runs.find(run_id)
+            if run is not None and run.is_node and isinstance(outputs, dict):
+                _record_reward(outputs.get(_REWARD), run)
         self._end(run_id, None)
 
     def on_chain_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
@@ -86,8 +98,8 @@ def _describe(
     serialized: dict[str, Any] | None, name: str | None, tags: Any, metadata: dict[str, Any], is_root: bool
 ) -> Description | None:
     """What a run is, by the marks that LangChain and LangGraph put on it; None where it is plumbing."""
-    node = metadata.get("langgraph_node")
-    if node and any(tag.startswith("graph:step:") for tag in tags):
+    if _is_node(tags, metadata):
+        node = metadata["langgraph_node"]
         if node.startswith("__"):
             return None
         values = {attributes.RL_AGENT_NODE_NAME: node, attributes.GEN_AI_AGENT_NAME: metadata.get("lc_agent_name")}
@@ -99,6 +111,27 @@ def _describe(
     if is_root and (not serialized or "LangGraph" in str(serialized.get("name"))):
         return _workflow(name or "", metadata)
     return None
+
+
+def _is_node(tags: Any, metadata: dict[str, Any] | None) -> bool:
+    """LangGraph marks what runs inside a node as well, but only the node itself with its step."""
+    return bool(
+        metadata and metadata.get("langgraph_node") and any(tag.startswith("graph:step:") for tag in tags or ())
+    )
+
+
+def _record_reward(value: object, run: runs.Run) -> None:
+    """A node that sets the number ``reward`` in the state of its graph scores the rollout."""
+    if isinstance(value, (int, float)):
+        scope.record(metrics.RL_REWARD_SCORE, float(value), {attributes.RL_REWARD_NAME: _REWARD}, run.context)
+        scope.event(
+            events.GEN_AI_EVALUATION_RESULT,
+            attributes={
+                attributes.GEN_AI_EVALUATION_NAME: _REWARD,
+                attributes.GEN_AI_EVALUATION_SCORE_VALUE: float(value),
+            },
+            context=run.context,
+        )
 
 
 def _is_agent(agent: str | None, name: str | None, metadata: dict[str, Any]) -> bool:

@@ -1,7 +1,8 @@
 """The wrappers around ``langchain_core`` and ``langgraph``.
 
-The handler comes in through ``CallbackManager.configure``, the one public function that every run passes. LangChain's
-own ``register_configure_hook`` would do the same, but knows no way back, and uninstrumenting has to leave nothing behind.
+The handler comes in through ``CallbackManager.configure``, the one public function that every run passes.
+LangChain's own ``register_configure_hook`` would do the same, but knows no way back, and uninstrumenting has to leave
+nothing behind.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import functools
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from otel_rl.instrumentors.langchain import owner, runs, tools
+from otel_rl.instrumentors.langchain import runs, tools
 from otel_rl.telemetry import Scope, guard
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def patch_callback_managers(module: ModuleType, patches: Patches) -> None:
         def configure(cls: type, *args: Any, **kwargs: Any) -> Any:
             manager = function(cls, *args, **kwargs)
             with guard("langchain.configure"):
-                if _scope.enabled and not owner.is_taken() and not any(h is handler for h in manager.handlers):
+                if _scope.enabled and not any(h is handler for h in manager.handlers):
                     manager.add_handler(handler, True)
             return manager
 

@@ -22,10 +22,15 @@ MAXIMUM_RUNS = 10_000
 class Run:
     """A run; its ``context`` is its own span's, or that of the nearest run above it that has one."""
 
-    __slots__ = ("agent_name", "context", "span", "started")
+    __slots__ = ("agent_name", "context", "is_node", "span", "started")
 
     def __init__(
-        self, context: Context | None, span: Span | None = None, agent_name: str | None = None, started: float = 0
+        self,
+        context: Context | None = None,
+        span: Span | None = None,
+        agent_name: str | None = None,
+        started: float = 0,
+        is_node: bool = False,
     ) -> None:
         self.context = context
         self.span = span
@@ -33,6 +38,7 @@ class Run:
         self.agent_name = agent_name
         #: ``time.perf_counter()`` in s.
         self.started = started
+        self.is_node = is_node
 
 
 _runs: dict[UUID, Run] = {}

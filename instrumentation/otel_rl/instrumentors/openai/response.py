@@ -100,7 +100,7 @@ class Outcome:
         self.response_id = fields.get("id") or self.response_id
         usage = fields.get("usage")
         if usage is not None:
-            self._observe_usage(fields_of(usage))
+            self._observe_usage(fields_of(usage), _extra(usage, fields_of(usage)))
         self._observe_server(fields, extra)
         fingerprint = fields.get("system_fingerprint")
         self.provider = provider.of_response(fingerprint, self.weight_version is not None) or self.provider
@@ -116,13 +116,15 @@ class Outcome:
                 name: times[key] / 1000 for key, name in _SERVER_TIMES if isinstance(times.get(key), (int, float))
             }
 
-    def _observe_usage(self, usage: dict[str, Any]) -> None:
+    def _observe_usage(self, usage: dict[str, Any], extra: dict[str, Any]) -> None:
         tokens = usage.get("prompt_tokens")
         names = ("prompt", "completion") if tokens is not None else ("input", "output")
         self.input_tokens = usage.get(f"{names[0]}_tokens")
         self.output_tokens = usage.get(f"{names[1]}_tokens")
-        self.cached_tokens = fields_of(usage.get(f"{names[0]}_tokens_details")).get("cached_tokens")
-        self.reasoning_tokens = fields_of(usage.get(f"{names[1]}_tokens_details")).get("reasoning_tokens")
+        # Versions of the client that do not know the details keep them among the extra fields.
+        inputs, outputs = (f"{name}_tokens_details" for name in names)
+        self.cached_tokens = fields_of(usage.get(inputs) or extra.get(inputs)).get("cached_tokens")
+        self.reasoning_tokens = fields_of(usage.get(outputs) or extra.get(outputs)).get("reasoning_tokens")
 
     def _observe_choice(self, choice: Any, fields: dict[str, Any]) -> bool:
         """True where the choice is complete."""

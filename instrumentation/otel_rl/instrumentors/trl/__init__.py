@@ -24,4 +24,5 @@ class TRLInstrumentor(Instrumentor):
         "trl.generation.vllm_generation": patch.patch_vllm_generation,
         "trl.trainer.grpo_trainer": patch.patch_grpo_trainer,
         "trl.trainer.rloo_trainer": patch.patch_rloo_trainer,
+        "trl.trainer.distillation_trainer": patch.patch_distillation_trainer,
     }

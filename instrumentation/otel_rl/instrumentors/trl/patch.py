@@ -44,6 +44,12 @@ def patch_rloo_trainer(module: ModuleType, patches: Patches) -> None:
     _patch_online_trainer(module.RLOOTrainer, patches)
 
 
+def patch_distillation_trainer(module: ModuleType, patches: Patches) -> None:
+    """``DistillationTrainer`` samples from the student, and may give it tools; a teacher scores."""
+    patches.replace(module.DistillationTrainer, "_generate", _sampling)
+    patches.replace(module.DistillationTrainer, "_tool_call_loop", _watching_tools)
+
+
 def _patch_online_trainer(trainer: type, patches: Patches) -> None:
     patches.replace(trainer, "_generate", _sampling)
     patches.replace(trainer, "_calculate_rewards", _reading_scores)

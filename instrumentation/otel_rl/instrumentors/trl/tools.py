@@ -21,7 +21,10 @@ from otel_rl.telemetry import drops, guard
 from otel_rl.telemetry.attributes import error_type
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
+
+#: Attributes of trainers that hold tools by name, one dictionary or one per sample, in the order in which they are asked.
+_DICTIONARIES = ("_tool_dict", "_sync_tool_dict", "_sync_tool_dicts", "_async_tool_dict", "_async_tool_dicts")
 
 OTHER_TOOL = "_OTHER"
 _OPERATION = GenAiOperationNameValues.EXECUTE_TOOL
@@ -127,40 +130,42 @@ class _LastTools(dict[str, Any]):
             self._unknown.append(str(name))
         return found
 
+    def __missing__(self, name: object) -> Any:
+        # Versions of TRL that index without asking.
+        self._unknown.append(str(name))
+        raise KeyError(name)
+
 
 def watched(trainer: Any) -> _Watching | None:
     """Context in which the tools of ``trainer`` are watched; None where there is nothing to watch."""
-    tools = vars(trainer)
-    if not scope.enabled or not {"_sync_tool_dicts", "_async_tool_dicts"} <= tools.keys():
-        return None
-    return _Watching(trainer)
+    names = [name for name in _DICTIONARIES if name in vars(trainer)]
+    return _Watching(trainer, names) if scope.enabled and names else None
 
 
 class _Watching:
     """Exchanges the trainer's tool dictionaries for watched copies, and puts the originals back."""
 
-    def __init__(self, trainer: Any) -> None:
+    def __init__(self, trainer: Any, names: list[str]) -> None:
         self._trainer = trainer
+        self._names = names
         self._calls = ToolCalls()
-        self._originals: tuple[Any, Any] | None = None
+        self._originals: dict[str, Any] = {}
 
     def __enter__(self) -> None:
         with guard("trl.tools"):
-            sync, asynchronous = self._trainer._sync_tool_dicts, self._trainer._async_tool_dicts  # noqa: SLF001
-            watched_sync = _each(sync, self._calls.watch)
-            watched_asynchronous = _each(asynchronous, self._calls.watch_last)
-            self._originals = sync, asynchronous
-            self._trainer._sync_tool_dicts = watched_sync  # noqa: SLF001
-            self._trainer._async_tool_dicts = watched_asynchronous  # noqa: SLF001
+            watch = self._calls.watch
+            replacements = {}
+            for name in self._names:
+                if name == self._names[-1]:
+                    watch = self._calls.watch_last
+                original = getattr(self._trainer, name)
+                replacements[name] = watch(original) if isinstance(original, dict) else [watch(one) for one in original]
+            self._originals = {name: getattr(self._trainer, name) for name in self._names}
+            vars(self._trainer).update(replacements)
 
     def __exit__(self, *_: object) -> None:
-        if self._originals is not None:
-            self._trainer._sync_tool_dicts, self._trainer._async_tool_dicts = self._originals  # noqa: SLF001
+        vars(self._trainer).update(self._originals)
         self._calls.finish()
-
-
-def _each(dictionaries: Iterable[Any], watch: Callable[[dict[str, Any]], dict[str, Any]]) -> list[Any]:
-    return [watch(tools) for tools in dictionaries]
 
 
 def _itself(tool: Any) -> Any:

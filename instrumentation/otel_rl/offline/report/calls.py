@@ -60,12 +60,25 @@ class SlowCall:
     detail: str = ""
 
 
+class Trajectories:
+    """Statistics of trajectories and the slowest of them."""
+
+    def __init__(self) -> None:
+        self.statistics = CallStatistics("all")
+        self.slowest: Largest[SlowCall] = Largest(_SLOWEST)
+
+    def add(self, span: Span, name: str) -> None:
+        """Count one trajectory."""
+        _count(self.statistics, span)
+        self.slowest.add(span.seconds, _slow(span, name, _rollout_detail(span)))
+
+
 class Calls:
     """Aggregates the spans of agents; metrics, where present, count also the calls that left no span."""
 
     def __init__(self) -> None:
-        self.rollouts = CallStatistics("rollout")
-        self.slowest_rollouts: Largest[SlowCall] = Largest(_SLOWEST)
+        self._rollouts = Trajectories()
+        self._agent_roots = Trajectories()
         self.slowest_tools: Largest[SlowCall] = Largest(_SLOWEST)
         self.slowest_model_calls: Largest[SlowCall] = Largest(_SLOWEST)
         self._spans: dict[str, dict[str, CallStatistics]] = {"tool": {}, "model": {}, "agent": {}}
@@ -73,8 +86,7 @@ class Calls:
     def add(self, span: Span) -> None:
         """Take in a span; only rollouts and the operations of agents count."""
         if span.name == spans.RL_ROLLOUT.type:
-            _count(self.rollouts, span)
-            self.slowest_rollouts.add(span.seconds, _slow(span, _rollout_name(span), _rollout_detail(span)))
+            self._rollouts.add(span, str(span.attributes.get(names.RL_ROLLOUT_ID) or span.trace_id[:8]))
             return
         operation = span.attributes.get(names.GEN_AI_OPERATION_NAME)
         if operation == Operation.EXECUTE_TOOL:
@@ -87,7 +99,15 @@ class Calls:
             _count_usage(statistics, span)
             self.slowest_model_calls.add(span.seconds, _slow(span, model, _usage(span)))
         elif operation in (Operation.INVOKE_AGENT, Operation.INVOKE_WORKFLOW):
-            self._count("agent", str(span.attributes.get(names.GEN_AI_AGENT_NAME) or span.name), span)
+            agent = str(span.attributes.get(names.GEN_AI_AGENT_NAME) or span.name)
+            self._count("agent", agent, span)
+            if not span.parent_id:
+                self._agent_roots.add(span, f"{agent} {span.trace_id[:8]}")
+
+    @property
+    def rollouts(self) -> Trajectories:
+        """Rollouts; in a program that marks none, the agent calls that nothing else called."""
+        return self._rollouts if self._rollouts.statistics.number else self._agent_roots
 
     def _count(self, kind: str, name: str, span: Span) -> CallStatistics:
         known = self._spans[kind]
@@ -194,10 +214,6 @@ def _slow(span: Span, name: str, detail: str = "") -> SlowCall:
         trace_id=span.trace_id,
         detail=detail,
     )
-
-
-def _rollout_name(span: Span) -> str:
-    return str(span.attributes.get(names.RL_ROLLOUT_ID) or span.trace_id[:8])
 
 
 def _rollout_detail(span: Span) -> str:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 _BARS = 150
 _LINES = 8
 _MARKERS = 60
+_DENSE = 400
 _ROW_HEIGHT = 22
 _SECONDS = "seconds"
 
@@ -163,7 +164,7 @@ class Charts:
     def _line(self, chart: figure, name: str, x: list[float], y: list[float], colour: str, x_name: str) -> None:
         source = ColumnDataSource({"x": x, "y": y})
         options: dict[str, Any] = {"source": source, "color": colour}
-        line = chart.line("x", "y", line_width=2, **options)
+        line = chart.line("x", "y", line_width=2 if len(x) <= _DENSE else 1.2, **options)
         if len(x) <= _MARKERS:
             chart.scatter("x", "y", size=5, **options)
         # The name is data of the run: as the first column of the tooltip it is shown as text, never as markup.

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from otel_rl.offline.reader import Log, Reader, Span
-from otel_rl.offline.report import calls, collectives, problems, rewards, timeline
+from otel_rl.offline.report import calls, collectives, problems, rewards, steps, timeline
 from otel_rl.offline.report.scalars import Scalars
-from otel_rl.offline.report.steps import Steps
 from otel_rl.offline.report.totals import Totals
 from otel_rl.semconv import metrics
 
@@ -25,12 +24,21 @@ class Collected:
 
     def __init__(self, reader: Reader) -> None:
         self.reader = reader
-        self.steps = Steps()
+        self.steps = steps.Steps()
         self.scalars = Scalars()
         self.calls = calls.Calls()
         self.rewards = rewards.Rewards()
         self.problems = problems.Problems()
-        self.totals = Totals((*_OWN_METRICS, *calls.METRICS, *collectives.METRICS, *rewards.METRICS, *problems.METRICS))
+        self.totals = Totals(
+            (
+                *_OWN_METRICS,
+                *steps.METRICS,
+                *calls.METRICS,
+                *collectives.METRICS,
+                *rewards.METRICS,
+                *problems.METRICS,
+            )
+        )
         self.slowest_step: list[timeline.Timeline] = []
         self.slowest_rollouts: list[timeline.Timeline] = []
 
@@ -61,11 +69,11 @@ class Collected:
             self.scalars.add_point(record)
 
     def _read_timelines(self) -> None:
-        steps = self.steps.slowest.items()[:1]
-        rollouts = self.calls.slowest_rollouts.items()[:_TIMELINES]
-        wanted = {*(one.trace_id for one in steps), *(one.trace_id for one in rollouts)} - {""}
+        slowest = self.steps.slowest.items()[:1]
+        rollouts = self.calls.rollouts.slowest.items()[:_TIMELINES]
+        wanted = {*(one.trace_id for one in slowest), *(one.trace_id for one in rollouts)} - {""}
         traces = timeline.collect(self.reader.traces(wanted)) if wanted else {}
-        of_steps = [timeline.of_step(str(one.iteration), traces.get(one.trace_id, [])) for one in steps]
+        of_steps = [timeline.of_step(str(one.iteration), traces.get(one.trace_id, [])) for one in slowest]
         self.slowest_step = [one for one in of_steps if one is not None]
         of_rollouts = [timeline.of_rollout(one.name, traces.get(one.trace_id, [])) for one in rollouts]
         self.slowest_rollouts = [one for one in of_rollouts if one is not None]

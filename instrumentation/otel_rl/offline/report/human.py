@@ -45,6 +45,14 @@ def number(value: float | None) -> str:
     return f"{value:.4g}"
 
 
+def short_number(value: float) -> str:
+    """``81,920``, ``24.6 M``, ``3.2 G``: for a place with little room."""
+    for scale, unit in ((1e9, "G"), (1e6, "M")):
+        if abs(value) >= scale:
+            return f"{value / scale:,.3g} {unit}"
+    return number(value)
+
+
 def size(value: float | None) -> str:
     """Bytes: ``512 B``, ``3.1 KiB``, ``2.4 GiB``."""
     if value is None or not math.isfinite(value):

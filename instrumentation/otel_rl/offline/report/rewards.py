@@ -17,6 +17,7 @@ METRICS = (metrics.RL_REWARD_SCORE,)
 _NAMES = 200
 _CELLS = 6_000
 _CURVES = 8
+_TRACES = 100_000
 
 
 class Rewards:
@@ -25,6 +26,8 @@ class Rewards:
     def __init__(self) -> None:
         self.seconds: dict[str, Spread] = {}
         self._evaluations: dict[str, Spread] = {}
+        #: Last score by trace, of a bounded number of traces.
+        self.by_trace: dict[str, float] = {}
         self._sequence = BinnedSeries(_CELLS)
         self._count = 0
 
@@ -44,6 +47,8 @@ class Rewards:
             return
         self._evaluations.setdefault(name, Spread()).add(float(score))
         self._sequence.add(self._count, name, float(score))
+        if log.trace_id and (log.trace_id in self.by_trace or len(self.by_trace) < _TRACES):
+            self.by_trace[log.trace_id] = float(score)
         self._count += 1
 
     def scores(self, totals: Totals) -> dict[str, Spread]:

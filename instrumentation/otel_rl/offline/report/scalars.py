@@ -159,12 +159,14 @@ class Scalars:
         shown = [(panel, [curves[key] for key in _matching(panel, curves, self.over_time)]) for panel in PANELS]
         return [(panel, found) for panel, found in shown if found]
 
-    def rest(self) -> list[Curve]:
-        """Curves of all keys that no panel shows and that have more than one point, by name."""
+    def rest(self) -> tuple[list[Curve], dict[str, float]]:
+        """What no panel shows, by name: curves of keys that change, and the values of keys that do not."""
         if self.over_time:
-            return []
+            return [], {}
         used = {curve.name for _, curves in self.panels() for curve in curves}
-        return [curve for name, curve in sorted(self._curves().items()) if name not in used and len(curve.y) > 1]
+        others = [curve for name, curve in sorted(self._curves().items()) if name not in used]
+        constant = {curve.name: curve.y[0] for curve in others if len(set(curve.y)) == 1}
+        return [curve for curve in others if curve.name not in constant], constant
 
     def first_and_last(self, title: str) -> tuple[float, float] | None:
         """Means of the first and the last fifth of the main curve of a panel."""

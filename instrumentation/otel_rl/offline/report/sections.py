@@ -2,41 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from otel_rl.offline.report import collectives, human, summary, tables
-from otel_rl.offline.report.problems import internal_errors
+from otel_rl.offline.report import collectives, health, human, summary
+from otel_rl.offline.report import steps as steps_module
+from otel_rl.offline.report.blocks import Block, Section
+from otel_rl.offline.report.tables import calls as call_tables
+from otel_rl.offline.report.tables import training as tables
 
 if TYPE_CHECKING:
-    from otel_rl.offline.report.charts import Charts, Drawing
+    from otel_rl.offline.report.charts import Charts
     from otel_rl.offline.report.collect import Collected
     from otel_rl.offline.report.timeline import Timeline
 
 _SMALL_CHARTS = 60
-
-
-@dataclass(slots=True)
-class Block:
-    """A piece of a section: a table, charts (side by side when several), text lines, or preformatted text."""
-
-    title: str = ""
-    note: str = ""
-    table: tables.Table | None = None
-    charts: list[Drawing] = field(default_factory=list)
-    text: str = ""
-    folded: bool = False
-
-
-@dataclass(slots=True)
-class Section:
-    """``blocks`` is empty where the run has no such data; ``filler`` then says what would bring it."""
-
-    key: str
-    title: str
-    filler: str
-    lead: str = ""
-    blocks: list[Block] = field(default_factory=list)
 
 
 def build(collected: Collected, charts: Charts) -> list[Section]:
@@ -49,9 +28,9 @@ def build(collected: Collected, charts: Charts) -> list[Section]:
         _tools(collected),
         _models(collected),
         _rewards(collected, charts),
-        _errors(collected),
-        _processes(collected),
-        _telemetry(collected),
+        health.errors(collected),
+        health.processes(collected),
+        health.telemetry(collected),
     ]
     charts.close()
     return sections
@@ -66,12 +45,20 @@ def _steps(collected: Collected, charts: Charts) -> Section:
     filler = "Steps come from a supported trainer, or from otel_rl.step() around each iteration of your own loop."
     section = Section("steps", "Where step time goes", filler)
     if not steps.ranks:
-        return section
+        return _without_steps(section, collected)
     section.lead = "Time of each step by phase, mean over the ranks; every phase without the phases inside it."
     section.lead += _per(steps.phases.width)
     section.blocks.append(Block(charts=[charts.phases("Step time by phase", steps)]))
     section.blocks.append(Block(table=tables.phases(steps)))
     section.blocks += [_timeline("Slowest step: ", one, charts) for one in collected.slowest_step]
+    return section
+
+
+def _without_steps(section: Section, collected: Collected) -> Section:
+    spreads = steps_module.from_histograms(collected.totals) or collected.steps.inclusive
+    if spreads:
+        section.lead = "No step trace was recorded; these are the durations of the phases alone."
+        section.blocks.append(Block(table=tables.durations(spreads)))
     return section
 
 
@@ -87,8 +74,8 @@ def _training(collected: Collected, charts: Charts) -> Section:
     over_time = scalars.over_time
     x_label = "time (s)" if over_time else charts.STEP
     panels = [charts.curves(panel.title, panel.hint, curves, x_label=x_label) for panel, curves in scalars.panels()]
-    rest = scalars.rest()
-    if not panels and not rest:
+    rest, constant = scalars.rest()
+    if not panels and not rest and not constant:
         return section
     section.lead = "As the trainer logged it. Zoom by dragging; all charts over steps follow."
     if over_time:
@@ -102,6 +89,9 @@ def _training(collected: Collected, charts: Charts) -> Section:
         note = f"Not drawn: {summary.listed(left)}." if left else ""
         title = f"Everything else the trainer logged ({len(rest)})"
         section.blocks.append(Block(title, note, charts=small, folded=bool(panels)))
+    if constant:
+        said = ", ".join(f"{key} {human.number(value)}" for key, value in constant.items())
+        section.blocks.append(Block(f"What stayed as it was, or was logged once ({len(constant)})", said, folded=True))
     if scalars.not_finite:
         said = ", ".join(f"{key} ({number})" for key, number in sorted(scalars.not_finite.items()))
         section.blocks.append(Block(text=f"Values that were not finite and are not drawn: {said}."))
@@ -138,15 +128,17 @@ def _rollouts(collected: Collected, charts: Charts) -> Section:
         "samples that a trainer generates in one batch have no span of their own."
     )
     section = Section("rollouts", "Rollouts and agents", filler)
-    slow = calls.slowest_rollouts.items()
+    slow = calls.rollouts.slowest.items()
     if slow:
-        statistics = tables.calls([calls.rollouts], "All rollouts")
+        statistics = call_tables.calls([calls.rollouts.statistics], "Rollouts")
         section.blocks.append(Block(table=statistics))
-        section.blocks.append(Block("Slowest rollouts", table=tables.slow_calls(slow, "Rollout", "Belongs to")))
+        section.blocks.append(
+            Block("Slowest rollouts", table=call_tables.slow_rollouts(slow, collected.rewards.by_trace))
+        )
         section.blocks += [_timeline("Slowest rollouts: ", one, charts) for one in collected.slowest_rollouts]
     agents = calls.agents(collected.totals)
     if agents:
-        section.blocks.append(Block("Agents", table=tables.calls(agents, "Agent")))
+        section.blocks.append(Block("Agents", table=call_tables.calls(agents, "Agent")))
     return section
 
 
@@ -155,10 +147,10 @@ def _tools(collected: Collected) -> Section:
     section = Section("tools", "Tool calls", filler)
     found = collected.calls.tools(collected.totals)
     if found:
-        section.blocks.append(Block(table=tables.calls(found, "Tool")))
+        section.blocks.append(Block(table=call_tables.calls(found, "Tool")))
     slow = collected.calls.slowest_tools.items()
     if slow:
-        section.blocks.append(Block("Slowest calls", table=tables.slow_calls(slow, "Tool")))
+        section.blocks.append(Block("Slowest calls", table=call_tables.slow_calls(slow, "Tool")))
     return section
 
 
@@ -167,10 +159,10 @@ def _models(collected: Collected) -> Section:
     section = Section("models", "Model calls", filler)
     found = collected.calls.models(collected.totals)
     if found:
-        section.blocks.append(Block(table=tables.models(found)))
+        section.blocks.append(Block(table=call_tables.models(found)))
     slow = collected.calls.slowest_model_calls.items()
     if slow:
-        section.blocks.append(Block("Slowest calls", table=tables.slow_calls(slow, "Call", "Tokens (in / out)")))
+        section.blocks.append(Block("Slowest calls", table=call_tables.slow_calls(slow, "Call", "Tokens (in / out)")))
     return section
 
 
@@ -185,62 +177,4 @@ def _rewards(collected: Collected, charts: Charts) -> Section:
     if sequence:
         title = "Scores in the order in which they came"
         section.blocks.append(Block(charts=[charts.curves(title, "", sequence, x_label="evaluation")]))
-    return section
-
-
-def _errors(collected: Collected) -> Section:
-    problems = collected.problems
-    section = Section("errors", "Errors", "No error was recorded: no failed span, no log record of severity ERROR.")
-    for one in problems.exceptions:
-        at = f", step {one.iteration}" if one.iteration is not None else ""
-        title = f"{one.who} died of {one.kind}{at}"
-        section.blocks.append(Block(title, one.message, text=one.stacktrace, folded=True))
-    table = tables.errors(collected)
-    if table.rows:
-        left = problems.groups_left_out
-        note = f"{left} further errors of other kinds are not listed." if left else ""
-        section.blocks.append(Block(note=note, table=table))
-    return section
-
-
-def _processes(collected: Collected) -> Section:
-    section = Section("processes", "Who reported", "No process left a manifest or a record.")
-    facts = summary.summarise(collected)
-    offsets = collectives.clock_offsets(collected.totals)
-    table = tables.processes(collected, offsets)
-    if facts.missing:
-        ranks = summary.listed([str(rank) for rank in facts.missing])
-        section.lead = (
-            f"Of {facts.world_size} ranks these did not report: {ranks}. They never started, could not write, "
-            "or their files were not copied here."
-        )
-    elif facts.world_size:
-        section.lead = f"All {facts.world_size} ranks reported."
-    elif facts.reported:
-        section.lead = "The world size is not known, so a missing rank cannot be told."
-    if table.rows:
-        section.blocks.append(Block(table=table))
-    return section
-
-
-def _telemetry(collected: Collected) -> Section:
-    section = Section("telemetry", "Telemetry health", "")
-    table = tables.dropped(collected)
-    unreadable = summary.unreadable(collected)
-    if table.rows:
-        section.blocks.append(Block("Dropped", "Items that a process could not deliver.", table))
-    if unreadable:
-        section.blocks.append(Block("Not read", unreadable, text="\n".join(collected.reader.problems.errors)))
-    if collected.reader.left_out:
-        said = f"{human.amount(collected.reader.left_out, 'record')} of other runs in the same files."
-        section.blocks.append(Block("Left out", said))
-    sites = internal_errors(collected.totals)
-    if sites:
-        said = "\n".join(f"{site}: {number}" for site, number in sites.items())
-        section.blocks.append(Block("Errors inside the instrumentation", text=said))
-    if not section.blocks:
-        section.blocks.append(Block(note="Nothing was dropped, and every line could be read."))
-    outcomes = tables.instrumentors(collected)
-    if outcomes.rows:
-        section.blocks.append(Block("Instrumentors", table=outcomes))
     return section

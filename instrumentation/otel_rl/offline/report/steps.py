@@ -6,16 +6,28 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.offline.report.statistics import BinnedSeries, Cell, Largest, Spread
+from otel_rl.offline.report.totals import combined
 from otel_rl.semconv import attributes as names
-from otel_rl.semconv import events, spans
+from otel_rl.semconv import events, metrics, spans
+from otel_rl.semconv.attributes import RlPhaseValues as Phase
 
 if TYPE_CHECKING:
     from otel_rl.offline.reader import Span
+    from otel_rl.offline.report.totals import Totals
 
 _PHASE_CELLS = 12_000
 _RANK_CELLS = 20_000
 _SLOWEST = 15
 _OPEN_PARENTS = 200_000
+
+_NAMED = {
+    "step": metrics.RL_LOOP_DURATION,
+    Phase.SAMPLE: metrics.RL_SAMPLE_DURATION,
+    Phase.REWARD: metrics.RL_REWARD_DURATION,
+    Phase.TRAIN: metrics.RL_TRAIN_DURATION,
+    Phase.SYNC: metrics.RL_SYNC_DURATION,
+}
+METRICS = (*_NAMED.values(), metrics.RL_PHASE_DURATION)
 
 OTHER = "other"
 """What a rank did in a step outside of every phase."""
@@ -162,6 +174,15 @@ class Steps:
                 cell.total / steps.get(first, 1) if cell else 0.0 for first, cell in zip(bins, cells, strict=True)
             ]
         return bins, table
+
+
+def from_histograms(totals: Totals) -> dict[str, Spread]:
+    """Durations of steps and phases from their histograms, for a run whose traces were not kept."""
+    found = {name: combined(list(totals.of(metric))) for name, metric in _NAMED.items()}
+    found |= {
+        str(key[0]): combined(series) for key, series in totals.by(metrics.RL_PHASE_DURATION, names.RL_PHASE).items()
+    }
+    return {name: spread for name, spread in found.items() if spread.cell.count}
 
 
 def _integer(value: Any) -> int | None:

@@ -13,6 +13,7 @@ from otel_rl.semconv.attributes import RlRoleValues as Role
 
 if TYPE_CHECKING:
     from otel_rl.offline.reader import Process
+    from otel_rl.offline.report.calls import CallStatistics
     from otel_rl.offline.report.collect import Collected
 
 _NOTABLE_SKEW = 0.05
@@ -114,19 +115,23 @@ def tiles(collected: Collected, summary: Summary) -> list[tuple[str, str, str]]:
     if tokens and summary.seconds:
         speed = f"{human.number(round(tokens / summary.seconds, 1))} per s"
         found.append(
-            ("Tokens", human.number(tokens), f"{speed}, {human.amount(samples, 'sample')}" if samples else speed)
+            ("Tokens", human.short_number(tokens), f"{speed}, {human.amount(samples, 'sample')}" if samples else speed)
         )
     for name, statistics in (
-        ("Rollouts", [collected.calls.rollouts] if collected.calls.rollouts.number else []),
+        ("Rollouts", _some(collected.calls.rollouts.statistics)),
         ("Model calls", collected.calls.models(totals)),
         ("Tool calls", collected.calls.tools(totals)),
     ):
         if statistics:
             failed = sum(one.failed for one in statistics)
-            found.append((name, human.number(sum(one.number for one in statistics)), f"{failed} failed"))
+            found.append((name, human.short_number(sum(one.number for one in statistics)), f"{failed} failed"))
     errors = collected.problems.number
-    found.append(("Errors", human.number(errors), "uncaught, spans and log records"))
+    found.append(("Errors", human.short_number(errors), "uncaught, spans and log records"))
     return [tile for tile in found if tile[1]]
+
+
+def _some(statistics: CallStatistics) -> list[CallStatistics]:
+    return [statistics] if statistics.number else []
 
 
 _MOVED = (("Reward", "Reward"), ("KL", "KL divergence"), ("Entropy", "Entropy"))

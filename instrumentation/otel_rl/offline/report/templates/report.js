@@ -51,10 +51,14 @@ dark.addEventListener("change", colourCharts);
 for (const fold of document.querySelectorAll("details")) {
   fold.addEventListener("toggle", () => window.dispatchEvent(new Event("resize")));
 }
+let coloured = false;
 function whenDrawn(attempt) {
   const documents = window.Bokeh ? Bokeh.documents : [];
-  if (documents.length && documents.every((one) => one.is_idle)) {
+  if (documents.length && !coloured) {
+    coloured = true;
     colourCharts();
+  }
+  if (coloured && documents.every((one) => one.is_idle)) {
     document.documentElement.dataset.charts = "drawn";
   } else if (attempt < 200) {
     setTimeout(whenDrawn, 50, attempt + 1);

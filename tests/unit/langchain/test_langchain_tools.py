@@ -71,7 +71,13 @@ OK = (StatusCode.UNSET, None)
 #: name -> (tools, calls, options of ToolNode, exception or None, {span: (status, error.type)})
 CASES: dict[str, Any] = {
     "success": ([add], [("add", {"a": 1, "b": 2})], {}, None, {"execute_tool add": OK}),
-    "exception": ([boom], [("boom", {"x": 1})], {}, ValueError, {"execute_tool boom": (StatusCode.ERROR, "ValueError")}),
+    "exception": (
+        [boom],
+        [("boom", {"x": 1})],
+        {"handle_tool_errors": False},
+        ValueError,
+        {"execute_tool boom": (StatusCode.ERROR, "ValueError")},
+    ),
     "handled exception": (
         [boom],
         [("boom", {"x": 1})],

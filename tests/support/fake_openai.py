@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 USAGE = {
     "prompt_tokens": 7,
@@ -168,9 +171,9 @@ class Handler(BaseHTTPRequestHandler):
             chunks = [{**COMPLETION, "choices": [{**COMPLETION["choices"][0], "finish_reason": None}]}, COMPLETION]
         try:
             for number, chunk in enumerate(chunks):
-                if body.get("model") == "stalling" and number == 2:  # noqa: PLR2004
+                if body.get("model") == "stalling" and number == 2:
                     self.server.release.wait(10)
-                if body.get("model") == "breaking" and number == 2:  # noqa: PLR2004
+                if body.get("model") == "breaking" and number == 2:
                     chunk = {"error": {"message": "engine died"}}  # noqa: PLW2901
                 self.wfile.write((f"event: {chunk['type']}\n" if named else "").encode())
                 self.wfile.write(f"data: {json.dumps(chunk)}\n\n".encode())
@@ -206,7 +209,7 @@ class FakeOpenAI(ThreadingHTTPServer):
     def base_url(self) -> str:
         return f"http://127.0.0.1:{self.server_port}/v1"
 
-    def __enter__(self) -> FakeOpenAI:
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 
@@ -218,4 +221,3 @@ class FakeOpenAI(ThreadingHTTPServer):
 
     def wait_for_slow_request(self) -> None:
         assert self.slow_request_seen.wait(10), "the request never arrived"
-

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from opentelemetry import context, trace
 from opentelemetry.trace import StatusCode
-from server import VLLM
+from support.fake_openai import VLLM
 
 from otel_rl.telemetry import foreign
 
@@ -35,6 +35,8 @@ CALLS = {
 
 @pytest.mark.parametrize("shape", CALLS)
 def test_the_official_span_is_enriched_and_counted_once(shape, official, recorded, server, client):
+    if not hasattr(client, shape.split()[0]):
+        pytest.skip(f"this version of openai has no {shape}")
     server.extra = VLLM
     server.failures = 1
     CALLS[shape](client)

@@ -12,7 +12,7 @@ import openai
 import pytest
 from opentelemetry import trace
 from opentelemetry.trace import StatusCode
-from server import CHUNKS
+from support.fake_openai import CHUNKS
 
 from otel_rl.instrumentors.openai.call import record_abandoned
 
@@ -177,8 +177,13 @@ def test_the_programs_own_exception_closes_the_stream(recorded, client):
         pass
 
     mine = MineError()
-    with pytest.raises(MineError) as raised, client.chat.completions.create(**CHAT) as stream:
-        for _ in stream:
+
+    def read():
+        with client.chat.completions.create(**CHAT) as stream:
+            next(stream)
             raise mine
+
+    with pytest.raises(MineError) as raised:
+        read()
     assert raised.value is mine
     assert _end(recorded) == ("closed", StatusCode.UNSET)

@@ -1,0 +1,135 @@
+"""CPU time that a recorded event of a collective adds, against that of one OpenTelemetry span.
+
+    python benchmarks/collective_event.py [--output FILE]
+
+A collective makes two events, its launch and the wait for it. The figure with a limit is that of the dearer one, the
+launch; the sum of both stands beside it. Recorded: our replacement of the method, less the bare call. Span: started,
+made current, ended, batched and encoded for OTLP, with the attributes that the recorder keeps. CPU time of the process,
+all interleaved in one process; the last figure takes the span without export, in the thread that makes it.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import torch
+from figures import finish, ratio_of_medians
+
+from otel_rl.semconv import attributes
+from otel_rl.telemetry.collectives import CollectiveRecorder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+LIMIT = 0.02
+ROUNDS = 60
+COLLECTIVES = 5000
+SPANS = 500
+
+
+class Work:
+    def bare_wait(self, *args: Any) -> bool:
+        return True
+
+
+class ProcessGroup:
+    group_desc, group_name = "default_pg", "0"
+    work = Work()
+
+    def size(self) -> int:
+        return 2
+
+    def bare(self, *args: Any) -> Work:
+        return self.work
+
+
+def collective_loops() -> dict[str, Callable[[], None]]:
+    recorder = CollectiveRecorder()
+    ProcessGroup.recorded = recorder.recording("all_reduce", 0, ProcessGroup.bare)
+    Work.recorded_wait = recorder.waiting(Work.bare_wait)
+    group, tensors, options = ProcessGroup(), [torch.zeros(256)], object()
+
+    def bare_launch() -> None:
+        for _ in range(COLLECTIVES):
+            group.bare(tensors, options)
+
+    def recorded_launch() -> None:
+        for _ in range(COLLECTIVES):
+            group.recorded(tensors, options)
+
+    def bare() -> None:
+        for _ in range(COLLECTIVES):
+            group.bare(tensors, options).bare_wait()
+
+    def recorded() -> None:
+        for _ in range(COLLECTIVES):
+            group.recorded(tensors, options).recorded_wait()
+
+    return {"bare_launch": bare_launch, "recorded_launch": recorded_launch, "bare": bare, "recorded": recorded}
+
+
+def span_loop() -> tuple[Callable[[], None], Callable[[], object]]:
+    """A function that makes spans, and one that waits until they are exported."""
+    from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
+
+    class Encode(SpanExporter):
+        def export(self, spans: Any) -> SpanExportResult:
+            encode_spans(spans).SerializeToString()
+            return SpanExportResult.SUCCESS
+
+    provider = TracerProvider()
+    provider.add_span_processor(
+        BatchSpanProcessor(Encode(), max_queue_size=10 * SPANS, max_export_batch_size=2 * SPANS)
+    )
+    tracer = provider.get_tracer("benchmark")
+    values = {
+        attributes.TORCH_DISTRIBUTED_OPERATION: "all_reduce",
+        attributes.TORCH_DISTRIBUTED_GROUP_NAME: "default_pg",
+        attributes.TORCH_DISTRIBUTED_GROUP_SIZE: 2,
+        attributes.TORCH_DISTRIBUTED_MESSAGE_SIZE: 1024,
+    }
+
+    def spans() -> None:
+        for _ in range(SPANS):
+            with tracer.start_as_current_span("all_reduce", attributes=values):
+                pass
+
+    return spans, provider.force_flush
+
+
+def cpu(loop: Callable[[], object], number: int) -> float:
+    """CPU nanoseconds of the process per item."""
+    started = time.process_time_ns()
+    loop()
+    return (time.process_time_ns() - started) / number
+
+
+def main() -> int:
+    loops = collective_loops()
+    spans, flush = span_loop()
+    for warm_up in (*loops.values(), spans, flush):
+        warm_up()
+    samples = []
+    for _ in range(ROUNDS):
+        times = {name: cpu(loop, COLLECTIVES) for name, loop in loops.items()}
+        made = cpu(spans, SPANS)
+        exported = made + cpu(flush, SPANS)
+        launch = times["recorded_launch"] - times["bare_launch"]
+        samples.append((launch, times["recorded"] - times["bare"], made, exported))
+    figures: dict[str, Any] = {
+        "launch event / exported span": {**ratio_of_medians([(s[0], s[3]) for s in samples]), "limit": LIMIT},
+        "launch and wait / exported span": ratio_of_medians([(s[1], s[3]) for s in samples]),
+        "launch event / span without export": ratio_of_medians([(s[0], s[2]) for s in samples]),
+    }
+    for position, name in enumerate(("launch event", "launch and wait", "span without export", "exported span")):
+        figures[f"{name}, ns"] = {"value": round(statistics.median(sample[position] for sample in samples))}
+    return finish("collective_event", figures, samples, __doc__ or "")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""The tables of the page: titles, texts, and what to sort by."""

@@ -1,0 +1,145 @@
+"""`opentelemetry-instrument python examples/agent_rollout.py`: one trace per rollout, whoever records LangChain."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.fake_openai import FakeOpenAI
+
+pytest.importorskip("langgraph")
+pytest.importorskip("langchain_openai")
+
+ROOT = Path(__file__).resolve().parents[3]
+EXAMPLE = ROOT / "examples" / "agent_rollout.py"
+ERROR = 2
+#: Which instrumentors are told to stay away: none, or the official ones.
+MODES = {"official": "", "ours": "langchain,openai"}
+
+
+class Store:
+    """What one run left in its file store."""
+
+    def __init__(self, folder: Path) -> None:
+        self.spans: list[dict[str, Any]] = []
+        self.logs: list[dict[str, Any]] = []
+        self.metrics: dict[str, list[dict[str, Any]]] = defaultdict(list)
+        for line in self._lines(folder, "traces"):
+            for span in (s for r in line["resourceSpans"] for scope in r["scopeSpans"] for s in scope["spans"]):
+                self.spans.append({**span, "attributes": _attributes(span)})
+        for line in self._lines(folder, "logs"):
+            for log in (x for r in line["resourceLogs"] for scope in r["scopeLogs"] for x in scope["logRecords"]):
+                self.logs.append({**log, "attributes": _attributes(log)})
+        for line in self._lines(folder, "metrics"):
+            for metric in (m for r in line["resourceMetrics"] for scope in r["scopeMetrics"] for m in scope["metrics"]):
+                data = next(value for value in metric.values() if isinstance(value, dict))
+                self.metrics[metric["name"]].extend(data.get("dataPoints", ()))
+
+    @staticmethod
+    def _lines(folder: Path, signal: str) -> list[dict[str, Any]]:
+        return [
+            json.loads(line)
+            for file in sorted(folder.glob(f"*/*/{signal}-*.jsonl"))
+            for line in file.read_text().splitlines()
+        ]
+
+    def rollouts(self) -> list[dict[str, dict[str, Any]]]:
+        """The traces of agents, in order: span by name."""
+        traces: dict[str, list[dict[str, Any]]] = defaultdict(list)
+        for span in self.spans:
+            traces[span["traceId"]].append(span)
+        found = [spans for spans in traces.values() if any(s["name"].startswith("invoke_agent") for s in spans)]
+        found.sort(key=lambda spans: min(int(span["startTimeUnixNano"]) for span in spans))
+        for spans in found:
+            assert len({span["name"] for span in spans}) == len(spans), [span["name"] for span in spans]
+        return [{span["name"]: span for span in spans} for spans in found]
+
+
+def _attributes(item: dict[str, Any]) -> dict[str, Any]:
+    return {entry["key"]: next(iter(entry["value"].values()), None) for entry in item.get("attributes", ())}
+
+
+def _run(command: list[str], folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(("OTEL_", "OPENAI_"))}
+    return subprocess.run(
+        [*command, EXAMPLE, "--fail-tool-in", "1"],
+        cwd=folder,
+        env={**kept, "OTEL_RL_RAISE_INTERNAL_ERRORS": "1", **environment},
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=True,
+    )
+
+
+def _instrumented(folder: Path, **environment: str) -> Store:
+    launcher = Path(sys.executable).with_name("opentelemetry-instrument")
+    _run([launcher, sys.executable], folder, OTEL_RL_DATA_DIR=str(folder / "store"), **environment)
+    return Store(folder / "store")
+
+
+def _expect_rollouts(store: Store) -> None:
+    rollouts = store.rollouts()
+    assert len(rollouts) == 3
+    for number, spans in enumerate(rollouts):
+        agent = spans["invoke_agent calculator_agent"]
+        assert agent["attributes"]["gen_ai.conversation.id"] == f"rollout-{number}"
+        tool = spans["execute_tool add"]
+        failed = tool.get("status", {}).get("code") == ERROR
+        assert failed == (number == 1)
+        assert tool["attributes"].get("error.type") == ("RuntimeError" if number == 1 else None)
+        chat = spans["chat tiny"]
+        assert int(chat["attributes"]["gen_ai.usage.output_tokens"]) > 0
+        assert chat["attributes"]["rl.inference.retries"] == "0"
+        ids = {span["spanId"] for span in spans.values()}
+        assert chat["parentSpanId"] in ids
+        assert tool["parentSpanId"] in ids
+    rewards = {
+        log["traceId"]: log["attributes"]["gen_ai.evaluation.score.value"]
+        for log in store.logs
+        if log.get("eventName") == "gen_ai.evaluation.result"
+    }
+    traces = [next(iter(spans.values()))["traceId"] for spans in rollouts]
+    assert [rewards[trace] > 0 for trace in traces] == [True, False, True]
+    tokens = store.metrics["gen_ai.client.token.usage"]
+    assert len({json.dumps(point["attributes"], sort_keys=True) for point in tokens}) == len(tokens)
+    assert {int(point["count"]) for point in tokens} == {3}
+
+
+def test_a_rollout_against_a_real_server_is_one_trace(tmp_path):
+    pytest.importorskip("fastapi")
+    pytest.importorskip("transformers")
+    _expect_rollouts(_instrumented(tmp_path))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_trace_goes_on_in_the_server_in_both_modes(mode, tmp_path):
+    with FakeOpenAI() as server:
+        store = _instrumented(
+            tmp_path,
+            OPENAI_BASE_URL=server.base_url,
+            OTEL_PYTHON_DISABLED_INSTRUMENTATIONS=MODES[mode],
+            BAGGAGE="rl.group.id=group-7",
+        )
+        sent = [headers["traceparent"].split("-")[1:3] for _, headers, _ in server.requests]
+        assert {headers.get("baggage") for _, headers, _ in server.requests} == {"rl.group.id=group-7"}
+    _expect_rollouts(store)
+    chats = [spans["chat tiny"] for spans in store.rollouts()]
+    assert sent == [[span["traceId"], span["spanId"]] for span in chats]
+    nodes = {name for spans in store.rollouts() for name in spans if name.startswith("node ")}
+    assert nodes == ({"node think", "node act", "node judge"} if mode == "ours" else set())
+
+
+def test_the_program_prints_the_same_with_and_without_us(tmp_path):
+    with FakeOpenAI() as server:
+        plain = _run([sys.executable], tmp_path, OPENAI_BASE_URL=server.base_url)
+        launcher = Path(sys.executable).with_name("opentelemetry-instrument")
+        observed = _run([launcher, sys.executable], tmp_path, OPENAI_BASE_URL=server.base_url, OTEL_RL_QUIET="1")
+    assert observed.stdout == plain.stdout
+    assert observed.stderr == plain.stderr
