@@ -1,24 +1,26 @@
-"""CPU time of a GRPO step with and without us, in turns of a few steps within one training run.
+"""CPU time of a GRPO step with and without us, every other step of one training run.
 
     python benchmarks/grpo_step.py [--output FILE]
 
-The run is started by `opentelemetry-instrument` and writes the file store, as a user's would; every few steps the three
-trainer instrumentors are taken off or put back. Completions have a fixed length, so that all steps do the same
-work; the step after each change is left out. CPU time is that of the whole process, exporting threads included.
+The run is started by `opentelemetry-instrument` and writes the file store, as a user's would; after each step the three
+trainer instrumentors are taken off or put back. A watched step includes what it records: its log call, opening and
+closing the step, and delivering spans and events to the store. Completions have a fixed length, so that all steps do the
+same work. CPU time is that of the whole process; the figure is the median over pairs of neighbouring steps.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-TURN = 5
-PAIRS = 24
+PAIRS = 120
+WARM_UP = 4
 LIMIT = 1.005
 ROLE = "OTEL_RL_BENCHMARK_SAMPLES"
 
@@ -28,26 +30,32 @@ def train(output: Path) -> None:
     sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
     import transformers
     from grpo_two_ranks import additions, digit_reward, length_reward
+    from opentelemetry._logs import get_logger_provider
+    from opentelemetry.trace import get_tracer_provider
     from tiny_model import build
     from trl import GRPOConfig, GRPOTrainer
 
     from otel_rl.instrumentors.torch_distributed import TorchDistributedInstrumentor
     from otel_rl.instrumentors.transformers import TransformersInstrumentor
+    from otel_rl.instrumentors.transformers.training import trace
     from otel_rl.instrumentors.trl import TRLInstrumentor
 
     instrumentors = [TorchDistributedInstrumentor(), TransformersInstrumentor(), TRLInstrumentor()]
-    turns: list[list[float]] = [[]]
+    seconds: list[float] = []
 
     class Turns(transformers.TrainerCallback):
+        watched = True
         before = time.process_time()
 
-        def on_step_begin(self, *_: object, **__: object) -> None:
-            # The next step has been opened and the last one closed: their cost lies in this interval.
-            turns[-1].append(time.process_time() - self.before)
-            if len(turns[-1]) == TURN + 1:
-                for instrumentor in instrumentors:
-                    instrumentor.uninstrument() if len(turns) % 2 else instrumentor.instrument()
-                turns.append([])
+        def on_step_end(self, *_: object, **__: object) -> None:
+            if self.watched:
+                trace.finish_step()
+                get_tracer_provider().force_flush()
+                get_logger_provider().force_flush()
+            seconds.append(time.process_time() - self.before)
+            for instrumentor in instrumentors:
+                instrumentor.uninstrument() if self.watched else instrumentor.instrument()
+            self.watched = not self.watched
             self.before = time.process_time()
 
     with tempfile.TemporaryDirectory() as directory:
@@ -58,9 +66,9 @@ def train(output: Path) -> None:
             callbacks=[Turns()],
             args=GRPOConfig(
                 output_dir=directory,
-                max_steps=(2 * PAIRS + 2) * (TURN + 1) + 1,
-                per_device_train_batch_size=8,
-                gradient_accumulation_steps=2,
+                max_steps=2 * (PAIRS + WARM_UP),
+                per_device_train_batch_size=16,
+                gradient_accumulation_steps=4,
                 num_generations=8,
                 max_completion_length=96,
                 generation_kwargs={"min_new_tokens": 96},
@@ -74,9 +82,8 @@ def train(output: Path) -> None:
             ),
         )
         trainer.train()
-    means = [sum(turn[1:]) / TURN for turn in turns if len(turn) == TURN + 1]
-    # The first two turns warm up.
-    output.write_text(json.dumps([means[number : number + 2] for number in range(2, 2 * PAIRS + 2, 2)]))
+    pairs = [seconds[number : number + 2] for number in range(2 * WARM_UP, len(seconds), 2)]
+    output.write_text(json.dumps(pairs))
 
 
 def measure() -> list[list[float]]:
@@ -98,10 +105,10 @@ def main() -> int:
     if ROLE in os.environ:
         train(Path(os.environ[ROLE]))
         return 0
-    from figures import finish, ratio_of_medians
+    from figures import bootstrap, finish
 
     samples = measure()
-    ratio = ratio_of_medians([(watched, plain) for watched, plain in samples])
+    ratio = bootstrap([watched / plain for watched, plain in samples], statistics.median)
     figures = {
         "GRPO step with / without, CPU time": {**ratio, "judged": ratio["upper_95"], "limit": LIMIT},
         "CPU seconds per step without": {"value": round(sorted(plain for _, plain in samples)[len(samples) // 2], 4)},

@@ -18,6 +18,9 @@ from semconv import model
 
 OUR_SCOPES = "otel_rl."
 OUR_NAMESPACES = ("rl.", "torch.distributed.")
+# Through the producer API programs report events of their own names, outside the registry's namespaces.
+PRODUCER_SCOPE = "otel_rl.api"
+RESERVED_NAMESPACES = (*OUR_NAMESPACES, "gen_ai.", "mcp.", "hw.")
 # The collector copies a record's event name there, for Loki, which drops the field.
 COPIED_EVENT_NAME = "event.name"
 KINDS = {1: "internal", 2: "server", 3: "client", 4: "producer", 5: "consumer"}
@@ -93,7 +96,9 @@ class Checker:
         name = record.get("eventName", "")
         if copied is not None and name and copied.value != name:
             yield f"{COPIED_EVENT_NAME} is {copied.value!r}"
-        yield from self._event(name or str(copied.value if copied else ""), attributes)
+        name = name or str(copied.value if copied else "")
+        if scope.name != PRODUCER_SCOPE or not name or name.startswith(RESERVED_NAMESPACES):
+            yield from self._event(name, attributes)
 
     def _event(self, name: str, attributes: Mapping[str, otlp.Value]) -> Iterator[str]:
         if name not in self.events:
@@ -110,7 +115,7 @@ class Checker:
             yield f"unit is {metric.get('unit', '')!r}, not {signal.item['unit']!r}"
         instrument, points = _instrument(metric)
         if instrument != signal.item["instrument"]:
-            yield f"is a {instrument}, not a {signal.item['instrument']}"
+            yield f"instrument is {instrument}, not {signal.item['instrument']}"
         for point in points:
             attributes = otlp.attributes(point)
             yield from self._attribute_faults(signal, attributes, frozenset())
@@ -175,7 +180,7 @@ def _instrument(metric: otlp.Json) -> tuple[str, list[otlp.Json]]:
     for kind in ("gauge", "histogram"):
         if kind in metric:
             return kind, metric[kind].get("dataPoints", [])
-    return "metric of another kind", []
+    return "of another kind", []
 
 
 def _bucket_faults(signal: model.Signal, point: otlp.Json) -> Iterator[str]:

@@ -135,7 +135,7 @@ SPAN_FAULTS = {
     ),
     "value of ours": (
         lambda s: s["attributes"].append(text(attributes.RL_INFERENCE_STREAM_ENDED, "somehow")),
-        f"chat tiny: attribute {attributes.RL_INFERENCE_STREAM_ENDED} has value 'somehow', which the registry does not list",
+        "chat tiny: attribute rl.inference.stream.ended has value 'somehow', which the registry does not list",
     ),
     "span event": (
         lambda s: s.update(events=[{"name": "made up"}]),
@@ -158,7 +158,7 @@ METRIC_FAULTS = {
     "unit": (lambda m: m.update(unit="ms"), "rl.phase.duration: unit is 'ms', not 's'"),
     "instrument": (
         lambda m: m.update(gauge=m.pop("histogram")),
-        "rl.phase.duration: is a gauge, not a histogram",
+        "rl.phase.duration: instrument is gauge, not histogram",
     ),
     "buckets": (
         lambda m: m["histogram"]["dataPoints"][0].update(explicitBounds=[1.0]),
@@ -191,7 +191,7 @@ def test_a_counter_that_may_fall_is_found(tmp_path):
     falling["sum"]["isMonotonic"] = False
 
     assert findings(tmp_path, metrics=[falling]) == [
-        "metrics-0001.jsonl:1: rl.train.steps: is a updowncounter, not a counter"
+        "metrics-0001.jsonl:1: rl.train.steps: instrument is updowncounter, not counter"
     ]
 
 
@@ -229,6 +229,13 @@ def test_more_values_than_the_budget_are_found_over_all_lines_of_a_process(tmp_p
 )
 def test_a_fault_of_an_event_is_found(tmp_path, planted, message):
     assert findings(tmp_path, records=[planted]) == [f"logs-0001.jsonl:1: {message}"]
+
+
+def test_a_program_may_report_events_of_its_own_names_through_the_producer_api(tmp_path):
+    own = {"eventName": "my_team.buffer.reset", "attributes": [text("my_team.size", "3")]}
+
+    assert findings(tmp_path, records=[own], scope="otel_rl.api") == []
+    assert findings(tmp_path, records=[{"eventName": "rl.made.up"}], scope="otel_rl.api") != []
 
 
 def test_a_resource_attribute_of_ours_that_the_registry_lacks_is_found(tmp_path):

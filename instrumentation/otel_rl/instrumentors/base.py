@@ -16,10 +16,10 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import wrapt
 from opentelemetry.instrumentation.instrumentor import BaseInstrumentor
 
 from otel_rl import status
+from otel_rl.instrumentors.import_hooks import hooks
 from otel_rl.instrumentors.patching import Patches
 from otel_rl.telemetry.internal_errors import guard
 
@@ -61,13 +61,10 @@ class Instrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base has no a
         self._wanted = True
         status.report(self.entry_point, status.WAITING, "library not imported yet")
         for name in self.modules:
-            module = sys.modules.get(name)
-            if module is not None and not _is_being_imported(module):
-                self._apply(name, module)
-            elif name not in self._hooked:
-                # wrapt has no way to unregister: the hook stays and asks whether we are still wanted.
+            if name in sys.modules or name not in self._hooked:
+                # Hooks cannot be taken back: each asks whether we are still wanted.
                 self._hooked.add(name)
-                wrapt.register_post_import_hook(self._imported, name)
+                hooks.after_import(name, self._imported)
 
     def _imported(self, module: ModuleType) -> None:
         with guard(f"{self.entry_point}.import_hook"):
@@ -96,8 +93,3 @@ class Instrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base has no a
         self._patches.restore()
         self._applied.clear()
         status.report(self.entry_point, status.SKIPPED, "uninstrumented")
-
-
-def _is_being_imported(module: ModuleType) -> bool:
-    """True while the module's own code still runs: its classes may not exist yet."""
-    return bool(getattr(getattr(module, "__spec__", None), "_initializing", False))

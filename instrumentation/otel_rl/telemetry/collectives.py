@@ -113,7 +113,7 @@ class CollectiveRecorder:
 
     # -- hot path ----------------------------------------------------------------------------------------------
 
-    def recording(self, operation: str, payload: int | None, call: Call) -> Call:  # noqa: C901 - see the docstring
+    def recording(self, operation: str, payload: int | None, call: Call) -> Call:
         """Return a method that runs ``call(self, ...)`` and counts it.
 
         ``call`` takes the process group first; ``payload`` says which of its first two further arguments (0 or 1) holds

@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("trl")
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE), str(HERE.parents[2] / "examples")]
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from runs import launch
+from runs import launch  # noqa: E402 - found through the path set above
 
 
 @pytest.fixture(scope="session")

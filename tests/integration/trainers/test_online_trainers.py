@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import math
-import sys
 from collections import Counter
-from pathlib import Path
 
 import pytest
-
-trl = pytest.importorskip("trl")
-sys.path.insert(0, str(Path(__file__).parents[3] / "examples"))
-
 import torch
+import trl
 from datasets import Dataset
 from tiny_model import build
 from trl.extras.profiling import ProfilingContext

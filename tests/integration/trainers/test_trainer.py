@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import math
 import pickle
-import sys
 from collections import Counter
-from pathlib import Path
-
-import pytest
-
-torch = pytest.importorskip("torch")
-sys.path.insert(0, str(Path(__file__).parents[3] / "examples"))
 
 import accelerate.accelerator
+import pytest
+import torch
 import transformers
 import transformers.trainer
 import transformers.trainer_callback
@@ -157,7 +152,7 @@ def test_the_callbacks_of_the_program_are_what_it_gave(instrumented, tmp_path):
 
     assert kinds == ["DefaultFlowCallback", "Own", "PrinterCallback"]
     assert isinstance(trainer.pop_callback(Own), Own)
-    pickle.loads(pickle.dumps(trainer.args))
+    assert pickle.loads(pickle.dumps(trainer.args)).max_steps == 2  # noqa: S301 - our own bytes
 
 
 def test_a_value_that_a_callback_removes_from_the_logs_is_recorded(instrumented, recorded, tmp_path):

@@ -17,11 +17,10 @@ tool_node = pytest.importorskip("langgraph.prebuilt.tool_node")
 TARGETS = [
     (callback_managers.CallbackManager, "configure"),
     (callback_managers.AsyncCallbackManager, "configure"),
-    (runnables, "set_config_context"),
-    (tools, "set_config_context"),
     (tools.BaseTool, "run"),
     (tools.BaseTool, "arun"),
     (tool_node.ToolNode, "_validate_tool_call"),
+    *((module, "set_config_context") for module in (runnables, tools) if hasattr(module, "set_config_context")),
 ]
 
 

@@ -90,6 +90,18 @@ def test_a_collectors_files_are_read_with_their_rotated_parts_and_processes_told
     assert len(records) == len(_records(run)[1])
 
 
+def test_a_folder_that_holds_one_collectors_files_leads_to_them(tmp_path: Path) -> None:
+    run = GrpoRun(tmp_path / "data", steps=1).write()
+    lines = "".join(file.read_text() for file in sorted(run.glob("*/traces-*.jsonl")))
+    for name in ("one", "two"):
+        (tmp_path / "outputs" / name).mkdir(parents=True)
+        (tmp_path / "outputs" / name / "traces.jsonl").write_text(lines)
+        if name == "one":
+            assert find(tmp_path / "outputs").path == tmp_path / "outputs" / "one"
+    with pytest.raises(UnusableInput, match="several collectors' files; give one of .*one, .*two"):
+        find(tmp_path / "outputs")
+
+
 def test_of_several_runs_in_a_collectors_files_only_the_chosen_one_is_read(tmp_path: Path) -> None:
     output = tmp_path / "collector"
     output.mkdir()

@@ -2,4 +2,4 @@
 
 from __future__ import annotations
 
-REQUIREMENT = "langchain-core >= 0.3.22, < 2"
+REQUIREMENT = "langchain-core >= 0.3.40, < 2"

@@ -23,7 +23,7 @@ from otel_rl.telemetry.attributes import error_type
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-#: Attributes of trainers that hold tools by name, one dictionary or one per sample, in the order in which they are asked.
+#: Attributes of trainers that hold tools by name, one dictionary or one per sample, in the order of being asked.
 _DICTIONARIES = ("_tool_dict", "_sync_tool_dict", "_sync_tool_dicts", "_async_tool_dict", "_async_tool_dicts")
 
 OTHER_TOOL = "_OTHER"

@@ -67,6 +67,11 @@ def find(path: Path, run: str | None = None) -> Source:
     runs = [child for child in children if any(_is_process(folder) for folder in _folders(child))]
     if runs:
         return _newest_run(path, runs, run)
+    outputs = [child for child in children if _signal_files(child)]
+    if len(outputs) == 1:
+        return _collector_output(outputs[0], run)
+    if outputs:
+        raise UnusableInput(f"{path} holds several collectors' files; give one of {', '.join(map(str, outputs))}")
     raise UnusableInput(_nothing(path))
 
 

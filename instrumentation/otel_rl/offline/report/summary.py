@@ -9,6 +9,7 @@ from otel_rl.offline.report import human
 from otel_rl.offline.report.problems import drops, internal_errors
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import metrics
+from otel_rl.semconv.attributes import RlLauncherValues
 from otel_rl.semconv.attributes import RlRoleValues as Role
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def _facts(processes: list[Process], summary: Summary) -> list[tuple[str, str]]:
         ("Program", command),
         ("System", _first(processes, names.RL_SYSTEM)),
         ("Algorithm", _first(processes, names.RL_ALGORITHM)),
-        ("Launcher", _first(processes, names.RL_LAUNCHER)),
+        ("Launcher", _launcher(processes)),
         ("Job", _first(processes, names.RL_JOB_ID)),
         ("Started", human.moment(summary.start)),
         ("Length", human.duration(summary.seconds)),
@@ -82,6 +83,11 @@ def _facts(processes: list[Process], summary: Summary) -> list[tuple[str, str]]:
         ("Hosts", listed(hosts)),
     ]
     return [(name, str(value)) for name, value in facts if value not in (None, "")]
+
+
+def _launcher(processes: list[Process]) -> str | None:
+    launcher = _first(processes, names.RL_LAUNCHER)
+    return None if launcher == RlLauncherValues.NONE else launcher
 
 
 def _ranks(summary: Summary) -> str:

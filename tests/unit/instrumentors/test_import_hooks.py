@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from otel_rl.distro.import_hooks import ImportHooks
+from otel_rl.instrumentors.import_hooks import ImportHooks
 
 
 @pytest.fixture
