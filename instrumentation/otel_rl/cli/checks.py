@@ -55,7 +55,7 @@ def check(environ: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _versions() -> dict[str, str]:
-    return {name: libraries.installed(name) or "missing" for name in _PACKAGES}
+    return {name: found for name in _PACKAGES if (found := libraries.installed(name)) is not None}
 
 
 def _start_problems(planned: dict[str, Any]) -> list[str]:

@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry import trace as trace_api
-from opentelemetry.context import get_value
-from opentelemetry.instrumentation.utils import is_instrumentation_enabled
+from opentelemetry.context import _SUPPRESS_INSTRUMENTATION_KEY, get_current
 from opentelemetry.trace import Status, StatusCode
 
 from otel_rl.semconv import attributes
@@ -42,13 +41,15 @@ _AGENT_SCOPES = ("openai_agents", "openai-agents")
 
 def suppressed() -> bool:
     """True inside a block for which the program switched instrumentation off."""
-    return not is_instrumentation_enabled()
+    context = get_current()
+    return bool(context.get(_SUPPRESS_INSTRUMENTATION_KEY) or context.get("suppress_instrumentation"))
 
 
 def inference_span() -> Span | None:
     """The span of another instrumentor that stands for the model call in progress, or None."""
-    span = trace_api.get_current_span()
-    if get_value(INFERENCE_CONTEXT_KEY) is not None or get_value(EMBEDDING_CONTEXT_KEY) is not None:
+    context = get_current()
+    span = trace_api.get_current_span(context)
+    if context.get(INFERENCE_CONTEXT_KEY) is not None or context.get(EMBEDDING_CONTEXT_KEY) is not None:
         return span
     # SDK spans can be read; everything else (no parent, a remote parent) has no scope.
     scope = getattr(span, "instrumentation_scope", None)

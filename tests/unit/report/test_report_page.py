@@ -130,7 +130,7 @@ def test_a_run_in_order_has_nothing_that_stands_out(tmp_path: Path) -> None:
     run = tmp_path / "data" / "fine"
     process(run, 0, world_size=1, started=1_700_000_000_000_000_000).write()
     page = _page(tmp_path, run)
-    _has(page.texts["findings"], "Nothing stands out")
+    _has(page.texts["findings"], "Nothing stands out: ")
     _has(page.texts["telemetry"], "Nothing was dropped, and every line could be read.")
 
 
@@ -263,6 +263,17 @@ def test_without_traces_the_durations_come_from_histograms(tmp_path: Path) -> No
     )
 
 
+def test_values_of_the_programs_own_are_shown_over_time(tmp_path: Path) -> None:
+    run = tmp_path / "data" / "own"
+    writer = process(run, 0, world_size=1, started=1_700_000_000_000_000_000)
+    writer.meter.create_gauge("rl.trainer.metric").set(17.5, {"rl.trainer.metric.key": "buffer/size"})
+    for iteration in range(3):
+        writer.event("rl.step", iteration, body={"reward": iteration}, attributes={"rl.loop.iteration": iteration})
+    writer.write()
+    said = "Values recorded over time: one value throughout (1) buffer/size 17.5"
+    _has(_page(tmp_path, run).texts["training"], "As the trainer logged it.", said)
+
+
 def test_values_that_never_change_are_listed_and_not_drawn(tmp_path: Path) -> None:
     run = tmp_path / "data" / "constant"
     writer = process(run, 0, world_size=1, started=1_700_000_000_000_000_000)
@@ -270,7 +281,9 @@ def test_values_that_never_change_are_listed_and_not_drawn(tmp_path: Path) -> No
         body = {"reward": iteration, "clip": 0.25}
         writer.event("rl.step", iteration, body=body, attributes={"rl.loop.iteration": iteration})
     writer.write()
-    _has(_page(tmp_path, run).texts["training"], "What stayed as it was, or was logged once (1) clip 0.25")
+    _has(
+        _page(tmp_path, run).texts["training"], "Everything else the trainer logged: one value throughout (1) clip 0.25"
+    )
 
 
 def test_in_a_program_that_marks_no_rollouts_the_outermost_agent_calls_are_them(tmp_path: Path) -> None:

@@ -98,7 +98,7 @@ def test_a_folder_that_holds_one_collectors_files_leads_to_them(tmp_path: Path) 
         (tmp_path / "outputs" / name / "traces.jsonl").write_text(lines)
         if name == "one":
             assert find(tmp_path / "outputs").path == tmp_path / "outputs" / "one"
-    with pytest.raises(UnusableInput, match="several collectors' files; give one of .*one, .*two"):
+    with pytest.raises(UnusableInput, match=r"several collectors' files; give one of .*one, .*two"):
         find(tmp_path / "outputs")
 
 

@@ -13,7 +13,6 @@ from otel_rl.instrumentors.openai.response import Outcome
 from otel_rl.semconv import attributes
 from otel_rl.semconv.attributes import RlInferenceStreamEndedValues
 from otel_rl.telemetry import Scope, guard, lifecycle
-from otel_rl.telemetry.content import capture_content
 from otel_rl.telemetry.inference import Inference
 
 if TYPE_CHECKING:
@@ -42,7 +41,7 @@ class InferenceCall(Inference):
         self._current: Token[InferenceCall | None] | None = None
         self._watch: weakref.finalize[..., Any] | None = None
         self.attempts = 0
-        self.outcome = Outcome(collects_text=self.owned and capture_content())
+        self.outcome = Outcome(collects_text=self.owned and request.captures_content)
 
     def enter(self) -> None:
         """Make the call current until :meth:`leave`."""

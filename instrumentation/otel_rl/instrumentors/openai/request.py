@@ -32,13 +32,15 @@ _OUTPUT_TYPES = {"text": "text", "json_object": "json", "json_schema": "json"}
 class Request:
     """A model request as it is about to be sent: ``labels`` also go on its metrics, ``values`` only on its span."""
 
-    __slots__ = ("host", "labels", "name", "port", "stream", "values")
+    __slots__ = ("captures_content", "host", "labels", "name", "port", "stream", "values")
 
     def __init__(self, operation: str, client: Any, body: dict[str, Any]) -> None:
-        address = client.base_url
+        # The property of the same name builds a new object at every access in some versions.
+        address = client._base_url  # noqa: SLF001
         self.host: str = address.host
         self.port: int = address.port or (80 if address.scheme == "http" else 443)
         self.stream = bool(body.get("stream"))
+        self.captures_content = capture_content()
         self.labels = {
             attributes.GEN_AI_OPERATION_NAME: operation,
             attributes.GEN_AI_PROVIDER_NAME: provider.of_address(self.host, self.port),
@@ -70,7 +72,7 @@ class Request:
             output_type = _OUTPUT_TYPES.get(str(response_format.get("type")))
             if output_type is not None:
                 values[attributes.GEN_AI_OUTPUT_TYPE] = output_type
-        if capture_content():
+        if self.captures_content:
             values.update(clean(content.of_request(body)))
 
 

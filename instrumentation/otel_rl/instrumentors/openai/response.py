@@ -107,6 +107,8 @@ class Outcome:
 
     def _observe_server(self, fields: dict[str, Any], extra: dict[str, Any]) -> None:
         """What SGLang (weight version) and vLLM (times) add to the protocol."""
+        if extra is _NOTHING and fields.get("metadata") is None:
+            return
         for facts in (fields.get("metadata"), extra.get("metadata"), extra.get("meta_info")):
             if isinstance(facts, dict) and facts.get("weight_version") is not None:
                 self.weight_version = str(facts["weight_version"])
@@ -184,4 +186,5 @@ def fields_of(source: Any) -> dict[str, Any]:
 
 def _extra(source: Any, fields: dict[str, Any]) -> dict[str, Any]:
     """Fields that the protocol of OpenAI does not have; pydantic 1 keeps them among the others."""
-    return getattr(source, "__pydantic_extra__", None) or fields
+    extra = getattr(source, "__pydantic_extra__", fields)
+    return extra or _NOTHING

@@ -12,6 +12,7 @@ from otel_rl.semconv import events, metrics
 
 if TYPE_CHECKING:
     from otel_rl.offline.reader import Log, Point
+    from otel_rl.offline.report.statistics import Cell
 
 _CELLS = 60_000
 _GAUGE_CELLS = 10_000
@@ -145,26 +146,35 @@ class Scalars:
 
     def add_point(self, point: Point) -> None:
         """Take in a gauge of a training value; others are ignored."""
-        if point.metric in _GAUGES:
-            self._gauges.add(point.time // 1_000_000_000, point.metric, point.value)
+        key = point.metric if point.metric in _GAUGES else None
+        if point.metric == metrics.RL_TRAINER_METRIC.name:
+            key = str(point.attributes.get(names.RL_TRAINER_METRIC_KEY))
+        if key is not None:
+            self._gauges.add(point.time // 1_000_000_000, key, point.value)
 
     @property
     def over_time(self) -> bool:
-        """True when no log record came, so that curves run over time instead of iterations."""
+        """True when no log record came, so that the panels run over time instead of iterations."""
         return not self.records
 
     def panels(self) -> list[tuple[Panel, list[Curve]]]:
         """Panels that have curves."""
-        curves = self._curves()
-        shown = [(panel, [curves[key] for key in _matching(panel, curves, self.over_time)]) for panel in PANELS]
+        curves = self._sampled() if self.over_time else self._logged()
+        shown = [(panel, [curves[key] for key in _matching(panel, curves)]) for panel in PANELS]
         return [(panel, found) for panel, found in shown if found]
 
     def rest(self) -> tuple[list[Curve], dict[str, float]]:
-        """What no panel shows, by name: curves of keys that change, and the values of keys that do not."""
-        if self.over_time:
-            return [], {}
-        used = {curve.name for _, curves in self.panels() for curve in curves}
-        others = [curve for name, curve in sorted(self._curves().items()) if name not in used]
+        """What the trainer logged and no panel shows: curves of keys that change, values of keys that do not."""
+        return self._without_panels({} if self.over_time else self._logged())
+
+    def sampled(self) -> tuple[list[Curve], dict[str, float]]:
+        """Gauges over time that are neither logged nor shown by a panel, in the same two parts."""
+        known = self._keys | _GAUGES
+        return self._without_panels({key: curve for key, curve in self._sampled().items() if key not in known})
+
+    def _without_panels(self, curves: dict[str, Curve]) -> tuple[list[Curve], dict[str, float]]:
+        used = {curve.name for _, shown in self.panels() for curve in shown}
+        others = [curve for name, curve in sorted(curves.items()) if name not in used]
         constant = {curve.name: curve.y[0] for curve in others if len(set(curve.y)) == 1}
         return [curve for curve in others if curve.name not in constant], constant
 
@@ -177,18 +187,22 @@ class Scalars:
                 return sum(values[:part]) / part, sum(values[-part:]) / part
         return None
 
-    def _curves(self) -> dict[str, Curve]:
-        lines = (self._gauges if self.over_time else self.logged).lines()
-        start = min((line[0][0] for line in lines.values()), default=0) if self.over_time else 0
-        return {
-            key: Curve(key, [float(first - start) for first, _ in line], [cell.mean for _, cell in line])
-            for key, line in lines.items()
-        }
+    def _logged(self) -> dict[str, Curve]:
+        return {key: _curve(key, line, 0) for key, line in self.logged.lines().items()}
+
+    def _sampled(self) -> dict[str, Curve]:
+        lines = self._gauges.lines()
+        start = min((line[0][0] for line in lines.values()), default=0)
+        return {key: _curve(key, line, start) for key, line in lines.items()}
 
 
-def _matching(panel: Panel, curves: dict[str, Curve], over_time: bool) -> list[str]:
-    if over_time:
-        return [panel.gauge] if panel.gauge in curves else []
+def _curve(key: str, line: list[tuple[int, Cell]], start: int) -> Curve:
+    return Curve(key, [float(first - start) for first, _ in line], [cell.mean for _, cell in line])
+
+
+def _matching(panel: Panel, curves: dict[str, Curve]) -> list[str]:
+    if panel.gauge in curves:
+        return [panel.gauge]
     found: list[str] = []
     for pattern in panel.patterns:
         found += [key for key in sorted(curves) if key not in found and re.fullmatch(pattern, key, re.IGNORECASE)]

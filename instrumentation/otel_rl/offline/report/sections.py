@@ -13,9 +13,11 @@ from otel_rl.offline.report.tables import training as tables
 if TYPE_CHECKING:
     from otel_rl.offline.report.charts import Charts
     from otel_rl.offline.report.collect import Collected
+    from otel_rl.offline.report.scalars import Curve
     from otel_rl.offline.report.timeline import Timeline
 
 _SMALL_CHARTS = 60
+_TIME = "time (s)"
 
 
 def build(collected: Collected, charts: Charts) -> list[Section]:
@@ -71,31 +73,39 @@ def _training(collected: Collected, charts: Charts) -> Section:
     scalars = collected.scalars
     filler = "Curves come from what the trainer logs (a supported trainer's log calls), or from otel_rl.metric()."
     section = Section("training", "Training curves", filler)
-    over_time = scalars.over_time
-    x_label = "time (s)" if over_time else charts.STEP
+    x_label = _TIME if scalars.over_time else charts.STEP
     panels = [charts.curves(panel.title, panel.hint, curves, x_label=x_label) for panel, curves in scalars.panels()]
-    rest, constant = scalars.rest()
-    if not panels and not rest and not constant:
-        return section
-    section.lead = "As the trainer logged it. Zoom by dragging; all charts over steps follow."
-    if over_time:
-        section.lead = "From gauges over time: the run holds no log record of the trainer's values."
-    section.lead += _per(scalars.logged.width)
     if panels:
         section.blocks.append(Block(charts=panels))
-    if rest:
-        small = [charts.curves(curve.name, "", [curve], height=150) for curve in rest[:_SMALL_CHARTS]]
-        left = [curve.name for curve in rest[_SMALL_CHARTS:]] + sorted(scalars.keys_left_out)
-        note = f"Not drawn: {summary.listed(left)}." if left else ""
-        title = f"Everything else the trainer logged ({len(rest)})"
-        section.blocks.append(Block(title, note, charts=small, folded=bool(panels)))
-    if constant:
-        said = ", ".join(f"{key} {human.number(value)}" for key, value in constant.items())
-        section.blocks.append(Block(f"What stayed as it was, or was logged once ({len(constant)})", said, folded=True))
+        section.lead = "As the trainer logged it. Zoom by dragging; all charts over steps follow."
+        if scalars.over_time:
+            section.lead = "From gauges over time: the run holds no log record of the trainer's values."
+        section.lead += _per(scalars.logged.width)
+    section.blocks += _others("Everything else the trainer logged", scalars.rest(), charts, charts.STEP)
+    section.blocks += _others("Values recorded over time", scalars.sampled(), charts, _TIME)
+    if scalars.keys_left_out:
+        left_out = summary.listed(sorted(scalars.keys_left_out))
+        section.blocks.append(Block(note=f"More keys were logged than fit on a page; left out: {left_out}."))
     if scalars.not_finite:
         said = ", ".join(f"{key} ({number})" for key, number in sorted(scalars.not_finite.items()))
-        section.blocks.append(Block(text=f"Values that were not finite and are not drawn: {said}."))
+        section.blocks.append(Block(note=f"Values that were not finite and are not drawn: {said}."))
     return section
+
+
+def _others(title: str, found: tuple[list[Curve], dict[str, float]], charts: Charts, x_label: str) -> list[Block]:
+    curves, constant = found
+    blocks = []
+    if curves:
+        small = [
+            charts.curves(curve.name, "", [curve], height=150, x_label=x_label) for curve in curves[:_SMALL_CHARTS]
+        ]
+        left_out = [curve.name for curve in curves[_SMALL_CHARTS:]]
+        note = f"Not drawn: {summary.listed(left_out)}." if left_out else ""
+        blocks.append(Block(f"{title} ({len(curves)})", note, charts=small, folded=True))
+    if constant:
+        said = ", ".join(f"{key} {human.number(value)}" for key, value in constant.items())
+        blocks.append(Block(f"{title}: one value throughout ({len(constant)})", said, folded=True))
+    return blocks
 
 
 def _ranks(collected: Collected, charts: Charts) -> Section:

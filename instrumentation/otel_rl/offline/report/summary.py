@@ -176,7 +176,13 @@ def findings(collected: Collected, summary: Summary) -> list[tuple[str, str, str
     found += _unreadable(collected)
     if internal_errors(collected.totals):
         found.append(("warn", "Errors inside the instrumentation itself.", "telemetry"))
-    return found or [("good", "Nothing stands out: no error, no end that was not clean, nothing dropped.", "processes")]
+    return found or [("good", _all_well(collected), "processes")]
+
+
+def _all_well(collected: Collected) -> str:
+    told = [process.clean_exit for process in collected.reader.processes]
+    ends = "" if None in told else "every process ended in order, "
+    return f"Nothing stands out: {ends}no error was recorded, nothing was dropped."
 
 
 def _skew(collected: Collected) -> list[tuple[str, str, str]]:
