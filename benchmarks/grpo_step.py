@@ -3,9 +3,9 @@
     python benchmarks/grpo_step.py [--output FILE]
 
 The run is started by `opentelemetry-instrument` and writes the file store, as a user's would; after each step the three
-trainer instrumentors are taken off or put back. A watched step includes what it records: its log call, opening
-and closing the step, and delivering spans and events to the store. Completions have a fixed length, so that all steps do
-the same work. CPU time is that of the whole process; the figure is the median over pairs of neighbouring steps.
+trainer instrumentors are taken off or put back. A watched step includes what it records: its log call, opening and
+closing the step, delivering spans and events. Completions have a fixed length, so that all steps do the same work. CPU
+time is that of the whole process; the figure is the median over pairs of neighbouring steps.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def train(output: Path) -> None:
                 output_dir=directory,
                 max_steps=2 * (PAIRS + WARM_UP),
                 per_device_train_batch_size=16,
-                gradient_accumulation_steps=4,
+                gradient_accumulation_steps=8,
                 num_generations=8,
                 max_completion_length=96,
                 generation_kwargs={"min_new_tokens": 96},

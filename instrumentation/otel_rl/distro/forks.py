@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from otel_rl.distro import exit as process_exit
 from otel_rl.distro import policy, resource
-from otel_rl.instrumentors.import_hooks import hooks
 from otel_rl.distro.metric_reader import forget_measurements
+from otel_rl.instrumentors.import_hooks import hooks
 from otel_rl.telemetry import drops, lifecycle, run
 from otel_rl.telemetry.internal_errors import guard
 

@@ -14,8 +14,8 @@ from opentelemetry.util._importlib_metadata import entry_points
 
 from otel_rl import status
 from otel_rl.distro import store
-from otel_rl.instrumentors.import_hooks import hooks
 from otel_rl.distro.targets import TARGETS
+from otel_rl.instrumentors.import_hooks import hooks
 from otel_rl.telemetry import internal_errors
 
 if TYPE_CHECKING:

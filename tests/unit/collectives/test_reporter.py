@@ -8,7 +8,8 @@ import pytest
 
 from otel_rl.semconv import attributes, events, metrics, spans
 from otel_rl.telemetry import Scope, steps
-from otel_rl.telemetry.collectives import CollectiveRecorder, CollectiveReporter
+from otel_rl.telemetry.collective_reports import CollectiveReporter
+from otel_rl.telemetry.collectives import CollectiveRecorder
 
 
 class Tensor:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import re
+import sys
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING, Any
 
@@ -296,3 +298,16 @@ def test_in_a_program_that_marks_no_rollouts_the_outermost_agent_calls_are_them(
     page = _page(tmp_path, run)
     _has(page.texts["tiles"], "Rollouts 1 0 failed")
     _has(page.texts["rollouts"], f"solver {root.trace_id:032x}"[:15], "Slowest rollouts: solver", "helper 1")
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_progress_is_shown_on_a_terminal_only(tmp_path: Path, monkeypatch: Any, *, terminal: bool) -> None:
+    class Stream(io.StringIO):
+        def isatty(self) -> bool:
+            return terminal
+
+    stream = Stream()
+    monkeypatch.setattr("otel_rl.offline.report._SECONDS_BEFORE_PROGRESS", 0)
+    monkeypatch.setattr(sys, "stderr", stream)
+    write_report(GrpoRun(tmp_path / "data", steps=1).write(), None)
+    assert ("reading" in stream.getvalue()) is terminal

@@ -61,9 +61,7 @@ def test_every_rank_obeys_a_ratio_sampler_for_the_root_it_does_not_emit(recorded
         for iteration in range(60):
             steps.begin(iteration, scope)
             steps.finish()
-        kept[rank] = {
-            span.attributes["rl.loop.iteration"] for span in recorded.spans if span.name == "rl.rank.step"
-        }
+        kept[rank] = {span.attributes["rl.loop.iteration"] for span in recorded.spans if span.name == "rl.rank.step"}
     assert kept[0] == kept[1]
     assert 0 < len(kept[0]) < 60
 

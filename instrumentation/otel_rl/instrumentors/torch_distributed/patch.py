@@ -15,7 +15,8 @@ from otel_rl.instrumentors.torch_distributed.announcement import announce
 from otel_rl.instrumentors.torch_distributed.operations import METHODS, Method
 from otel_rl.semconv.attributes import RlRoleValues
 from otel_rl.telemetry import Scope, guard, run
-from otel_rl.telemetry.collectives import CollectiveRecorder, CollectiveReporter
+from otel_rl.telemetry.collective_reports import CollectiveReporter
+from otel_rl.telemetry.collectives import CollectiveRecorder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
