@@ -19,9 +19,8 @@ from otel_rl.semconv import attributes
 from otel_rl.telemetry.internal_errors import guard
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
-    Observations = Iterator[tuple[float, dict[str, Any]]]
     Call = Callable[..., Any]
 
 #: Positions in a slot: four sums (times in ns) and what they belong to. A list is the cheapest thing to add to.
