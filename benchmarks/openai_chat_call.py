@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 VARIANTS = ("none", "otel_rl", "official")
-#: The official one sends no trace context; with the instrumentor of the HTTP client it does, as ours always does. Measured
-#: where opentelemetry-instrumentation-httpx is installed.
+#: The official one sends no trace context; with the instrumentor of the HTTP client it does, as ours always does.
+#: Measured where opentelemetry-instrumentation-httpx is installed.
 WITH_TRACE_CONTEXT = "official_and_http"
 PACKAGES = ("openai", "opentelemetry-sdk", "opentelemetry-instrumentation-genai-openai", "otel-rl")
 MESSAGES = [{"role": "user", "content": "hi"}]
@@ -144,9 +144,8 @@ def _clients() -> tuple[Any, Any]:
     )
 
 
-def _shapes(calls: int) -> dict[str, Callable[[], float]]:
+def _shapes(client: Any, async_client: Any, calls: int) -> dict[str, Callable[[], float]]:
     """Shape -> function that runs it and returns CPU seconds per call."""
-    client, async_client = _clients()
     loop = asyncio.new_event_loop()
 
     def chat() -> None:
@@ -179,7 +178,7 @@ def _shapes(calls: int) -> dict[str, Callable[[], float]]:
     }
 
 
-def _instrumentors() -> dict[str, Any]:
+def _instrumentors(*clients: Any) -> dict[str, Any]:
     from opentelemetry.instrumentation.genai.openai import OpenAIInstrumentor as Official
 
     from otel_rl.instrumentors.openai import OpenAIInstrumentor as Ours
@@ -189,29 +188,34 @@ def _instrumentors() -> dict[str, Any]:
         from opentelemetry.instrumentation.httpx import HTTPX2ClientInstrumentor as Http
     except ImportError:
         return found
-    return {**found, WITH_TRACE_CONTEXT: _Together(Official(), Http())}
+    return {**found, WITH_TRACE_CONTEXT: _WithHttp(Official(), Http(), clients)}
 
 
-class _Together:
-    """Several instrumentors that are switched as one."""
+class _WithHttp:
+    """An instrumentor together with that of the HTTP clients below it, whose transport is no class it would patch."""
 
-    def __init__(self, *instrumentors: Any) -> None:
-        self._instrumentors = instrumentors
+    def __init__(self, instrumentor: Any, http: Any, clients: tuple[Any, ...]) -> None:
+        self._instrumentor = instrumentor
+        self._http = http
+        self._clients = [client._client for client in clients]
 
     def instrument(self) -> None:
-        for instrumentor in self._instrumentors:
-            instrumentor.instrument()
+        self._instrumentor.instrument()
+        for client in self._clients:
+            self._http.instrument_client(client)
 
     def uninstrument(self) -> None:
-        for instrumentor in self._instrumentors:
-            instrumentor.uninstrument()
+        for client in self._clients:
+            self._http.uninstrument_client(client)
+        self._instrumentor.uninstrument()
 
 
 def measure(rounds: int = 40, calls: int = 64) -> dict[str, dict[str, list[float]]]:
     """CPU seconds per call: ``{shape: {variant: [one value per round]}}``."""
     _set_up_telemetry()
-    shapes = _shapes(calls)
-    instrumentors = _instrumentors()
+    clients = _clients()
+    shapes = _shapes(*clients, calls)
+    instrumentors = _instrumentors(*clients)
     samples: dict[str, dict[str, list[float]]] = {shape: {v: [] for v in instrumentors} for shape in shapes}
     order = tuple(instrumentors)
     for round_number in range(rounds + 1):
