@@ -215,7 +215,7 @@ def measure(rounds: int = 40, calls: int = 64) -> dict[str, dict[str, list[float
     _set_up_telemetry()
     clients = _clients()
     shapes = _shapes(*clients, calls)
-    instrumentors = _instrumentors(*clients)
+    instrumentors = _instrumentors(clients[0])
     samples: dict[str, dict[str, list[float]]] = {shape: {v: [] for v in instrumentors} for shape in shapes}
     order = tuple(instrumentors)
     for round_number in range(rounds + 1):
@@ -224,6 +224,8 @@ def measure(rounds: int = 40, calls: int = 64) -> dict[str, dict[str, list[float
             if instrumentor is not None:
                 instrumentor.instrument()
             for shape, run in shapes.items():
+                if variant == WITH_TRACE_CONTEXT and shape == "async_chat":
+                    continue  # its uninstrumenting leaves something behind on an asynchronous client
                 gc.collect()
                 value = run()
                 if round_number:  # the first round warms up
@@ -236,7 +238,9 @@ def measure(rounds: int = 40, calls: int = 64) -> dict[str, dict[str, list[float
 def summarise(samples: dict[str, list[float]], draws: int = 2000) -> dict[str, Any]:
     """Added microseconds per call of each variant, and ours divided by the official one's with a 95 % interval."""
     base = samples["none"]
-    added = {v: [value - b for value, b in zip(samples[v], base, strict=True)] for v in samples if v != "none"}
+    added = {
+        v: [value - b for value, b in zip(samples[v], base, strict=True)] for v in samples if v != "none" and samples[v]
+    }
     pick = random.Random(0)  # noqa: S311 - a bootstrap, repeatable on purpose
     indexes = range(len(base))
     ratios = []

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from stack import Stack
 
-PATIENCE_SECONDS = 90.0
+PATIENCE_SECONDS = 60.0
 #: Every query looks at the last ten minutes, more than the whole test takes.
 WINDOW_SECONDS = 600
 

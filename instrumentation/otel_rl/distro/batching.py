@@ -132,10 +132,14 @@ class BatchWorker(Generic[Item]):
                 self._muted = True
                 self._queue.clear()
                 return
-            thread = threading.Thread(target=self._run, name=f"otel-rl-{self.signal}", daemon=True)
+            # Known before it starts: a signal handler of the program may record while this thread waits for it.
+            self._thread = threading.Thread(target=self._run, name=f"otel-rl-{self.signal}", daemon=True)
+            started = False
             with guard(f"batching.{self.signal}.start"):
-                thread.start()
-                self._thread = thread
+                self._thread.start()
+                started = True
+            if not started:
+                self._thread = None
         with guard(f"batching.{self.signal}.first"):
             self._on_first()
 
@@ -144,7 +148,8 @@ class BatchWorker(Generic[Item]):
         while not self._closing:
             self._awake.wait(self._limits.delay)
             self._awake.clear()
-            if self._closing or self._gate.is_open():
+            # Rather without a rank than not at all: the gate must not make the queue overflow.
+            if self._closing or self._gate.is_open() or len(self._queue) * 2 >= self._limits.queue:
                 self._drain()
         self._drain()
         with guard(f"batching.{self.signal}.shutdown"):

@@ -1,4 +1,8 @@
-"""Exceptions that nothing catches become a log record with rank and last step; the original hooks run as before."""
+"""Exceptions that nothing catches become a log record with rank and last step; the original hooks run as before.
+
+``sys.excepthook`` is left alone: libraries replace it only where it is the interpreter's own (``exceptiongroup`` does on
+Python 3.10), so that one of ours would change what the program prints. The interpreter remembers the exception.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ import sys
 import threading
 import traceback
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from opentelemetry._logs import SeverityNumber
 
@@ -16,38 +20,32 @@ from otel_rl.telemetry.attributes import MAXIMUM_LENGTH, error_type
 from otel_rl.telemetry.internal_errors import guard
 from otel_rl.telemetry.scope import Scope
 
-if TYPE_CHECKING:
-    from types import TracebackType
-
 _scope = Scope("process")
-_recorded: set[int] = set()
 
 #: Name of the exception that ends the process, for the manifest.
 ending: str | None = None
 
 
 def watch() -> None:
-    """Put our part in front of ``sys.excepthook`` and ``threading.excepthook``."""
-    original, original_of_threads = sys.excepthook, threading.excepthook
-
-    def excepthook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> Any:
-        _ending(error)
-        return original(kind, error, trace)
+    """Put our part in front of ``threading.excepthook``."""
+    original = threading.excepthook
 
     def thread_excepthook(arguments: threading.ExceptHookArgs) -> Any:
         if arguments.exc_value is not None and not isinstance(arguments.exc_value, SystemExit):
             record(arguments.exc_value)
-        return original_of_threads(arguments)
+        return original(arguments)
 
-    sys.excepthook = excepthook
     threading.excepthook = thread_excepthook
 
 
-def record_unhooked() -> None:
-    """At exit: an exception that ended the program although somebody has replaced our hook."""
+def record_ending() -> None:
+    """At exit: the exception that ended the program, if one did."""
+    global ending
     error = getattr(sys, "last_value", None)
     if error is not None and not hasattr(sys, "ps1"):
-        _ending(error)
+        ending = f"uncaught {error_type(error)}"
+        run_span.fail(error)
+        record(error)
 
 
 def keep_interrupt_exit_code() -> None:
@@ -61,19 +59,9 @@ def keep_interrupt_exit_code() -> None:
             exec("raise KeyboardInterrupt")  # noqa: S102 - a constant, see above
 
 
-def _ending(error: BaseException) -> None:
-    global ending
-    with guard("exceptions.ending"):
-        if id(error) not in _recorded:
-            ending = f"uncaught {error_type(error)}"
-            run_span.fail(error)
-            record(error)
-
-
 def record(error: BaseException) -> None:
     """Emit ``rl.process.exception``."""
     with guard("exceptions.record"):
-        _recorded.add(id(error))
         who, step = run.current(), steps.current()
         stack = "".join(traceback.format_exception(type(error), error, error.__traceback__))
         _scope.event(

@@ -38,8 +38,8 @@ def after_fork_in_child() -> None:
 
 
 def _at_exit() -> None:
-    with guard("exit.unhooked_exception"):
-        exceptions.record_unhooked()
+    with guard("exit.exception"):
+        exceptions.record_ending()
     # A second Ctrl-C: the user does not want to wait, nor to read a traceback of ours.
     with suppress(KeyboardInterrupt):
         deliver()

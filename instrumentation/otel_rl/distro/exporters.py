@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.distro import plan
@@ -19,6 +20,41 @@ _METRIC_PREFERENCES = (
     "OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE",
     "OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION",
 )
+
+
+#: Longest that a fork waits for an exporter that is being opened, in seconds.
+_LONGEST_OPENING = 5.0
+
+
+class _Opening:
+    """Held while an exporter is opened, and over a fork.
+
+    Opening imports, on a thread of ours. A child forked meanwhile would inherit the locks of half-imported modules and
+    wait for ever when the program imports one of them, since the thread that could release them exists in the parent only.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._forking = threading.local()
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+    def before_fork(self) -> None:
+        self._forking.held = self._lock.acquire(timeout=_LONGEST_OPENING)
+
+    def after_fork_in_parent(self) -> None:
+        if self._forking.held:
+            self._lock.release()
+
+    def after_fork_in_child(self) -> None:
+        self._lock = threading.RLock()
+
+
+opening = _Opening()
 
 
 def open_exporter(signal: str, name: str, files: FileStore) -> Any:

@@ -6,10 +6,10 @@ import os
 from typing import TYPE_CHECKING
 
 from otel_rl.distro import exit as process_exit
-from otel_rl.distro import policy, resource
+from otel_rl.distro import exporters, policy, resource
 from otel_rl.distro.metric_reader import forget_measurements
 from otel_rl.instrumentors.import_hooks import hooks
-from otel_rl.telemetry import drops, lifecycle, run
+from otel_rl.telemetry import drops, internal_errors, lifecycle, run
 from otel_rl.telemetry.internal_errors import guard
 
 if TYPE_CHECKING:
@@ -27,6 +27,11 @@ _anchor = _Anchor()
 
 def register(telemetry: Telemetry) -> None:
     """Follow every fork of this process. Called after the providers exist, so that the SDK's own hooks run first."""
+    os.register_at_fork(
+        before=exporters.opening.before_fork,
+        after_in_parent=exporters.opening.after_fork_in_parent,
+        after_in_child=exporters.opening.after_fork_in_child,
+    )
     os.register_at_fork(after_in_child=lambda: _after_fork(telemetry))
     hooks.after_import("multiprocessing.util", _deliver_before_multiprocessing_exits)
 
@@ -39,6 +44,7 @@ def _after_fork(telemetry: Telemetry) -> None:
         forget_measurements(telemetry.meter_provider)
         telemetry.store.after_fork_in_child(telemetry.tracer_provider.resource)
         drops.reset()
+        internal_errors.reset()
         lifecycle.run_after_fork_callbacks()
         resource.follow_identity()
         run.update(leads=False)
@@ -55,5 +61,6 @@ def _mark() -> None:
 
 
 def _deliver_before_multiprocessing_exits(module: ModuleType) -> None:
-    # Children of multiprocessing end with os._exit: no atexit. Its finalizers are what still runs.
-    module.register_after_fork(_anchor, lambda _: module.Finalize(None, process_exit.deliver, exitpriority=100))
+    # Children of multiprocessing end with os._exit: no atexit. Its finalizers are what still runs, ours after the
+    # program's own, which may record.
+    module.register_after_fork(_anchor, lambda _: module.Finalize(None, process_exit.deliver, exitpriority=-100))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from opentelemetry.sdk.metrics.export import MetricReader
 
-from otel_rl.distro import workers
+from otel_rl.distro import start_times, workers
 from otel_rl.distro.batching import suppress_instrumentation
 from otel_rl.semconv.metrics import SELF_TELEMETRY
 from otel_rl.telemetry import drops
@@ -87,6 +87,7 @@ class LazyMetricReader(MetricReader):
             return
         if self._exporter is None:
             self._exporter = self._open_exporter()
+        metrics_data = start_times.corrected(metrics_data)
         # Assumed lost until the exporter says otherwise: it may hang past the end of the process.
         self._failed_points = points
         if getattr(self._exporter.export(metrics_data, timeout_millis), "name", "") == "SUCCESS":

@@ -11,7 +11,8 @@ from opentelemetry.sdk._logs import LogRecordProcessor, ReadableLogRecord
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import SpanProcessor
 
-from otel_rl.telemetry.attributes import MAXIMUM_LENGTH
+from otel_rl.telemetry.attributes import MAXIMUM_LENGTH, plain
+from otel_rl.telemetry.internal_errors import guard
 
 if TYPE_CHECKING:
     from opentelemetry.sdk._logs import ReadWriteLogRecord
@@ -55,6 +56,9 @@ class QueueLogRecordProcessor(LogRecordProcessor):
         """Queue a copy without the context, which may hold anything the program put there."""
         record = copy.copy(log_record.log_record)
         record.context = Context()
+        body, record.body = record.body, None
+        with guard("processors.body"):
+            record.body = plain(body)
         self._worker.emit(
             ReadableLogRecord(
                 log_record=record,
@@ -83,4 +87,6 @@ def mark_truncation(span: ReadableSpan) -> None:
     }
     if cut:
         # An ended span cannot be changed any more; what will be exported is this mapping.
-        span._attributes = BoundedAttributes(attributes={**values, **cut}, immutable=True)  # noqa: SLF001
+        marked = BoundedAttributes(attributes={**values, **cut}, immutable=True)
+        marked.dropped = span.dropped_attributes
+        span._attributes = marked  # noqa: SLF001

@@ -146,8 +146,9 @@ def _worker(
 
 
 def _open(signal: str, name: str, store: ProcessStore) -> Any:
-    exporter = exporters.open_exporter(signal, name, store.files)
-    private_random.isolate()
+    with exporters.opening:
+        exporter = exporters.open_exporter(signal, name, store.files)
+        private_random.isolate()
     return exporter
 
 

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     Callback = Callable[[ModuleType], None]
 
 
+#: File name in the frames of the import system.
+_IMPORT_SYSTEM = "<frozen importlib._bootstrap>"
+
+
 class ImportHooks:
     """A finder in front of ``sys.meta_path`` that only looks at the names it waits for."""
 
@@ -98,6 +102,9 @@ class ImportHooks:
             execute(module)
             self._run(self._callbacks.pop(name, []), module)
 
+        # A frame of the import system, which tracebacks leave out and warnings look through: ours would show in the
+        # program's tracebacks, and take the blame for (so hide) a deprecation that a library tells its importer.
+        exec_module.__code__ = exec_module.__code__.replace(co_filename=_IMPORT_SYSTEM)
         loader.exec_module = exec_module
 
     @staticmethod

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 
-_lock = threading.Lock()
+# Re-entrant: a signal handler or finalizer of the program may record, and drop, on a thread that is counting.
+_lock = threading.RLock()
 _counts: dict[tuple[str, str], int] = {}
 
 
@@ -26,5 +27,5 @@ def reset() -> None:
     """Forget all counts (a forked child starts its own)."""
     global _lock
     # The parent may have held the lock at the fork.
-    _lock = threading.Lock()
+    _lock = threading.RLock()
     _counts.clear()

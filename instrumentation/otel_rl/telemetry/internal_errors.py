@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ logger = logging.getLogger("otel_rl")
 RAISE_ENVIRONMENT_VARIABLE = "OTEL_RL_RAISE_INTERNAL_ERRORS"
 
 _errors: dict[str, int] = {}
+_logged: set[str] = set()
 
 
 def _raises_internal_errors() -> bool:
@@ -30,11 +32,19 @@ def error_counts() -> dict[str, int]:
     return dict(_errors)
 
 
+def reset() -> None:
+    """Forget all counts (a forked child starts its own); what has been logged is not logged again."""
+    _errors.clear()
+
+
 def count_error(site: str, error: BaseException) -> None:
     """Count an internal error and log the first one of each site."""
-    first = site not in _errors
     _errors[site] = _errors.get(site, 0) + 1
-    if first:
+    if site in _logged:
+        return
+    _logged.add(site)
+    # A handler or filter of the program may raise: that would reach the program where it expects no log call.
+    with suppress(Exception):
         logger.warning(
             "otel-rl: internal error in %s (%s: %s); the program is not affected, more of this site are only counted",
             site,

@@ -28,6 +28,7 @@ now = time.time_ns
 _started = now()
 _parent: Context | None = None
 _touched = False
+_announced = False
 _error: BaseException | None = None
 
 
@@ -63,14 +64,26 @@ def touch() -> None:
         return
     _touched = True
     lifecycle.before_shutdown(close)
-    if run.settled() and run.current().leads:
+    run.add_listener(_announce)
+    _announce(run.current())
+
+
+def _announce(_: run.Run) -> None:
+    """Emit the start event once this process is known to lead; at the end at the latest."""
+    global _announced
+    if not _announced and run.settled() and run.current().leads:
+        _announced = True
         _emit(events.RL_RUN_START, _started)
 
 
 def close() -> None:
     """Emit the run span and its end event; only the leading process does."""
+    global _announced
     if not run.current().leads:
         return
+    if not _announced:
+        _announced = True
+        _emit(events.RL_RUN_START, _started)
     from otel_rl.telemetry.scope import Scope  # noqa: PLC0415 - scope imports this module
 
     scope = Scope("run")

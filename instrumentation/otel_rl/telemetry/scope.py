@@ -17,7 +17,7 @@ from opentelemetry.trace.propagation import set_span_in_context
 
 from otel_rl.semconv import SCHEMA_URL, attributes
 from otel_rl.telemetry import attributes as attribute_values
-from otel_rl.telemetry import drops, lifecycle, run_span
+from otel_rl.telemetry import drops, run_span
 from otel_rl.telemetry.context import attach, detach
 from otel_rl.telemetry.internal_errors import guard
 from otel_rl.version import __version__
@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     Attributes = Mapping[str, Any]
     Observe = Callable[[], Iterable[tuple[float, Attributes]]]
 
+#: When each observable metric was registered, ns since the epoch: its series begin there.
+observed_since: dict[str, int] = {}
+
 _KINDS = {kind.name.lower(): kind for kind in SpanKind}
 
 
@@ -53,10 +56,6 @@ class Scope:
 
     def __init__(self, library: str) -> None:
         self.name = f"otel_rl.{library}"
-        self._reset()
-        lifecycle.after_fork_in_child(self._reset)
-
-    def _reset(self) -> None:
         self._tracer: trace_api.Tracer | None = None
         self._meter: metrics_api.Meter | None = None
         self._logger: logs_api.Logger | None = None
@@ -172,6 +171,7 @@ class Scope:
             if metric.name in self._observed:
                 return
             self._observed.add(metric.name)
+            observed_since.setdefault(metric.name, run_span.now())
 
             def observations(_: CallbackOptions) -> Iterable[Observation]:
                 with guard(f"{self.name}.{metric.name}"):

@@ -1,0 +1,47 @@
+"""Observable counters begin where counting began.
+
+The SDK starts an observable counter's series at its first collection, where it already has a value. What was counted
+before then is lost to every rate and increase, all of it in a program shorter than the export interval. Counting began
+when the counter was registered.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from opentelemetry.sdk.metrics.export import AggregationTemporality, Sum
+
+from otel_rl.telemetry.scope import observed_since
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.metrics.export import Metric, MetricsData, ResourceMetrics, ScopeMetrics
+
+
+def corrected(data: MetricsData) -> MetricsData:
+    """``data`` with the start of our observable counters set to their registration."""
+    return replace(data, resource_metrics=[_of_resource(resource) for resource in data.resource_metrics])
+
+
+def _of_resource(resource: ResourceMetrics) -> ResourceMetrics:
+    return replace(resource, scope_metrics=[_of_scope(scope) for scope in resource.scope_metrics])
+
+
+def _of_scope(scope: ScopeMetrics) -> ScopeMetrics:
+    return replace(scope, metrics=[_of_metric(metric) for metric in scope.metrics])
+
+
+def _of_metric(metric: Metric) -> Metric:
+    started = observed_since.get(metric.name)
+    data = metric.data
+    if (
+        started is None
+        or not isinstance(data, Sum)
+        or data.aggregation_temporality != AggregationTemporality.CUMULATIVE
+    ):
+        return metric
+    points = [
+        replace(point, start_time_unix_nano=min(started, point.start_time_unix_nano or started))
+        for point in data.data_points
+    ]
+    return replace(metric, data=replace(data, data_points=points))
