@@ -48,28 +48,34 @@ def _enabled() -> bool:
 
 
 class _Operation:
-    """Something with a beginning and an end; opened through :mod:`otel_rl.telemetry.producer` when telemetry is on."""
+    """Something with a beginning and an end; opened through :mod:`otel_rl.telemetry.producer` when telemetry is on.
+
+    One object may be entered again, also inside itself. It is for one thread or task at a time: make one for each.
+    """
 
     __slots__ = ("_arguments", "_kind", "_opened")
 
     def __init__(self, kind: str, arguments: dict[str, Any]) -> None:
         self._kind = kind
         self._arguments = arguments
-        self._opened: Any = None
+        #: What is open, innermost last.
+        self._opened: tuple[Any, ...] = ()
 
     def __enter__(self) -> Self:
         if _enabled():
             from otel_rl.telemetry import producer  # noqa: PLC0415 - nothing is imported while telemetry is off
 
-            self._opened = producer.open_operation(self._kind, self._arguments)
+            self._opened = (*self._opened, producer.open_operation(self._kind, self._arguments))
         return self
 
     def __exit__(
         self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        opened, self._opened = self._opened, None
-        if opened is not None:
-            opened.close(error)
+        if self._opened:
+            *outer, opened = self._opened
+            self._opened = tuple(outer)
+            if opened is not None:
+                opened.close(error)
 
     def open_detached(self) -> Any:
         """For the generator decorator: open without becoming current in the caller."""
@@ -79,8 +85,8 @@ class _Operation:
 
     def fail(self, kind: str) -> None:
         """Mark the operation as failed without an exception; ``kind`` becomes ``error.type``, e.g. ``"timeout"``."""
-        if self._opened is not None:
-            self._opened.fail(kind)
+        if self._opened and self._opened[-1] is not None:
+            self._opened[-1].fail(kind)
 
 
 class _DecoratingOperation(_Operation):
@@ -157,7 +163,7 @@ def tool(name: str, *, call_id: str | None = None, arguments: Any = None) -> _De
     """One call of a tool or environment, as an ``execute_tool`` span and a duration in seconds.
 
     Args:
-        name: Tool name, from a bounded set (it is a metric attribute).
+        name: Tool name, from a bounded set: it is a metric attribute, and after 199 names ``_OTHER`` there.
         call_id: Id of the call that the model produced.
         arguments: Recorded only where content capture is on (``OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT``).
     """
@@ -168,7 +174,7 @@ def reward(name: str, value: float, *, label: str | None = None, explanation: st
     """A score of the current rollout: an evaluation event on its span and a histogram per reward function.
 
     Args:
-        name: Reward function, from a bounded set (it is a metric attribute).
+        name: Reward function, from a bounded set: it is a metric attribute, and after 49 names ``_OTHER`` there.
         value: Raw score in the function's own unit.
         label: Its meaning in one word, e.g. ``pass``.
         explanation: Free text; recorded only where content capture is on.
@@ -183,7 +189,7 @@ def metric(key: str, value: float) -> None:
     """A value of your own, as gauge ``rl.trainer.metric`` with ``key`` as attribute.
 
     Args:
-        key: From a bounded set, e.g. ``"buffer/size"``.
+        key: From a bounded set, e.g. ``"buffer/size"``; more than 300 are counted as dropped.
         value: Any unit; a non-finite value is counted as dropped.
     """
     if _enabled():

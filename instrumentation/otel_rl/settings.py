@@ -148,9 +148,10 @@ def load(environ: Mapping[str, str], warn: Callable[[str], None] | None = None) 
 
 
 def _warn(line: str) -> None:
-    # All ranks read the same environment: one of them says it.
-    rank = os.environ.get("RANK") or os.environ.get("SLURM_PROCID") or "0"
-    if rank == "0":
+    from otel_rl.distro import identity  # noqa: PLC0415 - it imports this module
+
+    # All processes of the launch read the same environment: the leading one says it.
+    if identity.detect(os.environ)["leads"]:
         write_line(line)
 
 

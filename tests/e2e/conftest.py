@@ -1,4 +1,4 @@
-"""One stack and three real runs through it: GRPO on two ranks, an agent, and a program that leaks what it must not."""
+"""One stack and real programs through it: GRPO, an agent, marked rollouts, and one that leaks what it must not."""
 
 from __future__ import annotations
 
@@ -82,6 +82,15 @@ def agent(run_program) -> Finished:
     """LangGraph agent rollouts of which one has a failing tool."""
     example = str(ROOT / "examples" / "agent_rollout.py")
     done = run_program("python", example, "--rollouts", str(ROLLOUTS), "--fail-tool-in", str(FAILING_ROLLOUT))
+    assert done.returncode == 0, done.output
+    return done
+
+
+@pytest.fixture(scope="session")
+def rollouts(run_program) -> Finished:
+    """Rollouts marked with the producer API, a streamed call, a tool that does not exist."""
+    program = str(ROOT / "tests" / "e2e" / "rollouts_program.py")
+    done = run_program("python", program, PYTHONPATH=str(ROOT / "tests"))
     assert done.returncode == 0, done.output
     return done
 

@@ -45,7 +45,7 @@ def configure() -> None:
 
     chosen = plan.choose(os.environ)
     for complaint in chosen.complaints:
-        launch.write_line(complaint)
+        _complain(complaint)
     service = identity.service_name(os.environ, policy.original_arguments())
     _telemetry = providers.build(chosen, resource.create(service))
     self_metrics.register()
@@ -53,12 +53,20 @@ def configure() -> None:
     forks.register(_telemetry)
 
 
+def _complain(line: str) -> None:
+    """All processes of the launch read the same variables: the leading one says it."""
+    from otel_rl.telemetry import run  # noqa: PLC0415 - none of this where nothing is set up
+
+    if run.current().leads:
+        launch.write_line(line)
+
+
 def _configure_from_file(path: str) -> bool:
     """Let upstream's loader set everything up; False (and one line that says why) where it cannot."""
     try:
         from opentelemetry.configuration import configure_sdk, load_config_file  # noqa: PLC0415 - an optional package
     except ImportError:
-        launch.write_line(
+        _complain(
             f"otel-rl: {CONFIG_FILE} is set but opentelemetry-configuration is not installed"
             " (pip install opentelemetry-configuration); going by the other variables"
         )
@@ -67,7 +75,7 @@ def _configure_from_file(path: str) -> bool:
         configure_sdk(load_config_file(path))
     except Exception as error:  # noqa: BLE001 - whatever is wrong with the file, the program runs
         reason = str(error).strip().splitlines() or [type(error).__name__]
-        launch.write_line(f"otel-rl: {CONFIG_FILE}={path} cannot be used ({reason[0]}); going by the other variables")
+        _complain(f"otel-rl: {CONFIG_FILE}={path} cannot be used ({reason[0]}); going by the other variables")
         return False
     from otel_rl.distro import configured  # noqa: PLC0415
 

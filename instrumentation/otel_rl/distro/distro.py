@@ -39,11 +39,20 @@ def _take_over(active: bool) -> None:
         return
     folder = os.path.dirname(os.path.abspath(upstream.__file__ or ""))
     if "sitecustomize" in sys.modules and os.path.dirname(sys.modules["sitecustomize"].__file__ or "") == folder:
-        run_shadowed(folder)  # type: ignore[no-untyped-call]  # no annotations: any Python must be able to read it
+        _run_users_sitecustomize(folder)
     start.use_bootstrap(os.environ, folder)
     namespace = vars(upstream)
     namespace["environ"] = {**os.environ, "PYTHONPATH": folder}
     namespace["_load_instrumentors"] = _load_instrumentors if active else _load_nothing
+
+
+def _run_users_sitecustomize(folder: str) -> None:
+    """As the interpreter does it: one that raises costs two lines and nothing else."""
+    try:
+        run_shadowed(folder)  # type: ignore[no-untyped-call]  # no annotations: any Python must be able to read it
+    except Exception as error:  # noqa: BLE001 - the program's own
+        launch.write_line("Error in sitecustomize; set PYTHONVERBOSE for traceback:")
+        launch.write_line(f"{type(error).__name__}: {error}")
 
 
 def _load_instrumentors(_: BaseDistro) -> None:

@@ -1,7 +1,7 @@
 """Exceptions that nothing catches become a log record with rank and last step; the original hooks run as before.
 
-``sys.excepthook`` is left alone: libraries replace it only where it is the interpreter's own (``exceptiongroup`` does on
-Python 3.10), so that one of ours would change what the program prints. The interpreter remembers the exception.
+``sys.excepthook`` is left alone: libraries replace it only where it is the interpreter's own (``exceptiongroup`` does
+on Python 3.10), so that one of ours would change what the program prints. The interpreter remembers the exception.
 """
 
 from __future__ import annotations

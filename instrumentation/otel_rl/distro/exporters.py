@@ -30,7 +30,7 @@ class _Opening:
     """Held while an exporter is opened, and over a fork.
 
     Opening imports, on a thread of ours. A child forked meanwhile would inherit the locks of half-imported modules and
-    wait for ever when the program imports one of them, since the thread that could release them exists in the parent only.
+    wait for ever when the program imports one of them: the thread that could release them exists in the parent only.
     """
 
     def __init__(self) -> None:

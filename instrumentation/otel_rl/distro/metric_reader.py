@@ -50,7 +50,8 @@ class LazyMetricReader(MetricReader):
         self._closing = False
         self._hangs = False
         self._failed_points = 0
-        self._lock = threading.Lock()
+        # Re-entrant: a signal handler of the program may measure while its thread is in :meth:`wake`.
+        self._lock = threading.RLock()
         self._collecting = threading.Lock()
         self._awake = threading.Event()
 
@@ -62,10 +63,13 @@ class LazyMetricReader(MetricReader):
             if workers.is_data_loader_worker():
                 self._muted = True
                 return
-            thread = threading.Thread(target=self._run, name="otel-rl-metrics", daemon=True)
+            self._thread = threading.Thread(target=self._run, name="otel-rl-metrics", daemon=True)
+            started = False
             with guard("metric_reader.start"):
-                thread.start()
-                self._thread = thread
+                self._thread.start()
+                started = True
+            if not started:
+                self._thread = None
 
     def _run(self) -> None:
         suppress_instrumentation()

@@ -22,7 +22,7 @@ from otel_rl.distro.gate import Gate
 from otel_rl.distro.metric_reader import LazyMetricReader, wake_at_first_measurement
 from otel_rl.distro.processors import SDK_LENGTH_LIMIT, QueueLogRecordProcessor, QueueSpanProcessor, mark_truncation
 from otel_rl.distro.store import ProcessStore
-from otel_rl.telemetry import run_span
+from otel_rl.telemetry import run, run_span
 from otel_rl.telemetry.correlation import BaggageLogRecordProcessor, BaggageSpanProcessor
 from otel_rl.telemetry.ids import IdGenerator
 
@@ -168,7 +168,8 @@ def _number(variable: str, default: float) -> float:
     try:
         return float(text) if text else default
     except ValueError:
-        launch.write_line(f'otel-rl: {variable}="{text}" is not a number; using {default:g}')
+        if run.current().leads:
+            launch.write_line(f'otel-rl: {variable}="{text}" is not a number; using {default:g}')
         return default
 
 

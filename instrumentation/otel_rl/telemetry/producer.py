@@ -14,7 +14,7 @@ from opentelemetry.trace import Link
 
 from otel_rl.semconv import attributes, events, metrics, spans
 from otel_rl.semconv.definitions import EventDefinition
-from otel_rl.telemetry import ids, run_span, steps
+from otel_rl.telemetry import drops, ids, run_span, steps
 from otel_rl.telemetry.attributes import error_type
 from otel_rl.telemetry.content import capture_content
 from otel_rl.telemetry.context import attach, detach
@@ -31,12 +31,24 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
+OTHER = "_OTHER"
+
 _scope = Scope("api")
+#: Metric attribute -> values seen.
+_seen: dict[str, set[str]] = {}
 _SPANS_BY_PHASE = {
     definition.type.removeprefix("rl."): definition
     for definition in vars(spans).values()
     if getattr(definition, "type", "").startswith("rl.")
 }
+
+
+def _has_room_for(key: str, value: str, reserved: int = 1) -> bool:
+    """Whether ``value`` is within the budget of metric attribute ``key``, ``reserved`` places kept free."""
+    seen = _seen.setdefault(key, set())
+    if value not in seen and len(seen) < attributes.CARDINALITY[key] - reserved:
+        seen.add(value)
+    return value in seen
 
 
 class Opened(Protocol):
@@ -123,7 +135,8 @@ class _Phase:
 
 class _Tool:
     def __init__(self, name: str, call_id: str | None, arguments: Any) -> None:
-        self._call = ToolCall(_scope, name, call_id, arguments=arguments).start()
+        label = name if _has_room_for(attributes.GEN_AI_TOOL_NAME, name) else OTHER
+        self._call = ToolCall(_scope, name, call_id, arguments=arguments, metric_name=label).start()
 
     def fail(self, kind: str) -> None:
         self._call.fail(kind)
@@ -197,7 +210,8 @@ class Detached:
 def reward(name: str, value: float, label: str | None, explanation: str | None) -> None:
     """See :func:`otel_rl.reward`."""
     with guard("producer.reward"):
-        _scope.record(metrics.RL_REWARD_SCORE, float(value), {attributes.RL_REWARD_NAME: name})
+        label = name if _has_room_for(attributes.RL_REWARD_NAME, name) else OTHER
+        _scope.record(metrics.RL_REWARD_SCORE, float(value), {attributes.RL_REWARD_NAME: label})
         _scope.event(
             events.GEN_AI_EVALUATION_RESULT,
             attributes={
@@ -212,7 +226,10 @@ def reward(name: str, value: float, label: str | None, explanation: str | None) 
 def metric(key: str, value: float) -> None:
     """See :func:`otel_rl.metric`."""
     with guard("producer.metric"):
-        _scope.record(metrics.RL_TRAINER_METRIC, float(value), {attributes.RL_TRAINER_METRIC_KEY: key})
+        if _has_room_for(attributes.RL_TRAINER_METRIC_KEY, key, reserved=0):
+            _scope.record(metrics.RL_TRAINER_METRIC, float(value), {attributes.RL_TRAINER_METRIC_KEY: key})
+        else:
+            drops.count("metrics", "cardinality")
 
 
 def event(name: str, body: Any, values: Mapping[str, Any] | None) -> None:

@@ -130,3 +130,14 @@ def test_ray_worker_records_under_the_drivers_name(programs: Programs) -> None:
     programs.child(sys.executable, worker, OTEL_RL_PROCESS="1|driver|")
 
     assert programs.store.resources()[0]["service.name"] == "driver"
+
+
+def test_sitecustomize_of_the_user_that_raises_costs_what_it_costs_without_us(programs: Programs) -> None:
+    programs.write("own/sitecustomize.py", "raise RuntimeError('mine')")
+    without = programs.plain("print('ran')", PYTHONPATH=str(programs.directory / "own"))
+    done = programs.instrumented("print('ran')\n" + ONE_SPAN, PYTHONPATH=str(programs.directory / "own"))
+
+    assert (done.code, done.out) == (0, "ran\n")
+    # Once in the interpreter that opentelemetry-instrument runs in, once in the program's.
+    assert done.err.startswith(without.err * 2)
+    assert programs.store.span_names() == ["work"]

@@ -150,3 +150,18 @@ def test_configuration_file_without_its_package_says_what_to_install(programs: P
     (line,) = done.err.splitlines()
     assert "pip install opentelemetry-configuration" in line
     assert programs.store.span_names() == ["work"]
+
+
+def test_variables_that_make_no_sense_are_told_once_per_launch(programs: Programs) -> None:
+    done = programs.instrumented(
+        "import multiprocessing\n"
+        "if __name__ == '__main__':\n"
+        "    process = multiprocessing.get_context('spawn').Process(target=print, args=('ran',))\n"
+        "    process.start(); process.join()\n",
+        OTEL_RL_SLOWEST="some",
+        OTEL_TRACES_EXPORTER="nonsense",
+        OTEL_BSP_SCHEDULE_DELAY="soon",
+    )
+
+    assert done.out == "ran\n"
+    assert len(done.err.splitlines()) == 3

@@ -140,3 +140,68 @@ def test_signal_ends_the_process_as_it_would_without_us(programs: Programs, name
 
     assert (done.code, done.err) == (without.code, without.err)
     assert done.seconds < 20
+
+
+def test_exceptions_of_threads_do_not_hide_the_one_that_ends_the_program(programs: Programs) -> None:
+    # What a thread has raised is freed, and the next exception may get its id.
+    programs.instrumented(
+        "import threading\n"
+        "def fail(): raise ValueError('in a thread')\n"
+        "for _ in range(20):\n"
+        "    thread = threading.Thread(target=fail); thread.start(); thread.join(); del thread\n"
+        "raise ValueError('the last one')\n"
+    )
+
+    (manifest,) = programs.store.manifests()
+    assert (manifest["clean_exit"], manifest["exit_reason"]) == (False, "uncaught ValueError")
+    assert len(programs.store.events("rl.process.exception")) == 21
+
+
+def test_exception_hook_stays_the_interpreters_own(programs: Programs) -> None:
+    # Libraries that improve tracebacks step back where somebody else has a hook.
+    assert programs.instrumented("import sys; print(sys.excepthook is sys.__excepthook__)").out == "True\n"
+
+
+def test_run_begins_and_ends_also_where_a_rank_never_becomes_known(programs: Programs) -> None:
+    programs.instrumented(
+        "import sys, types; sys.modules['torch.distributed'] = types.ModuleType('torch.distributed')\n" + ONE_SPAN
+    )
+
+    (start,), (end,) = programs.store.events("rl.run.start"), programs.store.events("rl.run.end")
+    assert int(start["timeUnixNano"]) < int(end["timeUnixNano"])
+
+
+def test_signal_handler_may_record_while_our_thread_starts(programs: Programs) -> None:
+    done = programs.instrumented(
+        """
+import faulthandler, os, signal, threading
+from opentelemetry import metrics, trace
+start_thread = threading.Thread.start
+def start(self):
+    start_thread(self)
+    if self.name == "otel-rl-metrics":
+        os.kill(os.getpid(), signal.SIGUSR1)
+threading.Thread.start = start
+signal.signal(signal.SIGUSR1, lambda *_: trace.get_tracer("t").start_span("in-handler").end())
+faulthandler.dump_traceback_later(20, exit=True)
+metrics.get_meter("m").create_counter("made").add(1)
+print("went on")
+"""
+    )
+
+    assert (done.code, done.out) == (0, "went on\n")
+    assert programs.store.span_names() == ["in-handler"]
+    assert len(programs.store.points("made")) == 1
+
+
+def test_log_body_that_cannot_be_encoded_costs_no_other_record(programs: Programs) -> None:
+    done = programs.instrumented(
+        "import otel_rl\n"
+        "otel_rl.event('first', 'text')\n"
+        "otel_rl.event('odd', {1: object(), 'big': 2**70, 'list': [1, {2}]})\n"
+        "otel_rl.event('last', 'text')\n",
+        OTEL_RL_QUIET="1",
+    )
+
+    assert done.err == ""
+    assert [len(programs.store.events(name)) for name in ("first", "odd", "last")] == [1, 1, 1]

@@ -68,3 +68,50 @@ def test_data_loader_workers_write_nothing(programs: Programs) -> None:
     assert done.out == "6\n"
     assert programs.store.span_names() == ["parent"]
     assert len(programs.store.directories) == 1
+
+
+@pytest.mark.parametrize(("protocol", "module"), [("http/protobuf", "requests"), ("grpc", "grpc")])
+def test_child_forked_while_an_exporter_is_being_opened_can_import_what_it_imports(
+    programs: Programs, protocol: str, module: str
+) -> None:
+    done = programs.instrumented(
+        PROGRAM + "import signal, time\n"
+        "work('parent', 1)\n"
+        f"while {module!r} not in sys.modules: time.sleep(0.0005)\n"
+        "child = os.fork()\n"
+        "if not child:\n"
+        "    signal.alarm(20)  # ends the child where it waits for ever\n"
+        f"    import {module}\n"
+        "    os._exit(3)\n"
+        "print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n",
+        OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:9",
+        OTEL_EXPORTER_OTLP_PROTOCOL=protocol,
+        OTEL_BSP_SCHEDULE_DELAY="1",
+        OTEL_RL_EXIT_TIMEOUT="0.2",
+    )
+
+    assert done.out == "3\n"
+
+
+def test_worker_does_not_report_its_parents_internal_errors_again(programs: Programs) -> None:
+    done = programs.instrumented(
+        "import multiprocessing, otel_rl\n"
+        "otel_rl.metric('key', 'no number'); otel_rl.metric('key', 1)\n"
+        "def work(): otel_rl.metric('key', 2)\n"
+        "process = multiprocessing.get_context('fork').Process(target=work); process.start(); process.join()\n",
+        OTEL_RL_RAISE_INTERNAL_ERRORS="",
+    )
+
+    assert done.err.count("internal error") == 1
+    assert [point["asInt"] for point in programs.store.points("rl.telemetry.errors")] == ["1"]
+
+
+def test_what_a_finalizer_of_a_worker_records_is_kept(programs: Programs) -> None:
+    programs.instrumented(
+        PROGRAM + "from multiprocessing import util\n"
+        "def body():\n"
+        "    util.Finalize(None, work, args=('finalizer', 1), exitpriority=10)\n"
+        "process = multiprocessing.get_context('fork').Process(target=body); process.start(); process.join()\n"
+    )
+
+    assert programs.store.span_names() == ["finalizer"]

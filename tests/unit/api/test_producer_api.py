@@ -10,6 +10,7 @@ import pytest
 from opentelemetry import trace
 
 import otel_rl
+from otel_rl.telemetry import drops, producer
 
 
 def test_a_rollout_is_a_trace_of_its_own_and_its_tool_and_reward_belong_to_it(recorded):
@@ -214,3 +215,30 @@ def test_the_accepted_phases_are_those_of_the_registry():
     from otel_rl.semconv.attributes import RlPhaseValues
 
     assert set(otel_rl._PHASES) == {value for name, value in vars(RlPhaseValues).items() if name.isupper()}
+
+
+def test_an_object_may_be_entered_again_inside_itself(recorded):
+    turn = otel_rl.rollout()
+    with turn, turn:
+        pass
+    with turn:
+        pass
+    assert [span.name for span in recorded.spans] == ["rl.rollout"] * 3
+    assert not trace.get_current_span().get_span_context().is_valid
+
+
+def test_names_beyond_their_budget_make_no_further_series(recorded, monkeypatch):
+    monkeypatch.setattr(producer, "_seen", {})
+    dropped = drops.snapshot().get(("metrics", "cardinality"), 0)
+    for number in range(400):
+        otel_rl.metric(f"key/{number}", 1.0)
+        otel_rl.reward(f"reward-{number}", 1.0)
+        with otel_rl.tool(f"tool-{number}"):
+            pass
+    points = recorded.metrics()
+    keys = {point.attributes["rl.trainer.metric.key"] for point in points["rl.trainer.metric"]}
+    assert len([key for key in keys if key.startswith("key/")]) == 300
+    assert drops.snapshot()["metrics", "cardinality"] - dropped == 100
+    assert len(points["rl.reward.score"]) == 50
+    assert len(points["gen_ai.execute_tool.duration"]) == 200
+    assert "tool-399" in {span.attributes["gen_ai.tool.name"] for span in recorded.spans}

@@ -151,6 +151,23 @@ def test_items_after_the_end_are_counted():
     assert drops.snapshot() == {("traces", "after_shutdown"): 1}
 
 
+def test_closed_gate_does_not_make_the_queue_overflow(monkeypatch):
+    monkeypatch.setattr(run, "settled", lambda: False)
+    exporter = Exporter()
+    worker = make(exporter, queue=8, batch=2)
+    for number in range(3):
+        worker.emit(number)
+    time.sleep(0.05)
+    assert exporter.batches == []
+
+    worker.emit(3)
+    deadline = time.monotonic() + 5
+    while worker.delivered < 4 and time.monotonic() < deadline:
+        time.sleep(0.005)
+    assert worker.delivered == 4
+    close(worker)
+
+
 def test_gate_opens_when_the_rank_is_known_or_nothing_distributed_is_loaded(monkeypatch):
     now = [0.0]
     settled = [False]

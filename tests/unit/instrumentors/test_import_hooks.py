@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import os
+import subprocess
 import sys
 import threading
 
@@ -117,3 +119,29 @@ def test_module_that_is_being_imported_is_served_when_it_is_complete(hooks, modu
         del sys.modules["the_hooks"]
 
     assert seen == [1]
+
+
+def test_module_blames_its_importer_for_what_it_warns_of(hooks, module, tmp_path):
+    (tmp_path / f"{module}.py").write_text("import warnings\nwarnings.warn('old', DeprecationWarning, stacklevel=2)\n")
+    (tmp_path / "importer_of_module.py").write_text(f"import {module}\n")
+    hooks.after_import(module, lambda _: None)
+    with pytest.warns(DeprecationWarning, match="old") as caught:
+        importlib.import_module("importer_of_module")
+
+    assert [warning.filename for warning in caught] == [str(tmp_path / "importer_of_module.py")]
+
+
+def test_traceback_of_a_failing_import_does_not_show_us(module, tmp_path):
+    (tmp_path / f"{module}.py").write_text("1 / 0\n")
+    program = f"from otel_rl.instrumentors.import_hooks import hooks\nhooks.after_import({module!r}, print)\n"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{program}import {module}"],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert "ZeroDivisionError" in done.stderr
+    assert "import_hooks" not in done.stderr
+    assert "importlib" not in done.stderr

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import threading
 
 import pytest
 from opentelemetry import baggage, trace
@@ -38,6 +39,42 @@ def test_the_guard_lets_the_programs_own_interrupts_pass(monkeypatch, error):
     monkeypatch.setenv("OTEL_RL_RAISE_INTERNAL_ERRORS", "0")
     with pytest.raises(error), guard("test.interrupt"):
         raise error
+
+
+def test_a_log_handler_of_the_program_that_raises_does_not_bring_our_error_to_it(monkeypatch):
+    monkeypatch.setenv("OTEL_RL_RAISE_INTERNAL_ERRORS", "0")
+
+    class Strict(logging.Handler):
+        def emit(self, record):
+            raise AssertionError(record.getMessage())
+
+    handler = Strict()
+    logging.getLogger().addHandler(handler)
+    try:
+        with guard("test.strict"):
+            raise RuntimeError("ours")
+    finally:
+        logging.getLogger().removeHandler(handler)
+    assert error_counts()["test.strict"] == 1
+
+
+def test_counting_a_drop_may_be_interrupted_by_another_drop_of_the_same_thread():
+    class Interrupting(str):
+        """Hashed while the counts are held, as a signal handler would run then."""
+
+        __slots__ = ()
+
+        def __hash__(self):
+            drops.count("traces", "inner")
+            return super().__hash__()
+
+    before = drops.snapshot().get(("traces", "inner"), 0)
+    counting = threading.Thread(target=drops.count, args=("traces", Interrupting("outer")), daemon=True)
+    counting.start()
+    counting.join(5)
+    assert not counting.is_alive()
+    assert drops.snapshot()["traces", "inner"] > before
+    drops.reset()
 
 
 def test_ids_neither_draw_from_nor_follow_the_programs_random_numbers():
