@@ -97,6 +97,10 @@ test-oldest: | $(UV) ## unit tests on the oldest interpreter and packages
 test-newest: | $(UV) ## unit tests on the newest interpreter at hand
 	$(PYTHON) tests/other_environments.py newest
 
+.PHONY: test-versions
+test-versions: $(VENV)/.test ## tests of each instrumented library on the versions in tests/versions.toml
+	$(BIN)/python tests/library_versions.py
+
 .PHONY: test-stack
 test-stack: $(VENV)/.test ## real collector, Prometheus, Tempo and Loki: builds them, sends real runs through, queries
 	$(BIN)/python otelcol-builder/build.py

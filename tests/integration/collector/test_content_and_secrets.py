@@ -21,7 +21,15 @@ Traceback (most recent call last):
   File "/job/train.py", line 3, in main
     ask()
 RuntimeError: {PROMPT}
+  Find {PROMPT}
 """
+# Each on an item of its own: what one of them sets off must not hide that another is not found.
+NESTED = [
+    {"request": {"metadata": {"id": 1}, "prompt": PROMPT}},
+    {"request": {"extra": {}, "messages": [{"role": "user", "text": PROMPT}]}},
+    {"request": {"model": "a{b}", "prompt": PROMPT}},
+    {"request": {"choices": [{"index": 0}], "content": [PROMPT]}},
+]
 BASES = [("local.yaml",), ("gateway.yaml", FILE_SINK), ("agent.yaml", FILE_SINK)]
 EXCEPTION = {
     "exception.type": "ValueError",
@@ -38,6 +46,11 @@ CONTENT = {
     "gen_ai.prompt.0.content": PROMPT,
     "input.value": PROMPT,
     "llm.input_messages.0.message.content": PROMPT,
+    "llm.choices.0.completion.text": PROMPT,
+    "llm.request.functions.0.description": PROMPT,
+    "reranker.query": PROMPT,
+    "reranker.input_documents.0.document.content": PROMPT,
+    "tool.json_schema": PROMPT,
 }
 SECRETS = {
     "api_key": PASSWORD,
@@ -101,6 +114,22 @@ def test_spans_leave_without_prompts_and_secrets_and_with_all_else(collector):
     failed = spans[infrastructure["spanId"]]
     assert failed["status"]["message"] == "torch.OutOfMemoryError: CUDA out of memory"
     assert attributes(failed["events"][0])["exception.message"] == "CUDA out of memory"
+
+
+def test_content_leaves_neither_from_deep_inside_of_maps_nor_with_exceptions_outside_of_their_event(collector):
+    bare = {"exception.message": PROMPT, "exception.stacktrace": STACKTRACE}
+    planted = [*NESTED, EXCEPTION, bare]
+    spans = [span("call", each) for each in planted] + [span("call", events=[("exception", bare)])]
+    collector.send("traces", [trace_resource(spans)])
+    collector.send("logs", [log_resource([{"attributes": value(each, "attributes")} for each in planted])])
+    wait_for(lambda: len(collector.spans()) == len(spans), "all spans in the file")
+    wait_for(lambda: len(collector.log_records()) == len(planted), "all records in the file")
+    assert_clean(collector.text("traces"))
+    assert_clean(collector.text("logs"))
+    sent = {each["spanId"]: attributes(each) for each in collector.spans()}
+    assert sent[spans[0]["spanId"]] == {"request.metadata.id": 1}
+    assert sent[spans[2]["spanId"]] == {"request.model": "a{b}"}
+    assert sent[spans[len(NESTED)]["spanId"]]["exception.type"] == "ValueError"
 
 
 def test_log_records_leave_without_prompts_and_secrets_and_with_their_event_name(collector):

@@ -1,0 +1,74 @@
+"""Run each instrumented library's tests on the versions that tests/versions.toml names.
+
+    python tests/library_versions.py [LIBRARY ...] [--only oldest|latest|also]
+
+Each version gets an environment of its own under the cache folder (uv links the packages, so they cost little). Without
+a name: the libraries that need no torch; `torch`, `transformers` and `trl` download gigabytes and are named one by one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import tomllib
+
+ROOT = Path(__file__).resolve().parents[1]
+TABLE = tomllib.loads((ROOT / "tests" / "versions.toml").read_text())
+LIGHT = ("openai", "langchain")
+_TOOLS = ("--group", "unit", "--editable", ".[report]")
+
+
+def pins(name: str, which: str, version: str) -> list[str]:
+    """Requirements that make one row of the table."""
+    row = TABLE[name]
+    companions = row.get(f"with-{which}", [])
+    # The trainers are tested together: the other's version of the same column comes along.
+    others = {"transformers": ["trl", "torch"], "trl": ["transformers", "torch"]}.get(name, [])
+    together = [f"{other}=={TABLE[other][which]}" for other in others] if which in ("oldest", "latest") else []
+    more = [requirement for other in others for requirement in TABLE[other].get(f"with-{which}", [])]
+    return [f"{row.get('distribution', name)}=={version}", *companions, *together, *more]
+
+
+def run(name: str, which: str, version: str) -> bool:
+    """Make the environment and run the tests in it."""
+    cache = Path(os.environ.get("OTEL_RL_CACHE_DIR", Path.home() / ".cache" / "otel-rl"))
+    folder = cache / "library-versions" / f"{name}-{version}"
+    uv = os.environ.get("UV", "uv")
+    requirements = pins(name, which, version)
+    print(f"+ {name} {version} ({which}): {' '.join(requirements)}", file=sys.stderr, flush=True)
+    if not (folder / "bin" / "python").exists():
+        subprocess.run([uv, "venv", "--quiet", "--no-python-downloads", "--python", sys.executable, folder], check=True)
+    subprocess.run([uv, "pip", "install", "--quiet", "--python", folder, *_TOOLS, *requirements], cwd=ROOT, check=True)
+    tests = TABLE[name]["tests"]
+    return (
+        subprocess.run([folder / "bin" / "python", "-m", "pytest", "-q", *tests], cwd=ROOT, check=False).returncode == 0
+    )
+
+
+def main() -> int:
+    """Run what was asked for and name what failed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("libraries", nargs="*", choices=[*TABLE, []], help="rows of tests/versions.toml")
+    parser.add_argument("--only", choices=("oldest", "latest", "also"))
+    options = parser.parse_args()
+    failed = []
+    for name in options.libraries or LIGHT:
+        row = TABLE[name]
+        versions = [
+            ("oldest", row["oldest"]),
+            ("latest", row["latest"]),
+            *(("also", each) for each in row.get("also", [])),
+        ]
+        for which, version in versions:
+            if options.only in (None, which) and not run(name, which, version):
+                failed.append(f"{name} {version}")
+    print(f"failed: {', '.join(failed)}" if failed else "every version passed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
