@@ -41,10 +41,11 @@ $(VENV)/.test: $(VENV)/.demo
 
 DEMO_COMMAND := opentelemetry-instrument torchrun --nproc-per-node=2 examples/grpo_two_ranks.py
 
+# Without the shell's OTEL_* variables: with an endpoint or a data directory of its own, the run would not be here.
 .PHONY: demo
 demo: $(VENV)/.demo ## train an unmodified TRL GRPO program on two ranks and write its HTML report
 	@echo "+ $(DEMO_COMMAND)" >&2
-	run_id="demo-$$(date +%Y%m%d-%H%M%S)"; \
+	@unset $${!OTEL_*}; run_id="demo-$$(date +%Y%m%d-%H%M%S)"; \
 	PATH="$(CURDIR)/$(BIN):$$PATH" OTEL_RL_RUN_ID="$$run_id" $(DEMO_COMMAND); \
 	$(BIN)/otel-rl report "otel-rl/$$run_id"
 
@@ -90,8 +91,9 @@ test-latest: $(VENV)/.test
 	$(PYTEST) $(UNIT) $(INTEGRATION) -m "not slow"
 
 .PHONY: test-oldest
-test-oldest: | $(UV) ## unit tests on the oldest interpreter and packages
+test-oldest: $(VENV)/.test ## unit tests on the oldest interpreter and packages
 	$(PYTHON) tests/other_environments.py oldest
+	$(BIN)/python tests/library_versions.py openai --only oldest
 
 .PHONY: test-newest
 test-newest: | $(UV) ## unit tests on the newest interpreter at hand

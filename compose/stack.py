@@ -117,7 +117,14 @@ class Stack:
         for folder in (data, logs):
             folder.mkdir(parents=True, exist_ok=True)
         self.state.chmod(0o700)
-        environment = {**os.environ, **services.environment_of(self.ports, data), **self.environment}
+        # Tempo and Loki take the SDK's variables (OTEL_EXPORTER_OTLP_ENDPOINT=...) as a wish to be traced too: they
+        # would send spans, also those about storing spans, to the collector that feeds them.
+        inherited = {
+            name: text
+            for name, text in os.environ.items()
+            if name.startswith("OTEL_RL_") or not name.startswith("OTEL_")
+        }
+        environment = {**inherited, **services.environment_of(self.ports, data), **self.environment}
         try:
             programs = services.services(self.ports, data)
         except subprocess.CalledProcessError as error:

@@ -121,7 +121,9 @@ def _install_go(folder: Path) -> None:
 def _installer() -> list[str]:
     if importlib.util.find_spec("pip"):
         return [sys.executable, "-m", "pip"]
-    for program, command in (("uv", ["uv", "pip"]), ("pip3", ["pip3"]), ("pip", ["pip"])):
+    # The Makefile names its uv in UV: on a machine with neither pip nor uv on PATH it has installed one into the cache.
+    uv = os.environ.get("UV") or "uv"
+    for program, command in ((uv, [uv, "pip"]), ("pip3", ["pip3"]), ("pip", ["pip"])):
         if shutil.which(program):
             return command
     raise BuildError("neither Go >= 1.26 nor pip or uv to install it with was found; install one of them")

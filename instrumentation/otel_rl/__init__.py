@@ -189,7 +189,7 @@ def metric(key: str, value: float) -> None:
     """A value of your own, as gauge ``rl.trainer.metric`` with ``key`` as attribute.
 
     Args:
-        key: From a bounded set, e.g. ``"buffer/size"``; more than 300 are counted as dropped.
+        key: From a bounded set, e.g. ``"buffer/size"``; what comes after 299 keys is counted as dropped.
         value: Any unit; a non-finite value is counted as dropped.
     """
     if _enabled():

@@ -30,10 +30,17 @@ class OtelRlConfigurator:
 
 
 def configure() -> None:
-    """Set up the providers, and what happens when the process ends or forks."""
-    global _telemetry
+    """Set up the providers, and what happens when the process ends or forks; where that cannot be done, say why."""
     if _telemetry is not None:
         return
+    try:
+        _configure()
+    except Exception as error:  # noqa: BLE001 - mostly a variable of OpenTelemetry's with a value that the SDK refuses
+        launch.tell_failure(error)
+
+
+def _configure() -> None:
+    global _telemetry
     from otel_rl.distro import exit as process_exit  # noqa: PLC0415 - none of this where nothing is set up
 
     path = os.environ.get(CONFIG_FILE, "").strip()

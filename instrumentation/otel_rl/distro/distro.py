@@ -21,7 +21,11 @@ class OtelRlDistro(BaseDistro):  # type: ignore[misc]  # the base has no annotat
 
     def _configure(self, **kwargs: Any) -> None:
         noise.silence()
-        active = not launch.disabled(os.environ) and start.begin()
+        active = False
+        try:
+            active = not launch.disabled(os.environ) and start.begin()
+        except Exception as error:  # noqa: BLE001 - whatever it is, the program runs
+            launch.tell_failure(error)
         _take_over(active)
 
     def load_instrumentor(self, entry_point: Any, **kwargs: Any) -> None:

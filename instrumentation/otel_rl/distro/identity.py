@@ -44,7 +44,9 @@ def detect(environ: Mapping[str, str]) -> dict[str, Any]:
         (name for name, variables in _LAUNCHERS if any(variable in environ for variable in variables)), "none"
     )
     found["job_id"] = next((environ[name] for name in _JOB_IDS if environ.get(name, "") not in _NO_JOB), None)
-    found["leads"] = found["rank"] in (0, None) and policy.parse_marker(environ) is None
+    ancestor = policy.parse_marker(environ)
+    # Its own marker is there when the process has replaced its program.
+    found["leads"] = found["rank"] in (0, None) and (ancestor is None or ancestor[0] == os.getpid())
     return found
 
 

@@ -66,11 +66,26 @@ def disabled(environ: Mapping[str, str]) -> bool:
     return environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
 
 
+_failed = False
+
+
+def tell_failure(error: Exception) -> None:
+    """The set-up has failed, mostly since the SDK refuses a variable's value (some at its import); said once."""
+    global _failed
+    if not _failed:
+        _failed = True
+        reason = (str(error).strip().splitlines() or [""])[0]
+        write_line(
+            f"otel-rl: telemetry could not be set up ({type(error).__name__}: {reason}); nothing is recorded, check the"
+            " OTEL_* variables"
+        )
+
+
 def write_line(line: str) -> None:
     """One line on stderr, where there is one; never an error of ours."""
     try:
         if sys.stderr is not None:
             sys.stderr.write(line + "\n")
             sys.stderr.flush()
-    except (OSError, ValueError):
+    except Exception:  # noqa: BLE001, S110 - closed, full, or an object of the program's that can do less than a file
         pass

@@ -114,6 +114,9 @@ def wanted(environ: Mapping[str, str], argv: Sequence[str], parent: int) -> bool
     if children == "all":
         return True
     ancestor = parse_marker(environ)
+    if ancestor is not None and ancestor[0] == os.getpid():
+        # This very process recorded, and has replaced its program (``os.execv``).
+        return True
     if is_worker(argv):
         # A worker of a process that does not record (a sandbox, say) does not record either.
         kind, _, _ = program(argv)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 from dataclasses import dataclass, field
 from functools import partial
@@ -166,11 +167,14 @@ def _reader(name: str, store: ProcessStore, gate: Gate) -> MetricReader:
 def _number(variable: str, default: float) -> float:
     text = os.environ.get(variable, "").strip()
     try:
-        return float(text) if text else default
+        number = float(text) if text else default
     except ValueError:
-        if run.current().leads:
-            launch.write_line(f'otel-rl: {variable}="{text}" is not a number; using {default:g}')
-        return default
+        number = math.nan
+    if math.isfinite(number):
+        return number
+    if run.current().leads:
+        launch.write_line(f'otel-rl: {variable}="{text}" is not a number; using {default:g}')
+    return default
 
 
 def _id_generator() -> Any:

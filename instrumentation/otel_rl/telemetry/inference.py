@@ -121,9 +121,13 @@ def _recorder(scope: Scope, metric: MetricDefinition) -> Callable[..., None]:
 
 def record_pending() -> None:
     """Record the measurements that wait."""
-    while _pending:
+    while True:
+        try:
+            measured = _pending.popleft()
+        except IndexError:  # another thread may have taken the last one: asking first would not do
+            return
         with guard("inference.metrics"):
-            scope, duration, labels, input_tokens, output_tokens, first_chunk, kind, context = _pending.popleft()
+            scope, duration, labels, input_tokens, output_tokens, first_chunk, kind, context = measured
             if input_tokens is not None:
                 counted = {**labels, attributes.GEN_AI_TOKEN_TYPE: GenAiTokenTypeValues.INPUT}
                 _recorder(scope, metrics.GEN_AI_CLIENT_TOKEN_USAGE)(input_tokens, counted, _NO_SPAN)

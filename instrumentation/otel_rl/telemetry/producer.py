@@ -16,6 +16,7 @@ from otel_rl.semconv import attributes, events, metrics, spans
 from otel_rl.semconv.definitions import EventDefinition
 from otel_rl.telemetry import drops, ids, run_span, steps
 from otel_rl.telemetry.attributes import error_type
+from otel_rl.telemetry.budgets import within_budget
 from otel_rl.telemetry.content import capture_content
 from otel_rl.telemetry.context import attach, detach
 from otel_rl.telemetry.correlation import baggage_context, correlation_attributes
@@ -31,24 +32,12 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-OTHER = "_OTHER"
-
 _scope = Scope("api")
-#: Metric attribute -> values seen.
-_seen: dict[str, set[str]] = {}
 _SPANS_BY_PHASE = {
     definition.type.removeprefix("rl."): definition
     for definition in vars(spans).values()
     if getattr(definition, "type", "").startswith("rl.")
 }
-
-
-def _has_room_for(key: str, value: str, reserved: int = 1) -> bool:
-    """Whether ``value`` is within the budget of metric attribute ``key``, ``reserved`` places kept free."""
-    seen = _seen.setdefault(key, set())
-    if value not in seen and len(seen) < attributes.CARDINALITY[key] - reserved:
-        seen.add(value)
-    return value in seen
 
 
 class Opened(Protocol):
@@ -135,8 +124,7 @@ class _Phase:
 
 class _Tool:
     def __init__(self, name: str, call_id: str | None, arguments: Any) -> None:
-        label = name if _has_room_for(attributes.GEN_AI_TOOL_NAME, name) else OTHER
-        self._call = ToolCall(_scope, name, call_id, arguments=arguments, metric_name=label).start()
+        self._call = ToolCall(_scope, name, call_id, arguments=arguments).start()
 
     def fail(self, kind: str) -> None:
         self._call.fail(kind)
@@ -210,7 +198,7 @@ class Detached:
 def reward(name: str, value: float, label: str | None, explanation: str | None) -> None:
     """See :func:`otel_rl.reward`."""
     with guard("producer.reward"):
-        label = name if _has_room_for(attributes.RL_REWARD_NAME, name) else OTHER
+        label = within_budget(attributes.RL_REWARD_NAME, name)
         _scope.record(metrics.RL_REWARD_SCORE, float(value), {attributes.RL_REWARD_NAME: label})
         _scope.event(
             events.GEN_AI_EVALUATION_RESULT,
@@ -226,9 +214,10 @@ def reward(name: str, value: float, label: str | None, explanation: str | None) 
 def metric(key: str, value: float) -> None:
     """See :func:`otel_rl.metric`."""
     with guard("producer.metric"):
-        if _has_room_for(attributes.RL_TRAINER_METRIC_KEY, key, reserved=0):
+        if within_budget(attributes.RL_TRAINER_METRIC_KEY, key) == key:
             _scope.record(metrics.RL_TRAINER_METRIC, float(value), {attributes.RL_TRAINER_METRIC_KEY: key})
         else:
+            # A gauge of many keys at once would say nothing.
             drops.count("metrics", "cardinality")
 
 

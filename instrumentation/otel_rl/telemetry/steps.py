@@ -1,8 +1,9 @@
 """Step traces: one trace per training iteration in which all ranks meet without talking to each other.
 
-Trace id and root span id are a hash of run id, attempt and iteration. Rank 0 emits the root ``rl.loop``; every rank
-emits ``rl.rank.step`` below it and its phases below that. Each rank asks its own sampler for the (synthetic) root, so a
-ratio sampler decides alike everywhere.
+Trace id and root span id are a hash of run id, attempt and iteration, and of how often the numbering began anew (a
+second trainer, a second ``train()``), which every rank sees alike. Rank 0 emits the root ``rl.loop``; every rank emits
+``rl.rank.step`` below it and its phases below that. Each rank asks its own sampler for the (synthetic) root, so a ratio
+sampler decides alike everywhere.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from opentelemetry import baggage
 from opentelemetry import trace as trace_api
-from opentelemetry.context import Context
+from opentelemetry.context import Context, get_current
 from opentelemetry.trace import INVALID_SPAN, NonRecordingSpan, SpanContext, SpanKind, TraceFlags
 
 from otel_rl.semconv import attributes, metrics, spans
@@ -35,13 +36,16 @@ OTHER_RANKS_INTERVAL = 10
 _openers: list[Callable[[Step], None]] = []
 _contributors: list[Callable[[Step], None]] = []
 _current: Step | None = None
+#: The iteration begun last, and how often one began that was not higher than the one before it.
+_last, _restarts = -1, 0
 
 
 class Step:
     """One open iteration on this rank."""
 
-    def __init__(self, iteration: int, scope: Scope) -> None:
+    def __init__(self, iteration: int, scope: Scope, restarts: int = 0) -> None:
         self.iteration = iteration
+        self.restarts = restarts
         self.scope = scope
         self.started = time.perf_counter()
         self.root: Span = INVALID_SPAN
@@ -63,7 +67,8 @@ class Step:
             attributes={attributes.RL_LOOP_ITERATION: self.iteration, attributes.RL_RANK: identity.rank},
             context=trace_api.set_span_in_context(parent, Context()),
         )
-        context = trace_api.set_span_in_context(self.rank_span, Context())
+        # Below the program's own context: its baggage and values must reach its reward functions as they do without us.
+        context = trace_api.set_span_in_context(self.rank_span, get_current())
         context = baggage.set_baggage(attributes.RL_LOOP_ITERATION, str(self.iteration), context)
         if identity.id is not None:
             context = baggage.set_baggage(attributes.RL_RUN_ID, identity.id, context)
@@ -74,7 +79,8 @@ class Step:
                 opener(self)
 
     def _open_root(self, identity: run.Run, values: Mapping[str, Any]) -> Span:
-        root_ids = ids.derive(identity.id, identity.attempt, self.iteration)
+        again = (self.restarts,) if self.restarts else ()
+        root_ids = ids.derive(identity.id, identity.attempt, self.iteration, *again)
         if identity.rank in (0, None):
             with ids.pinned(root_ids):
                 self.root = self.scope.start_span(
@@ -143,13 +149,16 @@ def current() -> Step | None:
 
 def begin(iteration: int, scope: Scope) -> Step | None:
     """Open step ``iteration`` (the trainer's global step after increment); closes the one that is open."""
-    global _current
+    global _current, _last, _restarts
     with guard("steps.begin"):
         finish()
+        if iteration <= _last:
+            _restarts += 1
+        _last = iteration
         run.update(iteration=iteration)
         if not enabled():
             return None
-        step = Step(iteration, scope)
+        step = Step(iteration, scope, _restarts)
         step.open()
         _current = step
         lifecycle.before_shutdown(finish)

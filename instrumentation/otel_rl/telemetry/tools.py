@@ -10,6 +10,7 @@ from opentelemetry.trace import INVALID_SPAN, Status, StatusCode
 
 from otel_rl.semconv import attributes, metrics, spans
 from otel_rl.telemetry.attributes import error_type
+from otel_rl.telemetry.budgets import within_budget
 from otel_rl.telemetry.content import capture_content, content_as_json
 from otel_rl.telemetry.context import attach, detach
 from otel_rl.telemetry.internal_errors import guard
@@ -46,7 +47,7 @@ class ToolCall:
     A failure that the tool reports without raising is told by :meth:`fail`. Where an ``execute_tool`` span of this tool
     is current already, that span is enriched and neither a second span nor a second duration is recorded.
 
-    ``metric_name`` is the tool's name on the metric where ``name`` is not from a bounded set (a model made it up).
+    ``metric_name`` is the tool's name on the metric where ``name`` is not a tool's (a model made it up).
     """
 
     __slots__ = (
@@ -74,7 +75,7 @@ class ToolCall:
     ) -> None:
         self._scope = scope
         self._name = name
-        self._metric_name = metric_name or name
+        self._metric_name = metric_name
         self._call_id = call_id
         self._type = tool_type
         self._arguments = arguments
@@ -134,10 +135,11 @@ class ToolCall:
                     self.span.set_attribute(attributes.ERROR_TYPE, kind)
                     self.span.set_status(Status(StatusCode.ERROR, kind))
                 return
+            label = self._metric_name or within_budget(attributes.GEN_AI_TOOL_NAME, self._name)
             self._scope.record(
                 metrics.GEN_AI_EXECUTE_TOOL_DURATION,
                 time.perf_counter() - started,
-                {attributes.GEN_AI_TOOL_NAME: self._metric_name, attributes.ERROR_TYPE: kind},
+                {attributes.GEN_AI_TOOL_NAME: label, attributes.ERROR_TYPE: kind},
                 trace_api.set_span_in_context(self.span),
             )
             if self._token is not None:

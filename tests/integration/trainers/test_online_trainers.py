@@ -76,6 +76,14 @@ def test_sampling_and_rewards_of_each_online_trainer_are_phases(instrumented, re
     assert recorded.metrics()["rl.sample.samples"][0].value == 4
 
 
+def test_predicting_is_evaluation_and_not_training(instrumented, recorded, tmp_path):
+    trainer = make_trainer("grpo", tmp_path, [patient_reward])
+    trainer.predict(trainer.train_dataset)
+
+    assert Counter(span.name for span in recorded.spans) == {"rl.evaluate": 1}
+    assert not recorded.metrics().keys() & {"rl.reward.score", "rl.sample.samples"}
+
+
 def test_asynchronous_reward_functions_are_children_of_the_reward_phase(instrumented, recorded, tmp_path):
     drops.reset()
     make_trainer("grpo", tmp_path, [patient_reward, selective_reward]).train()

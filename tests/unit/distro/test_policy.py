@@ -64,7 +64,7 @@ def wanted(argv, environ, parent=None):
 
 
 def test_rank_records_and_what_it_starts_does_not():
-    marker = policy.marker(os.getpid(), "train", ELASTIC)
+    marker = policy.marker(4711, "train", ELASTIC)
 
     assert wanted(["python", "train.py"], ELASTIC)
     assert not wanted(["python", "sandbox.py"], ELASTIC | {policy.MARKER: marker})
@@ -74,6 +74,10 @@ def test_rank_of_a_launcher_inside_an_instrumented_driver_records():
     marker = policy.marker(1, "driver", {})
 
     assert wanted(["python", "train.py"], ELASTIC | {policy.MARKER: marker})
+
+
+def test_process_that_has_replaced_its_program_records_again():
+    assert wanted(["python", "train.py"], {policy.MARKER: policy.marker(os.getpid(), "train", {})})
 
 
 def test_restarted_rank_records_again():

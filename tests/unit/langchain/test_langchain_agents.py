@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 
 import pytest
+from langchain_core.callbacks import CallbackManager
 from langchain_core.messages import AIMessage
 from langchain_core.tools import tool
 from opentelemetry import trace
@@ -219,3 +221,54 @@ def test_open_runs_are_forgotten_when_they_end(mode, recorded):
 
     _agent(_scripted(("add", {"a": 1, "b": 2})), [add], "math").invoke(QUESTION)
     assert runs._runs == {}
+
+
+class Scored(MessagesState):
+    reward: float
+    result: int
+
+
+def _judged(judge, *before):
+    """A graph that ends with `judge`."""
+    graph = StateGraph(Scored)
+    names = [f"node {number}" for number in range(len(before) + 1)]
+    for name, node in zip(names, (*before, judge), strict=True):
+        graph.add_node(name, node)
+    for start, end in zip((START, *names), names, strict=False):
+        graph.add_edge(start, end)
+    return graph.compile()
+
+
+def _scores(recorded):
+    return [event.attributes["gen_ai.evaluation.score.value"] for event in recorded.events("gen_ai.evaluation.result")]
+
+
+UNSCORED = {"messages": [], "reward": 0.0, "result": 0}
+
+
+def test_a_reward_set_in_a_subgraph_counts_once(mode, recorded):
+    _judged(_judged(lambda _: {"reward": 1.0})).invoke(UNSCORED)
+    assert _scores(recorded) == [1.0]
+
+
+def test_a_reward_that_a_node_only_passes_on_is_none(mode, recorded):
+    graph = _judged(lambda state: {**state, "reward": 0.25}, lambda state: {**state, "result": 3})
+    graph.invoke(UNSCORED)
+    assert _scores(recorded) == [0.25]
+
+
+def test_a_reward_that_equals_the_one_before_counts(mode, recorded):
+    _judged(lambda _: {"reward": 0.0}).invoke(UNSCORED)
+    assert _scores(recorded) == [0.0]
+
+
+def test_a_reward_in_a_command_counts(mode, recorded):
+    command = pytest.importorskip("langgraph.types").Command
+    _judged(lambda _: command(update={"reward": 0.75})).invoke(UNSCORED)
+    assert _scores(recorded) == [0.75]
+
+
+def test_a_copied_configuration_does_not_record_twice(ours, recorded):
+    manager = CallbackManager.configure()
+    again = CallbackManager.configure(copy.deepcopy(manager))
+    assert len(manager.handlers) == len(again.handlers) == 1

@@ -199,3 +199,31 @@ def test_arguments_and_results_are_recorded_only_when_the_user_says_so(ours, rec
     assert not [key for key in without.attributes if "arguments" in key or "result" in key]
     assert with_content.attributes["gen_ai.tool.call.arguments"] == '{"a": 1, "b": 2}'
     assert with_content.attributes["gen_ai.tool.call.result"] == "3"
+
+
+class _Table:
+    """Compares like a data frame: by element, without a truth value."""
+
+    class _Column(list):
+        def __eq__(self, other):
+            return _Table._Truthless()
+
+        __hash__ = None
+
+    class _Truthless:
+        def __bool__(self):
+            raise ValueError("the truth value is ambiguous")
+
+    status = _Column(["ok", "error"])
+    tool_call_id = _Column()
+
+
+def test_a_tool_that_returns_a_table_ends(mode, recorded):
+    @tool
+    def query(x: int) -> object:
+        """Returns a table."""
+        return _Table()
+
+    assert type(query.invoke({"x": 1})) is _Table
+    assert recorded.span("execute_tool query").status.status_code is StatusCode.UNSET
+    assert not trace.get_current_span().get_span_context().is_valid

@@ -12,6 +12,9 @@ from opentelemetry.trace import SpanKind, StatusCode
 from pydantic import BaseModel
 from support.fake_openai import VLLM
 
+from otel_rl.semconv import attributes
+from otel_rl.telemetry import budgets
+
 MESSAGES: Any = [{"role": "user", "content": "planted prompt"}]
 CHAT: dict[str, Any] = {"model": "tiny", "messages": MESSAGES}
 OPTIONS = {"stream_options": {"include_usage": True}}
@@ -249,6 +252,16 @@ def test_a_local_path_does_not_become_a_model_name(model, expected, recorded, cl
     assert recorded.span(f"chat {expected}").attributes["gen_ai.request.model"] == expected
 
 
+def test_a_model_beyond_the_budget_has_its_name_on_the_span_and_not_on_the_metrics(recorded, client, monkeypatch):
+    monkeypatch.setattr(budgets, "_seen", {})
+    monkeypatch.setattr(attributes, "CARDINALITY", {attributes.GEN_AI_REQUEST_MODEL: 2})
+    for model in ("step-1", "step-2"):
+        client.chat.completions.create(model=model, messages=MESSAGES)
+    assert recorded.span("chat step-2").attributes["gen_ai.request.model"] == "step-2"
+    points = recorded.metrics()["gen_ai.client.operation.duration"]
+    assert {point.attributes["gen_ai.request.model"] for point in points} == {"step-1", "_OTHER"}
+
+
 def test_retries_are_one_span_with_their_number(recorded, server, client):
     server.failures = 2
     client.chat.completions.create(**CHAT)
@@ -333,12 +346,14 @@ def test_other_requests_give_no_span(recorded, server, client):
     assert recorded.spans == []
 
 
-def test_suppressed_instrumentation_records_nothing(recorded, client):
+def test_suppressed_instrumentation_records_and_sends_nothing(recorded, server, client):
     from opentelemetry.instrumentation.utils import suppress_instrumentation
 
-    with suppress_instrumentation():
+    tracer = recorded.tracer_provider.get_tracer("program")
+    with tracer.start_as_current_span("program"), suppress_instrumentation():
         client.chat.completions.create(**CHAT)
-    assert recorded.spans == []
+    assert [span.name for span in recorded.spans] == ["program"]
+    assert "traceparent" not in server.requests[0][1]
 
 
 def test_content_is_recorded_only_when_the_user_says_so(recorded, client, monkeypatch):

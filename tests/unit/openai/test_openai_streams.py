@@ -6,6 +6,7 @@ import asyncio
 import gc
 import types
 import weakref
+from collections import deque
 from typing import Any
 
 import openai
@@ -14,7 +15,9 @@ from opentelemetry import trace
 from opentelemetry.trace import StatusCode
 from support.fake_openai import CHUNKS
 
+from otel_rl.instrumentors.openai import call
 from otel_rl.instrumentors.openai.call import record_abandoned
+from otel_rl.telemetry import inference
 
 CHAT: dict[str, Any] = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}], "stream": True}
 
@@ -187,3 +190,43 @@ def test_the_programs_own_exception_closes_the_stream(recorded, client):
         read()
     assert raised.value is mine
     assert _end(recorded) == ("closed", StatusCode.UNSET)
+
+
+def test_a_helpers_stream_closed_early_ends_at_once(recorded, client):
+    if not hasattr(client.chat.completions, "stream"):
+        pytest.skip("this version has no such helper")
+    messages = CHAT["messages"]
+    with client.chat.completions.stream(model="tiny", messages=messages) as stream:
+        next(iter(stream))
+    assert recorded.span("chat tiny").attributes["rl.inference.stream.ended"] == "closed"
+    assert stream is not None
+
+
+async def test_an_async_helpers_stream_closed_early_ends_at_once(recorded, async_client):
+    if not hasattr(async_client.chat.completions, "stream"):
+        pytest.skip("this version has no such helper")
+    async with async_client.chat.completions.stream(model="tiny", messages=CHAT["messages"]) as stream:
+        await anext(stream)
+    assert recorded.span("chat tiny").attributes["rl.inference.stream.ended"] == "closed"
+
+
+def test_a_responses_stream_closed_early_ends_at_once(recorded, client):
+    if not hasattr(getattr(client, "responses", None), "stream"):
+        pytest.skip("this version has no such helper")
+    with client.responses.stream(model="tiny", input="hi") as stream:
+        next(iter(stream))
+    assert recorded.span("chat tiny").attributes["rl.inference.stream.ended"] == "closed"
+    assert stream is not None
+
+
+class _TakenByAnotherThread(deque):
+    def __bool__(self):
+        return True
+
+
+def test_another_thread_may_record_the_last_measurement_or_abandoned_call(recorded, client, monkeypatch):
+    monkeypatch.setattr(call, "_abandoned", _TakenByAnotherThread())
+    monkeypatch.setattr(inference, "_pending", _TakenByAnotherThread())
+    # An internal error would be raised here.
+    record_abandoned()
+    inference.record_pending()

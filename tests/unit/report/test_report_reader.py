@@ -192,6 +192,24 @@ def test_nonsense_inside_of_valid_json_costs_no_other_record(tmp_path: Path) -> 
     assert records[1].value == 3
 
 
+def test_numbers_and_lists_that_no_writer_of_otlp_gives_are_taken_for_nothing(tmp_path: Path) -> None:
+    folder = tmp_path / "run" / "host-rank0-00000000"
+    folder.mkdir(parents=True)
+    huge = 10**400
+    start = json.dumps({"name": "s", "startTimeUnixNano": huge, "endTimeUnixNano": str(huge)[:300]})
+    (folder / "traces-0001.jsonl").write_text(f'{{"resourceSpans": [{{"scopeSpans": [{{"spans": [{start}]}}]}}]}}\n')
+    point = {"sum": huge, "count": -huge, "min": huge, "explicitBounds": 5, "bucketCounts": "x", "timeUnixNano": huge}
+    metric = {"name": "m", "histogram": {"dataPoints": [point]}}
+    line = json.dumps({"resourceMetrics": [{"scopeMetrics": [{"metrics": [metric]}]}]})
+    (folder / "metrics-0001.jsonl").write_text(line + "\n")
+    (folder / "manifest.json").write_text(json.dumps({"started_unix_nano": huge, "ended_unix_nano": 5}))
+    reader, (found, span) = _records(tmp_path / "run")
+    assert (span.start, span.end, span.seconds) == (0, 0, 0)
+    assert (found.count, found.time, found.bounds, found.counts) == (0, 0, [], [])
+    assert math.isnan(found.value)
+    assert (reader.processes[0].number("started_unix_nano"), reader.processes[0].number("ended_unix_nano")) == (None, 5)
+
+
 def test_progress_tells_every_byte(run: Path) -> None:
     reader = Reader(find(run))
     seen: list[int] = []

@@ -76,6 +76,17 @@ def test_histograms_of_processes_and_restarts_combine() -> None:
     assert 0.5 < spread.quantile(0.95) <= 1.0
 
 
+def test_series_are_grouped_also_by_an_attribute_that_is_a_list() -> None:
+    totals = Totals((CALLS,))
+    for time in (1, 2):
+        totals.add(Point(ONE, "s", CALLS.name, "sum", True, 1, time, 3, {"a": [{"b": time}]}))  # fmt: skip
+    totals.close()
+    assert {key: len(series) for key, series in totals.by(CALLS, "a").items()} == {
+        ("[{'b': 1}]",): 1,
+        ("[{'b': 2}]",): 1,
+    }
+
+
 def test_metrics_that_no_section_shows_are_not_kept() -> None:
     totals = Totals((SCORE,))
     totals.add(_counter(ONE, 1, 2, 3))
@@ -83,7 +94,19 @@ def test_metrics_that_no_section_shows_are_not_kept() -> None:
     assert list(totals.of(CALLS)) == []
 
 
-@given(st.lists(st.tuples(st.integers(0, 5000), st.sampled_from("abc"), st.floats(-1e6, 1e6)), max_size=400))
+def test_bins_that_lie_far_apart_merge_until_they_fit_and_opposite_signs_end_it() -> None:
+    series = BinnedSeries(max_cells=4)
+    for iteration in range(0, 1000, 100):
+        series.add(iteration, "a", 1.0)
+    assert len(series.lines()["a"]) <= 4
+    crowded = BinnedSeries(max_cells=4)
+    for key in "abc":
+        crowded.add(-7, key, 1.0)
+        crowded.add(7, key, 1.0)
+    assert sum(cell.count for line in crowded.lines().values() for _, cell in line) == 6
+
+
+@given(st.lists(st.tuples(st.integers(-5000, 5000), st.sampled_from("abc"), st.floats(-1e6, 1e6)), max_size=400))
 def test_a_full_series_merges_bins_and_loses_no_value(values: list[tuple[int, str, float]]) -> None:
     series = BinnedSeries(max_cells=30)
     for iteration, key, value in values:

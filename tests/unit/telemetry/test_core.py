@@ -72,9 +72,11 @@ def test_counting_a_drop_may_be_interrupted_by_another_drop_of_the_same_thread()
     counting = threading.Thread(target=drops.count, args=("traces", Interrupting("outer")), daemon=True)
     counting.start()
     counting.join(5)
-    assert not counting.is_alive()
-    assert drops.snapshot()["traces", "inner"] > before
-    drops.reset()
+    try:
+        assert not counting.is_alive()
+        assert drops.snapshot()["traces", "inner"] > before
+    finally:
+        drops.reset()
 
 
 def test_ids_neither_draw_from_nor_follow_the_programs_random_numbers():

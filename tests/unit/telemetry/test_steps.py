@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from opentelemetry import trace
+from opentelemetry import baggage, context, trace
 from opentelemetry.sdk.trace.sampling import TraceIdRatioBased
 
 from otel_rl.semconv import spans
@@ -15,6 +15,9 @@ _scope = Scope("test")
 @pytest.fixture
 def identity(monkeypatch):
     def become(**changes):
+        # Another rank is another process, which has not begun a step yet.
+        monkeypatch.setattr(steps, "_last", -1)
+        monkeypatch.setattr(steps, "_restarts", 0)
         monkeypatch.setattr(run, "_current", run.Run(id="run-1", **changes))
 
     become()
@@ -48,6 +51,33 @@ def test_another_attempt_or_iteration_is_another_trace(recorded, identity):
     identity(rank=0, attempt=1)
     _record_step(1)
     assert len({span.context.trace_id for span in recorded.spans if span.name == "rl.loop"}) == 3
+
+
+def test_a_second_training_has_step_traces_of_its_own_in_which_the_ranks_meet(recorded, identity):
+    for rank in (0, 1):
+        identity(rank=rank, world_size=2)
+        for _ in range(2):
+            _record_step(1)
+            _record_step(2)
+    roots = [span.context for span in recorded.spans if span.name == "rl.loop"]
+    assert len({root.trace_id for root in roots}) == len({root.span_id for root in roots}) == 4
+    by_rank = {0: [], 1: []}
+    for span in recorded.spans:
+        if span.name == "rl.rank.step":
+            by_rank[span.attributes["rl.rank"]].append((span.context.trace_id, span.parent.span_id))
+    assert by_rank[0] == by_rank[1] == [(root.trace_id, root.span_id) for root in roots]
+
+
+def test_the_context_of_the_program_is_there_inside_a_step(recorded, identity):
+    identity(rank=0)
+    token = context.attach(context.set_value("mine", 1, baggage.set_baggage("tenant", "a")))
+    try:
+        steps.begin(1, _scope)
+        assert (context.get_value("mine"), baggage.get_baggage("tenant")) == (1, "a")
+        steps.finish()
+    finally:
+        context.detach(token)
+    assert recorded.span("rl.loop").parent is None
 
 
 def test_every_rank_obeys_a_ratio_sampler_for_the_root_it_does_not_emit(recorded, identity, monkeypatch):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from otel_rl.semconv import attributes, events, metrics, spans
 from otel_rl.semconv.attributes import GenAiOperationNameValues
 from otel_rl.telemetry import Scope, foreign, guard
 from otel_rl.telemetry.attributes import error_type
+from otel_rl.telemetry.budgets import within_budget
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -50,28 +52,30 @@ class SpanHandler(BaseCallbackHandler):  # type: ignore[misc]  # the base is not
         with guard("langchain.on_chain_start"):
             if not scope.enabled:
                 return
-            is_node = _is_node(tags, metadata)
-            if owner.is_taken():
-                if is_node:  # its reward is ours to record, whoever has the spans
-                    runs.add(run_id, runs.Run(is_node=True))
-                return
             parent = runs.find(parent_run_id)
-            description = _describe(serialized, kwargs.get("name"), tags or (), metadata or {}, parent_run_id is None)
+            is_node = _is_node(tags, metadata)
+            description = None
+            if not owner.is_taken():  # the rewards of nodes are ours to record, whoever has the spans
+                name = kwargs.get("name")
+                description = _describe(serialized, name, tags or (), metadata or {}, parent_run_id is None)
             if description is None:
-                runs.add(run_id, runs.Run(parent.context if parent else None))
-                return
-            definition, name, values, agent_name = description
-            above = runs.context_below(parent)
-            span = scope.start_span(definition, name, attributes=values, context=above)
-            run = runs.Run(foreign.span_context(span, above), span, agent_name, time.perf_counter(), is_node)
+                run = runs.Run(parent.context if parent else None, is_node=is_node, above=parent)
+            else:
+                definition, name, values, agent_name = description
+                above = runs.context_below(parent)
+                span = scope.start_span(definition, name, attributes=values, context=above)
+                context = foreign.span_context(span, above)
+                run = runs.Run(context, span, agent_name, time.perf_counter(), is_node, parent)
+            if is_node and isinstance(inputs, dict):
+                run.given = tuple(inputs), inputs.get(_REWARD)
             runs.add(run_id, run)
 
     def on_chain_end(self, outputs: Any, *, run_id: UUID, **kwargs: Any) -> None:
         """It returned."""
         with guard("langchain.reward"):
             run = runs.find(run_id)
-            if run is not None and run.is_node and isinstance(outputs, dict):
-                _record_reward(outputs.get(_REWARD), run)
+            if run is not None and run.is_node:
+                _record_reward(_update_in(outputs), run)
         self._end(run_id, None)
 
     def on_chain_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
@@ -86,7 +90,7 @@ class SpanHandler(BaseCallbackHandler):  # type: ignore[misc]  # the base is not
             if run.agent_name is not None:
                 labels = {
                     attributes.GEN_AI_OPERATION_NAME: GenAiOperationNameValues.INVOKE_AGENT,
-                    attributes.GEN_AI_AGENT_NAME: run.agent_name or None,
+                    attributes.GEN_AI_AGENT_NAME: within_budget(attributes.GEN_AI_AGENT_NAME, run.agent_name) or None,
                     attributes.ERROR_TYPE: None if error is None else error_type(error),
                 }
                 duration = time.perf_counter() - run.started
@@ -120,9 +124,24 @@ def _is_node(tags: Any, metadata: dict[str, Any] | None) -> bool:
     )
 
 
-def _record_reward(value: object, run: runs.Run) -> None:
-    """A node that sets the number ``reward`` in the state of its graph scores the rollout."""
-    if isinstance(value, (int, float)):
+def _update_in(outputs: Any) -> dict[str, Any]:
+    """What a node changes in the state: the dictionary it returned, by itself or in a ``Command``."""
+    command = getattr(sys.modules.get("langgraph.types"), "Command", None)
+    update = outputs.update if command is not None and isinstance(outputs, command) else outputs
+    return update if isinstance(update, dict) else {}
+
+
+def _record_reward(update: dict[str, Any], run: runs.Run) -> None:
+    """A node that sets the number ``reward`` in the state of its graph scores the rollout, once."""
+    value = update.get(_REWARD)
+    keys, given = run.given
+    # Some nodes return the whole state with the reward they found in it, and a graph that is a node that of its nodes.
+    repeated = (value is given and len(keys) > 1 and update.keys() >= set(keys)) or value == run.scored
+    if isinstance(value, (int, float)) and not repeated:
+        above: runs.Run | None = run
+        while above is not None:
+            above.scored = float(value)
+            above = above.above
         scope.record(metrics.RL_REWARD_SCORE, float(value), {attributes.RL_REWARD_NAME: _REWARD}, run.context)
         scope.event(
             events.GEN_AI_EVALUATION_RESULT,

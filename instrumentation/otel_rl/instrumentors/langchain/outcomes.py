@@ -13,7 +13,9 @@ UNKNOWN_TOOL = "unknown_tool"
 
 def failure_in(result: Any) -> str | None:
     """``error.type`` for what a tool returned: a ``ToolMessage`` with status "error" is a failure."""
-    return TOOL_ERROR if getattr(result, "status", None) == "error" and hasattr(result, "tool_call_id") else None
+    # Tools return anything: a data frame has its column "status" there, whose comparison has no truth value.
+    is_message = hasattr(result, "tool_call_id") and isinstance(getattr(result, "status", None), str)
+    return TOOL_ERROR if is_message and result.status == "error" else None
 
 
 def error_in(error: BaseException | None) -> BaseException | None:

@@ -38,7 +38,8 @@ def patch_callback_managers(module: ModuleType, patches: Patches) -> None:
         def configure(cls: type, *args: Any, **kwargs: Any) -> Any:
             manager = function(cls, *args, **kwargs)
             with guard("langchain.configure"):
-                if _scope.enabled and not any(h is handler for h in manager.handlers):
+                # By type: a copied or unpickled configuration carries a copy of it.
+                if _scope.enabled and not any(type(h) is SpanHandler for h in manager.handlers):
                     manager.add_handler(handler, True)
             return manager
 

@@ -22,7 +22,7 @@ MAXIMUM_RUNS = 10_000
 class Run:
     """A run; its ``context`` is its own span's, or that of the nearest run above it that has one."""
 
-    __slots__ = ("agent_name", "context", "is_node", "span", "started")
+    __slots__ = ("above", "agent_name", "context", "given", "is_node", "scored", "span", "started")
 
     def __init__(
         self,
@@ -31,6 +31,7 @@ class Run:
         agent_name: str | None = None,
         started: float = 0,
         is_node: bool = False,
+        above: Run | None = None,
     ) -> None:
         self.context = context
         self.span = span
@@ -39,6 +40,11 @@ class Run:
         #: ``time.perf_counter()`` in s.
         self.started = started
         self.is_node = is_node
+        self.above = above
+        #: The state a node was given: its keys, and its reward.
+        self.given: tuple[tuple[str, ...], object] = ((), None)
+        #: The reward last recorded in or below this run.
+        self.scored: float | None = None
 
 
 _runs: dict[UUID, Run] = {}

@@ -44,17 +44,23 @@ class _Observed:
             ).start()
 
     def end(self, result: Any = None, error: BaseException | None = None) -> None:
+        # Whatever the result does when it is looked at, the context of the tool must not outlive it.
+        with guard("langchain.tool_result"):
+            self._note(result, error)
         with guard("langchain.tool_end"):
-            call = self._call
-            if call is not None:
-                failure = failure_in(result)
-                if failure is not None:
-                    call.fail(failure)
-                if error is None:
-                    call.result(getattr(result, "content", result))
-                call.end(error_in(error))
+            if self._call is not None:
+                self._call.end(error_in(error))
             if self._attached is not None:
                 detach(self._attached)
+
+    def _note(self, result: Any, error: BaseException | None) -> None:
+        if self._call is None or error is not None:
+            return
+        failure = failure_in(result)
+        if failure is not None:
+            self._call.fail(failure)
+        if capture_content():
+            self._call.result(getattr(result, "content", result))
 
 
 def runs_tool(original: Callable[..., Any]) -> Callable[..., Any]:

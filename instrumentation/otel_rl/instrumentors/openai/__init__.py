@@ -17,4 +17,8 @@ class OpenAIInstrumentor(Instrumentor):
 
     library: ClassVar[str] = "openai"
     requirement: ClassVar[str] = package.REQUIREMENT
-    modules: ClassVar = {"openai._base_client": patch.patch_base_client}
+    modules: ClassVar = {
+        "openai._base_client": patch.patch_base_client,
+        "openai.lib.streaming.chat._completions": patch.patch_helper_streams,
+        "openai.lib.streaming.responses._responses": patch.patch_helper_streams,
+    }

@@ -132,8 +132,11 @@ class InferenceCall(Inference):
 def record_abandoned() -> None:
     """End the calls whose answers have been garbage collected meanwhile."""
     while _abandoned:
-        with guard("openai.abandoned"):
+        try:
             call, moment, wall = _abandoned.popleft()
+        except IndexError:  # another thread took the last one
+            return
+        with guard("openai.abandoned"):
             call.finish(ended=RlInferenceStreamEndedValues.ABANDONED, at=(moment, wall))
 
 

@@ -30,6 +30,13 @@ _METHODS = (
     ("APIResponse", "parse", streams.parses),
     ("AsyncAPIResponse", "parse", streams.parses_async),
 )
+#: Classes around a stream, in the modules of the two helpers.
+_HELPERS = (
+    ("ChatCompletionStream", streams.closes),
+    ("AsyncChatCompletionStream", streams.closes_async),
+    ("ResponseStream", streams.closes),
+    ("AsyncResponseStream", streams.closes_async),
+)
 
 
 def patch_base_client(module: ModuleType, patches: Patches) -> None:
@@ -42,6 +49,13 @@ def patch_base_client(module: ModuleType, patches: Patches) -> None:
     patches.replace(module.BaseClient, "_build_headers", _build_headers)
     patches.replace(module.SyncAPIClient, "request", _request)
     patches.replace(module.AsyncAPIClient, "request", _request_async)
+
+
+def patch_helper_streams(module: ModuleType, patches: Patches) -> None:
+    """Patch what ``chat.completions.stream()`` and ``responses.stream()`` give: it closes past the stream inside it."""
+    for name, factory in _HELPERS:
+        if hasattr(module, name):
+            patches.replace(getattr(module, name), "close", factory)
 
 
 def _request(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -106,6 +120,8 @@ def _build_headers(original: Callable[..., Any]) -> Callable[..., Any]:
             call = current.get()
             if call is not None:
                 call.attempts += 1
+            elif foreign.suppressed():
+                return headers
             if scope.enabled and not _has_trace_context(self, kwargs["options"] if "options" in kwargs else args[0]):
                 inject_headers(headers)
         return headers

@@ -9,6 +9,7 @@ from otel_rl.instrumentors.openai import content, provider
 from otel_rl.semconv import attributes
 from otel_rl.semconv.attributes import GenAiOperationNameValues
 from otel_rl.telemetry.attributes import clean, truncate
+from otel_rl.telemetry.budgets import within_budget
 from otel_rl.telemetry.content import capture_content
 
 #: Ends of the path -> operation; the longer of two matching ends comes first.
@@ -45,14 +46,17 @@ class Request:
             attributes.GEN_AI_OPERATION_NAME: operation,
             attributes.GEN_AI_PROVIDER_NAME: provider.of_address(self.host, self.port),
         }
+        self.name = operation
+        self.values: dict[str, Any] = {attributes.SERVER_ADDRESS: self.host, attributes.SERVER_PORT: self.port}
         model = body.get("model")
         if isinstance(model, str):
             model = _model_name(model)
-            self.labels[attributes.GEN_AI_REQUEST_MODEL] = model
             self.name = f"{operation} {model}"
-        else:
-            self.name = operation
-        self.values: dict[str, Any] = {attributes.SERVER_ADDRESS: self.host, attributes.SERVER_PORT: self.port}
+            # Adapters are often named after the step that made them: many names, which only the span says all.
+            label = within_budget(attributes.GEN_AI_REQUEST_MODEL, model)
+            self.labels[attributes.GEN_AI_REQUEST_MODEL] = label
+            if label != model:
+                self.values[attributes.GEN_AI_REQUEST_MODEL] = model
         if operation != GenAiOperationNameValues.EMBEDDINGS:
             self._add_generation_parameters(body)
 

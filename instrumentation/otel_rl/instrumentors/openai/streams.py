@@ -106,7 +106,8 @@ def _ended(answer: Any) -> str:
 
 
 def _finish(answer: Any, ended: str) -> None:
-    call = vars(answer).get(CALL)
+    # The helpers' streams keep the one that was answered inside.
+    call = vars(vars(answer).get("_raw_stream", answer)).get(CALL)
     if call is not None:
         call.finish(ended=ended)
 

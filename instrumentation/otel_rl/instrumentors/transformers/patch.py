@@ -42,6 +42,7 @@ def patch_trainer(module: ModuleType, patches: Patches) -> None:
     patches.replace(trainer, "get_batch_samples", _beginning_step)
     patches.replace(trainer, "compute_loss", in_phase(spans.RL_FORWARD))
     patches.replace(trainer, "evaluate", in_phase(spans.RL_EVALUATE))
+    patches.replace(trainer, "predict", in_phase(spans.RL_EVALUATE))
     patches.replace(trainer, "_save_checkpoint", in_phase(spans.RL_CHECKPOINT))
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 ROOTS = {"resourceSpans": "traces", "resourceMetrics": "metrics", "resourceLogs": "logs"}
 """Top-level field of a request -> signal."""
 
+_TOO_LARGE = 2**64  # fixed64 times and counts are unsigned
 _STATUS_ERROR = (2, "STATUS_CODE_ERROR")
 _CUMULATIVE = (2, "AGGREGATION_TEMPORALITY_CUMULATIVE")
 # Exponential histograms keep count, sum and range; their buckets are not needed for what the report shows.
@@ -27,16 +28,17 @@ _KINDS = {"gauge": "gauge", "sum": "sum", "histogram": "histogram", "exponential
 def integer(value: Any) -> int:
     """An int64 in any of its spellings; 0 when absent or nonsense."""
     try:
-        return int(value)
+        result = int(value)
     except (TypeError, ValueError, OverflowError):
         return 0
+    return result if abs(result) < _TOO_LARGE else 0
 
 
 def number(value: Any) -> float:
     """A double in any of its spellings; NaN when absent or nonsense."""
     try:
         return float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return float("nan")
 
 
@@ -81,9 +83,13 @@ _VALUES: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def _items(owner: Any, key: str) -> list[Any]:
+def _list(owner: Any, key: str) -> list[Any]:
     value = owner.get(key) if isinstance(owner, dict) else None
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+    return value if isinstance(value, list) else []
+
+
+def _items(owner: Any, key: str) -> list[Any]:
+    return [item for item in _list(owner, key) if isinstance(item, dict)]
 
 
 def _mapping(owner: dict[str, Any], key: str) -> dict[str, Any]:
@@ -141,8 +147,8 @@ def _point(item: dict[str, Any], process: Process, scope: str, metric: str, kind
         count=integer(item.get("count")),
         minimum=number(item["min"]) if "min" in item else None,
         maximum=number(item["max"]) if "max" in item else None,
-        bounds=[number(bound) for bound in item.get("explicitBounds") or []],
-        counts=[integer(count) for count in item.get("bucketCounts") or []],
+        bounds=[number(bound) for bound in _list(item, "explicitBounds")],
+        counts=[integer(count) for count in _list(item, "bucketCounts")],
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.offline.reader.lines import Unreadable
+from otel_rl.offline.reader.otlp import integer
 from otel_rl.semconv import attributes as names
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ class Process:
     def number(self, key: str) -> int | None:
         """An integer of the manifest, ``None`` when absent."""
         value = (self.manifest or {}).get(key)
-        return value if isinstance(value, int) and not isinstance(value, bool) else None
+        return value if isinstance(value, int) and not isinstance(value, bool) and integer(value) == value else None
 
     def mapping(self, key: str) -> dict[str, Any]:
         """A mapping of the manifest, empty when absent."""

@@ -10,6 +10,7 @@ import re
 import secrets
 from typing import TYPE_CHECKING, Any
 
+from bokeh.document import Document
 from bokeh.embed import components
 from bokeh.resources import Resources
 from bokeh.themes import Theme
@@ -62,6 +63,7 @@ def render(collected: Collected) -> str:
         for number, block in enumerate(section.blocks):
             for place, drawing in enumerate(block.charts):
                 models[f"{section.key}-{number}-{place}"] = drawing.model
+    _in_one_document(models)
     script, divs = components(models, wrap_script=False, theme=_THEME) if models else ("", {})
     head = summary.summarise(collected)
     environment = Environment(
@@ -83,6 +85,14 @@ def render(collected: Collected) -> str:
         nonce=secrets.token_urlsafe(16),
         version=__version__,
     )
+
+
+def _in_one_document(models: dict[str, Any]) -> None:
+    # Left to itself Bokeh walks through all charts again for each one that it adds.
+    document = Document()
+    with document.models.freeze():
+        for model in models.values():
+            document.add_root(model)
 
 
 def _library() -> list[Markup]:

@@ -60,13 +60,15 @@ class BinnedSeries:
         cell = self._cells.get(place)
         if cell is None:
             cell = self._cells[place] = Cell()
-            if len(self._cells) > self._max_cells:
+            # Once may not be enough: bins that lie far apart have no neighbours to merge with.
+            while len(self._cells) > self._max_cells:
                 self._halve()
                 cell = self._cells[iteration // self.width, key]
         cell.add(value)
 
     def _halve(self) -> None:
-        if len({place for place, _ in self._cells}) < 2:  # noqa: PLR2004 - one bin: merging would gain nothing
+        places = {place for place, _ in self._cells}
+        if len(places) < 2 or places == {-1, 0}:  # noqa: PLR2004 - one bin, or two that never meet
             self._max_cells *= 2
             return
         self.width *= 2

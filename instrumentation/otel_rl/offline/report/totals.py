@@ -113,8 +113,12 @@ class Totals:
         """Series of ``metric`` grouped by the values of some attributes."""
         groups: dict[tuple[Any, ...], list[Series]] = {}
         for series in self.of(metric):
-            groups.setdefault(tuple(series.attributes.get(name) for name in attributes), []).append(series)
+            groups.setdefault(tuple(_scalar(series.attributes.get(name)) for name in attributes), []).append(series)
         return groups
+
+
+def _scalar(value: Any) -> Any:
+    return str(value) if isinstance(value, (list, dict)) else value
 
 
 def combined(series: list[Series]) -> Spread:
