@@ -79,6 +79,8 @@ weaver-check: ## check the registry with OpenTelemetry's weaver, where it is on 
 
 # -- tests ----------------------------------------------------------------------------------------------------------
 
+#: Two processes; the tests of one file stay together and share what the file sets up.
+PARALLEL := -q --numprocesses 2 --dist loadfile
 UNIT := tests/unit tests/conformance
 #: Real programs on this machine; what needs the collector or the backends is test-stack's.
 INTEGRATION := $(filter-out %/collector %/stack %/dashboards,$(wildcard tests/integration/*))
@@ -88,7 +90,7 @@ test: test-latest test-oldest test-newest ## unit and integration tests, on the 
 
 .PHONY: test-latest
 test-latest: $(VENV)/.test
-	$(PYTEST) $(UNIT) $(INTEGRATION) -m "not slow"
+	$(PYTEST) $(PARALLEL) $(UNIT) $(INTEGRATION) -m "not slow"
 
 .PHONY: test-oldest
 test-oldest: $(VENV)/.test ## unit tests on the oldest interpreter and packages

@@ -82,7 +82,9 @@ def main() -> int:
     if which == "oldest" and interpreter.version != OLDEST_SUPPORTED:
         print("Python 3.10 is not at hand: the oldest supported interpreter stays untested here", file=sys.stderr)
     python = environment(which, interpreter, ["--constraint", constraints, *PACKAGES[which]])
-    return subprocess.run([python, "-m", "pytest", "-q", *UNIT_TESTS], cwd=ROOT, check=False).returncode
+    return subprocess.run(
+        [python, "-m", "pytest", "-q", "--numprocesses", "2", "--dist", "loadfile", *UNIT_TESTS], cwd=ROOT, check=False
+    ).returncode
 
 
 if __name__ == "__main__":

@@ -207,3 +207,15 @@ def test_only_the_slowest_and_the_first_failed_calls_become_spans(recorded, monk
     assert sum("error.type" in span.attributes for span in spans) == 2
     assert drops.snapshot()["traces", "failed_tool_call"] == 1
     assert sum(point.count for point in recorded.metrics()["gen_ai.execute_tool.duration"]) == 7
+
+
+def test_of_many_unknown_tools_the_first_are_events_and_the_others_are_counted(recorded, monkeypatch):
+    monkeypatch.setattr(settings, "current", lambda: settings.Settings(slowest=2))
+    drops.reset()
+    calls = ToolCalls()
+    tools = calls.watch_last({})
+    assert not any(name in tools for name in ("one", "two", "three"))
+    calls.finish()
+
+    assert [event.attributes["gen_ai.tool.name"] for event in recorded.events("rl.tool.unknown")] == ["one", "two"]
+    assert drops.snapshot()["logs", "unknown_tool"] == 1

@@ -134,10 +134,12 @@ def _update_in(outputs: Any) -> dict[str, Any]:
 def _record_reward(update: dict[str, Any], run: runs.Run) -> None:
     """A node that sets the number ``reward`` in the state of its graph scores the rollout, once."""
     value = update.get(_REWARD)
+    if not isinstance(value, (int, float)):
+        return
     keys, given = run.given
     # Some nodes return the whole state with the reward they found in it, and a graph that is a node that of its nodes.
     repeated = (value is given and len(keys) > 1 and update.keys() >= set(keys)) or value == run.scored
-    if isinstance(value, (int, float)) and not repeated:
+    if not repeated:
         above: runs.Run | None = run
         while above is not None:
             above.scored = float(value)

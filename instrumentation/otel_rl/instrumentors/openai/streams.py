@@ -106,10 +106,11 @@ def _ended(answer: Any) -> str:
 
 
 def _finish(answer: Any, ended: str) -> None:
-    # The helpers' streams keep the one that was answered inside.
-    call = vars(vars(answer).get("_raw_stream", answer)).get(CALL)
-    if call is not None:
-        call.finish(ended=ended)
+    with guard("openai.close"):
+        # The helpers' streams keep the one that was answered inside; another instrumentor may have put its own there.
+        call = getattr(vars(answer).get("_raw_stream", answer), CALL, None)
+        if call is not None:
+            call.finish(ended=ended)
 
 
 def parses(original: Callable[..., Any]) -> Callable[..., Any]:

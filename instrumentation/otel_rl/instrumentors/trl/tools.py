@@ -74,6 +74,7 @@ class ToolCalls:
                 _record_duration(call)
             for call in shown:
                 _record_span(call)
+            drops.count(attributes.RlTelemetrySignalValues.LOGS, "unknown_tool", max(len(self._unknown) - keep, 0))
             for name in self._unknown[:keep]:
                 scope.event(events.RL_TOOL_UNKNOWN, attributes={attributes.GEN_AI_TOOL_NAME: name})
 

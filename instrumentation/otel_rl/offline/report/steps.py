@@ -106,7 +106,8 @@ class Steps:
         if names.RL_REWARD_NAME not in span.attributes:
             self.inclusive.setdefault(phase, Spread()).add(span.seconds)
         iteration = _integer(span.attributes.get(names.RL_LOOP_ITERATION))
-        if iteration is not None:
+        # Rollouts run beside each other and in traces of their own: their phases are no parts of the step's time.
+        if iteration is not None and names.RL_ROLLOUT_ID not in span.attributes:
             self.phases.add(iteration, phase, own)
 
     def _without_children(self, span: Span) -> float:
