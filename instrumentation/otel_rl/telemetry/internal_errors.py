@@ -24,7 +24,7 @@ _logged: set[str] = set()
 
 
 def _raises_internal_errors() -> bool:
-    return os.environ.get(RAISE_ENVIRONMENT_VARIABLE, "").strip().lower() in {"1", "true"}
+    return os.environ.get(RAISE_ENVIRONMENT_VARIABLE, "").strip().lower() in {"1", "true", "yes", "on"}
 
 
 def error_counts() -> dict[str, int]:

@@ -32,6 +32,10 @@ OPERATION = "execute_tool"
 def current_tool_span(name: str) -> Span | None:
     """The current span when it already is the ``execute_tool`` span of this tool (another instrumentor's)."""
     span = trace_api.get_current_span()
+    scope = getattr(span, "instrumentation_scope", None)
+    if scope is not None and scope.name.startswith("otel_rl."):
+        # A tool of ours that calls itself: the inner call is a call of its own.
+        return None
     values = getattr(span, "attributes", None) or {}
     if (
         values.get(attributes.GEN_AI_OPERATION_NAME) == OPERATION

@@ -10,6 +10,7 @@ import pytest
 from opentelemetry import trace
 
 import otel_rl
+from otel_rl.semconv import attributes
 from otel_rl.telemetry import budgets, drops
 
 
@@ -43,7 +44,8 @@ def test_no_metric_carries_an_id_of_the_rollout(recorded):
             otel_rl.reward("f", 1.0)
             otel_rl.metric("buffer/size", 3)
     keys = {key for points in recorded.metrics().values() for point in points for key in point.attributes}
-    assert keys <= {"rl.reward.name", "rl.trainer.metric.key", "gen_ai.tool.name", "error.type"}
+    assert {"rl.reward.name", "rl.trainer.metric.key", "gen_ai.tool.name"} <= keys
+    assert keys.isdisjoint(attributes.IDENTIFIERS)
 
 
 def test_an_exception_closes_the_span_as_failed_and_is_the_same_object_outside(recorded):

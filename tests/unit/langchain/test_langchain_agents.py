@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import sys
 
 import pytest
 from langchain_core.callbacks import CallbackManager
@@ -84,6 +85,8 @@ def _graph(chat, name="rollout graph"):
 
 @pytest.mark.parametrize("asynchronous", [False, True])
 async def test_a_rollout_is_one_trace_of_agent_model_call_and_tool(asynchronous, mode, chat_model, recorded, server):
+    if asynchronous and mode == "ours" and sys.version_info < (3, 11):
+        pytest.skip("LangGraph gives asynchronous nodes no context of their own before Python 3.11")
     graph = _graph(chat_model)
     with tracer.start_as_current_span("rollout"):
         if asynchronous:

@@ -163,6 +163,13 @@ def test_a_tool_span_that_somebody_else_opened_is_enriched_not_doubled(recorded)
     assert "gen_ai.execute_tool.duration" not in recorded.metrics()
 
 
+def test_a_tool_that_calls_itself_is_two_calls(recorded):
+    with ToolCall(_scope, "search"), ToolCall(_scope, "search"):
+        pass
+    assert len(recorded.spans) == 2
+    assert recorded.metrics()["gen_ai.execute_tool.duration"][0].count == 2
+
+
 def test_a_nested_call_of_another_tool_gets_a_span_of_its_own(recorded):
     with ToolCall(_scope, "outer"), ToolCall(_scope, "inner"):
         pass
