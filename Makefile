@@ -29,7 +29,8 @@ $(CACHE)/uv/bin/uv:
 install: $(VENV)/.demo ## environment with the pack and what the demo needs, in .venv
 
 $(VENV)/.demo: $(DEPENDENCIES) | $(UV)
-	test -x $(BIN)/python || $(UV) venv --quiet --python $(PYTHON) $(VENV)
+	@echo "installing torch, TRL and otel-rl into $(VENV) (about a minute, 5 GB)" >&2
+	@test -x $(BIN)/python || $(UV) venv --quiet --python $(PYTHON) $(VENV)
 	$(UV) pip install --quiet --python $(VENV) --constraint constraints.txt --group demo --editable '.[report]'
 	touch $@
 
@@ -46,7 +47,7 @@ DEMO_COMMAND := opentelemetry-instrument torchrun --nproc-per-node=2 examples/gr
 demo: $(VENV)/.demo ## train an unmodified TRL GRPO program on two ranks and write its HTML report
 	@echo "+ $(DEMO_COMMAND)" >&2
 	@unset $${!OTEL_*}; run_id="demo-$$(date +%Y%m%d-%H%M%S)"; \
-	PATH="$(CURDIR)/$(BIN):$$PATH" OTEL_RL_RUN_ID="$$run_id" $(DEMO_COMMAND); \
+	PATH="$(CURDIR)/$(BIN):$$PATH" OTEL_RL_RUN_ID="$$run_id" PYTHONWARNINGS=ignore::FutureWarning $(DEMO_COMMAND); \
 	$(BIN)/otel-rl report "otel-rl/$$run_id"
 
 # -- checks ---------------------------------------------------------------------------------------------------------

@@ -33,6 +33,7 @@ VARIANTS = ("none", "otel_rl", "official")
 #: Measured where opentelemetry-instrumentation-httpx is installed.
 WITH_TRACE_CONTEXT = "official_and_http"
 PACKAGES = ("openai", "opentelemetry-sdk", "opentelemetry-instrumentation-genai-openai", "otel-rl")
+LIMITS = {"chat": 0.5}
 MESSAGES = [{"role": "user", "content": "hi"}]
 CHAT = {"model": "m", "messages": MESSAGES, "max_tokens": 8}
 #: A turn of an agent in a rollout: history, tools, sampled tokens with their log-probabilities.
@@ -302,6 +303,14 @@ def _machine() -> dict[str, Any]:
     return {"python": platform.python_version(), "cpus": os.cpu_count(), "arch": platform.machine(), **versions}
 
 
+def _figure(shape: str, result: dict[str, Any]) -> dict[str, Any]:
+    lower, upper = result["ratio_95"]
+    figure = {"value": result["ratio"], "lower_95": lower, "upper_95": upper}
+    if shape in LIMITS:
+        figure |= {"limit": LIMITS[shape], "within_limit": result["ratio"] <= LIMITS[shape]}
+    return figure
+
+
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=40)
@@ -309,10 +318,11 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--output", type=Path, help="also write the JSON, with every sample, to this file")
     options = parser.parse_args(argv)
     samples = measure(options.rounds, options.calls)
+    results = {shape: summarise(values) for shape, values in samples.items()}
     report = {
         "benchmark": "openai_chat_call",
-        "limit": {"chat": 0.5},
-        "results": {shape: summarise(values) for shape, values in samples.items()},
+        "figures": {f"{shape}, ours / official": _figure(shape, result) for shape, result in results.items()},
+        "results": results,
         "bytecodes": {"chat": bytecodes()},
         "rounds": options.rounds,
         "calls": options.calls,

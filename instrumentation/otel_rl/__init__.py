@@ -101,6 +101,12 @@ class _DecoratingOperation(_Operation):
         return wrapped
 
 
+def _refuse_bare_decorator(form: str, first_argument: object) -> None:
+    # It would replace the function by its wrapper's result at the first call, long after the mistake.
+    if callable(first_argument):
+        raise TypeError(f"write @otel_rl.{form}, with parentheses")
+
+
 def rollout(
     rollout_id: str | int | None = None,
     *,
@@ -121,7 +127,11 @@ def rollout(
         policy_version: Version of the weights that generate.
         iteration: Training iteration it is for; the open step's otherwise.
         keep: Tail sampling in the collector keeps this trace whatever happens.
+
+    Raises:
+        TypeError: for ``@otel_rl.rollout`` without parentheses (also with telemetry off).
     """
+    _refuse_bare_decorator("rollout()", rollout_id)
     return _DecoratingOperation(
         "rollout",
         {
@@ -166,7 +176,11 @@ def tool(name: str, *, call_id: str | None = None, arguments: Any = None) -> _De
         name: Tool name, from a bounded set: it is a metric attribute, and after 199 names ``_OTHER`` there.
         call_id: Id of the call that the model produced.
         arguments: Recorded only where content capture is on (``OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT``).
+
+    Raises:
+        TypeError: for ``@otel_rl.tool`` without parentheses (also with telemetry off).
     """
+    _refuse_bare_decorator('tool("name")', name)
     return _DecoratingOperation("tool", {"name": name, "call_id": call_id, "arguments": arguments})
 
 

@@ -11,7 +11,7 @@ variable                           default    meaning
                                               ``all`` or ``none``
 ``OTEL_RL_FILE_MAX_BYTES``         64MiB      size at which a file of the store is rotated
 ``OTEL_RL_DATA_MAX_BYTES``         1GiB       most that one process writes; what comes after is counted as dropped
-``OTEL_RL_EXIT_TIMEOUT``           2          seconds that the final delivery may delay the end of the process
+``OTEL_RL_EXIT_TIMEOUT``           1.5        seconds that the final delivery may delay the end of the process
 ``OTEL_RL_COLLECTIVES``            auto       recording of collectives: ``auto``, ``off`` or ``python``
 ``OTEL_RL_SLOWEST``                5          slowest collectives and tool calls kept per step
 ``OTEL_RL_ROLE``                   (found)    role of this process: trainer, rollout, engine, tool, driver
@@ -54,7 +54,7 @@ class Settings:
     children: str = "launchers"
     file_max_bytes: int = 64 << 20
     data_max_bytes: int = 1 << 30
-    exit_timeout: float = 2.0
+    exit_timeout: float = 1.5
     collectives: str = "auto"
     slowest: int = 5
     role: str | None = None

@@ -123,6 +123,8 @@ def as_text(findings: dict[str, Any]) -> str:
     ]
     if findings["config_file"]:
         rows.append(("config file", f"{findings['config_file']} (decides where telemetry goes)"))
+    if findings["config_file"]:
+        findings = {**findings, "signals": {}}
     signals = [
         (signal, exporter["exporter"], exporter["destination"], exporter["answers"] or "-")
         for signal, exporters in findings["signals"].items()
@@ -134,7 +136,7 @@ def as_text(findings: dict[str, Any]) -> str:
     ]
     parts = [
         _table(rows),
-        _table(signals, ("signal", "exporter", "goes to", "answers")),
+        *([_table(signals, ("signal", "exporter", "goes to", "answers"))] if signals else []),
         _table(states, ("instrumentor", "state", "installed", "supports", "why")),
     ]
     if "command" in findings:

@@ -8,7 +8,7 @@ import os
 import shlex
 from typing import TYPE_CHECKING
 
-from otel_rl import settings
+from otel_rl import settings, status
 from otel_rl.distro import launch, noise, plan
 from otel_rl.telemetry import run
 
@@ -34,8 +34,24 @@ def write(telemetry: Telemetry) -> None:
     if settings.current().quiet or not who.leads or who.rank not in (0, None):
         return
     recorded = _delivered(telemetry)
-    if any(recorded.values()):
-        launch.write_line(f"otel-rl: recorded {_in_words(recorded)}; {_where(telemetry)}")
+    if recorded["traces"] or recorded["logs"]:
+        launch.write_line(f"otel-rl: recorded {_in_words(recorded)}{_of_rank(who)}; {_where(telemetry)}")
+    elif any(recorded.values()) or _patched_something():
+        launch.write_line(
+            "otel-rl: no span was recorded: the program used no supported trainer, model client or agent library;"
+            " `otel-rl doctor` lists them, and otel_rl.step() and otel_rl.rollout() mark a loop of your own"
+        )
+
+
+def _of_rank(who: run.Run) -> str:
+    return f" on rank 0 of {who.world_size}" if who.rank == 0 and (who.world_size or 1) > 1 else ""
+
+
+def _patched_something() -> bool:
+    """Some library of ours was imported: the user had reason to expect something."""
+    return any(
+        outcome["state"] == status.ACTIVE and name.startswith("otel_rl_") for name, outcome in status.snapshot().items()
+    )
 
 
 def _delivered(telemetry: Telemetry) -> dict[str, int]:

@@ -70,22 +70,20 @@ def test_data_loader_workers_write_nothing(programs: Programs) -> None:
     assert len(programs.store.directories) == 1
 
 
-@pytest.mark.parametrize(("protocol", "module"), [("http/protobuf", "requests"), ("grpc", "grpc")])
-def test_child_forked_while_an_exporter_is_being_opened_can_import_what_it_imports(
-    programs: Programs, protocol: str, module: str
-) -> None:
+# Over HTTP only: gRPC's C core itself may crash in a child forked while it is being loaded.
+def test_child_forked_while_an_exporter_is_being_opened_can_import_what_it_imports(programs: Programs) -> None:
     done = programs.instrumented(
         PROGRAM + "import signal, time\n"
         "work('parent', 1)\n"
-        f"while {module!r} not in sys.modules: time.sleep(0.0005)\n"
+        "while 'requests' not in sys.modules: time.sleep(0.0005)\n"
         "child = os.fork()\n"
         "if not child:\n"
         "    signal.alarm(20)  # ends the child where it waits for ever\n"
-        f"    import {module}\n"
+        "    import requests\n"
         "    os._exit(3)\n"
         "print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n",
         OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:9",
-        OTEL_EXPORTER_OTLP_PROTOCOL=protocol,
+        OTEL_EXPORTER_OTLP_PROTOCOL="http/protobuf",
         OTEL_BSP_SCHEDULE_DELAY="1",
         OTEL_RL_EXIT_TIMEOUT="0.2",
     )

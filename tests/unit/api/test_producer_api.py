@@ -82,6 +82,15 @@ def test_a_misspelt_phase_is_refused_with_the_accepted_names():
         otel_rl.phase("bakward")
 
 
+@pytest.mark.parametrize("decorator", [otel_rl.rollout, otel_rl.tool])
+def test_a_decorator_without_parentheses_is_refused_at_once(decorator):
+    with pytest.raises(TypeError, match="with parentheses"):
+
+        @decorator
+        def function():
+            return 1
+
+
 def test_decorated_functions_keep_their_nature_name_and_signature(recorded):
     @otel_rl.tool("a")
     def plain(x: int) -> int:

@@ -50,8 +50,8 @@ def test_each_variable_is_parsed(variable, text, field, value):
         ("OTEL_RL_CHILDREN", "some", "launchers"),
         ("OTEL_RL_FILE_MAX_BYTES", "-5", "67108864"),
         ("OTEL_RL_DATA_MAX_BYTES", "manyMiB", "1073741824"),
-        ("OTEL_RL_EXIT_TIMEOUT", "nan", "2"),
-        ("OTEL_RL_EXIT_TIMEOUT", "inf", "2"),
+        ("OTEL_RL_EXIT_TIMEOUT", "nan", "1.5"),
+        ("OTEL_RL_EXIT_TIMEOUT", "inf", "1.5"),
         ("OTEL_RL_SLOWEST", "1.5", "5"),
     ],
 )

@@ -118,8 +118,10 @@ def tiles(collected: Collected, summary: Summary) -> list[tuple[str, str, str]]:
         found.append(("Steps", human.number(count), shown if length.cell.count else ""))
     found += [_moved(collected, title, name) for title, name in _MOVED]
     tokens, samples = totals.sum(metrics.RL_TRAIN_TOKENS), totals.sum(metrics.RL_SAMPLE_SAMPLES)
-    if tokens and summary.seconds:
-        speed = f"{human.number(round(tokens / summary.seconds, 1))} per s"
+    # Of the steps where there are any: a program's start would make a fast trainer look slow.
+    seconds = steps.lengths.cell.total or summary.seconds
+    if tokens and seconds:
+        speed = f"{human.number(round(tokens / seconds, 1))} per s"
         found.append(
             ("Tokens", human.short_number(tokens), f"{speed}, {human.amount(samples, 'sample')}" if samples else speed)
         )
