@@ -159,7 +159,7 @@ def test_unparsable_setting_costs_one_line_and_the_default_is_used(programs: Pro
     assert done.code == 0
     (line,) = done.err.splitlines()
     assert 'OTEL_RL_EXIT_TIMEOUT="soon"' in line
-    assert "using 2" in line
+    assert "using 1.5" in line
     assert programs.store.span_names() == ["work"]
 
 

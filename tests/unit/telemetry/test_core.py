@@ -149,8 +149,8 @@ def test_long_strings_are_cut_with_a_marker_that_tells_their_length(recorded):
 
 def test_non_finite_values_are_dropped_from_metrics_and_counted(recorded):
     before = drops.snapshot().get(("metrics", "non_finite"), 0)
-    _scope.record(metrics.RL_TRAIN_LOSS, float("nan"))
-    assert "rl.train.loss" not in recorded.metrics()
+    _scope.record(metrics.RL_ROLLOUT_DURATION, float("nan"))
+    assert "rl.rollout.duration" not in recorded.metrics()
     assert drops.snapshot()["metrics", "non_finite"] == before + 1
 
 
