@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conformance.live_check import check
 from support.fake_openai import FakeOpenAI
 
 pytest.importorskip("langgraph")
@@ -115,7 +116,9 @@ def _expect_rollouts(store: Store) -> None:
 def test_a_rollout_against_a_real_server_is_one_trace(tmp_path):
     pytest.importorskip("fastapi")
     pytest.importorskip("transformers")
-    _expect_rollouts(_instrumented(tmp_path))
+    store = _instrumented(tmp_path)
+    _expect_rollouts(store)
+    assert check(tmp_path) == []
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -45,6 +45,8 @@ class Run:
     stderr: str
     results: list[dict[str, Any]]
     processes: list[Process]
+    #: The data directory of the launch.
+    data: Path
 
 
 def launch(directory: Path, *, watched: bool) -> Run:
@@ -69,7 +71,7 @@ def launch(directory: Path, *, watched: bool) -> Run:
     )
     assert done.returncode == 0, done.stderr[-4000:]
     results = [json.loads((directory / f"result-{rank}.json").read_text()) for rank in (0, 1)]
-    return Run(done.stdout, done.stderr, results, read_store(directory / "data"))
+    return Run(done.stdout, done.stderr, results, read_store(directory / "data"), directory / "data")
 
 
 def read_store(directory: Path) -> list[Process]:

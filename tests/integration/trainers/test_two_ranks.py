@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 
 import pytest
+from conformance.live_check import check
 from runs import STEPS, attributes, plain
 
 LOCAL_SAMPLES_PER_STEP = 8
@@ -266,3 +267,7 @@ def test_all_three_instrumentors_are_active_and_nothing_went_wrong_inside(ranks,
             assert rank.manifest["instrumentors"][f"otel_rl_{name}"]["state"] == "active", name
         assert not any(int(point["asInt"]) for point in rank.points["rl.telemetry.errors"].values())
     assert "internal error" not in watched_run.stderr
+
+
+def test_everything_recorded_is_in_the_registry(watched_run):
+    assert check(watched_run.data) == []
