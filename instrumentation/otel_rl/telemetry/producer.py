@@ -40,14 +40,11 @@ _SPANS_BY_PHASE = {
 }
 
 
-class Opened(Protocol):
-    """An operation that has begun."""
+class _Operation(Protocol):
+    """Something that begins when it is made."""
 
-    def close(self, error: BaseException | None) -> None:
-        """End it; an error marks it as failed."""
-
-    def fail(self, kind: str) -> None:
-        """Mark it as failed without an exception."""
+    def close(self, error: BaseException | str | None) -> None:
+        """End it; an exception, or an ``error.type`` as text, marks it as failed."""
 
 
 class _Rollout:
@@ -80,13 +77,9 @@ class _Rollout:
         self._context = trace_api.set_span_in_context(self._span, context)
         self._token: Token[Context] = attach(self._context)
         self._started = time.perf_counter()
-        self._failure: str | None = None
 
-    def fail(self, kind: str) -> None:
-        self._failure = kind
-
-    def close(self, error: BaseException | None) -> None:
-        kind = error_type(error) if error is not None else self._failure
+    def close(self, error: BaseException | str | None) -> None:
+        kind = error_type(error) if isinstance(error, BaseException) else error
         elapsed = time.perf_counter() - self._started
         _scope.record(metrics.RL_ROLLOUT_DURATION, elapsed, {attributes.ERROR_TYPE: kind}, self._context)
         detach(self._token)
@@ -98,38 +91,30 @@ class _Step:
 
     def __init__(self, iteration: int) -> None:
         self._owned = steps.current() is None
-        self._failure: str | None = None
         if self._owned:
             steps.begin(iteration, _scope)
 
-    def fail(self, kind: str) -> None:
-        self._failure = kind
-
-    def close(self, error: BaseException | None) -> None:
+    def close(self, error: BaseException | str | None) -> None:
         if self._owned:
-            steps.finish(error if error is not None else self._failure)
+            steps.finish(error)
 
 
 class _Phase:
     def __init__(self, name: str) -> None:
         self._phase = Phase(_SPANS_BY_PHASE[name], _scope).start()
-        self._failure: str | None = None
 
-    def fail(self, kind: str) -> None:
-        self._failure = kind
-
-    def close(self, error: BaseException | None) -> None:
-        self._phase.end(error if error is not None else self._failure)
+    def close(self, error: BaseException | str | None) -> None:
+        self._phase.end(error)
 
 
 class _Tool:
     def __init__(self, name: str, call_id: str | None, arguments: Any) -> None:
         self._call = ToolCall(_scope, name, call_id, arguments=arguments).start()
 
-    def fail(self, kind: str) -> None:
-        self._call.fail(kind)
-
-    def close(self, error: BaseException | None) -> None:
+    def close(self, error: BaseException | str | None) -> None:
+        if isinstance(error, str):
+            self._call.fail(error)
+            error = None
         self._call.end(error)
 
 
@@ -141,19 +126,21 @@ _KINDS: dict[str, type[_Rollout | _Step | _Phase | _Tool]] = {
 }
 
 
-class _Guarded:
-    """Keeps our errors inside, also at the end."""
+class Opened:
+    """An operation that has begun, and whether it failed; keeps our errors inside at its end."""
 
-    def __init__(self, opened: Opened) -> None:
-        self._opened = opened
+    def __init__(self, operation: _Operation) -> None:
+        self._operation = operation
+        self._failure: str | None = None
 
     def fail(self, kind: str) -> None:
-        with guard("producer.fail"):
-            self._opened.fail(kind)
+        """Mark it as failed without an exception."""
+        self._failure = kind
 
     def close(self, error: BaseException | None) -> None:
+        """End it; an exception wins over a failure that was only told."""
         with guard("producer.close"):
-            self._opened.close(error)
+            self._operation.close(error if error is not None else self._failure)
 
 
 def _random_id() -> str:
@@ -163,7 +150,7 @@ def _random_id() -> str:
 def open_operation(kind: str, arguments: Mapping[str, Any]) -> Opened | None:
     """Begin a rollout, step, phase or tool call; None when that failed inside."""
     with guard(f"producer.{kind}"):
-        return _Guarded(_KINDS[kind](**arguments))
+        return Opened(_KINDS[kind](**arguments))
     return None
 
 

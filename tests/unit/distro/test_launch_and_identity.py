@@ -98,7 +98,7 @@ def test_one_process_speaks_for_the_launch(environ, leads):
 @pytest.mark.parametrize(
     ("argv", "expected"),
     [
-        (["python", "/work/train_grpo.py"], "train_grpo"),
+        (["python", "/jobs/train_grpo.py"], "train_grpo"),
         (["python", "-m", "recipes.train"], "recipes.train"),
         (["python", "-c", "pass"], "python"),
         (["python"], "python"),

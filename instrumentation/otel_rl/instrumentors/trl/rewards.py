@@ -10,18 +10,16 @@ from otel_rl.instrumentors.trl.profiling import scope
 from otel_rl.semconv import attributes, metrics, spans
 from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
 from otel_rl.telemetry import drops
+from otel_rl.telemetry.budgets import within_budget
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-OTHER_REWARD = "_OTHER"
 
 
 class RewardScores:
     """Scores as the trainer computes them; each rank records those of its own samples."""
 
     def __init__(self) -> None:
-        self._names: set[str] = set()
         self._on_device: list[tuple[Sequence[str], Any]] = []
 
     def calculated(self, trainer: Any, samples: int, scores: Any) -> None:
@@ -43,18 +41,13 @@ class RewardScores:
 
     def _record(self, names: Sequence[str], scores: Any) -> None:
         for name, column in zip(names, scores.T.tolist(), strict=True):
-            label = {attributes.RL_REWARD_NAME: self._label(name)}
+            label = {attributes.RL_REWARD_NAME: within_budget(attributes.RL_REWARD_NAME, name)}
             for score in column:
                 # NaN is how the trainer notes that a function does not apply to a sample: no score, nothing lost.
                 if math.isinf(score):
                     drops.count(Signal.METRICS, "non_finite")
                 elif not math.isnan(score):
                     scope.record(metrics.RL_REWARD_SCORE, score, label)
-
-    def _label(self, name: str) -> str:
-        if name not in self._names and len(self._names) < attributes.CARDINALITY[attributes.RL_REWARD_NAME] - 1:
-            self._names.add(name)
-        return name if name in self._names else OTHER_REWARD
 
 
 scores = RewardScores()

@@ -19,6 +19,7 @@ from otel_rl.semconv import attributes, events, metrics, spans
 from otel_rl.semconv.attributes import GenAiOperationNameValues
 from otel_rl.telemetry import drops, guard
 from otel_rl.telemetry.attributes import error_type
+from otel_rl.telemetry.budgets import within_budget
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,10 +27,7 @@ if TYPE_CHECKING:
 #: Attributes of trainers that hold tools by name, one dictionary or one per sample, in the order of being asked.
 _DICTIONARIES = ("_tool_dict", "_sync_tool_dict", "_sync_tool_dicts", "_async_tool_dict", "_async_tool_dicts")
 
-OTHER_TOOL = "_OTHER"
 _OPERATION = GenAiOperationNameValues.EXECUTE_TOOL
-
-_names: set[str] = set()
 
 
 class Call(NamedTuple):
@@ -177,7 +175,10 @@ def _record_duration(call: Call) -> None:
     scope.record(
         metrics.GEN_AI_EXECUTE_TOOL_DURATION,
         call.duration * 1e-9,
-        {attributes.GEN_AI_TOOL_NAME: _label(call.name), attributes.ERROR_TYPE: call.error or None},
+        {
+            attributes.GEN_AI_TOOL_NAME: within_budget(attributes.GEN_AI_TOOL_NAME, call.name),
+            attributes.ERROR_TYPE: call.error or None,
+        },
     )
 
 
@@ -193,9 +194,3 @@ def _record_span(call: Call) -> None:
         start_time=call.ended - call.duration,
     )
     scope.end_span(span, call.error or None, call.ended)
-
-
-def _label(name: str) -> str:
-    if name not in _names and len(_names) < attributes.CARDINALITY[attributes.GEN_AI_TOOL_NAME] - 1:
-        _names.add(name)
-    return name if name in _names else OTHER_TOOL
