@@ -31,11 +31,11 @@ install: $(VENV)/.demo ## environment with the pack and what the demo needs, in 
 $(VENV)/.demo: $(DEPENDENCIES) | $(UV)
 	@echo "installing torch, TRL and otel-rl into $(VENV) (about a minute, 5 GB)" >&2
 	@test -x $(BIN)/python || $(UV) venv --quiet --python $(PYTHON) $(VENV)
-	$(UV) pip install --quiet --python $(VENV) --constraint constraints.txt --group demo --editable '.[report]'
+	$(UV) pip install --quiet --python $(VENV) --constraint constraints.txt --group demo --editable '.[report,collector]'
 	touch $@
 
 $(VENV)/.test: $(VENV)/.demo
-	$(UV) pip install --quiet --python $(VENV) --constraint constraints.txt --group test --editable '.[report,dashboards]'
+	$(UV) pip install --quiet --python $(VENV) --constraint constraints.txt --group test --editable '.[report,dashboards,collector]'
 	touch $@
 
 # -- the main job ---------------------------------------------------------------------------------------------------
@@ -57,6 +57,7 @@ lint: $(VENV)/.test check-generated ## format, lint and type checks; generated f
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/python otelcol-builder/check.py lint
 
 .PHONY: format
 format: $(VENV)/.test ## format the code
@@ -106,11 +107,36 @@ test-newest: | $(UV) ## unit tests on the newest interpreter at hand
 test-versions: $(VENV)/.test ## tests of each instrumented library on the versions in tests/versions.toml
 	$(BIN)/python tests/library_versions.py
 
+.PHONY: test-collector
+test-collector: $(VENV)/.test score-redaction ## the collector: its Go components, every configuration, redaction, sampling, durability
+	$(BIN)/python otelcol-builder/check.py test
+	$(BIN)/python otelcol-builder/build.py
+	$(PYTEST) $(PARALLEL) tests/integration/collector
+
+.PHONY: score-redaction
+score-redaction: ## recall of the redaction and the share of look-alikes that it leaves alone, on our own suites
+	$(PYTHON) otelcol-builder/check.py score
+
+.PHONY: test-faults
+test-faults: $(VENV)/.test ## kill, starve and refuse real collectors under load, count what was lost, write the table
+	$(BIN)/python otelcol-builder/build.py
+	OTEL_RL_FAULTS_RESULTS=$(CURDIR)/benchmarks/results/collector_faults.json $(PYTEST) tests/faults -m "not full_size"
+
+.PHONY: test-faults-quick
+test-faults-quick: $(VENV)/.test ## a first look at the same, in two minutes
+	$(BIN)/python otelcol-builder/build.py
+	$(PYTEST) tests/faults -m quick
+
+.PHONY: test-faults-full
+test-faults-full: $(VENV)/.test ## the faults at their full size: an hour of outage at 5,000 spans/s, queued and drained
+	$(BIN)/python otelcol-builder/build.py
+	$(PYTEST) tests/faults -m full_size
+
 .PHONY: test-stack
 test-stack: $(VENV)/.test ## real collector, Prometheus, Tempo and Loki: builds them, sends real runs through, queries
 	$(BIN)/python otelcol-builder/build.py
 	for backend in prometheus tempo loki; do $(BIN)/python tools/build.py $$backend; done
-	$(PYTEST) tests/integration/collector tests/integration/dashboards tests/integration/stack tests/e2e
+	$(PYTEST) tests/integration/dashboards tests/integration/stack tests/e2e
 
 .PHONY: test-slow
 test-slow: $(VENV)/.test ## what takes more than a minute each
@@ -135,3 +161,8 @@ stack-down: ## stop exactly the processes that `make stack` started
 .PHONY: bench
 bench: $(VENV)/.test ## measure the figures of docs/performance.md into benchmarks/results
 	$(BIN)/python benchmarks/run.py
+
+.PHONY: bench-collector
+bench-collector: $(VENV)/.test ## measure the collector's figures of docs/performance.md; builds it first
+	$(BIN)/python otelcol-builder/build.py
+	$(BIN)/python benchmarks/run.py collector_start collector_throughput

@@ -71,14 +71,18 @@ def ratio_of_medians(pairs: Sequence[tuple[float, float]]) -> dict[str, float]:
 def finish(name: str, figures: dict[str, Any], samples: Any, description: str) -> int:
     """Print the figures and, with ``--output FILE``, write them with every sample. Returns the exit status.
 
-    ``figures`` maps a name to ``{"value": ..., "limit": ..., ...}``; a figure over its limit makes the status 1.
+    ``figures`` maps a name to ``{"value": ..., "limit": ..., ...}``; a figure over its ``limit``, or under its
+    ``at_least``, makes the status 1.
     """
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--output", type=Path, help="write figures, samples and machine as JSON to this file")
     options, _ = parser.parse_known_args()
     for figure in figures.values():
+        judged = figure.get("judged", figure["value"])
         if "limit" in figure:
-            figure["within_limit"] = figure.get("judged", figure["value"]) <= figure["limit"]
+            figure["within_limit"] = judged <= figure["limit"]
+        if "at_least" in figure:
+            figure["within_limit"] = judged >= figure["at_least"]
     report = {"benchmark": name, "figures": figures, "machine": machine()}
     print(json.dumps(report, indent=2))
     if options.output:

@@ -64,6 +64,7 @@ def environment_of(ports: Mapping[str, int], data: Path) -> dict[str, str]:
         **{PORTS[name].variable: str(port) for name, port in ports.items()},
         "OTEL_RL_STACK_DATA_DIR": str(data),
         "OTEL_RL_COLLECTOR_HEALTH_ENDPOINT": f"127.0.0.1:{ports['collector_health']}",
+        "OTEL_RL_COLLECTOR_DEAD_LETTER_DIR": str(data / "collector-dead-letter"),
         "OTEL_RL_COLLECTOR_PROMETHEUS_URL": f"{local}:{ports['prometheus']}",
         "OTEL_RL_COLLECTOR_TEMPO_URL": f"{local}:{ports['tempo_otlp']}",
         "OTEL_RL_COLLECTOR_LOKI_URL": f"{local}:{ports['loki']}",
@@ -75,7 +76,7 @@ def services(ports: Mapping[str, int], data: Path) -> list[Service]:
     local = "http://127.0.0.1"
     backends = {name: build(ROOT / "tools" / "build.py", name) / name for name in ("prometheus", "tempo", "loki")}
     collector = [str(build(ROOT / "otelcol-builder" / "build.py"))]
-    for file in ("gateway.yaml", "sinks-lgtm.yaml"):
+    for file in ("gateway.yaml", "sinks/lgtm.yaml"):
         collector += ["--config", str(CONFIGURATION / file)]
     prometheus = [
         str(backends["prometheus"]),

@@ -2,7 +2,7 @@
 
 For end-to-end tests: after a run with id ``run`` has been sent through the stack, each of :func:`panel_queries` must
 return data (unless ``empty_when`` applies), each of :func:`variable_queries` a non-empty list, and each of
-:func:`rule_queries` at least one series with this run's id::
+:func:`rule_queries` at least one series with its ``label``, which is this run's id or the collectors' job::
 
     for query in panel_queries(run="demo", duration="10m"):
         if query.datasource == "prometheus":
@@ -20,9 +20,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dashboards.boards import BOARDS
+from dashboards.lib import collector
+from dashboards.lib.names import label_name
 from dashboards.lib.promql import Match
 from dashboards.lib.queries import PromQuery
-from dashboards.lib.rules import AlertRule
+from dashboards.lib.rules import AlertRule, RecordingRule
 from dashboards.rules import RULE_FILES
 from otel_rl.semconv import attributes
 
@@ -65,12 +67,16 @@ class RuleQuery:
         text: the rule's PromQL; of an alert without its condition, so that it returns data while nothing is wrong.
         recorded: the series that a loaded recording rule leaves in Prometheus, for the given run; of an alert the
             series that it watches.
+        label: the label and the value that tell whom the series is about: the run, or the collectors.
+        empty_when: when it has no data although all is well; None: it always has.
     """
 
     name: str
     alert: bool
     text: str
     recorded: str
+    label: tuple[str, str]
+    empty_when: str | None = None
 
 
 def substituted(text: str, run: str, duration: str = "10m", values: Mapping[str, str] | None = None) -> str:
@@ -85,6 +91,8 @@ def substituted(text: str, run: str, duration: str = "10m", values: Mapping[str,
         "reward": ".*",
         "key": ".*",
         "slower_than": "0s",
+        "role": ".*",
+        "instance": ".*",
         "window": duration,
         "__range": duration,
         "__rate_interval": duration,
@@ -132,11 +140,14 @@ def _variables(board: Board) -> Iterator[tuple[str, str]]:
 
 
 def rule_queries(run: str) -> Iterator[RuleQuery]:
-    """The recording rules and alerts; those over all runs, so look for ``run`` among the labels of the answer."""
-    selector = "{" + str(Match(attributes.RL_RUN_ID, run)) + "}"
-    for groups in RULE_FILES.values():
+    """The recording rules and alerts; they are over all runs or all collectors: look for ``label`` in the answer."""
+    everything = [rule for groups in RULE_FILES.values() for group in groups for rule in group.rules]
+    empty = {rule.name: rule.empty_when for rule in everything if isinstance(rule, RecordingRule)}
+    about_run, about_collectors = Match(attributes.RL_RUN_ID, run), collector.OF_A_COLLECTOR
+    for file, groups in RULE_FILES.items():
+        about = about_collectors if file.startswith("collector_") else about_run
+        label = (label_name(about.attribute), about.value)
         for rule in (rule for group in groups for rule in group.rules):
-            if isinstance(rule, AlertRule):
-                yield RuleQuery(rule.name, alert=True, text=rule.signal, recorded=f"{rule.signal}{selector}")
-            else:
-                yield RuleQuery(rule.name, alert=False, text=rule.expr, recorded=f"{rule.name}{selector}")
+            alert = isinstance(rule, AlertRule)
+            text, series = (rule.signal, rule.signal) if isinstance(rule, AlertRule) else (rule.expr, rule.name)
+            yield RuleQuery(rule.name, alert, text, f"{series}{{{about}}}", label, empty.get(series))

@@ -1,4 +1,9 @@
-"""Build otelcol-rl from the locked modules; the last line on stdout is the path of the program."""
+"""Build otelcol-rl from the locked modules; the last line on stdout is the path of the program.
+
+    python otelcol-builder/build.py [--find]
+
+With --find nothing is built: the exit code is 1 where the program of these sources is not built yet.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +14,30 @@ from pathlib import Path
 import go_build
 
 HERE = Path(__file__).resolve().parent
-INPUTS = [HERE / name for name in ("manifest.yaml", "go.mod", "go.sum", "ocb/go.mod", "ocb/go.sum")]
+COMPONENTS = (
+    "durableotlpexporter",
+    "gatherprocessor",
+    "queuestorageextension",
+    "requestguardextension",
+    "secretredactionprocessor",
+    "statusextension",
+    "tracebudgetextension",
+)
+"""Folders of our own components: Go modules that the locked go.mod takes from beside the generated sources."""
+
+
+def inputs() -> list[Path]:
+    """Return every file that decides what the program is; tests and test data of the components do not."""
+    locked = [HERE / name for name in ("manifest.yaml", "go.mod", "go.sum", "ocb/go.mod", "ocb/go.sum")]
+    sources = (
+        file
+        for component in COMPONENTS
+        for file in (HERE / component).rglob("*")
+        if file.is_file() and "testdata" not in file.parts and not file.name.endswith("_test.go")
+    )
+    return locked + sorted(sources)
+
+
 BUILD_TAGS = "grpcnotrace,remove_all_sd"
 """The same as dist.build_tags in manifest.yaml: OCB only generates here, it does not compile."""
 
@@ -30,6 +58,8 @@ def build_collector(staging: Path) -> None:
     sources = work / "_build"
     sources.mkdir(parents=True)
     shutil.copy(HERE / "manifest.yaml", work)
+    for component in COMPONENTS:
+        shutil.copytree(HERE / component, work / component, ignore=shutil.ignore_patterns("*_test.go", "testdata"))
     generator = build_generator(work)
     # OCB's own module step downloads the modules of every platform and so needs more than the build does.
     generate: list[str | Path] = [generator, "--config", "manifest.yaml", "--skip-get-modules", "--skip-compilation"]
@@ -44,7 +74,9 @@ def build_collector(staging: Path) -> None:
 def main() -> int:
     """Build when an input changed, and print where the program is."""
     try:
-        target = go_build.cache_directory() / "otelcol-rl" / go_build.key_of(INPUTS, [BUILD_TAGS])
+        target = go_build.cache_directory() / "otelcol-rl" / go_build.key_of(inputs(), [BUILD_TAGS])
+        if "--find" in sys.argv[1:] and not target.is_dir():
+            return 1
         print(go_build.build_once(target, build_collector) / "otelcol-rl")
     except go_build.BuildError as error:
         go_build.progress(str(error))

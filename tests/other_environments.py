@@ -18,7 +18,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parents[1]
 OLDEST_SUPPORTED = (3, 10)
 UNIT_TESTS = ("tests/unit", "tests/conformance")
-_OURS = ("--editable", ".[report,dashboards]")
+_OURS = ("--editable", ".[report,dashboards,collector]")
 #: The official GenAI instrumentors need a newer SDK than our oldest, so they are not in the oldest environment.
 _OLD_CLIENTS = ("openai", "langchain-core", "langchain-openai", "langgraph", "opentelemetry-distro")
 PACKAGES = {

@@ -35,7 +35,10 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """A board; ``name`` makes its uid ``otel-rl-<name>`` and its file name."""
+    """A board; ``name`` makes its uid ``otel-rl-<name>`` and its file name.
+
+    ``data_sources`` are the names of the selectors of data sources that it needs.
+    """
 
     name: str
     title: str
@@ -43,6 +46,7 @@ class Board:
     variables: tuple[Variable, ...]
     rows: tuple[Row, ...]
     annotations: tuple[dict[str, Any], ...] = ()
+    data_sources: tuple[str, ...] = ("prom", "tempo", "loki")
 
     @property
     def uid(self) -> str:

@@ -13,7 +13,7 @@ from grafanalib._gen import DashboardEncoder
 
 from dashboards.lib.layout import Board, place
 from dashboards.lib.links import TAG, between_boards
-from dashboards.lib.variables import DATA_SOURCES
+from dashboards.lib.variables import DATA_SOURCES, Variable
 
 #: The last version of the classic dashboard schema; Grafana 13 converts it by itself.
 SCHEMA_VERSION = 42
@@ -36,12 +36,16 @@ def render(board: Board) -> str:
         time=core.Time("now-3h", "now"),
         timezone="browser",
         links=[between_boards()],
-        templating=core.Templating(list=[*DATA_SOURCES, *board.variables]),
+        templating=core.Templating(list=[*_data_sources(board), *board.variables]),
         annotations=core.Annotations(list=list(board.annotations)),
         panels=place(board.rows),
     ).auto_panel_ids()
     data = json.loads(json.dumps(dashboard.to_json_data(), cls=DashboardEncoder))
     return json.dumps(_modern(data), indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def _data_sources(board: Board) -> list[Variable]:
+    return [source for source in DATA_SOURCES if source["name"] in board.data_sources]
 
 
 def _modern(dashboard: dict[str, Any]) -> dict[str, Any]:

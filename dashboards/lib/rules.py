@@ -16,11 +16,15 @@ RUNBOOKS = "https://otel-rl.dev/runbooks"
 
 @dataclass(frozen=True, slots=True)
 class RecordingRule:
-    """A series that Prometheus computes; ``name`` follows ``level:metric``."""
+    """A series that Prometheus computes; ``name`` follows ``level:metric``.
+
+    ``empty_when`` says when it has no data although all is well; None: it always has.
+    """
 
     name: str
     expr: str
     description: str
+    empty_when: str | None = None
 
     def to_yaml_data(self) -> dict[str, Any]:
         """The rule as Prometheus reads it."""
@@ -31,6 +35,7 @@ class RecordingRule:
 class AlertRule:
     """An alert that fires while ``signal`` (PromQL) meets ``condition`` (e.g. ``> 0.1``) without a break for ``wait``.
 
+    ``subject`` is the attribute that says whom it is about: a run, or with ``instance`` a collector.
     ``description`` and ``summary`` are Prometheus templates. The runbook is ``dashboards/runbooks/<name>.md``.
     """
 
@@ -42,6 +47,7 @@ class AlertRule:
     summary: str
     description: str
     board: str
+    subject: str = attributes.RL_RUN_ID
 
     @property
     def expr(self) -> str:
@@ -54,13 +60,17 @@ class AlertRule:
         return f"runbooks/{self.name}.md"
 
     @property
+    def _variable(self) -> str:
+        return "run" if self.subject == attributes.RL_RUN_ID else self.subject
+
+    @property
     def annotations(self) -> dict[str, str]:
         """What the on-call engineer reads; the same on every firing, but for the templates' values."""
         return {
             "summary": self.summary,
             "description": self.description,
             "runbook_url": f"{RUNBOOKS}/{self.name}.md",
-            "dashboard": f"/d/{self.board}?var-run={alert_label(attributes.RL_RUN_ID)}",
+            "dashboard": f"/d/{self.board}?var-{self._variable}={alert_label(self.subject)}",
         }
 
     def to_yaml_data(self) -> dict[str, Any]:

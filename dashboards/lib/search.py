@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dashboards.lib import collector
 from dashboards.lib.names import label_name, traceql_name
 from dashboards.lib.promql import THIS_RUN, Match
 from otel_rl.semconv import attributes
@@ -30,6 +31,13 @@ def events(*definitions: EventDefinition, where: tuple[Match, ...] = ()) -> str:
         return logs(Match(EVENT_NAME, definitions[0].name), *where)
     names = "|".join(definition.name.replace(".", "[.]") for definition in definitions)
     return logs(Match(EVENT_NAME, names, "=~"), *where)
+
+
+def collector_logs(*matches: Match) -> str:
+    """LogQL for what the chosen collectors log about themselves that meets ``matches``."""
+    who = (Match(collector.ROLE, "$role", "=~"), Match("service.instance.id", "$instance", "=~"))
+    selected = f'{{{label_name(attributes.SERVICE_NAME)}="{collector.SERVICE}"}}'
+    return " | ".join([selected, *(str(match) for match in (*who, *matches))])
 
 
 def traces_of_run(*conditions: str, show: tuple[str, ...] = ()) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from dashboards.lib import collector
 from dashboards.lib.names import label_name
 from dashboards.lib.promql import series
 from dashboards.lib.queries import PROMETHEUS
@@ -92,6 +93,22 @@ TRAINER_METRIC = _of_metric(
     "Scalars that the trainer logs, by its own key",
     metrics.RL_TRAINER_METRIC,
     attributes.RL_TRAINER_METRIC_KEY,
+)
+
+ROLE = _label_values(
+    "role",
+    "Role",
+    "local, agent or gateway",
+    f"label_values({series(collector.UPTIME, run=None)}, {label_name(collector.ROLE)})",
+    many=True,
+)
+
+INSTANCE = _label_values(
+    "instance",
+    "Collector",
+    "Collectors of the role",
+    f"label_values({series(collector.UPTIME, collector.CHOSEN[0], run=None)}, {collector.INSTANCE})",
+    many=True,
 )
 
 WINDOW: Variable = {

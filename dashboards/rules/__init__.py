@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dashboards.rules import alerts, recording
+from dashboards.rules import alerts, collector, collector_signals, recording
 
 #: File name in ``generated/prometheus`` -> its groups.
 RULE_FILES = {
     "recording_rules.yaml": recording.GROUPS,
     "alert_rules.yaml": alerts.GROUPS,
+    "collector_recording_rules.yaml": collector_signals.GROUPS,
+    "collector_alert_rules.yaml": collector.GROUPS,
 }

@@ -126,7 +126,8 @@ def rollout(
         group_id: Id of the group that shares a baseline (GRPO).
         policy_version: Version of the weights that generate.
         iteration: Training iteration it is for; the open step's otherwise.
-        keep: Tail sampling in the collector keeps this trace whatever happens.
+        keep: Sampling in the collector keeps this trace whatever happens: every span in it says so, in the processes
+            that it calls too.
 
     Raises:
         TypeError: for ``@otel_rl.rollout`` without parentheses (also with telemetry off).

@@ -14,6 +14,7 @@ variable                           default    meaning
 ``OTEL_RL_EXIT_TIMEOUT``           1.5        seconds that the final delivery may delay the end of the process
 ``OTEL_RL_COLLECTIVES``            auto       recording of collectives: ``auto``, ``off`` or ``python``
 ``OTEL_RL_SLOWEST``                5          slowest collectives and tool calls kept per step
+``OTEL_RL_WHOLE_STEPS``            100        all rollouts of every such iteration ask to be kept; 0 switches it off
 ``OTEL_RL_ROLE``                   (found)    role of this process: trainer, rollout, engine, tool, driver
 ``OTEL_RL_ALGORITHM``              (found)    algorithm of the run, e.g. grpo
 ``OTEL_RL_STATUS_FILE``            (none)     file that receives the state of every instrumentor as JSON at exit
@@ -57,6 +58,7 @@ class Settings:
     exit_timeout: float = 1.5
     collectives: str = "auto"
     slowest: int = 5
+    whole_steps: int = 100
     role: str | None = None
     algorithm: str | None = None
     status_file: str | None = None
@@ -124,6 +126,7 @@ _PARSERS: dict[str, tuple[Callable[[str], Any], str]] = {
     "exit_timeout": (_seconds, "a number of seconds from 0 to 3600"),
     "collectives": (_one_of(COLLECTIVES), ", ".join(COLLECTIVES)),
     "slowest": (_count, "a whole number from 0"),
+    "whole_steps": (_count, "a whole number from 0"),
     "raise_internal_errors": (_boolean, "true or false"),
 }
 

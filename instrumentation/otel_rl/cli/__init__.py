@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 COMMANDS = {
     "report": "one run as one HTML page that needs no server",
     "doctor": "what is instrumented, what is not and why, where telemetry goes, whether that works",
+    "collector": "the OpenTelemetry Collector of otel-rl: its configuration as one file, start it, build it",
 }
 """Command (also its module here) -> what it gives, in one line."""
 

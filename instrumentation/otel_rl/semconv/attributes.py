@@ -195,6 +195,9 @@ RL_ROLE: Final = "rl.role"
 RL_ROLLOUT_ID: Final = "rl.rollout.id"
 """Identity of the trajectory."""
 
+RL_ROLLOUT_REWARD: Final = "rl.rollout.reward"
+"""Sum of the scores that the trajectory got in its own process before it ended."""
+
 RL_RUN_ATTEMPT: Final = "rl.run.attempt"
 """Which start of the run this is, from 0; a restart by the launcher or a resumed job adds one."""
 
@@ -204,8 +207,11 @@ RL_RUN_ID: Final = "rl.run.id"
 RL_SAMPLE_ID: Final = "rl.sample.id"
 """Identity of the prompt or task in the data set."""
 
-RL_SAMPLING_KEEP: Final = "rl.sampling.keep"
-"""Asks the collector's tail sampling to keep the trace."""
+RL_SAMPLING_PRIORITY: Final = "rl.sampling.priority"
+"""Wish of the producer, 1 (or more) to keep the trace, 0 (or absent) none."""
+
+RL_SAMPLING_REASON: Final = "rl.sampling.reason"
+"""Why this span asks to keep its trace; those of step traces need no reason."""
 
 RL_STEP_FIRST: Final = "rl.step.first"
 """First iteration that the record covers."""
@@ -462,6 +468,17 @@ class RlRoleValues:
     """The single controller of a run."""
 
 
+class RlSamplingReasonValues:
+    """Known values of `rl.sampling.reason`."""
+
+    FORCED: Final = "forced"
+    """The program asked for it."""
+    WHOLE_STEP: Final = "whole_step"
+    """It belongs to an iteration of which everything is kept."""
+    SLOW: Final = "slow"
+    """It took long compared with the others of this run."""
+
+
 class RlSystemValues:
     """Known values of `rl.system`."""
 
@@ -529,6 +546,7 @@ CORRELATION: Final[tuple[str, ...]] = (
     RL_RUN_ATTEMPT,
     RL_RUN_ID,
     RL_SAMPLE_ID,
+    RL_SAMPLING_PRIORITY,
 )
 """Attributes that any span or log record may carry, copied from baggage."""
 
@@ -588,6 +606,7 @@ CARDINALITY: Final = MappingProxyType(
         RL_PHASE: 13,
         RL_RANK: 4096,
         RL_REWARD_NAME: 50,
+        RL_SAMPLING_REASON: 3,
         RL_TELEMETRY_DROP_REASON: 50,
         RL_TELEMETRY_INSTRUMENTOR: 200,
         RL_TELEMETRY_SIGNAL: 4,

@@ -36,6 +36,7 @@ GEN_AI_EXECUTE_TOOL: Final = definitions.SpanDefinition(
         attributes.GEN_AI_TOOL_CALL_ARGUMENTS,
         attributes.GEN_AI_TOOL_CALL_RESULT,
         attributes.GEN_AI_AGENT_NAME,
+        attributes.RL_SAMPLING_REASON,
         attributes.ERROR_TYPE,
     ),
 )
@@ -199,6 +200,7 @@ RL_LOOP: Final = definitions.SpanDefinition(
         attributes.RL_LOOP_ITERATION,
         attributes.RL_RUN_ID,
         attributes.RL_RUN_ATTEMPT,
+        attributes.RL_SAMPLING_REASON,
         attributes.ERROR_TYPE,
     ),
 )
@@ -223,6 +225,7 @@ RL_RANK_STEP: Final = definitions.SpanDefinition(
         attributes.TORCH_DISTRIBUTED_BYTES,
         attributes.TORCH_DISTRIBUTED_HOST_TIME,
         attributes.TORCH_DISTRIBUTED_WAIT_TIME,
+        attributes.RL_SAMPLING_REASON,
         attributes.ERROR_TYPE,
     ),
 )
@@ -247,7 +250,8 @@ RL_ROLLOUT: Final = definitions.SpanDefinition(
         attributes.RL_GROUP_ID,
         attributes.RL_POLICY_VERSION,
         attributes.RL_LOOP_ITERATION,
-        attributes.RL_SAMPLING_KEEP,
+        attributes.RL_ROLLOUT_REWARD,
+        attributes.RL_SAMPLING_REASON,
         attributes.ERROR_TYPE,
     ),
 )

@@ -14,7 +14,7 @@ from opentelemetry.sdk._logs import LogRecordProcessor
 from opentelemetry.sdk.trace import SpanProcessor
 
 from otel_rl.semconv import attributes
-from otel_rl.telemetry import drops
+from otel_rl.telemetry import drops, sampling
 from otel_rl.telemetry.context import attach, detach
 from otel_rl.telemetry.internal_errors import guard
 
@@ -34,6 +34,7 @@ ALLOWED = {
     attributes.RL_GROUP_ID: str,
     attributes.RL_RUN_ATTEMPT: int,
     attributes.RL_POLICY_VERSION: str,
+    attributes.RL_SAMPLING_PRIORITY: int,
 }
 #: W3C baggage: members beyond 8192 bytes may be dropped on the way; ours are ids, so one is never this long.
 MAXIMUM_VALUE_LENGTH = 256
@@ -96,6 +97,7 @@ class BaggageSpanProcessor(SpanProcessor):
             for key, value in correlation_attributes(parent_context).items():
                 if key not in own:
                     span.set_attribute(key, value)
+            sampling.pass_on(span)
 
     def on_end(self, span: ReadableSpan) -> None:
         """Nothing to do at the end."""
@@ -116,6 +118,8 @@ class BaggageLogRecordProcessor(LogRecordProcessor):
         with guard("correlation.log_record"):
             record = log_record.log_record
             found = correlation_attributes(record.context)
+            # Log records are not sampled.
+            found.pop(attributes.RL_SAMPLING_PRIORITY, None)
             if found:
                 record.attributes = {**found, **(record.attributes or {})}
 

@@ -16,7 +16,7 @@ from opentelemetry.trace import SpanKind, Status, StatusCode
 
 from otel_rl.semconv import attributes, metrics
 from otel_rl.semconv.attributes import GenAiTokenTypeValues
-from otel_rl.telemetry import foreign, lifecycle
+from otel_rl.telemetry import foreign, lifecycle, sampling
 from otel_rl.telemetry.attributes import clean, error_type
 from otel_rl.telemetry.context import attach, detach
 from otel_rl.telemetry.internal_errors import guard
@@ -99,6 +99,7 @@ class Inference:
             if kind is not None:
                 span.set_attribute(attributes.ERROR_TYPE, kind)
                 span.set_status(Status(StatusCode.ERROR, kind))
+            sampling.pass_on(span)
         finally:
             span.end(end_time)
         if self._context is not None:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import contextvars
+import math
 import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 from uuid import UUID
 
 from opentelemetry import trace as trace_api
-from opentelemetry.context import Context, get_current
+from opentelemetry.context import Context, create_key, get_current, get_value, set_value
 from opentelemetry.trace import Link
 
 from otel_rl.semconv import attributes, events, metrics, spans
 from otel_rl.semconv.definitions import EventDefinition
-from otel_rl.telemetry import drops, ids, run_span, steps
+from otel_rl.telemetry import drops, ids, run_span, sampling, steps
 from otel_rl.telemetry.attributes import error_type
 from otel_rl.telemetry.budgets import within_budget
 from otel_rl.telemetry.content import capture_content
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 _scope = Scope("api")
+#: Where the context holds the rollout that is open in it, so that rewards find it.
+_ROLLOUT = create_key("otel_rl.rollout")
 _SPANS_BY_PHASE = {
     definition.type.removeprefix("rl."): definition
     for definition in vars(spans).values()
@@ -62,27 +65,37 @@ class _Rollout:
         step = steps.current()
         if iteration is None and step is not None:
             iteration = step.iteration
+        reason = sampling.reason_to_keep_rollout(forced=keep, iteration=iteration)
         entries: dict[str, object] = {
             attributes.RL_ROLLOUT_ID: rollout_id if rollout_id is not None else _random_id(),
             attributes.RL_SAMPLE_ID: sample_id,
             attributes.RL_GROUP_ID: group_id,
             attributes.RL_POLICY_VERSION: policy_version,
             attributes.RL_LOOP_ITERATION: iteration,
+            attributes.RL_SAMPLING_PRIORITY: sampling.KEEP if reason else None,
         }
         link = Link(step.rank_span.get_span_context()) if step is not None else run_span.link()
-        # The ids reach everything below, in other processes too, through the baggage.
+        # The ids and the wish to be kept reach everything below, in other processes too, through the baggage.
         context = baggage_context(entries, Context())
-        values = {**correlation_attributes(context), attributes.RL_SAMPLING_KEEP: True if keep else None}
+        values = {**correlation_attributes(context), attributes.RL_SAMPLING_REASON: reason}
         self._span = _scope.start_span(spans.RL_ROLLOUT, attributes=values, context=context, links=[link])
-        self._context = trace_api.set_span_in_context(self._span, context)
+        self._context = set_value(_ROLLOUT, self, trace_api.set_span_in_context(self._span, context))
         self._token: Token[Context] = attach(self._context)
         self._started = time.perf_counter()
+        self._reward: float | None = None
+
+    def add_reward(self, value: float) -> None:
+        if math.isfinite(value):
+            self._reward = (self._reward or 0.0) + value
 
     def close(self, error: BaseException | str | None) -> None:
         kind = error_type(error) if isinstance(error, BaseException) else error
         elapsed = time.perf_counter() - self._started
         _scope.record(metrics.RL_ROLLOUT_DURATION, elapsed, {attributes.ERROR_TYPE: kind}, self._context)
         detach(self._token)
+        if self._reward is not None and self._span.is_recording():
+            self._span.set_attribute(attributes.RL_ROLLOUT_REWARD, self._reward)
+        sampling.keep_if_slow(self._span, elapsed, spans.RL_ROLLOUT.type)
         _scope.end_span(self._span, kind)
 
 
@@ -185,8 +198,11 @@ class Detached:
 def reward(name: str, value: float, label: str | None, explanation: str | None) -> None:
     """See :func:`otel_rl.reward`."""
     with guard("producer.reward"):
-        label = within_budget(attributes.RL_REWARD_NAME, name)
-        _scope.record(metrics.RL_REWARD_SCORE, float(value), {attributes.RL_REWARD_NAME: label})
+        rollout = get_value(_ROLLOUT)
+        if isinstance(rollout, _Rollout):
+            rollout.add_reward(float(value))
+        metric_name = within_budget(attributes.RL_REWARD_NAME, name)
+        _scope.record(metrics.RL_REWARD_SCORE, float(value), {attributes.RL_REWARD_NAME: metric_name})
         _scope.event(
             events.GEN_AI_EVALUATION_RESULT,
             attributes={

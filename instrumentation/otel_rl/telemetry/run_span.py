@@ -15,6 +15,7 @@ from opentelemetry.trace import Link, SpanContext, TraceFlags
 
 from otel_rl.semconv import attributes, events, spans
 from otel_rl.telemetry import ids, lifecycle, run
+from otel_rl.telemetry.sampling import KEEP
 
 if TYPE_CHECKING:
     from otel_rl.semconv.definitions import EventDefinition
@@ -89,7 +90,10 @@ def close() -> None:
     scope = Scope("run")
     with ids.pinned(_expected_ids()):
         span = scope.start_span(
-            spans.RL_RUN, attributes=_attributes(), context=_parent or Context(), start_time=_started
+            spans.RL_RUN,
+            attributes={**_attributes(), attributes.RL_SAMPLING_PRIORITY: KEEP},
+            context=_parent or Context(),
+            start_time=_started,
         )
     _emit(events.RL_RUN_END, now())
     scope.end_span(span, _error)

@@ -17,7 +17,7 @@ from opentelemetry.trace.propagation import set_span_in_context
 
 from otel_rl.semconv import SCHEMA_URL, attributes
 from otel_rl.telemetry import attributes as attribute_values
-from otel_rl.telemetry import drops, run_span
+from otel_rl.telemetry import drops, run_span, sampling
 from otel_rl.telemetry.context import attach, detach
 from otel_rl.telemetry.internal_errors import guard
 from otel_rl.version import __version__
@@ -118,6 +118,7 @@ class Scope:
                 kind = error if isinstance(error, str) else attribute_values.error_type(error)
                 span.set_attribute(attributes.ERROR_TYPE, kind)
                 span.set_status(Status(StatusCode.ERROR, kind))
+            sampling.pass_on(span)
             span.end(end_time)
 
     def span(

@@ -17,7 +17,7 @@ from opentelemetry.context import Context, get_current
 from opentelemetry.trace import INVALID_SPAN, NonRecordingSpan, SpanContext, SpanKind, TraceFlags
 
 from otel_rl.semconv import attributes, metrics, spans
-from otel_rl.telemetry import ids, lifecycle, run, run_span
+from otel_rl.telemetry import ids, lifecycle, run, run_span, sampling
 from otel_rl.telemetry.context import attach, detach
 from otel_rl.telemetry.internal_errors import guard
 from otel_rl.telemetry.scope import Scope, enabled
@@ -60,16 +60,22 @@ class Step:
             attributes.RL_LOOP_ITERATION: self.iteration,
             attributes.RL_RUN_ID: identity.id,
             attributes.RL_RUN_ATTEMPT: identity.attempt,
+            attributes.RL_SAMPLING_PRIORITY: sampling.KEEP,
         }
         parent = self._open_root(identity, values)
         self.rank_span = self.scope.start_span(
             spans.RL_RANK_STEP,
-            attributes={attributes.RL_LOOP_ITERATION: self.iteration, attributes.RL_RANK: identity.rank},
+            attributes={
+                attributes.RL_LOOP_ITERATION: self.iteration,
+                attributes.RL_RANK: identity.rank,
+                attributes.RL_SAMPLING_PRIORITY: sampling.KEEP,
+            },
             context=trace_api.set_span_in_context(parent, Context()),
         )
         # Below the program's own context: its baggage and values must reach its reward functions as they do without us.
         context = trace_api.set_span_in_context(self.rank_span, get_current())
         context = baggage.set_baggage(attributes.RL_LOOP_ITERATION, str(self.iteration), context)
+        context = baggage.set_baggage(attributes.RL_SAMPLING_PRIORITY, str(sampling.KEEP), context)
         if identity.id is not None:
             context = baggage.set_baggage(attributes.RL_RUN_ID, identity.id, context)
         self.context = context
@@ -98,7 +104,9 @@ class Step:
         for contributor in _contributors:
             with guard("steps.contributor"):
                 contributor(self)
-        self.scope.record(metrics.RL_LOOP_DURATION, time.perf_counter() - self.started, context=self.context)
+        elapsed = time.perf_counter() - self.started
+        self.scope.record(metrics.RL_LOOP_DURATION, elapsed, context=self.context)
+        sampling.keep_if_slow(self.rank_span, elapsed, spans.RL_RANK_STEP.type)
         if self._token is not None:
             detach(self._token)
         self.scope.end_span(self.rank_span, error)

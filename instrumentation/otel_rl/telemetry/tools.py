@@ -9,6 +9,7 @@ from opentelemetry import trace as trace_api
 from opentelemetry.trace import INVALID_SPAN, Status, StatusCode
 
 from otel_rl.semconv import attributes, metrics, spans
+from otel_rl.telemetry import sampling
 from otel_rl.telemetry.attributes import error_type
 from otel_rl.telemetry.budgets import within_budget
 from otel_rl.telemetry.content import capture_content, content_as_json
@@ -134,15 +135,17 @@ class ToolCall:
             return
         with guard("tools.end"):
             kind = error_type(error) if error is not None else self._failure
+            elapsed = time.perf_counter() - started
+            label = self._metric_name or within_budget(attributes.GEN_AI_TOOL_NAME, self._name)
+            sampling.keep_if_slow(self.span, elapsed, OPERATION, label)
             if not self._owned:
                 if kind is not None and self.span.is_recording():
                     self.span.set_attribute(attributes.ERROR_TYPE, kind)
                     self.span.set_status(Status(StatusCode.ERROR, kind))
                 return
-            label = self._metric_name or within_budget(attributes.GEN_AI_TOOL_NAME, self._name)
             self._scope.record(
                 metrics.GEN_AI_EXECUTE_TOOL_DURATION,
-                time.perf_counter() - started,
+                elapsed,
                 {attributes.GEN_AI_TOOL_NAME: label, attributes.ERROR_TYPE: kind},
                 trace_api.set_span_in_context(self.span),
             )

@@ -45,6 +45,11 @@ def wait_for(condition: Callable[[], Any], what: str, seconds: float = 30.0) -> 
     raise AssertionError(f"not within {seconds:.0f} s: {what}")
 
 
+def _is_of_a_collector(group: dict[str, Any]) -> bool:
+    name = {"key": "service.name", "value": {"stringValue": "otelcol-rl"}}
+    return name in group.get("resource", {}).get("attributes", [])
+
+
 class CollectorProcess:
     """One collector process; a context manager that leaves nothing behind."""
 
@@ -134,11 +139,18 @@ class CollectorProcess:
         file = self.data / f"{signal_name}.jsonl"
         return file.read_text() if file.exists() else ""
 
-    def resources(self, signal_name: str) -> Iterator[dict[str, Any]]:
-        """Iterate over the resource groups that were written completely."""
+    def _written(self, signal_name: str) -> Iterator[dict[str, Any]]:
         for line in self.text(signal_name).splitlines(keepends=True):
             if line.endswith("\n"):
                 yield from json.loads(line).get(SIGNAL_PATHS[signal_name], [])
+
+    def resources(self, signal_name: str) -> Iterator[dict[str, Any]]:
+        """Iterate over the resource groups that were sent and written completely."""
+        return (group for group in self._written(signal_name) if not _is_of_a_collector(group))
+
+    def own_resources(self, signal_name: str) -> Iterator[dict[str, Any]]:
+        """Iterate over the resource groups in which collectors speak about themselves."""
+        return (group for group in self._written(signal_name) if _is_of_a_collector(group))
 
     def spans(self) -> list[dict[str, Any]]:
         """Return every span that was written."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from contextlib import ExitStack
@@ -20,7 +21,9 @@ BUILD_SECONDS = 1800
 
 @pytest.fixture(scope="session")
 def otelcol_rl() -> Path:
-    """Path of the built collector; the first build on a machine takes some minutes."""
+    """Path of the built collector, or the one a variable names; the first build on a machine takes some minutes."""
+    if named := os.environ.get("OTEL_RL_COLLECTOR_BINARY"):
+        return Path(named)
     build = subprocess.run(
         [sys.executable, BUILD], stdout=subprocess.PIPE, text=True, timeout=BUILD_SECONDS, check=True
     )

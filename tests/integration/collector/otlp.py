@@ -28,7 +28,7 @@ def plain_value(any_value: dict[str, Any]) -> Any:
     """Return the Python value of an AnyValue."""
     ((kind, content),) = any_value.items()
     if kind == "kvlistValue":
-        return attributes({"attributes": content["values"]})
+        return attributes({"attributes": content.get("values", [])})
     if kind == "arrayValue":
         return [plain_value(item) for item in content.get("values", [])]
     return int(content) if kind == "intValue" else content

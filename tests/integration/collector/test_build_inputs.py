@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -15,11 +16,21 @@ ROOT = Path(__file__).resolve().parents[3]
 BUILDER = ROOT / "otelcol-builder"
 sys.path.insert(0, str(BUILDER))
 
+import build  # noqa: E402
 import go_build  # noqa: E402
+
+from otel_rl.cli.collector import components  # noqa: E402
 
 MANIFEST = yaml.safe_load((BUILDER / "manifest.yaml").read_text())
 KINDS = ("connectors", "exporters", "extensions", "processors", "providers", "receivers")
 MODULES = {kind: dict(entry["gomod"].split() for entry in MANIFEST[kind]) for kind in KINDS}
+OURS = {
+    entry["gomod"].split()[0]: Path(entry["path"]).name
+    for kind in KINDS
+    for entry in MANIFEST[kind]
+    if "otel-rl.dev" in entry["gomod"] and "path" in entry
+}
+"""Our own components: module -> folder beside the manifest."""
 
 
 def required(module_file: Path) -> dict[str, str]:
@@ -42,9 +53,57 @@ def test_no_component_is_locked_that_the_manifest_does_not_name():
     assert set(components) <= {module for kind in KINDS for module in MODULES[kind]}
 
 
-def test_manifest_is_sorted():
+def version(text: str) -> tuple[int, ...]:
+    """The numbers of v1.2.3; what follows them does not order the versions in use here."""
+    return tuple(int(number) for number in re.findall(r"\d+", text)[:3])
+
+
+def test_locked_modules_take_our_components_from_beside_the_manifest():
+    replaced = re.findall(r"^replace (\S+) => (\S+)$", (BUILDER / "go.mod").read_text(), re.MULTILINE)
+    assert dict(replaced) == {module: f"../{folder}" for module, folder in OURS.items()}
+    for module, folder in OURS.items():
+        assert f"module {module}\n" in (BUILDER / folder / "go.mod").read_text()
+
+
+@pytest.mark.parametrize("folder", sorted(set(OURS.values())))
+def test_what_a_component_of_ours_needs_is_locked_in_no_older_version(folder: str):
+    locked, wanted = required(BUILDER / "go.mod"), required(BUILDER / folder / "go.mod")
+    only_in_tests = {module for module in wanted if module not in locked}
+    assert not [module for module in only_in_tests if imported(BUILDER / folder, module)]
+    assert not {module for module in wanted if module in locked and version(locked[module]) < version(wanted[module])}
+
+
+def imported(folder: Path, module: str) -> bool:
+    """Whether the program's part of a component imports a package of this module."""
+    sources = (file for file in folder.rglob("*.go") if not file.name.endswith("_test.go"))
+    return any(f'"{module}"' in text or f'"{module}/' in text for text in map(Path.read_text, sources))
+
+
+def test_every_component_of_ours_is_built_locked_and_copied_into_the_image():
+    assert set(build.COMPONENTS) == set(OURS.values())
+    for folder in build.COMPONENTS:
+        assert f"COPY {folder} {folder}\n" in (BUILDER / "Dockerfile").read_text()
+        assert f" {folder} " in (BUILDER / "relock.sh").read_text()
+
+
+def test_a_changed_source_of_a_component_is_another_build_and_a_changed_test_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    builder = tmp_path / "otelcol-builder"
+    shutil.copytree(BUILDER, builder)
+    monkeypatch.setattr(build, "HERE", builder)
+    component = builder / build.COMPONENTS[0]
+    before = go_build.key_of(build.inputs(), [])
+    (component / "another_test.go").write_text("package another")
+    assert go_build.key_of(build.inputs(), []) == before
+    (component / "another.go").write_text("package another")
+    assert go_build.key_of(build.inputs(), []) != before
+
+
+def test_manifest_is_sorted_but_for_our_components():
     for kind in KINDS:
-        assert list(MODULES[kind]) == sorted(MODULES[kind])
+        others = [module for module in MODULES[kind] if module not in OURS]
+        assert others == sorted(others)
 
 
 def test_build_tags_are_the_same_everywhere():
@@ -60,6 +119,13 @@ def test_program_has_the_components_of_the_manifest_and_its_version(otelcol_rl: 
     for kind in KINDS:
         modules = {entry["module"].split()[0] for entry in listed[kind]}
         assert modules == set(MODULES[kind])
+
+
+def test_command_line_knows_the_component_types_of_the_program(otelcol_rl: Path):
+    answer = subprocess.run([otelcol_rl, "components"], capture_output=True, text=True, timeout=60, check=True)
+    listed = yaml.safe_load(answer.stdout)
+    known = {kind: set(types.values()) for kind, types in components.built().items()}
+    assert known == {kind: {entry["name"] for entry in listed[kind]} for kind in components.KINDS}
 
 
 def test_second_build_takes_no_time_and_prints_the_path_last(otelcol_rl: Path):

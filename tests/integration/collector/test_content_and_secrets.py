@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from collector_process import FILE_SINK, wait_for
 from otlp import TRACE_ID, attributes, log_resource, metric_resource, span, trace_resource, value
 
 KEY = "sk-proj-Zq81mPlantedKeyThatMustNotLeave42"
 PASSWORD = "correct-horse-battery"
+MASK = re.compile(r"\[redacted:[a-z0-9_.-]+\]")
 PROMPT = "the planted prompt about violet elephants"
 STACKTRACE = f"""Traceback (most recent call last):
   File "/job/agent.py", line 7, in ask
@@ -99,9 +102,11 @@ def test_spans_leave_without_prompts_and_secrets_and_with_all_else(collector):
     assert_clean(collector.text("traces"))
     spans = {each["spanId"]: each for each in collector.spans()}
     first = spans[planted["spanId"]]
-    assert attributes(first)["request.temperature"] == 0.5
-    assert attributes(first)["environment"] == "**** HOME=/root"
-    assert attributes(spans[without_events["spanId"]]) == {**HARMLESS, "note": "****"}
+    assert attributes(first)["request"] == {"temperature": 0.5}
+    assert MASK.sub("<mask>", attributes(first)["environment"]) == "OPENAI_API_KEY=<mask> HOME=/root"
+    kept = attributes(spans[without_events["spanId"]])
+    assert MASK.fullmatch(kept.pop("note"))
+    assert kept == HARMLESS
     assert first["status"]["message"] == "ValueError: [content removed]"
     exception = attributes(first["events"][0])
     assert exception["exception.type"] == "ValueError"
@@ -127,8 +132,8 @@ def test_content_leaves_neither_from_deep_inside_of_maps_nor_with_exceptions_out
     assert_clean(collector.text("traces"))
     assert_clean(collector.text("logs"))
     sent = {each["spanId"]: attributes(each) for each in collector.spans()}
-    assert sent[spans[0]["spanId"]] == {"request.metadata.id": 1}
-    assert sent[spans[2]["spanId"]] == {"request.model": "a{b}"}
+    assert sent[spans[0]["spanId"]] == {"request": {"metadata": {"id": 1}}}
+    assert sent[spans[2]["spanId"]] == {"request": {"model": "a{b}"}}
     assert sent[spans[len(NESTED)]["spanId"]]["exception.type"] == "ValueError"
 
 
@@ -167,7 +172,7 @@ def test_metric_points_leave_without_secrets(collector):
 
 
 def test_allow_content_keeps_prompts_and_still_masks_secrets(start_collector):
-    collector = start_collector("local.yaml", "overlays/allow-content.yaml")
+    collector = start_collector("local.yaml", "overlays/content.yaml")
     planted = span("chat", {**CONTENT, "note": KEY}, status=f"ValueError: {KEY}", events=[("exception", EXCEPTION)])
     collector.send("traces", [trace_resource([planted])])
     wait_for(collector.spans, "the span in the file")

@@ -2,46 +2,10 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 from collector_process import FILE_SINK, CollectorProcess, wait_for
 from otlp import attributes, span, trace_resource
-
-FAST = {
-    "OTEL_RL_COLLECTOR_DECISION_WAIT": "3s",
-    "OTEL_RL_COLLECTOR_ROOT_WAIT": "1s",
-    "OTEL_RL_COLLECTOR_SPAN_METRICS_INTERVAL": "500ms",
-}
-CALLS = "traces.span.metrics.calls"
-
-
-def trace(*names: str, root: dict | None = None, **child) -> list[dict]:
-    """A root span of the first name and a child for each other one; `child` are options of the last child."""
-    trace_id = os.urandom(16).hex()
-    first = span(names[0], trace_id=trace_id, **(root or {}))
-    return [first] + [
-        span(name, trace_id=trace_id, parent=first["spanId"], **(child if name == names[-1] else {}))
-        for name in names[1:]
-    ]
-
-
-def ordinary() -> list[dict]:
-    return trace("rl.rollout", "chat tiny", "execute_tool search", "rl.reward")
-
-
-def ids(spans: list[dict]) -> set[str]:
-    return {each["spanId"] for each in spans}
-
-
-def span_calls(collector: CollectorProcess) -> int:
-    """The newest total of the span counter over all its series."""
-    newest: dict[str, int] = {}
-    for metric in collector.metrics():
-        if metric["name"] == CALLS:
-            for point in metric["sum"]["dataPoints"]:
-                newest[str(sorted(attributes(point).items()))] = int(point["asInt"])
-    return sum(newest.values())
+from sampled_traces import CALLS, FAST, ids, ordinary, send, span_calls, trace
 
 
 @pytest.fixture
@@ -49,17 +13,12 @@ def gateway(start_collector) -> CollectorProcess:
     return start_collector("gateway.yaml", FILE_SINK, **FAST, OTEL_RL_COLLECTOR_SAMPLED_PERCENTAGE="0")
 
 
-def send(collector: CollectorProcess, *traces: list[dict]) -> None:
-    for each in traces:
-        collector.send("traces", [trace_resource(each, **{"rl.run.id": "run-1", "rl.role": "trainer"})])
-
-
 KEPT = {
     "step": trace("rl.loop", "rl.rank.step", "rl.sample", "chat tiny", "execute_tool search"),
     "step whose root has not come": trace("rl.rank.step", "rl.train", "chat tiny", root={"parent": "00000000000000aa"}),
     "error": trace("rl.rollout", "chat tiny", "execute_tool search", error=True),
     "slow": trace("rl.rollout", "chat tiny", root={"seconds": 61.0}),
-    "forced": trace("rl.rollout", "chat tiny", root={"attributes": {"rl.sampling.keep": True}}),
+    "forced": trace("rl.rollout", "chat tiny", root={"attributes": {"rl.sampling.priority": 1}}),
     "lifecycle": trace("rl.run"),
 }
 
@@ -122,12 +81,3 @@ def test_span_metrics_count_every_span_before_sampling(gateway: CollectorProcess
     wait_for(lambda: span_calls(gateway) == expected, f"{expected} spans counted")
     resource = next(each for each in gateway.resources("metrics") if CALLS in str(each))
     assert attributes(resource["resource"])["rl.run.id"] == "run-1"
-
-
-def test_the_gateways_own_metrics_leave_with_all_others(start_collector):
-    gateway = start_collector("gateway.yaml", FILE_SINK, **FAST)
-    wait_for(
-        lambda: [metric for metric in gateway.metrics() if metric["name"].startswith("otelcol_process_uptime")],
-        "the gateway's own metrics",
-        seconds=40,
-    )

@@ -1,37 +1,24 @@
-"""Every combination of files that the README names is accepted, starts, becomes healthy and stops."""
+"""Every combination of role, sinks and options is one configuration in two forms, starts, becomes healthy and stops."""
 
 from __future__ import annotations
 
 import re
+import signal
+import subprocess
 import urllib.request
 from typing import TYPE_CHECKING
 
 import pytest
 import yaml
-from collector_process import CONFIGURATION, CollectorProcess
+from collector_process import CONFIGURATION, CollectorProcess, wait_for
+from combinations import REQUIRED, selections
+
+from otel_rl.cli.collector import choices, composing, flat
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-COMBINATIONS = [
-    ("local.yaml",),
-    ("local.yaml", "overlays/debug.yaml"),
-    ("local.yaml", "overlays/allow-content.yaml"),
-    ("local.yaml", "sinks-lgtm.yaml"),
-    ("agent.yaml",),
-    ("agent.yaml", "overlays/debug.yaml"),
-    ("agent.yaml", "overlays/allow-content.yaml"),
-    ("gateway.yaml", "sinks-lgtm.yaml"),
-    ("gateway.yaml", "sinks-lgtm.yaml", "overlays/debug.yaml"),
-    ("gateway.yaml", "sinks-lgtm.yaml", "overlays/allow-content.yaml"),
-]
-BASE_FILES = ["local.yaml", "agent.yaml", "gateway.yaml"]
-FORMER_NAMES = {
-    "receivers": {"filelog", "hostmetrics", "otlpjsonfile"},
-    "processors": {"batch", "cumulativetodelta", "deltatocumulative", "k8sattributes", "resourcedetection"},
-    "exporters": {"loadbalancing", "logging", "otlp", "otlphttp", "prometheusremotewrite"},
-    "connectors": {"servicegraph", "signaltometrics", "spanmetrics"},
-}
+BASE_FILES = [f"{role}.yaml" for role in choices.ROLES]
 
 
 def load(file: str) -> dict:
@@ -42,29 +29,66 @@ def shipped_files() -> list[str]:
     return sorted(str(path.relative_to(CONFIGURATION)) for path in CONFIGURATION.rglob("*.yaml"))
 
 
+def files_of(selection: choices.Selection, folder: Path) -> list[str | Path]:
+    """The parts as files: the shipped ones where they are, generated ones written to the folder."""
+    files: list[str | Path] = []
+    for number, part in enumerate(choices.sources(selection)):
+        if (CONFIGURATION / part.name).is_file():
+            files.append(part.name)
+        else:
+            files.append(folder / f"generated-{number}.yaml")
+            (folder / f"generated-{number}.yaml").write_text(part.text)
+    return files
+
+
+def resolved(collector: CollectorProcess) -> dict:
+    """What the real program makes of the files of a collector."""
+    command = [collector.command[0], "print-config", "--mode=unredacted", *collector.command[1:]]
+    answer = subprocess.run(
+        command,
+        cwd=collector.folder,
+        env=collector.environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert answer.returncode == 0, answer.stderr
+    return yaml.safe_load(answer.stdout)
+
+
+def started_and_stopped(collector: CollectorProcess) -> int:
+    """The exit code after a start and a stop; a signal before the collector listens to signals ends it at once."""
+    for _ in range(5):
+        with collector:
+            with urllib.request.urlopen(f"http://127.0.0.1:{collector.metrics_port}/metrics", timeout=10) as answer:
+                assert b"otelcol_process_uptime" in answer.read()
+            wait_for(lambda: "Everything is ready" in collector.log(), "the collector says that it is ready")
+            code = collector.stop()
+        if code != -signal.SIGTERM:
+            break
+    return code
+
+
 def test_every_shipped_file_is_part_of_a_combination():
-    assert shipped_files() == sorted({file for combination in COMBINATIONS for file in combination})
+    parts = {part.name for selection in selections() for part in choices.sources(selection)}
+    assert set(shipped_files()) <= parts
 
 
-@pytest.mark.parametrize("files", COMBINATIONS, ids=" + ".join)
-def test_combination_validates_starts_healthy_and_stops(otelcol_rl: Path, tmp_path: Path, files: tuple[str, ...]):
-    collector = CollectorProcess(otelcol_rl, files, tmp_path)
+@pytest.mark.parametrize("selection", selections(), ids=choices.Selection.arguments)
+def test_combination_is_the_same_in_one_file_and_in_several_and_starts(
+    otelcol_rl: Path, tmp_path: Path, selection: choices.Selection
+):
+    one = tmp_path / "one.yaml"
+    one.write_text(composing.compose(selection, None))
+    several = CollectorProcess(otelcol_rl, files_of(selection, tmp_path), tmp_path, REQUIRED)
+    collector = CollectorProcess(otelcol_rl, [one], tmp_path, REQUIRED)
+    several.environment = collector.environment
+    assert resolved(collector) == resolved(several)
     validated = collector.validate()
     assert validated.returncode == 0, validated.stderr
-    with collector:
-        with urllib.request.urlopen(f"http://127.0.0.1:{collector.metrics_port}/metrics", timeout=10) as answer:
-            assert b"otelcol_process_uptime" in answer.read()
-        assert collector.stop() == 0
+    assert started_and_stopped(collector) == 0, collector.log()
     assert "deprecated" not in collector.log().lower()
-
-
-@pytest.mark.parametrize("file", shipped_files())
-def test_no_component_goes_by_a_former_name(file: str):
-    for kind, former in FORMER_NAMES.items():
-        used = {name.split("/")[0] for name in load(file).get(kind) or {}}
-        if kind == "receivers":
-            used -= {"otlp"}
-        assert not used & former
 
 
 @pytest.mark.parametrize("file", BASE_FILES)
@@ -76,29 +100,26 @@ def test_base_file_listens_on_this_machine_only_by_default(file: str):
 
 
 @pytest.mark.parametrize("file", BASE_FILES[1:])
-def test_privacy_rules_are_the_same_in_every_base_file(file: str):
-    rules = (
-        "transform/content",
-        "transform/event_name",
-        "transform/redaction_in",
-        "redaction/secrets",
-        "transform/redaction_out",
-    )
+def test_redaction_is_the_same_in_every_base_file(file: str):
+    rules = ("secret_redaction", "transform/event_name")
     expected, found = load(BASE_FILES[0])["processors"], load(file)["processors"]
     assert {name: found[name] for name in rules} == {name: expected[name] for name in rules}
 
 
-@pytest.mark.parametrize("file", [file for file in shipped_files() if file not in BASE_FILES])
-def test_sinks_and_overlays_only_add_pipelines(file: str):
-    pipelines = load(file).get("service", {}).get("pipelines", {})
-    taken = {name for base in BASE_FILES for name in load(base)["service"]["pipelines"]}
-    assert not taken & set(pipelines)
-    assert {receiver for pipeline in pipelines.values() for receiver in pipeline["receivers"]} <= {
-        "forward/traces_out",
-        "forward/metrics_out",
-        "forward/logs_out",
-    }
-    assert set(load(file).get("service", {})) <= {"pipelines"}
+@pytest.mark.parametrize("file", [f"sinks/{name}.yaml" for name in choices.SINKS])
+def test_a_sink_only_adds_exporters_and_pipelines_that_start_at_the_hubs(file: str):
+    sink = load(file)
+    assert set(sink) == {"exporters", "service"}
+    assert set(sink["service"]) == {"pipelines"}
+    receivers = {receiver for pipeline in sink["service"]["pipelines"].values() for receiver in pipeline["receivers"]}
+    assert receivers == {"forward/traces_out", "forward/metrics_out", "forward/logs_out"}
+
+
+@pytest.mark.parametrize("selection", selections(), ids=choices.Selection.arguments)
+def test_order_of_sinks_and_options_does_not_matter(selection: choices.Selection):
+    sinks, options = list(reversed(selection.sinks)), list(reversed(selection.options))
+    turned = choices.select(selection.role, sinks, options, selection.gateways)
+    assert flat.merge(choices.sources(turned)) == flat.merge(choices.sources(selection))
 
 
 def test_every_variable_is_in_the_readme_with_its_default():
@@ -127,9 +148,8 @@ def test_gateway_without_a_sink_says_so(otelcol_rl: Path, tmp_path: Path):
     assert "no exporter" in validated.stderr
 
 
-def test_agent_without_its_gateways_names_the_variables(otelcol_rl: Path, tmp_path: Path):
+def test_agent_without_its_gateway_names_the_variable(otelcol_rl: Path, tmp_path: Path):
     agent = CollectorProcess(otelcol_rl, ["agent.yaml"], tmp_path)
-    for name in ("OTEL_RL_COLLECTOR_GATEWAY", "OTEL_RL_COLLECTOR_GATEWAYS"):
-        del agent.environment[name]
-    with pytest.raises(AssertionError, match=r"(?s)OTEL_RL_COLLECTOR_GATEWAYS.*OTEL_RL_COLLECTOR_GATEWAY"):
+    del agent.environment["OTEL_RL_COLLECTOR_GATEWAY"]
+    with pytest.raises(AssertionError, match=r"(?s)OTEL_RL_COLLECTOR_GATEWAY.*endpoint"):
         agent.__enter__()

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from promtool_rules import Promtool
 
 ROOT = Path(__file__).resolve().parents[3]
 _BUILD_SECONDS = 1800
@@ -18,3 +19,8 @@ def prometheus_programs() -> Path:
     command = [sys.executable, ROOT / "tools" / "build.py", "prometheus"]
     built = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=_BUILD_SECONDS, check=True)
     return Path(built.stdout.splitlines()[-1])
+
+
+@pytest.fixture
+def promtool(prometheus_programs: Path, tmp_path: Path) -> Promtool:
+    return Promtool(prometheus_programs / "promtool", tmp_path)

@@ -18,10 +18,12 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 
 from dashboards.build import GENERATED
+from dashboards.lib import collector
 from otel_rl.semconv import attributes, metrics
 from otel_rl.semconv.definitions import MetricDefinition
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
 RUN = "test-run"
@@ -31,7 +33,7 @@ _CONFIGURATION = """
 global: {evaluation_interval: 1s}
 otlp:
   translation_strategy: UnderscoreEscapingWithSuffixes
-  promote_resource_attributes: [rl.run.id, rl.rank, rl.role]
+  promote_resource_attributes: [rl.run.id, rl.rank, rl.role, otel_rl.collector.role]
 storage: {tsdb: {out_of_order_time_window: 10m}}
 rule_files: [rules/*.yaml]
 """
@@ -108,16 +110,24 @@ class Prometheus:
         """Every metric of the registry, from two ranks, each exported once, within a sampled span."""
         for rank in range(2):
             resource = Resource({attributes.RL_RUN_ID: RUN, attributes.RL_RANK: rank, attributes.RL_ROLE: "trainer"})
-            exporter = OTLPMetricExporter(endpoint=f"{self.address}/api/v1/otlp/v1/metrics")
-            reader = PeriodicExportingMetricReader(exporter, export_interval_millis=3_600_000)
-            provider = MeterProvider([reader], resource)
-            meter = provider.get_meter("test")
-            with TracerProvider().get_tracer("test").start_as_current_span("step"):
-                for definition in DEFINITIONS:
-                    _record(meter, definition)
-            # Prometheus keeps milliseconds: a series must not end in the one in which it began.
-            time.sleep(0.01)
-            provider.shutdown()
+            self._receive(resource, DEFINITIONS)
+
+    def receive_collector(self) -> None:
+        """Every metric of a collector that the boards name, exported once."""
+        who = {"service.name": collector.SERVICE, "service.instance.id": "node-1:4317", collector.ROLE: "agent"}
+        self._receive(Resource(who), collector.definitions())
+
+    def _receive(self, resource: Resource, definitions: Iterable[MetricDefinition]) -> None:
+        exporter = OTLPMetricExporter(endpoint=f"{self.address}/api/v1/otlp/v1/metrics")
+        reader = PeriodicExportingMetricReader(exporter, export_interval_millis=3_600_000)
+        provider = MeterProvider([reader], resource)
+        meter = provider.get_meter("test")
+        with TracerProvider().get_tracer("test").start_as_current_span("step"):
+            for definition in definitions:
+                _record(meter, definition)
+        # Prometheus keeps milliseconds: a series must not end in the one in which it began.
+        time.sleep(0.01)
+        provider.shutdown()
 
 
 def _record(meter: Any, definition: MetricDefinition) -> None:
@@ -126,6 +136,9 @@ def _record(meter: Any, definition: MetricDefinition) -> None:
     instrument = getattr(meter, create[definition.instrument])(definition.name, definition.unit, "", **boundaries)
     record = {"counter": "add", "gauge": "set", "histogram": "record"}[definition.instrument]
     values = {key: f"some {key}" for key in definition.attributes if key != attributes.ERROR_TYPE}
-    getattr(instrument, record)(1, values)
+    if "folder" in values:
+        values["folder"] = "queue"  # the one that rules look at by its name
+    # The bound of a queue lies above its size.
+    getattr(instrument, record)(2 if definition is collector.QUEUE_CAPACITY else 1, values)
     if attributes.ERROR_TYPE in definition.attributes:
         getattr(instrument, record)(1, {**values, attributes.ERROR_TYPE: "timeout"})

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import subprocess
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import yaml
+from promtool_rules import Promtool, alert_at, labels, passed
 
 from dashboards.build import GENERATED
 from dashboards.lib.names import label_name, prometheus_name
@@ -18,41 +17,9 @@ from otel_rl.semconv import attributes, metrics
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from dashboards.lib.rules import AlertRule
 
 RUN = {label_name(attributes.RL_RUN_ID): "r1"}
 ROLE = {label_name(attributes.RL_ROLE): "trainer"}
-
-
-@dataclass
-class Promtool:
-    """Runs one rule test against the generated rule files."""
-
-    program: Path
-    folder: Path
-
-    def test(self, series: dict[str, str], **expectations: list[dict[str, Any]]) -> subprocess.CompletedProcess[str]:
-        """``series`` maps a selector to promtool's value notation, one value per 15 s."""
-        inputs = [{"series": selector, "values": values} for selector, values in series.items()]
-        content = {
-            "rule_files": [str(path) for path in sorted((GENERATED / "prometheus").glob("*.yaml"))],
-            "evaluation_interval": "30s",
-            "tests": [{"interval": "15s", "input_series": inputs, **expectations}],
-        }
-        path = self.folder / "rules.test.yaml"
-        path.write_text(yaml.safe_dump(content, sort_keys=False))
-        return subprocess.run(
-            [self.program, "test", "rules", path], capture_output=True, text=True, timeout=60, check=False
-        )
-
-
-@pytest.fixture
-def promtool(prometheus_programs: Path, tmp_path: Path) -> Promtool:
-    return Promtool(prometheus_programs / "promtool", tmp_path)
-
-
-def labels(**values: str) -> str:
-    return "{" + ", ".join(f'{key}="{value}"' for key, value in values.items()) + "}"
 
 
 def waits(values: list[str], *, operation: str = "all_reduce", group: str = "world", run: str = "r1") -> dict[str, str]:
@@ -71,10 +38,6 @@ def waits(values: list[str], *, operation: str = "all_reduce", group: str = "wor
 
 def entropy(values: str) -> dict[str, str]:
     return {prometheus_name(metrics.RL_TRAIN_ENTROPY) + labels(**RUN): values}
-
-
-def alert_at(time: str, rule: AlertRule, *firing: dict[str, Any]) -> dict[str, Any]:
-    return {"eval_time": time, "alertname": rule.name, "exp_alerts": list(firing)}
 
 
 def straggling(rank: str, share: str) -> dict[str, Any]:
@@ -101,10 +64,6 @@ def collapsed(share: str) -> dict[str, Any]:
             "dashboard": "/d/otel-rl-run-overview?var-run=r1",
         },
     }
-
-
-def passed(result: subprocess.CompletedProcess[str]) -> None:
-    assert result.returncode == 0, result.stdout + result.stderr
 
 
 def test_promtool_accepts_every_generated_rule_file(prometheus_programs: Path):

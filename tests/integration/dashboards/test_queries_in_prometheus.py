@@ -28,6 +28,7 @@ RULES = list(rule_queries(RUN))
 def prometheus(prometheus_programs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
     with Prometheus(prometheus_programs / "prometheus", tmp_path_factory.mktemp("prometheus")) as server:
         server.receive_run()
+        server.receive_collector()
         deadline = time.monotonic() + _RULE_SECONDS
         while any(not server.query(rule.recorded) for rule in RULES) and time.monotonic() < deadline:
             time.sleep(0.2)
@@ -60,8 +61,9 @@ def test_a_panel_with_exemplars_gets_trace_ids(prometheus: Prometheus, query: Bo
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
-def test_every_rule_evaluates_to_series_of_the_run(prometheus: Prometheus, rule: RuleQuery):
-    assert any(series["metric"].get("rl_run_id") == RUN for series in prometheus.query(rule.text))
+def test_every_rule_evaluates_to_series_of_the_run_or_the_collector(prometheus: Prometheus, rule: RuleQuery):
+    label, value = rule.label
+    assert any(series["metric"].get(label) == value for series in prometheus.query(rule.text))
     assert prometheus.query(rule.recorded)
 
 

@@ -23,6 +23,7 @@ def stack(tmp_path_factory):
         "OTEL_RL_COLLECTOR_SAMPLED_PERCENTAGE": "0",
         "OTEL_RL_COLLECTOR_SPAN_METRICS_INTERVAL": "1s",
         "OTEL_RL_COLLECTOR_FLUSH_TIMEOUT": "200ms",
+        "OTEL_RL_COLLECTOR_SELF_INTERVAL": "2s",
     }
     with Stack(tmp_path_factory.mktemp("stack"), free_ports(), fast) as running:
         yield running

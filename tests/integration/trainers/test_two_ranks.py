@@ -75,6 +75,12 @@ def test_each_optimizer_step_is_one_trace_in_which_both_ranks_meet(traces):
             assert attributes(span)["rl.loop.iteration"] == iteration
 
 
+def test_every_span_of_a_step_trace_asks_the_collector_to_keep_it(traces):
+    for members in traces.values():
+        silent = [(rank, span["name"]) for rank, span in members if attributes(span).get("rl.sampling.priority") != 1]
+        assert not silent
+
+
 def test_every_rank_has_the_phases_of_grpo_in_each_step(traces):
     for iteration, members in traces.items():
         for rank in (0, 1):

@@ -27,11 +27,12 @@ def test_a_rollout_is_a_trace_of_its_own_and_its_tool_and_reward_belong_to_it(re
     assert rollout.attributes["rl.rollout.id"] == "r-1"
     assert rollout.attributes["rl.sample.id"] == "7"
     assert rollout.attributes["rl.loop.iteration"] == 4
-    assert rollout.attributes["rl.sampling.keep"] is True
+    assert rollout.attributes["rl.sampling.priority"] == 1
     assert tool.attributes["rl.rollout.id"] == "r-1"
     (event,) = recorded.events("gen_ai.evaluation.result")
     assert event.trace_id == rollout.context.trace_id
     assert event.attributes["gen_ai.evaluation.score.value"] == 0.5
+    assert event.attributes["gen_ai.evaluation.score.label"] == "partial"
     assert event.attributes["rl.sample.id"] == "7"
     points = recorded.metrics()
     assert points["rl.reward.score"][0].attributes == {"rl.reward.name": "exact_match"}

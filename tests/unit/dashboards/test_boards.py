@@ -8,6 +8,7 @@ from itertools import combinations
 
 import promql_parser
 import pytest
+from rendered_boards import COLLECTOR
 
 from dashboards.lib.layout import Cell, Row, place
 from dashboards.lib.panels import timeseries
@@ -28,11 +29,16 @@ def test_a_board_is_in_the_final_classic_schema_and_read_only(board):
     assert board["description"]
 
 
-def test_a_board_lets_its_user_choose_the_three_data_sources_and_the_run(board):
+def test_a_board_lets_its_user_choose_its_data_sources_and_the_run_or_the_collectors(board):
     variables = {variable["name"]: variable for variable in board["templating"]["list"]}
     for name, kind in DATA_SOURCES.items():
+        if board["uid"] == COLLECTOR and name == "tempo":
+            continue
         assert (variables[name]["type"], variables[name]["query"]) == ("datasource", kind)
-    assert variables["run"]["query"]["query"] == "label_values(rl_run_id)"
+    if board["uid"] == COLLECTOR:
+        assert {"role", "instance"} <= variables.keys()
+    else:
+        assert variables["run"]["query"]["query"] == "label_values(rl_run_id)"
 
 
 def test_a_query_variable_follows_the_time_range(board):
@@ -106,12 +112,13 @@ def expressions(panels):
                 yield panel, target
 
 
-def test_every_promql_parses_and_is_limited_to_the_chosen_run(panels):
+def test_every_promql_parses_and_is_limited_to_the_chosen_run_or_collectors(board, panels):
+    limits = ['rl_run_id="$run"'] if board["uid"] != COLLECTOR else ['instance=~"$instance"', 'role=~"$role"']
     for panel, target in expressions(panels):
         promql_parser.parse(substituted(target["expr"], run="r"))
         selectors = re.findall(r"[a-zA-Z_:]+\{([^}]*)\}", target["expr"])
         assert selectors, panel["title"]
-        assert all('rl_run_id="$run"' in selector for selector in selectors), panel["title"]
+        assert all(limit in selector for selector in selectors for limit in limits), panel["title"]
 
 
 def test_rates_are_taken_over_the_window_that_the_user_chooses(panels):

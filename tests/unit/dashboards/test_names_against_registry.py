@@ -9,6 +9,7 @@ import promql_parser
 import pytest
 
 from dashboards.boards.annotations import ALERTS
+from dashboards.lib import collector
 from dashboards.lib.names import RESOURCE_ATTRIBUTES, label_name, prometheus_name
 from dashboards.lib.promql import series
 from dashboards.lib.rules import AlertRule
@@ -43,7 +44,13 @@ def known_labels():
             known |= {f"{name}_bucket": labels | {"le"}, f"{name}_sum": labels, f"{name}_count": labels}
         else:
             known[name] = labels
-    return known | dict.fromkeys(RECORDED, PROMOTED) | {ALERTS: PROMOTED | {"alertname", "alertstate", "severity"}}
+    whose = {label_name(key) for key in collector.WHO}
+    for metric in collector.definitions():
+        known[prometheus_name(metric)] = {label_name(key) for key in metric.attributes} | whose
+    recorded = PROMOTED | whose | {collector.EXPORTER, collector.SIGNAL}
+    return (
+        known | dict.fromkeys(RECORDED, recorded) | {ALERTS: PROMOTED | whose | {"alertname", "alertstate", "severity"}}
+    )
 
 
 def selectors(expression):
@@ -124,9 +131,9 @@ def test_traceql_names_only_spans_and_attributes_of_the_registry_in_their_scope(
 
 @pytest.mark.parametrize("query", [q for q in PANELS if q.datasource == "loki"], ids=lambda query: query.panel)
 def test_logql_names_only_labels_and_events_of_the_registry(query):
-    known = {label_name(key) for key in ATTRIBUTES} | {label_name(EVENT_NAME)}
+    known = {label_name(key) for key in (*ATTRIBUTES, collector.ROLE, EVENT_NAME)}
     labels = re.findall(r"(\w+)\s*(?:=~|!~|!=|=)\s*\"", query.text) + re.findall(r"\{\{\.(\w+)\}\}", query.text)
     assert set(labels) <= known
-    assert '| rl_run_id="r"' in query.text
+    assert '| rl_run_id="r"' in query.text or query.text.count('{service_name="otelcol-rl"} | otel_rl_collector_role=~')
     for names in re.findall(r'event_name=~?"([^"]+)"', query.text):
         assert set(names.replace("[.]", ".").split("|")) <= EVENTS

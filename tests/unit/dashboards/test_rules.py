@@ -10,6 +10,7 @@ import pytest
 import yaml
 from rendered_boards import RENDERED, ROOT
 
+from dashboards.lib.names import label_name
 from dashboards.lib.rules import AlertRule
 from dashboards.rules import RULE_FILES
 
@@ -27,7 +28,7 @@ def test_a_rule_parses(rule):
 def test_an_alert_waits_has_a_severity_and_explains_itself(alert):
     assert re.fullmatch(r"\d+m", alert.wait)
     assert alert.severity in {"warning", "critical"}
-    assert "$labels.rl_run_id" in alert.summary
+    assert f"$labels.{label_name(alert.subject)}" in alert.summary
     assert "$value" in alert.description
     assert alert.annotations["runbook_url"].endswith(f"/{alert.name}.md")
     assert alert.board in RENDERED

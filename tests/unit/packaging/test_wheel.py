@@ -29,6 +29,7 @@ def test_the_wheel_holds_the_package_its_types_and_no_tools_of_the_repository(wh
     assert tops == {"otel_rl", wheel.name.split("-py3")[0] + ".dist-info"}
     assert "otel_rl/py.typed" in names
     assert not [name for name in names if "__pycache__" in name]
+    assert not [name for name in names if "/testdata/" in name or name.endswith("_test.go")]
 
 
 def test_every_part_of_the_packaged_data_resolves_to_the_files_of_the_checkout(installed, tmp_path):
@@ -42,6 +43,7 @@ def test_every_part_of_the_packaged_data_resolves_to_the_files_of_the_checkout(i
     assert "local.yaml" in found["files"]["collector-config"]
     assert "manifest.yaml" in found["files"]["otelcol-builder"]
     assert {"go.mod", "go.sum"} <= set(found["files"]["otelcol-builder"])
+    assert "secretredactionprocessor/factory.go" in found["files"]["otelcol-builder"]
     assert "compose.yaml" in found["files"]["compose"]
     assert any(file.startswith("generated/grafana/") for file in found["files"]["dashboards"])
     assert any(file.startswith("generated/prometheus/") for file in found["files"]["dashboards"])
@@ -53,6 +55,14 @@ def test_the_command_starts_without_any_extra(installed, tmp_path):
 
     assert "report" in shown
     assert "doctor" in shown
+
+
+def test_a_command_that_lacks_its_extra_says_how_to_get_it(installed, tmp_path):
+    command = [installed / "otel-rl", "collector", "config", "--role", "local"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
+
+    assert done.returncode == 2
+    assert "pip install 'otel-rl[collector]'" in done.stderr
 
 
 def test_opentelemetry_instrument_runs_a_program_in_a_fresh_environment(installed, tmp_path):

@@ -1,0 +1,102 @@
+"""From a selection to one checked configuration file."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from otel_rl.cli.collector import binary, checks, components, flat, machine
+from otel_rl.cli.collector.choices import sources
+from otel_rl.cli.collector.sources import Refused
+from otel_rl.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from otel_rl.cli.collector.choices import Selection
+    from otel_rl.cli.collector.sources import Source
+
+_NAME = re.compile(r"^\S+\.yaml(?: \([^)]*\))?: ")
+"""What a comment at the top of a file begins with: the file's name, and the roles that it is for."""
+
+
+def compose(selection: Selection, environ: Mapping[str, str] | None) -> str:
+    """The configuration as text.
+
+    Args:
+        selection: what was chosen.
+        environ: variables of this machine, on which it shall run; None for another machine.
+
+    Raises:
+        Refused: it cannot work; one line for each reason.
+    """
+    parts = sources(selection)
+    configuration = flat.merge(parts)
+    found = checks.problems(configuration)
+    if environ is not None:
+        found += machine.problems(configuration, environ)
+    refuse(found)
+    return "\n".join([*_header(selection, parts), "", flat.flatten(parts)])
+
+
+def validate(text: str, environ: Mapping[str, str]) -> str:
+    """Let the real program check the text; what to tell the user where that was not possible.
+
+    Raises:
+        Refused: the program does not accept it.
+    """
+    program = binary.find(environ)
+    if program is None:
+        return f"otelcol-rl was not found, so only the checks of this command ran; {binary.HOW_TO_GET_IT}"
+    with tempfile.TemporaryDirectory(prefix="otel-rl-collector-") as folder:
+        file = Path(folder) / "configuration.yaml"
+        write_private(file, text)
+        said = binary.validate(program, file)
+    if said:
+        raise Refused(f"{program.name} does not accept this configuration: {said}")
+    return ""
+
+
+def refuse(problems: Sequence[str]) -> None:
+    """Raise where there are problems.
+
+    Raises:
+        Refused: with one line for each.
+    """
+    if problems:
+        raise Refused("\n".join(dict.fromkeys(problems)))
+
+
+def write_private(file: Path, text: str) -> None:
+    """Write a file that only this user can read, also where one was there before.
+
+    Raises:
+        Refused: it cannot be written.
+    """
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as opened:
+            os.fchmod(opened.fileno(), 0o600)
+            opened.write(text)
+    except OSError as error:
+        raise Refused(f"{file} cannot be written: {error.strerror}; choose another file") from None
+
+
+def _header(selection: Selection, parts: Sequence[Source]) -> list[str]:
+    ours, core = components.versions()
+    lines = [
+        "Configuration of otelcol-rl, written by",
+        f"  otel-rl collector config {selection.arguments()}",
+        f"otel-rl {__version__}, otelcol-rl {ours}, OpenTelemetry Collector {core}.",
+        "Change the files and write it anew, rather than this file.",
+        "",
+        "Made of these parts, each adding to those above it:",
+    ]
+    for part in parts:
+        first, *rest = flat.heading(part) or [""]
+        lines += [f"  {part.name}: {_NAME.sub('', first)}", *(f"    {line}" for line in rest)]
+    return [f"# {line}".rstrip() for line in lines]

@@ -1,0 +1,67 @@
+"""The variables in a configuration, put in as the collector does it: ``${env:NAME}`` and ``${env:NAME:-default}``."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+_VARIABLE = re.compile(r"\$\$|\$\{env:(?P<name>\w+)(?P<otherwise>:-(?P<default>[^{}]*))?\}")
+
+
+def without_value(configuration: Any, environ: Mapping[str, str]) -> list[str]:
+    """Names of the variables that have no default here and are not set, or are set to nothing, in order."""
+    missing = [
+        found["name"]
+        for text in _texts(configuration)
+        for found in _VARIABLE.finditer(text)
+        if found["name"] and found["otherwise"] is None and not environ.get(found["name"], "").strip()
+    ]
+    return list(dict.fromkeys(missing))
+
+
+def names_in(configuration: Any) -> dict[str, str]:
+    """Every variable that is read, with its default, which is nothing where there is none."""
+    found = (found for text in _texts(configuration) for found in _VARIABLE.finditer(text))
+    return {one["name"]: one["default"] or "" for one in found if one["name"]}
+
+
+def put_in(value: Any, environ: Mapping[str, str]) -> Any:
+    """The value with its variables replaced; a value that is one variable alone gets the type that it has in YAML."""
+    if isinstance(value, dict):
+        return {key: put_in(item, environ) for key, item in value.items()}
+    if isinstance(value, list):
+        return [put_in(item, environ) for item in value]
+    if not isinstance(value, str) or "$" not in value:
+        return value
+    text = _VARIABLE.sub(lambda found: _value_of(found, environ), value)
+    return _typed(text) if _VARIABLE.fullmatch(value) else text
+
+
+def _value_of(found: re.Match[str], environ: Mapping[str, str]) -> str:
+    if not found["name"]:
+        return "$"
+    return environ.get(found["name"], found["default"] or "")
+
+
+def _typed(text: str) -> Any:
+    try:
+        return YAML(typ="safe").load(text)
+    except YAMLError:
+        return text
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from _texts(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _texts(item)

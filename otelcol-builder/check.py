@@ -1,0 +1,90 @@
+"""Check our own Go modules: `lint` is gofmt and go vet, `test` is go test with the seeds of every fuzz test.
+
+    python otelcol-builder/check.py lint|test|score
+
+`score` measures the redaction on our own suites: recall, and the share of look-alikes that stays as it is.
+Go is the one that build.py takes; `lint` installs none and says so where there is none.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import build
+import go_build
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TEST_SECONDS = 600
+REDACTION = build.HERE / "secretredactionprocessor"
+LEAST_RECALL = 0.99
+LEAST_UNTOUCHED = 0.95
+
+
+def modules() -> list[Path]:
+    """Return the folders of our own Go modules: the components, and what the fault tests send with."""
+    return [*(build.HERE / name for name in build.COMPONENTS), build.HERE.parent / "tests" / "faults" / "ledger"]
+
+
+def unformatted(go: Path, folder: Path) -> list[str]:
+    """Return the files that gofmt would change."""
+    gofmt = go.with_name("gofmt")
+    command = [gofmt if gofmt.exists() else "gofmt", "-l", "."]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout.split()
+
+
+def lint(go: Path, folder: Path) -> None:
+    """Check format and vet one module.
+
+    Raises:
+        go_build.BuildError: there is something to change.
+    """
+    if files := unformatted(go, folder):
+        raise go_build.BuildError(f"gofmt -w {' '.join(str(folder / name) for name in files)}")
+    go_build.run([go, "vet", "./..."], folder, go_build.go_environment())
+
+
+def test(go: Path, folder: Path) -> None:
+    """Test one module."""
+    go_build.run([go, "test", "-timeout", f"{TEST_SECONDS}s", "./..."], folder, go_build.go_environment())
+
+
+def score(go: Path) -> None:
+    """Score the redaction on our own suites.
+
+    Raises:
+        go_build.BuildError: it finds too few of the secrets, or too many things that only look like one.
+    """
+    least = [f"-min-recall={LEAST_RECALL}", f"-min-untouched={LEAST_UNTOUCHED}"]
+    suites = sorted((REDACTION / "testdata").glob("*.jsonl"))
+    go_build.run([go, "run", "./cmd/redaction-score", *least, *suites], REDACTION, go_build.go_environment())
+
+
+def main() -> int:
+    """Check every module that is there; the exit code is 1 where one has a fault."""
+    action = sys.argv[1] if len(sys.argv) == 2 else ""  # noqa: PLR2004  (the program and one action)
+    if action not in {"lint", "test", "score"}:
+        print(__doc__, file=sys.stderr)
+        return 2
+    if action == "lint" and not shutil.which("go"):
+        go_build.progress("no Go on PATH: gofmt and go vet were not run")
+        return 0
+    try:
+        go = go_build.go_command()
+        if action == "score":
+            score(go)
+        else:
+            for folder in modules():
+                (lint if action == "lint" else test)(go, folder)
+    except go_build.BuildError as error:
+        go_build.progress(str(error))
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

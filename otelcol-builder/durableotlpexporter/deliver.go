@@ -1,0 +1,167 @@
+package durableotlpexporter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"go.opentelemetry.io/collector/consumer/consumererror"
+	"go.uber.org/zap"
+)
+
+const (
+	// poisonFailures is how often a request must have failed, and how many others must have got through meanwhile, until it is
+	// treated as refused although the endpoint did not say so.
+	poisonFailures = 10
+	// searchBudget bounds the requests that look for the refused items of one batch, and coldSearchBudget those while the
+	// endpoint has taken no part of it.
+	searchBudget     = 512
+	coldSearchBudget = 32
+)
+
+var errEnded = errors.New("the collector ended while the endpoint could not be reached")
+
+// delivery sends requests through the stock exporter and decides what becomes of those that it could not deliver.
+type delivery[T comparable] struct {
+	signal   signalOf[T]
+	send     func(context.Context, T) error
+	letters  *deadLetters
+	exporter string
+	prefix   string
+	health   *health[T]
+	counters *counters
+	logger   *zap.Logger
+	quiet    *quiet
+	left     func(T)
+	onDisk   bool // the queue outlives the process
+	stopping atomic.Bool
+}
+
+// part is a piece of a batch with what the endpoint said about it.
+type part[T comparable] struct {
+	data T
+	kind verdict
+	err  error
+}
+
+// attempt sends once and judges the answer.
+func (d *delivery[T]) attempt(ctx context.Context, data T) (verdict, error) {
+	watched, answer := withAnswer(ctx)
+	err := d.send(watched, data)
+	kind := judge(err, *answer)
+	if kind == accepted {
+		d.health.succeeded(d.counters.lag(d.signal.time(data), time.Now()))
+		return accepted, nil
+	}
+	d.counters.failed(kind)
+	return kind, err
+}
+
+// deliver is what the retries call. Without an error the request is dealt with: delivered, or written to the dead letters.
+func (d *delivery[T]) deliver(ctx context.Context, data T) error {
+	if d.stopping.Load() && !d.onDisk && d.health.failing() {
+		return d.bury(part[T]{data, shutDown, errEnded}) // asking a dead endpoint for each batch would make the end endless
+	}
+	kind, err := d.attempt(ctx, data)
+	if kind == accepted {
+		d.finished(data)
+		return nil
+	}
+	if kind.waits() && !d.poisoned(data, kind) {
+		return d.wait(data, data, kind, err)
+	}
+	if (kind == refused || kind == tooLarge) && !d.endpointWorks(ctx) {
+		return d.wait(data, data, misconfigured, err)
+	}
+	found := d.search(ctx, part[T]{data, kind, err})
+	for _, bad := range found.bad {
+		if failure := d.bury(bad); failure != nil {
+			d.signal.move(bad.data, found.rest)
+			found.waitKind, found.waitErr = unavailable, failure
+		}
+	}
+	if d.signal.count(found.rest) > 0 {
+		return d.wait(data, found.rest, found.waitKind, found.waitErr)
+	}
+	d.finished(data)
+	return nil
+}
+
+func (d *delivery[T]) finished(data T) {
+	d.health.done(data)
+	d.left(data)
+}
+
+// poisoned says whether others get through time and again while this request is answered with an error.
+func (d *delivery[T]) poisoned(data T, kind verdict) bool {
+	state, known := d.health.known(data)
+	return known && kind != unavailable && state.failures >= poisonFailures && d.health.successes.Load()-state.successes >= poisonFailures
+}
+
+// endpointWorks asks with a request without items whether it is the items that are refused. An endpoint that refuses even
+// that (no compression, wrong encoding, wrong tenant) is set up wrongly, and then nothing may become a dead letter.
+func (d *delivery[T]) endpointWorks(ctx context.Context) bool {
+	watched, answer := withAnswer(ctx)
+	return judge(d.send(watched, d.signal.empty()), *answer) == accepted
+}
+
+// wait keeps what remains of a request for the next attempt. Errors that carry a delay asked for by the endpoint pass as they
+// are; the others must not look permanent, or the collector would drop the data.
+func (d *delivery[T]) wait(request, rest T, kind verdict, err error) error {
+	d.health.failed(request, rest, err)
+	text := strings.TrimPrefix(err.Error(), "Permanent error: ")
+	level, message := zap.WarnLevel, "The endpoint cannot be reached or is busy; what it did not take waits in the queue."
+	if kind != unavailable {
+		level, message = zap.ErrorLevel, "The endpoint does not take the requests of this exporter; nothing is lost, they wait in the queue."
+	}
+	if consumererror.IsPermanent(err) {
+		err = errors.New(text)
+	}
+	d.quiet.say(d.logger, level, string(kind), message+" Fix: "+fixFor(kind, text)+".", zap.String("reason", string(kind)), zap.Error(err))
+	if rest != request {
+		return d.signal.rest(err, rest)
+	}
+	return err
+}
+
+// keepTheRest writes what a queue in memory could not deliver before the end to the dead letters.
+func (d *delivery[T]) keepTheRest() error {
+	if d.onDisk {
+		return nil
+	}
+	var failures []error
+	for _, request := range d.health.undelivered() {
+		failures = append(failures, d.bury(part[T]{request, shutDown, errEnded}))
+	}
+	return errors.Join(failures...)
+}
+
+// bury writes refused items to the dead letters.
+func (d *delivery[T]) bury(bad part[T]) error {
+	items := d.signal.count(bad.data)
+	request, err := d.signal.json(bad.data)
+	var line []byte
+	if err == nil {
+		line, err = letterLine(request, letterNote{
+			Exporter: d.exporter, Reason: string(bad.kind), Error: bad.err.Error(), Time: time.Now().UTC().Format(time.RFC3339Nano), Items: items,
+		})
+	}
+	if err == nil {
+		err = d.letters.write(d.prefix, line)
+	}
+	if err != nil {
+		d.counters.letterFailed()
+		return fmt.Errorf("refused items wait in the queue, since no dead letter can be written (make room, or give the collector's user the right to write): %w", err)
+	}
+	d.counters.buried(items, bad.kind)
+	message := "The endpoint refuses items for good: they are in the dead letters. Fix: change what the endpoint complains about, then replay the files."
+	if bad.kind == shutDown {
+		message = "What could not be delivered before the end is in the dead letters. Fix: bring the endpoint back, then replay the files."
+	}
+	d.quiet.say(d.logger, zap.ErrorLevel, "letter "+string(bad.kind), message,
+		zap.String("reason", string(bad.kind)), zap.Int("items", items), zap.String("directory", d.letters.directory), zap.Error(bad.err))
+	return nil
+}

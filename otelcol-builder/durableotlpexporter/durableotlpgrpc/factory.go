@@ -1,0 +1,67 @@
+// Package durableotlpgrpc is the exporter durable_otlp_grpc.
+package durableotlpgrpc // import "otel-rl.dev/otelcol-rl/durableotlpexporter/durableotlpgrpc"
+
+import (
+	"context"
+
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/config/configoptional"
+	"go.opentelemetry.io/collector/config/configretry"
+	"go.opentelemetry.io/collector/exporter"
+	"go.opentelemetry.io/collector/exporter/exporterhelper"
+	"go.opentelemetry.io/collector/exporter/otlpexporter"
+
+	durable "otel-rl.dev/otelcol-rl/durableotlpexporter"
+)
+
+// Config is that of the stock exporter otlp_grpc and the keys of durability.
+type Config struct {
+	Exporter   otlpexporter.Config `mapstructure:",squash"`
+	Durability durable.Durability  `mapstructure:",squash"`
+}
+
+// Validate refuses what could drop data; the embedded parts are validated by themselves.
+func (c *Config) Validate() error {
+	return durable.ValidateDelivery(&c.Exporter.QueueConfig, c.Exporter.RetryConfig)
+}
+
+// NewFactory returns the factory of the exporter.
+func NewFactory() exporter.Factory {
+	return exporter.NewFactory(
+		component.MustNewType("durable_otlp_grpc"),
+		createDefaultConfig,
+		exporter.WithTraces(createTraces, component.StabilityLevelBeta),
+		exporter.WithMetrics(createMetrics, component.StabilityLevelBeta),
+		exporter.WithLogs(createLogs, component.StabilityLevelBeta),
+	)
+}
+
+func createDefaultConfig() component.Config {
+	config := &Config{Exporter: *otlpexporter.NewFactory().CreateDefaultConfig().(*otlpexporter.Config), Durability: durable.NewDurability()}
+	config.Exporter.RetryConfig = durable.NewRetry()
+	return config
+}
+
+func settings(set exporter.Settings, generic component.Config) durable.Settings {
+	config := generic.(*Config)
+	inner := config.Exporter
+	inner.QueueConfig = configoptional.None[exporterhelper.QueueBatchConfig]()
+	inner.RetryConfig = configretry.BackOffConfig{}
+	return durable.Settings{
+		Exporter: set, Config: config, Durability: config.Durability,
+		Queue: config.Exporter.QueueConfig, Retry: config.Exporter.RetryConfig,
+		Inner: otlpexporter.NewFactory(), InnerConfig: &inner,
+	}
+}
+
+func createTraces(ctx context.Context, set exporter.Settings, config component.Config) (exporter.Traces, error) {
+	return durable.NewTraces(ctx, settings(set, config))
+}
+
+func createMetrics(ctx context.Context, set exporter.Settings, config component.Config) (exporter.Metrics, error) {
+	return durable.NewMetrics(ctx, settings(set, config))
+}
+
+func createLogs(ctx context.Context, set exporter.Settings, config component.Config) (exporter.Logs, error) {
+	return durable.NewLogs(ctx, settings(set, config))
+}

@@ -1,0 +1,229 @@
+package durableotlpexporter_test
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/component/componentstatus"
+	"go.opentelemetry.io/collector/config/configoptional"
+	"go.opentelemetry.io/collector/exporter/exporterhelper"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	durable "otel-rl.dev/otelcol-rl/durableotlpexporter"
+	"otel-rl.dev/otelcol-rl/durableotlpexporter/durableotlpgrpc"
+)
+
+func stringField(key, value string) zapcore.Field { return zap.String(key, value) }
+
+func unavailable(writer http.ResponseWriter, _ *http.Request, _ []string) bool {
+	writer.WriteHeader(http.StatusServiceUnavailable)
+	return true
+}
+
+func queueOf(size int64, whenFull, name string) tuning {
+	return func(config *durable.Durability, queue *queueing) {
+		config.WhenFull, queue.size, queue.name = whenFull, size, name
+	}
+}
+
+func TestWhileOneQueueIsFullNoExporterTakesData(t *testing.T) {
+	living, dead := &backend{}, &backend{}
+	dead.answerHTTP(unavailable)
+	first := overHTTP(t, living, queueOf(1000, durable.PushBack, "living"))
+	second := overHTTP(t, dead, queueOf(2, durable.PushBack, "dead"))
+	accepted := 0
+	for range 500 {
+		// A sender that repeats at once what was not taken, through a fan-out that asks one exporter after the other.
+		errFirst := first.ConsumeTraces(context.Background(), spans("one"))
+		errSecond := second.ConsumeTraces(context.Background(), spans("one"))
+		if errFirst == nil && errSecond == nil {
+			accepted++
+		}
+	}
+	first.eventually(func() bool { return len(living.names()) > 0 && first.gauge("oldest_undelivered_age") == 0 }, "delivered")
+	assert.LessOrEqual(t, len(living.names())-accepted, 1, "one duplicate for the request that found the queue full")
+	assert.Positive(t, first.counted("pushed_back_items", ""))
+
+	dead.answerHTTP(nil)
+	first.eventually(func() bool {
+		errFirst := first.ConsumeTraces(context.Background(), spans("after"))
+		errSecond := second.ConsumeTraces(context.Background(), spans("after"))
+		return errFirst == nil && errSecond == nil
+	}, "open again when the full queue has drained")
+}
+
+func TestASideSinkDropsAndCounts(t *testing.T) {
+	dead := &backend{}
+	dead.answerHTTP(unavailable)
+	under := overHTTP(t, dead, queueOf(2, durable.Drop, ""))
+	for range 50 {
+		under.send("one", "two")
+	}
+	assert.GreaterOrEqual(t, under.counted("overflow_dropped_items", ""), int64(90))
+	assert.Equal(t, 1, under.logs.FilterMessageSnippet("items are dropped").Len())
+}
+
+func TestASenderThatCannotRepeatWaitsUntilThereIsRoom(t *testing.T) {
+	server := &backend{}
+	server.answerHTTP(unavailable)
+	under := overHTTP(t, server, queueOf(2, durable.Wait, ""))
+	sent := make(chan struct{})
+	go func() {
+		defer close(sent)
+		for range 20 {
+			assert.NoError(t, under.ConsumeTraces(context.Background(), spans("one")))
+		}
+	}()
+	under.eventually(func() bool { return under.counted("failed_requests", "") > 3 }, "full")
+	select {
+	case <-sent:
+		t.Fatal("the sender did not wait")
+	default:
+	}
+	server.answerHTTP(nil)
+	<-sent
+	under.eventually(func() bool { return len(server.names()) == 20 }, "nothing is lost")
+}
+
+func TestWhatIsLargerThanTheWholeQueueIsTakenInParts(t *testing.T) {
+	server := &backend{}
+	under := overHTTP(t, server, queueOf(1000, durable.Wait, ""), func(_ *durable.Durability, queue *queueing) { queue.bytes = true })
+	names := append(numbered(100), string(make([]byte, 2000)))
+	under.send(names...)
+	under.eventually(func() bool { return len(server.names()) == 100 && len(under.dead()) == 1 }, "in parts")
+	assert.Equal(t, numbered(100), server.names())
+	assert.Equal(t, "too_large", under.dead()[0].DeadLetter.Reason)
+}
+
+func TestWhatAQueueInMemoryCannotDeliverBeforeTheEndBecomesDeadLetters(t *testing.T) {
+	server := &backend{}
+	server.answerHTTP(unavailable)
+	under := overHTTP(t, server, queueOf(1000, durable.PushBack, ""))
+	for range 20 {
+		under.send("one")
+	}
+	under.eventually(func() bool { return under.counted("failed_requests", "") > 1 }, "tried")
+	require.NoError(t, under.Shutdown(context.Background()))
+	assert.Len(t, deadNames(under.dead()), 20)
+	assert.Equal(t, "shutdown", under.dead()[0].DeadLetter.Reason)
+	assert.Empty(t, under.logs.FilterMessageSnippet("Dropping data").All())
+}
+
+func TestStatusTurnsRedAndGreenAgain(t *testing.T) {
+	server := &backend{}
+	server.answerHTTP(unavailable)
+	soon := func(config *durable.Durability, _ *queueing) { config.UnhealthyAfter = 20 * time.Millisecond }
+	under := overHTTP(t, server, soon)
+	other := overHTTP(t, &backend{}, soon)
+	other.send("one")
+	under.send("one")
+	under.eventually(func() bool { return len(under.host.statuses()) == 1 }, "red")
+	assert.Equal(t, componentstatus.StatusRecoverableError, under.host.statuses()[0])
+	assert.InDelta(t, 1, under.gauge("unhealthy"), 0)
+	assert.Positive(t, under.gauge("time_since_success"))
+	server.answerHTTP(nil)
+	under.eventually(func() bool { return len(under.host.statuses()) == 2 }, "green")
+	assert.Equal(t, componentstatus.StatusOK, under.host.statuses()[1])
+	assert.Empty(t, other.host.statuses(), "another exporter is not concerned")
+}
+
+func TestLateDeliveryTurnsTheStatusRed(t *testing.T) {
+	under := overHTTP(t, &backend{}, func(config *durable.Durability, _ *queueing) { config.UnhealthyLag = time.Nanosecond })
+	under.send("one")
+	under.eventually(func() bool { return len(under.host.statuses()) == 1 }, "red")
+	assert.Contains(t, under.host.events[0].Err().Error(), "old")
+}
+
+func TestAFirstSuccessThatIsLateReplacesTheReasonOfTheStatus(t *testing.T) {
+	server := &backend{}
+	server.answerHTTP(unavailable)
+	under := overHTTP(t, server, func(config *durable.Durability, _ *queueing) {
+		config.UnhealthyAfter, config.UnhealthyLag = time.Millisecond, time.Nanosecond
+	})
+	under.send("one")
+	under.eventually(func() bool { return len(under.host.statuses()) == 1 }, "red")
+	server.answerHTTP(nil)
+	under.eventually(func() bool { return len(under.host.statuses()) == 3 }, "green for a moment, then red for another reason")
+	assert.Contains(t, under.host.events[2].Err().Error(), "late")
+}
+
+func TestDeadLettersAreReadableByTheirOwnerOnlyAndBounded(t *testing.T) {
+	server := &backend{}
+	server.answerHTTP(func(writer http.ResponseWriter, _ *http.Request, names []string) bool {
+		if len(names) > 0 {
+			http.Error(writer, "no", http.StatusBadRequest)
+		}
+		return len(names) > 0
+	})
+	under := overHTTP(t, server, func(config *durable.Durability, _ *queueing) {
+		config.DeadLetter.MaxMegabytes, config.DeadLetter.MaxFiles = 1, 2
+	})
+	long := string(make([]byte, 30_000))
+	for number := range 60 {
+		under.send(long)
+		under.eventually(func() bool { return under.counted("dead_letter_items", "") == int64(number+1) }, "written")
+	}
+	kept := len(under.dead())
+	assert.Positive(t, kept)
+	assert.EqualValues(t, 60-kept, under.counted("dead_letter_removed_items", ""), "what went is counted item by item")
+	assert.LessOrEqual(t, under.gauge("dead_letter_size"), 1e6)
+	assert.LessOrEqual(t, under.gauge("dead_letter_files"), 2.0)
+	assert.NotEmpty(t, under.logs.FilterMessageSnippet("oldest file is removed").All())
+	directory, err := os.Stat(under.letters)
+	require.NoError(t, err)
+	assert.Equal(t, os.FileMode(0o700), directory.Mode().Perm())
+	files, _ := filepath.Glob(filepath.Join(under.letters, "*"))
+	for _, file := range files {
+		info, err := os.Stat(file)
+		require.NoError(t, err)
+		assert.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+	}
+}
+
+func TestRefusedItemsWaitWhileNoDeadLetterCanBeWritten(t *testing.T) {
+	server := &backend{}
+	server.answerHTTP(func(writer http.ResponseWriter, _ *http.Request, names []string) bool {
+		if len(names) > 0 {
+			writer.WriteHeader(http.StatusBadRequest)
+		}
+		return len(names) > 0
+	})
+	under := overHTTP(t, server)
+	require.NoError(t, os.RemoveAll(under.letters))
+	under.send("one")
+	under.eventually(func() bool { return under.counted("dead_letter_failures", "") > 1 }, "tried again")
+	require.NoError(t, os.Mkdir(under.letters, 0o700))
+	under.eventually(func() bool { return len(under.dead()) == 1 }, "written when the folder is back")
+}
+
+func TestSettingsThatWouldLoseDataAreRefused(t *testing.T) {
+	valid := func() *durableotlpgrpc.Config {
+		config := durableotlpgrpc.NewFactory().CreateDefaultConfig().(*durableotlpgrpc.Config)
+		config.Durability.DeadLetter.Directory = "letters"
+		return config
+	}
+	require.NoError(t, valid().Validate())
+	require.NoError(t, valid().Durability.Validate())
+	config := valid()
+	config.Exporter.RetryConfig.MaxElapsedTime = time.Minute
+	require.ErrorContains(t, config.Validate(), "max_elapsed_time: 0")
+	config = valid()
+	config.Exporter.QueueConfig.Get().Batch = configoptional.Some(exporterhelper.BatchConfig{MaxSize: 1})
+	require.ErrorContains(t, config.Validate(), "max_size")
+	config = valid()
+	config.Exporter.QueueConfig.Get().BlockOnOverflow = true
+	require.ErrorContains(t, config.Validate(), "when_full: wait")
+	config = valid()
+	config.Durability.DeadLetter.Directory = ""
+	require.ErrorContains(t, config.Durability.Validate(), "dead_letter.directory")
+	config = valid()
+	config.Durability.WhenFull = "perhaps"
+	require.ErrorContains(t, config.Durability.Validate(), "when_full")
+}

@@ -1,0 +1,92 @@
+package durableotlpexporter
+
+import (
+	"strings"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+)
+
+// repeatAfter is how long a message with the same reason is only counted after it was logged.
+const repeatAfter = time.Minute
+
+// quiet logs each reason at most once a minute and says how often it was silent.
+type quiet struct {
+	mu     sync.Mutex
+	spoken map[string]time.Time
+	silent map[string]int
+}
+
+func newQuiet() *quiet { return &quiet{spoken: map[string]time.Time{}, silent: map[string]int{}} }
+
+func (q *quiet) say(logger *zap.Logger, level zapcore.Level, reason, message string, fields ...zap.Field) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if last, spoke := q.spoken[reason]; spoke && time.Since(last) < repeatAfter {
+		q.silent[reason]++
+		return
+	}
+	logger.Log(level, message, append(fields, zap.Int("not_logged_before", q.silent[reason]))...)
+	q.spoken[reason], q.silent[reason] = time.Now(), 0
+}
+
+// innerCore is the log of the stock exporter inside and of the exporterhelper. What they say about failed requests is left
+// out, since it is said here with the fix, and what they say about partly accepted requests is counted too.
+type innerCore struct {
+	zapcore.Core
+	rejected func(items int64)
+}
+
+func (c innerCore) With(fields []zapcore.Field) zapcore.Core {
+	return innerCore{c.Core.With(fields), c.rejected}
+}
+
+func (c innerCore) Check(entry zapcore.Entry, checked *zapcore.CheckedEntry) *zapcore.CheckedEntry {
+	return checked.AddCore(entry, c)
+}
+
+// The messages and fields of the stock parts; tests drive them, so an upgrade that changes them is noticed. The second message
+// is exporterhelper's word for a request that a shutdown interrupts: it stays in the queue on disk, or becomes a dead letter.
+const (
+	rejectedMessage    = "Exporting failed. Rejecting data."
+	interruptedMessage = "Exporting failed. Dropping data."
+	interruptedError   = "interrupted due to shutdown"
+	retryMessage       = "Exporting failed. Will retry"
+	partialMessage     = "Partial success response"
+)
+
+var rejectedFields = map[string]bool{"dropped_spans": true, "dropped_data_points": true, "dropped_log_records": true}
+
+func (c innerCore) Write(entry zapcore.Entry, fields []zapcore.Field) error {
+	// One line for each attempt, about what is said once a minute: for those who look for an error in detail.
+	if strings.HasPrefix(entry.Message, retryMessage) && !c.Core.Enabled(zapcore.DebugLevel) {
+		return nil
+	}
+	if strings.HasPrefix(entry.Message, rejectedMessage) ||
+		strings.HasPrefix(entry.Message, interruptedMessage) && says(fields, interruptedError) {
+		return nil
+	}
+	if entry.Message == partialMessage {
+		for _, field := range fields {
+			if rejectedFields[field.Key] {
+				c.rejected(field.Integer)
+			}
+		}
+	}
+	if !c.Core.Enabled(entry.Level) {
+		return nil
+	}
+	return c.Core.Write(entry, fields)
+}
+
+// says tells whether the error among the fields has this text.
+func says(fields []zapcore.Field, text string) bool {
+	for _, field := range fields {
+		if err, isError := field.Interface.(error); isError && strings.Contains(err.Error(), text) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,167 @@
+package durableotlpexporter
+
+import (
+	"go.opentelemetry.io/collector/consumer/consumererror"
+	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/plog"
+	"go.opentelemetry.io/collector/pdata/pmetric"
+	"go.opentelemetry.io/collector/pdata/ptrace"
+)
+
+// signalOf is what delivery needs to know about one kind of telemetry data.
+type signalOf[T comparable] struct {
+	name string
+	// empty returns a request without items.
+	empty func() T
+	// count returns the number of spans, data points or log records.
+	count func(T) int
+	// bytes returns the size as OTLP protobuf.
+	bytes func(T) int
+	// cut returns a copy of the items from first to before end.
+	cut func(data T, first, end int) T
+	// move appends the items of one request to another.
+	move func(from, to T)
+	// json returns the request as OTLP JSON, and fromJSON reads it.
+	json     func(T) ([]byte, error)
+	fromJSON func([]byte) (T, error)
+	// rest returns an error that makes the retry continue with these items only.
+	rest func(error, T) error
+	// time returns the time of one of the newest items, 0 when there is none.
+	time func(T) pcommon.Timestamp
+}
+
+// keepRange returns a predicate for RemoveIf that keeps the items from first to before end.
+func keepRange(first, end int) func() bool {
+	index := -1
+	return func() bool {
+		index++
+		return index < first || index >= end
+	}
+}
+
+var traces = signalOf[ptrace.Traces]{
+	name:     "traces",
+	empty:    ptrace.NewTraces,
+	count:    ptrace.Traces.SpanCount,
+	bytes:    (&ptrace.ProtoMarshaler{}).TracesSize,
+	json:     (&ptrace.JSONMarshaler{}).MarshalTraces,
+	fromJSON: (&ptrace.JSONUnmarshaler{}).UnmarshalTraces,
+	rest:     consumererror.NewTraces,
+	move:     func(from, to ptrace.Traces) { from.ResourceSpans().MoveAndAppendTo(to.ResourceSpans()) },
+	cut: func(data ptrace.Traces, first, end int) ptrace.Traces {
+		part := ptrace.NewTraces()
+		data.CopyTo(part)
+		outside := keepRange(first, end)
+		part.ResourceSpans().RemoveIf(func(resource ptrace.ResourceSpans) bool {
+			resource.ScopeSpans().RemoveIf(func(scope ptrace.ScopeSpans) bool {
+				scope.Spans().RemoveIf(func(ptrace.Span) bool { return outside() })
+				return scope.Spans().Len() == 0
+			})
+			return resource.ScopeSpans().Len() == 0
+		})
+		return part
+	},
+	time: func(data ptrace.Traces) pcommon.Timestamp {
+		resources := data.ResourceSpans()
+		for r := resources.Len() - 1; r >= 0; r-- {
+			scopes := resources.At(r).ScopeSpans()
+			for s := scopes.Len() - 1; s >= 0; s-- {
+				if spans := scopes.At(s).Spans(); spans.Len() > 0 {
+					return spans.At(spans.Len() - 1).EndTimestamp()
+				}
+			}
+		}
+		return 0
+	},
+}
+
+var logs = signalOf[plog.Logs]{
+	name:     "logs",
+	empty:    plog.NewLogs,
+	count:    plog.Logs.LogRecordCount,
+	bytes:    (&plog.ProtoMarshaler{}).LogsSize,
+	json:     (&plog.JSONMarshaler{}).MarshalLogs,
+	fromJSON: (&plog.JSONUnmarshaler{}).UnmarshalLogs,
+	rest:     consumererror.NewLogs,
+	move:     func(from, to plog.Logs) { from.ResourceLogs().MoveAndAppendTo(to.ResourceLogs()) },
+	cut: func(data plog.Logs, first, end int) plog.Logs {
+		part := plog.NewLogs()
+		data.CopyTo(part)
+		outside := keepRange(first, end)
+		part.ResourceLogs().RemoveIf(func(resource plog.ResourceLogs) bool {
+			resource.ScopeLogs().RemoveIf(func(scope plog.ScopeLogs) bool {
+				scope.LogRecords().RemoveIf(func(plog.LogRecord) bool { return outside() })
+				return scope.LogRecords().Len() == 0
+			})
+			return resource.ScopeLogs().Len() == 0
+		})
+		return part
+	},
+	time: func(data plog.Logs) pcommon.Timestamp {
+		resources := data.ResourceLogs()
+		for r := resources.Len() - 1; r >= 0; r-- {
+			scopes := resources.At(r).ScopeLogs()
+			for s := scopes.Len() - 1; s >= 0; s-- {
+				if records := scopes.At(s).LogRecords(); records.Len() > 0 {
+					record := records.At(records.Len() - 1)
+					return max(record.Timestamp(), record.ObservedTimestamp())
+				}
+			}
+		}
+		return 0
+	},
+}
+
+var metrics = signalOf[pmetric.Metrics]{
+	name:     "metrics",
+	empty:    pmetric.NewMetrics,
+	count:    pmetric.Metrics.DataPointCount,
+	bytes:    (&pmetric.ProtoMarshaler{}).MetricsSize,
+	json:     (&pmetric.JSONMarshaler{}).MarshalMetrics,
+	fromJSON: (&pmetric.JSONUnmarshaler{}).UnmarshalMetrics,
+	rest:     consumererror.NewMetrics,
+	move:     func(from, to pmetric.Metrics) { from.ResourceMetrics().MoveAndAppendTo(to.ResourceMetrics()) },
+	cut: func(data pmetric.Metrics, first, end int) pmetric.Metrics {
+		part := pmetric.NewMetrics()
+		data.CopyTo(part)
+		outside := keepRange(first, end)
+		part.ResourceMetrics().RemoveIf(func(resource pmetric.ResourceMetrics) bool {
+			resource.ScopeMetrics().RemoveIf(func(scope pmetric.ScopeMetrics) bool {
+				scope.Metrics().RemoveIf(func(metric pmetric.Metric) bool { return removePoints(metric, outside) })
+				return scope.Metrics().Len() == 0
+			})
+			return resource.ScopeMetrics().Len() == 0
+		})
+		return part
+	},
+	// Data points of a batch are of about the same moment, and their place depends on the type: lag is told by spans and logs.
+	time: func(pmetric.Metrics) pcommon.Timestamp { return 0 },
+}
+
+// removePoints removes the data points that are outside and says whether none is left.
+func removePoints(metric pmetric.Metric, outside func() bool) bool {
+	switch metric.Type() {
+	case pmetric.MetricTypeGauge:
+		points := metric.Gauge().DataPoints()
+		points.RemoveIf(func(pmetric.NumberDataPoint) bool { return outside() })
+		return points.Len() == 0
+	case pmetric.MetricTypeSum:
+		points := metric.Sum().DataPoints()
+		points.RemoveIf(func(pmetric.NumberDataPoint) bool { return outside() })
+		return points.Len() == 0
+	case pmetric.MetricTypeHistogram:
+		points := metric.Histogram().DataPoints()
+		points.RemoveIf(func(pmetric.HistogramDataPoint) bool { return outside() })
+		return points.Len() == 0
+	case pmetric.MetricTypeExponentialHistogram:
+		points := metric.ExponentialHistogram().DataPoints()
+		points.RemoveIf(func(pmetric.ExponentialHistogramDataPoint) bool { return outside() })
+		return points.Len() == 0
+	case pmetric.MetricTypeSummary:
+		points := metric.Summary().DataPoints()
+		points.RemoveIf(func(pmetric.SummaryDataPoint) bool { return outside() })
+		return points.Len() == 0
+	default:
+		return true
+	}
+}

@@ -1,0 +1,94 @@
+package requestguardextension
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/extension/extensionmiddleware"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	"google.golang.org/grpc"
+)
+
+// Reasons by which refused requests are counted.
+const (
+	tooDeep   = "nested_too_deep"
+	tooLarge  = "too_large"
+	misplaced = "wrong_signal_or_version"
+)
+
+// guard is the extension; it is a middleware of HTTP and of gRPC servers.
+type guard struct {
+	component.StartFunc
+	component.ShutdownFunc
+	maxDepth int
+	refused  metric.Int64Counter
+}
+
+var (
+	_ extensionmiddleware.HTTPServer = (*guard)(nil)
+	_ extensionmiddleware.GRPCServer = (*guard)(nil)
+)
+
+// refusal is why a request is not decoded, in words that say what to do.
+type refusal struct {
+	reason, message string
+}
+
+func (r *refusal) Error() string { return r.message }
+
+func newGuard(config *Config, settings component.TelemetrySettings) (*guard, error) {
+	refused, err := settings.MeterProvider.Meter("otel-rl.dev/otelcol-rl/requestguardextension").Int64Counter(
+		"otelcol_request_guard_refused_requests",
+		metric.WithUnit("{request}"), metric.WithDescription("Requests refused before they were decoded, by reason"))
+	return &guard{maxDepth: config.MaxDepth, refused: refused}, err
+}
+
+func (g *guard) count(ctx context.Context, reason string) {
+	g.refused.Add(ctx, 1, metric.WithAttributes(attribute.String("reason", reason)))
+}
+
+func (g *guard) nestedTooDeep() *refusal {
+	return &refusal{tooDeep, fmt.Sprintf(
+		"an attribute value is nested in more than about %d maps and lists; send it flat, or as JSON text", g.maxDepth)}
+}
+
+// checkBody returns why the body of an OTLP/HTTP request is refused, or nil.
+func (g *guard) checkBody(path string, isJSON bool, body []byte) *refusal {
+	if !isJSON {
+		if protobufTooDeep(body, g.maxDepth) {
+			return g.nestedTooDeep()
+		}
+		return nil
+	}
+	if jsonTooDeep(body, g.maxDepth) {
+		return g.nestedTooDeep()
+	}
+	if message := wrongSignal(path, body); message != "" {
+		return &refusal{misplaced, message}
+	}
+	return nil
+}
+
+// explainReadError turns the error of a body that is over the receiver's limit into what to do about it.
+func explainReadError(err error) (*refusal, bool) {
+	var limit *http.MaxBytesError
+	if !errors.As(err, &limit) {
+		return nil, false
+	}
+	return &refusal{tooLarge, fmt.Sprintf(
+		"the request is larger than %d MiB; export fewer spans at a time (OTEL_BSP_MAX_EXPORT_BATCH_SIZE) or shorten "+
+			"attributes (OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT)", limit.Limit>>20)}, true
+}
+
+// GetGRPCServerOptions replaces the codec of the server by one that looks first.
+func (g *guard) GetGRPCServerOptions(context.Context) ([]grpc.ServerOption, error) {
+	codec, err := newGuardedCodec(g)
+	if err != nil {
+		return nil, err
+	}
+	return []grpc.ServerOption{grpc.ForceServerCodecV2(codec)}, nil
+}

@@ -1,0 +1,98 @@
+package secretredactionprocessor
+
+import (
+	"hash/maphash"
+	"sync"
+
+	"otel-rl.dev/otelcol-rl/secretredactionprocessor/detect"
+)
+
+const cacheShards = 64
+
+// cache remembers where findings are in texts seen before. It holds salted hashes of (key, text) and positions, never a
+// text: a copy of its memory tells no secret without trying out all of them, and the salts are new in every process.
+type cache struct {
+	seeds  [2]maphash.Seed
+	shards [cacheShards]cacheShard
+}
+
+// digest is 128 bits of two independently salted hashes: an accidental hit would let a secret through.
+type digest [2]uint64
+
+// cacheShard keeps two generations. What is asked for moves to the young one; when that is full the old one is let go.
+type cacheShard struct {
+	mutex      sync.Mutex
+	young, old map[digest][]detect.Finding
+	half       int
+	_          [64]byte // shards on different cache lines
+}
+
+func newCache(entries int) *cache {
+	if entries == 0 {
+		return nil
+	}
+	made := &cache{seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}}
+	for i := range made.shards {
+		made.shards[i].half = max(1, entries/(2*cacheShards))
+		made.shards[i].young = map[digest][]detect.Finding{}
+	}
+	return made
+}
+
+func (c *cache) digest(key, text string) digest {
+	if c == nil {
+		return digest{}
+	}
+	var sum digest
+	for i, seed := range c.seeds {
+		// The key's hash is mixed in by an odd multiplication, so that ("ab", "c") is not ("a", "bc").
+		sum[i] = maphash.String(seed, text) ^ (maphash.String(seed, key)*0x9e3779b97f4a7c15 + uint64(len(text)))
+	}
+	return sum
+}
+
+func (c *cache) get(sum digest) (findings []detect.Finding, known bool) {
+	if c == nil {
+		return nil, false
+	}
+	shard := &c.shards[sum[0]%cacheShards]
+	shard.mutex.Lock()
+	defer shard.mutex.Unlock()
+	if findings, known = shard.young[sum]; known {
+		return findings, true
+	}
+	if findings, known = shard.old[sum]; known {
+		shard.put(sum, findings)
+	}
+	return findings, known
+}
+
+func (c *cache) put(sum digest, findings []detect.Finding) {
+	if c == nil {
+		return
+	}
+	shard := &c.shards[sum[0]%cacheShards]
+	shard.mutex.Lock()
+	defer shard.mutex.Unlock()
+	shard.put(sum, findings)
+}
+
+func (s *cacheShard) put(sum digest, findings []detect.Finding) {
+	if len(s.young) >= s.half {
+		s.old, s.young = s.young, make(map[digest][]detect.Finding, s.half)
+	}
+	s.young[sum] = findings
+}
+
+// entries is the number of texts that are remembered now.
+func (c *cache) entries() int {
+	total := 0
+	if c != nil {
+		for i := range c.shards {
+			c.shards[i].mutex.Lock()
+			total += len(c.shards[i].young) + len(c.shards[i].old)
+			c.shards[i].mutex.Unlock()
+		}
+	}
+	return total
+}

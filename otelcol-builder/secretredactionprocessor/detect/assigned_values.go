@@ -1,0 +1,143 @@
+package detect
+
+import "strings"
+
+// readValue reads a quoted or bare value.
+func (s *scan) readValue(position int, kind separator) value {
+	text := s.text
+	if kind == element {
+		return s.readElement(position)
+	}
+	position = s.skipOpeners(position)
+	if position >= len(text) {
+		return value{}
+	}
+	start := position
+	escaped := 0
+	for start < len(text) && text[start] == '\\' && escaped < 8 {
+		start++
+		escaped++
+	}
+	if start < len(text) && (text[start] == '"' || text[start] == '\'' || text[start] == '`') {
+		return s.readQuoted(start, text[position:start])
+	}
+	return s.readBare(position, kind)
+}
+
+// skipOpeners skips what may stand before a string: a prefix such as b or f, a bracket, a conversion.
+func (s *scan) skipOpeners(position int) int {
+	text := s.text
+	for range 3 {
+		at := position
+		for limit := min(len(text), at+24); at < limit && (isWordByte(text[at]) || text[at] == '.' || text[at] == '@' || text[at] == '$' || text[at] == ':'); {
+			at++
+		}
+		if at < len(text) && (text[at] == '(' || text[at] == '[') && (text[at] == '(' || at == position) {
+			inner := s.skipSpaces(at+1, 4)
+			if inner < len(text) && (text[inner] == '"' || text[inner] == '\'' || text[inner] == '`' || isLetter(text[inner])) && s.quoteWithin(inner) {
+				position = inner
+				continue
+			}
+		}
+		if at > position && at < len(text) && (text[at] == '"' || text[at] == '\'') && stringPrefixes[text[position:at]] {
+			return at
+		}
+		return position
+	}
+	return position
+}
+
+// stringPrefixes stand before a string literal in some languages.
+var stringPrefixes = setOf("b B r R f F u U L N rb br Rb bR RB BR fr rf u8 @ $ $@ @$ q qq")
+
+// quoteWithin says whether a string begins here, or after a short conversion.
+func (s *scan) quoteWithin(position int) bool {
+	for limit := min(len(s.text), position+24); position < limit; position++ {
+		switch character := s.text[position]; {
+		case character == '"' || character == '\'' || character == '`':
+			return true
+		case !isWordByte(character) && character != '(' && character != '.' && character != ':':
+			return false
+		}
+	}
+	return false
+}
+
+// readQuoted reads up to the quote that closes; escape is the backslashes before the opening one.
+func (s *scan) readQuoted(open int, escape string) value {
+	quote := s.text[open]
+	start := open + 1
+	triple := start+1 < len(s.text) && s.text[start] == quote && s.text[start+1] == quote
+	if triple {
+		start += 2
+	}
+	limit := min(len(s.text), start+longestValue)
+	end := start
+	for ; end < limit; end++ {
+		character := s.text[end]
+		if character == '\n' && !triple && quote != '`' {
+			break
+		}
+		if character != '\\' && character != quote {
+			continue
+		}
+		slashes := end
+		for slashes < limit && s.text[slashes] == '\\' {
+			slashes++
+		}
+		if slashes < limit && s.text[slashes] == quote && slashes-end <= len(escape) {
+			break
+		}
+		if character == '\\' {
+			end = slashes
+			if slashes-end < len(escape) {
+				break
+			}
+		}
+	}
+	end = min(end, limit)
+	return value{text: s.text[start:end], start: start, end: end, quoted: true, next: s.byteAt(end + 1)}
+}
+
+func (s *scan) readElement(position int) value {
+	const cdata = "<![CDATA["
+	if strings.HasPrefix(s.text[position:], cdata) {
+		position += len(cdata)
+	}
+	for position < len(s.text) && isSpace(s.text[position]) {
+		position++
+	}
+	limit := min(len(s.text), position+longestValue)
+	end := position
+	for end < limit && s.text[end] != '<' && s.text[end] != '\n' && !strings.HasPrefix(s.text[end:], "]]>") {
+		end++
+	}
+	return value{text: s.text[position:end], start: position, end: end, quoted: true}
+}
+
+// readBare reads a value without quotes.
+func (s *scan) readBare(position int, kind separator) value {
+	limit := min(len(s.text), position+longestBare)
+	end := position
+	for end < limit && !endsBare(s.text[end], kind) {
+		end++
+	}
+	for end > position && strings.IndexByte(".,:?", s.text[end-1]) >= 0 {
+		end--
+	}
+	return value{text: s.text[position:end], start: position, end: end, next: s.byteAt(end)}
+}
+
+func endsBare(character byte, kind separator) bool {
+	if isSpace(character) || strings.IndexByte("\"'`<>,;)]}\\", character) >= 0 {
+		return true
+	}
+	return (kind == assigned) && (character == '&' || character == '|')
+}
+
+func (s *scan) byteAt(position int) byte {
+	if position < len(s.text) {
+		return s.text[position]
+	}
+	return 0
+}

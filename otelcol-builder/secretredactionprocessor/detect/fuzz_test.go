@@ -1,0 +1,75 @@
+package detect
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+func FuzzFindingsAreSoundAndMasksStay(f *testing.F) {
+	for _, texts := range [][]string{cleanTexts, denseTexts, secretTexts} {
+		for _, text := range texts {
+			f.Add("", text)
+			f.Add("judge.api_key", text)
+		}
+	}
+	for _, text := range []string{
+		"password=\xff\xfeGravel-48é21x", "password=\"", "-----BEGIN RSA PRIVATE KEY-----", "://:@", "a://b:c@", "%%41%", "\\u00", "&quot;password&quot;=x1y2z3&", "Cookie: a=;b", "$2a$", ":::", "IBAN DE", "[redacted", "[redacted:", "password=[redacted:x] [redacted]", "curl -u", "net use \\\\a /user:b",
+	} {
+		f.Add("", text)
+	}
+	d := newTestDetector(f)
+	f.Fuzz(func(t *testing.T, key, text string) {
+		found, err := d.Find(key, text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		assertSound(t, text, found)
+		masked := text
+		for range 4 {
+			next := maskAll(t, d, "", masked)
+			if next == masked {
+				return
+			}
+			masked = next
+		}
+		t.Errorf("still changes after four passes: %q of %q", masked, text)
+	})
+}
+
+// assertSound checks that findings are inside of the text, in order, apart, and cut no character of a valid text.
+func assertSound(t *testing.T, text string, found []Finding) {
+	t.Helper()
+	end := 0
+	for _, finding := range found {
+		if finding.Start < end || finding.End <= finding.Start || finding.End > len(text) || finding.Class == "" {
+			t.Fatalf("unsound findings %v in %d bytes", found, len(text))
+		}
+		if utf8.ValidString(text) && !(utf8.ValidString(text[:finding.Start]) && utf8.ValidString(text[finding.Start:finding.End])) {
+			t.Fatalf("finding %v cuts a character of %q", finding, text)
+		}
+		end = finding.End
+	}
+}
+
+// hostilePieces are repeated to texts that make naive rules look again and again.
+var hostilePieces = []string{
+	"password", "password=", "password:\"", "token key secret ", "://", "a://b:", "-----BEGIN PRIVATE KEY-----", "eyJ", "eyJhbGciOiJIUzI1NiJ9.", "%41%42", "\\\"", "\\\\", "@", "a@",
+	"1 ", "1-", "+1 ", "$2a$", "curl -u ", "Cookie: a=b; ", "\"kty\"", "<RSAKeyValue>", "net use ", "echo a | ", "--password-stdin ", "DE12", "authorization: ", "aaaa", "A1b2", "[redacted",
+	"[redacted:x]", "&quot;", "github key ", "github token 9fceb02d0ae598e9 ", "é", "value=", "{ssha}", ":::", "api_key(", "password is ",
+}
+
+func TestHostileTextsAreScannedWhole(t *testing.T) {
+	d := newTestDetector(t)
+	for _, piece := range hostilePieces {
+		text := strings.Repeat(piece, 32<<10/len(piece)) + "\npassword=Gravel-" + "4821x"
+		found, err := d.Find("", text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		assertSound(t, text, found)
+		if !hides(t, d, text, "Gravel-"+"4821x") {
+			t.Errorf("the secret behind %d times %q is missed", 32<<10/len(piece), piece)
+		}
+	}
+}

@@ -1,0 +1,64 @@
+package detect
+
+// SecretKey says whether the value under an attribute key is a secret whatever it looks like.
+func (d *Detector) SecretKey(key string) bool {
+	switch power := nameStrength(key); power {
+	case strongName:
+		return true
+	case passwordName:
+		return !bareWord(lastWord(key), "pass")
+	case noSecret:
+		return false
+	default:
+		return alwaysSecret[lastWord(key)]
+	}
+}
+
+// alwaysSecret are last words of keys of headers and the like that are no names of a program's things.
+var alwaysSecret = setOf("secret authorization credential credentials cookie set-cookie jwt")
+
+// lastWord returns a key's last word in lower case.
+func lastWord(key string) string {
+	if len(key) > longestName {
+		key = key[len(key)-longestName:]
+	}
+	var lowered [longestName]byte
+	words := splitName(key, &lowered)
+	if words.count == 0 {
+		return ""
+	}
+	return string(words.list[words.count-1])
+}
+
+// matchKeyContext judges a text by the key of the attribute that holds it, as if it were assigned to it.
+func (s *scan) matchKeyContext() {
+	if s.key == "" || s.depth > 0 || !s.detector.mentionsWord(s.key) {
+		return
+	}
+	if power := nameStrength(s.key); power != noSecret {
+		whole := value{text: s.text, end: len(s.text), quoted: true}
+		if acceptValue(power, s.key, whole) {
+			s.add(0, len(s.text), classOfName(power))
+			return
+		}
+	}
+	prefix := s.key + "="
+	for _, finding := range s.detector.findInSegment("", prefix+s.text, s.depth+1) {
+		if finding.End > len(prefix) {
+			finding.Start, finding.End = max(0, finding.Start-len(prefix)), finding.End-len(prefix)
+			s.addFinding(finding)
+		}
+	}
+}
+
+// mentionsWord says whether any word of the rules stands in a key.
+func (d *Detector) mentionsWord(key string) bool {
+	state := 0
+	for position := range len(key) {
+		state = int(d.automaton.next[state*d.automaton.width+int(d.automaton.fold[key[position]])])
+		if d.automaton.outputs[state] != nil {
+			return true
+		}
+	}
+	return false
+}

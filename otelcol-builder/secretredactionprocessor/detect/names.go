@@ -1,0 +1,145 @@
+package detect
+
+// strength says how much a name tells about its value.
+type strength uint8
+
+const (
+	noSecret       strength = iota
+	weakName                // "key", "auth": only a value that is random without a doubt is a secret
+	tokenName               // "token", "secret": a random-looking value is a secret
+	strongName              // "api_key", "client_secret": ids and digests are secrets too
+	passwordName            // "password": whatever people choose is a secret
+	longestName    = 96     // bytes; longer runs of word characters are no names
+	mostNameWords  = 24
+	secretNounsMax = 14
+)
+
+// words of a name, in lower case, without digits at their ends.
+type nameWords struct {
+	list  [mostNameWords][]byte
+	count int
+}
+
+// splitName cuts a name at signs and at changes from lower to upper case.
+func splitName(name string, lowered *[longestName]byte) nameWords {
+	var words nameWords
+	length, start := 0, 0
+	flush := func() {
+		end := length
+		for end > start && isDigit(lowered[end-1]) {
+			end--
+		}
+		if end > start && words.count < mostNameWords {
+			words.list[words.count] = lowered[start:end]
+			words.count++
+		}
+		start = length
+	}
+	for position := range len(name) {
+		character := name[position]
+		if !isWordByte(character) || character == '_' {
+			flush()
+			continue
+		}
+		if isUpper(character) && position > 0 {
+			nextLower := position+1 < len(name) && isLower(name[position+1])
+			if previous := name[position-1]; isLower(previous) || isUpper(previous) && nextLower && position+1 < len(name) {
+				flush()
+			}
+		}
+		lowered[length] = lowerASCII(character)
+		length++
+	}
+	flush()
+	return words
+}
+
+func lowerASCII(character byte) byte {
+	if isUpper(character) {
+		return character + 'a' - 'A'
+	}
+	return character
+}
+
+// nameStrength says what a value under this name is.
+func nameStrength(name string) strength {
+	if len(name) > longestName {
+		name = name[len(name)-longestName:]
+	}
+	var lowered [longestName]byte
+	words := splitName(name, &lowered)
+	for words.count > 1 && trailingWords[string(words.list[words.count-1])] {
+		words.count--
+	}
+	if words.count == 0 {
+		return noSecret
+	}
+	last := words.list[words.count-1]
+	var before []byte
+	if words.count > 1 {
+		before = words.list[words.count-2]
+	}
+	return headStrength(last, before)
+}
+
+// headStrength judges the last word of a name by itself and by the word before it.
+func headStrength(last, before []byte) strength {
+	switch {
+	case passwordHeads[string(last)]:
+		if notAPasswordAfter[string(before)] {
+			return noSecret
+		}
+		return passwordName
+	case strongHeads[string(last)]:
+		return strongName
+	case string(last) == "secret" || string(last) == "secrets" || string(last) == "crumb":
+		return tokenName
+	case string(last) == "token" && string(before) == "key": // PublicKeyToken of an assembly
+		return noSecret
+	case string(last) == "token":
+		return tokenStrength(before)
+	case string(last) == "key" || string(last) == "keys":
+		return keyStrength(before)
+	case weakHeads[string(last)]:
+		return weakName
+	}
+	return gluedStrength(last)
+}
+
+func tokenStrength(before []byte) strength {
+	if modelTokens[string(before)] {
+		return noSecret
+	}
+	if strongTokens[string(before)] {
+		return strongName
+	}
+	return tokenName
+}
+
+func keyStrength(before []byte) strength {
+	if plainKeys[string(before)] {
+		return noSecret
+	}
+	if strongKeys[string(before)] {
+		return strongName
+	}
+	return weakName
+}
+
+// gluedStrength judges a word such as "dbpassword" or "accesstoken" by how it ends.
+func gluedStrength(word []byte) strength {
+	for length := min(len(word)-1, secretNounsMax); length >= 3; length-- {
+		ending, beginning := word[len(word)-length:], word[:len(word)-length]
+		switch {
+		case gluedPasswords[string(ending)]:
+			return passwordName
+		case strongHeads[string(ending)]:
+			return strongName
+		case string(ending) == "secret":
+			return tokenName
+		case string(ending) == "token" && strongTokens[string(beginning)], string(ending) == "key" && strongKeys[string(beginning)]:
+			return strongName
+		}
+	}
+	return noSecret
+}

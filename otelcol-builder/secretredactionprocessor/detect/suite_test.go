@@ -1,0 +1,100 @@
+package detect
+
+import (
+	"bufio"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// leastOfClass are the shares that a class has to reach where it is not all: what is missed is named in testdata/README.md.
+const (
+	leastOfClass    = 0.95
+	leastOfAll      = 0.99
+	leastExamplesIn = 3
+)
+
+type suiteLine struct {
+	Text    string
+	Secrets []string
+	Class   string
+}
+
+type share struct{ good, all int }
+
+func (s share) of() float64 { return float64(s.good) / float64(s.all) }
+
+func TestSuitesReachTheirShares(t *testing.T) {
+	d := newTestDetector(t)
+	files, err := filepath.Glob(filepath.Join("..", "testdata", "*.jsonl"))
+	if err != nil || len(files) < 4 {
+		t.Fatalf("suites: %v, %v", files, err)
+	}
+	classes := map[string]*share{}
+	total := map[bool]*share{true: {}, false: {}}
+	for _, file := range files {
+		for _, line := range readSuite(t, file) {
+			lookAlike := len(line.Secrets) == 0
+			name := filepath.Base(file) + " " + line.Class
+			if classes[name] == nil {
+				classes[name] = &share{}
+			}
+			for _, counted := range []*share{classes[name], total[lookAlike]} {
+				counted.all++
+				if isHandled(t, d, line) {
+					counted.good++
+				}
+			}
+		}
+	}
+	for name, counted := range classes {
+		if counted.all < leastExamplesIn || counted.of() < leastOfClass {
+			t.Errorf("%s: %d of %d", name, counted.good, counted.all)
+		}
+	}
+	for lookAlike, counted := range total {
+		if counted.of() < leastOfAll {
+			t.Errorf("look-alikes %v: %d of %d", lookAlike, counted.good, counted.all)
+		}
+	}
+}
+
+// isHandled says whether all secrets of a line are gone, or a look-alike came out as it was.
+func isHandled(t *testing.T, d *Detector, line suiteLine) bool {
+	t.Helper()
+	masked := maskAll(t, d, "", line.Text)
+	if len(line.Secrets) == 0 {
+		return masked == line.Text
+	}
+	for _, secret := range line.Secrets {
+		if strings.Contains(masked, secret) {
+			return false
+		}
+	}
+	return maskAll(t, d, "", masked) == masked
+}
+
+func readSuite(t *testing.T, file string) []suiteLine {
+	t.Helper()
+	opened, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = opened.Close() }()
+	var lines []suiteLine
+	scanner := bufio.NewScanner(opened)
+	scanner.Buffer(nil, 1<<20)
+	for scanner.Scan() {
+		var line suiteLine
+		if err := json.Unmarshal(scanner.Bytes(), &line); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		lines = append(lines, line)
+	}
+	if err := scanner.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return lines
+}

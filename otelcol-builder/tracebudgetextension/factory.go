@@ -1,0 +1,25 @@
+// Package tracebudgetextension is a policy of the tail_sampling processor that keeps a share of the traces by their trace id,
+// and lowers that share where the traces kept would exceed a budget of spans per second.
+package tracebudgetextension
+
+import (
+	"context"
+	"time"
+
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/extension"
+)
+
+const defaultWindow = 10 * time.Second
+
+// NewFactory returns the factory of the extension trace_budget.
+func NewFactory() extension.Factory {
+	return extension.NewFactory(
+		component.MustNewType("trace_budget"),
+		func() component.Config { return &Config{Gateways: 1, Window: defaultWindow} },
+		func(_ context.Context, settings extension.Settings, config component.Config) (extension.Extension, error) {
+			return newTraceBudget(settings.TelemetrySettings, config.(*Config), time.Now)
+		},
+		component.StabilityLevelDevelopment,
+	)
+}

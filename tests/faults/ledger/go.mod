@@ -1,0 +1,3 @@
+module otel-rl.dev/ledger
+
+go 1.26

@@ -1,0 +1,97 @@
+"""A backend for tests: an OTLP/HTTP server in this process that takes what it is sent, or refuses it as a test says."""
+
+from __future__ import annotations
+
+import gzip
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+OWN = "otelcol-rl"
+REQUESTS = {
+    "/v1/traces": ExportTraceServiceRequest,
+    "/v1/metrics": ExportMetricsServiceRequest,
+    "/v1/logs": ExportLogsServiceRequest,
+}
+
+
+class Request(NamedTuple):
+    """One request: its path, the coding of its body, and the names (spans, metrics) or bodies (logs) of its items."""
+
+    path: str
+    coding: str
+    items: list[str]
+
+
+def take(_request: Request) -> int:
+    """Take every request."""
+    return 200
+
+
+class OtlpBackend:
+    """The server; a context manager. `answer` gives the HTTP status for each request, 200 takes it."""
+
+    def __init__(self, port: int = 0, answer: Callable[[Request], int] = take) -> None:
+        self.answer = answer
+        self.taken: list[str] = []
+        self.requests = 0
+        self._lock = threading.Lock()
+        self._server = ThreadingHTTPServer(("127.0.0.1", port), _handler_of(self))
+        self._server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def __enter__(self) -> OtlpBackend:  # noqa: PYI034  (typing.Self is newer than Python 3.10)
+        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    def judge(self, request: Request) -> int:
+        """Return the status for a request, and keep its items when it is taken."""
+        with self._lock:
+            self.requests += 1
+            status = self.answer(request)
+            if status == 200:
+                self.taken += request.items
+            return status
+
+
+def _handler_of(backend: OtlpBackend) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            coding = self.headers.get("Content-Encoding", "")
+            content = gzip.decompress(body) if coding == "gzip" else body
+            suffix = self.path[self.path.rindex("/v1/") :]
+            request = Request(suffix, coding, list(_items(REQUESTS[suffix].FromString(content))))
+            self.send_response(backend.judge(request))
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *arguments: object) -> None:
+            """Say nothing on the test's console."""
+
+    return Handler
+
+
+def _items(message: Any) -> Iterator[str]:
+    """The names or bodies of the items, without what a collector says about itself."""
+    for field in ("resource_spans", "resource_metrics", "resource_logs"):
+        for resource in getattr(message, field, ()):
+            names = {pair.key: pair.value.string_value for pair in resource.resource.attributes}
+            if names.get("service.name") == OWN:
+                continue
+            for scope in getattr(resource, field.replace("resource", "scope")):
+                for item in (getattr(scope, kind, ()) for kind in ("spans", "metrics", "log_records")):
+                    yield from (getattr(each, "name", "") or each.body.string_value for each in item)

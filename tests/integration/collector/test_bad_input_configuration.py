@@ -1,0 +1,157 @@
+"""What is wrong with variables, files, ports and choices is refused by the command with the name of the fix."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+from bad_input import COMMAND, by_command, neighbour, post
+from collector_process import CollectorProcess, free_ports, wait_for
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PREFIX = "OTEL_RL_COLLECTOR_"
+LOCAL = ["--role", "local"]
+TO_OTLP = ["--role", "gateway", "--sink", "otlp"]
+TO_LGTM = ["--role", "gateway", "--sink", "lgtm"]
+
+
+def _refused(binary: Path, folder: Path, arguments: list[str], **variables: str) -> str:
+    """Return what `otel-rl collector run` says when it refuses to start."""
+    ports = free_ports(4)
+    environment = {
+        **{name: value for name, value in os.environ.items() if not name.startswith("OTEL_")},
+        f"{PREFIX}BINARY": str(binary),
+        f"{PREFIX}GRPC_PORT": str(ports[0]),
+        f"{PREFIX}HTTP_PORT": str(ports[1]),
+        f"{PREFIX}METRICS_PORT": str(ports[2]),
+        f"{PREFIX}HEALTH_ENDPOINT": f"127.0.0.1:{ports[3]}",
+        **{f"{PREFIX}{name}": value for name, value in variables.items()},
+    }
+    command = [COMMAND, "collector", "run", *arguments]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2, done.stderr
+    assert done.stdout == ""
+    assert "Traceback" not in done.stderr
+    return done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "variable", "value", "says"),
+    [
+        (LOCAL, "GRPCPORT", "4317", "did you mean OTEL_RL_COLLECTOR_GRPC_PORT?"),
+        (LOCAL, "GRPC_PORT", "abc", "OTEL_RL_COLLECTOR_GRPC_PORT=abc is not a whole number from 0 to 65535"),
+        (LOCAL, "HTTP_PORT", "99999", "OTEL_RL_COLLECTOR_HTTP_PORT=99999 is not a whole number from 0 to 65535"),
+        (LOCAL, "MEMORY_LIMIT_MIB", "lots", "OTEL_RL_COLLECTOR_MEMORY_LIMIT_MIB=lots is not a whole number"),
+        (LOCAL, "MEMORY_LIMIT_MIB", "0", "OTEL_RL_COLLECTOR_MEMORY_LIMIT_MIB=0 is not a whole number of at least 1"),
+        (LOCAL, "MEMORY_SPIKE_MIB", "9999", "is not below OTEL_RL_COLLECTOR_MEMORY_LIMIT_MIB"),
+        (LOCAL, "LOG_LEVEL", "loud", "is not debug or info or warn or error"),
+        (LOCAL, "LISTEN", "999.1.1.1", "999.1.1.1"),
+        (LOCAL, "HEALTH_ENDPOINT", "13133", "OTEL_RL_COLLECTOR_HEALTH_ENDPOINT=13133 is not host:port"),
+        (LOCAL, "DATA_DIR", "/dev/null/folder", "set OTEL_RL_COLLECTOR_DATA_DIR to a folder that can"),
+        (LOCAL, "REDACTION_RULES", "/nowhere/rules.toml", "/nowhere/rules.toml does not exist"),
+        (LOCAL, "FINGERPRINTS", "yes", "OTEL_RL_COLLECTOR_FINGERPRINTS=yes is not true or false"),
+        (LOCAL, "FINGERPRINTS", "true", "OTEL_RL_COLLECTOR_FINGERPRINT_KEY is not set"),
+        (LOCAL, "BINARY", "/nowhere/otelcol-rl", "OTEL_RL_COLLECTOR_BINARY=/nowhere/otelcol-rl is no program"),
+        (TO_OTLP, "OTLP_ENDPOINT", "", "OTEL_RL_COLLECTOR_OTLP_ENDPOINT is not set and has no default"),
+        (TO_OTLP, "OTLP_ENDPOINT", "gateway", "OTEL_RL_COLLECTOR_OTLP_ENDPOINT=gateway is not host:port"),
+        (TO_OTLP, "OTLP_CA_FILE", "/nowhere/ca.pem", "/nowhere/ca.pem does not exist; put the file there"),
+        (TO_LGTM, "TEMPO_URL", "tempo:4418", "is not a URL that begins with http:// or https://"),
+        (TO_LGTM, "DECISION_WAIT", "soon", "OTEL_RL_COLLECTOR_DECISION_WAIT=soon is not a duration"),
+        (["--role", "agent"], "GATEWAY", "", "OTEL_RL_COLLECTOR_GATEWAY is not set and has no default"),
+        (
+            ["--role", "agent", "--gateways", "2"],
+            "GATEWAY_2",
+            "gw-2",
+            "OTEL_RL_COLLECTOR_GATEWAY_2=gw-2 is not host:port",
+        ),
+    ],
+)
+def test_a_wrong_variable_is_named_with_what_it_has_to_be(
+    otelcol_rl: Path, tmp_path: Path, arguments: list[str], variable: str, value: str, says: str
+):
+    others = {"OTLP_ENDPOINT": "127.0.0.1:1"} if arguments == TO_OTLP else {}
+    if arguments[1] == "agent":
+        others = {"GATEWAY": "127.0.0.1:1", "GATEWAY_1": "127.0.0.1:1", "GATEWAY_2": "127.0.0.1:2"}
+    assert says in _refused(otelcol_rl, tmp_path, arguments, **{**others, variable: value})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--role", "locl"], "no role named 'locl'; did you mean local?"),
+        (["--role", "gateway", "--sink", "lgmt"], "no sink named 'lgmt'; did you mean lgtm?"),
+        (["--role", "local", "--with", "contnt"], "no option named 'contnt'; did you mean content?"),
+        (["--role", "local", "--with", "kafka"], "no option named 'kafka'; there are "),
+        (["--role", "gateway"], "a gateway needs a sink, else nothing leaves it; add --sink"),
+        (["--role", "agent", "--sink", "lgtm"], "give the sink to the gateway"),
+        (["--role", "local", "--with", "trusted-senders"], "option trusted-senders does not fit role local"),
+        ([*TO_LGTM, "--with", "content", "trusted-senders"], "cannot be combined"),
+        (["--role", "agent", "--gateways", "0"], "--gateways 0 is not between 1 and 256"),
+    ],
+)
+def test_unknown_and_conflicting_choices_are_refused_with_the_reason(
+    otelcol_rl: Path, tmp_path: Path, arguments: list[str], says: str
+):
+    assert says in _refused(otelcol_rl, tmp_path, arguments)
+
+
+@pytest.mark.parametrize("what", ["GRPC_PORT", "HTTP_PORT", "METRICS_PORT", "HEALTH_ENDPOINT"])
+def test_an_occupied_port_is_named_with_the_variable_that_moves_it(otelcol_rl: Path, tmp_path: Path, what: str):
+    with socket.create_server(("127.0.0.1", 0)) as occupant:
+        port = occupant.getsockname()[1]
+        value = f"127.0.0.1:{port}" if what == "HEALTH_ENDPOINT" else str(port)
+        said = _refused(otelcol_rl, tmp_path, LOCAL, **{what: value})
+    assert f"cannot listen on 127.0.0.1:{port} (Address already in use)" in said
+    assert f"stop what listens there or set OTEL_RL_COLLECTOR_{what}" in said
+
+
+def test_a_collector_that_runs_keeps_its_ports_when_a_second_is_started(otelcol_rl: Path, tmp_path: Path):
+    first_folder, second_folder = tmp_path / "first", tmp_path / "second"
+    first_folder.mkdir()
+    second_folder.mkdir()
+    with by_command(otelcol_rl, first_folder, LOCAL) as first:
+        taken = {
+            name.removeprefix(PREFIX): first.environment[name] for name in (f"{PREFIX}GRPC_PORT", f"{PREFIX}HTTP_PORT")
+        }
+        assert "Address already in use" in _refused(otelcol_rl, second_folder, LOCAL, **taken)
+        name, body = neighbour()
+        assert post(first, body)[0] == 200
+        wait_for(lambda: name in first.text("traces"), "the first collector goes on")
+
+
+def test_a_backend_that_cannot_be_reached_is_named_and_gets_everything_when_it_returns(
+    otelcol_rl: Path, tmp_path: Path
+):
+    (port,) = free_ports(1)
+    gateway_folder, sink_folder = tmp_path / "gateway", tmp_path / "sink"
+    gateway_folder.mkdir()
+    sink_folder.mkdir()
+    variables = {
+        f"{PREFIX}OTLP_ENDPOINT": f"127.0.0.1:{port}",
+        f"{PREFIX}OTLP_INSECURE": "true",
+        f"{PREFIX}SAMPLED_PERCENTAGE": "100",
+        f"{PREFIX}ROOT_WAIT": "1s",
+    }
+    with by_command(otelcol_rl, gateway_folder, TO_OTLP, **variables) as gateway:
+        name, body = neighbour()
+        assert post(gateway, body)[0] == 200
+        wait_for(lambda: f"127.0.0.1:{port}" in gateway.log(), "the log names the backend")
+        assert "connection refused" in gateway.log()
+        with CollectorProcess(otelcol_rl, ["local.yaml"], sink_folder, {f"{PREFIX}GRPC_PORT": str(port)}) as sink:
+            wait_for(lambda: name in sink.text("traces"), "what waited is delivered", 60)
+
+
+def test_the_plain_files_end_at_the_start_with_the_address_that_is_taken(otelcol_rl: Path, tmp_path: Path):
+    with socket.create_server(("127.0.0.1", 0)) as occupant:
+        port = occupant.getsockname()[1]
+        collector = CollectorProcess(otelcol_rl, ["local.yaml"], tmp_path, {f"{PREFIX}HTTP_PORT": str(port)})
+        with (
+            pytest.raises(AssertionError, match=f"listen tcp 127.0.0.1:{port}: bind: address already in use"),
+            collector,
+        ):
+            pass

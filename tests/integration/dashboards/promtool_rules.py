@@ -1,0 +1,50 @@
+"""``promtool test rules`` on the generated rule files."""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from dashboards.build import GENERATED
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from dashboards.lib.rules import AlertRule
+
+
+@dataclass
+class Promtool:
+    """Runs one rule test against the generated rule files."""
+
+    program: Path
+    folder: Path
+
+    def test(self, series: dict[str, str], **expectations: list[dict[str, Any]]) -> subprocess.CompletedProcess[str]:
+        """``series`` maps a selector to promtool's value notation, one value per 15 s."""
+        inputs = [{"series": selector, "values": values} for selector, values in series.items()]
+        content = {
+            "rule_files": [str(path) for path in sorted((GENERATED / "prometheus").glob("*.yaml"))],
+            "evaluation_interval": "30s",
+            "tests": [{"interval": "15s", "input_series": inputs, **expectations}],
+        }
+        path = self.folder / "rules.test.yaml"
+        path.write_text(yaml.safe_dump(content, sort_keys=False))
+        return subprocess.run(
+            [self.program, "test", "rules", path], capture_output=True, text=True, timeout=60, check=False
+        )
+
+
+def labels(**values: str) -> str:
+    return "{" + ", ".join(f'{key}="{value}"' for key, value in values.items()) + "}"
+
+
+def alert_at(time: str, rule: AlertRule, *firing: dict[str, Any]) -> dict[str, Any]:
+    return {"eval_time": time, "alertname": rule.name, "exp_alerts": list(firing)}
+
+
+def passed(result: subprocess.CompletedProcess[str]) -> None:
+    assert result.returncode == 0, result.stdout + result.stderr
