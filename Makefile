@@ -16,7 +16,7 @@ PYTEST := $(BIN)/python -m pytest
 
 .PHONY: help
 help: ## list the targets
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # -- environments ---------------------------------------------------------------------------------------------------
 
@@ -108,10 +108,17 @@ test-versions: $(VENV)/.test ## tests of each instrumented library on the versio
 	$(BIN)/python tests/library_versions.py
 
 .PHONY: test-collector
-test-collector: $(VENV)/.test score-redaction ## the collector: its Go components, every configuration, redaction, sampling, durability
+test-collector: collector-tests ## the collector: its Go components, every configuration, redaction, sampling, durability
+
+.PHONY: test-collector-quick
+test-collector-quick: SELECTED := -m "not slow"
+test-collector-quick: collector-tests ## the same, with a covering set of the configurations started instead of all
+
+.PHONY: collector-tests
+collector-tests: $(VENV)/.test score-redaction
 	$(BIN)/python otelcol-builder/check.py test
 	$(BIN)/python otelcol-builder/build.py
-	$(PYTEST) $(PARALLEL) tests/integration/collector
+	$(PYTEST) $(PARALLEL) tests/integration/collector $(SELECTED)
 
 .PHONY: score-redaction
 score-redaction: ## recall of the redaction and the share of look-alikes that it leaves alone, on our own suites

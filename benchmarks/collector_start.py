@@ -35,7 +35,7 @@ ROLES: dict[str, tuple[list[str], list[str]]] = {
 
 def _start(program: Path, role: str, folder: Path) -> tuple[float, float, float]:
     nowhere = f"127.0.0.1:{free_ports(1)[0]}"
-    variables = {"OTEL_RL_COLLECTOR_GATEWAY": nowhere, "OTEL_RL_COLLECTOR_GATEWAYS": f'["{nowhere}"]'}
+    variables = {"OTEL_RL_COLLECTOR_GATEWAY": nowhere}
     files = [CONFIGURATION / name for name in ROLES[role][0]]
     with Collector(program, files, folder, variables) as collector:
         cpu_seconds = collector.cpu_seconds()

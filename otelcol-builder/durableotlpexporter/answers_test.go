@@ -107,6 +107,39 @@ func TestAnEndpointThatRefusesEvenAnEmptyRequestMakesNoDeadLetters(t *testing.T)
 	under.eventually(func() bool { return len(server.names()) == 100 }, "delivered after the repair")
 }
 
+// Loki answers a request without streams with 422.
+func refusesNothingAnd(bad string) func(http.ResponseWriter, *http.Request, []string) bool {
+	return func(writer http.ResponseWriter, _ *http.Request, names []string) bool {
+		refuse := len(names) == 0 || slices.Contains(names, bad)
+		if refuse {
+			http.Error(writer, "no", http.StatusUnprocessableEntity)
+		}
+		return refuse
+	}
+}
+
+func TestAnEndpointThatRefusesEmptyRequestsByRuleBlocksNoBatch(t *testing.T) {
+	server := &backend{}
+	server.answerHTTP(refusesNothingAnd("bad"))
+	under := overHTTP(t, server)
+	under.send(append(numbered(100), "bad")...)
+	under.eventually(func() bool { return len(server.names()) == 100 && len(under.dead()) == 1 }, "found by the parts that are taken")
+	assert.Equal(t, []string{"bad"}, deadNames(under.dead()))
+}
+
+func TestALoneRefusedItemWaitsUntilOthersShowThatTheEndpointWorks(t *testing.T) {
+	server := &backend{}
+	server.answerHTTP(refusesNothingAnd("bad"))
+	under := overHTTP(t, server)
+	under.send("bad")
+	under.eventually(func() bool { return server.seen() > 10 }, "it waits")
+	assert.Empty(t, under.dead())
+	for range 3 {
+		under.send("other")
+	}
+	under.eventually(func() bool { return len(under.dead()) == 1 }, "others get through, so it is the item")
+}
+
 func TestARefusedBatchIsSearchedWithBoundedEffort(t *testing.T) {
 	server := &backend{}
 	server.answerHTTP(func(writer http.ResponseWriter, _ *http.Request, names []string) bool {

@@ -25,7 +25,7 @@ type DeadLetter struct {
 	Directory string `mapstructure:"directory"`
 	// MaxMegabytes bounds all dead-letter files of the directory together.
 	MaxMegabytes int64 `mapstructure:"max_megabytes"`
-	// MaxFiles bounds their number; a file is closed at MaxMegabytes / MaxFiles.
+	// MaxFiles bounds their number, but not below one for each exporter; a file is closed at MaxMegabytes / MaxFiles.
 	MaxFiles int `mapstructure:"max_files"`
 }
 

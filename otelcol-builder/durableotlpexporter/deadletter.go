@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -109,10 +110,11 @@ func (d *deadLetters) write(prefix string, line []byte) error {
 	if err != nil {
 		return err
 	}
-	before, err := file.Seek(0, 2)
-	if err == nil {
-		_, err = file.Write(line)
+	before, err := file.Seek(0, io.SeekEnd)
+	if err != nil {
+		return err
 	}
+	_, err = file.Write(line)
 	if err == nil {
 		err = file.Sync()
 	}
@@ -154,14 +156,15 @@ func syncDirectory(path string) error {
 	return errors.Join(directory.Sync(), directory.Close())
 }
 
-// makeRoom removes the oldest files until the new bytes and files fit.
+// makeRoom removes the oldest files until the new bytes and files fit. Each exporter has room for a file, or they would remove
+// each other's last ones. A line that is larger than all the room is written all the same, alone: never is the newest lost.
 func (d *deadLetters) makeRoom(size int64, files int, keep string) error {
 	present, total, err := d.files()
 	if err != nil {
 		return err
 	}
 	for _, oldest := range present {
-		if total+size <= d.maxBytes && len(present)+files <= d.maxFiles {
+		if total+size <= d.maxBytes && len(present)+files <= max(d.maxFiles, d.users) {
 			break
 		}
 		path := filepath.Join(d.directory, oldest.Name())

@@ -20,9 +20,11 @@ const (
 	// endpoint has taken no part of it.
 	searchBudget     = 512
 	coldSearchBudget = 32
+	// doubtSearchEvery is at which attempts a batch is searched while nothing shows that the endpoint works.
+	doubtSearchEvery = 6
 )
 
-var errEnded = errors.New("the collector ended while the endpoint could not be reached")
+var errEnded = errors.New("the collector ended before the endpoint took it")
 
 // delivery sends requests through the stock exporter and decides what becomes of those that it could not deliver.
 type delivery[T comparable] struct {
@@ -62,8 +64,13 @@ func (d *delivery[T]) attempt(ctx context.Context, data T) (verdict, error) {
 
 // deliver is what the retries call. Without an error the request is dealt with: delivered, or written to the dead letters.
 func (d *delivery[T]) deliver(ctx context.Context, data T) error {
+	if d.signal.count(data) == 0 {
+		d.finished(data) // there is nothing to deliver, and some endpoints refuse nothing
+		return nil
+	}
 	if d.stopping.Load() && !d.onDisk && d.health.failing() {
-		return d.bury(part[T]{data, shutDown, errEnded}) // asking a dead endpoint for each batch would make the end endless
+		d.health.failed(data, data, errEnded)
+		return errEnded // asking a dead endpoint for each batch would make the end endless: keepTheRest keeps it
 	}
 	kind, err := d.attempt(ctx, data)
 	if kind == accepted {
@@ -73,8 +80,8 @@ func (d *delivery[T]) deliver(ctx context.Context, data T) error {
 	if kind.waits() && !d.poisoned(data, kind) {
 		return d.wait(data, data, kind, err)
 	}
-	if (kind == refused || kind == tooLarge) && !d.endpointWorks(ctx) {
-		return d.wait(data, data, misconfigured, err)
+	if (kind == refused || kind == tooLarge) && !d.endpointWorks(ctx, data) {
+		return d.doubt(ctx, part[T]{data, kind, err})
 	}
 	found := d.search(ctx, part[T]{data, kind, err})
 	for _, bad := range found.bad {
@@ -101,11 +108,37 @@ func (d *delivery[T]) poisoned(data T, kind verdict) bool {
 	return known && kind != unavailable && state.failures >= poisonFailures && d.health.successes.Load()-state.successes >= poisonFailures
 }
 
-// endpointWorks asks with a request without items whether it is the items that are refused. An endpoint that refuses even
-// that (no compression, wrong encoding, wrong tenant) is set up wrongly, and then nothing may become a dead letter.
-func (d *delivery[T]) endpointWorks(ctx context.Context) bool {
+// endpointWorks tells whether it is the items that are refused. An endpoint that refuses even a request without items (no
+// compression, wrong encoding, wrong tenant) may be set up wrongly, and then nothing may become a dead letter. But some, Loki among
+// them, refuse such a request by rule: then it is shown by others that get through, or by parts of the request that are taken.
+func (d *delivery[T]) endpointWorks(ctx context.Context, request T) bool {
+	if before, known := d.health.known(request); known && d.health.successes.Load() > before.successes {
+		return true
+	}
 	watched, answer := withAnswer(ctx)
 	return judge(d.send(watched, d.signal.empty()), *answer) == accepted
+}
+
+// doubt keeps what an endpoint refuses that has not shown yet that it works. From time to time it is asked for the parts; when it
+// takes some, the next attempt knows that it works.
+func (d *delivery[T]) doubt(ctx context.Context, whole part[T]) error {
+	before, _ := d.health.known(whole.data)
+	if before.failures%doubtSearchEvery != 0 {
+		return d.wait(whole.data, whole.data, misconfigured, whole.err)
+	}
+	d.health.failed(whole.data, whole.data, whole.err) // before the search, so that what it gets through is seen
+	found := d.search(ctx, whole)
+	if !found.accepted {
+		return d.wait(whole.data, whole.data, misconfigured, whole.err)
+	}
+	for _, bad := range found.bad {
+		d.signal.move(bad.data, found.rest)
+	}
+	if d.signal.count(found.rest) == 0 {
+		d.finished(whole.data)
+		return nil
+	}
+	return d.wait(whole.data, found.rest, whole.kind, whole.err)
 }
 
 // wait keeps what remains of a request for the next attempt. Errors that carry a delay asked for by the endpoint pass as they
@@ -133,8 +166,16 @@ func (d *delivery[T]) keepTheRest() error {
 		return nil
 	}
 	var failures []error
+	lost := 0
 	for _, request := range d.health.undelivered() {
-		failures = append(failures, d.bury(part[T]{request, shutDown, errEnded}))
+		if err := d.bury(part[T]{request, shutDown, errEnded}); err != nil {
+			failures, lost = append(failures, err), lost+d.signal.count(request)
+		}
+	}
+	if lost > 0 {
+		d.logger.Error("What could not be delivered before the end is lost: no dead letter can be written."+
+			" Fix: make room, or give the collector's user the right to write.",
+			zap.Int("lost_items", lost), zap.String("directory", d.letters.directory), zap.Error(failures[0]))
 	}
 	return errors.Join(failures...)
 }
@@ -154,7 +195,7 @@ func (d *delivery[T]) bury(bad part[T]) error {
 	}
 	if err != nil {
 		d.counters.letterFailed()
-		return fmt.Errorf("refused items wait in the queue, since no dead letter can be written (make room, or give the collector's user the right to write): %w", err)
+		return fmt.Errorf("no dead letter can be written (make room, or give the collector's user the right to write): %w", err)
 	}
 	d.counters.buried(items, bad.kind)
 	message := "The endpoint refuses items for good: they are in the dead letters. Fix: change what the endpoint complains about, then replay the files."

@@ -35,7 +35,6 @@ type Settings struct {
 // durable is one exporter for one signal.
 type durable[T comparable] struct {
 	outer    component.Component
-	mutates  consumer.Capabilities
 	intake   *intake[T]
 	delivery *delivery[T]
 	health   *health[T]
@@ -115,7 +114,7 @@ func (d *durable[T]) Start(ctx context.Context, host component.Host) error {
 	d.delivery.letters = letters
 	d.health.start(host)
 	if d.intake.whenFull == Wait {
-		ending() // from now on it is noticed
+		expectEnding()
 	}
 	err = d.counters.observe(d.settings.Exporter.TelemetrySettings, gauges{ages: d.health.ages, letters: func() (int64, int64) {
 		present, size, _ := letters.files()
@@ -140,18 +139,19 @@ func (d *durable[T]) Shutdown(ctx context.Context) error {
 	default:
 		close(d.intake.stopped)
 	}
+	d.intake.leave()
 	gateOf(d.intake.signal.name).leave(d.intake)
 	failures := []error{d.outer.Shutdown(ctx)}
 	if d.delivery.letters != nil {
-		failures = append(failures, d.delivery.keepTheRest(), d.counters.stop())
-		failures = append(failures, d.delivery.letters.close())
-		d.delivery.letters = nil
+		failures = append(failures, d.delivery.keepTheRest(), d.counters.stop(), d.delivery.letters.close())
 	}
 	return errors.Join(failures...)
 }
 
-// Capabilities are those of the exporterhelper: its batches change what they are given.
-func (d *durable[T]) Capabilities() consumer.Capabilities { return d.mutates }
+// Capabilities says that what comes in is changed: by the exporterhelper's batches, and where parts of a request are moved.
+func (d *durable[T]) Capabilities() consumer.Capabilities {
+	return consumer.Capabilities{MutatesData: true}
+}
 
 type durableTraces struct{ *durable[ptrace.Traces] }
 
@@ -174,7 +174,7 @@ func NewTraces(ctx context.Context, settings Settings) (exporter.Traces, error) 
 	if err != nil {
 		return nil, err
 	}
-	made.outer, made.mutates, made.intake.next = outer, outer.Capabilities(), outer.ConsumeTraces
+	made.outer, made.intake.next = outer, outer.ConsumeTraces
 	return durableTraces{made}, nil
 }
 
@@ -199,7 +199,7 @@ func NewMetrics(ctx context.Context, settings Settings) (exporter.Metrics, error
 	if err != nil {
 		return nil, err
 	}
-	made.outer, made.mutates, made.intake.next = outer, outer.Capabilities(), outer.ConsumeMetrics
+	made.outer, made.intake.next = outer, outer.ConsumeMetrics
 	return durableMetrics{made}, nil
 }
 
@@ -224,6 +224,6 @@ func NewLogs(ctx context.Context, settings Settings) (exporter.Logs, error) {
 	if err != nil {
 		return nil, err
 	}
-	made.outer, made.mutates, made.intake.next = outer, outer.Capabilities(), outer.ConsumeLogs
+	made.outer, made.intake.next = outer, outer.ConsumeLogs
 	return durableLogs{made}, nil
 }

@@ -54,16 +54,18 @@ func (h *health[T]) succeeded(age time.Duration) {
 	h.lastSuccess, h.failingSince = h.now(), time.Time{}
 	late := h.unhealthyLag > 0 && age > h.unhealthyLag
 	if h.unhealthy && !(late && h.late) {
-		// The collector knows no way from one error to another but this.
-		componentstatus.ReportStatus(h.host, componentstatus.NewEvent(componentstatus.StatusOK))
+		h.report(componentstatus.NewEvent(componentstatus.StatusOK))
 		h.unhealthy = false
 	}
 	if late && !h.unhealthy {
 		err := fmt.Errorf("late: what is delivered now is %s old", age.Round(time.Second))
-		componentstatus.ReportStatus(h.host, componentstatus.NewRecoverableErrorEvent(err))
+		h.report(componentstatus.NewRecoverableErrorEvent(err))
 	}
 	h.unhealthy, h.late = late, late
 }
+
+// report tells the collector. It knows no way from one error to another but through OK.
+func (h *health[T]) report(event *componentstatus.Event) { componentstatus.ReportStatus(h.host, event) }
 
 // failed notes that a request has to wait, and returns what is known of it. rest is what remains of the request.
 func (h *health[T]) failed(request, rest T, err error) attempt {
@@ -80,10 +82,13 @@ func (h *health[T]) failed(request, rest T, err error) attempt {
 	if h.failingSince.IsZero() {
 		h.failingSince = now
 	}
-	if failing := now.Sub(h.failingSince); failing >= h.unhealthyAfter && !h.unhealthy {
-		h.unhealthy = true
+	if failing := now.Sub(h.failingSince); failing >= h.unhealthyAfter && (!h.unhealthy || h.late) {
+		if h.unhealthy {
+			h.report(componentstatus.NewEvent(componentstatus.StatusOK))
+		}
+		h.unhealthy, h.late = true, false
 		err = fmt.Errorf("nothing could be delivered for %s: %w", failing.Round(time.Second), err)
-		componentstatus.ReportStatus(h.host, componentstatus.NewRecoverableErrorEvent(err))
+		h.report(componentstatus.NewRecoverableErrorEvent(err))
 	}
 	return state
 }

@@ -3,46 +3,16 @@ package durableotlpexporter
 import (
 	"context"
 	"errors"
-	"os"
-	"os/signal"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"go.opentelemetry.io/collector/exporter/exporterhelper"
 	"go.uber.org/zap"
 )
 
-const (
-	// waitPoll is how often a waiting sender looks for room when nothing tells it that there is some.
-	waitPoll = 100 * time.Millisecond
-	// lastWait is for how long senders still wait for room, all together, once the collector is told to end.
-	lastWait = 2 * time.Second
-)
-
-// ending is closed a moment after the process is told to end. The processors before an exporter are shut down before it is,
-// and they wait for their senders: a sender that waits for room would never let them end.
-var ending = sync.OnceValue(func() <-chan struct{} {
-	told, over := make(chan os.Signal, 1), make(chan struct{})
-	signal.Notify(told, syscall.SIGTERM, os.Interrupt)
-	go func() {
-		name := <-told
-		time.Sleep(lastWait)
-		signal.Stop(told)
-		close(over)
-		if !anyStopped.Load() {
-			// A collector that was still starting has not heard it: until it listens itself, only this does.
-			if self, err := os.FindProcess(os.Getpid()); err == nil {
-				_ = self.Signal(name)
-			}
-		}
-	}()
-	return over
-})
-
-// anyStopped says that the collector has begun to shut its exporters down.
-var anyStopped atomic.Bool
+// waitPoll is how often a waiting sender looks for room when nothing tells it that there is some.
+const waitPoll = 100 * time.Millisecond
 
 // intake stands before the queue and decides what happens to data that the queue cannot take.
 type intake[T comparable] struct {
@@ -62,10 +32,14 @@ type intake[T comparable] struct {
 
 	full  atomic.Bool
 	freed atomic.Int64
+	// inside is read-locked by each sender: the end waits for those that wait.
+	inside sync.RWMutex
 }
 
 // take puts data into the queue, or says why not.
 func (i *intake[T]) take(ctx context.Context, data T) error {
+	i.inside.RLock()
+	defer i.inside.RUnlock()
 	switch i.whenFull {
 	case Drop:
 		return i.takeOrDrop(ctx, data)
@@ -76,14 +50,30 @@ func (i *intake[T]) take(ctx context.Context, data T) error {
 	}
 }
 
+// enqueue puts data into the queue. After its end a queue in memory would still take data, for nobody.
+func (i *intake[T]) enqueue(ctx context.Context, data T) error {
+	select {
+	case <-i.stopped:
+		return errEnded
+	default:
+		return i.next(ctx, data)
+	}
+}
+
+// leave returns when every sender is either in the queue or has put its data aside.
+func (i *intake[T]) leave() {
+	i.inside.Lock()
+	defer i.inside.Unlock()
+}
+
 // takeOrPushBack takes the data only when every exporter of the signal has room.
 func (i *intake[T]) takeOrPushBack(ctx context.Context, data T) error {
 	if !gateOf(i.signal.name).open() {
 		i.counters.pushedBack(i.signal.count(data))
 		return errPushedBack
 	}
-	err := i.next(ctx, data)
-	if err == nil || ctx.Err() != nil {
+	err := i.enqueue(ctx, data)
+	if err == nil || ctx.Err() != nil || errors.Is(err, errEnded) {
 		return err
 	}
 	i.counters.pushedBack(i.signal.count(data))
@@ -109,7 +99,7 @@ func (i *intake[T]) takeOrPushBack(ctx context.Context, data T) error {
 // takeOrDrop never lets the sender feel that this queue is full.
 func (i *intake[T]) takeOrDrop(ctx context.Context, data T) error {
 	items := i.signal.count(data)
-	if err := i.next(ctx, data); err != nil {
+	if err := i.enqueue(ctx, data); err != nil {
 		i.counters.overflowed(items)
 		i.quiet.say(i.logger, zap.ErrorLevel, "overflow", "The queue cannot take more: items are dropped, since this exporter has when_full: drop."+
 			" Fix: bring the endpoint back, or give the queue more room.", zap.Error(err), zap.Int("dropped_items", items))
@@ -122,7 +112,7 @@ func (i *intake[T]) takeOrDrop(ctx context.Context, data T) error {
 func (i *intake[T]) takeInTheEnd(ctx context.Context, data T) error {
 	over := ending()
 	for {
-		err := i.next(ctx, data)
+		err := i.enqueue(ctx, data)
 		if err == nil || ctx.Err() != nil {
 			return err
 		}

@@ -4,7 +4,10 @@ import (
 	"context"
 	"net/http"
 	"os"
+	"os/signal"
 	"path/filepath"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -114,6 +117,86 @@ func TestWhatAQueueInMemoryCannotDeliverBeforeTheEndBecomesDeadLetters(t *testin
 	assert.Len(t, deadNames(under.dead()), 20)
 	assert.Equal(t, "shutdown", under.dead()[0].DeadLetter.Reason)
 	assert.Empty(t, under.logs.FilterMessageSnippet("Dropping data").All())
+}
+
+func TestASenderThatWaitsIsLetGoWhenTheCollectorReloadsAndTheNextOneWaitsAgain(t *testing.T) {
+	for range 2 {
+		server := &backend{}
+		server.answerHTTP(unavailable)
+		under := overHTTP(t, server, queueOf(2, durable.Wait, ""))
+		hangup := make(chan os.Signal, 1)
+		signal.Notify(hangup, syscall.SIGHUP) // as the collector does
+		t.Cleanup(func() { signal.Stop(hangup) })
+		sent := make(chan struct{})
+		go func() {
+			defer close(sent)
+			for range 20 {
+				assert.NoError(t, under.ConsumeTraces(context.Background(), spans("one")))
+			}
+		}()
+		under.eventually(func() bool { return under.counted("failed_requests", "") > 3 }, "full")
+		assert.Empty(t, under.dead(), "the sender waits")
+		require.NoError(t, syscall.Kill(os.Getpid(), syscall.SIGHUP))
+		<-sent
+		require.NoError(t, under.Shutdown(context.Background()))
+		assert.Len(t, deadNames(under.dead()), 20, "nothing is lost")
+	}
+}
+
+func TestDataThatComesAfterTheEndBecomesADeadLetter(t *testing.T) {
+	under := overHTTP(t, &backend{}, queueOf(2, durable.Wait, ""))
+	require.NoError(t, under.Shutdown(context.Background()))
+	under.send("late")
+	assert.Equal(t, []string{"late"}, deadNames(under.dead()))
+}
+
+func TestALossAtTheEndIsSaid(t *testing.T) {
+	server := &backend{}
+	server.answerHTTP(unavailable)
+	under := overHTTP(t, server, queueOf(1000, durable.PushBack, ""))
+	for range 20 {
+		under.send("one")
+	}
+	under.eventually(func() bool { return under.counted("failed_requests", "") > 1 }, "tried")
+	require.NoError(t, os.RemoveAll(under.letters))
+	require.Error(t, under.Shutdown(context.Background()))
+	said := under.logs.FilterMessageSnippet("is lost").All()
+	require.Len(t, said, 1)
+	assert.EqualValues(t, 20, said[0].ContextMap()["lost_items"])
+	under.Traces = once{Traces: under.Traces, end: func() error { return nil }}
+}
+
+func TestADeadLetterThatIsLargerThanTheFolderMayBeIsKeptAlone(t *testing.T) {
+	server := &backend{}
+	server.answerHTTP(func(writer http.ResponseWriter, _ *http.Request, names []string) bool {
+		if len(names) > 0 {
+			http.Error(writer, "no", http.StatusBadRequest)
+		}
+		return len(names) > 0
+	})
+	under := overHTTP(t, server, func(config *durable.Durability, _ *queueing) {
+		config.DeadLetter.MaxMegabytes, config.DeadLetter.MaxFiles = 1, 2
+	})
+	huge := strings.Repeat("x", 1_500_000)
+	for number, name := range []string{"small", huge, "small"} {
+		under.send(name)
+		under.eventually(func() bool { return under.counted("dead_letter_items", "") == int64(number+1) }, "written")
+		assert.Equal(t, []string{name}, deadNames(under.dead()), "what was there before had to go")
+	}
+	assert.EqualValues(t, 2, under.counted("dead_letter_removed_items", ""))
+}
+
+func TestLateDeliveryThatEndsAltogetherChangesTheReason(t *testing.T) {
+	server := &backend{}
+	under := overHTTP(t, server, func(config *durable.Durability, _ *queueing) {
+		config.UnhealthyAfter, config.UnhealthyLag = time.Millisecond, time.Nanosecond
+	})
+	under.send("one")
+	under.eventually(func() bool { return len(under.host.statuses()) == 1 }, "late")
+	server.answerHTTP(unavailable)
+	under.send("two")
+	under.eventually(func() bool { return len(under.host.statuses()) == 3 }, "green for a moment, then red for another reason")
+	assert.Contains(t, under.host.events[2].Err().Error(), "nothing could be delivered")
 }
 
 func TestStatusTurnsRedAndGreenAgain(t *testing.T) {

@@ -20,7 +20,8 @@ func (d *delivery[T]) search(ctx context.Context, whole part[T]) finding[T] {
 		return found
 	}
 	requests := 0
-	stack := []T{whole.data} // a single item is asked for once more: the endpoint may just have been repaired
+	// A single item is asked for once more: the endpoint may just have been repaired. The request itself stays as it is.
+	stack := []T{d.signal.cut(whole.data, 0, 1)}
 	if d.signal.count(whole.data) > 1 {
 		stack = d.halves(whole, &found, true)
 	}
@@ -39,6 +40,8 @@ func (d *delivery[T]) search(ctx context.Context, whole part[T]) finding[T] {
 		switch {
 		case kind == accepted:
 			found.accepted = true
+		case kind == unreadableAnswer:
+			found.bad = append(found.bad, part[T]{next, kind, err}) // it may be stored: asking again would store it twice
 		case kind.waits() && kind != whole.kind:
 			found.waitKind, found.waitErr = kind, err
 			d.signal.move(next, found.rest)

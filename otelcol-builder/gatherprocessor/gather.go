@@ -15,6 +15,7 @@ import (
 	"go.opentelemetry.io/collector/consumer"
 	"go.opentelemetry.io/collector/pdata/ptrace"
 	"go.opentelemetry.io/collector/processor"
+	"go.opentelemetry.io/otel/metric"
 	"go.uber.org/zap"
 )
 
@@ -42,7 +43,7 @@ func NewFactory() processor.Factory {
 		processor.WithTraces(func(
 			_ context.Context, settings processor.Settings, config component.Config, next consumer.Traces,
 		) (processor.Traces, error) {
-			return newGatherer(config.(*Config), settings.Logger, next), nil
+			return newGatherer(config.(*Config), settings.TelemetrySettings, next)
 		}, component.StabilityLevelDevelopment),
 	)
 }
@@ -51,18 +52,25 @@ func NewFactory() processor.Factory {
 type gatherer struct {
 	config *Config
 	logger *zap.Logger
+	lost   metric.Int64Counter
 	next   consumer.Traces
 
 	mu    sync.Mutex // held while spans are handed on: whoever brings more waits
 	held  ptrace.Traces
 	spans int
+	ended bool
 
 	stopped chan struct{}
 	ticker  sync.WaitGroup
 }
 
-func newGatherer(config *Config, logger *zap.Logger, next consumer.Traces) *gatherer {
-	return &gatherer{config: config, logger: logger, next: next, held: ptrace.NewTraces(), stopped: make(chan struct{})}
+func newGatherer(config *Config, settings component.TelemetrySettings, next consumer.Traces) (*gatherer, error) {
+	lost, err := settings.MeterProvider.Meter("otel-rl.dev/otelcol-rl/gatherprocessor").Int64Counter(
+		"otelcol_processor_gather_lost_spans", metric.WithUnit("{span}"),
+		metric.WithDescription("Sampled spans that a sink did not take and that nobody can send again."))
+	return &gatherer{
+		config: config, logger: settings.Logger, lost: lost, next: next, held: ptrace.NewTraces(), stopped: make(chan struct{}),
+	}, err
 }
 
 // Capabilities says that the spans are taken out of what comes in.
@@ -89,12 +97,13 @@ func (g *gatherer) Start(context.Context, component.Host) error {
 	return nil
 }
 
-// Shutdown hands on what is held.
+// Shutdown hands on what is held; what comes later goes on at once.
 func (g *gatherer) Shutdown(ctx context.Context) error {
 	close(g.stopped)
 	g.ticker.Wait()
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.ended = true
 	g.handOn(ctx)
 	return nil
 }
@@ -103,9 +112,13 @@ func (g *gatherer) Shutdown(ctx context.Context) error {
 func (g *gatherer) ConsumeTraces(ctx context.Context, traces ptrace.Traces) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.spans += traces.SpanCount()
+	spans := traces.SpanCount()
+	if spans == 0 {
+		return nil // a resource without spans would be held until some come
+	}
+	g.spans += spans
 	traces.ResourceSpans().MoveAndAppendTo(g.held.ResourceSpans())
-	if g.spans >= g.config.MaxSpans {
+	if g.ended || g.spans >= g.config.MaxSpans {
 		g.handOn(context.WithoutCancel(ctx)) // they are many callers' spans
 	}
 	return nil
@@ -119,6 +132,7 @@ func (g *gatherer) handOn(ctx context.Context) {
 	spans, traces := g.spans, g.held
 	g.spans, g.held = 0, ptrace.NewTraces()
 	if err := g.next.ConsumeTraces(ctx, traces); err != nil {
+		g.lost.Add(ctx, int64(spans))
 		g.logger.Error("Sampled spans were not taken and are lost. Fix: see the error; sinks after tail sampling need when_full: wait.",
 			zap.Int("lost_spans", spans), zap.Error(err))
 	}

@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/collector/consumer/consumertest"
 	"go.opentelemetry.io/collector/pdata/ptrace"
 	"go.opentelemetry.io/collector/processor/processortest"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 )
@@ -101,13 +102,34 @@ func TestAStopHandsOnWhatIsHeldAndManySendersLoseNothing(t *testing.T) {
 	}
 }
 
-func TestSpansThatAreNotTakenAreSaidToBeLost(t *testing.T) {
+func TestSpansThatAreNotTakenAreCountedAndSaidToBeLost(t *testing.T) {
+	telemetry := componenttest.NewTelemetry()
 	core, lines := observer.New(zap.ErrorLevel)
-	gathering := newGatherer(&Config{Wait: longWait, MaxSpans: 1}, zap.New(core), consumertest.NewErr(errors.New("full")))
+	settings := telemetry.NewTelemetrySettings()
+	settings.Logger = zap.New(core)
+	gathering, err := newGatherer(&Config{Wait: longWait, MaxSpans: 1}, settings, consumertest.NewErr(errors.New("full")))
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := gathering.ConsumeTraces(t.Context(), trace(4)); err != nil {
 		t.Fatal(err)
 	}
 	if found := lines.All(); len(found) != 1 || found[0].ContextMap()["lost_spans"] != int64(4) {
 		t.Fatalf("%v", found)
+	}
+	counted, err := telemetry.GetMetric("otelcol_processor_gather_lost_spans")
+	if err != nil || counted.Data.(metricdata.Sum[int64]).DataPoints[0].Value != 4 {
+		t.Fatalf("%v %v", counted, err)
+	}
+}
+
+func TestWhatComesAfterTheEndGoesOnAtOnce(t *testing.T) {
+	sink := new(consumertest.TracesSink)
+	gathering := started(t, &Config{Wait: longWait, MaxSpans: 100}, sink)
+	if err := errors.Join(gathering.Shutdown(t.Context()), gathering.ConsumeTraces(t.Context(), trace(3))); err != nil {
+		t.Fatal(err)
+	}
+	if sink.SpanCount() != 3 {
+		t.Fatal(sink.SpanCount())
 	}
 }

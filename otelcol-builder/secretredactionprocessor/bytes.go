@@ -22,6 +22,7 @@ func (w *walk) bytes(value pcommon.Value, at place) {
 	w.changed(string(raw))
 	if !isText {
 		result = w.drop(reasonBinary)
+		at.budget.take(len(result))
 	}
 	value.SetEmptyBytes().FromRaw([]byte(result))
 }

@@ -3,18 +3,52 @@ package secretredactionprocessor
 import (
 	"fmt"
 	"regexp"
+	"strings"
 	"unicode/utf8"
+
+	"go.opentelemetry.io/collector/pdata/pcommon"
 )
 
 // scannedBeyondCap is how much of a long content value is scanned behind its cap, so that a secret that lies across the
 // cap is seen whole.
 const scannedBeyondCap = 16384
 
-var onlyMarker = regexp.MustCompile(`^\[truncated, [0-9]+ bytes\]$`)
+var onlyMarker = regexp.MustCompile(`^\[truncated, [0-9]+ (bytes|values)\]$`)
 
-// budget is what is left of the bytes that one content value, which may be a tree of maps and lists, keeps.
+// bytesPerNumber is what a number, true or false counts against the cap, and the key of an entry, however long.
+const bytesPerNumber = 8
+
+// budget is what is left of the bytes that one content value, which may be a tree of maps and lists, keeps. When it is used
+// up texts become markers; when the markers, keys and numbers have used as much again what is left of the tree is removed.
 type budget struct {
-	left int
+	left, lowest int
+}
+
+func (b *budget) take(bytes int) {
+	if b != nil {
+		b.left -= bytes
+	}
+}
+
+func (b *budget) usedUp() bool { return b != nil && b.left < b.lowest }
+
+// cappedItems removes the items of a list that go beyond the cap and says how many these were.
+func (w *walk) cappedItems(items pcommon.Slice, at place) {
+	removed := 0
+	items.RemoveIf(func(item pcommon.Value) bool {
+		if at.budget.usedUp() && !isCountOfValues(item) {
+			removed++
+			return true
+		}
+		w.value(item, at)
+		return false
+	})
+	if removed > 0 {
+		w.counts.content++
+		marker := fmt.Sprintf("[truncated, %d values]", removed)
+		at.budget.take(len(marker))
+		items.AppendEmpty().SetStr(marker)
+	}
 }
 
 // capped cuts a text to at most limit bytes at the border of a rune and outside of masks, with a marker that states the
@@ -60,4 +94,9 @@ func window(text string, limit int) string {
 		return text
 	}
 	return text[:runeBorder(text, limit+scannedBeyondCap)]
+}
+
+// isCountOfValues: what an earlier hop wrote at the end of a list stays there.
+func isCountOfValues(value pcommon.Value) bool {
+	return value.Type() == pcommon.ValueTypeStr && isMark(value.Str()) && strings.HasSuffix(value.Str(), " values]")
 }

@@ -21,18 +21,22 @@ var contentKeys = regexp.MustCompile(`^(` + strings.Join([]string{
 	`gen_ai\.(evaluation\.explanation|event\.content|retrieval\.(query\.text|documents)|(prompt|completion)(\.[0-9].*)?)`,
 	`llm\.(input_messages|output_messages|prompts|completions|choices|prompt_template|tools|functions|function_call)(\..*)?`,
 	`llm\.request\.functions(\..*)?`,
+	`llm\.[a-z_]+\.(choices|candidates|input|instructions|system|tools|functions|(stringified_)?raw_response)`,
 	`(input|output)\.value`,
-	`traceloop\.entity\.(input|output)`,
+	`(traceloop|agentops)\.(entity|task)\.(input|output)`,
+	`traceloop\.prompt\.(template|template_variables)`,
+	`(haystack\.component|langfuse|braintrust|weave)\.(input|output)s?(_json)?`,
 	`retrieval\.documents.*`,
 	`reranker\.(query|(input|output)_documents.*)`,
 	`embedding\.(embeddings|text|vector).*`,
 	`tool\.(parameters|json_schema)`,
 	`log\.record\.original`,
-	`ai\.(prompt(\..*)?|response\.(text|object|toolCalls|reasoning)|toolCall\.(args|result)|values?|embeddings?)`,
-	`mlflow\.span(Inputs|Outputs)`,
+	`ai\.(prompt(\..*)?|(response|result)\.(text|object|toolCalls|reasoning|files)|documents|toolCall\.(args|result)|values?|embeddings?)`,
+	`mlflow\.((span|trace)(Inputs|Outputs)|chat\.tools)`,
 	`langfuse\.(trace|observation)\.(input|output)`,
 	`gcp\.vertex\.agent\.(llm_request|llm_response|tool_call_args|tool_response|data)`,
-	`(all_messages_events|pydantic_ai\.all_messages|final_result|tool_arguments|tool_response)`,
+	`(all_messages_events|pydantic_ai\.all_messages|final_result|tool_arguments|tool_response|(request|response)_data)`,
+	`(input|output)\.audio\.(url|transcript)`,
 }, `|`) + `)$`)
 
 // contentWords are the names that hold content wherever they are the last part of a dotted key, in any spelling
@@ -42,7 +46,10 @@ var contentWords = wordSet(`
 	inputmessages outputmessages promptmessages chatmessages chathistory systeminstructions systemprompt userprompt
 	prompttext completiontext responsetext generatedtext reasoningcontent pagecontent rawprompt rawcompletion
 	promptids completionids prompttokenids completiontokenids inputids
-	toolarguments toolinput tooloutput toolresult toolcallarguments toolcallresult`)
+	toolarguments toolinput tooloutput toolresult toolcallarguments toolcallresult
+	toolargs toolcalls toolresponse functioncall functionarguments instructions inputtext outputtext rawresponse rawoutput
+	systemmessage usermessage assistantmessage userinput modelinput modeloutput llminput llmoutput
+	promptstr responsestr solutionstr sequencesstr`)
 
 func wordSet(words string) map[string]bool {
 	set := map[string]bool{}
@@ -53,7 +60,7 @@ func wordSet(words string) map[string]bool {
 }
 
 var (
-	indexed   = regexp.MustCompile(`\.[0-9].*$`)
+	indexed   = regexp.MustCompile(`(\.|\[)[0-9].*$`)
 	separator = strings.NewReplacer("_", "", "-", "")
 )
 
@@ -88,6 +95,9 @@ func lastParts(key string) string {
 // contentEvents are events whose body is a message.
 var contentEvents = regexp.MustCompile(
 	`^gen_ai\.((system|user|assistant|tool)\.message|choice|content\.(prompt|completion)|client\.inference\.operation\.details)$`)
+
+// messageKeys hold the message in the attributes of such an event, beside the keys that are content everywhere.
+var messageKeys = wordSet("message tool.result")
 
 const infrastructureTypes = `(OutOfMemoryError|Dist\w*Error|ChildFailedError|ImportError|ModuleNotFoundError|` +
 	`(Connection\w*|BrokenPipe|Timeout|FileNotFound|Permission|Memory|OS)Error|API(Connection|Timeout)Error|RateLimitError)`

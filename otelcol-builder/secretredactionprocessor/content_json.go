@@ -9,12 +9,14 @@ import (
 // text that ends in the middle of such a value loses its rest.
 func withoutJSONContent(text string) (string, bool) {
 	start := strings.TrimLeft(text, " \t\r\n")
-	if start == "" || start[0] != '{' && start[0] != '[' || len(text) > maximumTextBytes || !mayHoldContent(start) {
+	if start == "" || start[0] != '{' && start[0] != '[' || len(text) > maximumTextBytes || !mayHoldContent(start, pathEnds) {
 		return text, false
 	}
 	walker := jsonWalk{decoder: json.NewDecoder(strings.NewReader(text)), text: text}
 	walker.decoder.UseNumber()
-	walker.value("", 0)
+	for walker.value("", 0) { // one value after the other: lines of JSON
+	}
+	walker.cutUnread()
 	if len(walker.cuts) == 0 {
 		return text, false
 	}
@@ -28,7 +30,7 @@ const longestContentKey = 128
 var pathEnds = wordSet("message stacktrace value text query input output")
 
 // mayHoldContent is a quick look for a key that is content; exactly is decided where the text is read as JSON.
-func mayHoldContent(text string) bool {
+func mayHoldContent(text string, alsoIn map[string]bool) bool {
 	for rest := text; ; {
 		colon := strings.IndexByte(rest, ':')
 		if colon < 0 {
@@ -36,12 +38,12 @@ func mayHoldContent(text string) bool {
 		}
 		before := strings.TrimRight(rest[max(0, colon-longestContentKey):colon], " \t\r\n")
 		rest = rest[colon+1:]
-		if !strings.HasSuffix(before, `"`) {
+		if !strings.HasSuffix(before, `"`) && !strings.HasSuffix(before, `'`) { // as Python prints a dictionary
 			continue
 		}
-		before = before[:len(before)-1]
-		key := before[strings.LastIndexByte(before, '"')+1:]
-		if pathEnds[key] || treatmentOf(key) != ordinary {
+		before = strings.TrimRight(before[:len(before)-1], `\`) // JSON in a string of JSON
+		key := before[strings.LastIndexAny(before, `"'`)+1:]
+		if alsoIn[key] || treatmentOf(key) != ordinary {
 			return true
 		}
 	}
@@ -65,7 +67,40 @@ func (j *jsonWalk) value(path string, depth int) bool {
 	case json.Delim('['):
 		return j.items(path, depth)
 	}
+	if inner, isText := token.(string); isText {
+		j.cutAround(inner)
+	}
 	return true
+}
+
+// cutAround takes a string away that was just read when it is itself JSON that holds content.
+func (j *jsonWalk) cutAround(inner string) {
+	if _, found := withoutJSONContent(inner); found {
+		end := int(j.decoder.InputOffset())
+		j.cuts = append(j.cuts, [2]int{j.startOfString(end), end})
+	}
+}
+
+// startOfString is the place of the quote that begins the string whose last quote is before the end.
+func (j *jsonWalk) startOfString(end int) int {
+	for start := end - 1; ; {
+		start = strings.LastIndexByte(j.text[:start], '"')
+		escapes := start - len(strings.TrimRight(j.text[:start], `\`))
+		if escapes%2 == 0 {
+			return start
+		}
+	}
+}
+
+// cutUnread takes the rest of a text away that could not be read as JSON (NaN is none, nor is what Python prints of a dictionary) and that has a key of content.
+func (j *jsonWalk) cutUnread() {
+	from := int(j.decoder.InputOffset())
+	if last := len(j.cuts) - 1; last >= 0 {
+		from = max(from, j.cuts[last][1])
+	}
+	if mayHoldContent(j.text[from:], nil) {
+		j.cuts = append(j.cuts, [2]int{from, len(j.text)})
+	}
 }
 
 func (j *jsonWalk) items(path string, depth int) bool {

@@ -16,7 +16,9 @@ func TestContentKeysAreKnownInEverySpelling(t *testing.T) {
 		"llm.input_messages.0.message.content", "llm.choices.0.completion.text", "llm.request.functions.0.description",
 		"retrieval.documents.0.document.content", "reranker.query", "embedding.vector", "tool.parameters", "tool.json_schema",
 		"traceloop.entity.input", "messages", "prompt", "completions", "request.messages", "systemPrompt", "user-prompt",
-		"a.prompt_token_ids", "log.record.original", "ai.prompt.messages",
+		"a.prompt_token_ids", "log.record.original", "ai.prompt.messages", "ai.result.toolCalls", "ai.response.text",
+		"llm.openai.choices", "agentops.entity.input", "mlflow.traceInputs", "response_data", "haystack.component.input",
+		"langfuse.observation.output", "traceloop.prompt.template_variables", "messages[0]", "agent.instructions", "tool-calls",
 	} {
 		equal(t, key, treatmentOf(key), contentValue)
 	}
@@ -59,6 +61,66 @@ func TestContentIsRemovedAtAnyDepthAndNumbersStay(t *testing.T) {
 	equal(t, "message", request["exception"].(map[string]any)["message"], any(contentRemoved))
 	cleanTraces(testCore(), data)
 	equal(t, "after a second hop", tracesJSON(t, data), text)
+}
+
+func TestContentInTextsThatAreAlmostJSONIsRemoved(t *testing.T) {
+	for name, each := range map[string]struct{ text, want string }{
+		"lines":      {`{"n": 1}` + "\n" + `{"prompt": "` + prompt + `"}`, `{"n": 1}` + "\n" + `{"prompt": "[content removed]"}`},
+		"JSON in it": {`{"n": 1, "body": "{\"prompt\": \"` + prompt + `\"}"}`, `{"n": 1, "body": "[content removed]"}`},
+		"NaN":        {`{"n": 1, "loss": NaN, "prompt": "` + prompt + `"}`, `{"n": 1, "loss": "[content removed]"`},
+		"too deep":   {strings.Repeat("[", 40) + `{"prompt": "` + prompt + `"}`, strings.Repeat("[", 34) + `"[content removed]"`},
+		"cut in it":  {`{"body": "{\"prompt\": \"` + prompt, `{"body": "[content removed]"`},
+		"Python":     {`{'n': 1, 'prompt': '` + prompt + `'}`, `{"[content removed]"`},
+		"a rank":     {`[rank0] "n": 1`, `[rank0] "n": 1`},
+		"no content": {`{"loss": NaN, "body": "{\"n\": 1}"} {"n": 2}`, `{"loss": NaN, "body": "{\"n\": 1}"} {"n": 2}`},
+	} {
+		got, _ := withoutJSONContent(each.text)
+		equal(t, name, got, each.want)
+		again, _ := withoutJSONContent(got)
+		equal(t, name+", again", again, got)
+	}
+}
+
+func TestTheMessageOfAnEventThatIsOneIsRemoved(t *testing.T) {
+	data, span := oneSpan()
+	for _, name := range []string{"gen_ai.choice", "rl.step"} {
+		event := span.Events().AppendEmpty()
+		event.SetName(name)
+		event.Attributes().PutStr("message", prompt)
+		event.Attributes().PutStr("finish_reason", "stop")
+	}
+	cleanTraces(testCore(), data)
+	equal(t, "attributes of a choice", span.Events().At(0).Attributes().Len(), 1)
+	equal(t, "attributes of another event", span.Events().At(1).Attributes().Len(), 2)
+	records, record := oneRecord()
+	record.SetEventName("gen_ai.choice")
+	record.Attributes().PutStr("message", prompt)
+	cleanLogs(testCore(), records)
+	equal(t, "attributes of a record", record.Attributes().Len(), 0)
+}
+
+func TestContentOfManySmallValuesIsCapped(t *testing.T) {
+	core := testCore(redactContent(100))
+	data, span := oneSpan()
+	ids := span.Attributes().PutEmptySlice("prompt_token_ids")
+	words := span.Attributes().PutEmptySlice("prompt")
+	for range 1000 {
+		ids.AppendEmpty().SetInt(7)
+		words.AppendEmpty().SetStr("a word")
+	}
+	nested := span.Attributes().PutEmptyMap("completion")
+	for i := range 100 {
+		nested.PutInt(strings.Repeat("k", i+1), 1)
+	}
+	cleanTraces(core, data)
+	equal(t, "numbers that stay", ids.Len(), 27)
+	equal(t, "marker", ids.At(26).Str(), "[truncated, 974 values]")
+	if words.Len() > 30 || nested.Len() > 20 {
+		t.Errorf("%d words and %d entries stayed", words.Len(), nested.Len())
+	}
+	before := tracesJSON(t, data)
+	cleanTraces(core, data)
+	equal(t, "after a second hop", tracesJSON(t, data), before)
 }
 
 func TestContentIsRemovedFromEveryKindOfAttributes(t *testing.T) {

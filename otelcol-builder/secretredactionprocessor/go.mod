@@ -12,6 +12,7 @@ require (
 	go.opentelemetry.io/collector/consumer v1.64.0
 	go.opentelemetry.io/collector/consumer/consumertest v0.158.0
 	go.opentelemetry.io/collector/pdata v1.64.0
+	go.opentelemetry.io/collector/pdata/xpdata v0.158.0
 	go.opentelemetry.io/collector/processor v1.64.0
 	go.opentelemetry.io/collector/processor/processorhelper v0.158.0
 	go.opentelemetry.io/collector/processor/processortest v0.158.0

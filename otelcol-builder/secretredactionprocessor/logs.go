@@ -11,7 +11,7 @@ func (w *walk) logs(data plog.Logs) {
 	data.ResourceLogs().RemoveIf(func(group plog.ResourceLogs) bool {
 		return w.failed(func() {
 			jobLog := fromFile(group.Resource().Attributes())
-			w.attributes(group.Resource().Attributes())
+			w.resource(group.Resource())
 			group.SetSchemaUrl(w.name(group.SchemaUrl()))
 			group.ScopeLogs().RemoveIf(func(scope plog.ScopeLogs) bool { return w.scopeLogs(scope, jobLog) })
 		})
@@ -30,7 +30,7 @@ func (w *walk) scopeLogs(group plog.ScopeLogs, jobLog bool) bool {
 
 func (w *walk) logRecord(record plog.LogRecord, jobLog bool) {
 	content := isContent(record, jobLog) // before its attributes change
-	w.attributes(record.Attributes())
+	w.entries(record.Attributes(), place{message: contentEvents.MatchString(eventOf(record))})
 	record.SetEventName(w.name(record.EventName()))
 	record.SetSeverityText(w.name(record.SeverityText()))
 	at := place{}
@@ -58,10 +58,7 @@ func (w *walk) bodyWithoutContent(body pcommon.Value) {
 // log.
 func isContent(record plog.LogRecord, jobLog bool) bool {
 	attributes := record.Attributes()
-	event := record.EventName()
-	if event == "" {
-		event = stringUnder(attributes, "event.name")
-	}
+	event := eventOf(record)
 	if contentEvents.MatchString(event) {
 		return true
 	}
@@ -70,6 +67,14 @@ func isContent(record plog.LogRecord, jobLog bool) bool {
 		return !isInfrastructure(errorType, message)
 	}
 	return event == "" && (jobLog || fromFile(attributes) || fromJournal(record.Body()))
+}
+
+// eventOf is the name of the event that a record is, which older programs put into an attribute.
+func eventOf(record plog.LogRecord) string {
+	if name := record.EventName(); name != "" {
+		return name
+	}
+	return stringUnder(record.Attributes(), "event.name")
 }
 
 // fromFile says whether a record is a line that a receiver read from a file or from the output of a container.

@@ -43,11 +43,11 @@ func (c *mapChanges) apply(entries pcommon.Map) {
 
 // rebuild makes the map anew, in the same order. Keys that became equal are numbered: no value is lost.
 func (c *mapChanges) rebuild(entries pcommon.Map) {
-	taken := map[string]bool{}
+	taken := names{}
 	index := 0
 	for key := range entries.All() {
 		if _, renamed := c.renamed[index]; !renamed {
-			taken[key] = true
+			taken[key] = 1
 		}
 		index++
 	}
@@ -57,7 +57,7 @@ func (c *mapChanges) rebuild(entries pcommon.Map) {
 	for key, value := range entries.All() {
 		name, renamed := c.renamed[index]
 		if renamed {
-			key = free(name, taken)
+			key = taken.free(name)
 		}
 		if !c.removed[index] {
 			value.MoveTo(built.PutEmpty(key))
@@ -67,12 +67,16 @@ func (c *mapChanges) rebuild(entries pcommon.Map) {
 	built.MoveTo(entries)
 }
 
+// names are the keys of a map, each with the last number that was tried behind it.
+type names map[string]int
+
 // free returns the name, or the first of "name (2)", "name (3)" ... that is not taken, and takes it.
-func free(name string, taken map[string]bool) string {
+func (n names) free(name string) string {
 	candidate := name
-	for number := 2; taken[candidate]; number++ {
-		candidate = name + " (" + strconv.Itoa(number) + ")"
+	for n[candidate] > 0 {
+		n[name]++
+		candidate = name + " (" + strconv.Itoa(n[name]) + ")"
 	}
-	taken[candidate] = true
+	n[candidate] = 1
 	return candidate
 }

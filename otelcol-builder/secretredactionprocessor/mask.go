@@ -22,7 +22,7 @@ const (
 
 // markPattern finds what this processor wrote before: a second hop leaves it alone.
 var markPattern = regexp.MustCompile(
-	`\[redacted(:[A-Za-z0-9_.-]+){0,2}\]|\[content removed\]|\[dropped by redaction\]|\[truncated, [0-9]+ bytes\]`)
+	`\[redacted(:[a-z0-9_.-]{1,64}(:[0-9a-f]{8})?)?\]|\[content removed\]|\[dropped by redaction\]|\[truncated, [0-9]+ (bytes|values)\]`)
 
 // masker renders masks.
 type masker struct {
@@ -119,11 +119,16 @@ func looksSecret(text string) bool {
 	return false
 }
 
+// longestClass is what a mask has room for.
+const longestClass = 64
+
 // className makes a rule's name fit into a mask: rule files may name their rules as they like.
 func className(name string) string {
 	fits := func(r rune) bool {
-		return r < unicode.MaxASCII && (unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("_.-", r))
+		return r < unicode.MaxASCII && (unicode.IsLower(r) || unicode.IsDigit(r) || strings.ContainsRune("_.-", r))
 	}
+	name = strings.ToLower(name)
+	name = name[:runeBorder(name, longestClass)]
 	return strings.Map(func(r rune) rune {
 		if fits(r) {
 			return r

@@ -55,13 +55,25 @@ func TestNumbersUnderASecretKeyAreMaskedAndPlaceholdersStay(t *testing.T) {
 	data, span := oneSpan()
 	failOn(t, span.Attributes().FromRaw(map[string]any{
 		"password": 123456, "a.password": "${PASSWORD}", "b.password": "None", "c.password": "", "d.password": true,
+		"e.password": "<" + planted + ">", "f.password": "me@example.org",
 	}))
 	cleanTraces(testCore(), data)
 	for key, want := range map[string]string{
 		"password": "[redacted:credential]", "a.password": "${PASSWORD}", "b.password": "None", "c.password": "", "d.password": "true",
+		"e.password": "<[redacted:planted]>", "f.password": "[redacted:credential]",
 	} {
 		value, _ := span.Attributes().Get(key)
 		equal(t, key, value.AsString(), want)
+	}
+}
+
+func TestPersonalDataUnderASecretKeyHasNoFingerprint(t *testing.T) {
+	data, span := oneSpan()
+	span.Attributes().PutStr("password", "me@example.org")
+	span.Attributes().PutStr("a.password", "Bearer me@example.org")
+	cleanTraces(testCore(fingerprints), data)
+	for key, value := range span.Attributes().All() {
+		equal(t, key, value.Str(), "[redacted:credential]")
 	}
 }
 
@@ -71,6 +83,7 @@ func TestMarksAreNeverMaskedAgain(t *testing.T) {
 	}
 	for text, want := range map[string]int{
 		"[redacted:planted:0123abcd]":  0,
+		"[redacted:PLANTED42violet]":   1,
 		"password=[redacted:planted]":  0,
 		"[content removed]":            0,
 		"x[redacted]y":                 0,
@@ -130,7 +143,7 @@ func TestWhatCannotBeScannedIsDroppedAndCounted(t *testing.T) {
 
 func TestTheClassInAMaskedKeyMakesNoSecretOfItsValue(t *testing.T) {
 	data, span := oneSpan()
-	span.Attributes().PutStr("note [redacted:planted:password]", "a value that stays")
+	span.Attributes().PutStr("note [redacted:password]", "a value that stays")
 	before := tracesJSON(t, data)
 	config := defaultConfig()
 	cleanTraces(coreWith(config, wordyFinder{}), data)

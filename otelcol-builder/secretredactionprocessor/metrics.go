@@ -8,7 +8,7 @@ import (
 func (w *walk) metrics(data pmetric.Metrics) {
 	data.ResourceMetrics().RemoveIf(func(group pmetric.ResourceMetrics) bool {
 		return w.failed(func() {
-			w.attributes(group.Resource().Attributes())
+			w.resource(group.Resource())
 			group.SetSchemaUrl(w.name(group.SchemaUrl()))
 			group.ScopeMetrics().RemoveIf(w.scopeMetrics)
 		})
@@ -25,10 +25,10 @@ func (w *walk) scopeMetrics(group pmetric.ScopeMetrics) bool {
 	})
 }
 
-// metric leaves name and unit alone: they are what boards and rules ask for.
+// metric leaves the name alone: it is what boards and rules ask for.
 func (w *walk) metric(metric pmetric.Metric) {
 	metric.SetName(w.readable(metric.Name()))
-	metric.SetUnit(w.readable(metric.Unit()))
+	metric.SetUnit(w.name(metric.Unit()))
 	metric.SetDescription(w.name(metric.Description()))
 	w.constant = true
 	defer func() { w.constant = false }()

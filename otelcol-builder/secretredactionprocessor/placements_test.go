@@ -9,6 +9,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/plog"
 	"go.opentelemetry.io/collector/pdata/pmetric"
 	"go.opentelemetry.io/collector/pdata/ptrace"
+	"go.opentelemetry.io/collector/pdata/xpdata/entity"
 )
 
 const sentence = "it used " + planted + " twice"
@@ -163,13 +164,36 @@ func cleanTwice(t *testing.T, text func() string, clean func()) {
 	equal(t, "after a second hop", text(), first)
 }
 
-func TestNamesUnitsAndIdsOfMetricsStay(t *testing.T) {
+func TestNamesOfMetricsStayAndUnitsAreLookedAt(t *testing.T) {
 	data, metric := oneMetric()
 	metric.SetName(planted)
 	metric.SetUnit(planted)
 	cleanMetrics(testCore(), data)
 	equal(t, "name", metric.Name(), planted)
-	equal(t, "unit", metric.Unit(), planted)
+	equal(t, "unit", metric.Unit(), masked)
+}
+
+func TestWhatNamesEntitiesIsLookedAt(t *testing.T) {
+	data, _ := oneSpan()
+	resource := data.ResourceSpans().At(0).Resource()
+	reference := entity.ResourceEntityRefs(resource).AppendEmpty()
+	reference.SetSchemaUrl("https://" + planted)
+	reference.SetType("host " + planted)
+	reference.IdKeys().Append("host.id", "host "+planted)
+	reference.DescriptionKeys().Append("note " + planted)
+	resource.Attributes().PutStr("host "+planted, "a")
+	cleanTwice(t, func() string { return tracesJSON(t, data) }, func() { cleanTraces(testCore(), data) })
+	_, found := resource.Attributes().Get(reference.IdKeys().At(1))
+	equal(t, "an attribute with the name that the entity gives it", found, true)
+}
+
+func TestAHundredThousandKeysWithTheSameMaskAreNumbered(t *testing.T) {
+	const keys = 100_000
+	taken := names{}
+	for range keys {
+		taken.free(masked)
+	}
+	equal(t, "the next", taken.free(masked), masked+" (100001)")
 }
 
 func TestUntouchedValuesKeepTheirTypes(t *testing.T) {

@@ -76,9 +76,10 @@ func reasonOf(err error) string {
 // cappedText masks content that passes, and cuts it to what is left of its size.
 func (w *walk) cappedText(text string, at place) string {
 	if isMark(text) {
+		at.budget.take(len(text))
 		return text
 	}
-	limit := at.budget.left
+	limit := max(0, at.budget.left)
 	part := window(text, limit)
 	result := w.scanned(at.key, part)
 	incomplete := len(part) < len(text)
@@ -96,7 +97,7 @@ func (w *walk) cappedText(text string, at place) string {
 	if len(result) > limit && !onlyMarker.MatchString(result) {
 		result = capped("", 0, len(text), true)
 	}
-	at.budget.left = max(0, limit-len(result))
+	at.budget.take(len(result))
 	return result
 }
 
@@ -110,8 +111,11 @@ var (
 func (w *walk) secretText(text, key string) string {
 	secret := strings.TrimSpace(text)
 	secret = secret[len(scheme.FindString(secret)):]
-	if isMark(secret) || placeholder.MatchString(secret) {
+	if isMark(secret) {
 		return text
+	}
+	if placeholder.MatchString(secret) {
+		return w.scanned(key, text) // a secret may have the form of a placeholder: <ghp_...>
 	}
 	finding := detect.Finding{Class: credentialClass}
 	if findings, err := w.find(key, text, &w.counts); err == nil {
@@ -120,6 +124,7 @@ func (w *walk) secretText(text, key string) string {
 				finding, secret = each, text[each.Start:each.End]
 				break
 			}
+			finding.LowEntropy = finding.LowEntropy || text[each.Start:each.End] == secret
 		}
 	}
 	w.counts.class(finding.Class)

@@ -8,7 +8,7 @@ import (
 func (w *walk) traces(data ptrace.Traces) {
 	data.ResourceSpans().RemoveIf(func(group ptrace.ResourceSpans) bool {
 		return w.failed(func() {
-			w.attributes(group.Resource().Attributes())
+			w.resource(group.Resource())
 			group.SetSchemaUrl(w.name(group.SchemaUrl()))
 			group.ScopeSpans().RemoveIf(w.scopeSpans)
 		})
@@ -40,7 +40,7 @@ func (w *walk) span(span ptrace.Span) {
 	}
 	for _, event := range span.Events().All() {
 		event.SetName(w.name(event.Name()))
-		w.attributes(event.Attributes())
+		w.entries(event.Attributes(), place{message: contentEvents.MatchString(event.Name())})
 	}
 	for _, link := range span.Links().All() {
 		w.traceState(link.TraceState())

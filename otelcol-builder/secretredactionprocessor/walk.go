@@ -30,12 +30,15 @@ type place struct {
 	depth     int
 	secret    bool
 	plain     bool
+	message   bool    // an attribute of an event that is a message of a model
 	budget    *budget // not nil: content that passes, capped
 }
 
 func (w *walk) removes() bool { return w.content.Action == actionRemove }
 
-func (w *walk) newBudget() *budget { return &budget{left: w.content.MaxBytes} }
+func (w *walk) newBudget() *budget {
+	return &budget{left: w.content.MaxBytes, lowest: -w.content.MaxBytes}
+}
 
 // attributes cleans the attributes of an item.
 func (w *walk) attributes(attributes pcommon.Map) { w.entries(attributes, place{}) }
@@ -87,6 +90,11 @@ func (w *walk) pathFacts(path string) keyFacts {
 
 // entry cleans the value under a key; false means that the entry is to be removed.
 func (w *walk) entry(siblings pcommon.Map, key string, facts keyFacts, value pcommon.Value, in place) bool {
+	if in.budget.usedUp() {
+		w.counts.content++
+		return false
+	}
+	in.budget.take(bytesPerNumber)
 	at := place{key: key, path: key, depth: in.depth, secret: in.secret || facts.secret, plain: facts.plain, budget: in.budget}
 	if in.path != "" {
 		at.path = in.path + "." + key
@@ -95,6 +103,9 @@ func (w *walk) entry(siblings pcommon.Map, key string, facts keyFacts, value pco
 		if facts.treatment == ordinary {
 			facts.treatment = byPath.treatment
 		}
+	}
+	if in.message && messageKeys[key] {
+		facts.treatment = contentValue
 	}
 	if facts.treatment != ordinary {
 		if !w.removes() && at.budget == nil {
@@ -182,8 +193,9 @@ func (w *walk) value(value pcommon.Value, at place) {
 		w.bytes(value, at)
 	case pcommon.ValueTypeMap, pcommon.ValueTypeSlice:
 		w.container(value, at)
-	case pcommon.ValueTypeInt, pcommon.ValueTypeDouble:
-		if at.secret {
+	case pcommon.ValueTypeInt, pcommon.ValueTypeDouble, pcommon.ValueTypeBool:
+		at.budget.take(bytesPerNumber)
+		if at.secret && value.Type() != pcommon.ValueTypeBool {
 			text := value.AsString()
 			w.changed(text)
 			value.SetStr(w.secretText(text, at.key))
@@ -195,11 +207,16 @@ func (w *walk) container(value pcommon.Value, at place) {
 	if at.depth >= maximumDepth {
 		w.changed("")
 		value.SetStr(w.drop(reasonDepth))
+		at.budget.take(len(droppedText))
 		return
 	}
 	at.depth++
 	if value.Type() == pcommon.ValueTypeMap {
 		w.entries(value.Map(), at)
+		return
+	}
+	if at.budget != nil {
+		w.cappedItems(value.Slice(), at)
 		return
 	}
 	for _, item := range value.Slice().All() {

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import random
-import socket
 import subprocess
 from typing import TYPE_CHECKING
 
-from integration.collector.collector_process import START_SECONDS, CollectorProcess, wait_for
+from integration.collector.collector_process import CollectorProcess
 
 from otel_rl.cli.collector import gateways as generated
 
@@ -18,20 +16,8 @@ if TYPE_CHECKING:
 
     from ledger_process import Ledger
 
-FIRST_OUTGOING_PORT = 32_768  # as Linux sets it
 DURABLE_GATEWAY = ("gateway.yaml", "sinks/lgtm.yaml", "overlays/durable.yaml", "overlays/durable/lgtm.yaml")
 STRICT_GATEWAY = (*DURABLE_GATEWAY, "overlays/strict.yaml")
-
-
-def lasting_ports(number: int) -> list[int]:
-    """Return free ports that stay free while their owner is dead: outgoing connections get others from the system."""
-    found: list[int] = []
-    while len(found) < number:
-        port = random.randrange(10_000, FIRST_OUTGOING_PORT)  # noqa: S311
-        with socket.socket() as trial:
-            if port not in found and trial.connect_ex(("127.0.0.1", port)) != 0:
-                found.append(port)
-    return found
 
 
 class Collector(CollectorProcess):
@@ -41,20 +27,13 @@ class Collector(CollectorProcess):
         self, binary: Path, configurations: Sequence[str | Path], folder: Path, environment: dict[str, str]
     ) -> None:
         super().__init__(binary, configurations, folder, environment)
-        self.grpc_port, self.http_port, self.metrics_port, health = lasting_ports(4)
-        self.health_url = f"http://127.0.0.1:{health}/"
-        self.environment |= {
-            "OTEL_RL_COLLECTOR_GRPC_PORT": str(self.grpc_port),
-            "OTEL_RL_COLLECTOR_HTTP_PORT": str(self.http_port),
-            "OTEL_RL_COLLECTOR_METRICS_PORT": str(self.metrics_port),
-            "OTEL_RL_COLLECTOR_HEALTH_ENDPOINT": f"127.0.0.1:{health}",
-        }
+        self.grpc_port = int(self.environment["OTEL_RL_COLLECTOR_GRPC_PORT"])
 
     def start(self, wrapper: Sequence[str] = ()) -> None:
         """Start the process and wait until it is healthy."""
         self.launch(wrapper)
         try:
-            wait_for(self._healthy, "the collector is healthy", START_SECONDS)
+            self.wait_until_ready()
         except BaseException:
             self.stop()
             raise

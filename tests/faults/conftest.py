@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from contextlib import ExitStack
@@ -53,9 +54,11 @@ def ledger(ledger_binary: Path) -> Iterator[Ledger]:
 
 @pytest.fixture
 def chain(otelcol_rl: Path, ledger: Ledger, tmp_path: Path) -> Iterator[Chain]:
-    """Makes collectors; all of them are stopped at the end of the test, before the ledger."""
+    """Makes collectors; all of them are stopped at the end of the test, before the ledger. Logs stay, queues go."""
     with ExitStack() as stack:
         yield Chain(otelcol_rl, ledger, tmp_path, stack)
+    for queue in tmp_path.rglob("queue"):
+        shutil.rmtree(queue)
 
 
 TABLE = Table()

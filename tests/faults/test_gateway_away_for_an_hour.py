@@ -47,7 +47,8 @@ def outage(chain: Chain, ledger: Ledger, table: Table, scenario: str, spans: int
         drain_seconds=round(drained),
     )
     assert account["lost"] == account["altered"] == account["split_traces"] == account["refused"] == 0
-    assert account["duplicates"] <= 2 * 10 * 3_500_000 // 150  # under way when the agent was killed
+    # The gateways were away until the agent was killed: only what a sender repeated without an answer can come twice.
+    assert account["duplicates"] <= account["ambiguous_spans"]
 
 
 def test_what_an_outage_left_on_the_disk_arrives_whole(chain: Chain, ledger: Ledger, table: Table):

@@ -63,6 +63,7 @@ def test_the_queue_of_a_gateway_that_was_taken_away_waits_until_it_is_named_agai
     assert two.stop() == 0
     for each in (*gateways, one):
         each.start()
+    ledger.wait_for_spans("rollback", 1)
     share = ledger.wait_until_still("rollback")["received"]
     assert 0 < share < WAITING
     assert one.stop() == 0

@@ -16,6 +16,7 @@ from otel_rl import settings
 from otel_rl.semconv import attributes
 from otel_rl.semconv.attributes import RlSamplingReasonValues
 from otel_rl.telemetry import lifecycle
+from otel_rl.telemetry.internal_errors import guard
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span
@@ -58,13 +59,15 @@ _traces: dict[int, None] = {}
 
 def keep_if_slow(span: Span, duration: float, kind: str, name: str = "") -> None:
     """Tell at the end of an operation how long it took, in s; ``kind`` and ``name`` (bounded) say what it is like."""
-    with _lock:
-        durations = _durations.get((kind, name))
-        if durations is None:
-            durations = _durations[kind, name] = Durations()
-        slow = durations.is_slow(duration)
-    if slow:
-        keep(span)
+    # With a guard of its own: the caller has a span to end after this.
+    with guard("sampling.slow"):
+        with _lock:
+            durations = _durations.get((kind, name))
+            if durations is None:
+                durations = _durations[kind, name] = Durations()
+            slow = durations.is_slow(duration)
+        if slow:
+            keep(span)
 
 
 def keep(span: Span) -> None:
@@ -73,9 +76,10 @@ def keep(span: Span) -> None:
         return
     span.set_attribute(attributes.RL_SAMPLING_PRIORITY, KEEP)
     span.set_attribute(attributes.RL_SAMPLING_REASON, RlSamplingReasonValues.SLOW)
-    if len(_traces) >= MAXIMUM_TRACES:
-        _traces.pop(next(iter(_traces), 0), None)
-    _traces[span.get_span_context().trace_id] = None
+    with _lock:
+        if len(_traces) >= MAXIMUM_TRACES:
+            del _traces[next(iter(_traces))]
+        _traces[span.get_span_context().trace_id] = None
 
 
 def pass_on(span: Span) -> None:

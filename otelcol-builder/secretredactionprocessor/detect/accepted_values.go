@@ -116,6 +116,9 @@ func acceptPassword(name string, found value) bool {
 	if found.tight && strings.Count(text, "-") > 1 && counted.letters() >= 12 { // correct-horse-battery
 		return true
 	}
+	if found.tight && counted.upper > 1 && counted.lower > 1 && counted.length >= 8 && !isWordLike(text) { // letters of a generator
+		return true
+	}
 	return counted.length >= 5 && (found.tight && (found.separator == flagged || isConstant(name) || strings.Contains(name, ".") && !strings.Contains(text, "_")) || found.separator == flagged || counted.letters() == 0)
 }
 

@@ -22,12 +22,12 @@ var commands = []command{
 	{name: "sqlcmd", flags: "-P -P+"}, {name: "bcp ", flags: "-P"}, {name: "osql", flags: "-P"}, {name: "isql", flags: "-P"},
 	{name: "smbclient", flags: "-U --user", pair: true}, {name: "rpcclient", flags: "-U", pair: true}, {name: "smbmap", flags: "-p"}, {name: "crackmapexec", flags: "-p"}, {name: "netexec", flags: "-p"}, {name: "evil-winrm", flags: "-p"},
 	{name: "winexe", flags: "-U", pair: true}, {name: "psexec", flags: "-p"}, {name: "ldapsearch", flags: "-w -w+"}, {name: "ldapmodify", flags: "-w"}, {name: "ldapadd", flags: "-w"},
-	{name: "rdesktop", flags: "-p"}, {name: "xfreerdp", flags: "/p: -p"}, {name: "cmdkey", flags: "/pass:"}, {name: "schtasks", flags: "/rp"}, {name: "wmic", flags: "/password:"},
+	{name: "rdesktop", flags: "-p"}, {name: "xfreerdp", flags: "/p: -p"}, {name: "cmdkey", flags: "/pass:"}, {name: "schtasks", flags: "/rp /p"}, {name: "wmic", flags: "/password:"},
 	{name: "openssl", flags: "-passin -passout -pass -k"}, {name: "zip ", flags: "-P --password"}, {name: "unzip", flags: "-P"}, {name: "7z", flags: "-p+"}, {name: "rar ", flags: "-p+ -hp+"},
 	{name: "keytool", flags: "-storepass -keypass"}, {name: "jarsigner", flags: "-storepass -keypass"}, {name: "signtool", flags: "/p"}, {name: "lftp", flags: "-u"},
 	{name: "snmpwalk", flags: "-A -X"}, {name: "ipmitool", flags: "-P"}, {name: "nmcli", flags: "password"}, {name: "vncviewer", flags: "-passwd"}, {name: "svn ", flags: "--password"},
 	{name: "htpasswd", flags: ""}, {name: "codecov", flags: "-t --token"}, {name: "net user", flags: ""}, {name: "net use", flags: ""}, {name: "twine", flags: "-p --password"}, {name: "ansible", flags: "-e"}, {name: "influx", flags: "-password -t --token"},
-	{name: "wandb login", flags: ""}, {name: "huggingface-cli login", flags: "--token"}, {name: "vault login", flags: ""}, {name: "helm", flags: "--password"}, {name: "argocd login", flags: "--password"},
+	{name: "wandb login", flags: ""}, {name: "huggingface-cli login", flags: "--token"}, {name: "vault login", flags: ""}, {name: "operator unseal", flags: ""}, {name: "helm", flags: "--password"}, {name: "argocd login", flags: "--password"},
 	{name: "rabbitmqctl add_user", flags: ""}, {name: "rabbitmqctl change_password", flags: ""}, {name: "gpg", flags: "--passphrase"}, {name: "pscp", flags: "-pw"}, {name: "plink", flags: "-pw"}, {name: "putty", flags: "-pw"}, {name: "kinit", flags: "--password"},
 }
 

@@ -112,6 +112,35 @@ func (s *scan) linesAfter(_, end int) {
 	}
 }
 
+// encryptedLines masks the lines of digits that follow the header of a file that Ansible encrypted.
+func (s *scan) encryptedLines(_, end int) {
+	line := strings.IndexByte(s.text[end:min(len(s.text), end+longestBlockLabel)], '\n')
+	if line < 0 {
+		return
+	}
+	start := end + line + 1
+	stop := start
+	for limit := min(len(s.text), start+longestKeyBlock); stop < limit && (isHex(s.text[stop]) || isSpace(s.text[stop])); {
+		stop++
+	}
+	if countBase64(s.text[start:stop]) >= shortestKeyBlock {
+		s.add(start, stop, classPrivateKey)
+	}
+}
+
+// unsealKey masks a part of the key that opens a vault: Unseal Key 1: ….
+func (s *scan) unsealKey(_, end int) {
+	line := s.text[end:min(len(s.text), end+8)]
+	colon := strings.IndexByte(line, ':')
+	if colon < 0 {
+		return
+	}
+	start := s.skipSpaces(end+colon+1, 2)
+	if stop := s.tokenRun(start); looksRandom(s.text[start:stop], 32) {
+		s.add(start, stop, classPrivateKey)
+	}
+}
+
 // jsonWebKey masks the private members of a JSON web key.
 func (s *scan) jsonWebKey(start, end int) {
 	if start < s.done[handlerWebKey] {

@@ -14,9 +14,9 @@ var (
 	// trailingWords say which value, not that it is something other than the secret itself.
 	trailingWords = setOf(`value val string str text plain plaintext clear cleartext base b64 encoded prod production dev
 		development test testing staging live sandbox default old new current primary secondary main backup a b c v
-		admin root env raw data`)
+		admin root env raw data private`)
 
-	passwordHeads = setOf(`password passwd passwort passphrase passcode passwrd requirepass psk wpapsk pwd pass psw psswd pw passw kennwort
+	passwordHeads = setOf(`password passwd passwort passphrase passcode passwrd requirepass bindpw rootpw psk wpapsk pwd pass psw psswd pw passw kennwort
 		contrasena senha motdepasse wachtwoord`)
 	// notAPasswordAfter are words that turn a password's name into something else.
 	notAPasswordAfter = setOf(`forward backward second first third one two render by single multi pre post low high band

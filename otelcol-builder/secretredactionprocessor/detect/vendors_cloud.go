@@ -71,4 +71,5 @@ backblaze_key K00{A28}
 cloudinary_url cloudinary://{d10-}:{b20-}@
 imagekit_key private_{B26}=
 akamai_token akab-{a16}-{a16} akaa-{a16}-{a16}
+gcp_hmac_key GOOG1E{U55-57}
 `

@@ -66,6 +66,8 @@ func ownWords(personal personalData) (map[string][]handler, error) {
 	add("recovery_code recovery-code recoverycode backup_code backup-code backupcode scratch_code mfa_code", (*scan).spareCode)
 	phrase("recovery code", (*scan).spareCode)
 	phrase("backup code", (*scan).spareCode)
+	phrase("unseal key", (*scan).unsealKey)
+	phrase("$ansible_vault;", (*scan).encryptedLines)
 	add("mnemonic seed_phrase seedphrase recovery_phrase", (*scan).seedPhrase)
 	phrase("seed phrase", (*scan).seedPhrase)
 	phrase("recovery phrase", (*scan).seedPhrase)
@@ -86,6 +88,8 @@ func ownWords(personal personalData) (map[string][]handler, error) {
 	add("secret password key md5 authentication-key", (*scan).deviceHash)
 	add("convertto-securestring", (*scan).secureString)
 	add("--password-stdin chpasswd passwd", (*scan).passwordInput)
+	phrase("sudo -s", (*scan).passwordInput)
+	phrase("az devops login", (*scan).passwordInput)
 	phrase("identified by", (*scan).identifiedBy)
 	phrase("with password", (*scan).identifiedBy)
 	if err := addVendors(func(text string, handler handler) { phrase(strings.ToLower(text), handler) }); err != nil {

@@ -2,6 +2,7 @@ package ownlogs
 
 import (
 	"net/url"
+	"strings"
 	"sync"
 
 	"go.uber.org/zap"
@@ -37,7 +38,8 @@ type lines struct {
 
 // Write takes one encoded record.
 func (l *lines) Write(record []byte) (int, error) {
-	kept := string(record[:min(len(record), maximumBytes)])
+	// What is cut or was never UTF-8 would make a backend refuse the whole request.
+	kept := strings.ToValidUTF8(string(record[:min(len(record), maximumBytes)]), "\uFFFD")
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
 	if len(l.held) == capacity {

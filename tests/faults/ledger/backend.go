@@ -47,6 +47,7 @@ type backend struct {
 	server   *http.Server
 	requests uint64
 	failed   uint64
+	cut      uint64 // spans of requests that were stored and not answered
 }
 
 func newBackend(store *store) (*backend, error) {
@@ -100,10 +101,10 @@ func (b *backend) behave(wanted conduct) error {
 	return nil
 }
 
-func (b *backend) counts() (requests, failed uint64) {
+func (b *backend) counts() (requests, failed, cut uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.requests, b.failed
+	return b.requests, b.failed, b.cut
 }
 
 // turn says how to treat the next request.
@@ -191,5 +192,10 @@ func (b *backend) takeSpans(content []byte, origin uint8, now conduct) error {
 		return errors.New("one of the spans is not wanted")
 	}
 	b.store.addSpans(spans, origin)
+	if now.Mode == modeCut {
+		b.mu.Lock()
+		b.cut += uint64(len(spans))
+		b.mu.Unlock()
+	}
 	return nil
 }

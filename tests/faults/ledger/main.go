@@ -120,8 +120,8 @@ func (c *control) behave(answer http.ResponseWriter, request *http.Request) {
 }
 
 func (c *control) counts(answer http.ResponseWriter, _ *http.Request) {
-	requests, failed := c.backend.counts()
-	reply(answer, map[string]any{"requests": requests, "failed": failed, "sums": c.store.sums()})
+	requests, failed, cut := c.backend.counts()
+	reply(answer, map[string]any{"requests": requests, "failed": failed, "cut_spans": cut, "sums": c.store.sums()})
 }
 
 func decode(answer http.ResponseWriter, request *http.Request, into any) bool {

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
 import time
 import urllib.error
 import urllib.request
+from itertools import cycle, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,19 +21,40 @@ if TYPE_CHECKING:
 CONFIGURATION = Path(__file__).resolve().parents[3] / "collector-config"
 FILE_SINK = Path(__file__).parent / "file-sink.yaml"
 START_SECONDS = 60.0
+READY = "Everything is ready"
 SIGNAL_PATHS = {"traces": "resourceSpans", "metrics": "resourceMetrics", "logs": "resourceLogs"}
+
+
+WORKERS = 8
+
+
+def _candidates() -> Iterator[int]:
+    """Ports of this test process in turn: no other worker of pytest has them, and none comes again soon.
+
+    Below those that the system gives to clients: one of them could take a port that was chosen and is not used yet, or
+    whose owner is dead for a while.
+    """
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    own = range(20_000, 32_768)[worker % WORKERS :: WORKERS]
+    begin = random.SystemRandom().randrange(len(own))
+    return cycle([*own[begin:], *own[:begin]])
+
+
+_ports = _candidates()
 
 
 def free_ports(number: int) -> list[int]:
     """Return ports of the loopback interface that nobody listens on now."""
-    sockets = [socket.socket() for _ in range(number)]
-    try:
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [int(each.getsockname()[1]) for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()
+    return list(islice(filter(_is_free, _ports), number))
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as trial:
+        try:
+            trial.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
 
 
 def wait_for(condition: Callable[[], Any], what: str, seconds: float = 30.0) -> Any:
@@ -92,7 +115,7 @@ class CollectorProcess:
         with (self.folder / "collector.log").open("wb") as log:
             self.process = subprocess.Popen(self.command, cwd=self.folder, env=self.environment, stdout=log, stderr=log)
         try:
-            wait_for(self._healthy, "the collector is healthy", START_SECONDS)
+            self.wait_until_ready()
         except BaseException:
             self.stop()
             raise
@@ -101,9 +124,17 @@ class CollectorProcess:
     def __exit__(self, *error: object) -> None:
         self.stop()
 
-    def _healthy(self) -> bool:
+    def wait_until_ready(self) -> None:
+        """Wait until the process takes data and, so near as it tells, signals."""
+        wait_for(self._ready, "the collector is ready", START_SECONDS)
+
+    def _ready(self) -> bool:
         assert self.process is not None
         assert self.process.poll() is None, f"the collector ended at its start:\n{self.log()[-3000:]}"
+        # It begins to listen to signals right after this line, which is later than its health: a signal before that
+        # ends it at once. The health is asked after the line was seen.
+        if READY not in self.log() and self.environment.get("OTEL_RL_COLLECTOR_LOG_LEVEL", "info") in {"info", "debug"}:
+            return False
         try:
             with urllib.request.urlopen(self.health_url, timeout=5) as answer:
                 return bool(answer.status == 200)

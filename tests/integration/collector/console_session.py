@@ -13,7 +13,7 @@ import urllib.request
 from pathlib import Path
 from typing import NamedTuple
 
-from collector_process import free_ports, wait_for
+from collector_process import READY, START_SECONDS, free_ports, wait_for
 
 COMMAND_SECONDS = 300
 _BLOCK = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -129,16 +129,20 @@ class Session:
             assert process.poll() is None, log.read_text()
             try:
                 with urllib.request.urlopen(f"http://{health}/", timeout=5) as answer:
-                    return bool(answer.status == 200)
-            except (urllib.error.URLError, ConnectionError):
+                    return bool(answer.status == 200) and READY in log.read_text()
+            except (urllib.error.URLError, ConnectionError, TimeoutError):
                 return False
 
-        wait_for(healthy, f"$ {command} is healthy", 60)
+        wait_for(healthy, f"$ {command} is healthy", START_SECONDS)
         return log.read_text()
 
     def close(self) -> list[int]:
         """Stop what was started, the last first, as Ctrl-C does; the exit codes."""
         for process in reversed(self.collectors):
             process.send_signal(signal.SIGINT)
-            process.wait(timeout=60)
+            try:
+                process.wait(timeout=60)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
         return [process.returncode for process in self.collectors]

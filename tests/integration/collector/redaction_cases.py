@@ -72,6 +72,7 @@ def spans(secret: str) -> dict[str, dict[str, Any]]:
     for name, plain in attribute_places(secret).items():
         groups[f"resource-{name}"] = _spans([_span({})], resource=plain)
         groups[f"scope-{name}"] = _spans([_span({})], scope={"name": "test", "attributes": value(plain, "attributes")})
+    groups["entity"] = _with_entity(_spans([_span({})]), secret)
     groups["scope-name"] = _spans([_span({})], scope={"name": text, "version": secret})
     return groups
 
@@ -91,6 +92,7 @@ def records(secret: str) -> dict[str, dict[str, Any]]:
     groups = {name: _records([_record(fields)]) for name, fields in places.items()}
     for name, plain in attribute_places(secret).items():
         groups[f"resource-{name}"] = _records([_record({})], resource=plain)
+    groups["entity"] = _with_entity(_records([_record({})]), secret)
     return groups
 
 
@@ -115,7 +117,18 @@ def metrics(secret: str) -> dict[str, dict[str, Any]]:
         }
         groups |= {f"{shape}-{name}": _metrics(fields) for shape, fields in shapes.items()}
         groups[f"resource-{name}"] = _metrics({"gauge": {"dataPoints": [number]}}, resource=plain)
+    groups["unit"] = _metrics({"unit": secret, "gauge": {"dataPoints": [number]}})
+    groups["entity"] = _with_entity(_metrics({"gauge": {"dataPoints": [number]}}), secret)
     return groups
+
+
+def _with_entity(group: dict[str, Any], secret: str) -> dict[str, Any]:
+    """Let the resource of a group name an entity."""
+    text = f"it used {secret} twice"
+    group["resource"]["entityRefs"] = [
+        {"schemaUrl": f"https://{secret}", "type": text, "idKeys": [text], "descriptionKeys": [text]}
+    ]
+    return group
 
 
 def _span(fields: dict[str, Any]) -> dict[str, Any]:

@@ -50,7 +50,7 @@ def _refused(binary: Path, folder: Path, arguments: list[str], **variables: str)
         (LOCAL, "MEMORY_LIMIT_MIB", "0", "OTEL_RL_COLLECTOR_MEMORY_LIMIT_MIB=0 is not a whole number of at least 1"),
         (LOCAL, "MEMORY_SPIKE_MIB", "9999", "is not below OTEL_RL_COLLECTOR_MEMORY_LIMIT_MIB"),
         (LOCAL, "LOG_LEVEL", "loud", "is not debug or info or warn or error"),
-        (LOCAL, "LISTEN", "999.1.1.1", "999.1.1.1"),
+        (LOCAL, "LISTEN", "999.1.1.1", "set OTEL_RL_COLLECTOR_LISTEN to an address of this machine"),
         (LOCAL, "HEALTH_ENDPOINT", "13133", "OTEL_RL_COLLECTOR_HEALTH_ENDPOINT=13133 is not host:port"),
         (LOCAL, "DATA_DIR", "/dev/null/folder", "set OTEL_RL_COLLECTOR_DATA_DIR to a folder that can"),
         (LOCAL, "REDACTION_RULES", "/nowhere/rules.toml", "/nowhere/rules.toml does not exist"),

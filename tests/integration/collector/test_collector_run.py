@@ -6,13 +6,11 @@ import signal
 import stat
 import subprocess
 import sys
-import urllib.error
-import urllib.request
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from collector_process import CollectorProcess, wait_for
+from collector_process import CollectorProcess
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -42,22 +40,9 @@ def run(otelcol_rl: Path, tmp_path: Path) -> Iterator[Callable[..., CollectorPro
         collector.stop()
 
 
-def ready(collector: CollectorProcess) -> None:
-    def answers() -> bool:
-        assert collector.process is not None
-        assert collector.process.poll() is None, collector.log()
-        try:
-            with urllib.request.urlopen(collector.health_url, timeout=5) as answer:
-                return answer.status == 200 and "Everything is ready" in collector.log()
-        except (urllib.error.URLError, ConnectionError):
-            return False
-
-    wait_for(answers, "the collector is healthy", 60)
-
-
 def test_it_says_where_it_listens_and_ends_on_a_signal_with_the_exit_code_of_the_collector(run, tmp_path: Path):
     collector = run("--role", "local", "--with", "debug")
-    ready(collector)
+    collector.wait_until_ready()
     said = collector.log()
     assert "role local, to files, with debug\n" in said
     assert f"otlp http 127.0.0.1:{collector.http_port}" in said
@@ -70,7 +55,7 @@ def test_it_says_where_it_listens_and_ends_on_a_signal_with_the_exit_code_of_the
 
 def test_the_process_is_the_collector_itself_and_its_configuration_is_private(run, otelcol_rl: Path, tmp_path: Path):
     collector = run("--role", "local")
-    ready(collector)
+    collector.wait_until_ready()
     assert Path(f"/proc/{collector.process.pid}/exe").readlink() == otelcol_rl
     (configuration,) = tmp_path.glob("otel-rl-collector-*/local-*.yaml")
     assert stat.S_IMODE(configuration.stat().st_mode) == 0o600
@@ -80,7 +65,7 @@ def test_the_process_is_the_collector_itself_and_its_configuration_is_private(ru
 def test_configurations_of_collectors_that_have_ended_are_cleared(run, tmp_path: Path):
     for _ in range(2):
         collector = run("--role", "local")
-        ready(collector)
+        collector.wait_until_ready()
         collector.stop()
     assert len(list(tmp_path.glob("otel-rl-collector-*/local-*.yaml"))) == 1
 
@@ -113,7 +98,7 @@ def test_a_second_agent_on_one_queue_folder_is_one_line_and_nothing_starts(run, 
 )
 def test_the_garbage_collector_knows_the_memory_limit(run, given: dict[str, str], expected: str):
     collector = run("--role", "local", OTEL_RL_COLLECTOR_MEMORY_LIMIT_MIB="300", **given)
-    ready(collector)
+    collector.wait_until_ready()
     variables = Path(f"/proc/{collector.process.pid}/environ").read_text().split("\0")
     assert f"GOMEMLIMIT={expected}" in variables
 

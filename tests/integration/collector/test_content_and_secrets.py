@@ -171,7 +171,7 @@ def test_metric_points_leave_without_secrets(collector):
     assert_clean(collector.text("metrics"))
 
 
-def test_allow_content_keeps_prompts_and_still_masks_secrets(start_collector):
+def test_content_that_is_let_pass_keeps_prompts_and_still_masks_secrets(start_collector):
     collector = start_collector("local.yaml", "overlays/content.yaml")
     planted = span("chat", {**CONTENT, "note": KEY}, status=f"ValueError: {KEY}", events=[("exception", EXCEPTION)])
     collector.send("traces", [trace_resource([planted])])

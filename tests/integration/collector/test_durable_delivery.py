@@ -124,6 +124,22 @@ def test_only_the_refused_item_becomes_a_dead_letter_and_it_can_be_replayed(otel
             assert dead_letters(again) == []
 
 
+def test_an_endpoint_that_refuses_requests_without_items_blocks_nothing(otelcol_rl: Path, tmp_path: Path):
+    """Loki does so: 422, at least one valid stream is required."""
+
+    def as_loki(request: Request) -> int:
+        return 422 if not request.items or "bad" in request.items else 200
+
+    good = [f"record {number}" for number in range(50)]
+    with (
+        OtlpBackend(answer=as_loki) as backend,
+        CollectorProcess(otelcol_rl, DURABLE, tmp_path, to(backend)) as gateway,
+    ):
+        gateway.send("logs", logs(*good, "bad"))
+        wait_for(lambda: sorted(backend.taken) == sorted(good), "the others")
+        wait_for(lambda: "'bad'" in str(dead_letters(gateway)), "the dead letter")
+
+
 def test_what_is_refused_again_in_a_replay_is_not_read_again(otelcol_rl: Path, tmp_path: Path):
     replay = made(tmp_path / "replay")
     line = {"resourceLogs": logs("bad")}

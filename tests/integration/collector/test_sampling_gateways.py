@@ -73,8 +73,8 @@ def test_a_budget_lowers_the_share_of_the_rest_and_keeps_steps_errors_and_hinted
     assert left >= all_ids(always)
     kept = [spans for spans in rest if ids(spans) <= left]
     assert left == all_ids(always + kept), "a trace was kept in part"
-    # Whatever the load, the first window keeps at most its allowance times 1 + ln(load / allowance).
-    assert ALLOWED / 4 <= sum(map(len, kept)) <= ALLOWED * 5
+    # The first window keeps at most its allowance times 1 + ln(load / allowance); a second one may begin meanwhile.
+    assert ALLOWED / 4 <= sum(map(len, kept)) <= ALLOWED * 6
     assert policy(shown, "percentage", "rest") <= 100 * ALLOWED / sum(map(len, rest))
     assert policy(shown, "traces", "rest", 'decision="kept"') == len(kept)
     assert policy(shown, "spans", "rest", 'decision="let_go"') == sum(map(len, rest)) - sum(map(len, kept))
@@ -89,7 +89,7 @@ def test_truncated_rollouts_share_the_budget_with_the_rest(tight: CollectorProce
     send_together(tight, truncated)
     wait_for(lambda: policy(own_metrics(tight), "traces", "truncated") == len(truncated), "all are decided")
     tight.stop()
-    assert len(ids(tight.spans())) <= ALLOWED * 5
+    assert len(ids(tight.spans())) <= ALLOWED * 6
 
 
 def test_a_gateway_has_its_part_of_the_budget_of_all(start_collector):

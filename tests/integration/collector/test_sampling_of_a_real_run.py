@@ -50,7 +50,12 @@ def run(collector: CollectorProcess, program: Path) -> None:
         subprocess.Popen(command, env={**ours, "RANK": str(rank), "LOCAL_RANK": str(rank)}, cwd=program.parent)
         for rank in range(2)
     ]
-    assert [rank.wait(timeout=120) for rank in ranks] == [0, 0]
+    try:
+        assert [rank.wait(timeout=120) for rank in ranks] == [0, 0]
+    finally:
+        for rank in ranks:
+            rank.kill()
+            rank.wait()
 
 
 def rollouts(spans: list[dict]) -> Mapping[str, Counter[str]]:

@@ -135,7 +135,9 @@ def test_program_that_shuts_its_provider_down_still_ends_cleanly(programs: Progr
 
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
 def test_signal_ends_the_process_as_it_would_without_us(programs: Programs, name: str) -> None:
-    text = ONE_SPAN + f"import os, signal, time\nos.kill(os.getpid(), signal.{name}); time.sleep(30)\n"
+    # A shell starts its background jobs with SIGINT ignored, and so this test maybe: the program has its default again.
+    default = "signal.signal(signal.SIGINT, signal.default_int_handler)"
+    text = ONE_SPAN + f"import os, signal, time\n{default}\nos.kill(os.getpid(), signal.{name}); time.sleep(30)\n"
     without, done = programs.plain(text), programs.instrumented(text, OTEL_RL_QUIET="1")
 
     assert (done.code, done.err) == (without.code, without.err)

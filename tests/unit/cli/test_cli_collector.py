@@ -129,6 +129,17 @@ def test_what_the_program_does_not_accept_is_refused_in_its_words(
     )
 
 
+def test_a_program_of_another_machine_is_refused_with_what_to_do(
+    capsys: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    found = tmp_path / "otelcol-rl"
+    found.write_bytes(b"\x7fELF of another machine")
+    found.chmod(0o755)
+    monkeypatch.setenv("OTEL_RL_COLLECTOR_BINARY", str(found))
+    said = refusal(capsys, "--role", "local")
+    assert "otelcol-rl cannot be started: Exec format error; build it with" in said
+
+
 def test_the_program_gets_to_see_the_printed_file_and_nobody_else_does(
     capsys: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import socket
 from pathlib import Path
@@ -134,6 +135,14 @@ def test_an_empty_client_ca_file_is_refused(tmp_path: Path, monkeypatch: pytest.
     assert "client_ca_file is empty: empty it would switch the check of client certificates off" in found
 
 
+def test_a_folder_of_dead_letters_that_cannot_be_made_is_named(tmp_path: Path):
+    (tmp_path / "file").touch()
+    letters = {"dead_letter": {"directory": f"{tmp_path}/file/letters"}}
+    (found,) = problems({"exporters": {"durable_otlp_grpc/sink": letters}})
+    assert f"durable_otlp_grpc/sink: {tmp_path}/file/letters cannot be written ({tmp_path}/file is no folder)" in found
+    assert "set OTEL_RL_COLLECTOR_DEAD_LETTER_DIR" in found
+
+
 def test_a_queue_folder_that_cannot_be_made_is_named(tmp_path: Path):
     (tmp_path / "file").touch()
     extensions = {"file_storage": {"directory": f"{tmp_path}/file/queue"}}
@@ -184,6 +193,24 @@ def test_a_taken_port_stops_a_start_and_names_its_variable():
     assert "OTEL_RL_COLLECTOR_GRPC_PORT" in found
 
 
+@pytest.mark.parametrize("host", ["192.0.2.1", "host.invalid", "x" * 70], ids=["address", "name", "no name"])
+@pytest.mark.parametrize(
+    ("changes", "variable"),
+    [
+        ({"receivers": {"otlp": {"protocols": {"http": {"endpoint": "HOST:0"}}}}}, "OTEL_RL_COLLECTOR_LISTEN"),
+        ({"extensions": {"health_status": {"endpoint": "HOST:0"}}}, "OTEL_RL_COLLECTOR_HEALTH_ENDPOINT"),
+    ],
+    ids=["receiver", "health"],
+)
+def test_an_address_that_is_not_of_this_machine_names_the_variable_of_the_address(
+    changes: dict[str, Any], variable: str, host: str
+):
+    changed = json.loads(json.dumps(configuration(**changes)).replace("HOST", host))
+    (found,) = machine.start_problems(changed, {})
+    assert f"cannot listen on {host}:0" in found
+    assert found.endswith(f"set {variable} to an address of this machine")
+
+
 @pytest.mark.parametrize("endpoint", ["127.0.0.1:http-alt", "127.0.0.1", "127.0.0.1:99999"])
 def test_a_port_that_is_none_stops_a_start(endpoint: str):
     changed = configuration(receivers={"otlp": {"protocols": {"grpc": {"endpoint": endpoint}}}})
@@ -215,6 +242,7 @@ MEMORY = {
     ("changes", "name", "value", "message"),
     [
         (PORTS, "GRPC_PORT", "99999", "=99999 is not a whole number from 0 to 65535; correct or unset it"),
+        (PORTS, "GRPC_PORT", "²", "=² is not a whole number from 0 to 65535"),
         (PORTS, "GRPC_PORT", "x", "=x is not a whole number from 0 to 65535"),
         (MEMORY, "MEMORY_LIMIT_MIB", "0", "=0 is not a whole number of at least 1"),
         (MEMORY, "MEMORY_SPIKE_MIB", "512", " (512) is not below OTEL_RL_COLLECTOR_MEMORY_LIMIT_MIB (512)"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 from opentelemetry import baggage, context, trace
 
@@ -147,6 +149,31 @@ def test_the_marks_of_traces_are_bounded(recorded):
     tracer = trace.get_tracer("test")
     for _ in range(sampling.MAXIMUM_TRACES + 10):
         sampling.keep(tracer.start_span("slow"))
+    assert len(sampling._traces) == sampling.MAXIMUM_TRACES
+
+
+def test_a_defect_in_the_search_for_slow_operations_ends_the_span_all_the_same(recorded, monkeypatch):
+    monkeypatch.delenv("OTEL_RL_RAISE_INTERNAL_ERRORS", raising=False)
+
+    def fails(*_):
+        raise ValueError("defect")
+
+    monkeypatch.setattr(sampling.Durations, "is_slow", fails)
+    with otel_rl.rollout("r"), otel_rl.tool("search"):
+        pass
+    assert set(wishes(recorded)) == {"rl.rollout", "execute_tool search"}
+    assert not trace.get_current_span().get_span_context().is_valid
+
+
+def test_threads_that_find_slow_operations_at_once_do_not_disturb_each_other(recorded):
+    tracer = trace.get_tracer("test")
+
+    def find(_):
+        for _ in range(500):
+            sampling.keep(tracer.start_span("slow"))
+
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(find, range(8)))
     assert len(sampling._traces) == sampling.MAXIMUM_TRACES
 
 

@@ -43,7 +43,12 @@ def build() -> int:
 def validate(program: Path, configuration: Path) -> str:
     """What the program finds wrong with a configuration file; nothing when it accepts it."""
     command = [str(program), "validate", "--config", str(configuration)]
-    answer = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    except OSError as error:
+        return f"{program} cannot be started: {error.strerror}; {HOW_TO_GET_IT}"
+    except subprocess.TimeoutExpired:
+        return f"{program} validate does not end; {HOW_TO_GET_IT}"
     if answer.returncode == 0:
         return ""
     said = [line for line in answer.stderr.splitlines() if not re.match(r"\d{4}/\d\d/\d\d |\d{4}-\d\d-\d\dT", line)]

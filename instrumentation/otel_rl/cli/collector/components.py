@@ -52,6 +52,7 @@ _NAMED_OTHERWISE = {
     "resourcedetectionprocessor": Types(("resource_detection",), ("resourcedetection",)),
     "secretredactionprocessor": Types(("secret_redaction",)),
     "servicegraphconnector": Types(("service_graph",), ("servicegraph",)),
+    "sidesink": Types(("side_sink",)),
     "signaltometricsconnector": Types(("signal_to_metrics",), ("signaltometrics",)),
     "spanmetricsconnector": Types(("span_metrics",), ("spanmetrics",)),
     "statusextension": Types(("health_status",)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import re
@@ -98,26 +99,26 @@ def _folders(actual: Mapping[str, Any]) -> Iterator[str]:
                 f"{extension}: the queue folder {folder} is on a network file system ({kind}), where file locks and "
                 "memory maps lose data; set OTEL_RL_COLLECTOR_QUEUE_DIR to a folder on a disk of this node"
             )
+    for exporter, folder, variable in _written(actual):
+        if reason := _why_not_writable(folder):
+            yield f"{exporter}: {folder} cannot be written ({reason}); set {variable} to a folder that can"
+
+
+def _written(actual: Mapping[str, Any]) -> Iterator[tuple[str, Path, str]]:
+    """Exporters with a folder that they write to and the variable that moves it."""
     for exporter, given in identifiers(actual, "exporters").items():
-        if exporter.partition("/")[0] == "file" and isinstance(given, dict) and given.get("path"):
-            folder = Path(given["path"]).parent
-            if reason := _why_not_writable(folder):
-                yield (
-                    f"{exporter}: {folder} cannot be written ({reason}); "
-                    "set OTEL_RL_COLLECTOR_DATA_DIR to a folder that can"
-                )
+        if isinstance(given, dict) and isinstance(given.get("path"), str):
+            yield exporter, Path(given["path"]).parent, "OTEL_RL_COLLECTOR_DATA_DIR"
+        for folder in values_of((given or {}).get("dead_letter"), "directory"):
+            yield exporter, Path(folder), "OTEL_RL_COLLECTOR_DEAD_LETTER_DIR"
 
 
 def _loops(actual: Mapping[str, Any]) -> Iterator[str]:
     """A folder that is read and written at once: what was read would be written, and read again without an end."""
-    written: dict[Path, str] = {}
-    for exporter, given in identifiers(actual, "exporters").items():
-        folders = [Path(path).parent for path in values_of({"path": (given or {}).get("path")}, "path")]
-        folders += [Path(path) for path in values_of((given or {}).get("dead_letter"), "directory")]
-        written |= {folder.absolute(): exporter for folder in folders}
+    written = {folder.resolve(): exporter for exporter, folder, _ in _written(actual)}
     for receiver, given in identifiers(actual, "receivers").items():
         for pattern in (given or {}).get("include") or []:
-            folder = Path(str(pattern)).parent.absolute()
+            folder = Path(str(pattern)).parent.resolve()
             if folder in written:
                 yield (
                     f"{receiver} reads {folder}, where {written[folder]} writes: everything would go round for ever; "
@@ -184,27 +185,35 @@ def _locked(file: Path) -> bool:
 
 def _ports(actual: Mapping[str, Any]) -> Iterator[str]:
     for what, endpoint in listens_on(actual).items():
-        if reason := _why_not_listening(endpoint):
-            yield f"{what}: cannot listen on {endpoint} ({reason}); {_variable_of(what)}"
+        host, _, port = endpoint.rpartition(":")
+        if not port.isdecimal() or int(port) > _HIGHEST_PORT:
+            yield f"{what}: cannot listen on {endpoint} (its port is no number from 0 to {_HIGHEST_PORT}); {_fix(what)}"
+        elif error := _why_not_listening(host.strip("[]"), port):
+            wrong_host = isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL
+            fix = _fix_of_host(what) if wrong_host else _fix(what)
+            yield f"{what}: cannot listen on {endpoint} ({error.strerror or error}); {fix}"
 
 
-def _why_not_listening(endpoint: str) -> str:
-    host, _, port = endpoint.rpartition(":")
-    host = host.strip("[]")
-    if not port.isdigit() or int(port) > _HIGHEST_PORT:
-        return f"its port is no number from 0 to {_HIGHEST_PORT}"
+def _why_not_listening(host: str, port: str) -> OSError | None:
     try:
         found = socket.getaddrinfo(host or None, int(port), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, kind, protocol, _, address = found[0]
         with socket.socket(family, kind, protocol) as listener:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.bind(address)
-    except (OSError, OverflowError) as error:
-        return getattr(error, "strerror", None) or str(error)
-    return ""
+    except UnicodeError:
+        return socket.gaierror(socket.EAI_NONAME, "no name that a host can have")
+    except OSError as error:
+        return error
+    return None
 
 
-def _variable_of(what: str) -> str:
+def _fix_of_host(what: str) -> str:
+    name = "HEALTH_ENDPOINT" if what.startswith("health") else "LISTEN"
+    return f"set OTEL_RL_COLLECTOR_{name} to an address of this machine"
+
+
+def _fix(what: str) -> str:
     names = {
         "otlp grpc": "OTEL_RL_COLLECTOR_GRPC_PORT",
         "otlp http": "OTEL_RL_COLLECTOR_HTTP_PORT",

@@ -67,9 +67,19 @@ def _runtime_folder(environ: Mapping[str, str]) -> Path:
     if folder.is_symlink() or state.st_uid != os.getuid() or state.st_mode & 0o077:
         return Path(tempfile.mkdtemp(prefix="otel-rl-collector-"))
     for left in folder.glob("*-*.yaml"):
-        if not Path(f"/proc/{left.stem.rpartition('-')[2]}").exists():
+        if not _runs(left.stem.rpartition("-")[2]):
             left.unlink(missing_ok=True)
     return folder
+
+
+def _runs(process: str) -> bool:
+    try:
+        os.kill(int(process), 0)
+    except (ValueError, OverflowError, ProcessLookupError):
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def _first_lines(selection: Selection, actual: Mapping[str, Any], file: Path) -> list[str]:

@@ -20,7 +20,7 @@ _DURATION = re.compile(r"([0-9]+(\.[0-9]+)?(ns|us|ms|s|m|h))+")
 
 def _number(least: int, most: int | None = None) -> Callable[[str], str]:
     def check(value: str) -> str:
-        fits = value.isdigit() and int(value) >= least and (most is None or int(value) <= most)
+        fits = value.isdecimal() and int(value) >= least and (most is None or int(value) <= most)
         wanted = f"a whole number from {least} to {most}" if most is not None else f"a whole number of at least {least}"
         return "" if fits else wanted
 
@@ -75,6 +75,7 @@ _VALUES: dict[str, Callable[[str], str]] = {
     "SELF_INTERVAL": _duration,
     "FINGERPRINTS": _one_of("true", "false"),
     "OTLP_INSECURE": _one_of("true", "false"),
+    "FILE_WHEN_FULL": _one_of("drop", "push_back"),
     "OTLP_WHEN_FULL": _one_of("drop", "wait"),
     "LOG_LEVEL": _one_of("debug", "info", "warn", "error"),
 }
@@ -113,7 +114,7 @@ def _memory(configuration: Mapping[str, object], read_here: Mapping[str, str]) -
     if limit not in read_here and spike not in read_here:
         return
     values = {name: read_here.get(name) or names_in(configuration).get(name) or "" for name in (limit, spike)}
-    if all(value.isdigit() for value in values.values()) and int(values[spike]) >= int(values[limit]) > 0:
+    if all(value.isdecimal() for value in values.values()) and int(values[spike]) >= int(values[limit]) > 0:
         yield f"{spike} ({values[spike]}) is not below {limit} ({values[limit]}); it would refuse from the start"
 
 
