@@ -61,6 +61,10 @@ OLDEST = _gauge(
 SEND_LAG = _gauge("exporter_send_lag", "Seconds between an item's time and its delivery", *_EXPORTER_AND_SIGNAL)
 FAILED_REQUESTS = _counter("exporter_failed_requests", "Requests not taken", *_EXPORTER_AND_SIGNAL, "reason")
 OVERFLOW = _counter("exporter_overflow_dropped_items", "Items dropped by a full queue", *_EXPORTER_AND_SIGNAL)
+SIDE_SINK_DROPPED = _counter(
+    "processor_side_sink_dropped_items", "Items that a file sink did not take", "processor", SIGNAL
+)
+NOT_GATHERED = _counter("processor_gather_lost_spans", "Sampled spans that no sink took")
 PUSHED_BACK = _counter("exporter_pushed_back_items", "Items that senders have to send again", *_EXPORTER_AND_SIGNAL)
 REJECTED = _counter(
     "exporter_partial_success_rejected_items", "Items that a destination dropped", *_EXPORTER_AND_SIGNAL

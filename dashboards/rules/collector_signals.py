@@ -90,6 +90,8 @@ LOST = RecordingRule(
     description="What was lost within a quarter of an hour: by a full queue, given up, rejected, undecided, damaged",
     expr=_events(
         collector.OVERFLOW,
+        collector.SIDE_SINK_DROPPED,
+        collector.NOT_GATHERED,
         collector.REJECTED,
         collector.DEAD_LETTERS_LOST,
         collector.TOO_EARLY,

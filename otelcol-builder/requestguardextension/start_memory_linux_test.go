@@ -21,6 +21,19 @@ func TestOnlyReadOnlyPagesOfTheProgramAreReleased(t *testing.T) {
 	}
 }
 
+func TestPagesThatDifferFromTheFileAreKept(t *testing.T) {
+	for line, unchanged := range map[string]bool{
+		"Anonymous:             0 kB": true,
+		"Anonymous:           144 kB": false,
+		"AnonHugePages:         0 kB": false,
+		"Rss:                   0 kB": false,
+	} {
+		if isUnchanged(line) != unchanged {
+			t.Error(line)
+		}
+	}
+}
+
 func TestTheProgramGoesOnAfterItsPagesWereReleased(t *testing.T) {
 	g, _ := newTestGuard(t)
 	for range 3 {

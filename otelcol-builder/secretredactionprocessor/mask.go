@@ -84,7 +84,10 @@ func outsideMarks(text string, findings []detect.Finding) []detect.Finding {
 		return findings
 	}
 	var kept []detect.Finding
-	for _, each := range findings {
+	for _, each := range findings { // both are sorted: marks before this finding are before the next ones as well
+		for len(marks) > 0 && marks[0][1] <= each.Start {
+			marks = marks[1:]
+		}
 		kept = appendOutside(kept, text, each, marks)
 	}
 	return kept
@@ -93,8 +96,8 @@ func outsideMarks(text string, findings []detect.Finding) []detect.Finding {
 func appendOutside(kept []detect.Finding, text string, whole detect.Finding, marks [][]int) []detect.Finding {
 	part, cut := whole, false
 	for _, mark := range marks {
-		if mark[1] <= part.Start || mark[0] >= whole.End {
-			continue
+		if mark[0] >= whole.End {
+			break
 		}
 		cut = true
 		part.End = max(part.Start, mark[0])

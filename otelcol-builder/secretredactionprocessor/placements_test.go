@@ -1,6 +1,7 @@
 package secretredactionprocessor
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -225,4 +226,20 @@ func TestBytesThatAreNoTextAreReplacedInEveryString(t *testing.T) {
 	cleanMetrics(testCore(), metrics)
 	equal(t, "name", metric.Name(), "a\uFFFD")
 	equal(t, "unit", metric.Unit(), "\uFFFD")
+}
+
+func TestAMapOfNothingButErrorMessagesIsCleanedInTime(t *testing.T) {
+	data, span := oneSpan()
+	list := span.Attributes().PutEmptySlice("notes")
+	const entries = 50_000
+	list.AppendEmpty()
+	raw := make(map[string]any, entries)
+	for i := range entries {
+		raw[strconv.Itoa(i)+".exception.message"] = prompt
+	}
+	failOn(t, list.At(0).SetEmptyMap().FromRaw(raw))
+	cleanTraces(testCore(), data)
+	if strings.Contains(tracesJSON(t, data), "violet") {
+		t.Error("a message stayed")
+	}
 }

@@ -129,7 +129,7 @@ func (w *walk) withoutContent(siblings pcommon.Map, kind treatment, value pcommo
 		w.counts.content++
 		return false
 	case kind == exceptionMessage && holdsContent(value):
-		if text && isInfrastructure(stringUnder(siblings, typeKey(at.key)), value.Str()) {
+		if text && isInfrastructure(typeBeside(siblings, at.key), value.Str()) {
 			return true
 		}
 		w.replaceContent(value, contentRemoved)
@@ -162,22 +162,6 @@ func holdsContent(value pcommon.Value) bool {
 	default:
 		return false
 	}
-}
-
-// typeKey is the key of the error's type beside that of its message: exception.message, exception.type.
-func typeKey(messageKey string) string {
-	const message = "message"
-	if len(messageKey) < len(message) {
-		return ""
-	}
-	return messageKey[:len(messageKey)-len(message)] + "type"
-}
-
-func stringUnder(entries pcommon.Map, key string) string {
-	if value, found := entries.Get(key); found && value.Type() == pcommon.ValueTypeStr {
-		return value.Str()
-	}
-	return ""
 }
 
 // value cleans a value of any type in its place. Values that hold nothing to be masked keep their type.

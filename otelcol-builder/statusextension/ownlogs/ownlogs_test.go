@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"go.opentelemetry.io/collector/component/componenttest"
 	"go.opentelemetry.io/collector/consumer"
@@ -157,5 +158,19 @@ func TestADeliveryThatLogsItsOwnFailureMakesOneRecordADelivery(t *testing.T) {
 	}
 	if carried != 1 || len(buffer.held) != 1 {
 		t.Errorf("the last of 100 failing deliveries carried %d records and left %d", carried, len(buffer.held))
+	}
+}
+
+func TestWhatIsCutOrWasNeverUTF8IsTextAllTheSame(t *testing.T) {
+	buffer := &lines{}
+	for _, record := range []string{strings.Repeat("é", maximumBytes), "bad \xff byte"} {
+		if _, err := buffer.Write([]byte("x" + record)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, record := range records(buffer) {
+		if !utf8.ValidString(record.Body().Str()) {
+			t.Error("not UTF-8")
+		}
 	}
 }
