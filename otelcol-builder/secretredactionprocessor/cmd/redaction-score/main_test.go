@@ -80,3 +80,17 @@ func TestWrongFlagsAreRefused(t *testing.T) {
 		}
 	}
 }
+
+func TestHalfASecretThatRemainsIsAMiss(t *testing.T) {
+	const secret = "0123456789abcdef-fedcba9876543210"
+	for redacted, want := range map[string]bool{
+		"key [mask]": false, "key " + secret: true, "key [mask]-fedcba9876543210": true, "key 0123456789abcdef[mask]": true,
+	} {
+		if got := remains(secret, "key "+secret, redacted); got != want {
+			t.Errorf("%q: %v", redacted, got)
+		}
+	}
+	if remains(secret, "0123456789abcdef is the id of "+secret, "0123456789abcdef is the id of [mask]") {
+		t.Error("what stands beside the secret as well is no rest of it")
+	}
+}
