@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from otel_rl import settings, status
 from otel_rl.distro import launch, noise, plan
-from otel_rl.telemetry import run
+from otel_rl.telemetry import drops, run
 
 if TYPE_CHECKING:
     from otel_rl.distro.providers import Telemetry
@@ -35,7 +35,7 @@ def write(telemetry: Telemetry) -> None:
         return
     recorded = _delivered(telemetry)
     if recorded["traces"] or recorded["logs"]:
-        launch.write_line(f"otel-rl: recorded {_in_words(recorded)}{_of_rank(who)}; {_where(telemetry)}")
+        launch.write_line(f"otel-rl: recorded {_in_words(recorded)}{_of_rank(who)}{_overflow()}; {_where(telemetry)}")
     elif any(recorded.values()) or _patched_something():
         launch.write_line(
             "otel-rl: no span was recorded: the program used no supported trainer, model client or agent library;"
@@ -45,6 +45,14 @@ def write(telemetry: Telemetry) -> None:
 
 def _of_rank(who: run.Run) -> str:
     return f" on rank 0 of {who.world_size}" if who.rank == 0 and (who.world_size or 1) > 1 else ""
+
+
+def _overflow() -> str:
+    """What a full queue did not take: the program recorded faster than could be sent or written."""
+    counts = {signal: drops.snapshot().get((signal, "queue_full"), 0) for signal in plan.SIGNALS}
+    if not any(counts.values()):
+        return ""
+    return f", dropped {_in_words(counts)} (queue full: raise OTEL_BSP_MAX_QUEUE_SIZE or OTEL_BLRP_MAX_QUEUE_SIZE)"
 
 
 def _patched_something() -> bool:

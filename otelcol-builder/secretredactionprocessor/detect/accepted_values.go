@@ -29,7 +29,7 @@ func acceptValue(power strength, name string, found value) bool {
 		if found.separator == spaced || found.separator == spoken {
 			return looksRandom(text, 16) && !isUUID(text) && !isDigest(text)
 		}
-		return looksRandom(text, 10) || isUUID(text)
+		return looksRandom(text, 10) || isUUID(text) || lastWord(name) == "secret" && strings.Contains(text, " ") && isSecretPhrase(found)
 	default:
 		return acceptWeak(found)
 	}
@@ -68,8 +68,25 @@ func isNoise(text string) bool {
 
 // isSecretPhrase says whether a quoted value is what people type as a secret: letters, digits and signs mixed.
 func isSecretPhrase(found value) bool {
-	counted := shapeOf(found.text)
-	return found.quoted && counted.other > 0 && counted.digits > 0 && counted.letters() > 2 && counted.length >= 8 && !strings.Contains(found.text, " ") && !looksCalled(found.text)
+	text := found.text
+	counted := shapeOf(text)
+	if !found.quoted || counted.other == 0 || counted.digits == 0 || counted.letters() <= 2 || counted.length < 8 || looksCalled(text) {
+		return false
+	}
+	if strings.IndexByte(text, ' ') < 0 {
+		return true
+	}
+	return found.closed && found.separator != called && found.separator != spoken && hasSign(text) && isPhrase(text) && !mentionsSecret(text)
+}
+
+// hasSign says whether a text holds a sign that is no punctuation of prose.
+func hasSign(text string) bool {
+	for position := range len(text) {
+		if character := text[position]; !isAlnum(character) && strings.IndexByte(" -_./:,;()'\"?", character) < 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // looksCalled says whether a text holds a call or an index, as code does: a name and a bracket behind it.
@@ -90,6 +107,9 @@ func acceptPassword(name string, found value) bool {
 		return false
 	}
 	if strings.HasPrefix(text, "/") && isPath(text) || strings.Contains(text, "://") {
+		return false
+	}
+	if bareWord(name, "pass") && !found.quoted && strings.Contains(text, "&") && isMember(strings.ReplaceAll(text, "&", ".")) { // flags&mask
 		return false
 	}
 	switch found.separator {
@@ -169,13 +189,18 @@ func isIdentifier(text string) bool {
 // isCode says whether an unquoted value is an expression of a program.
 func isCode(found value) bool {
 	text := found.text
+	if text[0] == '&' { // the address of a variable, a borrowed type
+		if text = strings.TrimLeft(text, "&"); text == "" || found.next == '>' || isMember(text) {
+			return true
+		}
+	}
 	if found.next == '(' || found.next == '[' || strings.ContainsAny(text, "(") || text[0] == '{' || text[0] == '[' {
 		return true
 	}
 	if bracket := strings.IndexByte(text, '['); bracket > 0 && (isIdentifier(text[:bracket]) && bracket <= 24 || isVariableName(text[:bracket])) {
 		return true
 	}
-	if (text[0] == '*' || text[0] == '&' || text[0] == '!') && len(text) > 1 && isVariableName(text[1:]) {
+	if (text[0] == '*' || text[0] == '!') && len(text) > 1 && isVariableName(text[1:]) {
 		return true
 	}
 	dot := strings.IndexByte(text, '.')
@@ -191,6 +216,16 @@ func isCode(found value) bool {
 		}
 	}
 	return found.separator != spoken
+}
+
+// isMember says whether a text is a variable, or a field of one.
+func isMember(text string) bool {
+	for part := range strings.FieldsFuncSeq(text, func(character rune) bool { return character == '.' || character == ':' }) {
+		if !isIdentifier(part) && !isVariableName(part) {
+			return false
+		}
+	}
+	return true
 }
 
 // isVersionNumber says whether a text is the version of a package, such as 1:4.13+dfsg1-1.

@@ -96,7 +96,8 @@ func (s *scan) readQuoted(open int, escape string) value {
 		}
 	}
 	end = min(end, limit)
-	return value{text: s.text[start:end], start: start, end: end, quoted: true, next: s.byteAt(end + 1)}
+	closed := end < limit && (s.text[end] == quote || s.text[end] == '\\')
+	return value{text: s.text[start:end], start: start, end: end, quoted: true, closed: closed, next: s.byteAt(end + 1)}
 }
 
 func (s *scan) readElement(position int) value {
@@ -119,20 +120,66 @@ func (s *scan) readElement(position int) value {
 func (s *scan) readBare(position int, kind separator) value {
 	limit := min(len(s.text), position+longestBare)
 	end := position
-	for end < limit && !endsBare(s.text[end], kind) {
+	for end < limit && !endsBare(s.text[end]) {
+		if kind == assigned {
+			character := s.text[end]
+			if character == '|' || character == '&' && s.endsAtAmpersand(end) {
+				break
+			}
+			if character == '&' && strings.HasPrefix(s.text[end:], escapedAmpersand) {
+				end += len(escapedAmpersand) - 1
+			}
+		}
 		end++
 	}
+	end = min(end, limit)
 	for end > position && strings.IndexByte(".,:?", s.text[end-1]) >= 0 {
 		end--
 	}
 	return value{text: s.text[position:end], start: position, end: end, next: s.byteAt(end)}
 }
 
-func endsBare(character byte, kind separator) bool {
-	if isSpace(character) || strings.IndexByte("\"'`<>,;)]}\\", character) >= 0 {
+func endsBare(character byte) bool {
+	return isSpace(character) || strings.IndexByte("\"'`<>,;)]}\\", character) >= 0
+}
+
+const (
+	escapedAmpersand = "&amp;"
+	longestParameter = 64
+	longestEscape    = 8
+)
+
+// endsAtAmpersand says whether an ampersand ends a value: nothing follows it, the next parameter of a query or form, or
+// it begins an escape that stands for a quote or the like. Another one is part of the value: people choose such passwords.
+func (s *scan) endsAtAmpersand(position int) bool {
+	text := s.text
+	after := position
+	for limit := min(len(text), position+4); after < limit && text[after] == '&'; { // && of a shell
+		after++
+	}
+	if strings.HasPrefix(text[after-1:], escapedAmpersand) {
+		after += len(escapedAmpersand) - 1
+	} else if isHTMLEscape(text[after-1 : min(len(text), after-1+longestEscape)]) {
 		return true
 	}
-	return (kind == assigned) && (character == '&' || character == '|')
+	if after >= len(text) || endsBare(text[after]) {
+		return true
+	}
+	if !isLetter(text[after]) && text[after] != '_' {
+		return false
+	}
+	for limit := min(len(text), after+longestParameter); after < limit; after++ {
+		if character := text[after]; !isNameByte(character) && strings.IndexByte("[]%~$", character) < 0 {
+			return character == '='
+		}
+	}
+	return false
+}
+
+// isHTMLEscape says whether a text begins with an escape such as &quot; or &#39;.
+func isHTMLEscape(text string) bool {
+	end := strings.IndexByte(text, ';')
+	return end > 0 && htmlEscapes[text[:end+1]] != ""
 }
 
 func (s *scan) byteAt(position int) byte {

@@ -100,6 +100,7 @@ type value struct {
 	start, end int
 	separator  separator
 	quoted     bool
+	closed     bool // the closing quote was found
 	afterLogin bool // in a line of .netrc: login name password value
 	tight      bool // no space around the separator
 	next       byte // what follows the value

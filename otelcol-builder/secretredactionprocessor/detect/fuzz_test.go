@@ -56,7 +56,7 @@ func assertSound(t *testing.T, text string, found []Finding) {
 var hostilePieces = []string{
 	"password", "password=", "password:\"", "token key secret ", "://", "a://b:", "-----BEGIN PRIVATE KEY-----", "eyJ", "eyJhbGciOiJIUzI1NiJ9.", "%41%42", "\\\"", "\\\\", "@", "a@",
 	"1 ", "1-", "+1 ", "$2a$", "curl -u ", "Cookie: a=b; ", "\"kty\"", "<RSAKeyValue>", "net use ", "echo a | ", "--password-stdin ", "DE12", "authorization: ", "aaaa", "A1b2", "[redacted",
-	"[redacted:x]", "&quot;", "github key ", "github token 9fceb02d0ae598e9 ", "é", "value=", "{ssha}", ":::", "api_key(", "password is ",
+	"[redacted:x]", "&quot;", "github key ", "github token 9fceb02d0ae598e9 ", "é", "value=", "{ssha}", ":::", "api_key(", "password is ", "password:a&", "password=&", "&amp;",
 }
 
 func TestHostileTextsAreScannedWhole(t *testing.T) {

@@ -41,7 +41,7 @@ def test_what_is_always_started_covers_every_two_choices_that_go_together():
     assert set().union(*map(pairs, covering())) == set().union(*map(pairs, selections()))
 
 
-@pytest.mark.parametrize("selection", to_start())
+@pytest.mark.parametrize("selection", list(to_start()))
 def test_combination_starts_and_stops(otelcol_rl: Path, tmp_path: Path, selection: choices.Selection):
     one = tmp_path / "one.yaml"
     one.write_text(composing.compose(selection, None))

@@ -144,6 +144,20 @@ def test_signal_ends_the_process_as_it_would_without_us(programs: Programs, name
     assert done.seconds < 20
 
 
+def test_last_line_says_what_a_full_queue_dropped(programs: Programs) -> None:
+    text = (
+        "from opentelemetry import trace\n"
+        "tracer = trace.get_tracer('program')\n"
+        "for _ in range(3000): tracer.start_span('work').end()\n"
+    )
+    done = programs.instrumented(text, OTEL_BSP_MAX_QUEUE_SIZE="1", OTEL_BSP_MAX_EXPORT_BATCH_SIZE="1")
+
+    (line,) = done.err.splitlines()
+    recorded, dropped = re.search(r"recorded (\d+) spans?.*, dropped (\d+) spans \(queue full: raise ", line).groups()
+    assert int(recorded) + int(dropped) == 3001  # the run's own span too
+    assert len(programs.store.spans()) == int(recorded)
+
+
 def test_exceptions_of_threads_do_not_hide_the_one_that_ends_the_program(programs: Programs) -> None:
     # What a thread has raised is freed, and the next exception may get its id.
     programs.instrumented(

@@ -31,6 +31,8 @@ EVENTS_ONLY = {
     *collector.LIMITED,
     collector.FAILED_REQUESTS,
     collector.OVERFLOW,
+    collector.SIDE_SINK_DROPPED,
+    collector.NOT_GATHERED,
     collector.PUSHED_BACK,
     collector.REJECTED,
     collector.DEAD_LETTERS,

@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from otel_rl.cli.collector import settings
+from otel_rl.cli.collector import destinations, settings
 from otel_rl.cli.collector.checks import identifiers, values_of
 from otel_rl.cli.collector.variables import put_in, without_value
 
@@ -33,7 +33,8 @@ def problems(configuration: Mapping[str, Any], environ: Mapping[str, str]) -> Pr
     """What keeps this configuration from working here; nothing is changed and no port is opened."""
     actual = put_in(configuration, environ)
     found = [*_variables(configuration, environ), *settings.problems(configuration, environ)]
-    return [*found, *_files(actual), *_folders(actual), *_loops(actual)]
+    sent = [*destinations.to_itself(actual, listens_on(actual)), *destinations.one_for_two(actual)]
+    return [*found, *_files(actual), *_folders(actual), *_loops(actual), *sent]
 
 
 def start_problems(configuration: Mapping[str, Any], environ: Mapping[str, str]) -> Problems:

@@ -87,7 +87,13 @@ def problems(configuration: Mapping[str, object], environ: Mapping[str, str]) ->
     used = names_in(configuration)
     set_here = {name: value.strip() for name, value in environ.items() if name.startswith(PREFIX)}
     read_here = {name: value for name, value in set_here.items() if name in used and value}
-    return [*_unknown(set_here), *_wrong(read_here), *_memory(configuration, read_here), *_fingerprints(read_here)]
+    return [
+        *_unknown(set_here),
+        *_other_number_of_gateways(used, set_here),
+        *_wrong(read_here),
+        *_memory(configuration, read_here),
+        *_fingerprints(read_here),
+    ]
 
 
 def _unknown(names: Mapping[str, str]) -> Iterator[str]:
@@ -100,6 +106,17 @@ def _unknown(names: Mapping[str, str]) -> Iterator[str]:
             near = get_close_matches(name.removeprefix(PREFIX), [one.removeprefix(PREFIX) for one in known], 1)
             hint = f"did you mean {PREFIX}{near[0]}?" if near else "unset it; collector-config/README.md lists them all"
             yield f"{name} is set, but nothing reads it; {hint}"
+
+
+def _other_number_of_gateways(used: Mapping[str, object], set_here: Mapping[str, str]) -> Iterator[str]:
+    """Gateways that an agent was told of but does not share with, while its peers may."""
+    if not any(name == f"{PREFIX}GATEWAY" or _NUMBERED.fullmatch(name) for name in used):
+        return
+    unread = sorted(name for name in set_here if _NUMBERED.fullmatch(name) and name not in used)
+    if unread:
+        number = sum(1 for name in set_here if _NUMBERED.fullmatch(name))
+        names = ", ".join(unread)
+        yield f"{names}: set, but not read with this number of gateways; use --gateways {number} or unset it"
 
 
 def _wrong(read_here: Mapping[str, str]) -> Iterator[str]:
