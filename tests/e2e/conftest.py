@@ -32,7 +32,8 @@ def stack(tmp_path_factory):
         "OTEL_RL_COLLECTOR_DECISION_WAIT": "5s",
         "OTEL_RL_COLLECTOR_ROOT_WAIT": "2s",
         "OTEL_RL_COLLECTOR_SAMPLED_PERCENTAGE": "0",
-        "OTEL_RL_COLLECTOR_OUTLIER_PERCENTAGE": "0",  # the tiny model's answers are cut off, each an outlier
+        # The tiny model's answers are cut off, each an outlier; not 0, for which there would be no share to show.
+        "OTEL_RL_COLLECTOR_OUTLIER_PERCENTAGE": "0.001",
         "OTEL_RL_COLLECTOR_SPAN_METRICS_INTERVAL": "1s",
         "OTEL_RL_COLLECTOR_FLUSH_TIMEOUT": "200ms",
     }
