@@ -19,7 +19,7 @@ sys.path.insert(0, str(BUILDER))
 import build  # noqa: E402
 import go_build  # noqa: E402
 
-from otel_rl.cli.collector import components  # noqa: E402
+from otel_rl.collector.checks import components  # noqa: E402
 
 MANIFEST = yaml.safe_load((BUILDER / "manifest.yaml").read_text())
 KINDS = ("connectors", "exporters", "extensions", "processors", "providers", "receivers")

@@ -11,14 +11,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from otel_rl.cli.collector import destinations, settings
-from otel_rl.cli.collector.checks import identifiers, values_of
-from otel_rl.cli.collector.variables import put_in, without_value
+from otel_rl.collector.checks import destinations, variable_values
+from otel_rl.collector.checks.structure import identifiers, values_of
+from otel_rl.collector.parts.variables import put_in, without_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from otel_rl.cli.collector.checks import Problems
+    from otel_rl.collector.checks.structure import Problems
 
 _NETWORK = re.compile(
     r"^(nfs.*|lustre|cifs|smb.*|ceph|beegfs.*|gpfs|afs|9p|panfs|wekafs|fuse\.(sshfs|glusterfs|s3fs|juicefs).*)$"
@@ -32,7 +32,7 @@ _MANDATORY_WHEN_NAMED = {"client_ca_file": "empty it would switch the check of c
 def problems(configuration: Mapping[str, Any], environ: Mapping[str, str]) -> Problems:
     """What keeps this configuration from working here; nothing is changed and no port is opened."""
     actual = put_in(configuration, environ)
-    found = [*_variables(configuration, environ), *settings.problems(configuration, environ)]
+    found = [*_variables(configuration, environ), *variable_values.problems(configuration, environ)]
     sent = [*destinations.to_itself(actual, listens_on(actual)), *destinations.one_for_two(actual)]
     return [*found, *_files(actual), *_folders(actual), *_loops(actual), *sent]
 

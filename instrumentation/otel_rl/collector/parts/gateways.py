@@ -11,7 +11,8 @@ import re
 from itertools import pairwise
 from typing import NamedTuple
 
-from otel_rl.cli.collector.sources import Refused, Source, shipped
+from otel_rl.collector.errors import Refused
+from otel_rl.collector.parts.files import Source, shipped
 
 BUCKETS = 256
 TEMPLATE = "durable_otlp_grpc/gateway_1"

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from otel_rl.cli.collector import gateways
-from otel_rl.cli.collector.sources import Refused, Source, folder, shipped
+from otel_rl.collector.errors import Refused
+from otel_rl.collector.parts import gateways
+from otel_rl.collector.parts.files import Source, folder, shipped
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence

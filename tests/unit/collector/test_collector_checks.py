@@ -13,8 +13,8 @@ import pytest
 
 pytest.importorskip("ruamel.yaml")
 
-from otel_rl.cli.collector import checks, components, machine
-from otel_rl.cli.collector.variables import put_in, without_value
+from otel_rl.collector.checks import components, host, structure
+from otel_rl.collector.parts.variables import put_in, without_value
 
 
 def configuration(**changes: Any) -> dict[str, Any]:
@@ -40,7 +40,7 @@ def service(**pipelines: Any) -> dict[str, Any]:
 
 
 def test_a_sound_configuration_has_no_problems():
-    assert checks.problems(configuration()) == []
+    assert structure.problems(configuration()) == []
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_a_sound_configuration_has_no_problems():
     ],
 )
 def test_a_fault_is_named_with_its_fix(changes: dict[str, Any], message: str):
-    found = checks.problems(configuration(**changes))
+    found = structure.problems(configuration(**changes))
     assert any(message in one for one in found), found
 
 
@@ -112,7 +112,7 @@ def test_only_variables_without_default_are_required_and_empty_ones_count_as_uns
 
 
 def problems(changes: dict[str, Any], **environ: str) -> list[str]:
-    return machine.problems(configuration(**changes), environ)
+    return host.problems(configuration(**changes), environ)
 
 
 def tls(**settings: Any) -> dict[str, Any]:
@@ -161,24 +161,24 @@ def test_a_queue_folder_without_permission_is_named():
 def test_a_queue_on_a_network_file_system_is_told(tmp_path: Path, kind: str):
     mounts = tmp_path / "mounts"
     mounts.write_text(f"root / ext4 rw 0 0\nserver:/x {tmp_path} {kind} rw 0 0\n")
-    assert machine._network_file_system(tmp_path / "not" / "yet", mounts) == kind
-    assert machine._network_file_system(Path("/elsewhere"), mounts) == ""
+    assert host._network_file_system(tmp_path / "not" / "yet", mounts) == kind
+    assert host._network_file_system(Path("/elsewhere"), mounts) == ""
 
 
 def test_a_disk_of_the_node_below_a_network_file_system_is_fine(tmp_path: Path):
     mounts = tmp_path / "mounts"
     mounts.write_text(f"server:/x / nfs rw 0 0\n/dev/sda {tmp_path} ext4 rw 0 0\n")
-    assert machine._network_file_system(tmp_path / "queue", mounts) == ""
+    assert host._network_file_system(tmp_path / "queue", mounts) == ""
 
 
 def test_a_queue_folder_that_another_collector_has_locked_stops_a_start(tmp_path: Path):
     queue = tmp_path / "exporter_otlp_grpc_sink_traces"
     queue.touch()
     changed = configuration(extensions={"file_storage": {"directory": str(tmp_path)}})
-    assert machine.start_problems(changed, {}) == []
+    assert host.start_problems(changed, {}) == []
     with queue.open("r+") as opened:
         fcntl.flock(opened, fcntl.LOCK_EX)
-        (found,) = machine.start_problems(changed, {})
+        (found,) = host.start_problems(changed, {})
     assert f"another collector uses the queue folder {tmp_path} ({queue.name} is locked)" in found
 
 
@@ -188,12 +188,12 @@ def test_a_taken_port_stops_a_start_and_names_its_variable():
         taken.listen()
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         changed = configuration(receivers={"otlp": {"protocols": {"grpc": {"endpoint": "${env:ADDRESS}"}}}})
-        (found,) = machine.start_problems(changed, {"ADDRESS": address})
+        (found,) = host.start_problems(changed, {"ADDRESS": address})
     assert f"otlp grpc: cannot listen on {address} (Address already in use)" in found
     assert "OTEL_RL_COLLECTOR_GRPC_PORT" in found
 
 
-@pytest.mark.parametrize("host", ["192.0.2.1", "host.invalid", "x" * 70], ids=["address", "name", "no name"])
+@pytest.mark.parametrize("address", ["192.0.2.1", "host.invalid", "x" * 70], ids=["address", "name", "no name"])
 @pytest.mark.parametrize(
     ("changes", "variable"),
     [
@@ -203,18 +203,18 @@ def test_a_taken_port_stops_a_start_and_names_its_variable():
     ids=["receiver", "health"],
 )
 def test_an_address_that_is_not_of_this_machine_names_the_variable_of_the_address(
-    changes: dict[str, Any], variable: str, host: str
+    changes: dict[str, Any], variable: str, address: str
 ):
-    changed = json.loads(json.dumps(configuration(**changes)).replace("HOST", host))
-    (found,) = machine.start_problems(changed, {})
-    assert f"cannot listen on {host}:0" in found
+    changed = json.loads(json.dumps(configuration(**changes)).replace("HOST", address))
+    (found,) = host.start_problems(changed, {})
+    assert f"cannot listen on {address}:0" in found
     assert found.endswith(f"set {variable} to an address of this machine")
 
 
 @pytest.mark.parametrize("endpoint", ["127.0.0.1:http-alt", "127.0.0.1", "127.0.0.1:99999"])
 def test_a_port_that_is_none_stops_a_start(endpoint: str):
     changed = configuration(receivers={"otlp": {"protocols": {"grpc": {"endpoint": endpoint}}}})
-    (found,) = machine.start_problems(changed, {})
+    (found,) = host.start_problems(changed, {})
     assert f"cannot listen on {endpoint}" in found
 
 

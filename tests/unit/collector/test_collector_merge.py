@@ -8,8 +8,9 @@ pytest.importorskip("ruamel.yaml")
 
 from ruamel.yaml import YAML
 
-from otel_rl.cli.collector import flat
-from otel_rl.cli.collector.sources import Refused, Source
+from otel_rl.collector.errors import Refused
+from otel_rl.collector.parts import merge
+from otel_rl.collector.parts.files import Source
 
 BASE = Source(
     "base.yaml",
@@ -43,13 +44,13 @@ def other(text: str) -> Source:
 
 def both(text: str) -> str:
     sources = [BASE, other(text)]
-    result = flat.flatten(sources)
-    assert YAML(typ="safe").load(result) == flat.merge(sources)
+    result = merge.flatten(sources)
+    assert YAML(typ="safe").load(result) == merge.merge(sources)
     return result
 
 
 def test_maps_merge_and_lists_and_scalars_are_replaced():
-    merged = flat.merge([BASE, other("processors: {limit: {spike: 64}}\nservice: {extensions: [storage]}")])
+    merged = merge.merge([BASE, other("processors: {limit: {spike: 64}}\nservice: {extensions: [storage]}")])
     assert merged["processors"] == {"limit": {"mib": 512, "spike": 64}}
     assert merged["service"]["extensions"] == ["storage"]
     assert merged["service"]["pipelines"]["traces"]["receivers"] == ["otlp"]
@@ -108,12 +109,12 @@ def test_text_over_several_lines_and_quotes_stay_as_they_are():
 
 
 def test_the_comment_at_the_top_goes_to_the_header_without_its_commands():
-    assert flat.heading(BASE) == ["base.yaml: what this is for.", "More."]
-    assert "what this is for" not in flat.flatten([BASE])
+    assert merge.heading(BASE) == ["base.yaml: what this is for.", "More."]
+    assert "what this is for" not in merge.flatten([BASE])
 
 
 def test_a_source_that_is_no_yaml_is_named():
     with pytest.raises(Refused, match=r"overlays/other.yaml is not YAML"):
-        flat.merge([BASE, other("a: [")])
+        merge.merge([BASE, other("a: [")])
     with pytest.raises(Refused, match=r"its top level is no map"):
-        flat.merge([BASE, other("- a")])
+        merge.merge([BASE, other("- a")])

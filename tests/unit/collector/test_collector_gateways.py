@@ -10,8 +10,8 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from otel_rl.cli.collector import gateways
-from otel_rl.cli.collector.sources import Refused
+from otel_rl.collector.errors import Refused
+from otel_rl.collector.parts import gateways
 
 CONDITION = re.compile(r"""condition: '(.*) >= "([0-9a-f]{2})" and (.*) <= "([0-9a-f]{2})"'\n +pipelines: \[(\S+)\]""")
 SOME_NUMBERS = (1, 2, 3, 7, 100, 256)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
-from otel_rl.cli.collector import components
+from otel_rl.collector.checks import components
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

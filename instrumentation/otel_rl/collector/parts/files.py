@@ -6,13 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from otel_rl import packaged_data
+from otel_rl.collector.errors import Refused
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-
-class Refused(Exception):  # noqa: N818  (a choice that is refused is no error of the program)
-    """The configuration that was asked for cannot work; the message gives the reason and the fix."""
 
 
 @dataclass(frozen=True)

@@ -8,16 +8,18 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from otel_rl.cli.collector import binary, checks, components, flat, machine
-from otel_rl.cli.collector.choices import sources
-from otel_rl.cli.collector.sources import Refused
+from otel_rl.collector import binary
+from otel_rl.collector.checks import components, host, structure
+from otel_rl.collector.errors import Refused
+from otel_rl.collector.parts import merge
+from otel_rl.collector.parts.choices import sources
 from otel_rl.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from otel_rl.cli.collector.choices import Selection
-    from otel_rl.cli.collector.sources import Source
+    from otel_rl.collector.parts.choices import Selection
+    from otel_rl.collector.parts.files import Source
 
 _NAME = re.compile(r"^\S+\.yaml(?: \([^)]*\))?: ")
 """What a comment at the top of a file begins with: the file's name, and the roles that it is for."""
@@ -34,12 +36,12 @@ def compose(selection: Selection, environ: Mapping[str, str] | None) -> str:
         Refused: it cannot work; one line for each reason.
     """
     parts = sources(selection)
-    configuration = flat.merge(parts)
-    found = checks.problems(configuration)
+    configuration = merge.merge(parts)
+    found = structure.problems(configuration)
     if environ is not None:
-        found += machine.problems(configuration, environ)
+        found += host.problems(configuration, environ)
     refuse(found)
-    return "\n".join([*_header(selection, parts), "", flat.flatten(parts)])
+    return "\n".join([*_header(selection, parts), "", merge.flatten(parts)])
 
 
 def validate(text: str, environ: Mapping[str, str]) -> str:
@@ -97,6 +99,6 @@ def _header(selection: Selection, parts: Sequence[Source]) -> list[str]:
         "Made of these parts, each adding to those above it:",
     ]
     for part in parts:
-        first, *rest = flat.heading(part) or [""]
+        first, *rest = merge.heading(part) or [""]
         lines += [f"  {part.name}: {_NAME.sub('', first)}", *(f"    {line}" for line in rest)]
     return [f"# {line}".rstrip() for line in lines]

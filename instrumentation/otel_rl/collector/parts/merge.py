@@ -15,12 +15,12 @@ from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap
 from ruamel.yaml.error import YAMLError
 
-from otel_rl.cli.collector.sources import Refused
+from otel_rl.collector.errors import Refused
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from otel_rl.cli.collector.sources import Source
+    from otel_rl.collector.parts.files import Source
 
 _INDENT = 2
 _SECTIONS = ("extensions", "receivers", "processors", "connectors", "exporters", "service")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from otel_rl import packaged_data
-from otel_rl.cli.collector.sources import Refused
+from otel_rl.collector.errors import Refused
 
 KINDS = ("extensions", "receivers", "processors", "connectors", "exporters")
 

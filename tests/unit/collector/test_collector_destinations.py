@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("ruamel.yaml")
 
-from otel_rl.cli.collector import destinations, settings
+from otel_rl.collector.checks import destinations, variable_values
 
 LISTENS = {"otlp grpc": "127.0.0.1:4317", "otlp http": "0.0.0.0:4318", "health_status": "127.0.0.1:13133"}
 
@@ -44,10 +44,10 @@ def agent(*names: str) -> dict[str, Any]:
 def test_an_agent_that_was_told_of_more_gateways_than_it_shares_with_is_refused():
     environ = {f"OTEL_RL_COLLECTOR_GATEWAY_{number}": f"gateway-{number}:4317" for number in (1, 2, 3)}
     two = agent("OTEL_RL_COLLECTOR_GATEWAY_1", "OTEL_RL_COLLECTOR_GATEWAY_2")
-    (found,) = settings.problems(two, environ)
+    (found,) = variable_values.problems(two, environ)
     assert found == (
         "OTEL_RL_COLLECTOR_GATEWAY_3: set, but not read with this number of gateways; use --gateways 3 or unset it"
     )
-    (forgotten,) = settings.problems(agent("OTEL_RL_COLLECTOR_GATEWAY"), environ)
+    (forgotten,) = variable_values.problems(agent("OTEL_RL_COLLECTOR_GATEWAY"), environ)
     assert "use --gateways 3" in forgotten
-    assert settings.problems({"exporters": {}}, environ) == []
+    assert variable_values.problems({"exporters": {}}, environ) == []

@@ -6,9 +6,9 @@ import re
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from otel_rl.cli.collector import binary
-from otel_rl.cli.collector.sources import folder
-from otel_rl.cli.collector.variables import names_in
+from otel_rl.collector import binary
+from otel_rl.collector.parts.files import folder
+from otel_rl.collector.parts.variables import names_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

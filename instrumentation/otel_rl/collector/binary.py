@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from otel_rl import packaged_data
-from otel_rl.cli.collector.sources import Refused
+from otel_rl.collector.errors import Refused
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,16 +8,18 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from otel_rl.cli.collector import binary, composing, flat, machine
-from otel_rl.cli.collector.choices import sources
-from otel_rl.cli.collector.sources import Refused
-from otel_rl.cli.collector.variables import put_in
+from otel_rl.collector import binary, composed
+from otel_rl.collector.checks import host
+from otel_rl.collector.errors import Refused
+from otel_rl.collector.parts import merge
+from otel_rl.collector.parts.choices import sources
+from otel_rl.collector.parts.variables import put_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from otel_rl.cli.collector.choices import Selection
+    from otel_rl.collector.parts.choices import Selection
 
 
 def start(selection: Selection, environ: Mapping[str, str]) -> int:
@@ -26,17 +28,17 @@ def start(selection: Selection, environ: Mapping[str, str]) -> int:
     Raises:
         Refused: it cannot work or cannot start; one line for each reason.
     """
-    text = composing.compose(selection, environ)
-    configuration = flat.merge(sources(selection))
-    composing.refuse(machine.start_problems(configuration, environ))
+    text = composed.compose(selection, environ)
+    configuration = merge.merge(sources(selection))
+    composed.refuse(host.start_problems(configuration, environ))
     program = binary.find(environ)
     if program is None:
         raise Refused(f"otelcol-rl was not found; {binary.HOW_TO_GET_IT}")
     actual = put_in(configuration, environ)
     file = _runtime_folder(environ) / f"{selection.role}-{os.getpid()}.yaml"
-    composing.write_private(file, text)
+    composed.write_private(file, text)
     for line in _first_lines(selection, actual, file):
-        print(f"otel-rl collector: {line}", file=sys.stderr)
+        print(f"otel-rl collector: {line}", file=sys.stderr)  # noqa: T201 - belongs to the foreground command
     sys.stderr.flush()
     command = [str(program), "--config", str(file)]
     os.umask(0o077)  # the collector's files hold what it is there to protect: for this user only
@@ -83,7 +85,7 @@ def _runs(process: str) -> bool:
 
 
 def _first_lines(selection: Selection, actual: Mapping[str, Any], file: Path) -> list[str]:
-    listeners = machine.listens_on(actual)
+    listeners = host.listens_on(actual)
     health = next((endpoint for what, endpoint in listeners.items() if what.startswith("health")), "")
     ports = ", ".join(f"{what} {endpoint}" for what, endpoint in listeners.items() if not what.startswith("health"))
     sinks = " ".join(selection.sinks) or ("files" if selection.role == "local" else "gateways")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from otel_rl.cli.collector.checks import identifiers
+from otel_rl.collector.checks.structure import identifiers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

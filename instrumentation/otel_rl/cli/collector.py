@@ -8,8 +8,9 @@ import sys
 from pathlib import Path
 
 from otel_rl.cli import FAILED, complain
-from otel_rl.cli.collector import binary, choices
-from otel_rl.cli.collector.sources import Refused
+from otel_rl.collector import binary
+from otel_rl.collector.errors import Refused
+from otel_rl.collector.parts import choices
 
 _EXTRA = "ruamel"
 
@@ -72,20 +73,20 @@ def run(arguments: argparse.Namespace) -> int:
 def _compose(arguments: argparse.Namespace) -> int:
     selection = choices.select(arguments.role, arguments.sinks, arguments.options, arguments.gateways)
     if arguments.action == "run":
-        from otel_rl.cli.collector import running  # noqa: PLC0415 - needs the extra
+        from otel_rl.collector.run import start  # noqa: PLC0415 - needs the extra
 
-        return running.start(selection, os.environ)
-    from otel_rl.cli.collector import composing  # noqa: PLC0415 - needs the extra
+        return start(selection, os.environ)
+    from otel_rl.collector import composed  # noqa: PLC0415 - needs the extra
 
     environ = None if arguments.no_validate else os.environ
-    text = composing.compose(selection, environ)
-    note = "" if environ is None else composing.validate(text, environ)
+    text = composed.compose(selection, environ)
+    note = "" if environ is None else composed.validate(text, environ)
     if note:
         print(f"otel-rl collector config: {note}", file=sys.stderr)
     if arguments.output is None:
         print(text, end="")
     else:
-        composing.write_private(arguments.output, text)
+        composed.write_private(arguments.output, text)
         print(arguments.output)
     return 0
 
