@@ -1,4 +1,4 @@
-"""What ``otel-rl doctor`` looks at, and how it says it."""
+"""The findings of ``otel-rl doctor`` about this environment."""
 
 from __future__ import annotations
 
@@ -11,19 +11,18 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from otel_rl import settings
-from otel_rl.cli import libraries
+from otel_rl.cli.doctor import installed_instrumentors
 from otel_rl.distro import launch, plan
 from otel_rl.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
 CONNECT_TIMEOUT = 2.0
 """Seconds that a connection attempt may take."""
 
 _PACKAGES = ("opentelemetry-api", "opentelemetry-sdk", "opentelemetry-instrumentation", "opentelemetry-distro")
 _PORTS = {plan.OTLP_GRPC: 4317, plan.OTLP_HTTP: 4318}
-_UNKNOWN_RUN = "made at start"
 
 
 def check(environ: Mapping[str, str]) -> dict[str, Any]:
@@ -32,7 +31,7 @@ def check(environ: Mapping[str, str]) -> dict[str, Any]:
     configured = settings.load(environ, problems.append)
     planned = plan.describe(environ)
     problems += planned.pop("complaints")
-    instrumentors = libraries.states(environ)
+    instrumentors = installed_instrumentors.states(environ)
     problems += [f"{name}: {one['reason']}" for name, one in instrumentors.items() if one.get("problem")]
     problems += _start_problems(planned)
     directory = _data_directory(configured.data_directory, planned["signals"], problems)
@@ -55,7 +54,7 @@ def check(environ: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _versions() -> dict[str, str]:
-    return {name: found for name in _PACKAGES if (found := libraries.installed(name)) is not None}
+    return {name: found for name in _PACKAGES if (found := installed_instrumentors.installed(name)) is not None}
 
 
 def _start_problems(planned: dict[str, Any]) -> list[str]:
@@ -108,55 +107,3 @@ def _answers(exporter: Mapping[str, str], reached: dict[str, str]) -> str:
         except OSError as error:
             reached[place] = error.strerror or str(error) or type(error).__name__
     return reached[place]
-
-
-def as_text(findings: dict[str, Any]) -> str:
-    """The findings for a person, in plain text."""
-    versions = ", ".join(f"{name} {found}" for name, found in findings["versions"].items())
-    directory = findings["data_directory"]
-    rows = [
-        ("versions", versions),
-        ("interpreter", findings["python"]),
-        ("run id", findings["run_id"] or _UNKNOWN_RUN),
-        ("children", findings["children"]),
-        ("data directory", f"{directory['path']} ({_directory_state(directory)})"),
-    ]
-    if findings["config_file"]:
-        rows.append(("config file", f"{findings['config_file']} (decides where telemetry goes)"))
-    if findings["config_file"]:
-        findings = {**findings, "signals": {}}
-    signals = [
-        (signal, exporter["exporter"], exporter["destination"], exporter["answers"] or "-")
-        for signal, exporters in findings["signals"].items()
-        for exporter in exporters or [{"exporter": "off", "destination": "-", "answers": ""}]
-    ]
-    states = [
-        (name, one["state"], one.get("installed") or "-", one.get("supports") or "-", one["reason"])
-        for name, one in findings["instrumentors"].items()
-    ]
-    parts = [
-        _table(rows),
-        *([_table(signals, ("signal", "exporter", "goes to", "answers"))] if signals else []),
-        _table(states, ("instrumentor", "state", "installed", "supports", "why")),
-    ]
-    if "command" in findings:
-        parts.append(f"{findings['command']['program']} ended with exit code {findings['command']['exit_code']}")
-    problems = findings["problems"]
-    parts.append("\n".join(["problems:", *(f"  - {one}" for one in problems)]) if problems else "no problems found")
-    return "\n\n".join(parts)
-
-
-def _directory_state(directory: Mapping[str, Any]) -> str:
-    if not directory["used"]:
-        return "not used: telemetry is sent"
-    return "can be written" if directory["writable"] else "cannot be written"
-
-
-def _table(rows: Sequence[Sequence[str]], titles: Sequence[str] = ()) -> str:
-    lines = (
-        [list(titles), ["-" * len(title) for title in titles], *map(list, rows)] if titles else list(map(list, rows))
-    )
-    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
-    return "\n".join(
-        "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip() for line in lines
-    )

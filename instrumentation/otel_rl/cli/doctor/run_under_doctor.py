@@ -28,7 +28,7 @@ def observe(findings: dict[str, Any], command: Sequence[str], *, keep_stdout: bo
     """Run ``command`` to its end and replace what was expected in ``findings`` by what happened.
 
     Args:
-        findings: result of :func:`otel_rl.cli.checks.check`.
+        findings: result of :func:`otel_rl.cli.doctor.environment_checks.check`.
         command: program and arguments.
         keep_stdout: False sends the program's stdout to stderr.
 

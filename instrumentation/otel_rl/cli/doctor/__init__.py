@@ -1,4 +1,11 @@
-"""``otel-rl doctor [--json] [-- COMMAND ...]``."""
+"""``otel-rl doctor [--json] [-- COMMAND ...]``: the arguments.
+
+Modules:
+    environment_checks: the findings about this environment, as one object.
+    installed_instrumentors: the installed instrumentors, and the library version that each of them meets.
+    run_under_doctor: the findings of a program that ran under ``opentelemetry-instrument``.
+    findings_text: the findings as text.
+"""
 
 from __future__ import annotations
 
@@ -34,13 +41,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Check, print, and say by the exit code whether all is well."""
-    from otel_rl.cli import checks, trial  # noqa: PLC0415 - only this command needs them
+    from otel_rl.cli.doctor import environment_checks, findings_text, run_under_doctor  # noqa: PLC0415 - heavy
 
-    findings = checks.check(os.environ)
+    findings = environment_checks.check(os.environ)
     if arguments.command:
         try:
-            trial.observe(findings, arguments.command, keep_stdout=not arguments.json)
-        except trial.CannotRun as error:
+            run_under_doctor.observe(findings, arguments.command, keep_stdout=not arguments.json)
+        except run_under_doctor.CannotRun as error:
             return complain("doctor", str(error))
-    print(json.dumps(findings, indent=2) if arguments.json else checks.as_text(findings))
+    print(json.dumps(findings, indent=2) if arguments.json else findings_text.as_text(findings))
     return 1 if findings["problems"] else 0
