@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from otel_rl.offline.report import human
-from otel_rl.offline.report.problems import drops
-from otel_rl.offline.report.tables.cells import Table, Value, number_cell, seconds_cell
+from otel_rl.offline.report.aggregate.problems import drops
+from otel_rl.offline.report.render import human
+from otel_rl.offline.report.render.tables.cells import Table, Value, number_cell, seconds_cell
 from otel_rl.semconv import attributes as names
 
 if TYPE_CHECKING:
     from otel_rl.offline.reader import Process
-    from otel_rl.offline.report.collect import Collected
+    from otel_rl.offline.report.aggregate.collected import Collected
 
 
 def errors(collected: Collected) -> Table:

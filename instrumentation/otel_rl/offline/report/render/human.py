@@ -1,4 +1,4 @@
-"""Numbers and times as people read them."""
+"""Numbers, times and lists as people read them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from datetime import datetime, timezone
 
 UNKNOWN = "\N{EN DASH}"
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
+_LISTED = 12
 
 
 def duration(seconds: float | None) -> str:
@@ -82,3 +83,9 @@ def moment(nanoseconds: int | None) -> str:
 def amount(value: float, noun: str, plural: str | None = None) -> str:
     """``1 step``, ``20 steps``."""
     return f"{number(value)} {noun if value == 1 else plural or noun + 's'}"
+
+
+def listed(items: list[str]) -> str:
+    """``a, b, c``; long lists are cut with the number left out."""
+    more = f" and {len(items) - _LISTED} more" if len(items) > _LISTED else ""
+    return ", ".join(items[:_LISTED]) + more

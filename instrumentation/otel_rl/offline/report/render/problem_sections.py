@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from otel_rl.offline.report import collectives, human, summary
-from otel_rl.offline.report.blocks import Block, Section
-from otel_rl.offline.report.problems import internal_errors
-from otel_rl.offline.report.tables import health
+from otel_rl.offline.report.aggregate import collectives
+from otel_rl.offline.report.aggregate.problems import internal_errors
+from otel_rl.offline.report.aggregate.summary import summarise
+from otel_rl.offline.report.render import human, page_head
+from otel_rl.offline.report.render.blocks import Block, Section
+from otel_rl.offline.report.render.tables import problem_tables
 
 if TYPE_CHECKING:
-    from otel_rl.offline.report.collect import Collected
+    from otel_rl.offline.report.aggregate.collected import Collected
 
 
 def errors(collected: Collected) -> Section:
@@ -21,7 +23,7 @@ def errors(collected: Collected) -> Section:
         at = f", step {one.iteration}" if one.iteration is not None else ""
         title = f"{one.who} died of {one.kind}{at}"
         section.blocks.append(Block(title, one.message, text=one.stacktrace, folded=True))
-    table = health.errors(collected)
+    table = problem_tables.errors(collected)
     if table.rows:
         left = problems.groups_left_out
         note = f"{left} further errors of other kinds are not listed." if left else ""
@@ -32,11 +34,11 @@ def errors(collected: Collected) -> Section:
 def processes(collected: Collected) -> Section:
     """Who reported and who is missing."""
     section = Section("processes", "Who reported", "No process left a manifest or a record.")
-    facts = summary.summarise(collected)
+    facts = summarise(collected)
     offsets = collectives.clock_offsets(collected.totals)
-    table = health.processes(collected, offsets)
+    table = problem_tables.processes(collected, offsets)
     if facts.missing:
-        ranks = summary.listed([str(rank) for rank in facts.missing])
+        ranks = human.listed([str(rank) for rank in facts.missing])
         section.lead = (
             f"Of {facts.world_size} ranks these did not report: {ranks}. They never started, could not write, "
             "or their files were not copied here."
@@ -53,8 +55,8 @@ def processes(collected: Collected) -> Section:
 def telemetry(collected: Collected) -> Section:
     """What was dropped, not read, left out; what was instrumented."""
     section = Section("telemetry", "Telemetry health", "")
-    table = health.dropped(collected)
-    unreadable = summary.unreadable(collected)
+    table = problem_tables.dropped(collected)
+    unreadable = page_head.unreadable(collected)
     if table.rows:
         section.blocks.append(Block("Dropped", "Items that a process could not deliver.", table))
     if unreadable:
@@ -68,7 +70,7 @@ def telemetry(collected: Collected) -> Section:
         section.blocks.append(Block("Errors inside the instrumentation", text=said))
     if not section.blocks:
         section.blocks.append(Block(note="Nothing was dropped, and every line could be read."))
-    outcomes = health.instrumentors(collected)
+    outcomes = problem_tables.instrumentors(collected)
     if outcomes.rows:
         section.blocks.append(Block("Instrumentors", table=outcomes))
     return section

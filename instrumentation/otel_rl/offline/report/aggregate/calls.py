@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from otel_rl.offline.report.statistics import Largest, Spread
-from otel_rl.offline.report.totals import Totals, combined
+from otel_rl.offline.report.aggregate.statistics import Largest, Spread
+from otel_rl.offline.report.aggregate.totals import Totals, combined
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import metrics, spans
 from otel_rl.semconv.attributes import GenAiOperationNameValues as Operation

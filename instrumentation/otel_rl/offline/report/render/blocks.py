@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from otel_rl.offline.report.charts import Drawing
-    from otel_rl.offline.report.tables.cells import Table
+    from otel_rl.offline.report.render.charts import Drawing
+    from otel_rl.offline.report.render.tables.cells import Table
 
 
 @dataclass(slots=True)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from otel_rl.offline.report.tables.cells import Table, Value, number_cell, seconds_cell
+from otel_rl.offline.report.render.tables.cells import Table, Value, number_cell, seconds_cell
 from otel_rl.semconv.attributes import GenAiTokenTypeValues as TokenType
 
 if TYPE_CHECKING:
-    from otel_rl.offline.report.calls import CallStatistics, SlowCall
+    from otel_rl.offline.report.aggregate.calls import CallStatistics, SlowCall
 
 
 def slow_calls(found: list[SlowCall], what: str, detail: str = "") -> Table:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from otel_rl.offline.report.statistics import BinnedSeries, Cell, Largest, Spread
-from otel_rl.offline.report.totals import combined
+from otel_rl.offline.report.aggregate.statistics import BinnedSeries, Cell, Largest, Spread
+from otel_rl.offline.report.aggregate.totals import combined
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import events, metrics, spans
 from otel_rl.semconv.attributes import RlPhaseValues as Phase
 
 if TYPE_CHECKING:
     from otel_rl.offline.reader import Span
-    from otel_rl.offline.report.totals import Totals
+    from otel_rl.offline.report.aggregate.totals import Totals
 
 _PHASE_CELLS = 12_000
 _RANK_CELLS = 20_000

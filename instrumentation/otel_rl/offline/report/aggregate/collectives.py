@@ -9,7 +9,7 @@ from otel_rl.semconv import attributes as names
 from otel_rl.semconv import metrics
 
 if TYPE_CHECKING:
-    from otel_rl.offline.report.totals import Totals
+    from otel_rl.offline.report.aggregate.totals import Totals
     from otel_rl.semconv.definitions import MetricDefinition
 
 METRICS = (

@@ -1,92 +1,49 @@
-"""The head of the page: what ran, who is missing, and what deserves a look."""
+"""The head of the page: identity of the run, first numbers, and findings that deserve a look."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from otel_rl.offline.report import human
-from otel_rl.offline.report.problems import drops, internal_errors
+from otel_rl.offline.report.aggregate.problems import drops, internal_errors
+from otel_rl.offline.report.aggregate.summary import first_value
+from otel_rl.offline.report.render import human
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import metrics
 from otel_rl.semconv.attributes import RlLauncherValues
-from otel_rl.semconv.attributes import RlRoleValues as Role
 
 if TYPE_CHECKING:
     from otel_rl.offline.reader import Process
-    from otel_rl.offline.report.calls import CallStatistics
-    from otel_rl.offline.report.collect import Collected
+    from otel_rl.offline.report.aggregate.calls import CallStatistics
+    from otel_rl.offline.report.aggregate.collected import Collected
+    from otel_rl.offline.report.aggregate.summary import Summary
 
 _NOTABLE_SKEW = 0.05
 _NOTABLE_SHARE = 0.6
-_LISTED = 12
 
 
-@dataclass(slots=True)
-class Summary:
-    """Identity of the run and its ranks; times in ns since the epoch."""
-
-    run_id: str
-    service: str
-    attempt: int
-    facts: list[tuple[str, str]] = field(default_factory=list)
-    versions: list[tuple[str, str]] = field(default_factory=list)
-    start: int = 0
-    end: int = 0
-    world_size: int | None = None
-    reported: list[int] = field(default_factory=list)
-    missing: list[int] = field(default_factory=list)
-    unclean: list[str] = field(default_factory=list)
-
-    @property
-    def seconds(self) -> float | None:
-        """Length of the run."""
-        return (self.end - self.start) / 1e9 if self.start and self.end > self.start else None
-
-
-def summarise(collected: Collected) -> Summary:
-    """Put together what manifests and resources say; a restarted run is judged by its latest attempt."""
+def facts(collected: Collected, summary: Summary) -> list[tuple[str, str]]:
+    """Identity of the run: (name, value), without what is not known."""
     processes = collected.reader.processes
-    attempt = max((_integer(process.identity(names.RL_RUN_ATTEMPT)) or 0 for process in processes), default=0)
-    latest = [process for process in processes if (_integer(process.identity(names.RL_RUN_ATTEMPT)) or 0) == attempt]
-    summary = Summary(
-        run_id=str(collected.reader.source.run_id or collected.reader.source.path.name),
-        service=str(_first(processes, names.SERVICE_NAME) or "run"),
-        attempt=attempt,
-        start=min((start for process in processes if (start := _start(process))), default=0),
-        end=max((process.number("ended_unix_nano") or process.last for process in processes), default=0),
-    )
-    sizes = [size for process in latest if (size := _integer(process.identity(names.RL_WORLD_SIZE))) is not None]
-    summary.world_size = max(sizes, default=None)
-    summary.reported = sorted({process.rank for process in latest if process.rank is not None})
-    summary.missing = sorted(set(range(summary.world_size or 0)) - set(summary.reported))
-    summary.unclean = [process.label for process in latest if process.clean_exit is False]
-    summary.facts = _facts(processes, summary)
-    summary.versions = _versions(processes)
-    return summary
-
-
-def _facts(processes: list[Process], summary: Summary) -> list[tuple[str, str]]:
     hosts = sorted({str(host) for process in processes if (host := process.identity(names.HOST_NAME))})
     command = next((process.manifest.get("command") for process in processes if process.manifest), None)
-    facts: list[tuple[str, Any]] = [
+    found: list[tuple[str, Any]] = [
         ("Run", summary.run_id),
         ("Attempt", summary.attempt or None),
         ("Program", command),
-        ("System", _first(processes, names.RL_SYSTEM)),
-        ("Algorithm", _first(processes, names.RL_ALGORITHM)),
+        ("System", first_value(processes, names.RL_SYSTEM)),
+        ("Algorithm", first_value(processes, names.RL_ALGORITHM)),
         ("Launcher", _launcher(processes)),
-        ("Job", _first(processes, names.RL_JOB_ID)),
+        ("Job", first_value(processes, names.RL_JOB_ID)),
         ("Started", human.moment(summary.start)),
         ("Length", human.duration(summary.seconds)),
         ("Ranks", _ranks(summary)),
-        ("Hosts", listed(hosts)),
+        ("Hosts", human.listed(hosts)),
     ]
-    return [(name, str(value)) for name, value in facts if value not in (None, "")]
+    return [(name, str(value)) for name, value in found if value not in (None, "")]
 
 
 def _launcher(processes: list[Process]) -> str | None:
-    launcher = _first(processes, names.RL_LAUNCHER)
+    launcher = first_value(processes, names.RL_LAUNCHER)
     return None if launcher == RlLauncherValues.NONE else launcher
 
 
@@ -94,17 +51,6 @@ def _ranks(summary: Summary) -> str:
     if summary.world_size is None:
         return f"{len(summary.reported)}, world size unknown" if summary.reported else ""
     return f"{len(summary.reported)} of {summary.world_size} reported"
-
-
-def _versions(processes: list[Process]) -> list[tuple[str, str]]:
-    versions: dict[str, set[str]] = {}
-    for process in processes:
-        for name, version in process.mapping("versions").items():
-            versions.setdefault(str(name), set()).add(str(version))
-        for name, key in ((names.TELEMETRY_DISTRO_NAME, names.TELEMETRY_DISTRO_VERSION),):
-            if process.manifest is None and process.resource.get(name):
-                versions.setdefault(str(process.resource[name]), set()).add(str(process.resource.get(key, "")))
-    return [(name, ", ".join(sorted(found))) for name, found in sorted(versions.items())]
 
 
 def tiles(collected: Collected, summary: Summary) -> list[tuple[str, str, str]]:
@@ -156,7 +102,7 @@ def findings(collected: Collected, summary: Summary) -> list[tuple[str, str, str
     """What deserves a look: (tone, text, section it is explained in)."""
     found: list[tuple[str, str, str]] = []
     if summary.missing:
-        ranks = listed([str(rank) for rank in summary.missing])
+        ranks = human.listed([str(rank) for rank in summary.missing])
         plural = "s" if len(summary.missing) > 1 else ""
         found.append(("bad", f"Rank{plural} {ranks} of {summary.world_size} did not report.", "processes"))
     for one in collected.problems.exceptions[:3]:
@@ -165,7 +111,7 @@ def findings(collected: Collected, summary: Summary) -> list[tuple[str, str, str
     died = {one.who for one in collected.problems.exceptions}
     unclean = [who for who in summary.unclean if who not in died]
     if unclean:
-        found.append(("bad", f"{listed(unclean)}: no normal end, or still running.", "processes"))
+        found.append(("bad", f"{human.listed(unclean)}: no normal end, or still running.", "processes"))
     groups = collected.problems.table()
     if groups:
         number = human.amount(sum(group.number for group in groups), "error")
@@ -221,23 +167,3 @@ def unreadable(collected: Collected) -> str:
     ]
     said = [human.amount(number, one, many) for number, one, many in parts if number]
     return f"Not read: {', '.join(said)}." if said else ""
-
-
-def listed(items: list[str]) -> str:
-    """``a, b, c``; long lists are cut with the number left out."""
-    more = f" and {len(items) - _LISTED} more" if len(items) > _LISTED else ""
-    return ", ".join(items[:_LISTED]) + more
-
-
-def _first(processes: list[Process], attribute: str) -> Any:
-    # The launcher reports little of itself: prefer what the others say.
-    ordered = sorted(processes, key=lambda process: process.identity(names.RL_ROLE) == Role.LAUNCHER)
-    return next((value for process in ordered if (value := process.identity(attribute)) is not None), None)
-
-
-def _start(process: Process) -> int:
-    return process.number("started_unix_nano") or process.first
-
-
-def _integer(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from otel_rl.offline.report import collectives, health, human, summary
-from otel_rl.offline.report import steps as steps_module
-from otel_rl.offline.report.blocks import Block, Section
-from otel_rl.offline.report.tables import calls as call_tables
-from otel_rl.offline.report.tables import training as tables
+from otel_rl.offline.report.aggregate import collectives
+from otel_rl.offline.report.aggregate import steps as steps_module
+from otel_rl.offline.report.render import human, problem_sections
+from otel_rl.offline.report.render.blocks import Block, Section
+from otel_rl.offline.report.render.tables import call_tables, training_tables
 
 if TYPE_CHECKING:
-    from otel_rl.offline.report.charts import Charts
-    from otel_rl.offline.report.collect import Collected
-    from otel_rl.offline.report.scalars import Curve
-    from otel_rl.offline.report.timeline import Timeline
+    from otel_rl.offline.report.aggregate.collected import Collected
+    from otel_rl.offline.report.aggregate.scalars import Curve
+    from otel_rl.offline.report.aggregate.timeline import Timeline
+    from otel_rl.offline.report.render.charts import Charts
 
 _SMALL_CHARTS = 60
 _TIME = "time (s)"
@@ -30,9 +30,9 @@ def build(collected: Collected, charts: Charts) -> list[Section]:
         _tools(collected),
         _models(collected),
         _rewards(collected, charts),
-        health.errors(collected),
-        health.processes(collected),
-        health.telemetry(collected),
+        problem_sections.errors(collected),
+        problem_sections.processes(collected),
+        problem_sections.telemetry(collected),
     ]
     charts.close()
     return sections
@@ -51,7 +51,7 @@ def _steps(collected: Collected, charts: Charts) -> Section:
     section.lead = "Time of each step by phase, mean over the ranks; every phase without the phases inside it."
     section.lead += _per(steps.phases.width)
     section.blocks.append(Block(charts=[charts.phases("Step time by phase", steps)]))
-    section.blocks.append(Block(table=tables.phases(steps)))
+    section.blocks.append(Block(table=training_tables.phases(steps)))
     section.blocks += [_timeline("Slowest step: ", one, charts) for one in collected.slowest_step]
     return section
 
@@ -60,7 +60,7 @@ def _without_steps(section: Section, collected: Collected) -> Section:
     spreads = steps_module.from_histograms(collected.totals) or collected.steps.inclusive
     if spreads:
         section.lead = "No step trace was recorded; these are the durations of the phases alone."
-        section.blocks.append(Block(table=tables.durations(spreads)))
+        section.blocks.append(Block(table=training_tables.durations(spreads)))
     return section
 
 
@@ -84,7 +84,7 @@ def _training(collected: Collected, charts: Charts) -> Section:
     section.blocks += _others("Everything else the trainer logged", scalars.rest(), charts, charts.STEP)
     section.blocks += _others("Values recorded over time", scalars.sampled(), charts, _TIME)
     if scalars.keys_left_out:
-        left_out = summary.listed(sorted(scalars.keys_left_out))
+        left_out = human.listed(sorted(scalars.keys_left_out))
         section.blocks.append(Block(note=f"More keys were logged than fit on a page; left out: {left_out}."))
     if scalars.not_finite:
         said = ", ".join(f"{key} ({number})" for key, number in sorted(scalars.not_finite.items()))
@@ -100,7 +100,7 @@ def _others(title: str, found: tuple[list[Curve], dict[str, float]], charts: Cha
             charts.curves(curve.name, "", [curve], height=150, x_label=x_label) for curve in curves[:_SMALL_CHARTS]
         ]
         left_out = [curve.name for curve in curves[_SMALL_CHARTS:]]
-        note = f"Not drawn: {summary.listed(left_out)}." if left_out else ""
+        note = f"Not drawn: {human.listed(left_out)}." if left_out else ""
         blocks.append(Block(f"{title} ({len(curves)})", note, charts=small, folded=True))
     if constant:
         said = ", ".join(f"{key} {human.number(value)}" for key, value in constant.items())
@@ -122,12 +122,12 @@ def _ranks(collected: Collected, charts: Charts) -> Section:
         )
         hint = "step time without time in collectives"
         section.blocks.append(Block(charts=[charts.ranks("Own work per step", hint, steps.own.lines())]))
-        section.blocks.append(Block(table=tables.ranks(steps, compared)))
+        section.blocks.append(Block(table=training_tables.ranks(steps, compared)))
     if found:
-        section.blocks.append(Block("Collectives", "All ranks together.", tables.collective_totals(found)))
+        section.blocks.append(Block("Collectives", "All ranks together.", training_tables.collective_totals(found)))
     slow = steps.slowest_collectives.items()
     if slow:
-        section.blocks.append(Block("Slowest single collectives", table=tables.slow_collectives(slow)))
+        section.blocks.append(Block("Slowest single collectives", table=training_tables.slow_collectives(slow)))
     return section
 
 
@@ -179,7 +179,7 @@ def _models(collected: Collected) -> Section:
 def _rewards(collected: Collected, charts: Charts) -> Section:
     filler = "Scores come from the reward functions of a supported trainer, or from otel_rl.reward()."
     section = Section("rewards", "Rewards", filler)
-    table = tables.rewards(collected)
+    table = training_tables.rewards(collected)
     if not table.rows:
         return section
     section.blocks.append(Block(table=table))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from otel_rl.offline.report.statistics import Cell, Spread
+from otel_rl.offline.report.aggregate.statistics import Cell, Spread
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

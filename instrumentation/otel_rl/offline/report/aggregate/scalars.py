@@ -6,13 +6,13 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from otel_rl.offline.report.statistics import BinnedSeries
+from otel_rl.offline.report.aggregate.statistics import BinnedSeries
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import events, metrics
 
 if TYPE_CHECKING:
     from otel_rl.offline.reader import Log, Point
-    from otel_rl.offline.report.statistics import Cell
+    from otel_rl.offline.report.aggregate.statistics import Cell
 
 _CELLS = 60_000
 _GAUGE_CELLS = 10_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from otel_rl.offline.report.calls import MODEL_OPERATIONS, error_of
+from otel_rl.offline.report.aggregate.calls import MODEL_OPERATIONS, error_of
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import spans
 from otel_rl.semconv.attributes import GenAiOperationNameValues as Operation

@@ -17,12 +17,13 @@ from bokeh.themes import Theme
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from otel_rl.offline.report import sections, summary
-from otel_rl.offline.report.charts import Charts
+from otel_rl.offline.report.aggregate.summary import summarise
+from otel_rl.offline.report.render import page_head, sections
+from otel_rl.offline.report.render.charts import Charts
 from otel_rl.version import __version__
 
 if TYPE_CHECKING:
-    from otel_rl.offline.report.collect import Collected
+    from otel_rl.offline.report.aggregate.collected import Collected
 
 # What could end a script element early; in code this never occurs, in its strings the escape means the same.
 _ENDS_SCRIPT = re.compile(r"<(?=!--|/?script)", re.IGNORECASE)
@@ -65,9 +66,9 @@ def render(collected: Collected) -> str:
                 models[f"{section.key}-{number}-{place}"] = drawing.model
     _in_one_document(models)
     script, divs = components(models, wrap_script=False, theme=_THEME) if models else ("", {})
-    head = summary.summarise(collected)
+    head = summarise(collected)
     environment = Environment(
-        loader=PackageLoader("otel_rl.offline.report"),
+        loader=PackageLoader("otel_rl.offline.report.render"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -75,8 +76,9 @@ def render(collected: Collected) -> str:
     )
     return environment.get_template("report.html.j2").render(
         head=head,
-        tiles=summary.tiles(collected, head),
-        findings=summary.findings(collected, head),
+        facts=page_head.facts(collected, head),
+        tiles=page_head.tiles(collected, head),
+        findings=page_head.findings(collected, head),
         sections=[section for section in built if section.blocks],
         empty=[section for section in built if not section.blocks],
         divs={key: Markup(div) for key, div in divs.items()},  # noqa: S704 - Bokeh's own: ids only

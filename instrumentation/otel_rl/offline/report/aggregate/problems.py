@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.offline.reader.records import ERROR_SEVERITY
-from otel_rl.offline.report.calls import error_of
+from otel_rl.offline.report.aggregate.calls import error_of
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import events, metrics
 
 if TYPE_CHECKING:
     from otel_rl.offline.reader import Log, Process, Span
-    from otel_rl.offline.report.totals import Totals
+    from otel_rl.offline.report.aggregate.totals import Totals
 
 METRICS = (metrics.RL_TELEMETRY_DROPPED, metrics.RL_TELEMETRY_ERRORS)
 _GROUPS = 200

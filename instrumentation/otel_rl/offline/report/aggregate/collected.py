@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from otel_rl.offline.reader import Log, Reader, Span
-from otel_rl.offline.report import calls, collectives, problems, rewards, steps, timeline
-from otel_rl.offline.report.scalars import Scalars
-from otel_rl.offline.report.totals import Totals
+from otel_rl.offline.report.aggregate import calls, collectives, problems, rewards, steps, timeline
+from otel_rl.offline.report.aggregate.scalars import Scalars
+from otel_rl.offline.report.aggregate.totals import Totals
 from otel_rl.semconv import metrics
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from otel_rl.offline.report import human
+from otel_rl.offline.report.render import human
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from otel_rl.offline.report.scalars import Curve
-from otel_rl.offline.report.statistics import BinnedSeries, Spread
-from otel_rl.offline.report.totals import Totals, combined
+from otel_rl.offline.report.aggregate.scalars import Curve
+from otel_rl.offline.report.aggregate.statistics import BinnedSeries, Spread
+from otel_rl.offline.report.aggregate.totals import Totals, combined
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import events, metrics
 

@@ -20,15 +20,15 @@ from bokeh.models import (
 from bokeh.models import Span as CrosshairLine
 from bokeh.plotting import figure
 
-from otel_rl.offline.report import colours
+from otel_rl.offline.report.render import colours
 
 if TYPE_CHECKING:
     from bokeh.models import Model
 
-    from otel_rl.offline.report.scalars import Curve
-    from otel_rl.offline.report.statistics import Cell
-    from otel_rl.offline.report.steps import Steps
-    from otel_rl.offline.report.timeline import Timeline
+    from otel_rl.offline.report.aggregate.scalars import Curve
+    from otel_rl.offline.report.aggregate.statistics import Cell
+    from otel_rl.offline.report.aggregate.steps import Steps
+    from otel_rl.offline.report.aggregate.timeline import Timeline
 
 _BARS = 150
 _LINES = 8

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from otel_rl.offline.report import colours, human
-from otel_rl.offline.report.statistics import Spread
-from otel_rl.offline.report.tables.cells import Table, Value, number_cell, seconds_cell
+from otel_rl.offline.report.aggregate.statistics import Spread
+from otel_rl.offline.report.render import colours, human
+from otel_rl.offline.report.render.tables.cells import Table, Value, number_cell, seconds_cell
 
 if TYPE_CHECKING:
-    from otel_rl.offline.report.collect import Collected
-    from otel_rl.offline.report.collectives import Collective
-    from otel_rl.offline.report.steps import SlowCollective, Steps
+    from otel_rl.offline.report.aggregate.collected import Collected
+    from otel_rl.offline.report.aggregate.collectives import Collective
+    from otel_rl.offline.report.aggregate.steps import SlowCollective, Steps
 
 
 def phases(steps: Steps) -> Table:
