@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from otel_rl.offline.reader import Process
-    from otel_rl.offline.reader.records import Attributes, Point
+    from otel_rl.offline.reader.otlp_values import Attributes
+    from otel_rl.offline.reader.records import Point
     from otel_rl.semconv.definitions import MetricDefinition
 
 _SeriesKey = tuple[Any, ...]
