@@ -79,7 +79,7 @@ def _compose(arguments: argparse.Namespace) -> int:
     from otel_rl.collector import composed  # noqa: PLC0415 - needs the extra
 
     environ = None if arguments.no_validate else os.environ
-    text = composed.compose(selection, environ)
+    text = composed.compose(selection, environ).text
     note = "" if environ is None else composed.validate(text, environ)
     if note:
         print(f"otel-rl collector config: {note}", file=sys.stderr)

@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import re
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from otel_rl.collector import binary
 from otel_rl.collector.checks import components, host, structure
 from otel_rl.collector.errors import Refused
 from otel_rl.collector.parts import merge
 from otel_rl.collector.parts.choices import sources
+from otel_rl.collector.parts.variables import put_in
 from otel_rl.version import __version__
 
 if TYPE_CHECKING:
@@ -25,8 +27,21 @@ _NAME = re.compile(r"^\S+\.yaml(?: \([^)]*\))?: ")
 """What a comment at the top of a file begins with: the file's name, and the roles that it is for."""
 
 
-def compose(selection: Selection, environ: Mapping[str, str] | None) -> str:
-    """The configuration as text.
+@dataclass(frozen=True)
+class Composed:
+    """A configuration that passed the checks.
+
+    Attributes:
+        text: one YAML document; the collector puts the variables in when it starts.
+        values: the same as plain values, with the variables of this machine put in; for another machine they stay.
+    """
+
+    text: str
+    values: Mapping[str, Any]
+
+
+def compose(selection: Selection, environ: Mapping[str, str] | None) -> Composed:
+    """Merge the parts of a selection and check the result.
 
     Args:
         selection: what was chosen.
@@ -37,11 +52,13 @@ def compose(selection: Selection, environ: Mapping[str, str] | None) -> str:
     """
     parts = sources(selection)
     configuration = merge.merge(parts)
-    found = structure.problems(configuration)
+    values = configuration if environ is None else put_in(configuration, environ)
+    problems = structure.problems(configuration)
     if environ is not None:
-        found += host.problems(configuration, environ)
-    refuse(found)
-    return "\n".join([*_header(selection, parts), "", merge.flatten(parts)])
+        problems += host.problems(configuration, values, environ)
+    refuse(problems)
+    text = "\n".join([*_header(selection, parts), "", merge.flatten(parts)])
+    return Composed(text, values)
 
 
 def validate(text: str, environ: Mapping[str, str]) -> str:

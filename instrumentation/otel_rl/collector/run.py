@@ -11,9 +11,6 @@ from typing import TYPE_CHECKING
 from otel_rl.collector import binary, composed
 from otel_rl.collector.checks import host
 from otel_rl.collector.errors import Refused
-from otel_rl.collector.parts import merge
-from otel_rl.collector.parts.choices import sources
-from otel_rl.collector.parts.variables import put_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,22 +25,20 @@ def start(selection: Selection, environ: Mapping[str, str]) -> int:
     Raises:
         Refused: it cannot work or cannot start; one line for each reason.
     """
-    text = composed.compose(selection, environ)
-    configuration = merge.merge(sources(selection))
-    composed.refuse(host.start_problems(configuration, environ))
+    configuration = composed.compose(selection, environ)
+    composed.refuse(host.start_problems(configuration.values))
     program = binary.find(environ)
     if program is None:
         raise Refused(f"otelcol-rl was not found; {binary.HOW_TO_GET_IT}")
-    actual = put_in(configuration, environ)
     file = _runtime_folder(environ) / f"{selection.role}-{os.getpid()}.yaml"
-    composed.write_private(file, text)
-    for line in _first_lines(selection, actual, file):
+    composed.write_private(file, configuration.text)
+    for line in _first_lines(selection, configuration.values, file):
         print(f"otel-rl collector: {line}", file=sys.stderr)  # noqa: T201 - belongs to the foreground command
     sys.stderr.flush()
     command = [str(program), "--config", str(file)]
     os.umask(0o077)  # the collector's files hold what it is there to protect: for this user only
     try:
-        os.execve(program, command, {**_memory_limit(actual), **environ})  # noqa: S606  (no shell is wanted)
+        os.execve(program, command, {**_memory_limit(configuration.values), **environ})  # noqa: S606  (no shell is wanted)
     except OSError as error:
         raise Refused(f"{program} cannot be started: {error.strerror}; {binary.HOW_TO_GET_IT}") from None
 

@@ -54,7 +54,7 @@ def test_combination_is_the_same_in_one_file_and_in_several_and_is_accepted(
     otelcol_rl: Path, tmp_path: Path, selection: choices.Selection
 ):
     one = tmp_path / "one.yaml"
-    one.write_text(composed.compose(selection, None))
+    one.write_text(composed.compose(selection, None).text)
     several = CollectorProcess(otelcol_rl, files_of(selection, tmp_path), tmp_path, REQUIRED)
     collector = CollectorProcess(otelcol_rl, [one], tmp_path, REQUIRED)
     several.environment = collector.environment

@@ -112,7 +112,8 @@ def test_only_variables_without_default_are_required_and_empty_ones_count_as_uns
 
 
 def problems(changes: dict[str, Any], **environ: str) -> list[str]:
-    return host.problems(configuration(**changes), environ)
+    written = configuration(**changes)
+    return host.problems(written, put_in(written, environ), environ)
 
 
 def tls(**settings: Any) -> dict[str, Any]:
@@ -175,10 +176,10 @@ def test_a_queue_folder_that_another_collector_has_locked_stops_a_start(tmp_path
     queue = tmp_path / "exporter_otlp_grpc_sink_traces"
     queue.touch()
     changed = configuration(extensions={"file_storage": {"directory": str(tmp_path)}})
-    assert host.start_problems(changed, {}) == []
+    assert host.start_problems(changed) == []
     with queue.open("r+") as opened:
         fcntl.flock(opened, fcntl.LOCK_EX)
-        (found,) = host.start_problems(changed, {})
+        (found,) = host.start_problems(changed)
     assert f"another collector uses the queue folder {tmp_path} ({queue.name} is locked)" in found
 
 
@@ -188,7 +189,7 @@ def test_a_taken_port_stops_a_start_and_names_its_variable():
         taken.listen()
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         changed = configuration(receivers={"otlp": {"protocols": {"grpc": {"endpoint": "${env:ADDRESS}"}}}})
-        (found,) = host.start_problems(changed, {"ADDRESS": address})
+        (found,) = host.start_problems(put_in(changed, {"ADDRESS": address}))
     assert f"otlp grpc: cannot listen on {address} (Address already in use)" in found
     assert "OTEL_RL_COLLECTOR_GRPC_PORT" in found
 
@@ -206,7 +207,7 @@ def test_an_address_that_is_not_of_this_machine_names_the_variable_of_the_addres
     changes: dict[str, Any], variable: str, address: str
 ):
     changed = json.loads(json.dumps(configuration(**changes)).replace("HOST", address))
-    (found,) = host.start_problems(changed, {})
+    (found,) = host.start_problems(changed)
     assert f"cannot listen on {address}:0" in found
     assert found.endswith(f"set {variable} to an address of this machine")
 
@@ -214,7 +215,7 @@ def test_an_address_that_is_not_of_this_machine_names_the_variable_of_the_addres
 @pytest.mark.parametrize("endpoint", ["127.0.0.1:http-alt", "127.0.0.1", "127.0.0.1:99999"])
 def test_a_port_that_is_none_stops_a_start(endpoint: str):
     changed = configuration(receivers={"otlp": {"protocols": {"grpc": {"endpoint": endpoint}}}})
-    (found,) = host.start_problems(changed, {})
+    (found,) = host.start_problems(changed)
     assert f"cannot listen on {endpoint}" in found
 
 

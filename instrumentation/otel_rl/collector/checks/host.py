@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from otel_rl.collector.checks import destinations, variable_values
 from otel_rl.collector.checks.structure import identifiers, values_of
-from otel_rl.collector.parts.variables import put_in, without_value
+from otel_rl.collector.parts.variables import without_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -29,17 +29,18 @@ _PATHS = re.compile(r"^(\w+_file|rules_file|filename)$")
 _MANDATORY_WHEN_NAMED = {"client_ca_file": "empty it would switch the check of client certificates off without a word"}
 
 
-def problems(configuration: Mapping[str, Any], environ: Mapping[str, str]) -> Problems:
-    """What keeps this configuration from working here; nothing is changed and no port is opened."""
-    actual = put_in(configuration, environ)
+def problems(configuration: Mapping[str, Any], actual: Mapping[str, Any], environ: Mapping[str, str]) -> Problems:
+    """What keeps this configuration from working here; nothing is changed and no port is opened.
+
+    ``actual`` is the configuration with the variables of ``environ`` put in.
+    """
     found = [*_variables(configuration, environ), *variable_values.problems(configuration, environ)]
     sent = [*destinations.to_itself(actual, listens_on(actual)), *destinations.one_for_two(actual)]
     return [*found, *_files(actual), *_folders(actual), *_loops(actual), *sent]
 
 
-def start_problems(configuration: Mapping[str, Any], environ: Mapping[str, str]) -> Problems:
+def start_problems(actual: Mapping[str, Any]) -> Problems:
     """What keeps it from starting now: ports that somebody has, queue folders that another collector uses."""
-    actual = put_in(configuration, environ)
     return [*_locks(actual), *_ports(actual)]
 
 
