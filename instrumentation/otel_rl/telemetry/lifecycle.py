@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from otel_rl.telemetry.internal_errors import guard
+from otel_rl.internal_errors import guard
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,8 +13,9 @@ from opentelemetry import trace as trace_api
 from opentelemetry.context import Context
 from opentelemetry.trace import Link, SpanContext, TraceFlags
 
+from otel_rl.process import process_identity
 from otel_rl.semconv import attributes, events, spans
-from otel_rl.telemetry import ids, lifecycle, run
+from otel_rl.telemetry import ids, lifecycle
 from otel_rl.telemetry.sampling import KEEP
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def fail(error: BaseException) -> None:
 
 
 def _expected_ids() -> ids.SpanIds:
-    identity = run.current()
+    identity = process_identity.current()
     derived = ids.derive(identity.id, identity.attempt, "run")
     inherited = trace_api.get_current_span(_parent or Context()).get_span_context()
     return ids.SpanIds(inherited.trace_id if inherited.is_valid else derived.trace_id, derived.span_id)
@@ -65,14 +66,14 @@ def touch() -> None:
         return
     _touched = True
     lifecycle.before_shutdown(close)
-    run.add_listener(_announce)
-    _announce(run.current())
+    process_identity.add_listener(_announce)
+    _announce(process_identity.current())
 
 
-def _announce(_: run.Run) -> None:
+def _announce(_: process_identity.Run) -> None:
     """Emit the start event once this process is known to lead; at the end at the latest."""
     global _announced
-    if not _announced and run.settled() and run.current().leads:
+    if not _announced and process_identity.settled() and process_identity.current().leads:
         _announced = True
         _emit(events.RL_RUN_START, _started)
 
@@ -80,7 +81,7 @@ def _announce(_: run.Run) -> None:
 def close() -> None:
     """Emit the run span and its end event; only the leading process does."""
     global _announced
-    if not run.current().leads:
+    if not process_identity.current().leads:
         return
     if not _announced:
         _announced = True
@@ -100,7 +101,7 @@ def close() -> None:
 
 
 def _attributes() -> dict[str, object]:
-    identity = run.current()
+    identity = process_identity.current()
     return {attributes.RL_RUN_ID: identity.id, attributes.RL_RUN_ATTEMPT: identity.attempt}
 
 

@@ -15,11 +15,10 @@ from opentelemetry.metrics import Observation
 from opentelemetry.trace import SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation import set_span_in_context
 
+from otel_rl.internal_errors import guard
 from otel_rl.semconv import SCHEMA_URL, attributes
-from otel_rl.telemetry import attributes as attribute_values
-from otel_rl.telemetry import drops, run_span, sampling
+from otel_rl.telemetry import attribute_values, drops, run_span, sampling
 from otel_rl.telemetry.context import attach, detach
-from otel_rl.telemetry.internal_errors import guard
 from otel_rl.version import __version__
 
 if TYPE_CHECKING:

@@ -14,10 +14,11 @@ from tiny_model import build
 from trl.extras.profiling import ProfilingContext
 
 from otel_rl.instrumentors.transformers import TransformersInstrumentor
-from otel_rl.instrumentors.transformers.training import scope, trace
 from otel_rl.instrumentors.trl import TRLInstrumentor
 from otel_rl.instrumentors.trl.rewards import RewardScores
-from otel_rl.telemetry import drops, steps
+from otel_rl.telemetry import drops
+from otel_rl.training import steps
+from otel_rl.training.trace import scope, trace
 
 
 @pytest.fixture

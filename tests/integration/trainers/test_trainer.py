@@ -20,10 +20,11 @@ from tiny_model import make_model, make_tokenizer
 
 from otel_rl.instrumentors.transformers import TransformersInstrumentor
 from otel_rl.instrumentors.transformers.identity import identify
-from otel_rl.instrumentors.transformers.scalars import TrainerScalars
-from otel_rl.instrumentors.transformers.training import SPANS_PER_STEP
 from otel_rl.instrumentors.trl import TRLInstrumentor
-from otel_rl.telemetry import drops, steps
+from otel_rl.telemetry import drops
+from otel_rl.training import steps
+from otel_rl.training.scalars import TrainerScalars
+from otel_rl.training.trace import SPANS_PER_STEP
 
 OWNERS = (
     transformers.trainer.Trainer,

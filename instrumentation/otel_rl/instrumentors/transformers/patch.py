@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from otel_rl import settings
 from otel_rl.instrumentors.transformers.identity import identify
-from otel_rl.instrumentors.transformers.scalars import scalars
-from otel_rl.instrumentors.transformers.training import scope, trace
+from otel_rl.process import process_identity
 from otel_rl.semconv import spans
 from otel_rl.semconv.attributes import RlRoleValues
-from otel_rl.telemetry import guard, run
+from otel_rl.telemetry import guard
+from otel_rl.training.scalars import scalars
+from otel_rl.training.trace import scope, trace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -75,10 +76,10 @@ def _identifying(original: Function) -> Function:
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         with guard("transformers.identify"):
             system, algorithm = identify(type(self))
-            run.update(
+            process_identity.update(
                 system=system,
                 algorithm=settings.current().algorithm or algorithm,
-                role=run.current().role or RlRoleValues.TRAINER,
+                role=process_identity.current().role or RlRoleValues.TRAINER,
             )
         return original(self, *args, **kwargs)
 

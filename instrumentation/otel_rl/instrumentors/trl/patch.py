@@ -6,12 +6,12 @@ import functools
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.instrumentors.transformers.patch import in_phase
-from otel_rl.instrumentors.transformers.training import trace
 from otel_rl.instrumentors.trl import profiling, tools
 from otel_rl.instrumentors.trl.profiling import scope
 from otel_rl.instrumentors.trl.rewards import scores
 from otel_rl.semconv import metrics, spans
 from otel_rl.telemetry import guard
+from otel_rl.training.trace import trace
 
 if TYPE_CHECKING:
     from collections.abc import Callable

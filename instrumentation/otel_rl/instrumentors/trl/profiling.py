@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from otel_rl.instrumentors.transformers.training import trace
 from otel_rl.semconv import attributes, spans
-from otel_rl.telemetry import Scope, guard, steps
+from otel_rl.telemetry import Scope, guard
+from otel_rl.training import steps
+from otel_rl.training.trace import trace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
