@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from otel_rl import clock as wall_clock
 from otel_rl.collectives.recorder import BYTES, CALLS, HOST_TIME, WAIT_TIME, clock
 from otel_rl.semconv import attributes, events, metrics
-from otel_rl.telemetry import lifecycle, run_span
+from otel_rl.telemetry import lifecycle
 from otel_rl.training import steps
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ class CollectiveReporter:
                 attributes.TORCH_DISTRIBUTED_WAIT_TIME: (after.wait_time - before.wait_time) * SECONDS,
             }
         )
-        epoch_of_clock = run_span.now() - clock()
+        epoch_of_clock = wall_clock.now() - clock()
         for slow in slowest:
             step.rank_span.add_event(
                 events.TORCH_DISTRIBUTED_COLLECTIVE.name,

@@ -25,7 +25,11 @@ def begin() -> bool:
     from otel_rl.process import inherited_context, launcher_environment  # noqa: PLC0415 - a launcher needs none of it
 
     launcher_environment.adopt()
-    inherited_context.adopt(os.environ)
+    inherited = inherited_context.adopt(os.environ)
+    if inherited is not None:
+        from otel_rl.telemetry import run_span  # noqa: PLC0415 - rarely needed
+
+        run_span.set_parent(inherited)
     os.environ[child_processes.MARKER] = child_processes.marker(
         os.getpid(), launcher_environment.service_name(os.environ, argv), os.environ
     )

@@ -76,6 +76,6 @@ def record(error: BaseException) -> None:
                 # Its end says where the exception was raised.
                 attributes.EXCEPTION_STACKTRACE: stack[-MAXIMUM_LENGTH:],
                 attributes.RL_RANK: who.rank,
-                attributes.RL_LOOP_ITERATION: who.iteration,
+                attributes.RL_LOOP_ITERATION: steps.last_iteration(),
             },
         )

@@ -7,23 +7,23 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from opentelemetry.context import Context
+
 _VARIABLES = {"TRACEPARENT": "traceparent", "TRACESTATE": "tracestate", "BAGGAGE": "baggage"}
 
 
-def adopt(environ: Mapping[str, str]) -> None:
-    """The trace becomes the run span's parent, the baggage applies to everything that the main thread records.
+def adopt(environ: Mapping[str, str]) -> Context | None:
+    """Attach the inherited baggage to the main thread and return the inherited trace, None without one.
 
-    The trace is not made current: thousands of rollouts would become one trace.
+    The trace is not made current: thousands of rollouts would become one trace. It is the run span's parent.
     """
     carrier = {header: environ[name] for name, header in _VARIABLES.items() if environ.get(name)}
     if not carrier:
-        return
+        return None
     from opentelemetry.baggage.propagation import W3CBaggagePropagator  # noqa: PLC0415 - rarely needed
     from opentelemetry.context import attach  # noqa: PLC0415
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator  # noqa: PLC0415
 
-    from otel_rl.telemetry import run_span  # noqa: PLC0415
-
     if "baggage" in carrier:
         attach(W3CBaggagePropagator().extract(carrier))
-    run_span.set_parent(TraceContextTextMapPropagator().extract(carrier))
+    return TraceContextTextMapPropagator().extract(carrier)

@@ -1,4 +1,4 @@
-"""Who this process is in the run: run id, attempt, rank, role, system, and the iteration it is at.
+"""Identity of this process in the run: run id, attempt, rank, role, system.
 
 The distro fills it from the environment, instrumentors complete it (``torch.distributed`` knows the rank,
 a trainer knows its name), and listeners such as the resource follow.
@@ -33,8 +33,6 @@ class Run:
     job_id: str | None = None
     #: This process speaks for the run: it emits the run span and prints the summary line.
     leads: bool = True
-    #: The training iteration last begun here.
-    iteration: int | None = None
 
 
 _current = Run()
@@ -61,17 +59,15 @@ def update(**changes: Any) -> Run:
     updated = replace(_current, **known)
     if updated == _current:
         return _current
-    only_iteration = replace(updated, iteration=_current.iteration) == _current
     _current = updated
-    if not only_iteration:
-        for listener in _listeners:
-            with guard("run.listener"):
-                listener(updated)
+    for listener in _listeners:
+        with guard("process_identity.listener"):
+            listener(updated)
     return updated
 
 
 def add_listener(listener: Callable[[Run], None]) -> None:
-    """Call ``listener(run)`` after every change other than of the iteration."""
+    """Call ``listener(run)`` after every change."""
     _listeners.append(listener)
 
 

@@ -22,7 +22,7 @@
 from __future__ import annotations
 
 from otel_rl.internal_errors import guard
-from otel_rl.telemetry import drops, lifecycle
+from otel_rl.telemetry import drops, lifecycle, run_span
 from otel_rl.telemetry.scope import Scope
 
-__all__ = ["Scope", "drops", "guard", "lifecycle"]
+__all__ = ["Scope", "drops", "guard", "lifecycle", "run_span"]

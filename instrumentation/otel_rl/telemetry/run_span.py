@@ -6,28 +6,27 @@ It begins with the process and is emitted at its end, and only where something e
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 from opentelemetry import trace as trace_api
 from opentelemetry.context import Context
 from opentelemetry.trace import Link, SpanContext, TraceFlags
 
+from otel_rl import clock
 from otel_rl.process import process_identity
 from otel_rl.semconv import attributes, events, spans
 from otel_rl.telemetry import ids, lifecycle
 from otel_rl.telemetry.sampling import KEEP
+from otel_rl.telemetry.scope import Scope
 
 if TYPE_CHECKING:
     from otel_rl.semconv.definitions import EventDefinition
 
-SCOPE_NAME = "otel_rl.run"
+_scope = Scope("run")
 #: Sampled, and random enough for ratio samplers (hash of a random run id).
 SAMPLED = TraceFlags(TraceFlags.SAMPLED | TraceFlags.RANDOM_TRACE_ID)
 
-now = time.time_ns
-
-_started = now()
+_started = clock.now()
 _parent: Context | None = None
 _touched = False
 _announced = False
@@ -86,18 +85,15 @@ def close() -> None:
     if not _announced:
         _announced = True
         _emit(events.RL_RUN_START, _started)
-    from otel_rl.telemetry.scope import Scope  # noqa: PLC0415 - scope imports this module
-
-    scope = Scope("run")
     with ids.pinned(_expected_ids()):
-        span = scope.start_span(
+        span = _scope.start_span(
             spans.RL_RUN,
             attributes={**_attributes(), attributes.RL_SAMPLING_PRIORITY: KEEP},
             context=_parent or Context(),
             start_time=_started,
         )
-    _emit(events.RL_RUN_END, now())
-    scope.end_span(span, _error)
+    _emit(events.RL_RUN_END, clock.now())
+    _scope.end_span(span, _error)
 
 
 def _attributes() -> dict[str, object]:
@@ -106,7 +102,8 @@ def _attributes() -> dict[str, object]:
 
 
 def _emit(event: EventDefinition, timestamp: int) -> None:
-    from otel_rl.telemetry.scope import Scope  # noqa: PLC0415 - scope imports this module
-
     context = trace_api.set_span_in_context(trace_api.NonRecordingSpan(link().context))
-    Scope("run").event(event, attributes=_attributes(), context=context, timestamp=timestamp)
+    _scope.event(event, attributes=_attributes(), context=context, timestamp=timestamp)
+
+
+lifecycle.at_first_record(touch)

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from otel_rl.semconv import attributes, events, metrics
 from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
-from otel_rl.telemetry import drops
-from otel_rl.training.trace import scope
+from otel_rl.telemetry import Scope, drops
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,7 +41,8 @@ Scalar = float | int | str | bool | None
 class TrainerScalars:
     """Records the log calls of the trainer in this process."""
 
-    def __init__(self) -> None:
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope
         self._keys: set[str] = set()
         self._last_logged = 0
         self._tokens = 0
@@ -56,10 +56,10 @@ class TrainerScalars:
         """One optimizer step more, in the rank that speaks for all; ``state`` counts the tokens of all ranks."""
         if not state.is_world_process_zero:
             return
-        scope.record(metrics.RL_TRAIN_STEPS, 1)
+        self._scope.record(metrics.RL_TRAIN_STEPS, 1)
         tokens = state.num_input_tokens_seen
         if tokens > self._tokens:
-            scope.record(metrics.RL_TRAIN_TOKENS, tokens - self._tokens)
+            self._scope.record(metrics.RL_TRAIN_TOKENS, tokens - self._tokens)
         self._tokens = tokens
 
     def logged(self, state: Any, logs: Mapping[str, Any]) -> None:
@@ -76,7 +76,7 @@ class TrainerScalars:
         first = min(self._last_logged + 1, iteration) if covers_steps else iteration
         if covers_steps:
             self._last_logged = iteration
-        scope.event(
+        self._scope.event(
             events.RL_STEP,
             body=values,
             attributes={
@@ -91,12 +91,12 @@ class TrainerScalars:
             drops.count(Signal.METRICS, "non_finite")
             return
         if self._has_room_for(key):
-            scope.record(metrics.RL_TRAINER_METRIC, value, {attributes.RL_TRAINER_METRIC_KEY: key})
+            self._scope.record(metrics.RL_TRAINER_METRIC, value, {attributes.RL_TRAINER_METRIC_KEY: key})
         else:
             drops.count(Signal.METRICS, "cardinality")
         canonical = CANONICAL.get(key)
         if canonical is not None:
-            scope.record(canonical, value)
+            self._scope.record(canonical, value)
 
     def _has_room_for(self, key: str) -> bool:
         if key not in self._keys and len(self._keys) < attributes.CARDINALITY[attributes.RL_TRAINER_METRIC_KEY]:
@@ -117,6 +117,3 @@ def _scalars(logs: Mapping[str, Any]) -> dict[str, Scalar]:
         else:
             drops.count(Signal.LOGS, "unsupported_type")
     return found
-
-
-scalars = TrainerScalars()

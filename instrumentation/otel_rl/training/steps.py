@@ -156,6 +156,11 @@ def current() -> Step | None:
     return _current
 
 
+def last_iteration() -> int | None:
+    """Return the iteration begun last in this process."""
+    return None if _last < 0 else _last
+
+
 def begin(iteration: int, scope: Scope) -> Step | None:
     """Open step ``iteration`` (the trainer's global step after increment); closes the one that is open."""
     global _current, _last, _restarts
@@ -164,7 +169,6 @@ def begin(iteration: int, scope: Scope) -> Step | None:
         if iteration <= _last:
             _restarts += 1
         _last = iteration
-        process_identity.update(iteration=iteration)
         if not enabled():
             return None
         step = Step(iteration, scope, _restarts)

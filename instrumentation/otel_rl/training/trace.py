@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections import Counter
 from contextlib import nullcontext
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from otel_rl.semconv import attributes, metrics, spans
 from otel_rl.telemetry import Scope, guard, lifecycle
@@ -13,12 +14,13 @@ from otel_rl.training import steps
 from otel_rl.training.phases import Phase
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from contextlib import AbstractContextManager
     from types import TracebackType
 
     from otel_rl.semconv.definitions import SpanDefinition
 
-scope = Scope("transformers")
+    Function = Callable[..., Any]
 
 #: Spans per step of each kind in `_REPEATED`. With many micro-batches the later ones only go into the duration
 #: histogram: a step trace is to be read, and 64 micro-batches would give it 128 spans that say the same.
@@ -40,13 +42,14 @@ NO_PHASE: AbstractContextManager[None] = nullcontext()
 class _Duration:
     """Stands for a phase whose span would be one too many: only the histogram is fed."""
 
-    def __init__(self, definition: SpanDefinition) -> None:
+    def __init__(self, definition: SpanDefinition, scope: Scope) -> None:
+        self._scope = scope
         self._name = definition.type.removeprefix("rl.")
         self._started = time.perf_counter()
 
     def end(self, error: BaseException | None = None) -> None:
         elapsed = time.perf_counter() - self._started
-        scope.record(metrics.RL_PHASE_DURATION, elapsed, {attributes.RL_PHASE: self._name})
+        self._scope.record(metrics.RL_PHASE_DURATION, elapsed, {attributes.RL_PHASE: self._name})
 
 
 class OpenPhase:
@@ -59,7 +62,7 @@ class OpenPhase:
 
     def end(self, error: BaseException | None = None) -> None:
         """Close it, and whatever was left open inside it, with the exception that ended it."""
-        with guard("transformers.phase"):
+        with guard("training.phase"):
             self._trace.close_down_to(self._kind, error)
 
     def close(self, error: BaseException | None) -> None:
@@ -84,7 +87,7 @@ class TrainingTrace:
 
     # -- steps -------------------------------------------------------------------------------------------------
 
-    def begin_step(self, iteration: int) -> None:
+    def begin_step(self, iteration: int, scope: Scope) -> None:
         """Open step ``iteration`` unless it is open; several hooks report the same step."""
         step = steps.current()
         if not scope.enabled or (step is not None and step.iteration == iteration):
@@ -105,13 +108,13 @@ class TrainingTrace:
 
     # -- phases ------------------------------------------------------------------------------------------------
 
-    def phase(self, definition: SpanDefinition) -> AbstractContextManager[None]:
-        """``with trace.phase(spans.RL_FORWARD): ...``; does nothing where such a phase is open already or hidden."""
-        with guard("transformers.phase"):
-            return self.open(definition) or NO_PHASE
+    def phase(self, definition: SpanDefinition, scope: Scope) -> AbstractContextManager[None]:
+        """Run a ``with`` block as a phase; does nothing where such a phase is open already or hidden."""
+        with guard("training.phase"):
+            return self.open(definition, scope) or NO_PHASE
         return NO_PHASE
 
-    def open(self, definition: SpanDefinition) -> OpenPhase | None:
+    def open(self, definition: SpanDefinition, scope: Scope) -> OpenPhase | None:
         """Start a phase that another hook ends, see :meth:`end`."""
         kind = definition.type
         if (
@@ -123,12 +126,12 @@ class TrainingTrace:
         if steps.current() is None and kind not in _OUTSIDE_STEPS:
             return None
         if kind in _TRAINING:
-            self.open(spans.RL_TRAIN)
+            self.open(spans.RL_TRAIN, scope)
         elif kind == spans.RL_SAMPLE.type:
             # Several generations per optimizer step: sampling in between is not training.
             self.end(spans.RL_TRAIN)
         crowded = kind in _REPEATED and not self.take_span(kind, SPANS_PER_STEP)
-        phase = _Duration(definition) if crowded else Phase(definition, scope).start()
+        phase = _Duration(definition, scope) if crowded else Phase(definition, scope).start()
         self._open[kind] = OpenPhase(self, kind, phase)
         return self._open[kind]
 
@@ -164,6 +167,20 @@ class TrainingTrace:
         """In a forked child: the phases are the parent's."""
         self._open.clear()
         self._spans.clear()
+
+
+def in_phase(definition: SpanDefinition, scope: Scope) -> Callable[[Function], Function]:
+    """Return a factory of wrappers that run the original as a phase of ``scope``."""
+
+    def factory(original: Function) -> Function:
+        @functools.wraps(original)
+        def method(*args: Any, **kwargs: Any) -> Any:
+            with trace.phase(definition, scope):
+                return original(*args, **kwargs)
+
+        return method
+
+    return factory
 
 
 trace = TrainingTrace()

@@ -67,7 +67,7 @@ def test_the_offset_of_another_machines_clock_is_measured(stores, ahead):
 
 
 def test_ranks_of_one_machine_have_no_offset_and_ask_nobody(stores, monkeypatch):
-    monkeypatch.setattr(process_group_init.run, "update", lambda **_: None)
+    monkeypatch.setattr(process_group_init.process_identity, "update", lambda **_: None)
     Rendezvous(stores[0], 1).publish(Run(id="run-7"), rendezvous.boot_id())
 
     assert process_group_init._follow(Rendezvous(stores[1], 1)) == 0.0

@@ -62,7 +62,7 @@ def _phase(name: str) -> AbstractContextManager[Any] | None:
     what = name.partition(".")[2]
     definition = PHASES.get(what)
     if definition is not None:
-        return trace.open(definition)
+        return trace.open(definition, scope)
     if trace.is_open(spans.RL_REWARD):
         return _reward_function(what)
     return None
