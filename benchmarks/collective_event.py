@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from figures import finish, ratio_of_medians
 
+from otel_rl.collectives.recorder import CollectiveRecorder
 from otel_rl.semconv import attributes
-from otel_rl.telemetry.collectives import CollectiveRecorder
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -37,8 +37,8 @@ def train(output: Path) -> None:
 
     from otel_rl.instrumentors.torch_distributed import TorchDistributedInstrumentor
     from otel_rl.instrumentors.transformers import TransformersInstrumentor
-    from otel_rl.instrumentors.transformers.training import trace
     from otel_rl.instrumentors.trl import TRLInstrumentor
+    from otel_rl.training.trace import trace
 
     instrumentors = [TorchDistributedInstrumentor(), TransformersInstrumentor(), TRLInstrumentor()]
     seconds: list[float] = []

@@ -87,7 +87,7 @@ def recorded() -> Iterator[Recorded]:
     global _recorded
     if _recorded is None:
         _recorded = Recorded()
-    from otel_rl.telemetry import steps
+    from otel_rl.training import steps
 
     steps.finish()
     _recorded.clear()

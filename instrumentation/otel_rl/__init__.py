@@ -48,7 +48,7 @@ def _enabled() -> bool:
 
 
 class _Operation:
-    """Something with a beginning and an end; opened through :mod:`otel_rl.telemetry.producer` when telemetry is on.
+    """Something with a beginning and an end; opened through :mod:`otel_rl.api.operations` when telemetry is on.
 
     One object may be entered again, also inside itself. It is for one thread or task at a time: make one for each.
     """
@@ -63,9 +63,9 @@ class _Operation:
 
     def __enter__(self) -> Self:
         if _enabled():
-            from otel_rl.telemetry import producer  # noqa: PLC0415 - nothing is imported while telemetry is off
+            from otel_rl.api import operations  # noqa: PLC0415 - nothing is imported while telemetry is off
 
-            self._opened = (*self._opened, producer.open_operation(self._kind, self._arguments))
+            self._opened = (*self._opened, operations.open_operation(self._kind, self._arguments))
         return self
 
     def __exit__(
@@ -79,9 +79,9 @@ class _Operation:
 
     def open_detached(self) -> Any:
         """For the generator decorator: open without becoming current in the caller."""
-        from otel_rl.telemetry import producer  # noqa: PLC0415 - nothing is imported while telemetry is off
+        from otel_rl.api import operations  # noqa: PLC0415 - nothing is imported while telemetry is off
 
-        return producer.Detached(self._kind, self._arguments)
+        return operations.Detached(self._kind, self._arguments)
 
     def fail(self, kind: str) -> None:
         """Mark the operation as failed without an exception; ``kind`` becomes ``error.type``, e.g. ``"timeout"``."""
@@ -95,7 +95,7 @@ class _DecoratingOperation(_Operation):
     __slots__ = ()
 
     def __call__(self, function: Function) -> Function:
-        from otel_rl._decorator import wrap  # noqa: PLC0415 - inspect is not needed by those who do not decorate
+        from otel_rl.api.decorator import wrap  # noqa: PLC0415 - inspect is not needed by those who do not decorate
 
         wrapped: Function = wrap(function, lambda: _Operation(self._kind, self._arguments), _enabled)
         return wrapped
@@ -195,9 +195,9 @@ def reward(name: str, value: float, *, label: str | None = None, explanation: st
         explanation: Free text; recorded only where content capture is on.
     """
     if _enabled():
-        from otel_rl.telemetry import producer  # noqa: PLC0415 - nothing is imported while telemetry is off
+        from otel_rl.api import operations  # noqa: PLC0415 - nothing is imported while telemetry is off
 
-        producer.reward(name, value, label, explanation)
+        operations.reward(name, value, label, explanation)
 
 
 def metric(key: str, value: float) -> None:
@@ -208,9 +208,9 @@ def metric(key: str, value: float) -> None:
         value: Any unit; a non-finite value is counted as dropped.
     """
     if _enabled():
-        from otel_rl.telemetry import producer  # noqa: PLC0415 - nothing is imported while telemetry is off
+        from otel_rl.api import operations  # noqa: PLC0415 - nothing is imported while telemetry is off
 
-        producer.metric(key, value)
+        operations.metric(key, value)
 
 
 def event(name: str, body: Any = None, attributes: Mapping[str, Any] | None = None) -> None:
@@ -222,9 +222,9 @@ def event(name: str, body: Any = None, attributes: Mapping[str, Any] | None = No
         attributes: Plain values; strings are cut at 8 KiB.
     """
     if _enabled():
-        from otel_rl.telemetry import producer  # noqa: PLC0415 - nothing is imported while telemetry is off
+        from otel_rl.api import operations  # noqa: PLC0415 - nothing is imported while telemetry is off
 
-        producer.event(name, body, attributes)
+        operations.event(name, body, attributes)
 
 
 _PHASES = (

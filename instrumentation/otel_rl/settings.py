@@ -30,7 +30,7 @@ import os
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-from otel_rl.distro.launch import write_line
+from otel_rl.process.launch import write_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -151,10 +151,10 @@ def load(environ: Mapping[str, str], warn: Callable[[str], None] | None = None) 
 
 
 def _warn(line: str) -> None:
-    from otel_rl.distro import identity  # noqa: PLC0415 - it imports this module
+    from otel_rl.process import launcher_environment  # noqa: PLC0415 - it imports this module
 
     # All processes of the launch read the same environment: the leading one says it.
-    if identity.detect(os.environ)["leads"]:
+    if launcher_environment.detect(os.environ)["leads"]:
         write_line(line)
 
 

@@ -4,14 +4,15 @@
 A program that calls ``opentelemetry.instrumentation.auto_instrumentation.initialize()`` itself, or an operator that
 sets ``PYTHONPATH``, sets ``OTEL_PYTHON_DISTRO=otel_rl`` and ``OTEL_PYTHON_CONFIGURATOR=otel_rl``.
 
-==============================  ================================================================================
-``launch``, ``policy``          the command line and environment: run id, who records
-``start``                       the order of things at start, for the first process and for children
-``plan``, ``configurator``      which exporters, and the providers
-``batching``, ``metric_reader`` bounded delivery, begun by the first record
-``loader``, ``targets``         instrumentors, ours and others', loaded when their library is imported
-``forks``, ``exit``             a forked child on its own; bounded final delivery, the summary line
-==============================  ================================================================================
+=========================  ================================================================================
+``bootstrap``              the ``sitecustomize`` that Python children find
+``configurator``           the SDK, set up from a file or from the environment
+``distro``                 entry point of ``opentelemetry-instrument``
+``environment_variables``  imported by ``opentelemetry-instrument`` before it starts the program
+``loader``                 instrumentors, ours and others', loaded when their library is imported
+``start``                  order of the start, in the first process and in its children
+``trigger_modules``        entry-point name -> modules whose import loads the instrumentor
+=========================  ================================================================================
 """
 
 from __future__ import annotations

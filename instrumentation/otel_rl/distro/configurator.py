@@ -1,14 +1,14 @@
-"""Sets up the SDK: from ``OTEL_CONFIG_FILE`` where given, else as :mod:`otel_rl.distro.plan` decides."""
+"""Set up the SDK from ``OTEL_CONFIG_FILE``, else from the other variables."""
 
 from __future__ import annotations
 
 import os
 from typing import TYPE_CHECKING, Any
 
-from otel_rl.distro import launch, policy
+from otel_rl.process import child_processes, launch
 
 if TYPE_CHECKING:
-    from otel_rl.distro.providers import Telemetry
+    from otel_rl.pipeline.providers import Telemetry
 
 CONFIG_FILE = "OTEL_CONFIG_FILE"
 
@@ -25,7 +25,7 @@ class OtelRlConfigurator:
 
     def configure(self, **kwargs: Any) -> None:
         """Set up the providers once; in a launcher or with ``OTEL_SDK_DISABLED`` there is nothing to set up."""
-        if not launch.disabled(os.environ) and not policy.is_launcher(policy.original_arguments()):
+        if not launch.disabled(os.environ) and not child_processes.is_launcher(child_processes.original_arguments()):
             configure()
 
 
@@ -41,19 +41,21 @@ def configure() -> None:
 
 def _configure() -> None:
     global _telemetry
-    from otel_rl.distro import exit as process_exit  # noqa: PLC0415 - none of this where nothing is set up
+    from otel_rl.ending import exit as process_exit  # noqa: PLC0415 - none of this where nothing is set up
 
     path = os.environ.get(CONFIG_FILE, "").strip()
     if path and _configure_from_file(path):
         process_exit.register(None)
         return
-    from otel_rl.distro import forks, identity, plan, providers, resource  # noqa: PLC0415
+    from otel_rl.ending import forks  # noqa: PLC0415
+    from otel_rl.pipeline import exporter_selection, providers, resource  # noqa: PLC0415
+    from otel_rl.process import launcher_environment  # noqa: PLC0415
     from otel_rl.telemetry import self_metrics  # noqa: PLC0415
 
-    chosen = plan.choose(os.environ)
+    chosen = exporter_selection.choose(os.environ)
     for complaint in chosen.complaints:
         _complain(complaint)
-    service = identity.service_name(os.environ, policy.original_arguments())
+    service = launcher_environment.service_name(os.environ, child_processes.original_arguments())
     _telemetry = providers.build(chosen, resource.create(service))
     self_metrics.register()
     process_exit.register(_telemetry)
@@ -62,9 +64,9 @@ def _configure() -> None:
 
 def _complain(line: str) -> None:
     """All processes of the launch read the same variables: the leading one says it."""
-    from otel_rl.telemetry import run  # noqa: PLC0415 - none of this where nothing is set up
+    from otel_rl.process import process_identity  # noqa: PLC0415 - none of this where nothing is set up
 
-    if run.current().leads:
+    if process_identity.current().leads:
         launch.write_line(line)
 
 
@@ -84,7 +86,7 @@ def _configure_from_file(path: str) -> bool:
         reason = str(error).strip().splitlines() or [type(error).__name__]
         _complain(f"otel-rl: {CONFIG_FILE}={path} cannot be used ({reason[0]}); going by the other variables")
         return False
-    from otel_rl.distro import configured  # noqa: PLC0415
+    from otel_rl.pipeline import config_file  # noqa: PLC0415
 
-    configured.complete_providers()
+    config_file.complete_providers()
     return True

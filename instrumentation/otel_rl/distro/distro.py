@@ -10,8 +10,10 @@ from typing import Any
 
 from opentelemetry.instrumentation.distro import BaseDistro
 
-from otel_rl.distro import launch, noise, start
+from otel_rl.distro import start
 from otel_rl.distro.bootstrap.sitecustomize import run_shadowed
+from otel_rl.pipeline import sdk_logging
+from otel_rl.process import launch
 
 _UPSTREAM = "opentelemetry.instrumentation.auto_instrumentation"
 
@@ -20,7 +22,7 @@ class OtelRlDistro(BaseDistro):  # type: ignore[misc]  # the base has no annotat
     """Entry point ``otel_rl`` of group ``opentelemetry_distro``."""
 
     def _configure(self, **kwargs: Any) -> None:
-        noise.silence()
+        sdk_logging.silence()
         active = False
         try:
             active = not launch.disabled(os.environ) and start.begin()

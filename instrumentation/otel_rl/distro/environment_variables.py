@@ -10,7 +10,7 @@ from __future__ import annotations
 import os as _os
 import sys as _sys
 
-from otel_rl.distro import launch as _launch
+from otel_rl.process import launch as _launch
 
 OTEL_RL_RUN_ID = "OTEL_RL_RUN_ID"
 OTEL_RL_DATA_DIR = "OTEL_RL_DATA_DIR"

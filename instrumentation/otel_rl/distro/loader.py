@@ -1,7 +1,7 @@
 """Loads instrumentors, ours and others': each for itself, and when the library it instruments is imported.
 
 Upstream's loader imports all of them in every process, checks and hooks outside of any isolation, and stops at the
-first one that raises. This one takes its place; its outcomes are in :mod:`otel_rl.status`.
+first one that raises. This one takes its place; its outcomes are in :mod:`otel_rl.instrumentor_status`.
 """
 
 from __future__ import annotations
@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from opentelemetry.util._importlib_metadata import entry_points
 
-from otel_rl import status
-from otel_rl.distro import store
-from otel_rl.distro.targets import TARGETS
-from otel_rl.instrumentors.import_hooks import hooks
-from otel_rl.telemetry import internal_errors
+from otel_rl import instrumentor_status, internal_errors
+from otel_rl.distro.trigger_modules import TARGETS
+from otel_rl.import_hooks import hooks
+from otel_rl.offline.store import process_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -39,10 +38,12 @@ def load_instrumentors(environ: Mapping[str, str] = os.environ) -> None:
         chosen, rejected = _one_owner_each(entry_points(group=GROUP))
         for entry_point, owner in rejected:
             reason = f"{entry_point.name} is instrumented by {owner} already; uninstall one of the two"
-            status.report(f"{entry_point.name} ({_distribution(entry_point)})", status.SKIPPED, reason)
+            instrumentor_status.report(
+                f"{entry_point.name} ({_distribution(entry_point)})", instrumentor_status.SKIPPED, reason
+            )
         for entry_point in chosen:
             if disabled & {"*", entry_point.name}:
-                status.report(entry_point.name, status.SKIPPED, f"disabled by {DISABLED}")
+                instrumentor_status.report(entry_point.name, instrumentor_status.SKIPPED, f"disabled by {DISABLED}")
             else:
                 _load_when_needed(entry_point)
         _run_hooks("opentelemetry_post_instrument")
@@ -76,20 +77,22 @@ def _load_when_needed(entry_point: EntryPoint) -> None:
     if modules is None:
         activate(entry_point)
         return
-    status.report(entry_point.name, status.WAITING, f"{' or '.join(modules)} not imported yet")
+    instrumentor_status.report(
+        entry_point.name, instrumentor_status.WAITING, f"{' or '.join(modules)} not imported yet"
+    )
     for module in modules:
         hooks.after_import(module, partial(_activate_once, entry_point))
 
 
 def _activate_once(entry_point: EntryPoint, _: ModuleType) -> None:
-    outcome = status.snapshot().get(entry_point.name)
-    if outcome is not None and outcome["state"] == status.WAITING:
+    outcome = instrumentor_status.snapshot().get(entry_point.name)
+    if outcome is not None and outcome["state"] == instrumentor_status.WAITING:
         activate(entry_point)
 
 
 def activate(entry_point: EntryPoint) -> None:
     """Load and instrument one instrumentor now; whatever it raises is reported, not raised."""
-    status.report(entry_point.name, status.SKIPPED, "being loaded")
+    instrumentor_status.report(entry_point.name, instrumentor_status.SKIPPED, "being loaded")
     _isolated(entry_point.name, partial(_activate, entry_point))
 
 
@@ -110,18 +113,18 @@ def _activate(entry_point: EntryPoint) -> None:
     instrumentor.instrument(skip_dep_check=True)
     if not entry_point.name.startswith(_OURS):
         # Ours report for themselves, since they know whether a patch found its target.
-        status.report(entry_point.name, status.ACTIVE)
+        instrumentor_status.report(entry_point.name, instrumentor_status.ACTIVE)
 
 
 def _skip(name: str, conflict: Any) -> None:
     required = conflict.required or ", ".join(map(str, conflict.required_any or ()))
     found = conflict.found or ", ".join(map(str, getattr(conflict, "found_any", None) or ()))
     if not found:
-        status.report(name, status.SKIPPED, f"needs {required}, which is not installed")
+        instrumentor_status.report(name, instrumentor_status.SKIPPED, f"needs {required}, which is not installed")
         return
     reason = f"supports {required}, installed is {found}"
-    status.report(name, status.SKIPPED, reason)
-    store.warn_once_per_node(f"otel-rl: {name} {reason}; not instrumented, the program runs on")
+    instrumentor_status.report(name, instrumentor_status.SKIPPED, reason)
+    process_store.warn_once_per_node(f"otel-rl: {name} {reason}; not instrumented, the program runs on")
 
 
 def _isolated(name: str, call: Any) -> None:
@@ -130,9 +133,11 @@ def _isolated(name: str, call: Any) -> None:
     except KeyboardInterrupt:
         raise
     except ModuleNotFoundError as error:
-        status.report(name, status.SKIPPED, f"needs module {error.name}, which is not installed")
+        instrumentor_status.report(
+            name, instrumentor_status.SKIPPED, f"needs module {error.name}, which is not installed"
+        )
     except BaseException as error:  # SystemExit and worse from foreign code must not end the program
-        status.report(name, status.FAILED, f"{type(error).__name__}: {error}")
+        instrumentor_status.report(name, instrumentor_status.FAILED, f"{type(error).__name__}: {error}")
         if name.startswith(_OURS) and isinstance(error, Exception):
             with internal_errors.guard(f"loader.{name}"):
                 raise

@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from otel_rl.distro import launch, policy
+from otel_rl.process import child_processes, launch
 
 if TYPE_CHECKING:
     from collections.abc import MutableMapping
@@ -19,14 +19,20 @@ _PYTHON_PATH = "PYTHONPATH"
 def begin() -> bool:
     """Identity of this process, and of its children; False where it is a launcher, which records nothing."""
     launch.prepare(os.environ)
-    argv = policy.original_arguments()
-    if policy.is_launcher(argv):
+    argv = child_processes.original_arguments()
+    if child_processes.is_launcher(argv):
         return False
-    from otel_rl.distro import identity, inherited_context  # noqa: PLC0415 - a launcher needs none of it
+    from otel_rl.process import inherited_context, launcher_environment  # noqa: PLC0415 - a launcher needs none of it
 
-    identity.adopt()
-    inherited_context.adopt(os.environ)
-    os.environ[policy.MARKER] = policy.marker(os.getpid(), identity.service_name(os.environ, argv), os.environ)
+    launcher_environment.adopt()
+    inherited = inherited_context.adopt(os.environ)
+    if inherited is not None:
+        from otel_rl.telemetry import run_span  # noqa: PLC0415 - rarely needed
+
+        run_span.set_parent(inherited)
+    os.environ[child_processes.MARKER] = child_processes.marker(
+        os.getpid(), launcher_environment.service_name(os.environ, argv), os.environ
+    )
     return True
 
 
@@ -34,9 +40,10 @@ def start_child() -> None:
     """Everything, in a child: upstream's start-up is not involved."""
     if launch.disabled(os.environ) or not begin():
         return
-    from otel_rl.distro import loader, noise  # noqa: PLC0415 - a launcher needs none of it
+    from otel_rl.distro import loader  # noqa: PLC0415 - a launcher needs none of it
+    from otel_rl.pipeline import sdk_logging  # noqa: PLC0415 - a launcher needs none of it
 
-    noise.silence()
+    sdk_logging.silence()
     _configure()
     loader.load_instrumentors()
 

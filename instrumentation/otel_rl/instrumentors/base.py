@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from opentelemetry.instrumentation.instrumentor import BaseInstrumentor
 
-from otel_rl import status
-from otel_rl.instrumentors.import_hooks import hooks
+from otel_rl import instrumentor_status
+from otel_rl.import_hooks import hooks
 from otel_rl.instrumentors.patching import Patches
-from otel_rl.telemetry.internal_errors import guard
+from otel_rl.internal_errors import guard
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -59,7 +59,7 @@ class Instrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base has no a
 
     def _instrument(self, **kwargs: Any) -> None:
         self._wanted = True
-        status.report(self.entry_point, status.WAITING, "library not imported yet")
+        instrumentor_status.report(self.entry_point, instrumentor_status.WAITING, "library not imported yet")
         for name in self.modules:
             if name in sys.modules or name not in self._hooked:
                 # Hooks cannot be taken back: each asks whether we are still wanted.
@@ -81,15 +81,17 @@ class Instrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base has no a
         except Exception as error:
             # Half a module's patches could be worse than none, an enter without its exit for one.
             self._patches.restore(keep=patched_before)
-            status.report(self.entry_point, status.FAILED, f"patching {name} failed: {type(error).__name__}: {error}")
+            instrumentor_status.report(
+                self.entry_point, instrumentor_status.FAILED, f"patching {name} failed: {type(error).__name__}: {error}"
+            )
             with guard(f"{self.entry_point}.patch"):
                 raise
         else:
-            if status.snapshot()[self.entry_point]["state"] != status.FAILED:
-                status.report(self.entry_point, status.ACTIVE)
+            if instrumentor_status.snapshot()[self.entry_point]["state"] != instrumentor_status.FAILED:
+                instrumentor_status.report(self.entry_point, instrumentor_status.ACTIVE)
 
     def _uninstrument(self, **kwargs: Any) -> None:
         self._wanted = False
         self._patches.restore()
         self._applied.clear()
-        status.report(self.entry_point, status.SKIPPED, "uninstrumented")
+        instrumentor_status.report(self.entry_point, instrumentor_status.SKIPPED, "uninstrumented")

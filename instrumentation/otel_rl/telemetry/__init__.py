@@ -1,23 +1,28 @@
-"""The telemetry core: the only code of ours that holds a tracer, a meter or a logger.
+"""The choke point: the only code of ours that holds a tracer, a meter or a logger.
 
 ========================  ==============================================================================
 :class:`Scope`            spans, metrics and events of one instrumented library
-:class:`Phase`            a phase of a training step: span and duration
-:class:`ToolCall`         one tool call: ``execute_tool`` span and duration
-:mod:`steps`              step traces in which all ranks meet
-:mod:`run`                who this process is in the run
-:mod:`drops`              counting what was not delivered
-:mod:`lifecycle`          callbacks before shutdown and after a fork
+``attribute_values``      attribute values as they may leave the process
+``cardinality_budgets``   limits on the values of metric attributes, from the registry
+``content_capture``       switch for prompts, completions, tool arguments and results
+``context``               attach and detach contexts without a log line
+``correlation``           ``rl.*`` baggage and what it becomes on spans and log records
+``drops``                 counts of everything that was not delivered
+``ids``                   trace and span ids, random or derived
+``lifecycle``             callbacks before shutdown and after a fork
+``randomness``            the private random generator
+``run_span``              the span of the run
+``sampling``              hints for the sampler of the collector
+``scope``                 the class :class:`Scope`
+``self_metrics``          ``rl.telemetry.*`` metrics
 :class:`guard`            keeps our errors away from the program
 ========================  ==============================================================================
 """
 
 from __future__ import annotations
 
-from otel_rl.telemetry import drops, lifecycle, run, steps
-from otel_rl.telemetry.internal_errors import guard
-from otel_rl.telemetry.phases import Phase
+from otel_rl.internal_errors import guard
+from otel_rl.telemetry import drops, lifecycle, run_span
 from otel_rl.telemetry.scope import Scope
-from otel_rl.telemetry.tools import ToolCall
 
-__all__ = ["Phase", "Scope", "ToolCall", "drops", "guard", "lifecycle", "run", "steps"]
+__all__ = ["Scope", "drops", "guard", "lifecycle", "run_span"]

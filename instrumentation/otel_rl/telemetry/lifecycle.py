@@ -1,20 +1,34 @@
-"""What has to happen when the process ends or forks, for parts that do not know how it is detected.
+"""Callbacks at the first record, before the shutdown and after a fork, for parts that cannot detect these themselves.
 
-The distro calls :func:`run_shutdown_callbacks` before its final flush and :func:`run_after_fork_callbacks` in a forked
-child.
+:class:`~otel_rl.telemetry.scope.Scope` calls :func:`run_first_record_callbacks`. ``otel_rl.ending`` calls the others:
+:func:`run_shutdown_callbacks` before its final flush, :func:`run_after_fork_callbacks` in a forked child.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from otel_rl.telemetry.internal_errors import guard
+from otel_rl.internal_errors import guard
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+_at_first_record: list[Callable[[], None]] = []
 _before_shutdown: list[Callable[[], None]] = []
 _after_fork: list[Callable[[], None]] = []
+
+
+def at_first_record(callback: Callable[[], None]) -> None:
+    """Run ``callback`` when a scope is about to record; it may run several times and must be cheap."""
+    if callback not in _at_first_record:
+        _at_first_record.append(callback)
+
+
+def run_first_record_callbacks() -> None:
+    """Called by every scope when it gets its tracer."""
+    for callback in _at_first_record:
+        with guard("lifecycle.first_record"):
+            callback()
 
 
 def before_shutdown(callback: Callable[[], None]) -> None:

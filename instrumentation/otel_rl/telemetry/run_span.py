@@ -6,27 +6,27 @@ It begins with the process and is emitted at its end, and only where something e
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 from opentelemetry import trace as trace_api
 from opentelemetry.context import Context
 from opentelemetry.trace import Link, SpanContext, TraceFlags
 
+from otel_rl import clock
+from otel_rl.process import process_identity
 from otel_rl.semconv import attributes, events, spans
-from otel_rl.telemetry import ids, lifecycle, run
+from otel_rl.telemetry import ids, lifecycle
 from otel_rl.telemetry.sampling import KEEP
+from otel_rl.telemetry.scope import Scope
 
 if TYPE_CHECKING:
     from otel_rl.semconv.definitions import EventDefinition
 
-SCOPE_NAME = "otel_rl.run"
+_scope = Scope("run")
 #: Sampled, and random enough for ratio samplers (hash of a random run id).
 SAMPLED = TraceFlags(TraceFlags.SAMPLED | TraceFlags.RANDOM_TRACE_ID)
 
-now = time.time_ns
-
-_started = now()
+_started = clock.now()
 _parent: Context | None = None
 _touched = False
 _announced = False
@@ -46,7 +46,7 @@ def fail(error: BaseException) -> None:
 
 
 def _expected_ids() -> ids.SpanIds:
-    identity = run.current()
+    identity = process_identity.current()
     derived = ids.derive(identity.id, identity.attempt, "run")
     inherited = trace_api.get_current_span(_parent or Context()).get_span_context()
     return ids.SpanIds(inherited.trace_id if inherited.is_valid else derived.trace_id, derived.span_id)
@@ -65,14 +65,14 @@ def touch() -> None:
         return
     _touched = True
     lifecycle.before_shutdown(close)
-    run.add_listener(_announce)
-    _announce(run.current())
+    process_identity.add_listener(_announce)
+    _announce(process_identity.current())
 
 
-def _announce(_: run.Run) -> None:
+def _announce(_: process_identity.Run) -> None:
     """Emit the start event once this process is known to lead; at the end at the latest."""
     global _announced
-    if not _announced and run.settled() and run.current().leads:
+    if not _announced and process_identity.settled() and process_identity.current().leads:
         _announced = True
         _emit(events.RL_RUN_START, _started)
 
@@ -80,32 +80,30 @@ def _announce(_: run.Run) -> None:
 def close() -> None:
     """Emit the run span and its end event; only the leading process does."""
     global _announced
-    if not run.current().leads:
+    if not process_identity.current().leads:
         return
     if not _announced:
         _announced = True
         _emit(events.RL_RUN_START, _started)
-    from otel_rl.telemetry.scope import Scope  # noqa: PLC0415 - scope imports this module
-
-    scope = Scope("run")
     with ids.pinned(_expected_ids()):
-        span = scope.start_span(
+        span = _scope.start_span(
             spans.RL_RUN,
             attributes={**_attributes(), attributes.RL_SAMPLING_PRIORITY: KEEP},
             context=_parent or Context(),
             start_time=_started,
         )
-    _emit(events.RL_RUN_END, now())
-    scope.end_span(span, _error)
+    _emit(events.RL_RUN_END, clock.now())
+    _scope.end_span(span, _error)
 
 
 def _attributes() -> dict[str, object]:
-    identity = run.current()
+    identity = process_identity.current()
     return {attributes.RL_RUN_ID: identity.id, attributes.RL_RUN_ATTEMPT: identity.attempt}
 
 
 def _emit(event: EventDefinition, timestamp: int) -> None:
-    from otel_rl.telemetry.scope import Scope  # noqa: PLC0415 - scope imports this module
-
     context = trace_api.set_span_in_context(trace_api.NonRecordingSpan(link().context))
-    Scope("run").event(event, attributes=_attributes(), context=context, timestamp=timestamp)
+    _scope.event(event, attributes=_attributes(), context=context, timestamp=timestamp)
+
+
+lifecycle.at_first_record(touch)

@@ -13,10 +13,10 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from otel_rl import settings
+from otel_rl.internal_errors import guard
 from otel_rl.semconv import attributes
 from otel_rl.semconv.attributes import RlSamplingReasonValues
 from otel_rl.telemetry import lifecycle
-from otel_rl.telemetry.internal_errors import guard
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span

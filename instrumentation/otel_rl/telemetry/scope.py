@@ -15,11 +15,11 @@ from opentelemetry.metrics import Observation
 from opentelemetry.trace import SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation import set_span_in_context
 
+from otel_rl import clock
+from otel_rl.internal_errors import guard
 from otel_rl.semconv import SCHEMA_URL, attributes
-from otel_rl.telemetry import attributes as attribute_values
-from otel_rl.telemetry import drops, run_span, sampling
+from otel_rl.telemetry import attribute_values, drops, lifecycle, sampling
 from otel_rl.telemetry.context import attach, detach
-from otel_rl.telemetry.internal_errors import guard
 from otel_rl.version import __version__
 
 if TYPE_CHECKING:
@@ -72,8 +72,7 @@ class Scope:
         """For telemetry/ only."""
         if self._tracer is None:
             self._tracer = trace_api.get_tracer(self.name, __version__, schema_url=SCHEMA_URL)
-            if self.name != run_span.SCOPE_NAME:
-                run_span.touch()
+            lifecycle.run_first_record_callbacks()
         return self._tracer
 
     def _get_meter(self) -> metrics_api.Meter:
@@ -172,7 +171,7 @@ class Scope:
             if metric.name in self._observed:
                 return
             self._observed.add(metric.name)
-            observed_since.setdefault(metric.name, run_span.now())
+            observed_since.setdefault(metric.name, clock.now())
 
             def observations(_: CallbackOptions) -> Iterable[Observation]:
                 with guard(f"{self.name}.{metric.name}"):
@@ -203,7 +202,7 @@ class Scope:
                 self._logger = logs_api.get_logger(self.name, __version__, schema_url=SCHEMA_URL)
             number = severity or logs_api.SeverityNumber.INFO
             self._logger.emit(
-                timestamp=timestamp or run_span.now(),
+                timestamp=timestamp or clock.now(),
                 context=context,
                 severity_number=number,
                 severity_text=number.name,

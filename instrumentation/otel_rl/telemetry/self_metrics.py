@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from otel_rl import status
+from otel_rl import instrumentor_status
+from otel_rl.internal_errors import error_counts
 from otel_rl.semconv import attributes, metrics
 from otel_rl.telemetry import drops
-from otel_rl.telemetry.internal_errors import error_counts
 from otel_rl.telemetry.scope import Scope
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     Observations = Iterator[tuple[float, Mapping[str, str]]]
 
-_STATES = {status.ACTIVE: 1, status.SKIPPED: 0, status.FAILED: -1}
+_STATES = {instrumentor_status.ACTIVE: 1, instrumentor_status.SKIPPED: 0, instrumentor_status.FAILED: -1}
 
 
 def register() -> None:
@@ -37,6 +37,6 @@ def _errors() -> Observations:
 
 
 def _instrumentors() -> Observations:
-    for name, outcome in status.snapshot().items():
+    for name, outcome in instrumentor_status.snapshot().items():
         if outcome["state"] in _STATES:
             yield _STATES[outcome["state"]], {attributes.RL_TELEMETRY_INSTRUMENTOR: name}

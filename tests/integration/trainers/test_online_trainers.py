@@ -14,10 +14,12 @@ from tiny_model import build
 from trl.extras.profiling import ProfilingContext
 
 from otel_rl.instrumentors.transformers import TransformersInstrumentor
-from otel_rl.instrumentors.transformers.training import scope, trace
 from otel_rl.instrumentors.trl import TRLInstrumentor
+from otel_rl.instrumentors.trl.profiling import scope
 from otel_rl.instrumentors.trl.rewards import RewardScores
-from otel_rl.telemetry import drops, steps
+from otel_rl.telemetry import drops
+from otel_rl.training import steps
+from otel_rl.training.trace import trace
 
 
 @pytest.fixture
@@ -118,7 +120,7 @@ def test_a_failing_reward_function_marks_its_span_and_raises_as_before(instrumen
 def test_weights_travel_inside_the_sync_phase(instrumented, recorded):
     engines = pytest.importorskip("trl.generation.vllm_generation")
     engine = object.__new__(engines.VLLMGeneration)
-    trace.begin_step(1)
+    trace.begin_step(1, scope)
     with (
         pytest.raises(AttributeError, match="VLLMGeneration"),
         ProfilingContext("GRPOTrainer.sync_weights", report_to=[]),
@@ -134,12 +136,12 @@ def test_weights_travel_inside_the_sync_phase(instrumented, recorded):
 def test_sampling_again_within_a_step_is_not_training(instrumented, recorded):
     from otel_rl.semconv import spans
 
-    trace.begin_step(1)
-    with trace.phase(spans.RL_FORWARD):
+    trace.begin_step(1, scope)
+    with trace.phase(spans.RL_FORWARD, scope):
         pass
-    with trace.phase(spans.RL_SAMPLE):
+    with trace.phase(spans.RL_SAMPLE, scope):
         pass
-    with trace.phase(spans.RL_FORWARD):
+    with trace.phase(spans.RL_FORWARD, scope):
         pass
     trace.finish_step()
 

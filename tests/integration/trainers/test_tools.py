@@ -19,7 +19,8 @@ from otel_rl import settings
 from otel_rl.instrumentors.transformers import TransformersInstrumentor
 from otel_rl.instrumentors.trl import TRLInstrumentor
 from otel_rl.instrumentors.trl.tools import ToolCalls
-from otel_rl.telemetry import Scope, drops, steps
+from otel_rl.telemetry import Scope, drops
+from otel_rl.training import steps
 
 CALLS = ("add", "slow", "fail", "invented")
 

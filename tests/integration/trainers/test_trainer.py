@@ -20,10 +20,11 @@ from tiny_model import make_model, make_tokenizer
 
 from otel_rl.instrumentors.transformers import TransformersInstrumentor
 from otel_rl.instrumentors.transformers.identity import identify
-from otel_rl.instrumentors.transformers.scalars import TrainerScalars
-from otel_rl.instrumentors.transformers.training import SPANS_PER_STEP
 from otel_rl.instrumentors.trl import TRLInstrumentor
-from otel_rl.telemetry import drops, steps
+from otel_rl.telemetry import Scope, drops
+from otel_rl.training import steps
+from otel_rl.training.scalars import TrainerScalars
+from otel_rl.training.trace import SPANS_PER_STEP
 
 OWNERS = (
     transformers.trainer.Trainer,
@@ -190,7 +191,9 @@ class State:
 
 def test_values_that_are_not_finite_stay_in_the_event_and_are_counted(recorded):
     drops.reset()
-    TrainerScalars().logged(State(), {"loss": math.nan, "kl": math.inf, "entropy": 1.5, "note": "text", "none": None})
+    TrainerScalars(Scope("test")).logged(
+        State(), {"loss": math.nan, "kl": math.inf, "entropy": 1.5, "note": "text", "none": None}
+    )
 
     [event] = recorded.events("rl.step")
     assert math.isnan(event.body["loss"])
@@ -204,7 +207,7 @@ def test_values_that_are_not_finite_stay_in_the_event_and_are_counted(recorded):
 
 def test_keys_beyond_the_budget_are_dropped_and_counted(recorded):
     drops.reset()
-    TrainerScalars().logged(State(), {f"budget_{number}": float(number) for number in range(310)})
+    TrainerScalars(Scope("test")).logged(State(), {f"budget_{number}": float(number) for number in range(310)})
 
     assert len(recorded.events("rl.step")[0].body) == 310
     keys = {point.attributes["rl.trainer.metric.key"] for point in recorded.metrics()["rl.trainer.metric"]}
@@ -216,7 +219,7 @@ def test_a_rank_that_does_not_log_records_no_scalars(recorded):
     class Other(State):
         is_world_process_zero = False
 
-    recorder = TrainerScalars()
+    recorder = TrainerScalars(Scope("test"))
     recorder.logged(Other(), {"loss": 1.0})
     recorder.step_ends(Other())
 
@@ -228,7 +231,7 @@ def test_tensors_in_the_logs_are_not_read(recorded):
         def item(self):
             pytest.fail("reading a tensor waits for its device")
 
-    TrainerScalars().logged(State(), {"loss": torch.ones(1).as_subclass(Untouchable), "kl": 0.5})
+    TrainerScalars(Scope("test")).logged(State(), {"loss": torch.ones(1).as_subclass(Untouchable), "kl": 0.5})
 
     assert recorded.events("rl.step")[0].body == {"kl": 0.5}
 

@@ -11,7 +11,7 @@ from opentelemetry import trace
 
 import otel_rl
 from otel_rl.semconv import attributes
-from otel_rl.telemetry import budgets, drops
+from otel_rl.telemetry import cardinality_budgets, drops
 
 
 def test_a_rollout_is_a_trace_of_its_own_and_its_tool_and_reward_belong_to_it(recorded):
@@ -240,7 +240,7 @@ def test_an_object_may_be_entered_again_inside_itself(recorded):
 
 
 def test_names_beyond_their_budget_make_no_further_series(recorded, monkeypatch):
-    monkeypatch.setattr(budgets, "_seen", {})
+    monkeypatch.setattr(cardinality_budgets, "_seen", {})
     dropped = drops.snapshot().get(("metrics", "cardinality"), 0)
     for number in range(400):
         otel_rl.metric(f"key/{number}", 1.0)

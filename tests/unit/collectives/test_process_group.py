@@ -15,8 +15,8 @@ from torch.distributed import distributed_c10d as c10d  # noqa: E402
 from otel_rl import settings  # noqa: E402
 from otel_rl.instrumentors.torch_distributed import TorchDistributedInstrumentor, patch  # noqa: E402
 from otel_rl.instrumentors.torch_distributed.operations import METHODS  # noqa: E402
+from otel_rl.process import process_identity  # noqa: E402
 from otel_rl.semconv import attributes, metrics  # noqa: E402
-from otel_rl.telemetry import run  # noqa: E402
 
 
 def dictionaries():
@@ -171,8 +171,8 @@ def test_every_method_of_this_version_is_either_patched_or_known_to_be_absent(in
 
 
 def test_the_rank_becomes_known_when_the_group_stands(group):
-    assert run.current().rank == 0
-    assert run.current().world_size == 1
+    assert process_identity.current().rank == 0
+    assert process_identity.current().world_size == 1
 
 
 def test_collectives_can_be_left_alone(originals, recorded, monkeypatch):
@@ -188,7 +188,7 @@ def test_collectives_can_be_left_alone(originals, recorded, monkeypatch):
 
 
 def test_nothing_is_patched_in_the_launcher(originals, recorded, monkeypatch):
-    monkeypatch.setattr(run, "_current", run.Run(role="launcher"))
+    monkeypatch.setattr(process_identity, "_current", process_identity.Run(role="launcher"))
     instrumentor = TorchDistributedInstrumentor()
     instrumentor.instrument(skip_dep_check=True)
     try:

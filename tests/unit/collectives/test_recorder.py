@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from otel_rl.telemetry import collectives
-from otel_rl.telemetry.collectives import CollectiveRecorder, Group
+from otel_rl.collectives import recorder as recorder_module
+from otel_rl.collectives.recorder import CollectiveRecorder, Group
 
 MILLISECOND = 1e-3
 
@@ -127,7 +127,7 @@ def test_waiting_is_attributed_to_the_operation_that_was_launched():
     assert pending.wait("timeout") == ("waited", ("timeout",), {})
     assert pending.wait() == ("waited", (), {}), "a second wait works and counts nothing"
 
-    waits = {group.operation: values[collectives.WAIT_TIME] for group, values in recorder.values()}
+    waits = {group.operation: values[recorder_module.WAIT_TIME] for group, values in recorder.values()}
     assert waits["all_reduce"] >= 200e6
     assert waits["all_gather"] < waits["all_reduce"]
 
@@ -148,7 +148,7 @@ def test_the_time_until_a_wait_fails_counts_and_the_error_passes():
 def test_works_that_nobody_waits_for_do_not_pile_up():
     recorder = CollectiveRecorder()
     group = make(recorder)
-    kept = [group.method([Tensor(1)], None) for _ in range(collectives.MAXIMUM_PENDING + 10)]
+    kept = [group.method([Tensor(1)], None) for _ in range(recorder_module.MAXIMUM_PENDING + 10)]
 
     assert recorder.totals().calls == len(kept)
     assert recorder._pending == {}
@@ -158,7 +158,7 @@ def test_works_that_nobody_waits_for_do_not_pile_up():
 
 def test_the_slowest_are_kept_longest_first_and_only_once(monkeypatch):
     now = [0]
-    monkeypatch.setattr(collectives, "clock", lambda: now[0])
+    monkeypatch.setattr(recorder_module, "clock", lambda: now[0])
     recorder = CollectiveRecorder(slowest=2)
 
     class Late(Work):
@@ -194,7 +194,7 @@ def test_group_names_beyond_the_budget_share_one_name():
     names = {group.name for group, _ in recorder.values()}
 
     assert len(names) == 32
-    assert collectives.OTHER_GROUP in names
+    assert recorder_module.OTHER_GROUP in names
     assert recorder.totals().calls == 100
 
 

@@ -7,9 +7,9 @@ import time
 
 import pytest
 
-from otel_rl.instrumentors.torch_distributed import announcement, rendezvous
+from otel_rl.instrumentors.torch_distributed import process_group_init, rendezvous
 from otel_rl.instrumentors.torch_distributed.rendezvous import Rendezvous
-from otel_rl.telemetry.run import Run
+from otel_rl.process.process_identity import Run
 
 c10d = pytest.importorskip("torch.distributed")
 
@@ -67,14 +67,14 @@ def test_the_offset_of_another_machines_clock_is_measured(stores, ahead):
 
 
 def test_ranks_of_one_machine_have_no_offset_and_ask_nobody(stores, monkeypatch):
-    monkeypatch.setattr(announcement.run, "update", lambda **_: None)
+    monkeypatch.setattr(process_group_init.process_identity, "update", lambda **_: None)
     Rendezvous(stores[0], 1).publish(Run(id="run-7"), rendezvous.boot_id())
 
-    assert announcement._follow(Rendezvous(stores[1], 1)) == 0.0
+    assert process_group_init._follow(Rendezvous(stores[1], 1)) == 0.0
     assert stores[0].add("otel_rl/1/asked", 0) == 0
 
 
 def test_rank_zero_waits_for_nobody_when_all_ranks_are_local(monkeypatch):
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
-    assert not announcement._spans_machines(2)
-    assert announcement._spans_machines(4)
+    assert not process_group_init._spans_machines(2)
+    assert process_group_init._spans_machines(4)

@@ -6,10 +6,11 @@ import time
 
 import pytest
 
+from otel_rl.collectives.recorder import CollectiveRecorder
+from otel_rl.collectives.reports import CollectiveReporter
 from otel_rl.semconv import attributes, events, metrics, spans
-from otel_rl.telemetry import Scope, steps
-from otel_rl.telemetry.collective_reports import CollectiveReporter
-from otel_rl.telemetry.collectives import CollectiveRecorder
+from otel_rl.telemetry import Scope
+from otel_rl.training import steps
 
 
 class Tensor:

@@ -7,9 +7,10 @@ import time
 
 import pytest
 
-from otel_rl.distro.batching import BatchWorker, Limits
-from otel_rl.distro.gate import Gate
-from otel_rl.telemetry import drops, run
+from otel_rl.pipeline.batching import BatchWorker, Limits
+from otel_rl.pipeline.identity_gate import Gate
+from otel_rl.process import process_identity
+from otel_rl.telemetry import drops
 
 
 class Result:
@@ -152,7 +153,7 @@ def test_items_after_the_end_are_counted():
 
 
 def test_closed_gate_does_not_make_the_queue_overflow(monkeypatch):
-    monkeypatch.setattr(run, "settled", lambda: False)
+    monkeypatch.setattr(process_identity, "settled", lambda: False)
     exporter = Exporter()
     worker = make(exporter, queue=8, batch=2)
     for number in range(3):
@@ -171,7 +172,7 @@ def test_closed_gate_does_not_make_the_queue_overflow(monkeypatch):
 def test_gate_opens_when_the_rank_is_known_or_nothing_distributed_is_loaded(monkeypatch):
     now = [0.0]
     settled = [False]
-    monkeypatch.setattr(run, "settled", lambda: settled[0])
+    monkeypatch.setattr(process_identity, "settled", lambda: settled[0])
     gate = Gate(hold=30, clock=lambda: now[0])
 
     assert not gate.is_open()
@@ -185,7 +186,7 @@ def test_gate_opens_when_the_rank_is_known_or_nothing_distributed_is_loaded(monk
 
 def test_gate_opens_after_its_time_at_the_latest(monkeypatch):
     now = [100.0]
-    monkeypatch.setattr(run, "settled", lambda: False)
+    monkeypatch.setattr(process_identity, "settled", lambda: False)
     gate = Gate(hold=30, clock=lambda: now[0])
 
     assert not gate.is_open()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from otel_rl.distro import identity, launch, policy
+from otel_rl.process import child_processes, launch, launcher_environment
 
 
 def test_run_id_of_the_user_wins_and_the_data_directory_becomes_absolute(tmp_path, monkeypatch):
@@ -82,17 +82,22 @@ def test_choice_of_the_user_is_kept(environ, expected):
     ],
 )
 def test_identity_from_the_environment(environ, expected):
-    found = identity.detect(environ)
+    found = launcher_environment.detect(environ)
 
     assert {field: found[field] for field in expected} == expected
 
 
 @pytest.mark.parametrize(
     ("environ", "leads"),
-    [({}, True), ({"RANK": "0"}, True), ({"RANK": "1"}, False), ({policy.MARKER: "1|driver|", "RANK": "0"}, False)],
+    [
+        ({}, True),
+        ({"RANK": "0"}, True),
+        ({"RANK": "1"}, False),
+        ({child_processes.MARKER: "1|driver|", "RANK": "0"}, False),
+    ],
 )
 def test_one_process_speaks_for_the_launch(environ, leads):
-    assert identity.detect(environ)["leads"] is leads
+    assert launcher_environment.detect(environ)["leads"] is leads
 
 
 @pytest.mark.parametrize(
@@ -107,9 +112,9 @@ def test_one_process_speaks_for_the_launch(environ, leads):
     ],
 )
 def test_default_service_name(argv, expected):
-    assert identity.service_name({policy.MARKER: "1|driver|"}, argv) == expected
+    assert launcher_environment.service_name({child_processes.MARKER: "1|driver|"}, argv) == expected
 
 
 def test_command_never_shows_arguments():
-    assert identity.command(["python", "/x/train.py", "--api-key", "secret"]) == "train.py"
-    assert identity.command(["python", "-c", "secret"]) == "python"
+    assert launcher_environment.command(["python", "/x/train.py", "--api-key", "secret"]) == "train.py"
+    assert launcher_environment.command(["python", "-c", "secret"]) == "python"

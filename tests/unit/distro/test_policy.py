@@ -8,7 +8,7 @@ import os
 
 import pytest
 
-from otel_rl.distro import policy
+from otel_rl.process import child_processes
 
 ELASTIC = {"TORCHELASTIC_RUN_ID": "none", "RANK": "1", "LOCAL_RANK": "1", "MASTER_PORT": "29500"}
 SPAWN = [
@@ -34,7 +34,7 @@ TRACKER = ["python", "-c", "from multiprocessing.resource_tracker import main;ma
     ],
 )
 def test_program_of_a_command_line(argv, expected):
-    assert policy.program(argv) == expected
+    assert child_processes.program(argv) == expected
 
 
 @pytest.mark.parametrize(
@@ -48,50 +48,50 @@ def test_program_of_a_command_line(argv, expected):
     ],
 )
 def test_launchers(argv):
-    assert policy.is_launcher(argv)
-    assert not policy.wanted(ELASTIC | {"OTEL_RL_CHILDREN": "all"}, argv, os.getpid())
+    assert child_processes.is_launcher(argv)
+    assert not child_processes.wanted(ELASTIC | {"OTEL_RL_CHILDREN": "all"}, argv, os.getpid())
 
 
 @pytest.mark.parametrize(
     "argv", [["python", "train.py"], ["python", "/usr/bin/trl", "vllm-serve"], ["python", "-c", "torchrun"]]
 )
 def test_programs_that_are_no_launchers(argv):
-    assert not policy.is_launcher(argv)
+    assert not child_processes.is_launcher(argv)
 
 
 def wanted(argv, environ, parent=None):
-    return policy.wanted(environ, argv, os.getpid() if parent is None else parent)
+    return child_processes.wanted(environ, argv, os.getpid() if parent is None else parent)
 
 
 def test_rank_records_and_what_it_starts_does_not():
-    marker = policy.marker(4711, "train", ELASTIC)
+    marker = child_processes.marker(4711, "train", ELASTIC)
 
     assert wanted(["python", "train.py"], ELASTIC)
-    assert not wanted(["python", "sandbox.py"], ELASTIC | {policy.MARKER: marker})
+    assert not wanted(["python", "sandbox.py"], ELASTIC | {child_processes.MARKER: marker})
 
 
 def test_rank_of_a_launcher_inside_an_instrumented_driver_records():
-    marker = policy.marker(1, "driver", {})
+    marker = child_processes.marker(1, "driver", {})
 
-    assert wanted(["python", "train.py"], ELASTIC | {policy.MARKER: marker})
+    assert wanted(["python", "train.py"], ELASTIC | {child_processes.MARKER: marker})
 
 
 def test_process_that_has_replaced_its_program_records_again():
-    assert wanted(["python", "train.py"], {policy.MARKER: policy.marker(os.getpid(), "train", {})})
+    assert wanted(["python", "train.py"], {child_processes.MARKER: child_processes.marker(os.getpid(), "train", {})})
 
 
 def test_restarted_rank_records_again():
-    marker = policy.marker(1, "train", ELASTIC | {"TORCHELASTIC_RESTART_COUNT": "0"})
+    marker = child_processes.marker(1, "train", ELASTIC | {"TORCHELASTIC_RESTART_COUNT": "0"})
 
-    assert wanted(["python", "train.py"], ELASTIC | {"TORCHELASTIC_RESTART_COUNT": "1", policy.MARKER: marker})
+    assert wanted(["python", "train.py"], ELASTIC | {"TORCHELASTIC_RESTART_COUNT": "1", child_processes.MARKER: marker})
 
 
 def test_multiprocessing_worker_records_when_its_parent_does():
-    marker = policy.marker(4711, "train", {})
+    marker = child_processes.marker(4711, "train", {})
 
-    assert wanted(SPAWN, {policy.MARKER: marker}, parent=4711)
-    assert not wanted(SPAWN, {policy.MARKER: marker}, parent=4712)
-    assert not wanted(TRACKER, {policy.MARKER: marker}, parent=4711)
+    assert wanted(SPAWN, {child_processes.MARKER: marker}, parent=4711)
+    assert not wanted(SPAWN, {child_processes.MARKER: marker}, parent=4712)
+    assert not wanted(TRACKER, {child_processes.MARKER: marker}, parent=4711)
 
 
 @pytest.mark.parametrize(("children", "expected"), [("all", True), ("none", False), ("launchers", False), ("x", False)])
@@ -100,18 +100,18 @@ def test_policy_for_an_ordinary_child(children, expected):
 
 
 def test_marker_survives_a_service_name_with_its_separator():
-    environ = {policy.MARKER: policy.marker(12, "a|b", ELASTIC)}
+    environ = {child_processes.MARKER: child_processes.marker(12, "a|b", ELASTIC)}
 
-    assert policy.parse_marker(environ) == (12, "a_b", policy.fingerprint(ELASTIC))
+    assert child_processes.parse_marker(environ) == (12, "a_b", child_processes.fingerprint(ELASTIC))
 
 
 @pytest.mark.parametrize("text", ["", "x", "|", "abc|d|e"])
 def test_marker_that_is_none(text):
-    assert policy.parse_marker({policy.MARKER: text}) is None
+    assert child_processes.parse_marker({child_processes.MARKER: text}) is None
 
 
 def test_policy_imports_nothing_that_an_interpreter_has_not_loaded_anyway():
-    source = ast.parse(inspect.getsource(policy))
+    source = ast.parse(inspect.getsource(child_processes))
     imported = {name.name for node in source.body if isinstance(node, ast.Import) for name in node.names}
     imported |= {str(node.module) for node in source.body if isinstance(node, ast.ImportFrom)}
 

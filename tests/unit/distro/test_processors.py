@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from opentelemetry.sdk.trace import SpanLimits, TracerProvider
 
-from otel_rl.distro.processors import SDK_LENGTH_LIMIT, mark_truncation
-from otel_rl.telemetry.attributes import MAXIMUM_LENGTH
+from otel_rl.pipeline.processors import SDK_LENGTH_LIMIT, mark_truncation
+from otel_rl.telemetry.attribute_values import MAXIMUM_LENGTH
 
 
 def test_cut_attributes_are_marked_and_left_out_ones_stay_counted():

@@ -5,21 +5,21 @@ from __future__ import annotations
 import pytest
 from opentelemetry.sdk.resources import Resource
 
-from otel_rl.distro import resource
-from otel_rl.telemetry import run
+from otel_rl.pipeline import resource
+from otel_rl.process import process_identity
 
 
 @pytest.fixture(autouse=True)
 def own_run(monkeypatch):
-    monkeypatch.setattr(run, "_current", run.Run())
-    monkeypatch.setattr(run, "_listeners", [])
+    monkeypatch.setattr(process_identity, "_current", process_identity.Run())
+    monkeypatch.setattr(process_identity, "_listeners", [])
     monkeypatch.setattr(resource, "_identity", {})
 
 
 def test_identity_that_becomes_known_later_reaches_every_copy():
     made = resource.create("train")
     merged = made.merge(Resource({"service.instance.id": "child"}))
-    run.update(rank=3, system="trl")
+    process_identity.update(rank=3, system="trl")
 
     for one in (made, merged):
         assert (one.attributes["rl.rank"], one.attributes["rl.system"]) == (3, "trl")
@@ -29,7 +29,7 @@ def test_identity_that_becomes_known_later_reaches_every_copy():
 def test_equality_and_hash_do_not_change_with_the_identity():
     made = resource.create("train")
     before = hash(made)
-    run.update(rank=1)
+    process_identity.update(rank=1)
 
     assert hash(made) == before
     assert made == made.merge(Resource({}))
@@ -38,7 +38,7 @@ def test_equality_and_hash_do_not_change_with_the_identity():
 
 def test_what_the_user_configured_wins(monkeypatch):
     monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "rl.rank=9,service.name=mine")
-    run.update(rank=1)
+    process_identity.update(rank=1)
     made = resource.create("train")
 
     assert made.attributes["rl.rank"] == "9"

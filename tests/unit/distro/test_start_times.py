@@ -7,14 +7,14 @@ import time
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
-from otel_rl.distro.start_times import corrected
+from otel_rl.pipeline.start_times import corrected
 from otel_rl.semconv import metrics
 from otel_rl.telemetry import scope
 
 
 def _collect(monkeypatch, name, registered):
     monkeypatch.setattr(scope, "observed_since", {})
-    monkeypatch.setattr("otel_rl.distro.start_times.observed_since", {name: registered})
+    monkeypatch.setattr("otel_rl.pipeline.start_times.observed_since", {name: registered})
     reader = InMemoryMetricReader()
     meter = MeterProvider(metric_readers=[reader]).get_meter("otel_rl.test")
     from opentelemetry.metrics import Observation

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from otel_rl import status
+from otel_rl import instrumentor_status
 from otel_rl.instrumentors.base import Instrumentor
 from otel_rl.instrumentors.patching import Patches
 
@@ -75,10 +75,10 @@ def _patch_call(module, patches):
 def test_a_library_is_patched_when_it_is_imported_later(library):
     instrumentor = library(_patch_call)
     instrumentor.instrument()
-    assert status.snapshot()["otel_rl_library"]["state"] == "waiting"
+    assert instrumentor_status.snapshot()["otel_rl_library"]["state"] == "waiting"
     module = importlib.import_module("patched_library")
     assert module.Client().call() == 2
-    assert status.snapshot()["otel_rl_library"]["state"] == "active"
+    assert instrumentor_status.snapshot()["otel_rl_library"]["state"] == "active"
     original_names = set(vars(module.Client))
     instrumentor.uninstrument()
     assert module.Client().call() == 1
@@ -112,7 +112,7 @@ def test_a_patch_that_fails_halfway_is_undone_and_reported_and_the_import_succee
     instrumentor.instrument()
     module = importlib.import_module("patched_library")
     assert module.Client().call() == 1
-    outcome = status.snapshot()["otel_rl_library"]
+    outcome = instrumentor_status.snapshot()["otel_rl_library"]
     assert outcome["state"] == "failed"
     assert "upstream moved it" in outcome["reason"]
     instrumentor.uninstrument()

@@ -10,7 +10,7 @@ import langchain_core.tools.base as tools
 import pytest
 from langchain_core.tools import tool
 
-from otel_rl.instrumentors.langchain import LangChainInstrumentor, official, owner
+from otel_rl.instrumentors.langchain import LangChainInstrumentor, genai_langchain, other_instrumentors
 
 tool_node = pytest.importorskip("langgraph.prebuilt.tool_node")
 
@@ -38,7 +38,7 @@ def test_uninstrumenting_restores_the_original_objects(recorded):
 
 
 def test_the_official_handler_is_restored_too(recorded):
-    module = pytest.importorskip(official.MODULE)
+    module = pytest.importorskip(genai_langchain.MODULE)
     handler = module.OpenTelemetryLangChainCallbackHandler
     names = ("on_tool_end", "on_tool_error", "on_chain_error")
     before = [vars(handler)[name] for name in names]
@@ -74,11 +74,11 @@ def test_after_uninstrumenting_nothing_is_recorded(recorded):
 
 def test_the_owner_is_known_only_while_it_is_active(recorded):
     module = pytest.importorskip("opentelemetry.instrumentation.genai.langchain")
-    assert not owner.is_taken()
+    assert not other_instrumentors.is_taken()
     module.LangChainInstrumentor().instrument(skip_dep_check=True)
-    assert owner.is_taken()
+    assert other_instrumentors.is_taken()
     module.LangChainInstrumentor().uninstrument()
-    assert not owner.is_taken()
+    assert not other_instrumentors.is_taken()
 
 
 def test_a_defect_of_ours_does_not_reach_the_tool(ours, recorded, monkeypatch):

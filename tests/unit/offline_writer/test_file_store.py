@@ -8,8 +8,8 @@ import os
 
 import pytest
 
-from otel_rl.offline import manifest
-from otel_rl.offline.writer import FileStore
+from otel_rl.offline.store import manifest
+from otel_rl.offline.store.file_store import FileStore
 from otel_rl.telemetry import drops
 
 

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from support.fake_openai import VLLM
 
 from otel_rl.semconv import attributes
-from otel_rl.telemetry import budgets
+from otel_rl.telemetry import cardinality_budgets
 
 MESSAGES: Any = [{"role": "user", "content": "planted prompt"}]
 CHAT: dict[str, Any] = {"model": "tiny", "messages": MESSAGES}
@@ -253,7 +253,7 @@ def test_a_local_path_does_not_become_a_model_name(model, expected, recorded, cl
 
 
 def test_a_model_beyond_the_budget_has_its_name_on_the_span_and_not_on_the_metrics(recorded, client, monkeypatch):
-    monkeypatch.setattr(budgets, "_seen", {})
+    monkeypatch.setattr(cardinality_budgets, "_seen", {})
     monkeypatch.setattr(attributes, "CARDINALITY", {attributes.GEN_AI_REQUEST_MODEL: 2})
     for model in ("step-1", "step-2"):
         client.chat.completions.create(model=model, messages=MESSAGES)

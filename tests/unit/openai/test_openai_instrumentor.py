@@ -9,7 +9,7 @@ import logging
 import openai
 from openai import _base_client
 
-from otel_rl import status
+from otel_rl import instrumentor_status
 from otel_rl.instrumentors.openai import OpenAIInstrumentor, patch
 from otel_rl.instrumentors.openai import call as call_module
 
@@ -57,7 +57,7 @@ def test_a_client_made_before_instrumenting_is_instrumented(recorded, server):
 
 
 def test_the_state_is_reported(instrumented):
-    assert status.snapshot()["otel_rl_openai"]["state"] == status.ACTIVE
+    assert instrumentor_status.snapshot()["otel_rl_openai"]["state"] == instrumentor_status.ACTIVE
 
 
 def test_a_defect_of_ours_reaches_neither_the_program_nor_its_stream(recorded, client, monkeypatch, caplog):

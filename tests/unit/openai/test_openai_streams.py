@@ -15,9 +15,9 @@ from opentelemetry import trace
 from opentelemetry.trace import StatusCode
 from support.fake_openai import CHUNKS
 
+from otel_rl.inference import calls
 from otel_rl.instrumentors.openai import call
 from otel_rl.instrumentors.openai.call import record_abandoned
-from otel_rl.telemetry import inference
 
 CHAT: dict[str, Any] = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}], "stream": True}
 
@@ -226,7 +226,7 @@ class _TakenByAnotherThread(deque):
 
 def test_another_thread_may_record_the_last_measurement_or_abandoned_call(recorded, client, monkeypatch):
     monkeypatch.setattr(call, "_abandoned", _TakenByAnotherThread())
-    monkeypatch.setattr(inference, "_pending", _TakenByAnotherThread())
+    monkeypatch.setattr(calls, "_pending", _TakenByAnotherThread())
     # An internal error would be raised here.
     record_abandoned()
-    inference.record_pending()
+    calls.record_pending()

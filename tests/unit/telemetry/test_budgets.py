@@ -5,21 +5,22 @@ from __future__ import annotations
 import pytest
 
 from otel_rl.semconv import attributes
-from otel_rl.telemetry import Scope, ToolCall, budgets
+from otel_rl.telemetry import Scope, cardinality_budgets
+from otel_rl.tools.calls import ToolCall
 
 
 @pytest.fixture(autouse=True)
 def empty(monkeypatch):
-    monkeypatch.setattr(budgets, "_seen", {})
+    monkeypatch.setattr(cardinality_budgets, "_seen", {})
 
 
 def test_a_known_value_stays_when_the_budget_is_used_up():
     key = attributes.GEN_AI_TOOL_NAME
     names = [f"tool {number}" for number in range(attributes.CARDINALITY[key] + 5)]
-    kept = [budgets.within_budget(key, name) for name in names]
+    kept = [cardinality_budgets.within_budget(key, name) for name in names]
     assert len(set(kept)) == attributes.CARDINALITY[key]
-    assert kept[-1] == budgets.OTHER
-    assert budgets.within_budget(key, "tool 0") == "tool 0"
+    assert kept[-1] == cardinality_budgets.OTHER
+    assert cardinality_budgets.within_budget(key, "tool 0") == "tool 0"
 
 
 def test_a_tool_beyond_the_budget_has_its_name_on_the_span_and_not_on_the_metric(recorded, monkeypatch):

@@ -10,11 +10,13 @@ import threading
 import pytest
 from opentelemetry import baggage, trace
 
+from otel_rl.internal_errors import error_counts
+from otel_rl.process import process_identity
 from otel_rl.semconv import metrics, spans
-from otel_rl.telemetry import Scope, ToolCall, drops, guard, ids, lifecycle, run
-from otel_rl.telemetry.attributes import MAXIMUM_LENGTH
+from otel_rl.telemetry import Scope, drops, guard, ids, lifecycle
+from otel_rl.telemetry.attribute_values import MAXIMUM_LENGTH
 from otel_rl.telemetry.correlation import inject_headers, with_baggage
-from otel_rl.telemetry.internal_errors import error_counts
+from otel_rl.tools.calls import ToolCall
 
 _scope = Scope("test")
 
@@ -90,17 +92,17 @@ def test_ids_neither_draw_from_nor_follow_the_programs_random_numbers():
 
 
 def test_an_unknown_value_never_erases_a_known_one(monkeypatch):
-    monkeypatch.setattr(run, "_current", run.Run(rank=3))
+    monkeypatch.setattr(process_identity, "_current", process_identity.Run(rank=3))
     seen = []
-    monkeypatch.setattr(run, "_listeners", [seen.append])
-    run.update(rank=None, system="trl")
-    assert run.current().rank == 3
+    monkeypatch.setattr(process_identity, "_listeners", [seen.append])
+    process_identity.update(rank=None, system="trl")
+    assert process_identity.current().rank == 3
     assert [identity.system for identity in seen] == ["trl"]
 
 
 def test_a_misspelt_identity_field_is_an_error():
     with pytest.raises(TypeError, match="ranck"):
-        run.update(ranck=1)
+        process_identity.update(ranck=1)
 
 
 def test_shutdown_callbacks_run_once_last_registered_first():

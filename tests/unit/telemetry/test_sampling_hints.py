@@ -9,8 +9,11 @@ from opentelemetry import baggage, context, trace
 
 import otel_rl
 from otel_rl import settings
+from otel_rl.process import process_identity
 from otel_rl.semconv import spans
-from otel_rl.telemetry import Phase, Scope, ids, run, sampling, steps
+from otel_rl.telemetry import Scope, ids, sampling
+from otel_rl.training import steps
+from otel_rl.training.phases import Phase
 
 PRIORITY, REASON = "rl.sampling.priority", "rl.sampling.reason"
 _scope = Scope("test")
@@ -22,7 +25,7 @@ def fresh(monkeypatch):
     monkeypatch.setattr(sampling, "_traces", {})
     monkeypatch.setattr(steps, "_last", -1)
     monkeypatch.setattr(steps, "_restarts", 0)
-    monkeypatch.setattr(run, "_current", run.Run(id="run-1", rank=0))
+    monkeypatch.setattr(process_identity, "_current", process_identity.Run(id="run-1", rank=0))
 
 
 @pytest.fixture

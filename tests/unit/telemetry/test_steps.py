@@ -6,8 +6,11 @@ import pytest
 from opentelemetry import baggage, context, trace
 from opentelemetry.sdk.trace.sampling import TraceIdRatioBased
 
+from otel_rl.process import process_identity
 from otel_rl.semconv import spans
-from otel_rl.telemetry import Phase, Scope, ids, run, steps
+from otel_rl.telemetry import Scope, ids
+from otel_rl.training import steps
+from otel_rl.training.phases import Phase
 
 _scope = Scope("test")
 
@@ -18,7 +21,7 @@ def identity(monkeypatch):
         # Another rank is another process, which has not begun a step yet.
         monkeypatch.setattr(steps, "_last", -1)
         monkeypatch.setattr(steps, "_restarts", 0)
-        monkeypatch.setattr(run, "_current", run.Run(id="run-1", **changes))
+        monkeypatch.setattr(process_identity, "_current", process_identity.Run(id="run-1", **changes))
 
     become()
     return become

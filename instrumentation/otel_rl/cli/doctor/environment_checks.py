@@ -12,7 +12,8 @@ from urllib.parse import urlsplit
 
 from otel_rl import settings
 from otel_rl.cli.doctor import installed_instrumentors
-from otel_rl.distro import launch, plan
+from otel_rl.pipeline import exporter_selection
+from otel_rl.process import launch
 from otel_rl.version import __version__
 
 if TYPE_CHECKING:
@@ -22,14 +23,14 @@ CONNECT_TIMEOUT = 2.0
 """Seconds that a connection attempt may take."""
 
 _PACKAGES = ("opentelemetry-api", "opentelemetry-sdk", "opentelemetry-instrumentation", "opentelemetry-distro")
-_PORTS = {plan.OTLP_GRPC: 4317, plan.OTLP_HTTP: 4318}
+_PORTS = {exporter_selection.OTLP_GRPC: 4317, exporter_selection.OTLP_HTTP: 4318}
 
 
 def check(environ: Mapping[str, str]) -> dict[str, Any]:
     """Everything about this environment as one JSON-serialisable object; ``problems`` are sentences."""
     problems: list[str] = []
     configured = settings.load(environ, problems.append)
-    planned = plan.describe(environ)
+    planned = exporter_selection.describe(environ)
     problems += planned.pop("complaints")
     instrumentors = installed_instrumentors.states(environ)
     problems += [f"{name}: {one['reason']}" for name, one in instrumentors.items() if one.get("problem")]
@@ -70,7 +71,9 @@ def _start_problems(planned: dict[str, Any]) -> list[str]:
 
 def _data_directory(directory: str, signals: Mapping[str, list[dict[str, str]]], problems: list[str]) -> dict[str, Any]:
     path = Path(directory).expanduser().absolute()
-    used = any(exporter["exporter"] == plan.FILE for exporters in signals.values() for exporter in exporters)
+    used = any(
+        exporter["exporter"] == exporter_selection.FILE for exporters in signals.values() for exporter in exporters
+    )
     reason = _why_not_writable(path)
     if used and reason:
         problems.append(f"{path} cannot be written: {reason}; set OTEL_RL_DATA_DIR to a folder that can")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from packaging.requirements import InvalidRequirement, Requirement
 
-from otel_rl import status
+from otel_rl import instrumentor_status
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -34,16 +34,18 @@ def _state(entry_point: EntryPoint, disabled: set[str]) -> dict[str, Any]:
     try:
         wanted = _requirements(entry_point)
     except Exception as error:  # noqa: BLE001 - loading foreign code may fail in any way, and that is the finding
-        return _result(status.FAILED, f"cannot be loaded: {type(error).__name__}: {error}", problem=True)
+        return _result(instrumentor_status.FAILED, f"cannot be loaded: {type(error).__name__}: {error}", problem=True)
     supports = " or ".join(str(one) for one in wanted)
     present = {one.name: found for one in wanted if (found := installed(one.name)) is not None}
     shown = ", ".join(f"{name} {found}" for name, found in present.items())
     if disabled & {"*", entry_point.name}:
-        return _result(status.SKIPPED, f"disabled by {DISABLED}", supports, shown)
+        return _result(instrumentor_status.SKIPPED, f"disabled by {DISABLED}", supports, shown)
     if wanted and not present:
-        return _result(status.SKIPPED, "library not installed", supports, shown)
+        return _result(instrumentor_status.SKIPPED, "library not installed", supports, shown)
     if wanted and not any(_fits(one, present) for one in wanted):
-        return _result(status.SKIPPED, f"supports {supports}, installed is {shown}", supports, shown, problem=True)
+        return _result(
+            instrumentor_status.SKIPPED, f"supports {supports}, installed is {shown}", supports, shown, problem=True
+        )
     return _result(READY, "", supports, shown)
 
 

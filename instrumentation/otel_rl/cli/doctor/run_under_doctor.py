@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from otel_rl import status
+from otel_rl import instrumentor_status
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -84,5 +84,5 @@ def _read(file: Path) -> dict[str, Any] | None:
 def _take_in(findings: dict[str, Any], name: str, outcome: dict[str, str]) -> None:
     expected = findings["instrumentors"].setdefault(name, {"supports": "", "installed": ""})
     expected["state"], expected["reason"] = str(outcome.get("state", "")), str(outcome.get("reason", ""))
-    if expected["state"] == status.FAILED:
+    if expected["state"] == instrumentor_status.FAILED:
         findings["problems"].append(f"{name}: {expected['reason']}")

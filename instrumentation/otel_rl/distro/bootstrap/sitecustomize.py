@@ -22,12 +22,12 @@ def run_shadowed(folder):
     spec.loader.exec_module(module)
 
 
-def _policy():
+def _child_processes():
     # By path: importing our package is what the decision is about.
     from importlib.machinery import SourceFileLoader
 
-    path = os.path.join(os.path.dirname(_here), "policy.py")
-    module = type(sys)("otel_rl_child_policy")
+    path = os.path.join(os.path.dirname(os.path.dirname(_here)), "process", "child_processes.py")
+    module = type(sys)("otel_rl_child_processes")
     SourceFileLoader(module.__name__, path).exec_module(module)
     return module
 
@@ -36,8 +36,8 @@ def _start():
     if os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         return
     try:
-        policy = _policy()
-        if policy.wanted(os.environ, policy.original_arguments(), os.getppid()):
+        child_processes = _child_processes()
+        if child_processes.wanted(os.environ, child_processes.original_arguments(), os.getppid()):
             from otel_rl.distro.start import start_child
 
             start_child()

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from otel_rl.instrumentors.base import Instrumentor
-from otel_rl.instrumentors.langchain import official, package, patch
+from otel_rl.instrumentors.langchain import genai_langchain, package, patch
 
 
 class LangChainInstrumentor(Instrumentor):
@@ -28,5 +28,5 @@ class LangChainInstrumentor(Instrumentor):
         # Where the helper was before LangGraph 0.6.
         "langgraph.utils.runnable": patch.patch_config_context,
         "langgraph.prebuilt.tool_node": patch.patch_tool_node,
-        official.MODULE: official.patch_handler,
+        genai_langchain.MODULE: genai_langchain.patch_handler,
     }

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from langchain_core.callbacks.base import BaseCallbackHandler
 
-from otel_rl.instrumentors.langchain import owner, runs
-from otel_rl.instrumentors.langchain.outcomes import error_in
+from otel_rl.inference import ownership
+from otel_rl.instrumentors.langchain import other_instrumentors, runs
+from otel_rl.instrumentors.langchain.errors import error_in
 from otel_rl.semconv import attributes, events, metrics, spans
 from otel_rl.semconv.attributes import GenAiOperationNameValues
-from otel_rl.telemetry import Scope, foreign, guard
-from otel_rl.telemetry.attributes import error_type
-from otel_rl.telemetry.budgets import within_budget
+from otel_rl.telemetry import Scope, guard
+from otel_rl.telemetry.attribute_values import error_type
+from otel_rl.telemetry.cardinality_budgets import within_budget
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -55,7 +56,7 @@ class SpanHandler(BaseCallbackHandler):  # type: ignore[misc]  # the base is not
             parent = runs.find(parent_run_id)
             is_node = _is_node(tags, metadata)
             description = None
-            if not owner.is_taken():  # the rewards of nodes are ours to record, whoever has the spans
+            if not other_instrumentors.is_taken():  # the rewards of nodes are ours to record, whoever has the spans
                 name = kwargs.get("name")
                 description = _describe(serialized, name, tags or (), metadata or {}, parent_run_id is None)
             if description is None:
@@ -64,7 +65,7 @@ class SpanHandler(BaseCallbackHandler):  # type: ignore[misc]  # the base is not
                 definition, name, values, agent_name = description
                 above = runs.context_below(parent)
                 span = scope.start_span(definition, name, attributes=values, context=above)
-                context = foreign.span_context(span, above)
+                context = ownership.span_context(span, above)
                 run = runs.Run(context, span, agent_name, time.perf_counter(), is_node, parent)
             if is_node and isinstance(inputs, dict):
                 run.given = tuple(inputs), inputs.get(_REWARD)

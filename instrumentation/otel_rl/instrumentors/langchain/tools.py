@@ -5,13 +5,14 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
-from otel_rl.instrumentors.langchain import owner, runs
-from otel_rl.instrumentors.langchain.outcomes import UNKNOWN_TOOL, error_in, failure_in
+from otel_rl.instrumentors.langchain import other_instrumentors, runs
+from otel_rl.instrumentors.langchain.errors import UNKNOWN_TOOL, error_in, failure_in
 from otel_rl.semconv import attributes, events
 from otel_rl.semconv.attributes import ErrorTypeValues
-from otel_rl.telemetry import Scope, ToolCall, guard
-from otel_rl.telemetry.content import capture_content
+from otel_rl.telemetry import Scope, guard
+from otel_rl.telemetry.content_capture import capture_content
 from otel_rl.telemetry.context import attach, detach
+from otel_rl.tools.calls import ToolCall
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +30,7 @@ class _Observed:
         self._call: ToolCall | None = None
         self._attached: Token[Any] | None = None
         with guard("langchain.tool_start"):
-            if not scope.enabled or owner.is_taken():
+            if not scope.enabled or other_instrumentors.is_taken():
                 return
             parent = runs.find(getattr(kwargs.get("callbacks"), "parent_run_id", None))
             context = runs.context_below(parent)

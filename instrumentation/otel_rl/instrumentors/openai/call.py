@@ -8,12 +8,12 @@ from collections import deque
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
+from otel_rl.inference.calls import Inference
 from otel_rl.instrumentors.openai import provider
 from otel_rl.instrumentors.openai.response import Outcome
 from otel_rl.semconv import attributes
 from otel_rl.semconv.attributes import RlInferenceStreamEndedValues
 from otel_rl.telemetry import Scope, guard, lifecycle
-from otel_rl.telemetry.inference import Inference
 
 if TYPE_CHECKING:
     from contextvars import Token

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.semconv import attributes
-from otel_rl.telemetry.content import content_as_json
+from otel_rl.telemetry.content_capture import content_as_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable

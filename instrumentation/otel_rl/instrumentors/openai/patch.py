@@ -5,10 +5,11 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
+from otel_rl.inference import ownership
 from otel_rl.instrumentors.openai import streams
 from otel_rl.instrumentors.openai.call import InferenceCall, current, record_abandoned, scope
 from otel_rl.instrumentors.openai.request import describe
-from otel_rl.telemetry import foreign, guard
+from otel_rl.telemetry import guard
 from otel_rl.telemetry.correlation import inject_headers
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ def _begin(client: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Infere
     call = None
     with guard("openai.begin"):
         record_abandoned()
-        if not scope.enabled or foreign.suppressed():
+        if not scope.enabled or ownership.suppressed():
             return None
         options = kwargs["options"] if "options" in kwargs else args[1]
         request = describe(client, options)
@@ -120,7 +121,7 @@ def _build_headers(original: Callable[..., Any]) -> Callable[..., Any]:
             call = current.get()
             if call is not None:
                 call.attempts += 1
-            elif foreign.suppressed():
+            elif ownership.suppressed():
                 return headers
             if scope.enabled and not _has_trace_context(self, kwargs["options"] if "options" in kwargs else args[0]):
                 inject_headers(headers)

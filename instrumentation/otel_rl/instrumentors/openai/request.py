@@ -8,9 +8,9 @@ from typing import Any
 from otel_rl.instrumentors.openai import content, provider
 from otel_rl.semconv import attributes
 from otel_rl.semconv.attributes import GenAiOperationNameValues
-from otel_rl.telemetry.attributes import clean, truncate
-from otel_rl.telemetry.budgets import within_budget
-from otel_rl.telemetry.content import capture_content
+from otel_rl.telemetry.attribute_values import clean, truncate
+from otel_rl.telemetry.cardinality_budgets import within_budget
+from otel_rl.telemetry.content_capture import capture_content
 
 #: Ends of the path -> operation; the longer of two matching ends comes first.
 OPERATIONS = (

@@ -11,12 +11,13 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from otel_rl import settings
-from otel_rl.instrumentors.torch_distributed.announcement import announce
+from otel_rl.collectives.recorder import CollectiveRecorder
+from otel_rl.collectives.reports import CollectiveReporter
 from otel_rl.instrumentors.torch_distributed.operations import METHODS, Method
+from otel_rl.instrumentors.torch_distributed.process_group_init import announce
+from otel_rl.process import process_identity
 from otel_rl.semconv.attributes import RlRoleValues
-from otel_rl.telemetry import Scope, guard, run
-from otel_rl.telemetry.collective_reports import CollectiveReporter
-from otel_rl.telemetry.collectives import CollectiveRecorder
+from otel_rl.telemetry import Scope, guard
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,7 +64,7 @@ def stop() -> None:
 
 def _is_launcher() -> bool:
     # The agent of torchrun imports torch.distributed but trains nothing.
-    return run.current().role == RlRoleValues.LAUNCHER
+    return process_identity.current().role == RlRoleValues.LAUNCHER
 
 
 def _patch_init(module: ModuleType, patches: Patches) -> None:

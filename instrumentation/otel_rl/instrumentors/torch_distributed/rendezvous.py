@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from otel_rl.telemetry.run import Run
+    from otel_rl.process.process_identity import Run
 
     WallClock = Callable[[], int]
 

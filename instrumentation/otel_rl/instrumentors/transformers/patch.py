@@ -7,21 +7,24 @@ from typing import TYPE_CHECKING, Any
 
 from otel_rl import settings
 from otel_rl.instrumentors.transformers.identity import identify
-from otel_rl.instrumentors.transformers.scalars import scalars
-from otel_rl.instrumentors.transformers.training import scope, trace
+from otel_rl.process import process_identity
 from otel_rl.semconv import spans
 from otel_rl.semconv.attributes import RlRoleValues
-from otel_rl.telemetry import guard, run
+from otel_rl.telemetry import Scope, guard
+from otel_rl.training.scalars import TrainerScalars
+from otel_rl.training.trace import in_phase, trace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from types import ModuleType
 
     from otel_rl.instrumentors.patching import Patches
-    from otel_rl.semconv.definitions import SpanDefinition
 
     Function = Callable[..., Any]
     Hook = Callable[[Any, Mapping[str, Any]], None]
+
+scope = Scope("transformers")
+scalars = TrainerScalars(scope)
 
 
 def patch_training_args(module: ModuleType, patches: Patches) -> None:
@@ -40,15 +43,15 @@ def patch_trainer(module: ModuleType, patches: Patches) -> None:
     patches.replace(trainer, "__init__", _identifying)
     patches.replace(trainer, "train", _finishing)
     patches.replace(trainer, "get_batch_samples", _beginning_step)
-    patches.replace(trainer, "compute_loss", in_phase(spans.RL_FORWARD))
-    patches.replace(trainer, "evaluate", in_phase(spans.RL_EVALUATE))
-    patches.replace(trainer, "predict", in_phase(spans.RL_EVALUATE))
-    patches.replace(trainer, "_save_checkpoint", in_phase(spans.RL_CHECKPOINT))
+    patches.replace(trainer, "compute_loss", in_phase(spans.RL_FORWARD, scope))
+    patches.replace(trainer, "evaluate", in_phase(spans.RL_EVALUATE, scope))
+    patches.replace(trainer, "predict", in_phase(spans.RL_EVALUATE, scope))
+    patches.replace(trainer, "_save_checkpoint", in_phase(spans.RL_CHECKPOINT, scope))
 
 
 def patch_accelerator(module: ModuleType, patches: Patches) -> None:
     """All trainers here call backward through accelerate."""
-    patches.replace(module.Accelerator, "backward", in_phase(spans.RL_BACKWARD))
+    patches.replace(module.Accelerator, "backward", in_phase(spans.RL_BACKWARD, scope))
 
 
 def stop() -> None:
@@ -56,29 +59,15 @@ def stop() -> None:
     trace.finish_step()
 
 
-def in_phase(definition: SpanDefinition) -> Callable[[Function], Function]:
-    """Factory of wrappers that run the original as a phase."""
-
-    def factory(original: Function) -> Function:
-        @functools.wraps(original)
-        def method(*args: Any, **kwargs: Any) -> Any:
-            with trace.phase(definition):
-                return original(*args, **kwargs)
-
-        return method
-
-    return factory
-
-
 def _identifying(original: Function) -> Function:
     @functools.wraps(original)
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         with guard("transformers.identify"):
             system, algorithm = identify(type(self))
-            run.update(
+            process_identity.update(
                 system=system,
                 algorithm=settings.current().algorithm or algorithm,
-                role=run.current().role or RlRoleValues.TRAINER,
+                role=process_identity.current().role or RlRoleValues.TRAINER,
             )
         return original(self, *args, **kwargs)
 
@@ -89,8 +78,8 @@ def _beginning_step(original: Function) -> Function:
     @functools.wraps(original)
     def get_batch_samples(self: Any, *args: Any, **kwargs: Any) -> Any:
         with guard("transformers.begin_step"):
-            trace.begin_step(self.state.global_step + 1)
-        with trace.phase(spans.RL_DATA_WAIT):
+            trace.begin_step(self.state.global_step + 1, scope)
+        with trace.phase(spans.RL_DATA_WAIT, scope):
             return original(self, *args, **kwargs)
 
     return get_batch_samples
@@ -135,11 +124,11 @@ def _train_begins(state: Any, _: Mapping[str, Any]) -> None:
 
 
 def _step_begins(state: Any, _: Mapping[str, Any]) -> None:
-    trace.begin_step(state.global_step + 1)
+    trace.begin_step(state.global_step + 1, scope)
 
 
 def _optimizer_begins(_: Any, __: Mapping[str, Any]) -> None:
-    trace.open(spans.RL_OPTIMIZER)
+    trace.open(spans.RL_OPTIMIZER, scope)
 
 
 def _optimizer_ends(_: Any, __: Mapping[str, Any]) -> None:

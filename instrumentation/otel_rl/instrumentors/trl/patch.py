@@ -5,13 +5,12 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
-from otel_rl.instrumentors.transformers.patch import in_phase
-from otel_rl.instrumentors.transformers.training import trace
 from otel_rl.instrumentors.trl import profiling, tools
 from otel_rl.instrumentors.trl.profiling import scope
 from otel_rl.instrumentors.trl.rewards import scores
 from otel_rl.semconv import metrics, spans
 from otel_rl.telemetry import guard
+from otel_rl.training.trace import in_phase, trace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,7 +29,7 @@ def patch_profiling(module: ModuleType, patches: Patches) -> None:
 
 def patch_vllm_generation(module: ModuleType, patches: Patches) -> None:
     """The part of the trainer's ``sync_weights`` in which weights travel to the engine."""
-    patches.replace(module.VLLMGeneration, "sync_weights", in_phase(spans.RL_WEIGHT_SYNC))
+    patches.replace(module.VLLMGeneration, "sync_weights", in_phase(spans.RL_WEIGHT_SYNC, scope))
 
 
 def patch_grpo_trainer(module: ModuleType, patches: Patches) -> None:
@@ -78,7 +77,7 @@ def _leaving(original: Function) -> Function:
 def _sampling(original: Function) -> Function:
     @functools.wraps(original)
     def generate(self: Any, prompts: Any, *args: Any, **kwargs: Any) -> Any:
-        with trace.phase(spans.RL_SAMPLE):
+        with trace.phase(spans.RL_SAMPLE, scope):
             result = original(self, prompts, *args, **kwargs)
         with guard("trl.samples"):
             if scope.enabled and not trace.is_open(spans.RL_EVALUATE):

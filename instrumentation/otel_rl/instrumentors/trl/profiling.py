@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from otel_rl.instrumentors.transformers.training import trace
 from otel_rl.semconv import attributes, spans
-from otel_rl.telemetry import Scope, guard, steps
+from otel_rl.telemetry import Scope, guard
+from otel_rl.training import steps
+from otel_rl.training.trace import trace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -61,7 +62,7 @@ def _phase(name: str) -> AbstractContextManager[Any] | None:
     what = name.partition(".")[2]
     definition = PHASES.get(what)
     if definition is not None:
-        return trace.open(definition)
+        return trace.open(definition, scope)
     if trace.is_open(spans.RL_REWARD):
         return _reward_function(what)
     return None

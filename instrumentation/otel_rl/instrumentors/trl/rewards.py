@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from otel_rl.instrumentors.transformers.training import trace
 from otel_rl.instrumentors.trl.profiling import scope
 from otel_rl.semconv import attributes, metrics, spans
 from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
 from otel_rl.telemetry import drops
-from otel_rl.telemetry.budgets import within_budget
+from otel_rl.telemetry.cardinality_budgets import within_budget
+from otel_rl.training.trace import trace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -18,8 +18,8 @@ from otel_rl.instrumentors.trl.profiling import scope
 from otel_rl.semconv import attributes, events, metrics, spans
 from otel_rl.semconv.attributes import GenAiOperationNameValues
 from otel_rl.telemetry import drops, guard
-from otel_rl.telemetry.attributes import error_type
-from otel_rl.telemetry.budgets import within_budget
+from otel_rl.telemetry.attribute_values import error_type
+from otel_rl.telemetry.cardinality_budgets import within_budget
 
 if TYPE_CHECKING:
     from collections.abc import Callable

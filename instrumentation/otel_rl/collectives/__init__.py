@@ -1,0 +1,7 @@
+"""Collective operations of ``torch.distributed``.
+
+============  ============================================================
+``recorder``  counters on the hot path
+``reports``   metrics, step attributes and span events of the counters
+============  ============================================================
+"""

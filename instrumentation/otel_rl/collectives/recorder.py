@@ -1,0 +1,238 @@
+"""Collective operations: counted on the hot path, published once per export and once per step.
+
+A training step issues hundreds of collectives. A span for each would cost more than many of them take, so each one only
+adds to a preallocated slot of its operation and process group, in about a microsecond: no lock, no attribute
+dictionary, no OpenTelemetry call. What reads the slots is in :mod:`otel_rl.collectives.reports`.
+
+Times are host times: *host* is the launching call, *wait* is ``Work.wait``. On a GPU neither says how long the device
+took.
+"""
+
+from __future__ import annotations
+
+import heapq
+import time
+import weakref
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from otel_rl.internal_errors import guard
+from otel_rl.semconv import attributes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Call = Callable[..., Any]
+
+#: Positions in a slot: four sums (times in ns) and what they belong to. A list is the cheapest thing to add to.
+CALLS, BYTES, HOST_TIME, WAIT_TIME, GROUP = range(5)
+#: Collectives shorter than this are never among the slowest: nobody looks for them.
+SHORTEST_SLOW_NS = 1_000_000
+#: Launched and not yet waited for. What nobody waits for (fire and forget) must not pile up: beyond this number the
+#: table is emptied at the next step or export. Between them it cannot hold more works than have lived.
+MAXIMUM_PENDING = 4096
+OTHER_GROUP = "_OTHER"
+
+clock = time.perf_counter_ns
+
+
+class _Absent:
+    """Stands for an argument that was not given: a message without bytes."""
+
+    nbytes = 0
+
+
+ABSENT: Any = _Absent()
+
+Slot = list[Any]
+
+
+class Group(NamedTuple):
+    """What identifies a slot."""
+
+    operation: str
+    name: str
+    size: int
+
+
+class Slow(NamedTuple):
+    """One of the slowest collectives; ordered by ``duration``. Times in ns, ``started`` on the monotonic clock."""
+
+    duration: int
+    started: int
+    message_size: int
+    group: Group
+
+
+class Totals(NamedTuple):
+    """Sums over all slots: calls, bytes, ns launching, ns waiting."""
+
+    calls: int
+    bytes: int
+    host_time: int
+    wait_time: int
+
+
+def payload_bytes(payload: Any) -> int:
+    """Bytes of a tensor or of tensors in (nested) lists."""
+    if isinstance(payload, list | tuple):
+        return sum(map(payload_bytes, payload))
+    try:
+        return int(payload.nbytes)
+    except RuntimeError:
+        # A sparse tensor has no size of its own, its parts have.
+        return int(payload._indices().nbytes + payload._values().nbytes)  # noqa: SLF001 - public ones need coalescing
+
+
+class CollectiveRecorder:
+    """Slots, pending waits and the slowest collectives of one process.
+
+    Args:
+        slowest: how many of the slowest collectives to keep between two :meth:`take_slowest`; 0 keeps none.
+    """
+
+    def __init__(self, slowest: int = 5) -> None:
+        self._keep = slowest
+        self._slots: dict[Group, Slot] = {}
+        #: Per replaced method: id of the process group -> slot.
+        self._by_method: list[dict[int, Slot]] = []
+        self._groups: dict[int, weakref.ref[Any]] = {}
+        #: id of the work -> slot, start, time of the launch, message size.
+        self._pending: dict[int, tuple[Slot, int, int, int]] = {}
+        self._slow: list[Slow] = []
+        #: A list of one so that the hot path reads it without an attribute lookup.
+        self._limit = [SHORTEST_SLOW_NS if slowest else 1 << 62]
+        self.on_first_use: Callable[[], None] | None = None
+
+    # -- hot path ----------------------------------------------------------------------------------------------
+
+    def recording(self, operation: str, payload: int | None, call: Call) -> Call:
+        """Return a method that runs ``call(self, ...)`` and counts it.
+
+        ``call`` takes the process group first; ``payload`` says which of its first two further arguments (0 or 1) holds
+        the tensors whose size is counted. Exceptions of ``call`` pass untouched and uncounted.
+
+        Written for speed, hence in one piece: two arguments and a list of one tensor are what ``torch.distributed``
+        passes most, and passing arguments on as they came costs half of what ``*args`` does.
+        """
+        slots: dict[int, Slot] = {}
+        self._by_method.append(slots)
+        pending, limit, find, keep_slow, now = self._pending, self._limit, self._find, self._keep_slow, clock
+        has_payload, is_second, absent = payload is not None, payload == 1, ABSENT
+
+        def method(self: Any, first: Any = absent, second: Any = absent, /, *rest: Any, **kwargs: Any) -> Any:
+            started = now()
+            if kwargs or rest or second is absent:
+                given = [argument for argument in (first, second) if argument is not absent]
+                work = call(self, *given, *rest, **kwargs)
+            else:
+                work = call(self, first, second)
+            elapsed = now() - started
+            try:
+                try:
+                    slot = slots[id(self)]
+                except KeyError:
+                    slot = find(operation, self, slots)
+                size = 0
+                if has_payload:
+                    message = second if is_second else first
+                    try:
+                        size = message[0].nbytes if type(message) is list and len(message) == 1 else message.nbytes
+                    except (AttributeError, RuntimeError):
+                        size = payload_bytes(message)
+                slot[CALLS] += 1
+                slot[BYTES] += size
+                slot[HOST_TIME] += elapsed
+                pending[id(work)] = slot, started, elapsed, size
+                if elapsed > limit[0]:
+                    keep_slow(Slow(elapsed, started, size, slot[GROUP]))
+            except Exception:
+                with guard("collectives.record"):
+                    raise
+            return work
+
+        return method
+
+    def waiting(self, call: Call) -> Call:
+        """Return a replacement of ``Work.wait`` that adds the time to the operation that was waited for."""
+        take, limit, keep_slow, now, absent = self._pending.pop, self._limit, self._keep_slow, clock, ABSENT
+
+        def wait(self: Any, timeout: Any = absent) -> Any:
+            begun = now()
+            try:
+                return call(self) if timeout is absent else call(self, timeout)
+            finally:
+                waited = now() - begun
+                entry = take(id(self), None)
+                if entry is not None:
+                    slot, started, launched, size = entry
+                    slot[WAIT_TIME] += waited
+                    # Where the launch was the longer part it has been kept already.
+                    if waited + launched > limit[0] and waited > launched:
+                        keep_slow(Slow(waited + launched, started, size, slot[GROUP]))
+
+        return wait
+
+    # -- rare --------------------------------------------------------------------------------------------------
+
+    def _find(self, operation: str, process_group: Any, slots: dict[int, Slot]) -> Slot:
+        """First use of ``process_group`` by a method: groups with the same name and size share a slot."""
+        group = Group(operation, self._group_name(process_group), process_group.size())
+        slot = self._slots.setdefault(group, [0, 0, 0, 0, group])
+        identity = id(process_group)
+        slots[identity] = slot
+        if identity not in self._groups:
+            # By id and not by weak key: that would triple the cost. The id is free for reuse once the group is gone.
+            self._groups[identity] = weakref.ref(process_group, lambda _: self._forget(identity))
+        if self.on_first_use is not None:
+            self.on_first_use()
+        return slot
+
+    def _group_name(self, process_group: Any) -> str:
+        name = process_group.group_desc
+        if not name or name == "undefined":
+            name = process_group.group_name
+        known = {group.name for group in self._slots}
+        if name not in known and len(known) >= attributes.CARDINALITY[attributes.TORCH_DISTRIBUTED_GROUP_NAME] - 1:
+            return OTHER_GROUP
+        return str(name)
+
+    def _forget(self, identity: int) -> None:
+        self._groups.pop(identity, None)
+        for slots in self._by_method:
+            slots.pop(identity, None)
+
+    def _keep_slow(self, slow: Slow) -> None:
+        if len(self._slow) < self._keep:
+            heapq.heappush(self._slow, slow)
+        else:
+            heapq.heappushpop(self._slow, slow)
+        if len(self._slow) == self._keep:
+            self._limit[0] = max(self._slow[0].duration, SHORTEST_SLOW_NS)
+
+    # -- reading -----------------------------------------------------------------------------------------------
+
+    def values(self) -> list[tuple[Group, tuple[int, int, int, int]]]:
+        """Every slot with its sums since the process started: calls, bytes, ns launching, ns waiting."""
+        if len(self._pending) > MAXIMUM_PENDING:
+            self._pending.clear()
+        return [(group, (slot[0], slot[1], slot[2], slot[3])) for group, slot in list(self._slots.items())]
+
+    def totals(self) -> Totals:
+        """Sums over all slots since the process started."""
+        columns = zip(*(values for _, values in self.values()), strict=True)
+        return Totals(*map(sum, columns)) if self._slots else Totals(0, 0, 0, 0)
+
+    def take_slowest(self) -> list[Slow]:
+        """The slowest collectives since the last call, longest first."""
+        slow = sorted(self._slow, reverse=True)
+        self._slow.clear()
+        if self._keep:
+            self._limit[0] = SHORTEST_SLOW_NS
+        return slow
+
+    def reset(self) -> None:
+        """Forget everything counted (a forked child starts at zero); the replaced methods stay valid."""
+        for slot in self._slots.values():
+            slot[:GROUP] = [0] * GROUP
+        self._pending.clear()
+        self.take_slowest()

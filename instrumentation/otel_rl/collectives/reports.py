@@ -1,0 +1,112 @@
+"""Publishing what the collective recorder has counted.
+
+Observable counters read the slots at export, the span of each step gets what was added during the step, and the slowest
+few collectives of the step become events on it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from otel_rl import clock as wall_clock
+from otel_rl.collectives.recorder import BYTES, CALLS, HOST_TIME, WAIT_TIME, clock
+from otel_rl.semconv import attributes, events, metrics
+from otel_rl.telemetry import lifecycle
+from otel_rl.training import steps
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from otel_rl.collectives.recorder import CollectiveRecorder, Group
+    from otel_rl.semconv.definitions import MetricDefinition
+    from otel_rl.telemetry.scope import Scope
+
+    Observations = Iterator[tuple[float, dict[str, Any]]]
+
+SECONDS = 1e-9
+
+
+class CollectiveReporter:
+    """Publishes a recorder: observable counters, deltas and slowest events on the span of each step."""
+
+    def __init__(self, recorder: CollectiveRecorder, scope: Scope) -> None:
+        self.recorder = recorder
+        self._scope = scope
+        self._before = recorder.totals()
+
+    def start(self) -> None:
+        """Follow the steps, and register the counters when the first collective comes."""
+        self.recorder.on_first_use = self.observe
+        steps.add_opener(self.step_opened)
+        steps.add_contributor(self.step_closing)
+        lifecycle.after_fork_in_child(self.forked)
+
+    def stop(self) -> None:
+        """Leave the steps alone; the counters keep their last values."""
+        self.recorder.on_first_use = None
+        steps.remove_opener(self.step_opened)
+        steps.remove_contributor(self.step_closing)
+
+    def observe(self) -> None:
+        """Register the observable counters (again after a fork: the child has new instruments)."""
+        if not self._scope.enabled:
+            return
+        for metric, position, factor in (
+            (metrics.TORCH_DISTRIBUTED_COLLECTIVE_CALLS, CALLS, 1),
+            (metrics.TORCH_DISTRIBUTED_COLLECTIVE_IO, BYTES, 1),
+            (metrics.TORCH_DISTRIBUTED_COLLECTIVE_HOST_TIME, HOST_TIME, SECONDS),
+            (metrics.TORCH_DISTRIBUTED_COLLECTIVE_WAIT_TIME, WAIT_TIME, SECONDS),
+        ):
+            self._observe(metric, position, factor)
+
+    def _observe(self, metric: MetricDefinition, position: int, factor: float) -> None:
+        def observations() -> Observations:
+            for group, values in self.recorder.values():
+                yield values[position] * factor, _group_attributes(group)
+
+        self._scope.observe(metric, observations)
+
+    def step_opened(self, step: steps.Step) -> None:
+        """Collectives from here on belong to ``step``."""
+        self._before = self.recorder.totals()
+        self.recorder.take_slowest()
+
+    def step_closing(self, step: steps.Step) -> None:
+        """Put what was added during ``step`` on its span."""
+        before, after = self._before, self.recorder.totals()
+        self._before = after
+        slowest = self.recorder.take_slowest()
+        if not step.rank_span.is_recording():
+            return
+        step.rank_span.set_attributes(
+            {
+                attributes.TORCH_DISTRIBUTED_CALLS: after.calls - before.calls,
+                attributes.TORCH_DISTRIBUTED_BYTES: after.bytes - before.bytes,
+                attributes.TORCH_DISTRIBUTED_HOST_TIME: (after.host_time - before.host_time) * SECONDS,
+                attributes.TORCH_DISTRIBUTED_WAIT_TIME: (after.wait_time - before.wait_time) * SECONDS,
+            }
+        )
+        epoch_of_clock = wall_clock.now() - clock()
+        for slow in slowest:
+            step.rank_span.add_event(
+                events.TORCH_DISTRIBUTED_COLLECTIVE.name,
+                {
+                    **_group_attributes(slow.group),
+                    attributes.TORCH_DISTRIBUTED_DURATION: slow.duration * SECONDS,
+                    attributes.TORCH_DISTRIBUTED_MESSAGE_SIZE: slow.message_size,
+                },
+                slow.started + epoch_of_clock,
+            )
+
+    def forked(self) -> None:
+        """In a forked child."""
+        self.recorder.reset()
+        self._before = self.recorder.totals()
+
+
+def _group_attributes(group: Group) -> dict[str, Any]:
+    return {
+        attributes.TORCH_DISTRIBUTED_OPERATION: group.operation,
+        attributes.TORCH_DISTRIBUTED_GROUP_NAME: group.name,
+        attributes.TORCH_DISTRIBUTED_GROUP_SIZE: group.size,
+    }

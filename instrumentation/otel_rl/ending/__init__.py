@@ -1,0 +1,9 @@
+"""End of the process: exit, forks, uncaught exceptions, the last line.
+
+==============  ============================================================
+``exceptions``  uncaught exceptions as log records
+``exit``        final delivery within ``OTEL_RL_EXIT_TIMEOUT``
+``forks``       a forked child starts with empty queues and its own files
+``summary``     last line on stderr: recorded, lost, next command
+==============  ============================================================
+"""

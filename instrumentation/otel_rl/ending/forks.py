@@ -1,0 +1,68 @@
+"""A forked child reports for itself: empty queues and metrics, own files, and a last delivery before ``os._exit``."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from otel_rl import internal_errors
+from otel_rl.ending import exit as process_exit
+from otel_rl.import_hooks import hooks
+from otel_rl.internal_errors import guard
+from otel_rl.pipeline import exporters, resource
+from otel_rl.pipeline.metric_reader import forget_measurements
+from otel_rl.process import child_processes, process_identity
+from otel_rl.telemetry import drops, lifecycle
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from otel_rl.pipeline.providers import Telemetry
+
+
+class _Anchor:
+    """What ``multiprocessing.util.register_after_fork`` needs a (weakly referenced) object for."""
+
+
+_anchor = _Anchor()
+
+
+def register(telemetry: Telemetry) -> None:
+    """Follow every fork of this process. Called after the providers exist, so that the SDK's own hooks run first."""
+    os.register_at_fork(
+        before=exporters.opening.before_fork,
+        after_in_parent=exporters.opening.after_fork_in_parent,
+        after_in_child=exporters.opening.after_fork_in_child,
+    )
+    os.register_at_fork(after_in_child=lambda: _after_fork(telemetry))
+    hooks.after_import("multiprocessing.util", _deliver_before_multiprocessing_exits)
+
+
+def _after_fork(telemetry: Telemetry) -> None:
+    with guard("forks.after_fork"):
+        telemetry.gate.after_fork_in_child()
+        for part in telemetry.parts:
+            part.after_fork_in_child()
+        forget_measurements(telemetry.meter_provider)
+        telemetry.store.after_fork_in_child(telemetry.tracer_provider.resource)
+        drops.reset()
+        internal_errors.reset()
+        lifecycle.run_after_fork_callbacks()
+        resource.follow_identity()
+        process_identity.update(leads=False)
+        process_exit.after_fork_in_child()
+        _mark()
+        telemetry.arm()
+
+
+def _mark() -> None:
+    """Workers that this child spawns compare the marker with their parent's pid."""
+    ancestor = child_processes.parse_marker(os.environ)
+    if ancestor is not None:
+        os.environ[child_processes.MARKER] = child_processes.marker(os.getpid(), ancestor[1], os.environ)
+
+
+def _deliver_before_multiprocessing_exits(module: ModuleType) -> None:
+    # Children of multiprocessing end with os._exit: no atexit. Its finalizers are what still runs, ours after the
+    # program's own, which may record.
+    module.register_after_fork(_anchor, lambda _: module.Finalize(None, process_exit.deliver, exitpriority=-100))

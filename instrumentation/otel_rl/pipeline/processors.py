@@ -1,0 +1,92 @@
+"""SDK processors in front of our queues, and the mark on attributes that were cut."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING
+
+from opentelemetry.attributes import BoundedAttributes
+from opentelemetry.context import Context
+from opentelemetry.sdk._logs import LogRecordProcessor, ReadableLogRecord
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import SpanProcessor
+
+from otel_rl.internal_errors import guard
+from otel_rl.telemetry.attribute_values import MAXIMUM_LENGTH, plain
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk._logs import ReadWriteLogRecord
+    from opentelemetry.sdk.trace import ReadableSpan
+
+    from otel_rl.pipeline.batching import BatchWorker
+
+_SECONDS = 1000.0
+#: The SDK cuts without a trace; one character more than our limit shows us which values it has cut.
+SDK_LENGTH_LIMIT = MAXIMUM_LENGTH + 1
+_MARKER = "... [truncated]"
+
+
+class QueueSpanProcessor(SpanProcessor):
+    """Hands sampled spans to a :class:`BatchWorker`."""
+
+    def __init__(self, worker: BatchWorker[ReadableSpan]) -> None:
+        self._worker = worker
+
+    def on_end(self, span: ReadableSpan) -> None:
+        """Queue the span."""
+        if span.context is not None and span.context.trace_flags.sampled:
+            self._worker.emit(span)
+
+    def shutdown(self) -> None:
+        """The program shuts its provider down: deliver what there is."""
+        self._worker.force_flush(30)
+
+    def force_flush(self, timeout_millis: int = 30000) -> bool:
+        """Deliver what is queued."""
+        return self._worker.force_flush(timeout_millis / _SECONDS)
+
+
+class QueueLogRecordProcessor(LogRecordProcessor):
+    """Hands log records to a :class:`BatchWorker`."""
+
+    def __init__(self, worker: BatchWorker[ReadableLogRecord]) -> None:
+        self._worker = worker
+
+    def on_emit(self, log_record: ReadWriteLogRecord) -> None:
+        """Queue a copy without the context, which may hold anything the program put there."""
+        record = copy.copy(log_record.log_record)
+        record.context = Context()
+        body, record.body = record.body, None
+        with guard("processors.body"):
+            record.body = plain(body)
+        self._worker.emit(
+            ReadableLogRecord(
+                log_record=record,
+                resource=log_record.resource or Resource.get_empty(),
+                instrumentation_scope=log_record.instrumentation_scope,
+                limits=log_record.limits,
+            )
+        )
+
+    def shutdown(self) -> None:
+        """The program shuts its provider down: deliver what there is."""
+        self._worker.force_flush(30)
+
+    def force_flush(self, timeout_millis: int = 30000) -> bool:
+        """Deliver what is queued."""
+        return self._worker.force_flush(timeout_millis / _SECONDS)
+
+
+def mark_truncation(span: ReadableSpan) -> None:
+    """Make visible where the SDK has cut a long attribute of anybody's ended span; run on the exporting thread."""
+    values = span.attributes or {}
+    cut = {
+        key: value[: MAXIMUM_LENGTH - len(_MARKER)] + _MARKER
+        for key, value in values.items()
+        if type(value) is str and len(value) > MAXIMUM_LENGTH
+    }
+    if cut:
+        # An ended span cannot be changed any more; what will be exported is this mapping.
+        marked = BoundedAttributes(attributes={**values, **cut}, immutable=True)
+        marked.dropped = span.dropped_attributes
+        span._attributes = marked  # noqa: SLF001

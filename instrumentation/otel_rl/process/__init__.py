@@ -1,0 +1,11 @@
+"""Identity of this process, its launch and its run. Imports no OpenTelemetry.
+
+========================  ============================================================
+``child_processes``       policy: Python children that record, decided in a millisecond
+``data_loader_workers``   detection of PyTorch DataLoader workers, which never record
+``inherited_context``     ``TRACEPARENT`` and ``BAGGAGE`` of the environment
+``launch``                run id and data directory, fixed once per launch
+``launcher_environment``  rank, attempt and job from the variables of the launcher
+``process_identity``      identity as known now, with listeners
+========================  ============================================================
+"""

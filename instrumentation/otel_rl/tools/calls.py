@@ -1,0 +1,162 @@
+"""Tool calls: one ``execute_tool`` span and one duration per call, whoever else is watching."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from opentelemetry import trace as trace_api
+from opentelemetry.trace import INVALID_SPAN, Status, StatusCode
+
+from otel_rl.internal_errors import guard
+from otel_rl.semconv import attributes, metrics, spans
+from otel_rl.telemetry import sampling
+from otel_rl.telemetry.attribute_values import error_type
+from otel_rl.telemetry.cardinality_budgets import within_budget
+from otel_rl.telemetry.content_capture import capture_content, content_as_json
+from otel_rl.telemetry.context import attach, detach
+from otel_rl.telemetry.scope import enabled
+
+if TYPE_CHECKING:
+    from contextvars import Token
+    from types import TracebackType
+
+    from opentelemetry.context import Context
+    from opentelemetry.trace import Span
+    from typing_extensions import Self
+
+    from otel_rl.telemetry.scope import Scope
+
+OPERATION = "execute_tool"
+
+
+def current_tool_span(name: str) -> Span | None:
+    """The current span when it already is the ``execute_tool`` span of this tool (another instrumentor's)."""
+    span = trace_api.get_current_span()
+    scope = getattr(span, "instrumentation_scope", None)
+    if scope is not None and scope.name.startswith("otel_rl."):
+        # A tool of ours that calls itself: the inner call is a call of its own.
+        return None
+    values = getattr(span, "attributes", None) or {}
+    if (
+        values.get(attributes.GEN_AI_OPERATION_NAME) == OPERATION
+        and values.get(attributes.GEN_AI_TOOL_NAME, name) == name
+    ):
+        return span
+    return None
+
+
+class ToolCall:
+    """``with ToolCall(scope, "search") as call``: times the call and marks its outcome.
+
+    A failure that the tool reports without raising is told by :meth:`fail`. Where an ``execute_tool`` span of this tool
+    is current already, that span is enriched and neither a second span nor a second duration is recorded.
+
+    ``metric_name`` is the tool's name on the metric where ``name`` is not a tool's (a model made it up).
+    """
+
+    __slots__ = (
+        "_arguments",
+        "_call_id",
+        "_failure",
+        "_metric_name",
+        "_name",
+        "_owned",
+        "_scope",
+        "_started",
+        "_token",
+        "_type",
+        "span",
+    )
+
+    def __init__(
+        self,
+        scope: Scope,
+        name: str,
+        call_id: str | None = None,
+        tool_type: str = "function",
+        arguments: object = None,
+        metric_name: str | None = None,
+    ) -> None:
+        self._scope = scope
+        self._name = name
+        self._metric_name = metric_name
+        self._call_id = call_id
+        self._type = tool_type
+        self._arguments = arguments
+        self._failure: str | None = None
+        self._owned = True
+        self._started: float | None = None
+        self._token: Token[Context] | None = None
+        self.span: Span = INVALID_SPAN
+
+    def fail(self, kind: str) -> None:
+        """The call failed; ``kind`` becomes ``error.type`` (low cardinality, e.g. ``tool_error``, ``timeout``)."""
+        self._failure = kind
+
+    def result(self, value: object) -> None:
+        """Record what the tool returned; kept only when content capture is on."""
+        with guard("tools.result"):
+            if capture_content() and self.span.is_recording():
+                self.span.set_attribute(attributes.GEN_AI_TOOL_CALL_RESULT, content_as_json(value))
+
+    def start(self) -> Self:
+        """Open the span and make it current."""
+        with guard("tools.start"):
+            if not enabled():
+                return self
+            self._started = time.perf_counter()
+            foreign = current_tool_span(self._name)
+            if foreign is not None:
+                self._owned = False
+                self.span = foreign
+                return self
+            self.span = self._scope.start_span(
+                spans.GEN_AI_EXECUTE_TOOL, f"{OPERATION} {self._name}", attributes=self._span_attributes()
+            )
+            self._token = attach(trace_api.set_span_in_context(self.span))
+        return self
+
+    def _span_attributes(self) -> dict[str, Any]:
+        return {
+            attributes.GEN_AI_OPERATION_NAME: OPERATION,
+            attributes.GEN_AI_TOOL_NAME: self._name,
+            attributes.GEN_AI_TOOL_TYPE: self._type,
+            attributes.GEN_AI_TOOL_CALL_ID: self._call_id,
+            attributes.GEN_AI_TOOL_CALL_ARGUMENTS: content_as_json(self._arguments)
+            if self._arguments is not None and capture_content()
+            else None,
+        }
+
+    def end(self, error: BaseException | None = None) -> None:
+        """Close the span; an exception wins over a failure reported by :meth:`fail`."""
+        started, self._started = self._started, None
+        if started is None:
+            return
+        with guard("tools.end"):
+            kind = error_type(error) if error is not None else self._failure
+            elapsed = time.perf_counter() - started
+            label = self._metric_name or within_budget(attributes.GEN_AI_TOOL_NAME, self._name)
+            sampling.keep_if_slow(self.span, elapsed, OPERATION, label)
+            if not self._owned:
+                if kind is not None and self.span.is_recording():
+                    self.span.set_attribute(attributes.ERROR_TYPE, kind)
+                    self.span.set_status(Status(StatusCode.ERROR, kind))
+                return
+            self._scope.record(
+                metrics.GEN_AI_EXECUTE_TOOL_DURATION,
+                elapsed,
+                {attributes.GEN_AI_TOOL_NAME: label, attributes.ERROR_TYPE: kind},
+                trace_api.set_span_in_context(self.span),
+            )
+            if self._token is not None:
+                detach(self._token)
+            self._scope.end_span(self.span, kind)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.end(error)

@@ -1,0 +1,198 @@
+"""Step traces: one trace per training iteration in which all ranks meet without talking to each other.
+
+Trace id and root span id are a hash of run id, attempt and iteration, and of how often the numbering began anew (a
+second trainer, a second ``train()``), which every rank sees alike. Rank 0 emits the root ``rl.loop``; every rank emits
+``rl.rank.step`` below it and its phases below that. Each rank asks its own sampler for the (synthetic) root, so a ratio
+sampler decides alike everywhere.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from opentelemetry import baggage
+from opentelemetry import trace as trace_api
+from opentelemetry.context import Context, get_current
+from opentelemetry.trace import INVALID_SPAN, NonRecordingSpan, SpanContext, SpanKind, TraceFlags
+
+from otel_rl.internal_errors import guard
+from otel_rl.process import process_identity
+from otel_rl.semconv import attributes, metrics, spans
+from otel_rl.telemetry import ids, lifecycle, run_span, sampling
+from otel_rl.telemetry.context import attach, detach
+from otel_rl.telemetry.scope import Scope, enabled
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from contextvars import Token
+
+    from opentelemetry.trace import Span
+
+#: Up to this many ranks every rank emits spans at every step; in larger jobs rank 0 does, the others at every tenth
+#: step. Metrics always come from all ranks.
+ALL_RANKS_LIMIT = 64
+OTHER_RANKS_INTERVAL = 10
+
+_openers: list[Callable[[Step], None]] = []
+_contributors: list[Callable[[Step], None]] = []
+_current: Step | None = None
+#: The iteration begun last, and how often one began that was not higher than the one before it.
+_last, _restarts = -1, 0
+
+
+class Step:
+    """One open iteration on this rank."""
+
+    def __init__(self, iteration: int, scope: Scope, restarts: int = 0) -> None:
+        self.iteration = iteration
+        self.restarts = restarts
+        self.scope = scope
+        self.started = time.perf_counter()
+        self.root: Span = INVALID_SPAN
+        self.rank_span: Span = INVALID_SPAN
+        self.context = Context()
+        self._token: Token[Context] | None = None
+
+    def open(self) -> None:
+        """Start the spans and make the rank's span current in this thread."""
+        identity = process_identity.current()
+        values = {
+            attributes.RL_LOOP_ITERATION: self.iteration,
+            attributes.RL_RUN_ID: identity.id,
+            attributes.RL_RUN_ATTEMPT: identity.attempt,
+            attributes.RL_SAMPLING_PRIORITY: sampling.KEEP,
+        }
+        parent = self._open_root(identity, values)
+        self.rank_span = self.scope.start_span(
+            spans.RL_RANK_STEP,
+            attributes={
+                attributes.RL_LOOP_ITERATION: self.iteration,
+                attributes.RL_RANK: identity.rank,
+                attributes.RL_SAMPLING_PRIORITY: sampling.KEEP,
+            },
+            context=trace_api.set_span_in_context(parent, Context()),
+        )
+        # Below the program's own context: its baggage and values must reach its reward functions as they do without us.
+        context = trace_api.set_span_in_context(self.rank_span, get_current())
+        context = baggage.set_baggage(attributes.RL_LOOP_ITERATION, str(self.iteration), context)
+        context = baggage.set_baggage(attributes.RL_SAMPLING_PRIORITY, str(sampling.KEEP), context)
+        if identity.id is not None:
+            context = baggage.set_baggage(attributes.RL_RUN_ID, identity.id, context)
+        self.context = context
+        self._token = attach(context)
+        for opener in _openers:
+            with guard("steps.opener"):
+                opener(self)
+
+    def _open_root(self, identity: process_identity.Run, values: Mapping[str, Any]) -> Span:
+        again = (self.restarts,) if self.restarts else ()
+        root_ids = ids.derive(identity.id, identity.attempt, self.iteration, *again)
+        if identity.rank in (0, None):
+            with ids.pinned(root_ids):
+                self.root = self.scope.start_span(
+                    spans.RL_LOOP, attributes=values, context=Context(), links=[run_span.link()]
+                )
+            # With a generator that is not ours the ids differ: the children then follow the root that really exists.
+            if self.root.get_span_context().is_valid:
+                return self.root
+        sampled = _emits_spans(identity, self.iteration) and _root_is_sampled(root_ids.trace_id, values)
+        flags = run_span.SAMPLED if sampled else TraceFlags(TraceFlags.RANDOM_TRACE_ID)
+        return NonRecordingSpan(SpanContext(*root_ids, is_remote=True, trace_flags=flags))
+
+    def close(self, error: BaseException | str | None) -> None:
+        """Let contributors add to the rank's span, record the duration, end the spans."""
+        for contributor in _contributors:
+            with guard("steps.contributor"):
+                contributor(self)
+        elapsed = time.perf_counter() - self.started
+        self.scope.record(metrics.RL_LOOP_DURATION, elapsed, context=self.context)
+        sampling.keep_if_slow(self.rank_span, elapsed, spans.RL_RANK_STEP.type)
+        if self._token is not None:
+            detach(self._token)
+        self.scope.end_span(self.rank_span, error)
+        self.scope.end_span(self.root, error)
+
+
+def _emits_spans(identity: process_identity.Run, iteration: int) -> bool:
+    large = (identity.world_size or 1) > ALL_RANKS_LIMIT
+    return not large or iteration % OTHER_RANKS_INTERVAL == 0
+
+
+def _root_is_sampled(trace_id: int, values: Mapping[str, Any]) -> bool:
+    sampler = getattr(trace_api.get_tracer_provider(), "sampler", None)
+    if sampler is None:
+        return True
+    result = sampler.should_sample(None, trace_id, spans.RL_LOOP.type, SpanKind.INTERNAL, values, [run_span.link()])
+    return bool(result.decision.is_sampled())
+
+
+def add_opener(opener: Callable[[Step], None]) -> None:
+    """Call ``opener(step)`` when a step has been opened, before anything of it runs (baselines for deltas)."""
+    if opener not in _openers:
+        _openers.append(opener)
+
+
+def remove_opener(opener: Callable[[Step], None]) -> None:
+    """Undo :func:`add_opener`."""
+    if opener in _openers:
+        _openers.remove(opener)
+
+
+def add_contributor(contributor: Callable[[Step], None]) -> None:
+    """Call ``contributor(step)`` just before a step's rank span ends."""
+    if contributor not in _contributors:
+        _contributors.append(contributor)
+
+
+def remove_contributor(contributor: Callable[[Step], None]) -> None:
+    """Undo :func:`add_contributor`."""
+    if contributor in _contributors:
+        _contributors.remove(contributor)
+
+
+def current() -> Step | None:
+    """The open step of this process."""
+    return _current
+
+
+def last_iteration() -> int | None:
+    """Return the iteration begun last in this process."""
+    return None if _last < 0 else _last
+
+
+def begin(iteration: int, scope: Scope) -> Step | None:
+    """Open step ``iteration`` (the trainer's global step after increment); closes the one that is open."""
+    global _current, _last, _restarts
+    with guard("steps.begin"):
+        finish()
+        if iteration <= _last:
+            _restarts += 1
+        _last = iteration
+        if not enabled():
+            return None
+        step = Step(iteration, scope, _restarts)
+        step.open()
+        _current = step
+        lifecycle.before_shutdown(finish)
+        scope.record(metrics.RL_LOOP_CURRENT, iteration)
+        return step
+    return None
+
+
+def finish(error: BaseException | str | None = None) -> None:
+    """Close the open step, if there is one."""
+    global _current
+    step, _current = _current, None
+    if step is not None:
+        with guard("steps.finish"):
+            step.close(error)
+
+
+def _forget() -> None:
+    global _current
+    _current = None
+
+
+# The step belongs to the parent: a forked child must not end its spans again.
+lifecycle.after_fork_in_child(_forget)

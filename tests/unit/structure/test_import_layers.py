@@ -1,0 +1,132 @@
+"""The layers of the pack: imports point downwards, and no two packages import each other."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[3] / "instrumentation" / "otel_rl"
+
+#: Layers from the lowest to the highest. A module imports from its own room and from lower layers only.
+#: Rooms of one layer do not import each other unless :data:`WITHIN_A_LAYER` says so.
+LAYERS = (
+    (
+        "clock",
+        "import_hooks",
+        "instrumentor_status",
+        "internal_errors",
+        "packaged_data",
+        "settings",
+        "stderr",
+        "version",
+    ),
+    ("semconv", "process"),
+    ("telemetry",),
+    ("training", "inference", "collectives", "tools", "api", "offline.store"),
+    ("pipeline", "offline.reader"),
+    ("ending", "offline.report.aggregate", "instrumentors"),
+    ("offline.report.render",),
+    ("offline.report",),
+    ("distro", "collector"),
+    ("cli",),
+)
+#: room -> rooms of its layer that it may import.
+WITHIN_A_LAYER = {
+    "api": {"training", "tools"},
+    "collectives": {"training"},
+    "import_hooks": {"internal_errors"},
+    "settings": {"stderr"},
+}
+#: The producer API opens its operations lazily; ``sitecustomize`` is found by path.
+EXEMPT = {("otel_rl", "api")}
+
+
+def _modules() -> dict[str, Path]:
+    modules = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        parts = path.relative_to(PACKAGE).with_suffix("").parts
+        modules[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return modules
+
+
+MODULES = _modules()
+ROOMS = [room for layer in LAYERS for room in layer]
+
+
+def _room(module: str) -> str:
+    candidates = [room for room in ROOMS if module == room or module.startswith(f"{room}.")]
+    return max(candidates, key=len, default=module)
+
+
+def _imports(path: Path) -> set[str]:
+    """Modules of the pack that ``path`` imports anywhere: at the top, in a function, for types only."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+            names = [name if name.removeprefix("otel_rl.") in MODULES else node.module for name in names]
+        else:
+            continue
+        found |= {name.removeprefix("otel_rl.") for name in names if name.startswith("otel_rl.")}
+    return found
+
+
+def test_every_module_is_in_a_layer():
+    homeless = {_room(module) for module in MODULES if module} - set(ROOMS) - {"offline"}
+    assert homeless == set()
+
+
+@pytest.mark.parametrize("module", [module for module in MODULES if module])
+def test_a_module_imports_only_its_own_room_and_lower_layers(module):
+    height = {room: number for number, layer in enumerate(LAYERS) for room in layer}
+    room = _room(module)
+    wrong = [
+        imported
+        for imported in _imports(MODULES[module])
+        if (target := _room(imported)) != room
+        and target in height
+        and room in height
+        and height[target] >= height[room]
+        and target not in WITHIN_A_LAYER.get(room, set())
+    ]
+    assert wrong == [], f"{module} ({room}) imports upwards"
+
+
+def test_no_folder_of_an_instrumentor_imports_another():
+    wrong = []
+    for module, path in MODULES.items():
+        parts = module.split(".")
+        if parts[0] != "instrumentors" or len(parts) < 2 or path.parent.name == "instrumentors":
+            continue
+        for imported in _imports(path):
+            target = imported.split(".")
+            folder = PACKAGE / "instrumentors" / target[1] if target[0] == "instrumentors" and len(target) > 1 else None
+            if folder is not None and folder.is_dir() and target[1] != parts[1]:
+                wrong.append((module, imported))
+    assert wrong == []
+
+
+def test_no_two_modules_import_each_other():
+    graph = {module: _imports(path) & MODULES.keys() - {module} for module, path in MODULES.items()}
+    finished: set[str] = set()
+    circles = []
+
+    def visit(module: str, path: tuple[str, ...]) -> None:
+        if module in path:
+            circles.append(" -> ".join((*path[path.index(module) :], module)))
+            return
+        if module in finished:
+            return
+        for imported in sorted(graph[module]):
+            # A package's ``__init__`` lists its own modules; that is no dependency of theirs on each other.
+            if not module.startswith(f"{imported}."):
+                visit(imported, (*path, module))
+        finished.add(module)
+
+    for module in graph:
+        visit(module, ())
+    assert circles == []
