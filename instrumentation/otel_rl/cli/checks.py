@@ -28,8 +28,7 @@ _UNKNOWN_RUN = "made at start"
 
 def check(environ: Mapping[str, str]) -> dict[str, Any]:
     """Everything about this environment as one JSON-serialisable object; ``problems`` are sentences."""
-    problems: list[str] = []
-    configured = settings.load(environ, problems.append)
+    configured, problems = settings.load(environ)
     planned = plan.describe(environ)
     problems += planned.pop("complaints")
     instrumentors = libraries.states(environ)

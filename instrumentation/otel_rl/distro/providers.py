@@ -17,7 +17,8 @@ from opentelemetry.sdk.metrics.export import MetricReader
 from opentelemetry.sdk.trace import SpanLimits, TracerProvider
 from opentelemetry.trace import set_tracer_provider
 
-from otel_rl.distro import exporters, launch, plan, private_random
+from otel_rl import stderr
+from otel_rl.distro import exporters, plan, private_random
 from otel_rl.distro.batching import BatchWorker, Deliverer, Limits
 from otel_rl.distro.gate import Gate
 from otel_rl.distro.metric_reader import LazyMetricReader, wake_at_first_measurement
@@ -173,7 +174,7 @@ def _number(variable: str, default: float) -> float:
     if math.isfinite(number):
         return number
     if run.current().leads:
-        launch.write_line(f'otel-rl: {variable}="{text}" is not a number; using {default:g}')
+        stderr.write_line(f'otel-rl: {variable}="{text}" is not a number; using {default:g}')
     return default
 
 

@@ -25,9 +25,20 @@ def begin() -> bool:
     from otel_rl.distro import identity, inherited_context  # noqa: PLC0415 - a launcher needs none of it
 
     identity.adopt()
+    _report_invalid_settings()
     inherited_context.adopt(os.environ)
     os.environ[policy.MARKER] = policy.marker(os.getpid(), identity.service_name(os.environ, argv), os.environ)
     return True
+
+
+def _report_invalid_settings() -> None:
+    """All processes of the launch read the same environment: only the leading one prints."""
+    from otel_rl import settings, stderr  # noqa: PLC0415 - a launcher needs none of it
+    from otel_rl.telemetry import run  # noqa: PLC0415
+
+    if run.current().leads:
+        for complaint in settings.take_complaints():
+            stderr.write_line(complaint)
 
 
 def start_child() -> None:

@@ -11,8 +11,8 @@ from contextlib import suppress
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
-from otel_rl import settings, status
-from otel_rl.distro import identity, launch, policy
+from otel_rl import settings, status, stderr
+from otel_rl.distro import identity, policy
 from otel_rl.offline import manifest
 from otel_rl.offline.writer import FileStore
 from otel_rl.semconv import attributes
@@ -127,4 +127,4 @@ def safe(text: str) -> str:
 def warn_once_per_node(line: str) -> None:
     """Every process of a node meets the same full disk: its first one says it."""
     if run.current().local_rank in (0, None):
-        launch.write_line(line)
+        stderr.write_line(line)

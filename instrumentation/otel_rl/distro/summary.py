@@ -8,8 +8,8 @@ import os
 import shlex
 from typing import TYPE_CHECKING
 
-from otel_rl import settings, status
-from otel_rl.distro import launch, noise, plan
+from otel_rl import settings, status, stderr
+from otel_rl.distro import noise, plan
 from otel_rl.telemetry import drops, run
 
 if TYPE_CHECKING:
@@ -28,16 +28,16 @@ def write(telemetry: Telemetry) -> None:
     """Say what was lost, from any process; else what was recorded, from the leading one unless told to be quiet."""
     lost = _lost(telemetry)
     if lost:
-        launch.write_line(_lost_line(telemetry, lost))
+        stderr.write_line(_lost_line(telemetry, lost))
         return
     who = run.current()
     if settings.current().quiet or not who.leads or who.rank not in (0, None):
         return
     recorded = _delivered(telemetry)
     if recorded["traces"] or recorded["logs"]:
-        launch.write_line(f"otel-rl: recorded {_in_words(recorded)}{_of_rank(who)}{_overflow()}; {_where(telemetry)}")
+        stderr.write_line(f"otel-rl: recorded {_in_words(recorded)}{_of_rank(who)}{_overflow()}; {_where(telemetry)}")
     elif any(recorded.values()) or _patched_something():
-        launch.write_line(
+        stderr.write_line(
             "otel-rl: no span was recorded: the program used no supported trainer, model client or agent library;"
             " `otel-rl doctor` lists them, and otel_rl.step() and otel_rl.rollout() mark a loop of your own"
         )
