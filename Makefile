@@ -66,20 +66,20 @@ format: $(VENV)/.test ## format the code
 
 .PHONY: generate
 generate: $(VENV)/.test ## write constants, reference pages, boards and rules from their sources
-	$(BIN)/python -m instrumentation.semconv generate
+	$(BIN)/python -m instrumentation.registry generate
 	$(BIN)/python -m instrumentation.configuration_page
 	$(BIN)/python -m dashboards build
 
 .PHONY: check-generated
 check-generated: $(VENV)/.test ## fail where a generated file differs from its source
-	$(BIN)/python -m instrumentation.semconv check
-	$(BIN)/python -m instrumentation.semconv generate --check
+	$(BIN)/python -m instrumentation.registry check
+	$(BIN)/python -m instrumentation.registry generate --check
 	$(BIN)/python -m instrumentation.configuration_page --check
 	$(BIN)/python -m dashboards build --check
 
 .PHONY: weaver-check
 weaver-check: ## check the registry with OpenTelemetry's weaver, where it is on PATH
-	./instrumentation/semconv/weaver-check.sh
+	./instrumentation/registry/weaver-check.sh
 
 # -- tests ----------------------------------------------------------------------------------------------------------
 

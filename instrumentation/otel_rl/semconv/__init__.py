@@ -1,4 +1,4 @@
-"""Names, units and buckets of every signal: generated; edit instrumentation/semconv and run `make generate`."""
+"""Names, units and buckets of every signal: generated; edit instrumentation/registry and run `make generate`."""
 
 from __future__ import annotations
 
