@@ -4,4 +4,4 @@ from __future__ import annotations
 
 from typing import Final
 
-SCHEMA_URL: Final = "https://otel-rl.dev/schemas/0.1.0"
+SCHEMA_URL: Final = "https://otel-rl.invalid/schemas/0.1.0"
