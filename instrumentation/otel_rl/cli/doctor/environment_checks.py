@@ -28,8 +28,7 @@ _PORTS = {exporter_selection.OTLP_GRPC: 4317, exporter_selection.OTLP_HTTP: 4318
 
 def check(environ: Mapping[str, str]) -> dict[str, Any]:
     """Everything about this environment as one JSON-serialisable object; ``problems`` are sentences."""
-    problems: list[str] = []
-    configured = settings.load(environ, problems.append)
+    configured, problems = settings.load(environ)
     planned = exporter_selection.describe(environ)
     problems += planned.pop("complaints")
     instrumentors = installed_instrumentors.states(environ)

@@ -11,7 +11,7 @@ import yaml
 
 Item = Mapping[str, Any]
 
-REGISTRY = Path(__file__).parent / "registry"
+REGISTRY = Path(__file__).parent / "definitions"
 MANIFEST = "manifest.yaml"
 # The list of each kind of definition in a file, and the key that names an entry of it.
 SECTIONS = {

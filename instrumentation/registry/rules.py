@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
-from semconv.model import SECTIONS, Document, Item, annotation, entries, references
-from semconv.problems import Problem
-from semconv.render_python import constant
-from semconv.units import is_unit
+from instrumentation.registry.model import SECTIONS, Document, Item, annotation, entries, references
+from instrumentation.registry.problems import Problem
+from instrumentation.registry.render_python import constant
+from instrumentation.registry.units import is_unit
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*(\.[a-z][a-z0-9]*(_[a-z0-9]+)*)+")
 _OUR_NAMESPACES = ("rl.", "torch.distributed.")
@@ -82,7 +82,7 @@ def metric_problems(documents: list[Document]) -> Iterator[Problem]:
     groups = {item["id"]: item for _, item in entries(documents, "attribute_groups")}
     for document, item in entries(documents, "metrics"):
         if not is_unit(item["unit"]):
-            message = f"unit {item['unit']!r} is not one of the UCUM units in instrumentation/semconv/units.py"
+            message = f"unit {item['unit']!r} is not one of the UCUM units in instrumentation/registry/units.py"
             yield Problem(document.path, item["name"], message)
         for message in _boundary_faults(item):
             yield Problem(document.path, item["name"], message)

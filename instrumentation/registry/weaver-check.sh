@@ -6,7 +6,7 @@ if ! command -v weaver >/dev/null; then
     exit 0
 fi
 status=0
-output=$(weaver registry check --registry "$(dirname "$0")/registry" --v2 --future 2>&1) || status=$?
+output=$(weaver registry check --registry "$(dirname "$0")/definitions" --v2 --future 2>&1) || status=$?
 printf '%s\n' "$output"
 if [ "$status" -ne 0 ]; then
     # The strictest rules report the form itself as an error until weaver declares it stable; nothing else may be wrong.

@@ -1,4 +1,4 @@
-"""Check the registry: `python -m semconv.check [FOLDER]`; exit status 1 and one line for each fault."""
+"""Check the registry: `python -m instrumentation.registry check [FOLDER]`; exit status 1 and a line for each fault."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 
 import yaml
 
-from semconv import form, model, rules
-from semconv.problems import Problem
+from instrumentation.registry import form, model, rules
+from instrumentation.registry.problems import Problem
 
 
 def check(folder: Path = model.REGISTRY) -> list[Problem]:
@@ -35,7 +35,7 @@ def _unreadable(error: yaml.MarkedYAMLError, folder: Path) -> Problem:
 def main(arguments: list[str] | None = None) -> int:
     """Print the faults; returns the exit status."""
     parser = argparse.ArgumentParser(
-        prog="python -m semconv.check", description="Check the semantic conventions registry."
+        prog="python -m instrumentation.registry check", description="Check the semantic conventions registry."
     )
     parser.add_argument("folder", nargs="?", type=Path, default=model.REGISTRY)
     options = parser.parse_args(arguments)

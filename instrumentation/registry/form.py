@@ -10,8 +10,8 @@ from typing import Any
 
 from jsonschema import Draft202012Validator, ValidationError
 
-from semconv.model import MANIFEST, SECTIONS, Document
-from semconv.problems import Problem
+from instrumentation.registry.model import MANIFEST, SECTIONS, Document
+from instrumentation.registry.problems import Problem
 
 SCHEMA = Path(__file__).parent / "schema.json"
 

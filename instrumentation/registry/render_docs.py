@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from semconv.model import Item, Registry, Signal, Use, annotation
-from semconv.render_python import constant
+from instrumentation.registry.model import Item, Registry, Signal, Use, annotation
+from instrumentation.registry.render_python import constant
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-NOTICE = "<!-- generated; edit instrumentation/semconv and run `make generate` -->"
+NOTICE = "<!-- generated; edit instrumentation/registry and run `make generate` -->"
 _UPSTREAM = {
     "semantic-conventions": "OpenTelemetry",
     "semantic-conventions-genai": "OpenTelemetry GenAI",

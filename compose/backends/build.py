@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "otelcol-builder"))
+sys.path.insert(0, str(HERE.parents[1] / "otelcol-builder"))
 
 import go_build  # noqa: E402  (the shared part lives beside the collector's build)
 

@@ -1,4 +1,4 @@
-"""Write what is generated from the registry: `python -m semconv.generate`.
+"""Write what is generated from the registry: `python -m instrumentation.registry generate`.
 
 With `--check` nothing is written, and the exit status is 1 where a file differs from what would be.
 """
@@ -9,8 +9,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from semconv import model, render_docs, render_python
-from semconv.check import check
+from instrumentation.registry import model, render_docs, render_python
+from instrumentation.registry.check import check
 
 ROOT = Path(__file__).parents[2]
 # Each folder belongs to the generator but for the files named.
@@ -59,7 +59,7 @@ def strays(files: dict[Path, str], root: Path) -> list[Path]:
 def main(arguments: list[str] | None = None, root: Path = ROOT, registry: Path = model.REGISTRY) -> int:
     """Write or compare; returns the exit status."""
     parser = argparse.ArgumentParser(
-        prog="python -m semconv.generate", description="Write constants and reference pages."
+        prog="python -m instrumentation.registry generate", description="Write constants and reference pages."
     )
     parser.add_argument("--check", action="store_true", help="write nothing; fail where a file is not up to date")
     options = parser.parse_args(arguments)

@@ -6,12 +6,12 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-from semconv.model import Item, Registry, Signal, annotation
+from instrumentation.registry.model import Item, Registry, Signal, annotation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-HEADER = "generated; edit instrumentation/semconv and run `make generate`"
+HEADER = "generated; edit instrumentation/registry and run `make generate`"
 LINE_LENGTH = "120"
 # Lists of keys by the annotation that puts an attribute there.
 _KEY_LISTS = {
