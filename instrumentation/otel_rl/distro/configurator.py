@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from otel_rl import settings, stderr
+from otel_rl import stderr
 from otel_rl.process import child_processes, launch
 
 if TYPE_CHECKING:
@@ -42,7 +42,8 @@ def configure() -> None:
 
 def _configure() -> None:
     global _telemetry
-    from otel_rl.ending import exit as process_exit  # noqa: PLC0415 - none of this where nothing is set up
+    from otel_rl import settings  # noqa: PLC0415 - none of this where nothing is set up
+    from otel_rl.ending import exit as process_exit  # noqa: PLC0415
 
     # Already taken where our distro started the process.
     for complaint in settings.take_complaints():

@@ -161,6 +161,15 @@ def test_unparsable_setting_costs_one_line_and_the_default_is_used(programs: Pro
     assert programs.store.span_names() == ["work"]
 
 
+def test_unparsable_setting_is_reported_under_a_foreign_distro_with_our_configurator_too(programs: Programs) -> None:
+    environ = {"OTEL_PYTHON_DISTRO": "distro", "OTEL_PYTHON_CONFIGURATOR": "otel_rl", "OTEL_RL_QUIET": "1"}
+    done = programs.instrumented(ONE_SPAN, OTEL_RL_EXIT_TIMEOUT="soon", **environ)
+
+    assert [line for line in done.err.splitlines() if "OTEL_RL_EXIT_TIMEOUT" in line] == [
+        'otel-rl: OTEL_RL_EXIT_TIMEOUT="soon" is not valid (accepted: a number of seconds from 0 to 3600); using 1.5'
+    ]
+
+
 def test_long_attribute_of_anybody_is_cut_visibly(programs: Programs) -> None:
     programs.instrumented(
         "from opentelemetry import trace\n"
