@@ -1,6 +1,6 @@
 """Run every benchmark one after the other and write each result to benchmarks/results.
 
-    python benchmarks/run.py [NAME ...]          (without a name: all but the collector's, which need its binary)
+    python benchmarks/run.py [NAME ...]          (without a name: all but the collector's and the soak)
 
 Ends with a table of the figures and their limits; the exit status is 1 where one misses its limit.
 """
@@ -20,6 +20,7 @@ BENCHMARKS = (
     "exit_with_dead_collector",
     "openai_chat_call",
     "file_store",
+    "grpo_step_cpu",
     "grpo_step",
 )
 
