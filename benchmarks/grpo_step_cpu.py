@@ -2,13 +2,12 @@
 
     python benchmarks/grpo_step_cpu.py [--steps 120] [--output FILE]
 
-The run is started by `opentelemetry-instrument torchrun` and writes the file store, as a user's would. Counted per step:
-the CPU time of the threads named `otel-rl*`, and on the trainer's thread that of our replacements of the libraries'
-functions, less the originals they call (`own_cpu.py`). Clocks count the CPU time of one thread: waiting, for the GIL
-too, is not in it. Each reading of the clock is a system call, so the cost of an empty stretch, measured in the same
-process, is taken off; the figure with it stands beside.
+The run is started by `opentelemetry-instrument torchrun` and writes the file store, as a user's would. Counted:
+the CPU time of the threads named `otel-rl*`, and that of our replacements on the trainer's thread, less the originals
+that they call (`own_cpu.py`). The clocks count the CPU time of one thread, so no waiting is in it. Reading the clock is
+a system call: an empty stretch is measured in the same process and taken off. The figure with it stands beside.
 
-Some steps more, which are not counted, run under a profile hook that looks for calls into our code that are not timed.
+A few more steps run under a profile hook and are not counted. It looks for calls into our code that are not timed.
 Not in the figure: collections of the garbage collector in the program's own code that our objects bring forward, and
 what our code pushes out of the caches. The comparison of whole steps (`grpo_step.py`) has both.
 """
@@ -16,6 +15,7 @@ what our code pushes out of the caches. The comparison of whole steps (`grpo_ste
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import statistics
@@ -43,12 +43,28 @@ def train(folder: Path, steps: int) -> None:
 
     import transformers
     from grpo_program import train as run
+    from opentelemetry import _logs, metrics, trace
 
     audit = Audit(own.host)
+    functions: dict[str, tuple[int, int]] = {}
     readings: list[tuple[float, float, tuple[int, ...]]] = []
 
     class Counting(transformers.TrainerCallback):
         def on_step_end(self, args: object, state: Any, *_: object, **__: object) -> None:
+            if state.global_step == WARM_UP - 1:
+                # The first export loads encoders and opens files: once per process, not per step.
+                for provider in (
+                    trace.get_tracer_provider(),
+                    _logs.get_logger_provider(),
+                    metrics.get_meter_provider(),
+                ):
+                    provider.force_flush()
+            if state.global_step == WARM_UP:
+                own.host.by_function.clear()
+                own.host.entries_by_function.clear()
+            if state.global_step == WARM_UP + steps:
+                entries = own.host.entries_by_function
+                functions.update((name, (spent, entries[name])) for name, spent in own.host.by_function.most_common())
             if state.global_step >= WARM_UP and len(readings) <= steps:
                 readings.append((time.perf_counter(), time.process_time(), own.read()))
             if state.global_step == WARM_UP + steps:
@@ -62,10 +78,16 @@ def train(folder: Path, steps: int) -> None:
             {
                 "seconds": later[0] - earlier[0],
                 "process_cpu_s": later[1] - earlier[1],
-                **dict(zip(own.read()._fields, (b - a for a, b in zip(earlier[2], later[2], strict=True)), strict=True)),
+                **dict(
+                    zip(own.read()._fields, (b - a for a, b in zip(earlier[2], later[2], strict=True)), strict=True)
+                ),
             }
-            for earlier, later in zip(readings, readings[1:], strict=False)
+            for earlier, later in itertools.pairwise(readings)
         ],
+        "by_function": {
+            name: {"ms_per_step": round(spent / steps / 1e6, 4), "entries_per_step": round(entries / steps, 2)}
+            for name, (spent, entries) in functions.items()
+        },
         "clock_ns": own.host.cost_of_a_stretch(),
         "replacements": own.replacements,
         "entries_elsewhere": own.host.entries_elsewhere,

@@ -39,6 +39,9 @@ class HostThread:
         self._thread = threading.get_ident()
         self._began: int | None = None
         self.nanoseconds = self.stretches = self.entries = 0
+        #: Function that is replaced -> nanoseconds of its replacement; entries.
+        self.by_function: Counter[str] = Counter()
+        self.entries_by_function: Counter[str] = Counter()
         #: Entries by threads of the program that are not timed.
         self.entries_elsewhere = 0
 
@@ -54,20 +57,25 @@ class HostThread:
             function = getattr(raw, "__func__", raw)
             if not callable(function) or isinstance(raw, classmethod | staticmethod):
                 return factory(raw)
-            return self._entry(factory(self._exit(function)))
+            name = f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', function)}"
+            return self._entry(factory(self._exit(function, name)), name)
 
         return make
 
     def _begin(self) -> None:
+        # Read twice: after the program's own work the first reading finds cold caches, which would count as ours.
+        _now()
         self._began = _now()
 
-    def _end(self) -> None:
+    def _end(self, name: str) -> None:
         if self._began is not None:
-            self.nanoseconds += _now() - self._began
-            self.stretches += 1
+            elapsed = _now() - self._began
             self._began = None
+            self.nanoseconds += elapsed
+            self.stretches += 1
+            self.by_function[name] += elapsed
 
-    def _entry(self, replacement: Function) -> Function:
+    def _entry(self, replacement: Function, name: str) -> Function:
         @functools.wraps(replacement)
         def enter(*args: Any, **kwargs: Any) -> Any:
             if threading.get_ident() != self._thread:
@@ -76,20 +84,21 @@ class HostThread:
             if self.is_inside:
                 return replacement(*args, **kwargs)
             self.entries += 1
+            self.entries_by_function[name] += 1
             self._begin()
             try:
                 return replacement(*args, **kwargs)
             finally:
-                self._end()
+                self._end(name)
 
         return enter
 
-    def _exit(self, original: Function) -> Function:
+    def _exit(self, original: Function, name: str) -> Function:
         @functools.wraps(original)
         def leave(*args: Any, **kwargs: Any) -> Any:
             if not self.is_inside or threading.get_ident() != self._thread:
                 return original(*args, **kwargs)
-            self._end()
+            self._end(name)
             try:
                 return original(*args, **kwargs)
             finally:
@@ -102,12 +111,12 @@ class HostThread:
         empty = HostThread()
         for _ in range(repetitions):
             empty._begin()
-            empty._end()
+            empty._end("")
         return empty.nanoseconds / repetitions
 
 
 class OwnThreads:
-    """CPU time of the threads whose name begins with ``otel-rl``, those that have ended included up to the last look."""
+    """CPU time of the threads whose name begins with ``otel-rl``; of one that has ended, up to the last look."""
 
     def __init__(self) -> None:
         self._seen: dict[int, int] = {}
@@ -147,12 +156,13 @@ class OwnCpu:
         Patches.replace = timed_replace  # type: ignore[method-assign]
 
     def read(self) -> Reading:
+        """All sums now."""
         host = self.host
         return Reading(host.nanoseconds, host.stretches, host.entries, self._threads.nanoseconds())
 
 
 class Audit:
-    """Finds entries into our code on this thread that are not timed: by the interpreter's profile hook, which is slow."""
+    """Finds calls into our code on this thread that are not timed, by the interpreter's slow profile hook."""
 
     def __init__(self, host: HostThread) -> None:
         import otel_rl
@@ -162,9 +172,11 @@ class Audit:
         self.untimed: Counter[str] = Counter()
 
     def start(self) -> None:
+        """Look at every call from now on."""
         sys.setprofile(self._see)
 
     def stop(self) -> None:
+        """Look no more."""
         sys.setprofile(None)
 
     def _see(self, frame: Any, event: str, _: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import TYPE_CHECKING
 
@@ -26,7 +27,7 @@ def slope(positions: Sequence[float], values: Sequence[float]) -> dict[str, floa
     squares = sum(residual**2 for residual in residuals)
     half = 0.0
     if squares > 0:
-        correlation = sum(a * b for a, b in zip(residuals, residuals[1:], strict=False)) / squares
+        correlation = sum(a * b for a, b in itertools.pairwise(residuals)) / squares
         correlation = min(max(correlation, 0.0), 0.9)
         independent = max(count * (1 - correlation) / (1 + correlation), 5.0)
         error = math.sqrt(squares / (independent - 2) / spread * count / independent)

@@ -20,7 +20,7 @@ def slope(monkeypatch: pytest.MonkeyPatch):
 
 
 def noise(seed: int, bytes_wide: int) -> list[int]:
-    pick = random.Random(seed)
+    pick = random.Random(seed)  # noqa: S311 - repeatable on purpose
     return [pick.randrange(-bytes_wide, bytes_wide) for _ in CALLS]
 
 
