@@ -36,7 +36,7 @@ OUTPUT, NUMBER = "OTEL_RL_BENCHMARK_SAMPLES", "OTEL_RL_BENCHMARK_STEPS"
 
 def train(folder: Path, steps: int) -> None:
     """The watched program, one rank: writes one sample per step to ``folder``."""
-    from own_cpu import Audit, OwnCpu
+    from own_cpu import Audit, OwnCpu, cost_of_a_stretch
 
     own = OwnCpu()
     own.install()
@@ -88,7 +88,7 @@ def train(folder: Path, steps: int) -> None:
             name: {"ms_per_step": round(spent / steps / 1e6, 4), "entries_per_step": round(entries / steps, 2)}
             for name, (spent, entries) in functions.items()
         },
-        "clock_ns": own.host.cost_of_a_stretch(),
+        "clock_ns": cost_of_a_stretch(),
         "replacements": own.replacements,
         "entries_elsewhere": own.host.entries_elsewhere,
         "untimed": dict(audit.untimed),

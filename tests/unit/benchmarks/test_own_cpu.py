@@ -90,7 +90,14 @@ def test_an_entry_by_another_thread_is_told_and_not_mixed_in(own_cpu, clock):
 
 
 def test_the_clock_itself_costs_something(own_cpu):
-    assert own_cpu.HostThread().cost_of_a_stretch(100) > 0
+    assert own_cpu.cost_of_a_stretch(100) > 0
+
+
+def test_what_warms_the_clock_up_is_not_counted(own_cpu, clock):
+    host = own_cpu.HostThread(warm_up=lambda: clock.work(500))
+    method = host.timed(wrapping(clock, 3, 4))(lambda: clock.work(1000))
+    method()
+    assert host.nanoseconds == 7
 
 
 def test_threads_of_ours_are_those_with_our_prefix(own_cpu):
