@@ -5,12 +5,13 @@
 
 Two gloo ranks run a few steps; rank 1 fails in the first attempt by ``os._exit``, an exception or SIGKILL, in turns.
 A run hangs when all ranks have been in ``init_process_group`` for ``--patience`` seconds. ``--late RANK:SECONDS``
-delays one rank in every restart, before ``init_process_group``. ``--py-spy PATH`` keeps the stacks of hung ranks.
+delays one rank in every restart, before ``init_process_group``. ``--partial FILE`` keeps the runs so far with their
+logs, and with ``--py-spy PATH`` the stacks of hung processes.
 
 Torch alone hangs here. The agent keeps one TCPStore for all attempts, and the keys do not name the attempt (torch
 2.13.0: ``_create_c10d_store``, ``StaticTCPRendezvous.next_rendezvous``, ``DynamicRendezvousHandler.next_rendezvous``).
 A restarted rank can read the gloo address of a peer that has died. Gloo then refuses, waits for its timeout of 30
-minutes, or joins, depending on the order of random port numbers. Two rendezvous avoid it: ``prefix`` puts the attempt
+minutes, or joins, depending on which side has to connect. Two rendezvous avoid it: ``prefix`` puts the attempt
 into the keys; ``unshared`` gives each attempt its own store (``TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1``). See
 https://github.com/pytorch/pytorch/issues/135712.
 """
@@ -223,7 +224,9 @@ def main() -> int:
             runs.append(run)
             if options.partial:
                 options.partial.write_text(json.dumps(runs))
-    return finish("elastic_restart", _figures(runs), runs, __doc__.splitlines()[0])
+    # Logs and stacks name paths of this machine.
+    samples = [{name: value for name, value in run.items() if name not in ("log", "stacks")} for run in runs]
+    return finish("elastic_restart", _figures(runs), samples, __doc__.splitlines()[0])
 
 
 if __name__ == "__main__":

@@ -48,7 +48,7 @@ TORCHRUN = (
 def _restarted(directory: Path, failure: str, *launcher: Path) -> tuple[Finished, list[Any]]:
     directory.mkdir()
     programs = Programs(directory)
-    command = [*launcher, *TORCHRUN, programs.write("program.py", PROGRAM), failure]
+    command: list[str | Path] = [*launcher, *TORCHRUN, programs.write("program.py", PROGRAM), failure]
     done = programs.run(*command, timeout=240, TORCH_DISABLE_SHARE_RDZV_TCP_STORE="1")
     lines = (directory / "events.jsonl").read_text(encoding="utf-8").splitlines()
     return done, sorted(map(json.loads, lines))
