@@ -167,8 +167,19 @@ TABLES: dict[str, tuple[Row, ...]] = {
         Row("bytes per span of five attributes", "file_store", "bytes_per_span", 0),
     ),
     "grpo": _grpo_step_cpu(),
+    "grpo_parts": (),
     "soak_steps": _soak("steps"),
     "soak_calls": _soak("calls"),
+    "elastic": tuple(
+        Row(f"{meaning}, {mode}", "elastic_restart", f"{key}_{mode}", digits, unit=unit)
+        for key, meaning, digits, unit in (
+            ("runs", "jobs", 0, ""),
+            ("recovered", "went on after a restart", 0, ""),
+            ("hangs", "hung in `init_process_group`", 0, ""),
+            ("median_seconds_to_recover", "median time until the job went on", 0, " s"),
+        )
+        for mode in ("plain", "instrumented")
+    ),
     "collector_cpu": (
         Row("gateway without redaction / plain", "collector_throughput", "gateway_without_redaction_to_plain"),
         Row(
@@ -216,7 +227,21 @@ def _line(row: Row) -> str:
     return f"| {row.meaning} | {value} | {spread} | {limit} |"
 
 
+def _grpo_parts() -> str:
+    """Where the time on the trainer's thread goes: the replaced functions of rank 0, the dearest first."""
+    path = RESULTS / "grpo_step_cpu.json"
+    ranks = json.loads(path.read_text(encoding="utf-8"))["samples"] if path.exists() else [{"by_function": {}}]
+    lines = ["| replaced function | entries per step | ms per step |", "|---|---|---|"]
+    for function, part in ranks[0]["by_function"].items():
+        # pybind's own module and class names are no names anybody knows.
+        short = ".".join(re.sub(r"^.*_distributed_c10d.*\.", "torch.distributed.", function).rsplit(".", 2)[-2:])
+        lines.append(f"| `{short}` | {part['entries_per_step']:g} | {part['ms_per_step']:.2f} |")
+    return "\n".join(lines)
+
+
 def _table(name: str) -> str:
+    if name == "grpo_parts":
+        return _grpo_parts()
     rows = TABLES[name]
     lines = ["| figure | measured | 95 % interval | limit |", "|---|---|---|---|", *map(_line, rows)]
     return "\n".join(lines)
