@@ -5,7 +5,8 @@
 The run is started by `opentelemetry-instrument torchrun` and writes the file store, as a user's would. Counted:
 the CPU time of the threads named `otel-rl*`, and that of our replacements on the trainer's thread, less the originals
 that they call (`own_cpu.py`). The clocks count the CPU time of one thread, so no waiting is in it. Reading the clock is
-a system call: an empty stretch is measured in the same process and taken off. The figure with it stands beside.
+a system call: an empty stretch before each counted one tells its cost, which is taken off. The figure with it stands
+beside.
 
 A few more steps run under a profile hook and are not counted. It looks for calls into our code that are not timed.
 Not in the figure: collections of the garbage collector in the program's own code that our objects bring forward, and
@@ -36,7 +37,7 @@ OUTPUT, NUMBER = "OTEL_RL_BENCHMARK_SAMPLES", "OTEL_RL_BENCHMARK_STEPS"
 
 def train(folder: Path, steps: int) -> None:
     """The watched program, one rank: writes one sample per step to ``folder``."""
-    from own_cpu import Audit, OwnCpu, cost_of_a_stretch
+    from own_cpu import Audit, OwnCpu
 
     own = OwnCpu()
     own.install()
@@ -88,7 +89,6 @@ def train(folder: Path, steps: int) -> None:
             name: {"ms_per_step": round(spent / steps / 1e6, 4), "entries_per_step": round(entries / steps, 2)}
             for name, (spent, entries) in functions.items()
         },
-        "clock_ns": cost_of_a_stretch(),
         "replacements": own.replacements,
         "entries_elsewhere": own.host.entries_elsewhere,
         "untimed": dict(audit.untimed),
@@ -111,6 +111,11 @@ def measure(steps: int) -> list[dict[str, Any]]:
         return [json.loads((Path(directory) / f"rank{rank}.json").read_text()) for rank in range(RANKS)]
 
 
+def empty_stretch(steps: list[dict[str, float]]) -> float:
+    """Nanoseconds that a stretch without any work counts."""
+    return sum(step["empty_ns"] for step in steps) / sum(step["empty_stretches"] for step in steps)
+
+
 def milliseconds(step: dict[str, float], clock_ns: float) -> float:
     """Our CPU time in one step."""
     return (step["host_ns"] - step["stretches"] * clock_ns + step["threads_ns"]) / 1e6
@@ -119,7 +124,8 @@ def milliseconds(step: dict[str, float], clock_ns: float) -> float:
 def figures_of(rank: int, measured: dict[str, Any]) -> dict[str, Any]:
     from figures import bootstrap
 
-    steps, clock = measured["steps"], measured["clock_ns"]
+    steps = measured["steps"]
+    clock = empty_stretch(steps)
 
     def mean(values: list[float]) -> dict[str, float]:
         return bootstrap(values, statistics.fmean)

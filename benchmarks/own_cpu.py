@@ -26,6 +26,9 @@ class Reading(NamedTuple):
     stretches: int
     entries: int
     threads_ns: int
+    #: The same of empty stretches: what reading the clock and the calls that time our code take.
+    empty_ns: int
+    empty_stretches: int
 
 
 class HostThread:
@@ -35,10 +38,10 @@ class HostThread:
     when the original has returned. Everything between is ours, the SDK's work for us included.
     """
 
-    def __init__(self, warm_up: Callable[[], object] = lambda: None) -> None:
+    def __init__(self, before: Callable[[], object] = lambda: None) -> None:
         self._thread = threading.get_ident()
         #: Called before each stretch, uncounted.
-        self._warm_up = warm_up
+        self._before = before
         self._began: int | None = None
         self.nanoseconds = self.stretches = self.entries = 0
         #: Function that is replaced -> nanoseconds of its replacement; entries.
@@ -65,7 +68,7 @@ class HostThread:
         return make
 
     def _begin(self) -> None:
-        self._warm_up()
+        self._before()
         self._began = _now()
 
     def _end(self, name: str) -> None:
@@ -121,15 +124,6 @@ def make_empty(host: HostThread) -> Callable[[], None]:
     return empty
 
 
-def cost_of_a_stretch(repetitions: int = 20_000) -> float:
-    """Nanoseconds that an empty stretch counts: reading the clock, and the calls around our code that time it."""
-    host = HostThread(make_empty(HostThread()))
-    empty = make_empty(host)
-    for _ in range(repetitions):
-        empty()
-    return host.nanoseconds / host.stretches
-
-
 class OwnThreads:
     """CPU time of the threads whose name begins with ``otel-rl``; of one that has ended, up to the last look."""
 
@@ -153,9 +147,16 @@ class OwnCpu:
     """Both together, from :meth:`install` on."""
 
     def __init__(self) -> None:
-        # After the program's own work the code that times finds cold caches. An empty stretch before each counted one
-        # takes that, so that only our own code's misses count as ours.
-        self.host = HostThread(make_empty(HostThread()))
+        # Before each counted stretch two empty ones: the first takes the cold caches that the timing itself finds after
+        # the program's work, the second says what an empty stretch counts at this place.
+        self._empty = HostThread()
+        warm_up, empty = make_empty(HostThread()), make_empty(self._empty)
+
+        def before() -> None:
+            warm_up()
+            empty()
+
+        self.host = HostThread(before)
         self._threads = OwnThreads()
         self.replacements = 0
 
@@ -174,8 +175,15 @@ class OwnCpu:
 
     def read(self) -> Reading:
         """All sums now."""
-        host = self.host
-        return Reading(host.nanoseconds, host.stretches, host.entries, self._threads.nanoseconds())
+        host, empty = self.host, self._empty
+        return Reading(
+            host.nanoseconds,
+            host.stretches,
+            host.entries,
+            self._threads.nanoseconds(),
+            empty.nanoseconds,
+            empty.stretches,
+        )
 
 
 class Audit:

@@ -89,12 +89,19 @@ def test_an_entry_by_another_thread_is_told_and_not_mixed_in(own_cpu, clock):
     assert (host.nanoseconds, host.entries, host.entries_elsewhere) == (0, 0, 1)
 
 
-def test_the_clock_itself_costs_something(own_cpu):
-    assert own_cpu.cost_of_a_stretch(100) > 0
+def test_an_empty_stretch_before_each_counted_one_tells_what_the_clock_costs(own_cpu):
+    own = own_cpu.OwnCpu()
+    method = own.host.timed(lambda original: original)(lambda: None)
+    for _ in range(10):
+        method()
+    reading = own.read()
+    assert reading.stretches == 20
+    assert reading.empty_stretches == 40
+    assert reading.empty_ns > 0
 
 
-def test_what_warms_the_clock_up_is_not_counted(own_cpu, clock):
-    host = own_cpu.HostThread(warm_up=lambda: clock.work(500))
+def test_what_runs_before_a_stretch_is_not_counted(own_cpu, clock):
+    host = own_cpu.HostThread(before=lambda: clock.work(500))
     method = host.timed(wrapping(clock, 3, 4))(lambda: clock.work(1000))
     method()
     assert host.nanoseconds == 7
