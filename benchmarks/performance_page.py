@@ -68,7 +68,9 @@ def _soak(load: str) -> tuple[Row, ...]:
     one = load.removesuffix("s")
     return (
         Row("resident memory", "soak", f"{load}: rss_bytes per {one}", 2, unit=f" bytes per {one}"),
+        Row("what noise could hide", "soak", f"{load}: rss_bytes per {one} that noise could hide", 2, unit=" bytes"),
         Row("objects", "soak", f"{load}: objects per {one}", 5, unit=f" per {one}"),
+        Row("what noise could hide", "soak", f"{load}: objects per {one} that noise could hide", 5),
         Row("open descriptors more than in the first half", "soak", f"{load}: descriptors more in the last half", 0),
         Row("threads more than in the first half", "soak", f"{load}: threads more in the last half", 0),
         Row("dearer at the end", "soak", f"{load}: share by which one became dearer", 1, 100, " %"),
