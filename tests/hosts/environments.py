@@ -26,7 +26,9 @@ UV = os.environ.get("UV", "uv")
 
 def cache_folder() -> Path:
     """Where everything of this comparison is kept between runs."""
-    base = os.environ.get("OTEL_RL_CACHE_DIR") or Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"), "otel-rl")
+    base = os.environ.get("OTEL_RL_CACHE_DIR") or Path(
+        os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"), "otel-rl"
+    )
     folder = Path(base, "hosts").absolute()
     folder.mkdir(parents=True, exist_ok=True)
     return folder

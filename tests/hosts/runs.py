@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
@@ -39,7 +40,8 @@ class Run:
     active: dict[str, int] = field(default_factory=dict)
     #: Instrumentor -> why it failed.
     failed: dict[str, str] = field(default_factory=dict)
-    records: int = 0
+    #: Lines of the file store.
+    lines: int = 0
 
 
 @dataclass(frozen=True)
@@ -100,19 +102,16 @@ def _until_limit(command: list[str], suite: Suite, place: Place, output: object)
         start_new_session=True,
     )
     try:
-        process.wait(suite.limit_minutes * 60)
-    except subprocess.TimeoutExpired:
-        pass
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(suite.limit_minutes * 60)
     finally:
         _end_group(process.pid)
         process.wait()
 
 
 def _end_group(group: int) -> None:
-    try:
+    with suppress(ProcessLookupError):
         os.killpg(group, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
 
 
 def _read_outcomes(file: Path, result: Run) -> None:
@@ -133,7 +132,7 @@ def _read_store(store: Path, result: Run) -> None:
             if outcome["state"] == "failed":
                 result.failed[name] = outcome["reason"]
         for signal_file in file.parent.glob("*.jsonl"):
-            result.records += signal_file.read_bytes().count(b"\n")
+            result.lines += signal_file.read_bytes().count(b"\n")
     result.active = {name: number for name, number in active.items() if number}
 
 
@@ -144,7 +143,7 @@ def problems(suite: Suite, result: Run) -> list[str]:
     if result.exit_status is None:
         found.append(f"pytest did not come to its end within {suite.limit_minutes:g} minutes, or was killed")
     if len(result.outcomes) < suite.at_least:
-        found.append(f"{len(result.outcomes)} tests ran, {suite.at_least} at least are expected")
+        found.append(f"{len(result.outcomes)} tests ran; expected: {suite.at_least} or more")
     found += _not_active(suite, result) if result.instrumented else _not_plain(result)
     return [f"{mode}: {each}" for each in found]
 
@@ -158,8 +157,8 @@ def _not_active(suite: Suite, result: Run) -> list[str]:
     if result.exit_status is not None and PACK not in result.modules:
         found.append(f"{PACK} was not loaded")
     found += [
-        f"{name} was active in {result.active.get(name, 0)} recording processes, {suite.processes} at least are expected"
+        f"{name} was active in {result.active.get(name, 0)} recording processes; expected: {suite.processes} or more"
         for name in suite.instrumentors
         if result.active.get(name, 0) < suite.processes
     ]
-    return [*found, *(["nothing was recorded"] if not result.records else [])]
+    return [*found, *(["nothing was recorded"] if not result.lines else [])]
