@@ -84,8 +84,15 @@ def _tell(suite: Suite, sorted_out: Verdict, both: dict[str, Run]) -> None:
             for mode, run in both.items():
                 if reason := run.reasons.get(each.test):
                     say(f"    {mode}: {reason.splitlines()[0][:300]}")
+    _tell_failed_in_both(both["plain"], both["instrumented"])
     for test in sorted_out.stale:
         say(f"  NO LONGER DIFFERS: {test}; take it out of {suites.TABLE.name}, [{suite.name}.known]")
+
+
+def _tell_failed_in_both(plain: Run, instrumented: Run) -> None:
+    for test, outcome in plain.outcomes.items():
+        if outcome in {"failed", "error"} and instrumented.outcomes.get(test) == outcome:
+            say(f"  {outcome} in both modes: {test}: {(plain.reasons[test].splitlines() or [''])[0][:200]}")
 
 
 def run_suite(suite: Suite) -> tuple[dict[str, Any], bool]:

@@ -49,19 +49,20 @@ class Verdict(NamedTuple):
     known: list[Difference]
     #: Not in every rerun: it depends on more than the mode.
     unsettled: list[Difference]
-    #: Named in the table, and the test ran with one outcome: the entry has to go.
+    #: Named in the table, and the test ran with the same outcome in both modes: the entry has to go.
     stale: list[str]
 
 
 def verdict(found: Iterable[Difference], known: Mapping[str, str], ran: Outcomes) -> Verdict:
     """Sort the differences; ``known`` maps a test to a reason, ``ran`` holds the plain run."""
+    found = list(found)
     settled = [each for each in found if each.seen_again == RERUNS]
-    tests = {each.test for each in settled}
+    differing = {each.test for each in found}
     return Verdict(
         new=[each for each in settled if each.test not in known],
         known=[each for each in settled if each.test in known],
         unsettled=[each for each in found if each.seen_again < RERUNS],
-        stale=[test for test in known if test not in tests and test in ran],
+        stale=[test for test in known if test not in differing and ran.get(test, "skipped") != "skipped"],
     )
 
 
