@@ -19,7 +19,7 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from hosts import environments, results, runs, suites
-from hosts.comparison import RERUNS, differences, verdict, with_reruns
+from hosts.comparison import RERUNS, counts, differences, verdict, with_reruns
 
 if TYPE_CHECKING:
     from hosts.comparison import Difference, Verdict
@@ -50,7 +50,7 @@ def compare(suite: Suite, place: Place) -> tuple[dict[str, Any], bool]:
 def _first_run(suite: Suite, place: Place, *, instrumented: bool) -> Run:
     result = runs.run(suite, place, instrumented=instrumented)
     mode = "instrumented" if instrumented else "plain"
-    summary = ", ".join(f"{number} {outcome}" for outcome, number in results.counts(result.outcomes).items())
+    summary = ", ".join(f"{number} {outcome}" for outcome, number in counts(result.outcomes).items())
     say(f"{suite.name} {suite.version} {mode}: {summary or 'nothing ran'} in {result.seconds:.0f} s")
     return result
 

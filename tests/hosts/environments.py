@@ -85,7 +85,7 @@ def _install(suite: Suite, folder: Path, constraints: str) -> None:
     _run(UV, "venv", "--quiet", "--seed", "--no-python-downloads", "--python", sys.executable, folder)
     file = folder / "constraints.txt"
     file.write_text(constraints)
-    wanted = [f"{suite.distribution}=={suite.version}", *suite.requirements, "--editable", ROOT]
+    wanted: list[str | Path] = [f"{suite.distribution}=={suite.version}", *suite.requirements, "--editable", ROOT]
     _run(UV, "pip", "install", "--quiet", "--python", folder, "--constraint", file, *wanted)
 
 

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -90,14 +90,14 @@ def variables(suite: Suite, place: Place) -> dict[str, str]:
     }
 
 
-def _until_limit(command: list[str], suite: Suite, place: Place, output: object) -> None:
+def _until_limit(command: list[str], suite: Suite, place: Place, output: IO[bytes] | int) -> None:
     """Run the command in a session of its own and end all of it at the limit, or when pytest has ended."""
     process = subprocess.Popen(
         command,
         cwd=place.scratch / "source",
         env=variables(suite, place),
         stdin=subprocess.DEVNULL,
-        stdout=output,  # type: ignore[arg-type]
+        stdout=output,
         stderr=subprocess.STDOUT,
         start_new_session=True,
     )

@@ -6,6 +6,7 @@ import re
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import tomllib
 
@@ -60,9 +61,11 @@ def load() -> dict[str, Suite]:
     return {name: _suite(name, row) for name, row in rows.items()}
 
 
-def _suite(name: str, row: dict[str, object]) -> Suite:
-    values = {key.replace("-", "_"): tuple(value) if isinstance(value, list) else value for key, value in row.items()}
-    return Suite(name=name, **values)  # type: ignore[arg-type]
+def _suite(name: str, row: dict[str, Any]) -> Suite:
+    values: dict[str, Any] = {
+        key.replace("-", "_"): tuple(value) if isinstance(value, list) else value for key, value in row.items()
+    }
+    return Suite(name=name, **values)
 
 
 def python_version() -> str:
