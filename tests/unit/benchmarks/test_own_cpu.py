@@ -4,24 +4,15 @@ from __future__ import annotations
 
 import threading
 import time
-from pathlib import Path
 
+import own_cpu
 import pytest
 
-BENCHMARKS = Path(__file__).resolve().parents[3] / "benchmarks"
 MILLISECOND = 1_000_000
 
 
 @pytest.fixture
-def own_cpu(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    import own_cpu
-
-    return own_cpu
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch, own_cpu):
+def clock(monkeypatch: pytest.MonkeyPatch):
     """A clock that only moves where the test says so."""
 
     class Clock:
@@ -50,14 +41,14 @@ def wrapping(clock, before: int, after: int):
     return factory
 
 
-def test_only_what_the_replacement_does_itself_is_counted(own_cpu, clock):
+def test_only_what_the_replacement_does_itself_is_counted(clock):
     host = own_cpu.HostThread()
     method = host.timed(wrapping(clock, 3, 4))(lambda: clock.work(1000))
     method()
     assert (host.nanoseconds, host.entries, host.stretches) == (7, 1, 2)
 
 
-def test_a_replacement_below_an_original_is_counted_on_its_own(own_cpu, clock):
+def test_a_replacement_below_an_original_is_counted_on_its_own(clock):
     host = own_cpu.HostThread()
     inner = host.timed(wrapping(clock, 10, 20))(lambda: clock.work(1000))
     outer = host.timed(wrapping(clock, 1, 2))(inner)
@@ -65,7 +56,7 @@ def test_a_replacement_below_an_original_is_counted_on_its_own(own_cpu, clock):
     assert (host.nanoseconds, host.entries) == (33, 2)
 
 
-def test_an_exception_of_the_original_ends_what_is_counted(own_cpu, clock):
+def test_an_exception_of_the_original_ends_what_is_counted(clock):
     host = own_cpu.HostThread()
 
     def fail() -> None:
@@ -80,7 +71,7 @@ def test_an_exception_of_the_original_ends_what_is_counted(own_cpu, clock):
     assert not host.is_inside
 
 
-def test_an_entry_by_another_thread_is_told_and_not_mixed_in(own_cpu, clock):
+def test_an_entry_by_another_thread_is_told_and_not_mixed_in(clock):
     host = own_cpu.HostThread()
     method = host.timed(wrapping(clock, 3, 4))(lambda: None)
     thread = threading.Thread(target=method)
@@ -89,7 +80,7 @@ def test_an_entry_by_another_thread_is_told_and_not_mixed_in(own_cpu, clock):
     assert (host.nanoseconds, host.entries, host.entries_elsewhere) == (0, 0, 1)
 
 
-def test_an_empty_stretch_before_each_counted_one_tells_what_the_clock_costs(own_cpu):
+def test_an_empty_stretch_before_each_counted_one_tells_what_the_clock_costs():
     own = own_cpu.OwnCpu()
     method = own.host.timed(lambda original: original)(lambda: None)
     for _ in range(10):
@@ -100,14 +91,14 @@ def test_an_empty_stretch_before_each_counted_one_tells_what_the_clock_costs(own
     assert reading.empty_ns > 0
 
 
-def test_what_runs_before_a_stretch_is_not_counted(own_cpu, clock):
+def test_what_runs_before_a_stretch_is_not_counted(clock):
     host = own_cpu.HostThread(before=lambda: clock.work(500))
     method = host.timed(wrapping(clock, 3, 4))(lambda: clock.work(1000))
     method()
     assert host.nanoseconds == 7
 
 
-def test_threads_of_ours_are_those_with_our_prefix(own_cpu):
+def test_threads_of_ours_are_those_with_our_prefix():
     done = threading.Event()
     ready = threading.Barrier(3)
 
@@ -130,7 +121,7 @@ def test_threads_of_ours_are_those_with_our_prefix(own_cpu):
     assert 5 * MILLISECOND <= counted <= alone
 
 
-def test_the_audit_names_a_call_into_our_code_that_nothing_times(own_cpu):
+def test_the_audit_names_a_call_into_our_code_that_nothing_times():
     from otel_rl.telemetry import drops
 
     host = own_cpu.HostThread()

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
+import soak
 
-BENCHMARKS = Path(__file__).resolve().parents[3] / "benchmarks"
 STEADY = {
     "rss_bytes": 40 << 20,
     "objects": 40_000,
@@ -17,15 +15,7 @@ STEADY = {
 }
 
 
-@pytest.fixture
-def soak(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    import soak
-
-    return soak
-
-
-def samples(soak, **growth: float) -> list[dict[str, float]]:
+def samples(**growth: float) -> list[dict[str, float]]:
     """Samples of a million calls; what grows, grows by that much per call."""
     calls = [(number + 1) * 1_000_000 // soak.SAMPLES for number in range(soak.SAMPLES)]
     return [
@@ -33,7 +23,7 @@ def samples(soak, **growth: float) -> list[dict[str, float]]:
     ]
 
 
-def missed(soak, found: list[dict[str, float]]) -> set[str]:
+def missed(found: list[dict[str, float]]) -> set[str]:
     return {
         name.removeprefix("calls: ")
         for name, figure in soak.figures_of("calls", found).items()
@@ -41,8 +31,8 @@ def missed(soak, found: list[dict[str, float]]) -> set[str]:
     }
 
 
-def test_a_process_that_holds_its_size_passes(soak):
-    assert missed(soak, samples(soak)) == set()
+def test_a_process_that_holds_its_size_passes():
+    assert missed(samples()) == set()
 
 
 @pytest.mark.parametrize(
@@ -56,19 +46,19 @@ def test_a_process_that_holds_its_size_passes(soak):
         ("stored_bytes", 100, "bytes in the store"),
     ],
 )
-def test_what_grows_with_the_calls_is_named(soak, key, per_call, figure):
-    assert figure in missed(soak, samples(soak, **{key: per_call}))
+def test_what_grows_with_the_calls_is_named(key, per_call, figure):
+    assert figure in missed(samples(**{key: per_call}))
 
 
-def test_what_grew_in_the_first_half_only_is_no_leak(soak):
-    found = samples(soak)
+def test_what_grew_in_the_first_half_only_is_no_leak():
+    found = samples()
     for sample in found[: len(found) // 2]:
         sample["rss_bytes"] -= 20 << 20
-    assert missed(soak, found) == set()
+    assert missed(found) == set()
 
 
-def test_noise_that_could_hide_a_leak_is_a_failure(soak):
-    found = samples(soak)
+def test_noise_that_could_hide_a_leak_is_a_failure():
+    found = samples()
     for number, sample in enumerate(found):
         sample["rss_bytes"] += (number % 2) * (60 << 20)
-    assert missed(soak, found) == {"rss_bytes per call that noise could hide"}
+    assert missed(found) == {"rss_bytes per call that noise could hide"}
