@@ -171,7 +171,7 @@ class OwnCpu:
             self.replacements += replaced
             return replaced
 
-        Patches.replace = timed_replace  # type: ignore[method-assign]
+        Patches.replace = timed_replace
 
     def read(self) -> Reading:
         """All sums now."""
