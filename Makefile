@@ -113,11 +113,11 @@ test-versions: $(VENV)/.test ## tests of each instrumented library on the versio
 
 .PHONY: test-hosts
 test-hosts: $(VENV)/.test ## tests of openai, LangChain, LangGraph and torch, plain against instrumented; writes the table
-	$(BIN)/python tests/hosts/compare.py --write
+	PYTHONPATH=tests $(BIN)/python -m hosts.compare --write
 
 .PHONY: test-langchain-core
 test-langchain-core: $(VENV)/.test ## the same for langchain-core alone, which is CI's part
-	$(BIN)/python tests/hosts/compare.py langchain-core
+	PYTHONPATH=tests $(BIN)/python -m hosts.compare langchain-core
 
 .PHONY: test-collector
 test-collector: collector-tests ## the collector: its Go components, every configuration, redaction, sampling, durability
