@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 #: Set by a process that records: ``<pid>|<service name>|<launch fingerprint>``. Children compare with it.
 MARKER = "OTEL_RL_PROCESS"
 CHILDREN = "OTEL_RL_CHILDREN"
+#: Value of :data:`MARKER` for what ``opentelemetry-instrument`` starts: the first Python process, below a shell too.
+FIRST = "first"
 
 #: Programs that only start others; recording them would add processes without a rank to every run.
 LAUNCHER_SCRIPTS = frozenset({"torchrun", "accelerate", "deepspeed", "ray", "trl"})
@@ -106,10 +108,14 @@ def is_worker(argv: Sequence[str]) -> bool:
     return kind == "script" and os.path.basename(which) == _RAY_WORKER
 
 
-def wanted(environ: Mapping[str, str], argv: Sequence[str], parent: int) -> bool:
+def wanted(environ: Mapping[str, str], argv: Sequence[str], parent: int) -> bool:  # noqa: PLR0911 - one per rule
     """Whether a Python child with this environment, command line and parent process records."""
+    if is_launcher(argv):
+        return False
+    if environ.get(MARKER) == FIRST:
+        return True
     children = environ.get(CHILDREN, "").strip().lower()
-    if children == "none" or is_launcher(argv):
+    if children == "none":
         return False
     if children == "all":
         return True
@@ -124,10 +130,11 @@ def wanted(environ: Mapping[str, str], argv: Sequence[str], parent: int) -> bool
     launch = fingerprint(environ)
     if launch and (ancestor is None or ancestor[2] != launch):
         return True
-    return is_launcher(_command_line(parent))
+    return is_launcher(command_line(parent))
 
 
-def _command_line(pid: int) -> list[str]:
+def command_line(pid: int) -> list[str]:
+    """Return the arguments of another process; none where it has ended or is not ours to see."""
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as file:
             return [os.fsdecode(part) for part in file.read().split(b"\0")[:-1]]
