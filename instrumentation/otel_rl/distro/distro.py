@@ -70,7 +70,9 @@ def _load_instrumentors(_: BaseDistro) -> None:
     from otel_rl.distro import loader  # noqa: PLC0415 - not where nothing is recorded
 
     loader.load_instrumentors()
+    sdk_logging.last_error.end_set_up()
 
 
 def _load_nothing(_: BaseDistro) -> None:
     """A launcher, or ``OTEL_SDK_DISABLED``: nothing is patched."""
+    sdk_logging.last_error.end_set_up()

@@ -61,8 +61,11 @@ def _set_up() -> None:
     from otel_rl.pipeline import sdk_logging  # noqa: PLC0415 - a launcher needs none of it
 
     sdk_logging.silence()
-    _configure()
-    loader.load_instrumentors()
+    try:
+        _configure()
+        loader.load_instrumentors()
+    finally:
+        sdk_logging.last_error.end_set_up()
 
 
 def _configure() -> None:

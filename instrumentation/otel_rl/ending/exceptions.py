@@ -43,11 +43,30 @@ def watch() -> None:
 def record_ending() -> None:
     """At exit: the exception that ended the program, if one did."""
     global ending
-    error = getattr(sys, "last_value", None)
-    if error is not None and not hasattr(sys, "ps1"):
+    error = _uncaught()
+    if error is not None:
         ending = f"uncaught {error_type(error)}"
         run_span.fail(error)
         record(error)
+
+
+def _uncaught() -> BaseException | None:
+    """Return the exception that has ended the program.
+
+    ``code.InteractiveInterpreter`` and its like store handled exceptions in the same place. What ends the program has
+    come through the code of the main module, or through ``runpy``, which runs it for ``python -m``.
+    """
+    error, trace = getattr(sys, "last_value", None), getattr(sys, "last_traceback", None)
+    main = sys.modules.get("__main__")
+    if error is None or trace is None or hasattr(sys, "ps1"):
+        return None
+    code = trace.tb_frame.f_code
+    if code.co_name == "_run_module_as_main":
+        return error  # type: ignore[no-any-return]
+    runs_main = code.co_name == "<module>" and trace.tb_frame.f_globals is getattr(main, "__dict__", None)
+    # One is absolute, the other as on the command line.
+    own_file = (getattr(main, "__file__", None) or "").endswith(code.co_filename)
+    return error if runs_main and (own_file or code.co_filename in ("<string>", "<stdin>")) else None
 
 
 def keep_interrupt_exit_code() -> None:
@@ -56,7 +75,7 @@ def keep_interrupt_exit_code() -> None:
     CPython remembers an uncaught KeyboardInterrupt in a flag that every ``exec`` of a string clears, and importing our
     encoders runs many (dataclasses). Such an ``exec`` that is interrupted sets it again.
     """
-    if isinstance(getattr(sys, "last_value", None), KeyboardInterrupt):
+    if isinstance(_uncaught(), KeyboardInterrupt):
         with suppress(KeyboardInterrupt):
             exec("raise KeyboardInterrupt")  # noqa: S102 - a constant, see above
 

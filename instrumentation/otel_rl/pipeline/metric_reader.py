@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from opentelemetry.sdk.metrics.export import MetricReader
 
 from otel_rl.internal_errors import guard
-from otel_rl.pipeline import start_times
+from otel_rl.pipeline import sdk_logging, start_times
 from otel_rl.pipeline.batching import suppress_instrumentation
 from otel_rl.process import data_loader_workers
 from otel_rl.semconv.metrics import SELF_TELEMETRY
@@ -83,7 +83,7 @@ class LazyMetricReader(MetricReader):
                 self._exporter.shutdown()
 
     def _collect_guarded(self) -> None:
-        with guard("metric_reader.collect"), self._collecting:
+        with guard("metric_reader.collect"), self._collecting, sdk_logging.last_error.exporting():
             self.collect()
 
     def _receive_metrics(self, metrics_data: MetricsData, timeout_millis: float = 10_000, **kwargs: Any) -> None:

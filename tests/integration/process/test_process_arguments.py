@@ -80,9 +80,11 @@ def test_arguments_pass_through_a_shell_too(programs: Programs) -> None:
 def test_arguments_pass_through_torchrun(programs: Programs) -> None:
     pytest.importorskip("torch")
     program = programs.write("program.py", "import json, sys; print(json.dumps([sys.argv, None]))")
-    done = programs.run(INSTRUMENT, SCRIPTS / "torchrun", "--nproc-per-node=1", program, "--config", "x", "--log", "y")
+    done = programs.run(
+        INSTRUMENT, SCRIPTS / "torchrun", "--nproc-per-node=1", program, "--config", "x", "--traces", "y"
+    )
 
-    assert shown(done)[0] == [str(program), "--config", "x", "--log", "y"]
+    assert shown(done)[0] == [str(program), "--config", "x", "--traces", "y"]
 
 
 @pytest.mark.parametrize(
