@@ -13,5 +13,6 @@
 ``resource``            resource attributes of this process
 ``sdk_logging``         the SDK's own log, kept out of the program's output
 ``start_times``         start times of observable counters
+``threads``             threads that deliver
 ======================  ============================================================
 """

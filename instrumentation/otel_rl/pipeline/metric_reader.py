@@ -11,6 +11,7 @@ from opentelemetry.sdk.metrics.export import MetricReader
 from otel_rl.internal_errors import guard
 from otel_rl.pipeline import sdk_logging, start_times
 from otel_rl.pipeline.batching import suppress_instrumentation
+from otel_rl.pipeline.threads import PipelineThread
 from otel_rl.process import data_loader_workers
 from otel_rl.semconv.metrics import SELF_TELEMETRY
 from otel_rl.telemetry import drops
@@ -64,7 +65,7 @@ class LazyMetricReader(MetricReader):
             if data_loader_workers.is_data_loader_worker():
                 self._muted = True
                 return
-            self._thread = threading.Thread(target=self._run, name="otel-rl-metrics", daemon=True)
+            self._thread = PipelineThread(target=self._run, name="otel-rl-metrics", daemon=True)
             started = False
             with guard("metric_reader.start"):
                 self._thread.start()
