@@ -122,7 +122,7 @@ def wanted(environ: Mapping[str, str], argv: Sequence[str], parent: int) -> bool
     ancestor = parse_marker(environ)
     if ancestor is not None and ancestor[0] == os.getpid():
         # This very process recorded, and has replaced its program (``os.execv``).
-        return True
+        return _is_main_interpreter()
     if is_worker(argv):
         # A worker of a process that does not record (a sandbox, say) does not record either.
         kind, _, _ = program(argv)
@@ -131,6 +131,17 @@ def wanted(environ: Mapping[str, str], argv: Sequence[str], parent: int) -> bool
     if launch and (ancestor is None or ancestor[2] != launch):
         return True
     return is_launcher(command_line(parent))
+
+
+def _is_main_interpreter() -> bool:
+    """False in a sub-interpreter: it imports ``sitecustomize`` too, and our threads must not outlive it."""
+    for name in ("_interpreters", "_xxsubinterpreters"):
+        try:
+            current = __import__(name).get_current()
+        except ImportError:
+            continue
+        return int(current[0] if isinstance(current, tuple) else current) == 0
+    return True
 
 
 def command_line(pid: int) -> list[str]:
