@@ -69,10 +69,9 @@ def _import_the_rest() -> None:
     from otel_rl.distro import configurator  # noqa: PLC0415
     from otel_rl.pipeline import exporter_selection, exporters  # noqa: PLC0415
 
-    telemetry = configurator.telemetry()
-    if telemetry is None:
+    if configurator.telemetry() is None:
         return
-    for signal, names in telemetry.plan.exporters.items():
+    for signal, names in exporter_selection.choose(os.environ).exporters.items():
         for name in names:
             if name != exporter_selection.FILE:
                 # Some import their transport when they are opened.

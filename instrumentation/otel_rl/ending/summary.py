@@ -22,7 +22,15 @@ _WORDS = {
     "metrics": ("metric point", "metric points"),
 }
 
-_started_in = os.getcwd() if os.path.exists(".") else "/"
+
+def _working_directory() -> str:
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        return "/"
+
+
+_started_in = _working_directory()
 
 
 def write(telemetry: Telemetry) -> None:

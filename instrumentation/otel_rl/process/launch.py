@@ -85,7 +85,7 @@ def tell_failure(error: Exception) -> None:
     if not _failed:
         _failed = True
         reason = (str(error).strip().splitlines() or [""])[0]
+        advice = "" if isinstance(error, OSError) else ", check the OTEL_* variables"
         stderr.write_line(
-            f"otel-rl: telemetry could not be set up ({type(error).__name__}: {reason}); nothing is recorded, check the"
-            " OTEL_* variables"
+            f"otel-rl: telemetry could not be set up ({type(error).__name__}: {reason}); nothing is recorded{advice}"
         )
