@@ -13,6 +13,5 @@
 ``resource``            resource attributes of this process
 ``sdk_logging``         the SDK's own log, kept out of the program's output
 ``start_times``         start times of observable counters
-``threads``             threads that deliver
 ======================  ============================================================
 """

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 from opentelemetry.context import _SUPPRESS_INSTRUMENTATION_KEY, attach, set_value
 
 from otel_rl.internal_errors import guard
-from otel_rl.pipeline.threads import PipelineThread
 from otel_rl.process import data_loader_workers
 from otel_rl.telemetry import drops
 
@@ -134,7 +133,7 @@ class BatchWorker(Generic[Item]):
                 self._queue.clear()
                 return
             # Known before it starts: a signal handler of the program may record while this thread waits for it.
-            self._thread = PipelineThread(target=self._run, name=f"otel-rl-{self.signal}", daemon=True)
+            self._thread = threading.Thread(target=self._run, name=f"otel-rl-{self.signal}", daemon=True)
             started = False
             with guard(f"batching.{self.signal}.start"):
                 self._thread.start()

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 from opentelemetry.sdk.metrics.export import MetricReader
 
 from otel_rl.internal_errors import guard
-from otel_rl.pipeline import sdk_logging, start_times
+from otel_rl.pipeline import start_times
 from otel_rl.pipeline.batching import suppress_instrumentation
-from otel_rl.pipeline.threads import PipelineThread
 from otel_rl.process import data_loader_workers
 from otel_rl.semconv.metrics import SELF_TELEMETRY
 from otel_rl.telemetry import drops
@@ -65,7 +64,7 @@ class LazyMetricReader(MetricReader):
             if data_loader_workers.is_data_loader_worker():
                 self._muted = True
                 return
-            self._thread = PipelineThread(target=self._run, name="otel-rl-metrics", daemon=True)
+            self._thread = threading.Thread(target=self._run, name="otel-rl-metrics", daemon=True)
             started = False
             with guard("metric_reader.start"):
                 self._thread.start()
@@ -84,7 +83,7 @@ class LazyMetricReader(MetricReader):
                 self._exporter.shutdown()
 
     def _collect_guarded(self) -> None:
-        with guard("metric_reader.collect"), self._collecting, sdk_logging.last_error.exporting():
+        with guard("metric_reader.collect"), self._collecting:
             self.collect()
 
     def _receive_metrics(self, metrics_data: MetricsData, timeout_millis: float = 10_000, **kwargs: Any) -> None:

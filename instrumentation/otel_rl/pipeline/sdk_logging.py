@@ -11,11 +11,6 @@ import logging
 import os
 import re
 import threading
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _UPSTREAM = "opentelemetry"
 _CAUSE = re.compile(
@@ -39,10 +34,6 @@ _OUR_THREAD = "otel-rl"
 _REFUSED = "Overriding of current "
 
 
-class _Here(threading.local):
-    ours = False
-
-
 class Upstream(logging.Handler):
     """Stands between upstream's loggers and the program's handlers.
 
@@ -55,7 +46,6 @@ class Upstream(logging.Handler):
         self.message = ""
         self._setting_up: int | None = None
         self._program_has_sdk = False
-        self._here = _Here()
 
     @property
     def reason(self) -> str:
@@ -75,15 +65,6 @@ class Upstream(logging.Handler):
         """What comes from here on may be the program's."""
         self._setting_up = None
 
-    @contextmanager
-    def exporting(self) -> Iterator[None]:
-        """Keep what this thread logs: the program has asked us to export on it."""
-        before, self._here.ours = self._here.ours, True
-        try:
-            yield
-        finally:
-            self._here.ours = before
-
     def handle(self, record: logging.LogRecord) -> bool:
         """Show the record as without us, or keep its message."""
         if str(record.msg).startswith(_REFUSED):
@@ -97,7 +78,7 @@ class Upstream(logging.Handler):
         return True
 
     def _is_ours(self, record: logging.LogRecord) -> bool:
-        if record.thread == self._setting_up or (record.threadName or "").startswith(_OUR_THREAD) or self._here.ours:
+        if record.thread == self._setting_up or (record.threadName or "").startswith(_OUR_THREAD):
             return True
         if self._program_has_sdk:
             return False
