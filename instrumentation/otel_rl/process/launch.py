@@ -34,7 +34,7 @@ def _absolute(path: str) -> str:
     try:
         return os.path.abspath(path)
     except FileNotFoundError:
-        # The working directory has been deleted. The program can start there; the file store will say what it cannot do.
+        # The working directory has been deleted. The file store will say what it cannot do.
         return path
 
 

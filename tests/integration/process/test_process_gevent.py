@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
-from process_support import Programs
+
+if TYPE_CHECKING:
+    from process_support import Programs
 
 pytest.importorskip("gevent")
 
