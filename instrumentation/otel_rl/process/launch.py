@@ -27,7 +27,15 @@ def prepare(environ: MutableMapping[str, str], argv: Sequence[str] = ()) -> None
     """Fix run id and data directory in ``environ``; what is set already stays."""
     if not environ.get(RUN_ID, "").strip():
         environ[RUN_ID] = launcher_job(environ, argv) or random_run_id()
-    environ[DATA_DIRECTORY] = os.path.abspath(os.path.expanduser(environ.get(DATA_DIRECTORY, "").strip() or "otel-rl"))
+    environ[DATA_DIRECTORY] = _absolute(os.path.expanduser(environ.get(DATA_DIRECTORY, "").strip() or "otel-rl"))
+
+
+def _absolute(path: str) -> str:
+    try:
+        return os.path.abspath(path)
+    except FileNotFoundError:
+        # The working directory has been deleted. The file store will say what it cannot do.
+        return path
 
 
 def choose_distro(environ: MutableMapping[str, str]) -> None:
@@ -77,7 +85,7 @@ def tell_failure(error: Exception) -> None:
     if not _failed:
         _failed = True
         reason = (str(error).strip().splitlines() or [""])[0]
+        advice = "" if isinstance(error, OSError) else ", check the OTEL_* variables"
         stderr.write_line(
-            f"otel-rl: telemetry could not be set up ({type(error).__name__}: {reason}); nothing is recorded, check the"
-            " OTEL_* variables"
+            f"otel-rl: telemetry could not be set up ({type(error).__name__}: {reason}); nothing is recorded{advice}"
         )
