@@ -14,4 +14,4 @@ import sys as _sys
 from otel_rl.process import launch as _launch
 
 _launch.choose_distro(_os.environ)
-_launch.prepare(_os.environ, _sys.argv)
+_launch.prepare(_os.environ, _sys.argv, begins=True)

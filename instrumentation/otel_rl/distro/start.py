@@ -18,13 +18,15 @@ _PYTHON_PATH = "PYTHONPATH"
 
 def begin() -> bool:
     """Identity of this process, and of its children; False where it is a launcher, which records nothing."""
-    launch.prepare(os.environ)
     argv = child_processes.original_arguments()
     if child_processes.is_launcher(argv):
+        launch.prepare(os.environ, argv, begins=True)
         return False
+    below_none = child_processes.parse_marker(os.environ) is None and not child_processes.is_worker(argv)
+    launch.prepare(os.environ, argv, begins=below_none)
     from otel_rl.process import inherited_context, launcher_environment  # noqa: PLC0415 - a launcher needs none of it
 
-    launcher_environment.adopt()
+    launcher_environment.adopt(argv)
     _report_invalid_settings()
     inherited = inherited_context.adopt(os.environ)
     if inherited is not None:

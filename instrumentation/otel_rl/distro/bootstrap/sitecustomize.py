@@ -37,10 +37,16 @@ def _start():
         return
     try:
         child_processes = _child_processes()
-        if child_processes.wanted(os.environ, child_processes.original_arguments(), os.getppid()):
+        argv = child_processes.original_arguments()
+        if child_processes.wanted(os.environ, argv, os.getppid()):
             from otel_rl.distro.start import start_child
 
             start_child()
+        elif child_processes.is_launcher(argv):
+            # It records nothing itself, but its ranks are a launch of their own.
+            from otel_rl.process import launch
+
+            launch.prepare(os.environ, argv, begins=True)
     except Exception:
         if os.environ.get("OTEL_RL_RAISE_INTERNAL_ERRORS", "") in ("1", "true"):
             raise
