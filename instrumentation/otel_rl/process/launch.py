@@ -191,6 +191,17 @@ def parse_attempt(text: str) -> tuple[int, int, int]:
     return scheduler, elastic, resumed
 
 
+def take_over(environ: MutableMapping[str, str], run_id: str, attempt: str) -> None:
+    """Children that start from now on belong to the launch of rank 0, whose run id and attempt these are.
+
+    Only replaces what is there: adding a variable while a thread of the program reads the environment is not safe.
+    """
+    launch = known(environ)
+    if launch is not None and launch.run_id != run_id:
+        launch = launch._replace(run_id=run_id, attempt=parse_attempt(attempt))
+        environ[LAUNCH], environ[RUN_ID] = _written(launch), run_id
+
+
 def _starts_ranks(argv: Sequence[str]) -> bool:
     """True for the command line ``opentelemetry-instrument [options] mpirun ...``: mpirun cannot say so itself."""
     position = 1

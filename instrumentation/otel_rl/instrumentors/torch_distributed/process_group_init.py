@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.instrumentors.torch_distributed import rendezvous
-from otel_rl.process import process_identity
+from otel_rl.process import launch, process_identity
 from otel_rl.semconv import metrics
 from otel_rl.telemetry import guard, lifecycle
 
@@ -112,7 +112,9 @@ def _follow(store: Any) -> None:
     except (RuntimeError, ValueError, KeyError, TypeError):
         # Rank 0 is not instrumented, or came too late: this rank reports for itself.
         return
-    process_identity.update(id=leader.run_id, attempt=leader.attempt, steps_key=leader.steps_key or None)
+    who = process_identity.update(id=leader.run_id, attempt=leader.attempt, steps_key=leader.steps_key or None)
+    if who.id == leader.run_id:
+        launch.take_over(os.environ, leader.run_id, leader.attempt)
     if leader.boot_id and leader.boot_id == rendezvous.boot_id():
         _Meeting.clock_offset = 0.0
 
