@@ -5,6 +5,10 @@
 from __future__ import annotations
 
 import os
+import sys
+from importlib.machinery import SourceFileLoader
+from importlib.util import find_spec
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 from otel_rl.process import child_processes, launch
@@ -14,6 +18,7 @@ if TYPE_CHECKING:
 
 BOOTSTRAP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bootstrap")
 _PYTHON_PATH = "PYTHONPATH"
+_RAY_HOOK = "RAY_RUNTIME_ENV_HOOK"
 
 
 def begin() -> bool:
@@ -36,7 +41,23 @@ def begin() -> bool:
     os.environ[child_processes.MARKER] = child_processes.marker(
         os.getpid(), launcher_environment.service_name(os.environ, argv), os.environ
     )
+    _offer_hook_to_ray()
     return True
+
+
+def _offer_hook_to_ray() -> None:
+    """Workers of a Ray cluster do not inherit our environment: Ray asks a hook what to give them."""
+    if _RAY_HOOK in os.environ or find_spec("ray") is None:
+        return
+    name = "otel_rl_ray_runtime_env"
+    if name not in sys.modules:
+        # By path: the bootstrap folder is on the path of our children, not of this process.
+        loader = SourceFileLoader(name, os.path.join(BOOTSTRAP, f"{name}.py"))
+        module = ModuleType(name)
+        module.__file__ = loader.path
+        loader.exec_module(module)
+        sys.modules[name] = module
+    os.environ[_RAY_HOOK] = f"{name}.hook"
 
 
 def _report_invalid_settings() -> None:

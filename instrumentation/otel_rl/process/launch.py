@@ -71,7 +71,8 @@ def prepare(environ: MutableMapping[str, str], argv: Sequence[str] = (), *, begi
         begins: True in ``opentelemetry-instrument`` and in launchers, which begin a launch unless they are part of one.
     """
     launch = known(environ)
-    if launch is None or _begins_another(launch, environ, begins=begins):
+    # Workers of Ray and multiprocessing belong to their driver, whatever the variables of their node say.
+    if launch is None or (not child_processes.is_worker(argv) and _begins_another(launch, environ, begins=begins)):
         launch = _begin(environ, argv, launch)
     if launch.own and (_starts_ranks(argv) or child_processes.starts_ranks(argv)):
         launch = launch._replace(launcher=True)
