@@ -151,7 +151,7 @@ test-stack: $(VENV)/.test ## real collector, Prometheus, Tempo and Loki: builds 
 .PHONY: test-ray
 test-ray: | $(UV) ## identity of the workers of a real Ray, in an environment of its own
 	@test -x $(CACHE)/ray/bin/python || $(UV) venv --quiet --python $(PYTHON) $(CACHE)/ray
-	$(UV) pip install --quiet --python $(CACHE)/ray --editable . pytest 'ray >=2.40'
+	$(UV) pip install --quiet --python $(CACHE)/ray --editable . --group unit 'ray >=2.40'
 	$(CACHE)/ray/bin/python -m pytest -q tests/integration/process/test_process_ray.py
 
 .PHONY: test-slow

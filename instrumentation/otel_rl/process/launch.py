@@ -116,10 +116,7 @@ def _begins_another(launch: Launch, environ: Mapping[str, str], *, begins: bool)
 def _begin(environ: Mapping[str, str], argv: Sequence[str], outer: Launch | None) -> Launch:
     step = _own_slurm_step(environ)
     chosen = environ.get(RUN_ID, "").strip() if outer is None or outer.chosen else ""
-    if chosen:
-        run_id = chosen
-    else:
-        run_id = f"slurm-{step[0]}.{step[1]}" if step else made_run_id(environ, argv)
+    run_id = chosen or (f"slurm-{step[0]}.{step[1]}" if step else made_run_id(environ, argv))
     attempt = (
         restarts(environ, launchers.SCHEDULER_RESTARTS),
         restarts(environ, launchers.ELASTIC_RESTARTS),

@@ -37,14 +37,16 @@ class Launcher(NamedTuple):
     single_without_rank: bool = False
 
 
-_TORCHRUN = {
-    "rank": ("RANK",),
-    "local_rank": ("LOCAL_RANK",),
-    "world_size": ("WORLD_SIZE",),
-    "local_world_size": ("LOCAL_WORLD_SIZE",),
-    "node_rank": ("GROUP_RANK",),
-    "job": ("TORCHELASTIC_RUN_ID",),
-}
+_TORCHRUN = Launcher(
+    "torchrun",
+    ("TORCHELASTIC_RUN_ID",),
+    rank=("RANK",),
+    local_rank=("LOCAL_RANK",),
+    world_size=("WORLD_SIZE",),
+    local_world_size=("LOCAL_WORLD_SIZE",),
+    node_rank=("GROUP_RANK",),
+    job=("TORCHELASTIC_RUN_ID",),
+)
 #: Ray's variables stand before Slurm's and MPI's: a raylet passes those of its node to every worker.
 RAY = Launcher(
     "ray",
@@ -55,9 +57,7 @@ RAY = Launcher(
     job=("RAY_JOB_ID",),
     numbers_the_launch=False,
 )
-MULTIPROCESSING = Launcher(
-    "multiprocessing", (), rank=("RANK",), local_rank=("LOCAL_RANK",), numbers_the_launch=False
-)
+MULTIPROCESSING = Launcher("multiprocessing", (), rank=("RANK",), local_rank=("LOCAL_RANK",), numbers_the_launch=False)
 LAUNCHERS = (
     Launcher(
         "deepspeed",
@@ -68,8 +68,9 @@ LAUNCHERS = (
         local_world_size=("LOCAL_SIZE",),
         node_rank=("CROSS_RANK",),
     ),
-    Launcher("accelerate", ("ACCELERATE_MIXED_PRECISION",), **_TORCHRUN, single_without_rank=True),
-    Launcher("torchrun", ("TORCHELASTIC_RUN_ID",), **_TORCHRUN),
+    # It runs torchrun's agent; a single process gets no rank.
+    _TORCHRUN._replace(name="accelerate", signs=("ACCELERATE_MIXED_PRECISION",), single_without_rank=True),
+    _TORCHRUN,
     RAY,
     Launcher(
         "mpi",

@@ -46,7 +46,18 @@ class Phase:
     ``name`` is the value of ``rl.phase``: the span type without its ``rl.`` prefix.
     """
 
-    __slots__ = ("_attributes", "_context", "_definition", "_scope", "_start_time", "_started", "_thinned", "_token", "name", "span")
+    __slots__ = (
+        "_attributes",
+        "_context",
+        "_definition",
+        "_scope",
+        "_start_time",
+        "_started",
+        "_thinned",
+        "_token",
+        "name",
+        "span",
+    )
 
     def __init__(self, definition: SpanDefinition, scope: Scope, attributes: Mapping[str, Any] | None = None) -> None:
         self._definition = definition

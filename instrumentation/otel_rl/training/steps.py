@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span
 
 #: Up to this many ranks every rank emits its step and phases at every step. In larger jobs rank 0 does, and the others
-#: take turns: each at every tenth step, a tenth of them at each. Metrics, errors and the program's own spans always come
-#: from all ranks.
+#: take turns: each at every tenth step, a tenth of them at each. Metrics, errors and the program's own spans come from
+#: all ranks.
 ALL_RANKS_LIMIT = 64
 OTHER_RANKS_INTERVAL = 10
 
@@ -159,7 +159,9 @@ def _root_is_sampled(trace_id: int, values: Mapping[str, Any]) -> bool:
     if sampler is None:
         return True
     # In an empty context, as rank 0 has it: a span that happens to be open here must not decide.
-    result = sampler.should_sample(Context(), trace_id, spans.RL_LOOP.type, SpanKind.INTERNAL, values, [run_span.link()])
+    result = sampler.should_sample(
+        Context(), trace_id, spans.RL_LOOP.type, SpanKind.INTERNAL, values, [run_span.link()]
+    )
     return bool(result.decision.is_sampled())
 
 

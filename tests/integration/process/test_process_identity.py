@@ -29,6 +29,20 @@ for iteration in (1, 2):
         dist.barrier()
 dist.destroy_process_group()
 """
+SPAWNED_RANKS = (
+    "import multiprocessing, os\ndef work(rank):\n    "
+    + RANK.replace('("gloo")', '("gloo", rank=rank, world_size=2)').strip().replace("\n", "\n    ")
+    + """
+if __name__ == "__main__":
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="PORT")
+    context = multiprocessing.get_context("spawn")
+    processes = [context.Process(target=work, args=(rank,)) for rank in range(2)]
+    for process in processes: process.start()
+    for process in processes: process.join()
+    import otel_rl
+    with otel_rl.step(1): pass
+"""
+)
 MULTIPROCESSING = """
 import multiprocessing, sys
 import otel_rl
@@ -79,9 +93,7 @@ def test_tasks_of_one_slurm_step_are_one_run_and_another_step_is_another(program
     program = programs.write("program.py", STEP)
     for step in (0, 1):
         for rank in (0, 1):
-            srun(
-                programs, SCRIPTS / "opentelemetry-instrument", sys.executable, program, step=step, tasks=2, rank=rank
-            )
+            srun(programs, SCRIPTS / "opentelemetry-instrument", sys.executable, program, step=step, tasks=2, rank=rank)
 
     assert sorted(run_ids(programs)) == ["slurm-77.0", "slurm-77.0", "slurm-77.1", "slurm-77.1"]
     assert len(roots(programs)) == 2
@@ -216,19 +228,7 @@ def test_ranks_of_two_torchrun_agents_without_a_rendezvous_id_are_one_run(progra
 
 def test_ranks_that_a_program_spawns_for_itself_meet_in_the_steps_of_their_group(programs: Programs) -> None:
     pytest.importorskip("torch")
-    worker = RANK.replace('init_process_group("gloo")', 'init_process_group("gloo", rank=rank, world_size=2)')
-    text = (
-        "import multiprocessing, os\n"
-        + "def work(rank):\n    "
-        + worker.strip().replace("\n", "\n    ")
-        + "\nif __name__ == '__main__':\n"
-        f"    os.environ.update(MASTER_ADDR='127.0.0.1', MASTER_PORT='{closed_port()}')\n"
-        "    context = multiprocessing.get_context('spawn')\n"
-        "    processes = [context.Process(target=work, args=(rank,)) for rank in range(2)]\n"
-        "    for process in processes: process.start()\n"
-        "    for process in processes: process.join()\n" + "    with otel_rl.step(1): pass\n".replace("with", "import otel_rl\n    with", 1)
-    )
-    done = programs.instrumented(text)
+    done = programs.instrumented(SPAWNED_RANKS.replace("PORT", str(closed_port())))
 
     assert done.code == 0, done.err
     assert sorted(str(manifest["rank"]) for manifest in programs.store.manifests()) == ["0", "1", "None"]

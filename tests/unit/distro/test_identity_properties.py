@@ -97,9 +97,7 @@ def alone(environ: dict[str, str], nodes: int, ranks: int, instrument: bool) -> 
 def children(parent: Process, kinds: list[str]) -> list[Process]:
     argv = {"spawn": SPAWN, "ray": RAY_WORKER, "subprocess": TRAIN}
     slurm_of_the_node = {"RAY_RAYLET_PID": "1", "SLURM_PROCID": "0", "SLURM_JOB_ID": "9", "SLURM_STEP_ID": "3"}
-    return [
-        start({**parent.environ, **(slurm_of_the_node if kind == "ray" else {})}, *argv[kind]) for kind in kinds
-    ]
+    return [start({**parent.environ, **(slurm_of_the_node if kind == "ray" else {})}, *argv[kind]) for kind in kinds]
 
 
 LAUNCHES = st.tuples(

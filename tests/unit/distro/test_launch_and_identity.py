@@ -152,9 +152,7 @@ _WORKER = ["python", "/x/default_worker.py"]
             {"launcher": "multiprocessing", "rank": 0, "numbered": False, "leads": False, "steps_key": None},
             id="multiprocessing",
         ),
-        pytest.param(
-            {"RANK": "1", "WORLD_SIZE": "2"}, [], {"launcher": "none", "rank": 1, "numbered": True}, id="env"
-        ),
+        pytest.param({"RANK": "1", "WORLD_SIZE": "2"}, [], {"launcher": "none", "rank": 1, "numbered": True}, id="env"),
         pytest.param({"RANK": "first"}, [], {"rank": None, "launcher": "none"}, id="no-number"),
         pytest.param({"PMI_RANK": "-1"}, [], {"rank": None, "launcher": "mpi"}, id="no-rank"),
     ],

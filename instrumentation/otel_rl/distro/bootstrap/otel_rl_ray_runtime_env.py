@@ -1,4 +1,4 @@
-# ruff: noqa: INP001, D100, ANN001, ANN201 - found by Python of any age through PYTHONPATH; not part of the package
+# ruff: noqa: INP001, D100, ANN001, ANN201, PTH100, PTH120, BLE001 - found by Python of any age through PYTHONPATH; not part of the package
 # mypy: ignore-errors
 # RAY_RUNTIME_ENV_HOOK: ray.init asks it for the job's runtime environment (ray 2.60, ray._private.worker,
 # _maybe_modify_runtime_env). It lies beside our sitecustomize, so that every child that inherits the variable finds it,

@@ -101,9 +101,7 @@ def _lead(store: Any) -> None:
     if not (who.numbered or who.leads):
         # Not the only rank 0 of this run, perhaps: the group has step traces of its own.
         who = process_identity.update(steps_key=f"{who.id}/{who.attempt}/{os.urandom(8).hex()}")
-    rendezvous.publish(
-        store, rendezvous.Identity(who.id or "", who.attempt, who.steps_key or "", rendezvous.boot_id())
-    )
+    rendezvous.publish(store, rendezvous.Identity(who.id or "", who.attempt, who.steps_key or "", rendezvous.boot_id()))
 
 
 def _follow(store: Any) -> None:

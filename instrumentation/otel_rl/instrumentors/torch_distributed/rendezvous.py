@@ -4,8 +4,8 @@ The store is the program's. We use a clone, which has a connection of its own, o
 program waits, and its time-out and pending operations stay as they are. Rank 0 sets one key (:data:`KEY`), each other
 rank that does not know the run id makes one ``get`` with a time limit. Nobody polls.
 
-One key without a generation is enough. It tells which launch the ranks belong to, and that is the same for every process
-group over one store; torchrun makes a new store for each restart.
+One key without a generation is enough. It tells which launch the ranks belong to, and that is the same for every
+process group over one store; torchrun makes a new store for each restart.
 
 Only a ``TCPStore`` is used. A ``HashStore`` connects threads of one process. A clone of a ``FileStore`` counts as one
 more rank, and the store removes its file when that many are gone (torch 2.13, ``FileStore::~FileStore``).
