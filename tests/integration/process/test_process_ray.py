@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
+import tempfile
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -60,8 +62,10 @@ def head(request: pytest.FixtureRequest, programs: Programs) -> Iterator[str]:
     """A cluster on loopback whose processes know nothing of us."""
     port = closed_port()
     arguments = ["start", "--head", "--block", "--num-cpus=2", f"--port={port}", "--include-dashboard=false"]
+    # The paths of Ray's sockets would be too long below pytest's directory.
+    folder = tempfile.mkdtemp(prefix="ray")
     process = subprocess.Popen(
-        [SCRIPTS / "ray", *arguments, "--node-ip-address=127.0.0.1", f"--temp-dir={programs.directory / 'ray'}"],
+        [SCRIPTS / "ray", *arguments, "--node-ip-address=127.0.0.1", f"--temp-dir={folder}"],
         env={**programs.environ, **PATIENCE, **request.param},
         stdout=subprocess.PIPE,
         text=True,
@@ -71,6 +75,7 @@ def head(request: pytest.FixtureRequest, programs: Programs) -> Iterator[str]:
     yield f"127.0.0.1:{port}"
     process.terminate()
     process.communicate(timeout=60)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def check(programs: Programs, run_id: str | None = None) -> None:
