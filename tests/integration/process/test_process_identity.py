@@ -226,6 +226,27 @@ def test_ranks_of_two_torchrun_agents_without_a_rendezvous_id_are_one_run(progra
     assert_no_span_id_twice(programs)
 
 
+@pytest.mark.parametrize("linger", ["0", "0.5"], ids=["ends-at-once", "ends-later"])
+def test_a_rank_whose_rank_zero_is_silent_ends_as_without_us(programs: Programs, linger: str) -> None:
+    pytest.importorskip("torch")
+    program = programs.write(
+        "program.py",
+        "import os, sys, time\n"
+        "import torch.distributed as dist\n"
+        "dist.init_process_group('gloo')\n"
+        "dist.barrier()\n"
+        "if os.environ['RANK'] == '1': time.sleep(float(sys.argv[1]))\n",
+    )
+    world = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(closed_port())}
+    silent = subprocess.Popen([sys.executable, program, linger], env={**programs.environ, **world, "RANK": "0"})
+    done = programs.run(
+        SCRIPTS / "opentelemetry-instrument", sys.executable, program, linger, timeout=300, **world, RANK="1"
+    )
+
+    assert silent.wait(timeout=60) == 0
+    assert done.code == 0, done.err
+
+
 def test_ranks_that_a_program_spawns_for_itself_meet_in_the_steps_of_their_group(programs: Programs) -> None:
     pytest.importorskip("torch")
     done = programs.instrumented(SPAWNED_RANKS.replace("PORT", str(closed_port())))

@@ -33,7 +33,7 @@ def become(monkeypatch):
     def start(**fields):
         for name, value in (("_frozen", False), ("_meeting", False), ("_current", Run()), ("_listeners", [])):
             monkeypatch.setattr(process_identity, name, value)
-        for name, value in (("thread", None), ("over", False), ("clock_offset", None)):
+        for name, value in (("thread", None), ("over", False), ("clock_offset", None), ("stop", threading.Event())):
             monkeypatch.setattr(process_group_init._Meeting, name, value)
         process_identity.begin(Run(**fields))
 
@@ -59,12 +59,12 @@ def announce(store, rank, world_size=2):
 def test_every_rank_receives_what_rank_zero_published(stores):
     rendezvous.publish(stores[0], LEADER)
 
-    assert rendezvous.receive(stores[1]) == LEADER
+    assert rendezvous.receive(stores[1], threading.Event()) == LEADER
 
 
 def test_a_rank_that_comes_first_waits_for_rank_zero(stores):
     received = []
-    waiting = threading.Thread(target=lambda: received.append(rendezvous.receive(stores[1])))
+    waiting = threading.Thread(target=lambda: received.append(rendezvous.receive(stores[1], threading.Event())))
     waiting.start()
     rendezvous.publish(stores[0], LEADER)
     waiting.join(timeout=30)
@@ -74,10 +74,26 @@ def test_a_rank_that_comes_first_waits_for_rank_zero(stores):
 
 def test_the_stores_own_time_limit_is_untouched(stores):
     before = stores[1].timeout
-    with pytest.raises(RuntimeError):
-        rendezvous.receive(stores[1], time_limit=0.05)
 
+    assert rendezvous.receive(stores[1], threading.Event(), time_limit=0.05) is None
     assert stores[1].timeout == before
+
+
+def test_a_rank_of_a_restarted_job_does_not_read_the_identity_of_the_attempt_before(stores, monkeypatch):
+    rendezvous.publish(stores[0], LEADER)
+    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "1")
+
+    assert rendezvous.receive(stores[1], threading.Event(), time_limit=0.05) is None
+
+
+def test_a_rank_that_waits_stops_when_told(stores):
+    stop = threading.Event()
+    waiting = threading.Thread(target=rendezvous.receive, args=(stores[1], stop))
+    waiting.start()
+    stop.set()
+    waiting.join(timeout=30)
+
+    assert not waiting.is_alive()
 
 
 def test_rank_zero_leaves_one_key_in_the_programs_store_and_the_others_none(stores, become):
@@ -88,7 +104,7 @@ def test_rank_zero_leaves_one_key_in_the_programs_store_and_the_others_none(stor
     announce(stores[1], rank=1)
 
     assert stores[0].num_keys() == before + 1
-    assert stores[0].check([rendezvous.KEY])
+    assert stores[0].check([rendezvous.key()])
 
 
 def test_a_rank_takes_over_run_id_attempt_and_step_traces_of_rank_zero(stores, become):
@@ -125,16 +141,15 @@ def test_a_group_of_one_meets_nobody_and_the_next_group_does(stores, become):
     assert process_group_init._Meeting.thread is None
 
     announce(stores[0], rank=0, world_size=2)
-    assert stores[0].check([rendezvous.KEY])
+    assert stores[0].check([rendezvous.key()])
 
 
 def test_init_process_group_returns_while_rank_zero_is_silent_and_one_failure_is_enough(stores, become, monkeypatch):
     asked = []
 
-    def receive(store):
+    def receive(store, stop):
         asked.append(store)
         silent.wait(30)
-        raise RuntimeError("timed out")
 
     silent = threading.Event()
     monkeypatch.setattr(rendezvous, "receive", receive)
@@ -181,7 +196,7 @@ def test_stores_that_connect_no_machines_are_left_alone(tmp_path):
 
 
 def test_what_others_put_under_our_key_changes_nothing(stores, become):
-    stores[0].set(rendezvous.KEY, "[1, 2")
+    stores[0].set(rendezvous.key(), "[1, 2")
     become(id="other", numbered=True, agreed=False, leads=False, rank=1)
     announce(stores[1], rank=1)
 

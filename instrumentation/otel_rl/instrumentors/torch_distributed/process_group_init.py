@@ -23,9 +23,8 @@ if TYPE_CHECKING:
 
     from otel_rl.telemetry import Scope
 
-#: Seconds that the end of the process waits for a meeting that is under way. It takes milliseconds unless rank 0 is
-#: silent. A thread that returns from a C++ ``get`` while Python finalizes would abort the process (before Python 3.14,
-#: github.com/python/cpython/issues/87135): most meetings are over before that.
+#: Seconds that the end of the process waits for the thread of a meeting, which it has told to stop: one request. A
+#: thread inside of torch while Python finalizes could abort the process, see :func:`.rendezvous.receive`.
 EXIT_PATIENCE = 0.3
 
 
@@ -33,6 +32,7 @@ class _Meeting:
     """State of this process: the thread of a meeting, and whether one has taken place or failed."""
 
     thread: threading.Thread | None = None
+    stop = threading.Event()
     over = False
     #: Our wall clock minus rank 0's in seconds (None: not known).
     clock_offset: float | None = None
@@ -106,9 +106,12 @@ def _lead(store: Any) -> None:
 
 def _follow(store: Any) -> None:
     try:
-        leader = rendezvous.receive(store)
+        leader = rendezvous.receive(store, _Meeting.stop)
     except (RuntimeError, ValueError, KeyError, TypeError):
-        # Rank 0 is not instrumented, or came too late: this rank reports for itself.
+        # The store has gone with rank 0, or somebody else has set the key.
+        return
+    if leader is None:
+        # Rank 0 is not instrumented, or comes too late: this rank reports for itself.
         return
     who = process_identity.update(id=leader.run_id, attempt=leader.attempt, steps_key=leader.steps_key or None)
     if who.id == leader.run_id:
@@ -119,6 +122,7 @@ def _follow(store: Any) -> None:
 
 def _finish() -> None:
     thread = _Meeting.thread
+    _Meeting.stop.set()
     if thread is not None:
         thread.join(EXIT_PATIENCE)
 
@@ -130,6 +134,7 @@ def _observe_offset() -> Iterator[tuple[float, dict[str, Any]]]:
 
 def _forget() -> None:
     _Meeting.thread, _Meeting.over, _Meeting.clock_offset = None, False, None
+    _Meeting.stop = threading.Event()
 
 
 lifecycle.after_fork_in_child(_forget)
