@@ -34,7 +34,7 @@ SPAWNED_RANKS = (
     + RANK.replace('("gloo")', '("gloo", rank=rank, world_size=2)').strip().replace("\n", "\n    ")
     + """
 if __name__ == "__main__":
-    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="PORT")
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="free")
     context = multiprocessing.get_context("spawn")
     processes = [context.Process(target=work, args=(rank,)) for rank in range(2)]
     for process in processes: process.start()
@@ -249,7 +249,7 @@ def test_a_rank_whose_rank_zero_is_silent_ends_as_without_us(programs: Programs,
 
 def test_ranks_that_a_program_spawns_for_itself_meet_in_the_steps_of_their_group(programs: Programs) -> None:
     pytest.importorskip("torch")
-    done = programs.instrumented(SPAWNED_RANKS.replace("PORT", str(closed_port())))
+    done = programs.instrumented(SPAWNED_RANKS.replace("free", str(closed_port())))
 
     assert done.code == 0, done.err
     assert sorted(str(manifest["rank"]) for manifest in programs.store.manifests()) == ["0", "1", "None"]
