@@ -157,6 +157,12 @@ test-stack: $(VENV)/.test ## real collector, Prometheus, Tempo and Loki: builds 
 	for backend in prometheus tempo loki; do $(BIN)/python compose/backends/build.py $$backend; done
 	$(PYTEST) tests/integration/dashboards tests/integration/stack tests/e2e
 
+.PHONY: test-ray
+test-ray: | $(UV) ## identity of the workers of a real Ray, in an environment of its own
+	@test -x $(CACHE)/ray/bin/python || $(UV) venv --quiet --python $(PYTHON) $(CACHE)/ray
+	$(UV) pip install --quiet --python $(CACHE)/ray --editable . --group unit 'ray >=2.40'
+	$(CACHE)/ray/bin/python -m pytest -q tests/integration/process/test_process_ray.py
+
 .PHONY: test-slow
 test-slow: $(VENV)/.test ## what takes more than a minute each
 	$(PYTEST) $(UNIT) $(INTEGRATION) -m slow

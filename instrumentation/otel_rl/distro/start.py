@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import os
+import sys
 from contextlib import suppress
+from importlib.machinery import SourceFileLoader
+from importlib.util import find_spec
+from types import ModuleType
 
 from otel_rl.distro import import_path
 from otel_rl.process import child_processes, launch
 
+_RAY_HOOK = "RAY_RUNTIME_ENV_HOOK"
+
 
 def begin() -> bool:
     """Identity of this process, and of its children; False where it is a launcher, which records nothing."""
-    launch.prepare(os.environ)
     argv = child_processes.original_arguments()
     if child_processes.is_launcher(argv):
+        launch.prepare(os.environ, argv, begins=True)
         return False
+    below_none = child_processes.parse_marker(os.environ) is None and not child_processes.is_worker(argv)
+    launch.prepare(os.environ, argv, begins=below_none)
     from otel_rl.process import inherited_context, launcher_environment  # noqa: PLC0415 - a launcher needs none of it
 
-    launcher_environment.adopt()
+    launcher_environment.adopt(argv)
     _report_invalid_settings()
     inherited = inherited_context.adopt(os.environ)
     if inherited is not None:
@@ -27,7 +35,23 @@ def begin() -> bool:
     os.environ[child_processes.MARKER] = child_processes.marker(
         os.getpid(), launcher_environment.service_name(os.environ, argv), os.environ
     )
+    _offer_hook_to_ray()
     return True
+
+
+def _offer_hook_to_ray() -> None:
+    """Workers of a Ray cluster do not inherit our environment: Ray asks a hook what to give them."""
+    if _RAY_HOOK in os.environ or find_spec("ray") is None:
+        return
+    name = "otel_rl_ray_runtime_env"
+    if name not in sys.modules:
+        # By path: the bootstrap folder is on the path of our children, not of this process.
+        loader = SourceFileLoader(name, f"{import_path.BOOTSTRAP}{os.sep}{name}.py")
+        module = ModuleType(name)
+        module.__file__ = loader.path
+        loader.exec_module(module)
+        sys.modules[name] = module
+    os.environ[_RAY_HOOK] = f"{name}.hook"
 
 
 def _report_invalid_settings() -> None:

@@ -80,6 +80,12 @@ def is_launcher(argv: Sequence[str]) -> bool:
     return name in known and not _IN_PROCESS.get(name, frozenset()) & set(arguments)
 
 
+def starts_ranks(argv: Sequence[str]) -> bool:
+    """True for a launcher whose children are the ranks of one launch; Ray's command starts a cluster for many."""
+    _, which, _ = program(argv)
+    return is_launcher(argv) and not os.path.basename(which).startswith("ray")
+
+
 def fingerprint(environ: Mapping[str, str]) -> str:
     """The launch that the environment belongs to; empty outside of any launcher."""
     names = _LAUNCH_VARIABLES + (_ELASTIC_VARIABLES if "TORCHELASTIC_RUN_ID" in environ else ())

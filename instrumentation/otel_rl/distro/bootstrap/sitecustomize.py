@@ -56,9 +56,14 @@ def _start():
             from otel_rl.distro.start import start
 
             start(loaded, path)
-        elif first and child_processes.is_launcher(arguments):
-            # Of the processes that a launcher starts, only its ranks are recorded.
-            del os.environ[child_processes.MARKER]
+        elif child_processes.is_launcher(arguments):
+            # It records nothing itself, but its ranks are a launch of their own.
+            from otel_rl.process import launch
+
+            launch.prepare(os.environ, arguments, begins=True)
+            if first:
+                # Of the processes that a launcher starts, only its ranks are recorded.
+                del os.environ[child_processes.MARKER]
     except Exception as error:
         # A child stays silent: what grades its stderr must not see us. The user asked for the first process.
         if first and isinstance(error, ImportError):
