@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from otel_rl.distro.start import BOOTSTRAP
+from otel_rl.distro.import_path import BOOTSTRAP
 
 
 @pytest.fixture
