@@ -1,0 +1,67 @@
+"""Tells on stderr, while the program runs, that nothing reaches a destination; rate limited."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from otel_rl.offline.store.process_store import warn_once_per_node
+
+if TYPE_CHECKING:
+    from otel_rl.pipeline.sink import Sink
+
+#: Seconds between two lines about the same destination.
+INTERVAL = 600.0
+_WORDS = {
+    "traces": ("span", "spans"),
+    "logs": ("log record", "log records"),
+    "metrics": ("metric point", "metric points"),
+}
+
+#: Destination -> when it was told last (``time.monotonic()``).
+_told: dict[str, float] = {}
+#: The process ends: its last line will say it.
+_silent = False
+
+
+def in_words(counts: dict[str, int]) -> str:
+    """``3 spans and 1 metric point``."""
+    parts = [f"{number} {_WORDS[signal][number != 1]}" for signal, number in counts.items() if number]
+    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
+
+
+def advice(sink: Sink) -> str:
+    """What the user can do about ``sink``."""
+    if sink.unopened:
+        return f"the exporter {sink.destination.exporter} could not be opened in this process"
+    if sink.destination.is_file:
+        return "check that the file system answers, or set OTEL_RL_DATA_DIR to another one"
+    return "check that a collector answers there, or unset OTEL_EXPORTER_OTLP_ENDPOINT to write files"
+
+
+def report(sink: Sink) -> None:
+    """An export has failed. The file store tells its own failures."""
+    if _silent or sink.explains_losses:
+        return
+    where, now = sink.destination.words, time.monotonic()
+    last = _told.get(where)
+    if last is not None and now - last < INTERVAL:
+        return
+    _told[where] = now
+    reason = f" ({sink.reason})" if sink.reason else ""
+    lost = in_words({sink.signal: sink.lost})
+    warn_once_per_node(
+        f"otel-rl: nothing reaches {where}{reason}: {lost} lost so far, the program goes on; {advice(sink)}"
+    )
+
+
+def be_silent() -> None:
+    """The process ends: say no more."""
+    global _silent
+    _silent = True
+
+
+def after_fork_in_child() -> None:
+    """The child reports for itself, when it ends."""
+    global _silent
+    _silent = False
