@@ -53,10 +53,13 @@ def flush(timeout: float) -> bool:
 
     Any thread may call it at any time, a signal handler too, and while another call waits.
     """
-    telemetry = _telemetry
-    if telemetry is None:
-        return False
-    deadline = time.monotonic() + timeout
+    with guard("exit.flush"):
+        if _telemetry is not None:
+            return _flush(_telemetry, time.monotonic() + timeout)
+    return False
+
+
+def _flush(telemetry: Telemetry, deadline: float) -> bool:
     telemetry.gate.force_open()
     # All threads are asked before the first wait.
     requests = [thread.post(partial(thread.flush, deadline), deadline) for thread in telemetry.threads if thread.needed]

@@ -59,7 +59,7 @@ class Wakeup:
 
     def wait(self, timeout: float) -> bool:
         """Wait up to ``timeout`` seconds; True when it was set. Clears it."""
-        return self._lock.acquire(timeout=max(timeout, 0.0))
+        return self._lock.acquire(timeout=min(max(timeout, 0.0), threading.TIMEOUT_MAX))
 
 
 class Task(Protocol):

@@ -57,6 +57,7 @@ class Sink:
 
     def _reset(self) -> None:
         self._exporter: Exporter | None = None
+        self._explains = False
         #: Items delivered, lost, and handed to the exporter without an answer so far.
         self.delivered = 0
         self.lost = 0
@@ -94,6 +95,7 @@ class Sink:
                 self.unopened = True
                 return None
             self.unopened = False
+            self._explains = bool(getattr(self._exporter, "counts_drops", False))
         return self._exporter
 
     def _export(self, exporter: Exporter, data: Any, number: int, options: dict[str, Any]) -> bool:
@@ -103,13 +105,13 @@ class Sink:
         # One item that cannot be encoded fails the whole batch, and exporters do not say which one.
         rest, bad = encodable(self.signal, self.destination.exporter, data, self._count)
         if not bad:
-            self._refused(exporter, number)
+            self._refused(number)
             return False
         self.lose("unencodable", bad)
         if number > bad and self._succeeds(exporter, rest, options):
             self.delivered += number - bad
         elif number > bad:
-            self._refused(exporter, number - bad)
+            self._refused(number - bad)
         return False
 
     def _succeeds(self, exporter: Exporter, data: Any, options: dict[str, Any]) -> bool:
@@ -125,8 +127,8 @@ class Sink:
         self.reason = "" if succeeded else sdk_logging.last_error.reason
         return succeeded
 
-    def _refused(self, exporter: Exporter, number: int) -> None:
-        if getattr(exporter, "counts_drops", False):
+    def _refused(self, number: int) -> None:
+        if self._explains:
             self.lost += number
         else:
             self.lose("export_failed", number)
@@ -141,7 +143,7 @@ class Sink:
     @property
     def explains_losses(self) -> bool:
         """The exporter says for itself, on stderr, what it drops and why."""
-        return bool(getattr(self._exporter, "counts_drops", False))
+        return self._explains
 
     def give_up(self, waiting: int) -> None:
         """The time is up: count what waits, and what is in flight, as lost."""
