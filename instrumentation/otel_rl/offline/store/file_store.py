@@ -119,6 +119,7 @@ class FileStore:
             _hide_from_git(self._root)
         elif made_run and not (self._root / ".gitignore").exists():
             _hide_from_git(directory.parent)
+        self._stale = False
         manifest.write(directory, self._describe())
         self.directory = directory
         return directory
