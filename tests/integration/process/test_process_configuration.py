@@ -105,7 +105,8 @@ def test_configuration_file_wins_and_our_part_still_works(programs: Programs, co
         RANK="3",
     )
 
-    assert (done.code, done.err) == (4, "")
+    assert done.code == 4
+    assert done.err == ""
     assert "'service.name': 'from-the-file'" in done.out
     assert "'rl.rank': 3" in done.out
     assert {"/v1/traces", "/v1/metrics"} == set(collector.requests)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+from pathlib import Path
 
 import pytest
 
@@ -158,7 +159,7 @@ def test_root_that_is_a_file_is_reported_and_left_alone(tmp_path):
 
 def open_files(root):
     """Files below ``root`` that this process has open."""
-    links = [os.path.realpath(f"/proc/self/fd/{number}") for number in os.listdir("/proc/self/fd")]
+    links = [os.path.realpath(link) for link in Path("/proc/self/fd").iterdir()]
     return {os.path.relpath(link, root) for link in links if link.startswith(f"{root}/")}
 
 
