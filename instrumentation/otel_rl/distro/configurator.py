@@ -51,7 +51,7 @@ def _configure() -> None:
 
 
 def _from_variables() -> Telemetry:
-    from otel_rl.pipeline import exporter_selection, providers, resource  # noqa: PLC0415
+    from otel_rl.pipeline import exporter_selection, providers, resource, sdk_metrics  # noqa: PLC0415
     from otel_rl.process import launcher_environment  # noqa: PLC0415
     from otel_rl.telemetry import self_metrics  # noqa: PLC0415
 
@@ -61,6 +61,7 @@ def _from_variables() -> Telemetry:
     service = launcher_environment.service_name(os.environ, child_processes.original_arguments())
     telemetry = providers.build(chosen, resource.create(service))
     self_metrics.register()
+    sdk_metrics.register(telemetry)
     return telemetry
 
 

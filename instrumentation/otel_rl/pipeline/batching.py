@@ -67,8 +67,9 @@ class BatchQueue(Generic[Item]):
         self._begun = False
         self._muted = False
         self._next = math.inf
-        #: Items that left the queue.
+        #: Items that left the queue for the exporter, and items for which there was no room.
         self.processed = 0
+        self.refused = 0
 
     def emit(self, item: Item) -> None:
         """Queue ``item``; never blocks. With a full queue the new item is dropped and counted."""
@@ -77,6 +78,7 @@ class BatchQueue(Generic[Item]):
         if self._muted:
             return
         if len(self._queue) >= self.limits.queue:
+            self.refused += 1
             drops.count(self.signal, "queue_full")
             return
         self._queue.append(item)

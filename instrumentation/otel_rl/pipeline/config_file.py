@@ -19,7 +19,7 @@ from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
 
 from otel_rl.internal_errors import guard
 from otel_rl.offline.store.process_store import ProcessStore
-from otel_rl.pipeline import exporter_selection, exporters, private_random, resource
+from otel_rl.pipeline import exporter_selection, exporters, private_random, program_log, resource, sdk_metrics
 from otel_rl.pipeline.batching import Limits
 from otel_rl.pipeline.metric_reader import LazyMetricReader, count_points
 from otel_rl.pipeline.processors import QueueLogRecordProcessor, QueueSpanProcessor
@@ -62,6 +62,7 @@ def build(path: str) -> Telemetry:
     telemetry.logger_provider = _sdk_provider(logs_api._internal._LOGGER_PROVIDER)  # noqa: SLF001
     _complete(telemetry)
     telemetry.arm()
+    program_log.record(telemetry.logger_provider)
     return telemetry
 
 
@@ -215,6 +216,7 @@ def _complete(telemetry: Telemetry) -> None:
     process_identity.add_listener(follow)
     lifecycle.after_fork_in_child(follow)
     self_metrics.register()
+    sdk_metrics.register(telemetry)
 
 
 def _providers(telemetry: Telemetry) -> list[Any]:

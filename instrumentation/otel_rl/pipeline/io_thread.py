@@ -100,11 +100,11 @@ class Request:
         try:
             self._succeeded = self._work()
         finally:
-            self.finish()
+            self.finished = True
+            self._done.set()
 
-    def finish(self) -> None:
-        """Let the waiter go on."""
-        self.finished = True
+    def refuse(self) -> None:
+        """Let the waiter go on: nobody will do the work."""
         self._done.set()
 
     def wait(self) -> bool:
@@ -159,7 +159,7 @@ class IoThread:
         request = Request(work, deadline)
         # An observable callback of the program may flush: the thread cannot wait for itself.
         if get_ident() == self._identifier or not self.start():
-            request.finish()
+            request.refuse()
         else:
             self._requests.append(request)
             self._wakeup.set()

@@ -101,15 +101,13 @@ class LazyMetricReader(MetricReader):
         return left > 0 and self._collect_within(min(left, self._timeout))
 
     def _collect_within(self, seconds: float) -> bool:
-        # Lost until the exporter says otherwise; at least one point, where a callback of the program hangs.
-        self.sink.in_flight, self._delivered, self._closed = 1, False, False
+        self._delivered, self._closed = False, False
         with guard("metric_reader.collect"), suppress(MetricsTimeoutError):
             self._delivered = True
             self.collect(seconds * _SECONDS)
-            self.sink.in_flight = 0
             return self._delivered
+        # How many points a callback of the program kept back is not known.
         self.sink.lose("collection_timeout", 1)
-        self.sink.in_flight = 0
         return False
 
     def _receive_metrics(self, metrics_data: MetricsData, timeout_millis: float = 10_000, **kwargs: Any) -> None:

@@ -18,7 +18,7 @@ from opentelemetry.sdk.trace import SpanLimits, TracerProvider
 from opentelemetry.trace import set_tracer_provider
 
 from otel_rl.offline.store.process_store import ProcessStore
-from otel_rl.pipeline import exporter_selection, exporters, outage, private_random, start_times
+from otel_rl.pipeline import exporter_selection, exporters, outage, private_random, program_log, start_times
 from otel_rl.pipeline.batching import BatchQueue, Limits
 from otel_rl.pipeline.identity_gate import Gate
 from otel_rl.pipeline.io_thread import IoThread
@@ -148,6 +148,7 @@ def build(chosen: exporter_selection.Plan, resource: Resource) -> Telemetry:
     set_meter_provider(telemetry.meter_provider)
     set_logger_provider(telemetry.logger_provider)
     telemetry.arm()
+    program_log.record(telemetry.logger_provider)
     return telemetry
 
 

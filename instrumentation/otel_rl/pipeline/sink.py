@@ -58,9 +58,9 @@ class Sink:
     def _reset(self) -> None:
         self._exporter: Exporter | None = None
         self._explains = False
-        #: Items delivered, lost, and handed to the exporter without an answer so far.
+        #: Items delivered, lost by reason, and handed to the exporter without an answer so far.
         self.delivered = 0
-        self.lost = 0
+        self.losses: dict[str, int] = {}
         self.in_flight = 0
         #: Why the latest export failed; empty after a success.
         self.reason = ""
@@ -129,16 +129,24 @@ class Sink:
 
     def _refused(self, number: int) -> None:
         if self._explains:
-            self.lost += number
+            self._add("rejected", number)
         else:
             self.lose("export_failed", number)
 
     def lose(self, reason: str, number: int) -> None:
         """Count ``number`` items as lost."""
-        self.lost += number
+        self._add(reason, number)
         drops.count(self.signal, reason, number)
         if reason != "unencodable":
             outage.report(self)
+
+    def _add(self, reason: str, number: int) -> None:
+        self.losses[reason] = self.losses.get(reason, 0) + number
+
+    @property
+    def lost(self) -> int:
+        """Items that were not delivered, for whatever reason."""
+        return sum(self.losses.copy().values())
 
     @property
     def explains_losses(self) -> bool:
@@ -153,7 +161,8 @@ class Sink:
         self.timed_out = True
         said = "" if self.destination.is_file else sdk_logging.last_error.reason
         self.reason = self.reason or said or NO_ANSWER
-        self.lost += left
+        self._add("exit_timeout", left)
+        self.in_flight = 0
         drops.count(self.signal, "exit_timeout", left)
 
     def close(self) -> None:

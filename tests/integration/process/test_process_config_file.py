@@ -21,7 +21,10 @@ tracer_provider:
 meter_provider:
   readers:
     - periodic:
-        exporter: {{otlp_http: {{endpoint: "http://127.0.0.1:{port}/v1/metrics", temporality_preference: {temporality}}}}}
+        exporter:
+          otlp_http:
+            endpoint: "http://127.0.0.1:{port}/v1/metrics"
+            temporality_preference: {temporality}
 logger_provider:
   processors:
     - {processor}:

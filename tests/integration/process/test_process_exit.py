@@ -109,6 +109,30 @@ def test_full_queue_drops_are_counted_by_reason(programs: Programs) -> None:
     assert kept + dropped in (200, 201)
 
 
+def test_queues_and_exporters_are_observed_under_the_names_of_the_sdk(programs: Programs) -> None:
+    programs.instrumented(
+        "from opentelemetry import trace\nimport otel_rl\n"
+        "for _ in range(30): trace.get_tracer('t').start_span('s').end()\n"
+        "otel_rl.flush(60)\n",
+        OTEL_BSP_MAX_QUEUE_SIZE="10",
+        OTEL_BSP_SCHEDULE_DELAY="60000",
+    )
+
+    def latest(name: str) -> dict[str, int]:
+        by_error = {}
+        for point in programs.store.points(f"otel.sdk.{name}"):
+            values = {one["key"]: one["value"]["stringValue"] for one in point["attributes"]}
+            by_error[values.get("error.type", "")] = int(point["asInt"])
+        return by_error
+
+    assert latest("processor.span.queue.capacity") == {"": 10}
+    assert latest("processor.span.queue.size") == {"": 0}
+    processed = latest("processor.span.processed")
+    assert processed[""] + processed["queue_full"] in (30, 31)
+    assert latest("exporter.span.exported") == {"": processed[""]}
+    assert latest("exporter.span.inflight") == {"": 0}
+
+
 def test_endpoint_receives_all_signals_and_the_line_says_so(programs: Programs, collector: Collector) -> None:
     done = programs.instrumented(
         ONE_SPAN,

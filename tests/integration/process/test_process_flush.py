@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-
 from process_support import Collector, Programs, closed_port, silent_server
-
 
 RECORD = """
 import otel_rl
@@ -16,7 +14,7 @@ def record(name):
 def test_each_flush_delivers_what_came_since_the_last_one(programs: Programs) -> None:
     done = programs.instrumented(
         RECORD + "import glob\n"
-        "def lines(): return sum(text.count('"name":"execute_tool') for text in map(str, (open(name).read() for name in"
+        "def lines(): return sum(text.count('execute_tool search') for text in map(str, (open(name).read() for name in"
         " glob.glob('otel-rl/*/*/traces-*.jsonl'))))\n"
         "for number in range(1, 4):\n"
         "    record('search')\n"
