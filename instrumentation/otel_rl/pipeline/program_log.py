@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from otel_rl.process import launch, process_identity
+from otel_rl import stderr
+from otel_rl.process import process_identity
 
 if TYPE_CHECKING:
     from opentelemetry.sdk._logs import LoggerProvider
@@ -27,7 +28,7 @@ def record(provider: LoggerProvider | None) -> None:
         )
     except ImportError:
         if process_identity.current().leads:
-            launch.write_line(
+            stderr.write_line(
                 f"otel-rl: {VARIABLE}=true needs opentelemetry-instrumentation-logging (pip install"
                 " opentelemetry-instrumentation-logging); the program's log is not recorded"
             )
