@@ -9,7 +9,7 @@ import shlex
 from typing import TYPE_CHECKING
 
 from otel_rl import instrumentor_status, settings, stderr
-from otel_rl.pipeline import exporter_selection, outage
+from otel_rl.pipeline import exporter_selection
 from otel_rl.pipeline.outage import in_words
 from otel_rl.pipeline.sink import NO_ANSWER
 from otel_rl.process import process_identity
@@ -86,7 +86,7 @@ def _loss_line(losing: list[Sink]) -> str:
     # Signals that go to the same place share a sentence.
     by_place: dict[tuple[str, str], list[Sink]] = {}
     for sink in losing:
-        by_place.setdefault((sink.destination.words, outage.advice(sink)), []).append(sink)
+        by_place.setdefault((sink.destination.words, sink.advice), []).append(sink)
     sentences = []
     for (where, advice), sinks in by_place.items():
         counts = _most(sinks, lambda sink: sink.lost)

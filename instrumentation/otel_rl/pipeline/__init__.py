@@ -3,6 +3,7 @@
 ======================  ============================================================
 ``batching``            bounded queues of spans and log records
 ``config_file``         providers that ``OTEL_CONFIG_FILE`` sets up
+``destination``         where an exporter delivers, in words
 ``exporter_selection``  exporter of each signal, from the environment
 ``exporters``           opening exporters by entry-point name
 ``identity_gate``       delay of the first export until rank and run id are known

@@ -59,7 +59,8 @@ class BatchQueue(Generic[Item]):
         self._on_first = on_first
         # Run by the I/O thread, where it costs the program nothing.
         self._prepare = prepare
-        thread.tasks.append(self)
+        # Before the metric readers, which report what became of the queues.
+        thread.tasks.insert(0, self)
         self._reset()
 
     def _reset(self) -> None:

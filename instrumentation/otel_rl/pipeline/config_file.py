@@ -21,10 +21,11 @@ from otel_rl.internal_errors import guard
 from otel_rl.offline.store.process_store import ProcessStore
 from otel_rl.pipeline import exporter_selection, exporters, private_random, program_log, resource, sdk_metrics
 from otel_rl.pipeline.batching import Limits
+from otel_rl.pipeline.destination import Destination
 from otel_rl.pipeline.metric_reader import LazyMetricReader, count_points
 from otel_rl.pipeline.processors import QueueLogRecordProcessor, QueueSpanProcessor
 from otel_rl.pipeline.providers import METRIC_INTERVAL, METRIC_TIMEOUT, Telemetry
-from otel_rl.pipeline.sink import Destination, Sink
+from otel_rl.pipeline.sink import Sink
 from otel_rl.process import process_identity
 from otel_rl.telemetry import lifecycle, self_metrics
 from otel_rl.telemetry.correlation import BaggageLogRecordProcessor, BaggageSpanProcessor

@@ -24,10 +24,10 @@ from otel_rl.process import data_loader_workers
 from otel_rl.semconv.metrics import SELF_TELEMETRY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from opentelemetry.sdk.metrics import MeterProvider
-    from opentelemetry.sdk.metrics.export import MetricsData
+    from opentelemetry.sdk.metrics.export import Metric, MetricsData
 
     from otel_rl.pipeline.identity_gate import Gate
     from otel_rl.pipeline.io_thread import IoThread
@@ -111,7 +111,7 @@ class LazyMetricReader(MetricReader):
         return False
 
     def _receive_metrics(self, metrics_data: MetricsData, timeout_millis: float = 10_000, **kwargs: Any) -> None:
-        if count_points(metrics_data) == 0:
+        if not any(metric.data.data_points for metric in _metrics(metrics_data)):
             return
         corrected = start_times.corrected(metrics_data)
         self._delivered = self.sink.export(corrected, timeout_millis=timeout_millis)
@@ -144,13 +144,14 @@ class LazyMetricReader(MetricReader):
 
 
 def count_points(metrics_data: MetricsData) -> int:
-    """Data points in one collection."""
-    return sum(
-        len(metric.data.data_points)
-        for resource_metrics in metrics_data.resource_metrics
-        for scope_metrics in resource_metrics.scope_metrics
-        for metric in scope_metrics.metrics
-    )
+    """Data points of the program in one collection; self-telemetry is nobody's loss."""
+    return sum(len(metric.data.data_points) for metric in _metrics(metrics_data) if metric.name not in SELF_TELEMETRY)
+
+
+def _metrics(metrics_data: MetricsData) -> Iterator[Metric]:
+    for resource_metrics in metrics_data.resource_metrics:
+        for scope_metrics in resource_metrics.scope_metrics:
+            yield from scope_metrics.metrics
 
 
 def wake_at_first_measurement(provider: MeterProvider, wake: Callable[[], None]) -> None:

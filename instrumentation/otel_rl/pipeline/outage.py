@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from otel_rl.offline.store.process_store import warn_once_per_node
 
 if TYPE_CHECKING:
-    from otel_rl.pipeline.sink import Sink
+    from otel_rl.pipeline.destination import Destination
 
 #: Seconds between two lines about the same destination.
 INTERVAL = 600.0
@@ -30,28 +30,16 @@ def in_words(counts: dict[str, int]) -> str:
     return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
 
 
-def advice(sink: Sink) -> str:
-    """What the user can do about ``sink``."""
-    if sink.unopened:
-        return f"the exporter {sink.destination.exporter} could not be opened in this process"
-    if sink.destination.is_file:
-        return "check that the file system answers, or set OTEL_RL_DATA_DIR to another one"
-    return "check that a collector answers there, or unset OTEL_EXPORTER_OTLP_ENDPOINT to write files"
-
-
-def report(sink: Sink) -> None:
-    """An export has failed. The file store tells its own failures."""
-    if _silent or sink.explains_losses:
-        return
-    where, now = sink.destination.words, time.monotonic()
+def report(destination: Destination, reason: str, lost: dict[str, int], advice: str) -> None:
+    """An export has failed."""
+    where, now = destination.words, time.monotonic()
     last = _told.get(where)
-    if last is not None and now - last < INTERVAL:
+    if _silent or (last is not None and now - last < INTERVAL):
         return
     _told[where] = now
-    reason = f" ({sink.reason})" if sink.reason else ""
-    lost = in_words({sink.signal: sink.lost})
+    because = f" ({reason})" if reason else ""
     warn_once_per_node(
-        f"otel-rl: nothing reaches {where}{reason}: {lost} lost so far, the program goes on; {advice(sink)}"
+        f"otel-rl: nothing reaches {where}{because}: {in_words(lost)} lost so far, the program goes on; {advice}"
     )
 
 

@@ -21,6 +21,7 @@ from otel_rl import stderr
 from otel_rl.offline.store.process_store import ProcessStore
 from otel_rl.pipeline import exporter_selection, exporters, outage, private_random, program_log, start_times
 from otel_rl.pipeline.batching import BatchQueue, Limits
+from otel_rl.pipeline.destination import Destination
 from otel_rl.pipeline.identity_gate import Gate
 from otel_rl.pipeline.io_thread import IoThread
 from otel_rl.pipeline.metric_reader import (
@@ -30,7 +31,7 @@ from otel_rl.pipeline.metric_reader import (
     wake_at_first_measurement,
 )
 from otel_rl.pipeline.processors import SDK_LENGTH_LIMIT, QueueLogRecordProcessor, QueueSpanProcessor, mark_truncation
-from otel_rl.pipeline.sink import Destination, Sink
+from otel_rl.pipeline.sink import Sink
 from otel_rl.process import process_identity
 from otel_rl.telemetry import run_span
 from otel_rl.telemetry.correlation import BaggageLogRecordProcessor, BaggageSpanProcessor

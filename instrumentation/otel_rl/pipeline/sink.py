@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from otel_rl.pipeline import outage, sdk_logging
@@ -11,6 +10,8 @@ from otel_rl.telemetry import drops
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from otel_rl.pipeline.destination import Destination
 
 #: What an encoder raises for a value that it cannot write; the network raises other errors.
 _ENCODING_ERRORS = (TypeError, ValueError, AttributeError, KeyError, OverflowError)
@@ -27,16 +28,6 @@ class Exporter(Protocol):
 
     def shutdown(self) -> Any:
         """Close connections."""
-
-
-@dataclass(frozen=True)
-class Destination:
-    """Where an exporter delivers."""
-
-    exporter: str
-    #: For a person: a URL without credentials, a directory, or the exporter's name.
-    words: str
-    is_file: bool = False
 
 
 class Sink:
@@ -138,7 +129,7 @@ class Sink:
         self._add(reason, number)
         drops.count(self.signal, reason, number)
         if reason != "unencodable":
-            outage.report(self)
+            outage.report(self.destination, self.reason, {self.signal: self.lost}, self.advice)
 
     def _add(self, reason: str, number: int) -> None:
         self.losses[reason] = self.losses.get(reason, 0) + number
@@ -147,6 +138,11 @@ class Sink:
     def lost(self) -> int:
         """Items that were not delivered, for whatever reason."""
         return sum(self.losses.copy().values())
+
+    @property
+    def advice(self) -> str:
+        """What the user can do about losses."""
+        return self.destination.advice(unopened=self.unopened)
 
     @property
     def explains_losses(self) -> bool:

@@ -9,9 +9,10 @@ import pytest
 
 from otel_rl.pipeline import outage
 from otel_rl.pipeline.batching import BatchQueue, Limits
+from otel_rl.pipeline.destination import Destination
 from otel_rl.pipeline.identity_gate import Gate
 from otel_rl.pipeline.io_thread import IoThread
-from otel_rl.pipeline.sink import Destination, Sink
+from otel_rl.pipeline.sink import Sink
 from otel_rl.process import process_identity
 from otel_rl.telemetry import drops
 

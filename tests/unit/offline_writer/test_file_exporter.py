@@ -14,7 +14,8 @@ from opentelemetry.trace import Status, StatusCode
 from otel_rl.offline.store.file_exporter import FileExporter
 from otel_rl.offline.store.file_store import FileStore
 from otel_rl.pipeline import exporter_selection
-from otel_rl.pipeline.sink import Destination, Sink
+from otel_rl.pipeline.destination import Destination
+from otel_rl.pipeline.sink import Sink
 from otel_rl.telemetry import drops
 
 if TYPE_CHECKING:
