@@ -93,9 +93,11 @@ def _deliver(telemetry: Telemetry, deadline: float) -> None:
     ]
     for thread, request in requests:
         request.wait()
-        if not request.finished:
-            for task in thread.tasks:
-                task.give_up()
+        if request.finished:
+            thread.join(deadline)
+            continue
+        for task in thread.tasks:
+            task.give_up()
 
 
 def _close(telemetry: Telemetry, thread: IoThread, deadline: float) -> bool:

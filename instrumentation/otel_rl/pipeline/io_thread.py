@@ -124,6 +124,7 @@ class IoThread:
 
     def _reset(self) -> None:
         self._identifier: int | None = None
+        self._ending = False
         self._running = allocate_lock()
         self._requests: deque[Request] = deque()
         self._wakeup = Wakeup()
@@ -172,7 +173,8 @@ class IoThread:
         return all(results)
 
     def close(self, deadline: float) -> bool:
-        """Let all tasks export what they have and close their exporters; called by the thread itself."""
+        """Let all tasks export what they have and close; called by the thread itself, which then ends."""
+        self._ending = True
         results = []
         for task in self.tasks:
             delivered = False
@@ -186,12 +188,25 @@ class IoThread:
         self._identifier = get_ident()
         try:
             _prepare_thread(self.name)
-            while True:
+            while not self._ending:
                 self._turn()
         finally:
-            # Only an internal error under our own tests ends the thread; the next record starts another one.
             self._identifier = None
+            self._ending = False
             running.release()
+            # Asked between the last turn and now.
+            if self._requests:
+                self.start()
+
+    def join(self, deadline: float) -> None:
+        """Wait until the thread has ended after :meth:`close`; the next record starts another one.
+
+        The end of the interpreter aborts a thread that is left with ``pthread_exit``, for which glibc loads a library:
+        without a free descriptor, or after ``chroot``, that ends the program by SIGABRT
+        (https://github.com/python/cpython/issues/87135).
+        """
+        if self._running.acquire(timeout=max(deadline - time.monotonic(), 0.0)):
+            self._running.release()
 
     def _turn(self) -> None:
         now = time.monotonic()

@@ -91,20 +91,20 @@ class LazyMetricReader(MetricReader):
         ready = self._gate.is_open()
         self._next = time.monotonic() + (self._interval if ready else min(self._interval, GATE_INTERVAL))
         if ready:
-            self._collect_within(self._timeout)
+            self._collect_guarded()
 
     def flush(self, deadline: float) -> bool:
         """Collect and export now; False where points were lost or the deadline passed."""
         if not self.pending:
             return True
-        left = deadline - time.monotonic()
-        return left > 0 and self._collect_within(min(left, self._timeout))
+        # Not cut short by the deadline: that would fail the collection instead of its waiter.
+        return time.monotonic() < deadline and self._collect_guarded()
 
-    def _collect_within(self, seconds: float) -> bool:
+    def _collect_guarded(self) -> bool:
         self._delivered, self._closed = False, False
         with guard("metric_reader.collect"), suppress(MetricsTimeoutError):
             self._delivered = True
-            self.collect(seconds * _SECONDS)
+            self.collect(self._timeout * _SECONDS)
             return self._delivered
         # How many points a callback of the program kept back is not known.
         self.sink.lose("collection_timeout", 1)

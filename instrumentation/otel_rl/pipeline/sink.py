@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 #: What an encoder raises for a value that it cannot write; the network raises other errors.
 _ENCODING_ERRORS = (TypeError, ValueError, AttributeError, KeyError, OverflowError)
 
+#: Reasons that mean that the destination cannot be reached.
+_OUTAGES = frozenset({"export_failed", "not_opened"})
 #: Reason of a delivery that was given up without a word of the exporter.
 NO_ANSWER = "no answer in time"
 
@@ -128,7 +130,7 @@ class Sink:
         """Count ``number`` items as lost."""
         self._add(reason, number)
         drops.count(self.signal, reason, number)
-        if reason != "unencodable":
+        if reason in _OUTAGES:
             outage.report(self.destination, self.reason, {self.signal: self.lost}, self.advice)
 
     def _add(self, reason: str, number: int) -> None:

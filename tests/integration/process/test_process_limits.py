@@ -76,6 +76,19 @@ def test_no_descriptor_left_for_the_network(programs: Programs) -> None:
     assert "delivered to ;" not in done.err
 
 
+def test_no_thread_of_ours_is_left_to_the_end_of_the_interpreter(programs: Programs) -> None:
+    # There it would end by pthread_exit, which aborts the program where no descriptor is left.
+    done = programs.instrumented(
+        ONE_SPAN + "import os\nfrom otel_rl.ending import exit as process_exit\n"
+        "def threads(deliver=process_exit.deliver):\n"
+        "    deliver(); print(len(os.listdir('/proc/self/task')), flush=True)\n"
+        "process_exit.deliver = threads\n",
+        OTEL_RL_QUIET="1",
+    )
+
+    assert done.out == "1\n"
+
+
 def test_few_descriptors_are_enough(programs: Programs) -> None:
     done = programs.instrumented(
         "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (32, 32))\n" + ONE_SPAN + "print('finished')\n",
