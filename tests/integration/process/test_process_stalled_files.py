@@ -29,6 +29,11 @@ def said(what):
     print(what, os.path.exists(os.environ["STALL_RELEASE"]), flush=True)
 
 record("first")
+if "STALL_LATER" in os.environ:
+    # The files exist when the file system stops answering.
+    assert otel_rl.flush(60)
+    os.environ["STALL_CALLS"] = os.environ["STALL_LATER"]
+    record("second")
 flushed = threading.Thread(target=otel_rl.flush, args=(60,), daemon=True)
 flushed.start()
 while not os.path.exists(os.environ["STALL_REACHED"]): time.sleep(0.001)
@@ -88,6 +93,19 @@ def test_every_host_call_returns_before_the_stalled_one_and_the_exit_is_bounded(
     assert "could not be delivered to" in line
     assert "no answer in time" in line
     assert str(stall.below) in line
+
+
+@pytest.mark.parametrize("call", ["write", "open"])
+def test_file_system_that_stops_answering_later_stalls_no_host_call(
+    programs: Programs, stall: stalled_files.Stall, call: str
+) -> None:
+    # The identity changes at the same time, and with it the manifest.
+    text = PROGRAM.replace("flushed =", "process_identity.update(algorithm='ppo')\nflushed =")
+    done = programs.instrumented(text + END, OTEL_RL_EXIT_TIMEOUT="1", STALL_LATER=call, **stall.environ("none"))
+
+    assert done.out.splitlines() == [f"{step} False" for step in STEPS]
+    assert done.code == 3
+    assert float((programs.directory / "end").read_text()) < 1 + 0.5
 
 
 def test_released_file_system_gets_all_that_was_recorded_meanwhile(
