@@ -10,6 +10,8 @@ small producer API for those who want to add what no instrumentor can know::
             ...
         otel_rl.reward("exact_match", 1.0)
 
+    otel_rl.flush(timeout=5)      # before a preemption, say
+
 ================  ======================================================  =========================
 :func:`rollout`   one trajectory, the root of a trace of its own          context manager, decorator
 :func:`step`      one training iteration                                  context manager
@@ -18,6 +20,7 @@ small producer API for those who want to add what no instrumentor can know::
 :func:`reward`    a score of the current rollout                          call
 :func:`metric`    a value of the trainer's own                            call
 :func:`event`     something worth a log record                            call
+:func:`flush`     deliver what has been recorded so far                   call
 ================  ======================================================  =========================
 
 Without telemetry (no ``opentelemetry-instrument``, no tracer provider set) every call returns at once, in less than a
@@ -39,7 +42,7 @@ if TYPE_CHECKING:
 
     Function = TypeVar("Function", bound=Callable[..., Any])
 
-__all__ = ["__version__", "event", "metric", "phase", "reward", "rollout", "step", "tool"]
+__all__ = ["__version__", "event", "flush", "metric", "phase", "reward", "rollout", "step", "tool"]
 
 
 def _enabled() -> bool:
@@ -225,6 +228,26 @@ def event(name: str, body: Any = None, attributes: Mapping[str, Any] | None = No
         from otel_rl.api import operations  # noqa: PLC0415 - nothing is imported while telemetry is off
 
         operations.event(name, body, attributes)
+
+
+def flush(timeout: float = 5.0) -> bool:
+    """Deliver what has been recorded so far, and go on recording.
+
+    It may be called any number of times, from any thread and from a signal handler, such as one for a preemption
+    notice. Operations that are still open are not part of it: a span is recorded when it ends.
+
+    Args:
+        timeout: Longest wait in seconds. The delivery goes on in the background when that was not enough.
+
+    Returns:
+        True when all of it was delivered, or when telemetry is off. False when the time was up, when an exporter or
+        the file store refused something, or when the program has set up providers of its own: flush those.
+    """
+    if not _enabled():
+        return True
+    from otel_rl.ending import exit as process_exit  # noqa: PLC0415 - nothing is imported while telemetry is off
+
+    return process_exit.flush(timeout)
 
 
 _PHASES = (

@@ -133,7 +133,8 @@ class Settings:
     data_max_bytes: int = _setting(
         1 << 30,
         "OTEL_RL_DATA_MAX_BYTES",
-        "most that one process writes; what comes after is counted as dropped",
+        "most that one process keeps: 50 % spans, 25 % metrics, 25 % log records, with a part of its own for errors;"
+        " the oldest is removed",
         scope=PROCESS,
         shown="1GiB",
         **_BYTES,

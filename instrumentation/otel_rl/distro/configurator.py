@@ -17,7 +17,7 @@ _telemetry: Telemetry | None = None
 
 
 def telemetry() -> Telemetry | None:
-    """What has been set up in this process; None with a configuration file, a foreign configurator, or nothing."""
+    """What has been set up in this process; None with a foreign configurator, or nothing."""
     return _telemetry
 
 
@@ -44,16 +44,19 @@ def _configure() -> None:
     global _telemetry
     from otel_rl import settings  # noqa: PLC0415 - none of this where nothing is set up
     from otel_rl.ending import exit as process_exit  # noqa: PLC0415
+    from otel_rl.ending import forks  # noqa: PLC0415
 
     # Already taken where our distro started the process.
     for complaint in settings.take_complaints():
         _complain(complaint)
     path = os.environ.get(CONFIG_FILE, "").strip()
-    if path and _configure_from_file(path):
-        process_exit.register(None)
-        return
-    from otel_rl.ending import forks  # noqa: PLC0415
-    from otel_rl.pipeline import exporter_selection, providers, resource  # noqa: PLC0415
+    _telemetry = (_from_file(path) if path else None) or _from_variables()
+    process_exit.register(_telemetry)
+    forks.register(_telemetry)
+
+
+def _from_variables() -> Telemetry:
+    from otel_rl.pipeline import exporter_selection, providers, resource, sdk_metrics  # noqa: PLC0415
     from otel_rl.process import launcher_environment  # noqa: PLC0415
     from otel_rl.telemetry import self_metrics  # noqa: PLC0415
 
@@ -61,10 +64,10 @@ def _configure() -> None:
     for complaint in chosen.complaints:
         _complain(complaint)
     service = launcher_environment.service_name(os.environ, child_processes.original_arguments())
-    _telemetry = providers.build(chosen, resource.create(service))
+    telemetry = providers.build(chosen, resource.create(service))
     self_metrics.register()
-    process_exit.register(_telemetry)
-    forks.register(_telemetry)
+    sdk_metrics.register(telemetry)
+    return telemetry
 
 
 def _complain(line: str) -> None:
@@ -75,23 +78,18 @@ def _complain(line: str) -> None:
         stderr.write_line(line)
 
 
-def _configure_from_file(path: str) -> bool:
-    """Let upstream's loader set everything up; False (and one line that says why) where it cannot."""
+def _from_file(path: str) -> Telemetry | None:
+    """What upstream's loader makes of the file; None (and one line that says why) where it cannot."""
+    from otel_rl.pipeline import config_file  # noqa: PLC0415
+
     try:
-        from opentelemetry.configuration import configure_sdk, load_config_file  # noqa: PLC0415 - an optional package
+        return config_file.build(path)
     except ImportError:
         _complain(
             f"otel-rl: {CONFIG_FILE} is set but opentelemetry-configuration is not installed"
             " (pip install opentelemetry-configuration); going by the other variables"
         )
-        return False
-    try:
-        configure_sdk(load_config_file(path))
     except Exception as error:  # noqa: BLE001 - whatever is wrong with the file, the program runs
         reason = str(error).strip().splitlines() or [type(error).__name__]
         _complain(f"otel-rl: {CONFIG_FILE}={path} cannot be used ({reason[0]}); going by the other variables")
-        return False
-    from otel_rl.pipeline import config_file  # noqa: PLC0415
-
-    config_file.complete_providers()
-    return True
+    return None

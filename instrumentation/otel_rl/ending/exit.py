@@ -5,26 +5,28 @@ from __future__ import annotations
 import atexit
 import json
 import os
-import threading
 import time
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from otel_rl import instrumentor_status, settings
 from otel_rl.ending import exceptions, summary
 from otel_rl.internal_errors import guard
+from otel_rl.pipeline import outage
 from otel_rl.telemetry import lifecycle
 
 if TYPE_CHECKING:
+    from otel_rl.pipeline.io_thread import IoThread
     from otel_rl.pipeline.providers import Telemetry
 
 _telemetry: Telemetry | None = None
-_done = False
+_summarized = False
 
 
-def register(telemetry: Telemetry | None) -> None:
-    """Deliver at exit; ``None`` where a configuration file has set up providers of its own."""
+def register(telemetry: Telemetry) -> None:
+    """Deliver at exit."""
     global _telemetry
     _telemetry = telemetry
     exceptions.watch()
@@ -33,8 +35,8 @@ def register(telemetry: Telemetry | None) -> None:
 
 def after_fork_in_child() -> None:
     """The child ends on its own."""
-    global _done
-    _done = False
+    global _summarized
+    _summarized = False
 
 
 def _at_exit() -> None:
@@ -46,44 +48,73 @@ def _at_exit() -> None:
     exceptions.keep_interrupt_exit_code()
 
 
+def flush(timeout: float) -> bool:
+    """Deliver what has been recorded within ``timeout`` seconds; True when all of it was delivered.
+
+    Any thread may call it at any time, a signal handler too, and while another call waits.
+    """
+    with guard("exit.flush"):
+        if _telemetry is not None:
+            return _flush(_telemetry, time.monotonic() + timeout)
+    return False
+
+
+def _flush(telemetry: Telemetry, deadline: float) -> bool:
+    telemetry.gate.force_open()
+    # All threads are asked before the first wait.
+    requests = [thread.post(partial(thread.flush, deadline), deadline) for thread in telemetry.threads if thread.needed]
+    results = [request.wait() for request in requests]
+    return all(results)
+
+
 def deliver() -> None:
-    """Close what is open, deliver what is queued within ``OTEL_RL_EXIT_TIMEOUT`` seconds, once per process."""
-    global _done
-    if _done:
+    """Deliver everything within ``OTEL_RL_EXIT_TIMEOUT`` seconds, close, and say what became of it.
+
+    What is recorded later is exported as before: this closes nothing for good.
+    """
+    telemetry = _telemetry
+    if telemetry is None:
         return
-    _done = True
     deadline = time.monotonic() + settings.current().exit_timeout
     with guard("exit"):
+        outage.be_silent()
         lifecycle.run_shutdown_callbacks()
-        if _telemetry is None:
-            _shut_down_configured(deadline)
-        else:
-            _deliver(_telemetry, deadline)
-    with guard("exit.status_file"):
-        _write_status()
+        _deliver(telemetry, deadline)
+        _summarize(telemetry)
 
 
 def _deliver(telemetry: Telemetry, deadline: float) -> None:
-    for part in telemetry.parts:
-        part.begin_close()
-    for part in telemetry.parts:
-        part.finish_close(deadline)
-    telemetry.store.end(exceptions.ending)
-    summary.write(telemetry)
+    telemetry.gate.force_open()
+    status_is_wanted = settings.current().status_file is not None
+    requests = [
+        (thread, thread.post(partial(_close, telemetry, thread, deadline), deadline))
+        for thread in telemetry.threads
+        if thread.needed or (thread is telemetry.files and status_is_wanted)
+    ]
+    for thread, request in requests:
+        request.wait()
+        if request.finished:
+            thread.join(deadline)
+            continue
+        for task in thread.tasks:
+            task.give_up()
 
 
-def _shut_down_configured(deadline: float) -> None:
-    """Shut the file's providers down beside us, so that a hanging one costs no more than our time limit."""
-    from otel_rl.pipeline.config_file import providers  # noqa: PLC0415 - only with a configuration file
+def _close(telemetry: Telemetry, thread: IoThread, deadline: float) -> bool:
+    """The last work of ``thread``; a stalled file system stops it here and not the program."""
+    delivered = thread.close(deadline)
+    if thread is telemetry.files:
+        telemetry.store.end(exceptions.ending)
+        with guard("exit.status_file"):
+            _write_status()
+    return delivered
 
-    threads = []
-    for provider in providers():
-        atexit.unregister(provider.shutdown)
-        thread = threading.Thread(target=provider.shutdown, name="otel-rl-shutdown", daemon=True)
-        thread.start()
-        threads.append(thread)
-    for thread in threads:
-        thread.join(max(deadline - time.monotonic(), 0))
+
+def _summarize(telemetry: Telemetry) -> None:
+    global _summarized
+    if not _summarized:
+        _summarized = True
+        summary.write(telemetry)
 
 
 def _write_status() -> None:

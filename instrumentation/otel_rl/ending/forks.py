@@ -10,7 +10,6 @@ from otel_rl.ending import exit as process_exit
 from otel_rl.import_hooks import hooks
 from otel_rl.internal_errors import guard
 from otel_rl.pipeline import exporters, resource
-from otel_rl.pipeline.metric_reader import forget_measurements
 from otel_rl.process import child_processes, process_identity
 from otel_rl.telemetry import drops, lifecycle
 
@@ -40,11 +39,7 @@ def register(telemetry: Telemetry) -> None:
 
 def _after_fork(telemetry: Telemetry) -> None:
     with guard("forks.after_fork"):
-        telemetry.gate.after_fork_in_child()
-        for part in telemetry.parts:
-            part.after_fork_in_child()
-        forget_measurements(telemetry.meter_provider)
-        telemetry.store.after_fork_in_child(telemetry.tracer_provider.resource)
+        telemetry.after_fork_in_child()
         drops.reset()
         internal_errors.reset()
         lifecycle.run_after_fork_callbacks()

@@ -9,18 +9,17 @@ import shlex
 from typing import TYPE_CHECKING
 
 from otel_rl import instrumentor_status, settings, stderr
-from otel_rl.pipeline import exporter_selection, sdk_logging
+from otel_rl.pipeline import exporter_selection
+from otel_rl.pipeline.outage import in_words
+from otel_rl.pipeline.sink import NO_ANSWER
 from otel_rl.process import process_identity
 from otel_rl.telemetry import drops
 
 if TYPE_CHECKING:
-    from otel_rl.pipeline.providers import Telemetry
+    from collections.abc import Callable
 
-_WORDS = {
-    "traces": ("span", "spans"),
-    "logs": ("log record", "log records"),
-    "metrics": ("metric point", "metric points"),
-}
+    from otel_rl.pipeline.providers import Telemetry
+    from otel_rl.pipeline.sink import Sink
 
 
 def _working_directory() -> str:
@@ -35,16 +34,16 @@ _started_in = _working_directory()
 
 def write(telemetry: Telemetry) -> None:
     """Say what was lost, from any process; else what was recorded, from the leading one unless told to be quiet."""
-    lost = _lost(telemetry)
-    if lost:
-        stderr.write_line(_lost_line(telemetry, lost))
+    losing = _losing(telemetry)
+    if losing:
+        stderr.write_line(_loss_line(losing))
         return
     who = process_identity.current()
     if settings.current().quiet or not who.leads or who.rank not in (0, None):
         return
     recorded = _delivered(telemetry)
     if recorded["traces"] or recorded["logs"]:
-        stderr.write_line(f"otel-rl: recorded {_in_words(recorded)}{_of_rank(who)}{_overflow()}; {_where(telemetry)}")
+        stderr.write_line(f"otel-rl: recorded {in_words(recorded)}{_of_rank(who)}{_overflow()}; {_where(telemetry)}")
     elif any(recorded.values()) or _patched_something():
         stderr.write_line(
             "otel-rl: no span was recorded: the program used no supported trainer, model client or agent library;"
@@ -61,7 +60,7 @@ def _overflow() -> str:
     counts = {signal: drops.snapshot().get((signal, "queue_full"), 0) for signal in exporter_selection.SIGNALS}
     if not any(counts.values()):
         return ""
-    return f", dropped {_in_words(counts)} (queue full: raise OTEL_BSP_MAX_QUEUE_SIZE or OTEL_BLRP_MAX_QUEUE_SIZE)"
+    return f", dropped {in_words(counts)} (queue full: raise OTEL_BSP_MAX_QUEUE_SIZE or OTEL_BLRP_MAX_QUEUE_SIZE)"
 
 
 def _patched_something() -> bool:
@@ -73,55 +72,46 @@ def _patched_something() -> bool:
 
 
 def _delivered(telemetry: Telemetry) -> dict[str, int]:
+    """Items of each signal that reached a destination; one that reached two counts once."""
+    return _most(telemetry.sinks, lambda sink: sink.delivered)
+
+
+def _most(sinks: list[Sink], number: Callable[[Sink], int]) -> dict[str, int]:
     counts = dict.fromkeys(exporter_selection.SIGNALS, 0)
-    for part in telemetry.parts:
-        counts[part.signal] += part.delivered
+    for sink in sinks:
+        counts[sink.signal] = max(counts[sink.signal], number(sink))
     return counts
 
 
-def _lost(telemetry: Telemetry) -> dict[str, int]:
-    """What did not reach an exporter that sends; the file store says for itself what it cannot write."""
-    counts = dict.fromkeys(exporter_selection.SIGNALS, 0)
-    for part in telemetry.parts:
-        if not part.sender_counts_drops:
-            counts[part.signal] += part.lost
-    return counts if any(counts.values()) else {}
+def _losing(telemetry: Telemetry) -> list[Sink]:
+    """Sinks that lost something; the file store has said for itself what it could not write."""
+    return [sink for sink in telemetry.sinks if sink.lost and not (sink.explains_losses and not sink.timed_out)]
 
 
-def _lost_line(telemetry: Telemetry, lost: dict[str, int]) -> str:
-    where = sorted(
-        {
-            exporter_selection.destination(os.environ, signal, name)
-            for signal, number in lost.items()
-            if number
-            for name in telemetry.plan.exporters[signal]
-            if name != exporter_selection.FILE
-        }
-    )
+def _loss_line(losing: list[Sink]) -> str:
     who = process_identity.current()
     prefix = f"otel-rl (rank {who.rank})" if who.rank is not None and (who.world_size or 1) > 1 else "otel-rl"
-    reason = f" ({sdk_logging.last_error.reason})" if sdk_logging.last_error.reason else ""
-    return (
-        f"{prefix}: {_in_words(lost)} could not be delivered to {', '.join(where)}{reason};"
-        " check that a collector answers there, or unset OTEL_EXPORTER_OTLP_ENDPOINT to write files"
-    )
+    # Signals that go to the same place share a sentence.
+    by_place: dict[tuple[str, str], list[Sink]] = {}
+    for sink in losing:
+        by_place.setdefault((sink.destination.words, sink.advice), []).append(sink)
+    sentences = []
+    for (where, advice), sinks in by_place.items():
+        counts = _most(sinks, lambda sink: sink.lost)
+        sentences.append(f"{in_words(counts)} could not be delivered to {where}{_because(sinks)}; {advice}")
+    return f"{prefix}: {'; '.join(sentences)}"
 
 
-def _in_words(counts: dict[str, int]) -> str:
-    parts = [f"{number} {_WORDS[signal][number != 1]}" for signal, number in counts.items() if number]
-    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
+def _because(sinks: list[Sink]) -> str:
+    reasons = [sink.reason for sink in sinks if sink.reason]
+    # What the system said beats the mere passing of time.
+    reasons.sort(key=lambda reason: reason == NO_ANSWER)
+    return f" ({reasons[0]})" if reasons else ""
 
 
 def _where(telemetry: Telemetry) -> str:
     files = telemetry.store.files.directory
-    sent = sorted(
-        {
-            exporter_selection.destination(os.environ, signal, name)
-            for signal, names in telemetry.plan.exporters.items()
-            for name in names
-            if name != exporter_selection.FILE
-        }
-    )
+    sent = sorted({sink.destination.words for sink in telemetry.sinks if not sink.destination.is_file})
     parts = [f"sent to {', '.join(sent)}"] if sent else []
     if files is not None:
         parts.append(f"show it with: otel-rl report {shlex.quote(_shown(str(files.parent)))}")

@@ -1,18 +1,25 @@
 """The SDK providers and the way of each record to its exporter.
 
 ======================  ============================================================
-``batching``            bounded queues of spans and log records, and their threads
-``config_file``         providers that ``OTEL_CONFIG_FILE`` has set up
+``batching``            bounded queues of spans and log records
+``config_file``         providers that ``OTEL_CONFIG_FILE`` sets up
+``destination``         where an exporter delivers, in words
 ``exporter_selection``  exporter of each signal, from the environment
 ``exporters``           opening exporters by entry-point name
 ``identity_gate``       delay of the first export until rank and run id are known
+``io_thread``           the two threads that do input and output
 ``metric_reader``       periodic collection, started by the first measurement
+``outage``              the line about a destination that cannot be reached
 ``private_random``      a random generator of our own for the SDK
 ``processors``          SDK processors in front of the queues
+``program_log``         the program's own log as log records
 ``providers``           tracer, meter and logger provider
 ``python_warnings``     the filters of Python's warnings, which stay as the program has them
 ``resource``            resource attributes of this process
+``sdk_metrics``         queues and exporters observed as ``otel.sdk.*``
 ``sdk_logging``         the SDK's own log, kept out of the program's output
+``sink``                one exporter, and the account of what it delivered
 ``start_times``         start times of observable counters
+``unencodable``         items that cost a batch its encoding
 ======================  ============================================================
 """

@@ -1,63 +1,33 @@
-"""Bounded delivery of spans and log records: a queue, and a thread that the first item starts.
+"""Bounded queues of spans and log records in front of an I/O thread.
 
-Not the SDK's batch processor, because that starts its thread with the process, restarts it in every fork, writes to the
-program's log when it drops, and cannot be given a time limit. This one counts what it drops, in :mod:`telemetry.drops`.
+Not the SDK's ``BatchProcessor``: that starts one thread per signal with the process and again in every forked child
+(``opentelemetry.sdk._shared_internal.BatchProcessor.__init__`` and ``_at_fork_reinit``, SDK 1.44 and 1.45), and writes
+to the program's log when it drops.
 """
 
 from __future__ import annotations
 
-import threading
+import math
 import time
 from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
-
-from opentelemetry.context import _SUPPRESS_INSTRUMENTATION_KEY, attach, set_value
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from otel_rl.internal_errors import guard
+from otel_rl.pipeline.io_thread import FIRST_EXPORT
 from otel_rl.process import data_loader_workers
 from otel_rl.telemetry import drops
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from otel_rl.pipeline.identity_gate import Gate
+    from otel_rl.pipeline.io_thread import IoThread
+    from otel_rl.pipeline.sink import Sink
 
 Item = TypeVar("Item")
-
-
-class Exporter(Protocol):
-    """What the SDK's span and log exporters have in common."""
-
-    def export(self, batch: Sequence[Any], /) -> Any:
-        """Deliver; the result's name is SUCCESS or FAILURE."""
-
-    def shutdown(self) -> Any:
-        """Close connections."""
-
-
-class Deliverer(Protocol):
-    """What the end of the process and a fork deal with: the workers here and the metric readers."""
-
-    signal: str
-    delivered: int
-
-    @property
-    def lost(self) -> int:
-        """Items that were not delivered."""
-
-    @property
-    def sender_counts_drops(self) -> bool:
-        """Whether the exporter says for itself what it drops."""
-
-    def begin_close(self) -> None:
-        """Begin the last delivery."""
-
-    def finish_close(self, deadline: float) -> None:
-        """Wait for it until ``deadline``."""
-
-    def after_fork_in_child(self) -> None:
-        """Forget what is the parent's."""
+#: Seconds after which a closed gate is asked again.
+GATE_INTERVAL = 0.5
 
 
 @dataclass(frozen=True)
@@ -69,159 +39,141 @@ class Limits:
     delay: float = 5.0
 
 
-def suppress_instrumentation() -> None:
-    """In the calling thread, for good: what our exporters do must not be recorded."""
-    attach(set_value("suppress_instrumentation", True, set_value(_SUPPRESS_INSTRUMENTATION_KEY, True)))
-
-
-class BatchWorker(Generic[Item]):
-    """Takes items from any thread, delivers them in batches from its own."""
+class BatchQueue(Generic[Item]):
+    """Takes items from any thread; the I/O thread delivers them in batches."""
 
     def __init__(
         self,
-        signal: str,
-        open_exporter: Callable[[], Exporter],
+        sink: Sink,
+        thread: IoThread,
         gate: Gate,
         limits: Limits,
         on_first: Callable[[], None] = lambda: None,
         prepare: Callable[[Item], None] = lambda _: None,
     ) -> None:
-        self.signal = signal
-        self.delivered = 0
-        self.failed = 0
-        self._open_exporter = open_exporter
+        self.sink = sink
+        self.signal = sink.signal
+        self.limits = limits
+        self._thread = thread
         self._gate = gate
-        self._limits = limits
         self._on_first = on_first
-        # Run by the exporting thread, where it costs the program nothing.
+        # Run by the I/O thread, where it costs the program nothing.
         self._prepare = prepare
+        # Before the metric readers, which report what became of the queues.
+        thread.tasks.insert(0, self)
         self._reset()
 
     def _reset(self) -> None:
         self._queue: deque[Item] = deque()
-        self._in_flight = 0
-        self._thread: threading.Thread | None = None
-        self._exporter: Exporter | None = None
+        self._begun = False
         self._muted = False
-        self._closing = False
-        self._left = 0
-        self._idle = threading.Condition()
-        self._awake = threading.Event()
+        self._next = math.inf
+        #: Items that left the queue for the exporter, and items for which there was no room.
+        self.processed = 0
+        self.refused = 0
 
     def emit(self, item: Item) -> None:
         """Queue ``item``; never blocks. With a full queue the new item is dropped and counted."""
+        if not self._begun:
+            self._begin()
         if self._muted:
             return
-        if self._closing:
-            drops.count(self.signal, "after_shutdown")
-            return
-        if len(self._queue) >= self._limits.queue:
+        if len(self._queue) >= self.limits.queue:
+            self.refused += 1
             drops.count(self.signal, "queue_full")
             return
         self._queue.append(item)
-        if self._thread is None:
-            self._start()
-        elif len(self._queue) >= self._limits.batch:
-            self._awake.set()
+        if not self._thread.started:
+            self._thread.start()
+        elif len(self._queue) >= self.limits.batch:
+            self._thread.wake()
 
-    def _start(self) -> None:
-        with self._idle:
-            if self._thread is not None:
-                return
-            if data_loader_workers.is_data_loader_worker():
-                self._muted = True
-                self._queue.clear()
-                return
-            # Known before it starts: a signal handler of the program may record while this thread waits for it.
-            self._thread = threading.Thread(target=self._run, name=f"otel-rl-{self.signal}", daemon=True)
-            started = False
-            with guard(f"batching.{self.signal}.start"):
-                self._thread.start()
-                started = True
-            if not started:
-                self._thread = None
-        with guard(f"batching.{self.signal}.first"):
-            self._on_first()
+    def _begin(self) -> None:
+        # Set first: a signal handler of the program may record while this runs, and so may what it calls.
+        self._begun = True
+        self._muted = data_loader_workers.is_data_loader_worker()
+        if not self._muted:
+            self._next = time.monotonic() + min(self.limits.delay, FIRST_EXPORT)
+            with guard(f"batching.{self.signal}.first"):
+                self._on_first()
 
-    def _run(self) -> None:
-        suppress_instrumentation()
-        while not self._closing:
-            self._awake.wait(self._limits.delay)
-            self._awake.clear()
-            # Rather without a rank than not at all: the gate must not make the queue overflow.
-            if len(self._queue) * 2 >= self._limits.queue:
-                self._gate.force_open()
-            if self._closing or self._gate.is_open():
-                self._drain()
-        self._drain()
-        with guard(f"batching.{self.signal}.shutdown"):
-            if self._exporter is not None:
-                self._exporter.shutdown()
+    @property
+    def size(self) -> int:
+        """Items that wait."""
+        return len(self._queue)
 
-    def _drain(self) -> None:
-        while self._queue:
-            batch: list[Item] = []
-            with self._idle:
-                while self._queue and len(batch) < self._limits.batch:
-                    batch.append(self._queue.popleft())
-                self._in_flight = len(batch)
-            succeeded = False
-            with guard(f"batching.{self.signal}.export"):
-                succeeded = self._export(batch)
-            if succeeded:
-                self.delivered += len(batch)
-            else:
-                self.failed += len(batch)
-                if not self.sender_counts_drops:
-                    drops.count(self.signal, "export_failed", len(batch))
-            with self._idle:
-                self._in_flight = 0
-                self._idle.notify_all()
+    @property
+    def pending(self) -> bool:
+        """Whether anything is not delivered yet."""
+        return bool(self._queue or self.sink.in_flight)
 
-    def _export(self, batch: list[Item]) -> bool:
-        if self._exporter is None:
-            self._exporter = self._open_exporter()
-        for item in batch:
-            self._prepare(item)
-        return getattr(self._exporter.export(batch), "name", "") == "SUCCESS"
+    def next_run(self) -> float:
+        """Time of the next export; now, where a batch is full."""
+        return 0.0 if len(self._queue) >= self.limits.batch and self._ready() else self._next
+
+    def _ready(self) -> bool:
+        # Rather without a rank than not at all: a closed gate must not make the queue overflow.
+        if len(self._queue) * 2 >= self.limits.queue:
+            self._gate.force_open()
+        return self._gate.is_open()
+
+    def run(self) -> None:
+        """Export what is queued, unless the gate is closed."""
+        now = time.monotonic()
+        self._next = now + self.limits.delay
+        if not self._queue:
+            return
+        if self._ready():
+            self._drain(math.inf)
+        else:
+            self._next = now + min(self.limits.delay, GATE_INTERVAL)
+
+    def flush(self, deadline: float) -> bool:
+        """Export what is queued now; False where something was lost or the deadline passed."""
+        return self._drain(deadline)
+
+    def _drain(self, deadline: float) -> bool:
+        # What is added meanwhile is the next export's: under constant load this would not end.
+        left, delivered = len(self._queue), True
+        while left > 0 and self._queue:
+            if time.monotonic() >= deadline:
+                return False
+            batch = self._take(min(left, self.limits.batch))
+            left -= len(batch)
+            self.processed += len(batch)
+            delivered = self.sink.export(batch) and delivered
+        return delivered
+
+    def _take(self, number: int) -> list[Item]:
+        batch: list[Item] = []
+        # The end of the process may clear the queue meanwhile.
+        while len(batch) < number and self._queue:
+            item = self._queue.popleft()
+            with guard(f"batching.{self.signal}.prepare"):
+                self._prepare(item)
+            batch.append(item)
+        # Before the exporter has them: the time may be up while it is being opened.
+        self.sink.in_flight = len(batch)
+        return batch
 
     def force_flush(self, timeout: float) -> bool:
         """Deliver what is queued now within ``timeout`` seconds; False where that was not enough."""
+        if not self.pending:
+            return True
+        self._gate.force_open()
         deadline = time.monotonic() + timeout
-        self._gate.force_open()
-        with self._idle:
-            while (self._queue or self._in_flight) and self._thread is not None and self._thread.is_alive():
-                self._awake.set()
-                if not self._idle.wait(min(0.1, max(deadline - time.monotonic(), 0))) and time.monotonic() >= deadline:
-                    return False
-        return not self._queue
+        return self._thread.post(lambda: self.flush(deadline), deadline).wait()
 
-    def begin_close(self) -> None:
-        """Take nothing more, deliver the rest, close the exporter; :meth:`finish_close` waits for it."""
-        self._gate.force_open()
-        self._closing = True
-        self._awake.set()
+    def close(self) -> None:
+        """Close the exporter."""
+        self.sink.close()
 
-    def finish_close(self, deadline: float) -> None:
-        """Wait until ``deadline`` (``time.monotonic()``), then give up and count what is left."""
-        if self._thread is not None:
-            self._thread.join(max(deadline - time.monotonic(), 0))
-        with self._idle:
-            self._left = len(self._queue) + self._in_flight
-            self._queue.clear()
-        drops.count(self.signal, "exit_timeout", self._left)
-
-    @property
-    def lost(self) -> int:
-        """Items that the exporter refused or that were not delivered when the time was up."""
-        return self.failed + self._left
-
-    @property
-    def sender_counts_drops(self) -> bool:
-        """Whether the exporter says for itself what it drops."""
-        return bool(getattr(self._exporter, "counts_drops", False))
+    def give_up(self) -> None:
+        """The time is up: count what is left as lost."""
+        self.sink.give_up(len(self._queue))
+        self._queue.clear()
 
     def after_fork_in_child(self) -> None:
-        """The child starts with nothing: queue, thread and exporter are its parent's."""
-        self.delivered = self.failed = 0
+        """The child starts with nothing: the queue is its parent's."""
+        self.sink.after_fork_in_child()
         self._reset()

@@ -1,8 +1,15 @@
-"""Providers that ``OTEL_CONFIG_FILE`` has set up: completed with what no file can know, never overridden."""
+"""``OTEL_CONFIG_FILE``: upstream builds the providers from the file, with our queues and readers in them.
+
+So the file decides on exporters, limits, samplers and resource, and everything else is as without a file: I/O threads,
+gate, drop counts, forks, flush and exit.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import atexit
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from opentelemetry import _logs as logs_api
 from opentelemetry import metrics as metrics_api
@@ -11,38 +18,220 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
 
 from otel_rl.internal_errors import guard
-from otel_rl.pipeline import private_random, python_warnings, resource
+from otel_rl.offline.store.process_store import ProcessStore
+from otel_rl.pipeline import (
+    exporter_selection,
+    exporters,
+    private_random,
+    program_log,
+    python_warnings,
+    resource,
+    sdk_metrics,
+)
+from otel_rl.pipeline.batching import Limits
+from otel_rl.pipeline.destination import Destination
+from otel_rl.pipeline.metric_reader import LazyMetricReader, count_points
+from otel_rl.pipeline.processors import QueueLogRecordProcessor, QueueSpanProcessor
+from otel_rl.pipeline.providers import METRIC_INTERVAL, METRIC_TIMEOUT, Telemetry
+from otel_rl.pipeline.sink import Sink
 from otel_rl.process import process_identity
-from otel_rl.telemetry import self_metrics
+from otel_rl.telemetry import lifecycle, self_metrics
 from otel_rl.telemetry.correlation import BaggageLogRecordProcessor, BaggageSpanProcessor
 from otel_rl.telemetry.ids import IdGenerator
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import ModuleType
 
-def providers() -> list[Any]:
-    """The global providers that come from an SDK."""
-    found = (trace_api._TRACER_PROVIDER, metrics_api._internal._METER_PROVIDER, logs_api._internal._LOGGER_PROVIDER)  # noqa: SLF001
-    return [provider for provider in found if provider is not None and hasattr(provider, "shutdown")]
+#: Seconds between exports behind a ``simple`` processor: soon, but not on the program's thread.
+SIMPLE_DELAY = 0.2
+_FILE = "otlp_file_development"
+#: With one of these set the metric exporter decides on temporality or aggregation, so it is opened at the start.
+_METRIC_PREFERENCES = ("temporality_preference", "default_histogram_aggregation")
 
 
-def complete_providers() -> None:
+class Unsupported(Exception):  # noqa: N818 - told to the user by its text
+    """The installed ``opentelemetry-configuration`` looks different inside."""
+
+
+def build(path: str) -> Telemetry:
+    """Set up what the file at ``path`` says.
+
+    Raises:
+        ImportError: ``opentelemetry-configuration`` is not installed.
+        Exception: whatever is wrong with the file.
+    """
+    from opentelemetry.configuration import configure_sdk, load_config_file  # noqa: PLC0415 - an optional package
+
+    telemetry = Telemetry(ProcessStore(Resource.get_empty()))
+    with _our_parts(telemetry):
+        configure_sdk(load_config_file(path))
+    telemetry.tracer_provider = _sdk_provider(trace_api._TRACER_PROVIDER)  # noqa: SLF001 - the public functions create one
+    telemetry.meter_provider = _sdk_provider(metrics_api._internal._METER_PROVIDER)  # noqa: SLF001
+    telemetry.logger_provider = _sdk_provider(logs_api._internal._LOGGER_PROVIDER)  # noqa: SLF001
+    _complete(telemetry)
+    telemetry.arm()
+    program_log.record(telemetry.logger_provider)
+    return telemetry
+
+
+def _sdk_provider(provider: Any) -> Any:
+    return provider if hasattr(provider, "shutdown") else None
+
+
+class _Exporter:
+    """An exporter as the file configures it, opened at its first export."""
+
+    def __init__(self, signal: str, create: Callable[[Any], Any], config: Any) -> None:
+        self.signal = signal
+        self._create = create
+        self.config = config
+
+    def open(self) -> Any:
+        with exporters.opening, python_warnings.remembered():
+            exporter = self._create(self.config)
+            private_random.isolate()
+        return exporter
+
+    def kind(self) -> tuple[str, Any]:
+        """(name, its part of the file)."""
+        names = (name for name in vars(self.config) if getattr(self.config, name) is not None)
+        name = next(names, "")
+        return name, getattr(self.config, name, None)
+
+    def sink(self) -> Sink:
+        """The exporter with its account."""
+        name, part = self.kind()
+        address = getattr(part, "endpoint", None) or getattr(part, "output_stream", None)
+        words = exporter_selection.without_credentials(address) if address else name
+        count = count_points if self.signal == "metrics" else len
+        return Sink(self.signal, Destination(name, words, is_file=name == _FILE), self.open, count)
+
+
+@contextmanager
+def _our_parts(telemetry: Telemetry) -> Iterator[None]:
+    """While upstream builds its providers, its names for processors, readers and exporters mean ours.
+
+    There is no public seam: ``opentelemetry-configuration`` 0.65b0 and 0.66b1 create them in the three modules below.
+    """
+    from opentelemetry.configuration import _logger_provider, _meter_provider, _tracer_provider  # noqa: PLC0415
+
+    replaced: list[tuple[ModuleType, dict[str, Any]]] = [
+        (
+            _tracer_provider,
+            {
+                "_create_span_exporter": partial(_deferred, "traces"),
+                "BatchSpanProcessor": partial(_queue, telemetry, QueueSpanProcessor, 5.0),
+                "SimpleSpanProcessor": partial(_queue, telemetry, QueueSpanProcessor, SIMPLE_DELAY),
+            },
+        ),
+        (
+            _logger_provider,
+            {
+                "_create_log_record_exporter": partial(_deferred, "logs"),
+                "BatchLogRecordProcessor": partial(_queue, telemetry, QueueLogRecordProcessor, 1.0),
+                "SimpleLogRecordProcessor": partial(_queue, telemetry, QueueLogRecordProcessor, SIMPLE_DELAY),
+            },
+        ),
+        (
+            _meter_provider,
+            {
+                "_create_push_metric_exporter": partial(_deferred, "metrics"),
+                "PeriodicExportingMetricReader": partial(_reader, telemetry),
+            },
+        ),
+    ]
+    with ExitStack() as restored:
+        for module, names in replaced:
+            for name, ours in names.items():
+                original = getattr(module, name, None)
+                if original is None:
+                    raise Unsupported(f"this version of opentelemetry-configuration has no {module.__name__}.{name}")
+                restored.callback(setattr, module, name, original)
+                setattr(module, name, partial(ours, original) if ours.func is _deferred else ours)
+        yield
+
+
+def _deferred(signal: str, create: Callable[[Any], Any], config: Any) -> _Exporter:
+    return _Exporter(signal, create, config)
+
+
+def _queue(
+    telemetry: Telemetry,
+    processor: Callable[[Any], Any],
+    delay: float,
+    exporter: _Exporter,
+    *,
+    max_queue_size: int | None = None,
+    schedule_delay_millis: float | None = None,
+    max_export_batch_size: int | None = None,
+    **_: Any,
+) -> Any:
+    """In the place of a batch or simple processor of the SDK, with the same arguments."""
+    default = Limits()
+    queue = max_queue_size or default.queue
+    limits = Limits(
+        queue,
+        min(max_export_batch_size or default.batch, queue),
+        delay if schedule_delay_millis is None else max(schedule_delay_millis / 1000, 0.001),
+    )
+    return processor(telemetry.queue(exporter.sink(), limits))
+
+
+def _reader(
+    telemetry: Telemetry,
+    exporter: _Exporter,
+    export_interval_millis: float | None = None,
+    export_timeout_millis: float | None = None,
+) -> LazyMetricReader:
+    """In the place of the SDK's periodic reader, with the same arguments."""
+    sink = exporter.sink()
+    name, part = exporter.kind()
+    temporality = aggregation = None
+    if not name.startswith("otlp") or any(getattr(part, field, None) is not None for field in _METRIC_PREFERENCES):
+        opened = exporter.open()
+        temporality, aggregation = opened._preferred_temporality, opened._preferred_aggregation  # noqa: SLF001
+        sink.adopt(opened)
+    reader = LazyMetricReader(
+        sink,
+        telemetry.thread_of(sink.destination),
+        telemetry.gate,
+        (export_interval_millis or METRIC_INTERVAL * 1000) / 1000,
+        (export_timeout_millis or METRIC_TIMEOUT * 1000) / 1000,
+        temporality,
+        aggregation,
+    )
+    telemetry.readers.append(reader)
+    return reader
+
+
+def _complete(telemetry: Telemetry) -> None:
     """Run identity on the resource (the file's own attributes win), step trace ids, baggage, private random numbers."""
     private_random.isolate()
     python_warnings.keep_filters()
-    tracer_provider = trace_api._TRACER_PROVIDER  # noqa: SLF001 - the public function would create one
-    with guard("configured.tracer_provider"):
-        if isinstance(getattr(tracer_provider, "id_generator", None), RandomIdGenerator):
-            tracer_provider.id_generator = IdGenerator()  # type: ignore[union-attr]
-        if hasattr(tracer_provider, "add_span_processor"):
-            _put_first(tracer_provider, "_active_span_processor", "_span_processors", BaggageSpanProcessor())
-    with guard("configured.logger_provider"):
-        logger_provider = logs_api._internal._LOGGER_PROVIDER  # noqa: SLF001
-        if hasattr(logger_provider, "add_log_record_processor"):
-            _put_first(
-                logger_provider, "_multi_log_record_processor", "_log_record_processors", BaggageLogRecordProcessor()
-            )
-    _follow_identity()
-    process_identity.add_listener(_follow_identity)
+    for provider in _providers(telemetry):
+        # The end of the process is ours: bounded, and once.
+        atexit.unregister(provider.shutdown)
+    with guard("config_file.tracer_provider"):
+        if isinstance(getattr(telemetry.tracer_provider, "id_generator", None), RandomIdGenerator):
+            telemetry.tracer_provider.id_generator = IdGenerator()  # type: ignore[union-attr]
+        if telemetry.tracer_provider is not None:
+            _put_first(telemetry.tracer_provider, "_active_span_processor", "_span_processors", BaggageSpanProcessor())
+    with guard("config_file.logger_provider"):
+        if telemetry.logger_provider is not None:
+            holder, name = "_multi_log_record_processor", "_log_record_processors"
+            _put_first(telemetry.logger_provider, holder, name, BaggageLogRecordProcessor())
+    follow = partial(_follow_identity, telemetry)
+    follow()
+    process_identity.add_listener(follow)
+    lifecycle.after_fork_in_child(follow)
     self_metrics.register()
+    sdk_metrics.register(telemetry)
+
+
+def _providers(telemetry: Telemetry) -> list[Any]:
+    found = (telemetry.tracer_provider, telemetry.meter_provider, telemetry.logger_provider)
+    return [provider for provider in found if provider is not None]
 
 
 def _put_first(provider: Any, holder: str, name: str, processor: Any) -> None:
@@ -51,13 +240,14 @@ def _put_first(provider: Any, holder: str, name: str, processor: Any) -> None:
     setattr(multi, name, (processor, *getattr(multi, name)))
 
 
-def _follow_identity(_: process_identity.Run | None = None) -> None:
+def _follow_identity(telemetry: Telemetry, _: process_identity.Run | None = None) -> None:
     known = resource.identity_attributes()
-    for provider in providers():
-        with guard("configured.resource"):
+    for provider in _providers(telemetry):
+        with guard("config_file.resource"):
             current = getattr(provider, "_resource", None) or provider._sdk_config.resource  # noqa: SLF001
             missing = {key: value for key, value in known.items() if _ours(key, value, current)}
             provider._update_resource(Resource(missing))  # noqa: SLF001 - no public way to complete a resource
+            telemetry.store.describe(getattr(provider, "_resource", None) or current)
 
 
 _written: dict[str, Any] = {}

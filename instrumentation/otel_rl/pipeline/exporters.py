@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 import threading
+import time
 from typing import TYPE_CHECKING, Any
 
+from otel_rl.internal_errors import guard
 from otel_rl.pipeline import exporter_selection
 from otel_rl.pipeline.metric_reader import count_points
 
@@ -23,36 +26,69 @@ _METRIC_PREFERENCES = (
 )
 
 
-#: Longest that a fork waits for an exporter that is being opened, in seconds.
-_LONGEST_OPENING = 5.0
+#: Seconds that forks wait, all of them together, while an exporter is being opened.
+FORK_PATIENCE = 1.0
 
 
 class _Opening:
-    """Held while an exporter is opened, and over a fork.
+    """Held while an exporter is opened, and over a fork where that is soon enough.
 
-    Opening imports, on a thread of ours. A child forked meanwhile would inherit the locks of half-imported modules and
-    wait for ever when the program imports one of them: the thread that could release them exists in the parent only.
+    Opening imports, on a thread of ours. A child forked meanwhile inherits the loader's lock of glibc and the locks of
+    half-imported modules, which nobody releases there: https://github.com/python/cpython/issues/50970. So a fork waits,
+    but an import from a slow file system may take longer than any fork should: then the child repairs what Python
+    lets it repair (:func:`_forget_half_imported`).
     """
 
     def __init__(self) -> None:
+        self._reset()
+
+    def _reset(self) -> None:
         self._lock = threading.RLock()
         self._forking = threading.local()
+        self._patience = FORK_PATIENCE
+        self._opener: int | None = None
 
     def __enter__(self) -> None:
         self._lock.acquire()
+        self._opener = threading.get_ident()
 
     def __exit__(self, *_: object) -> None:
+        self._opener = None
         self._lock.release()
 
     def before_fork(self) -> None:
-        self._forking.held = self._lock.acquire(timeout=_LONGEST_OPENING)
+        """Wait until no exporter is being opened, or patience ends."""
+        started = time.monotonic()
+        self._forking.held = self._lock.acquire(timeout=max(self._patience, 0))
+        if not self._forking.held:
+            self._patience -= time.monotonic() - started
 
     def after_fork_in_parent(self) -> None:
+        """Let exporters be opened again."""
         if self._forking.held:
             self._lock.release()
 
     def after_fork_in_child(self) -> None:
-        self._lock = threading.RLock()
+        """Nothing is being opened here."""
+        opener = self._opener
+        self._reset()
+        if opener is not None and opener != threading.get_ident():
+            with guard("exporters.fork"):
+                _forget_half_imported(opener)
+
+
+def _forget_half_imported(thread: int) -> None:
+    """Let the child import anew what ``thread``, which exists in the parent only, was importing at the fork.
+
+    There is no public way: module locks are in ``importlib._bootstrap._module_locks`` (CPython 3.10 to 3.13).
+    """
+    locks: dict[str, Any] = getattr(importlib._bootstrap, "_module_locks", {})  # noqa: SLF001
+    for name, reference in list(locks.items()):
+        lock = reference()
+        if lock is not None and getattr(lock, "owner", None) == thread:
+            del locks[name]
+            if getattr(getattr(sys.modules.get(name), "__spec__", None), "_initializing", False):
+                del sys.modules[name]
 
 
 opening = _Opening()

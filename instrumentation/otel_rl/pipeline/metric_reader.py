@@ -1,158 +1,157 @@
-"""Periodic collection of metrics, begun by the first measurement instead of by the start of the process."""
+"""Periodic collection of metrics, begun by the first measurement instead of by the start of the process.
+
+Not the SDK's ``PeriodicExportingMetricReader``: that starts a thread with the process and again in every forked child,
+and collects on the program's thread in ``force_flush`` (SDK 1.44 and 1.45). This one shares the thread of the queues.
+"""
 
 from __future__ import annotations
 
+import math
 import threading
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from opentelemetry.sdk.metrics import MetricsTimeoutError
 from opentelemetry.sdk.metrics.export import MetricReader
 
+from otel_rl import settings
 from otel_rl.internal_errors import guard
 from otel_rl.pipeline import start_times
-from otel_rl.pipeline.batching import suppress_instrumentation
+from otel_rl.pipeline.batching import GATE_INTERVAL
+from otel_rl.pipeline.io_thread import FIRST_EXPORT
 from otel_rl.process import data_loader_workers
 from otel_rl.semconv.metrics import SELF_TELEMETRY
-from otel_rl.telemetry import drops
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from opentelemetry.sdk.metrics import MeterProvider
-    from opentelemetry.sdk.metrics.export import MetricExporter, MetricsData
+    from opentelemetry.sdk.metrics.export import Metric, MetricsData
 
     from otel_rl.pipeline.identity_gate import Gate
+    from otel_rl.pipeline.io_thread import IoThread
+    from otel_rl.pipeline.sink import Sink
+
+_SECONDS = 1000.0
 
 
 class LazyMetricReader(MetricReader):
-    """Collects every ``interval`` seconds from its own thread, which :meth:`wake` starts."""
+    """Collects every ``interval`` seconds on an I/O thread, from the first :meth:`wake` on."""
 
     signal = "metrics"
 
     def __init__(
         self,
-        open_exporter: Callable[[], MetricExporter],
+        sink: Sink,
+        thread: IoThread,
         gate: Gate,
         interval: float,
+        timeout: float = 30.0,
         preferred_temporality: dict[type, Any] | None = None,
         preferred_aggregation: dict[type, Any] | None = None,
     ) -> None:
         super().__init__(preferred_temporality, preferred_aggregation)
-        self._open_exporter = open_exporter
+        self.sink = sink
+        self._thread = thread
         self._gate = gate
         self._interval = interval
-        self.delivered = 0
+        #: ``OTEL_METRIC_EXPORT_TIMEOUT``: seconds for the program's callbacks and the exporter together.
+        self._timeout = timeout
+        thread.tasks.append(self)
         self._reset()
 
     def _reset(self) -> None:
-        self._exporter: MetricExporter | None = None
-        self._thread: threading.Thread | None = None
-        self._muted = False
-        self._closing = False
-        self._hangs = False
-        self._failed_points = 0
-        # Re-entrant: a signal handler of the program may measure while its thread is in :meth:`wake`.
-        self._lock = threading.RLock()
-        self._collecting = threading.Lock()
-        self._awake = threading.Event()
+        self._awake = False
+        self._next = math.inf
+        self._delivered = True
+        self._closed = False
 
     def wake(self) -> None:
         """Something has been measured: begin to collect."""
-        with self._lock:
-            if self._thread is not None or self._muted or self._closing:
-                return
-            if data_loader_workers.is_data_loader_worker():
-                self._muted = True
-                return
-            self._thread = threading.Thread(target=self._run, name="otel-rl-metrics", daemon=True)
-            started = False
-            with guard("metric_reader.start"):
-                self._thread.start()
-                started = True
-            if not started:
-                self._thread = None
+        if self._awake:
+            return
+        self._awake = True
+        if data_loader_workers.is_data_loader_worker():
+            return
+        self._next = time.monotonic() + min(self._interval, FIRST_EXPORT)
+        self._thread.start()
 
-    def _run(self) -> None:
-        suppress_instrumentation()
-        while not self._awake.wait(self._interval):
-            if self._gate.is_open():
-                self._collect_guarded()
-        self._collect_guarded()
-        with guard("metric_reader.shutdown"):
-            if self._exporter is not None:
-                self._exporter.shutdown()
+    @property
+    def pending(self) -> bool:
+        """Whether anything has been measured."""
+        return self._next != math.inf
 
-    def _collect_guarded(self) -> None:
-        with guard("metric_reader.collect"), self._collecting:
-            self.collect()
+    def next_run(self) -> float:
+        """Time of the next collection; the queues of this thread wake it often enough before the first one."""
+        return self._next
+
+    def run(self) -> None:
+        """Collect and export, unless the gate is closed."""
+        ready = self._gate.is_open()
+        self._next = time.monotonic() + (self._interval if ready else min(self._interval, GATE_INTERVAL))
+        if ready:
+            self._collect_guarded()
+
+    def flush(self, deadline: float) -> bool:
+        """Collect and export now; False where points were lost or the deadline passed."""
+        if not self.pending:
+            return True
+        # Not cut short by the deadline: that would fail the collection instead of its waiter.
+        return time.monotonic() < deadline and self._collect_guarded()
+
+    def _collect_guarded(self) -> bool:
+        self._delivered, self._closed = False, False
+        with guard("metric_reader.collect"), suppress(MetricsTimeoutError):
+            self._delivered = True
+            self.collect(self._timeout * _SECONDS)
+            return self._delivered
+        # How many points a callback of the program kept back is not known.
+        self.sink.lose("collection_timeout", 1)
+        return False
 
     def _receive_metrics(self, metrics_data: MetricsData, timeout_millis: float = 10_000, **kwargs: Any) -> None:
-        points = count_points(metrics_data)
-        if points == 0:
+        if not any(metric.data.data_points for metric in _metrics(metrics_data)):
             return
-        if self._exporter is None:
-            self._exporter = self._open_exporter()
-        metrics_data = start_times.corrected(metrics_data)
-        # Assumed lost until the exporter says otherwise: it may hang past the end of the process.
-        self._failed_points = points
-        if getattr(self._exporter.export(metrics_data, timeout_millis), "name", "") == "SUCCESS":
-            self._failed_points = 0
-            self.delivered += points
-        elif not self.sender_counts_drops:
-            drops.count("metrics", "export_failed", points)
+        corrected = start_times.corrected(metrics_data)
+        self._delivered = self.sink.export(corrected, timeout_millis=timeout_millis)
 
     def force_flush(self, timeout_millis: float = 10_000) -> bool:
-        """Collect and export now, on the caller's thread as the SDK's reader does."""
-        if self._thread is None or self._muted:
+        """Collect and export on the I/O thread, within the time."""
+        if not self.pending:
             return True
         self._gate.force_open()
-        self._collect_guarded()
-        return self._failed_points == 0
+        deadline = time.monotonic() + timeout_millis / _SECONDS
+        return self._thread.post(lambda: self.flush(deadline), deadline).wait()
 
     def shutdown(self, timeout_millis: float = 30_000, **kwargs: Any) -> None:
         """The program shuts its provider down: deliver what there is."""
-        self.begin_close()
-        self.finish_close(time.monotonic() + timeout_millis / 1000)
+        self.force_flush(min(timeout_millis, settings.current().exit_timeout * _SECONDS))
 
-    def begin_close(self) -> None:
-        """Collect a last time; :meth:`finish_close` waits for it."""
-        self._gate.force_open()
-        self._closing = True
-        self._awake.set()
+    def close(self) -> None:
+        """Close the exporter."""
+        self._closed = True
+        self.sink.close()
 
-    def finish_close(self, deadline: float) -> None:
-        """Wait until ``deadline`` (``time.monotonic()``), then give up and count what is left."""
-        if self._thread is None:
-            return
-        self._thread.join(max(deadline - time.monotonic(), 0))
-        self._hangs = self._thread.is_alive()
-        if self._hangs:
-            drops.count("metrics", "exit_timeout", self.lost)
-
-    @property
-    def lost(self) -> int:
-        """Data points of the last export that were not delivered; at least one where it hangs before it has counted."""
-        return max(self._failed_points, int(self._hangs))
-
-    @property
-    def sender_counts_drops(self) -> bool:
-        """Whether the exporter says for itself what it drops."""
-        return bool(getattr(self._exporter, "counts_drops", False))
+    def give_up(self) -> None:
+        """The time is up: at least one point is lost, where the last collection has not been delivered."""
+        self.sink.give_up(int(self.pending and not self._closed and not self.sink.in_flight))
 
     def after_fork_in_child(self) -> None:
-        """The child starts with nothing: thread, exporter and locks are its parent's."""
-        self.delivered = 0
+        """The child starts with nothing measured."""
+        self.sink.after_fork_in_child()
         self._reset()
 
 
 def count_points(metrics_data: MetricsData) -> int:
-    """Data points in one collection."""
-    return sum(
-        len(metric.data.data_points)
-        for resource_metrics in metrics_data.resource_metrics
-        for scope_metrics in resource_metrics.scope_metrics
-        for metric in scope_metrics.metrics
-    )
+    """Data points of the program in one collection; self-telemetry is nobody's loss."""
+    return sum(len(metric.data.data_points) for metric in _metrics(metrics_data) if metric.name not in SELF_TELEMETRY)
+
+
+def _metrics(metrics_data: MetricsData) -> Iterator[Metric]:
+    for resource_metrics in metrics_data.resource_metrics:
+        for scope_metrics in resource_metrics.scope_metrics:
+            yield from scope_metrics.metrics
 
 
 def wake_at_first_measurement(provider: MeterProvider, wake: Callable[[], None]) -> None:
@@ -186,12 +185,16 @@ def wake_at_first_measurement(provider: MeterProvider, wake: Callable[[], None])
     consumer.register_asynchronous_instrument = register_asynchronous_instrument
 
 
-def forget_measurements(provider: MeterProvider) -> None:
-    """Drop what has been aggregated so far: a forked child would report its parent's counts a second time."""
-    consumer = getattr(provider, "_measurement_consumer", None)
-    if consumer is not None:
+def forget_measurements(provider: MeterProvider, readers: list[LazyMetricReader]) -> None:
+    """Drop what has been aggregated so far: a forked child would report its parent's counts a second time.
+
+    A reader that is removed and added again begins with empty aggregations. The SDK replaces the locks of its provider
+    after a fork, but not those of the measurement consumer (``_handle_fork`` in ``opentelemetry.sdk.metrics``, 1.45).
+    """
+    consumer: Any = getattr(provider, "_measurement_consumer", None)
+    if hasattr(consumer, "_lock"):
         consumer._lock = threading.Lock()  # noqa: SLF001 - the parent may have held it at the fork
-    for storage in getattr(consumer, "_reader_storages", {}).values():
+    for reader in readers:
         with guard("metric_reader.forget"):
-            storage._lock = threading.RLock()  # noqa: SLF001 - the parent may have held it at the fork
-            storage._instrument_view_instrument_matches.clear()  # noqa: SLF001 - no public way to reset
+            provider.remove_metric_reader(reader)
+            provider.add_metric_reader(reader)

@@ -11,6 +11,7 @@ from opentelemetry.sdk._logs import LogRecordProcessor, ReadableLogRecord
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import SpanProcessor
 
+from otel_rl import settings
 from otel_rl.internal_errors import guard
 from otel_rl.telemetry.attribute_values import MAXIMUM_LENGTH, plain
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from opentelemetry.sdk._logs import ReadWriteLogRecord
     from opentelemetry.sdk.trace import ReadableSpan
 
-    from otel_rl.pipeline.batching import BatchWorker
+    from otel_rl.pipeline.batching import BatchQueue
 
 _SECONDS = 1000.0
 #: The SDK cuts without a trace; one character more than our limit shows us which values it has cut.
@@ -27,30 +28,30 @@ _MARKER = "... [truncated]"
 
 
 class QueueSpanProcessor(SpanProcessor):
-    """Hands sampled spans to a :class:`BatchWorker`."""
+    """Hands sampled spans to a :class:`BatchQueue`."""
 
-    def __init__(self, worker: BatchWorker[ReadableSpan]) -> None:
-        self._worker = worker
+    def __init__(self, queue: BatchQueue[ReadableSpan]) -> None:
+        self._queue = queue
 
     def on_end(self, span: ReadableSpan) -> None:
         """Queue the span."""
         if span.context is not None and span.context.trace_flags.sampled:
-            self._worker.emit(span)
+            self._queue.emit(span)
 
     def shutdown(self) -> None:
         """The program shuts its provider down: deliver what there is."""
-        self._worker.force_flush(30)
+        self._queue.force_flush(settings.current().exit_timeout)
 
     def force_flush(self, timeout_millis: int = 30000) -> bool:
         """Deliver what is queued."""
-        return self._worker.force_flush(timeout_millis / _SECONDS)
+        return self._queue.force_flush(timeout_millis / _SECONDS)
 
 
 class QueueLogRecordProcessor(LogRecordProcessor):
-    """Hands log records to a :class:`BatchWorker`."""
+    """Hands log records to a :class:`BatchQueue`."""
 
-    def __init__(self, worker: BatchWorker[ReadableLogRecord]) -> None:
-        self._worker = worker
+    def __init__(self, queue: BatchQueue[ReadableLogRecord]) -> None:
+        self._queue = queue
 
     def on_emit(self, log_record: ReadWriteLogRecord) -> None:
         """Queue a copy without the context, which may hold anything the program put there."""
@@ -59,7 +60,7 @@ class QueueLogRecordProcessor(LogRecordProcessor):
         body, record.body = record.body, None
         with guard("processors.body"):
             record.body = plain(body)
-        self._worker.emit(
+        self._queue.emit(
             ReadableLogRecord(
                 log_record=record,
                 resource=log_record.resource or Resource.get_empty(),
@@ -70,11 +71,11 @@ class QueueLogRecordProcessor(LogRecordProcessor):
 
     def shutdown(self) -> None:
         """The program shuts its provider down: deliver what there is."""
-        self._worker.force_flush(30)
+        self._queue.force_flush(settings.current().exit_timeout)
 
     def force_flush(self, timeout_millis: int = 30000) -> bool:
         """Deliver what is queued."""
-        return self._worker.force_flush(timeout_millis / _SECONDS)
+        return self._queue.force_flush(timeout_millis / _SECONDS)
 
 
 def mark_truncation(span: ReadableSpan) -> None:

@@ -2,28 +2,44 @@
 
 from __future__ import annotations
 
-import logging
 import math
 import os
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from opentelemetry._logs import get_logger_provider, set_logger_provider
-from opentelemetry.metrics import get_meter_provider, set_meter_provider
+from opentelemetry._logs import set_logger_provider
+from opentelemetry.metrics import set_meter_provider
 from opentelemetry.sdk._logs import LoggerProvider
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import MetricReader
+from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import SpanLimits, TracerProvider
-from opentelemetry.trace import get_tracer_provider, set_tracer_provider
+from opentelemetry.trace import set_tracer_provider
 
 from otel_rl import stderr
 from otel_rl.offline.store.process_store import ProcessStore
-from otel_rl.pipeline import exporter_selection, exporters, private_random, python_warnings
-from otel_rl.pipeline.batching import BatchWorker, Deliverer, Limits
+from otel_rl.pipeline import (
+    exporter_selection,
+    exporters,
+    outage,
+    private_random,
+    program_log,
+    python_warnings,
+    start_times,
+)
+from otel_rl.pipeline.batching import BatchQueue, Limits
+from otel_rl.pipeline.destination import Destination
 from otel_rl.pipeline.identity_gate import Gate
-from otel_rl.pipeline.metric_reader import LazyMetricReader, wake_at_first_measurement
+from otel_rl.pipeline.io_thread import IoThread
+from otel_rl.pipeline.metric_reader import (
+    LazyMetricReader,
+    count_points,
+    forget_measurements,
+    wake_at_first_measurement,
+)
 from otel_rl.pipeline.processors import SDK_LENGTH_LIMIT, QueueLogRecordProcessor, QueueSpanProcessor, mark_truncation
+from otel_rl.pipeline.sink import Sink
 from otel_rl.process import process_identity
 from otel_rl.telemetry import run_span
 from otel_rl.telemetry.correlation import BaggageLogRecordProcessor, BaggageSpanProcessor
@@ -32,31 +48,49 @@ from otel_rl.telemetry.ids import IdGenerator
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from opentelemetry.sdk.resources import Resource
 
 #: Seconds between metric exports, where OTEL_METRIC_EXPORT_INTERVAL says nothing; the SDK's 60 s are half a short run.
 METRIC_INTERVAL = 15.0
-_LOGGING_HANDLER = "OTEL_PYTHON_LOGGING_AUTO_INSTRUMENTATION_ENABLED"
+#: Seconds for one collection and its export, where OTEL_METRIC_EXPORT_TIMEOUT says nothing; the SDK's own default.
+METRIC_TIMEOUT = 30.0
 _LENGTH_LIMITS = ("OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT", "OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT")
 
 
 @dataclass
 class Telemetry:
-    """What the configurator has set up and what the end of the process and forks have to deal with."""
+    """The parts that deliver, however the providers were set up; exit, forks and flush deal with nothing else."""
 
-    plan: exporter_selection.Plan
     store: ProcessStore
-    gate: Gate
-    tracer_provider: TracerProvider
-    meter_provider: MeterProvider
-    logger_provider: LoggerProvider
-    workers: list[BatchWorker[Any]] = field(default_factory=list)
+    gate: Gate = field(default_factory=Gate)
+    queues: list[BatchQueue[Any]] = field(default_factory=list)
     readers: list[LazyMetricReader] = field(default_factory=list)
+    tracer_provider: TracerProvider | None = None
+    meter_provider: MeterProvider | None = None
+    logger_provider: LoggerProvider | None = None
+    files: IoThread = field(default_factory=lambda: IoThread("otel-rl-files"))
+    network: IoThread = field(default_factory=lambda: IoThread("otel-rl-network"))
+
+    def __post_init__(self) -> None:
+        self.files.chores.append(self.store.files.refresh)
 
     @property
-    def parts(self) -> list[Deliverer]:
+    def threads(self) -> tuple[IoThread, IoThread]:
+        """The network first: at the end it has farther to go."""
+        return self.network, self.files
+
+    @property
+    def parts(self) -> list[BatchQueue[Any] | LazyMetricReader]:
         """Everything that delivers."""
-        return [*self.workers, *self.readers]
+        return [*self.queues, *self.readers]
+
+    @property
+    def sinks(self) -> list[Sink]:
+        """Every destination of every signal."""
+        return [part.sink for part in self.parts]
+
+    def thread_of(self, destination: Destination) -> IoThread:
+        """The thread that may wait for ``destination``."""
+        return self.files if destination.is_file else self.network
 
     def wake_readers(self) -> None:
         """Something has been measured: begin to collect metrics."""
@@ -70,41 +104,63 @@ class Telemetry:
 
     def arm(self) -> None:
         """Begin to collect metrics with the first measurement."""
-        wake_at_first_measurement(self.meter_provider, self.wake_readers)
+        if self.meter_provider is not None and self.readers:
+            wake_at_first_measurement(self.meter_provider, self.wake_readers)
+
+    def after_fork_in_child(self) -> None:
+        """Begin with nothing: queues, threads, exporters and files are the parent's."""
+        self.gate.after_fork_in_child()
+        outage.after_fork_in_child()
+        for thread in self.threads:
+            thread.after_fork_in_child()
+        for part in self.parts:
+            part.after_fork_in_child()
+        if self.meter_provider is not None:
+            forget_measurements(self.meter_provider, self.readers)
+        provider = self.tracer_provider or self.logger_provider
+        self.store.after_fork_in_child(provider.resource if provider is not None else Resource.get_empty())
+        start_times.after_fork_in_child()
+
+    def queue(
+        self,
+        sink: Sink,
+        limits: Limits,
+        prepare: Callable[[Any], None] = lambda _: None,
+    ) -> BatchQueue[Any]:
+        """A queue in front of ``sink``, on the thread that it belongs to."""
+        queue: BatchQueue[Any] = BatchQueue(
+            sink, self.thread_of(sink.destination), self.gate, limits, self.begin, prepare
+        )
+        self.queues.append(queue)
+        return queue
 
 
 def build(chosen: exporter_selection.Plan, resource: Resource) -> Telemetry:
     """Set up the providers of ``chosen`` and make them the global ones."""
-    gate, store, environ = Gate(), ProcessStore(resource), os.environ
-    readers = [_reader(name, store, gate) for name in chosen.exporters["metrics"]]
+    telemetry = Telemetry(ProcessStore(resource))
+    readers = [_reader(name, telemetry) for name in chosen.exporters["metrics"]]
+    telemetry.readers += [reader for reader in readers if isinstance(reader, LazyMetricReader)]
     private_random.isolate()
     python_warnings.keep_filters()
-    telemetry = Telemetry(
-        chosen,
-        store,
-        gate,
-        TracerProvider(
-            resource=resource,
-            shutdown_on_exit=False,
-            id_generator=_id_generator(),
-            sampler=_custom_sampler(),
-            span_limits=None
-            if any(map(environ.get, _LENGTH_LIMITS))
-            else SpanLimits(max_attribute_length=SDK_LENGTH_LIMIT),
-            **_configurator("tracer"),
-        ),
-        MeterProvider(readers, resource, shutdown_on_exit=False, **_configurator("meter")),
-        LoggerProvider(resource, shutdown_on_exit=False, **_configurator("logger")),
-        readers=[reader for reader in readers if isinstance(reader, LazyMetricReader)],
+    telemetry.tracer_provider = TracerProvider(
+        resource=resource,
+        shutdown_on_exit=False,
+        id_generator=_id_generator(),
+        sampler=_custom_sampler(),
+        span_limits=None
+        if any(map(os.environ.get, _LENGTH_LIMITS))
+        else SpanLimits(max_attribute_length=SDK_LENGTH_LIMIT),
+        **_configurator("tracer"),
     )
-    _add_processors(telemetry)
+    telemetry.meter_provider = MeterProvider(readers, resource, shutdown_on_exit=False, **_configurator("meter"))
+    telemetry.logger_provider = LoggerProvider(resource, shutdown_on_exit=False, **_configurator("logger"))
+    _add_processors(telemetry, chosen)
     set_tracer_provider(telemetry.tracer_provider)
     set_meter_provider(telemetry.meter_provider)
     set_logger_provider(telemetry.logger_provider)
     _report_refusal(telemetry)
     telemetry.arm()
-    if os.environ.get(_LOGGING_HANDLER, "").strip().lower() == "true":
-        _attach_logging_handler(telemetry.logger_provider)
+    program_log.record(telemetry.logger_provider)
     return telemetry
 
 
@@ -122,46 +178,39 @@ def _report_refusal(telemetry: Telemetry) -> None:
         )
 
 
-def _attach_logging_handler(provider: LoggerProvider) -> None:
-    """The program's log as log records, where the user asks for it as with upstream's configurator."""
-    from opentelemetry.sdk._configuration import _overwrite_logging_config_fns  # noqa: PLC0415 - costly, rarely needed
-    from opentelemetry.sdk._logs import LoggingHandler  # noqa: PLC0415
-
-    handler = LoggingHandler(level=logging.NOTSET, logger_provider=provider)
-    logging.getLogger().addHandler(handler)
-    _overwrite_logging_config_fns(handler)
-
-
-def _add_processors(telemetry: Telemetry) -> None:
-    telemetry.tracer_provider.add_span_processor(BaggageSpanProcessor())
-    telemetry.logger_provider.add_log_record_processor(BaggageLogRecordProcessor())
-    for name in telemetry.plan.exporters["traces"]:
-        worker = _worker("traces", name, telemetry, "OTEL_BSP", Limits(delay=5.0), mark_truncation)
-        telemetry.tracer_provider.add_span_processor(QueueSpanProcessor(worker))
-    for name in telemetry.plan.exporters["logs"]:
-        worker = _worker("logs", name, telemetry, "OTEL_BLRP", Limits(delay=1.0))
-        telemetry.logger_provider.add_log_record_processor(QueueLogRecordProcessor(worker))
+def _add_processors(telemetry: Telemetry, chosen: exporter_selection.Plan) -> None:
+    tracer_provider, logger_provider = telemetry.tracer_provider, telemetry.logger_provider
+    if tracer_provider is None or logger_provider is None:
+        return
+    tracer_provider.add_span_processor(BaggageSpanProcessor())
+    logger_provider.add_log_record_processor(BaggageLogRecordProcessor())
+    for name in chosen.exporters["traces"]:
+        queue = telemetry.queue(
+            _sink("traces", name, telemetry), _limits("OTEL_BSP", Limits(delay=5.0)), mark_truncation
+        )
+        tracer_provider.add_span_processor(QueueSpanProcessor(queue))
+    for name in chosen.exporters["logs"]:
+        queue = telemetry.queue(_sink("logs", name, telemetry), _limits("OTEL_BLRP", Limits(delay=1.0)))
+        logger_provider.add_log_record_processor(QueueLogRecordProcessor(queue))
 
 
-def _worker(
-    signal: str,
-    name: str,
-    telemetry: Telemetry,
-    prefix: str,
-    default: Limits,
-    prepare: Callable[[Any], None] = lambda _: None,
-) -> BatchWorker[Any]:
+def _limits(prefix: str, default: Limits) -> Limits:
     queue = max(int(_number(f"{prefix}_MAX_QUEUE_SIZE", default.queue)), 1)
-    limits = Limits(
+    return Limits(
         queue,
         min(max(int(_number(f"{prefix}_MAX_EXPORT_BATCH_SIZE", default.batch)), 1), queue),
         max(_number(f"{prefix}_SCHEDULE_DELAY", default.delay * 1000) / 1000, 0.001),
     )
-    worker: BatchWorker[Any] = BatchWorker(
-        signal, partial(_open, signal, name, telemetry.store), telemetry.gate, limits, telemetry.begin, prepare
-    )
-    telemetry.workers.append(worker)
-    return worker
+
+
+def _destination(signal: str, name: str) -> Destination:
+    words = exporter_selection.destination(os.environ, signal, name)
+    return Destination(name, words, is_file=name == exporter_selection.FILE)
+
+
+def _sink(signal: str, name: str, telemetry: Telemetry) -> Sink:
+    opens = partial(_open, signal, name, telemetry.store)
+    return Sink(signal, _destination(signal, name), opens, count_points if signal == "metrics" else len)
 
 
 def _open(signal: str, name: str, store: ProcessStore) -> Any:
@@ -171,15 +220,24 @@ def _open(signal: str, name: str, store: ProcessStore) -> Any:
     return exporter
 
 
-def _reader(name: str, store: ProcessStore, gate: Gate) -> MetricReader:
-    interval = max(_number("OTEL_METRIC_EXPORT_INTERVAL", METRIC_INTERVAL * 1000) / 1000, 0.01)
-    if not exporters.metric_exporter_is_asked_first(name, os.environ):
-        return LazyMetricReader(partial(_open, "metrics", name, store), gate, interval)
-    exporter = _open("metrics", name, store)
-    if isinstance(exporter, MetricReader):
-        return exporter
-    temporality, aggregation = exporter._preferred_temporality, exporter._preferred_aggregation  # noqa: SLF001
-    return LazyMetricReader(lambda: exporter, gate, interval, temporality, aggregation)
+def _reader(name: str, telemetry: Telemetry) -> MetricReader:
+    sink = _sink("metrics", name, telemetry)
+    temporality = aggregation = None
+    if exporters.metric_exporter_is_asked_first(name, os.environ):
+        exporter = _open("metrics", name, telemetry.store)
+        if isinstance(exporter, MetricReader):
+            return exporter
+        temporality, aggregation = exporter._preferred_temporality, exporter._preferred_aggregation  # noqa: SLF001
+        sink.adopt(exporter)
+    return LazyMetricReader(
+        sink,
+        telemetry.thread_of(sink.destination),
+        telemetry.gate,
+        max(_number("OTEL_METRIC_EXPORT_INTERVAL", METRIC_INTERVAL * 1000) / 1000, 0.01),
+        max(_number("OTEL_METRIC_EXPORT_TIMEOUT", METRIC_TIMEOUT * 1000) / 1000, 0.01),
+        temporality,
+        aggregation,
+    )
 
 
 def _number(variable: str, default: float) -> float:

@@ -2,7 +2,7 @@
 
 The SDK starts an observable counter's series at its first collection, where it already has a value. What was counted
 before then is lost to every rate and increase, all of it in a program shorter than the export interval. Counting began
-when the counter was registered.
+when the counter was registered, in a forked child with the fork.
 """
 
 from __future__ import annotations
@@ -12,10 +12,20 @@ from typing import TYPE_CHECKING
 
 from opentelemetry.sdk.metrics.export import AggregationTemporality, Sum
 
+from otel_rl import clock
 from otel_rl.telemetry.scope import observed_since
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.metrics.export import Metric, MetricsData, ResourceMetrics, ScopeMetrics
+
+#: When this process was forked, in ns since the epoch; 0 in a process that was not.
+_forked_at = 0
+
+
+def after_fork_in_child() -> None:
+    """What the parent counted is the parent's: the child's series begin now."""
+    global _forked_at
+    _forked_at = clock.now()
 
 
 def corrected(data: MetricsData) -> MetricsData:
@@ -40,6 +50,7 @@ def _of_metric(metric: Metric) -> Metric:
         or data.aggregation_temporality != AggregationTemporality.CUMULATIVE
     ):
         return metric
+    started = max(started, _forked_at)
     points = [
         replace(point, start_time_unix_nano=min(started, point.start_time_unix_nano or started))
         for point in data.data_points

@@ -126,6 +126,12 @@ GEN_AI_WORKFLOW_NAME: Final = "gen_ai.workflow.name"
 HOST_NAME: Final = "host.name"
 """Name of the host."""
 
+OTEL_COMPONENT_NAME: Final = "otel.component.name"
+"""Name of the instance among those of its kind in the process."""
+
+OTEL_COMPONENT_TYPE: Final = "otel.component.type"
+"""Kind of the queue, reader or exporter."""
+
 PROCESS_PID: Final = "process.pid"
 """Process id."""
 
@@ -608,6 +614,8 @@ CARDINALITY: Final = MappingProxyType(
         GEN_AI_TOKEN_TYPE: 4,
         GEN_AI_TOOL_NAME: 200,
         GEN_AI_WORKFLOW_NAME: 100,
+        OTEL_COMPONENT_NAME: 20,
+        OTEL_COMPONENT_TYPE: 20,
         RL_AGENT_NODE_NAME: 200,
         RL_PHASE: 13,
         RL_RANK: 4096,

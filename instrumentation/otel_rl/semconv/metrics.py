@@ -87,6 +87,143 @@ GEN_AI_INVOKE_AGENT_DURATION: Final = definitions.MetricDefinition(
         attributes.ERROR_TYPE,
     ),
 )
+OTEL_SDK_EXPORTER_LOG_EXPORTED: Final = definitions.MetricDefinition(
+    name="otel.sdk.exporter.log.exported",
+    instrument="counter",
+    unit="{log_record}",
+    description="Log records that were delivered, or with error.type those that were lost",
+    boundaries=None,
+    attributes=(
+        attributes.OTEL_COMPONENT_TYPE,
+        attributes.OTEL_COMPONENT_NAME,
+        attributes.ERROR_TYPE,
+    ),
+)
+OTEL_SDK_EXPORTER_LOG_INFLIGHT: Final = definitions.MetricDefinition(
+    name="otel.sdk.exporter.log.inflight",
+    instrument="updowncounter",
+    unit="{log_record}",
+    description="Log records that an exporter was given and has not answered for",
+    boundaries=None,
+    attributes=(
+        attributes.OTEL_COMPONENT_TYPE,
+        attributes.OTEL_COMPONENT_NAME,
+    ),
+)
+OTEL_SDK_EXPORTER_METRIC_DATA_POINT_EXPORTED: Final = definitions.MetricDefinition(
+    name="otel.sdk.exporter.metric_data_point.exported",
+    instrument="counter",
+    unit="{data_point}",
+    description="Data points that were delivered, or with error.type those that were lost",
+    boundaries=None,
+    attributes=(
+        attributes.OTEL_COMPONENT_TYPE,
+        attributes.OTEL_COMPONENT_NAME,
+        attributes.ERROR_TYPE,
+    ),
+)
+OTEL_SDK_EXPORTER_METRIC_DATA_POINT_INFLIGHT: Final = definitions.MetricDefinition(
+    name="otel.sdk.exporter.metric_data_point.inflight",
+    instrument="updowncounter",
+    unit="{data_point}",
+    description="Data points that an exporter was given and has not answered for",
+    boundaries=None,
+    attributes=(
+        attributes.OTEL_COMPONENT_TYPE,
+        attributes.OTEL_COMPONENT_NAME,
+    ),
+)
+OTEL_SDK_EXPORTER_SPAN_EXPORTED: Final = definitions.MetricDefinition(
+    name="otel.sdk.exporter.span.exported",
+    instrument="counter",
+    unit="{span}",
+    description="Spans that were delivered, or with error.type those that were lost",
+    boundaries=None,
+    attributes=(
+        attributes.OTEL_COMPONENT_TYPE,
+        attributes.OTEL_COMPONENT_NAME,
+        attributes.ERROR_TYPE,
+    ),
+)
+OTEL_SDK_EXPORTER_SPAN_INFLIGHT: Final = definitions.MetricDefinition(
+    name="otel.sdk.exporter.span.inflight",
+    instrument="updowncounter",
+    unit="{span}",
+    description="Spans that an exporter was given and has not answered for",
+    boundaries=None,
+    attributes=(
+        attributes.OTEL_COMPONENT_TYPE,
+        attributes.OTEL_COMPONENT_NAME,
+    ),
+)
+OTEL_SDK_PROCESSOR_LOG_PROCESSED: Final = definitions.MetricDefinition(
+    name="otel.sdk.processor.log.processed",
+    instrument="counter",
+    unit="{log_record}",
+    description="Log records that a queue passed on, or with error.type those it dropped",
+    boundaries=None,
+    attributes=(
+        attributes.OTEL_COMPONENT_TYPE,
+        attributes.OTEL_COMPONENT_NAME,
+        attributes.ERROR_TYPE,
+    ),
+)
+OTEL_SDK_PROCESSOR_LOG_QUEUE_CAPACITY: Final = definitions.MetricDefinition(
+    name="otel.sdk.processor.log.queue.capacity",
+    instrument="updowncounter",
+    unit="{log_record}",
+    description="Log records that a queue can hold",
+    boundaries=None,
+    attributes=(
+        attributes.OTEL_COMPONENT_TYPE,
+        attributes.OTEL_COMPONENT_NAME,
+    ),
+)
+OTEL_SDK_PROCESSOR_LOG_QUEUE_SIZE: Final = definitions.MetricDefinition(
+    name="otel.sdk.processor.log.queue.size",
+    instrument="updowncounter",
+    unit="{log_record}",
+    description="Log records that wait in a queue",
+    boundaries=None,
+    attributes=(
+        attributes.OTEL_COMPONENT_TYPE,
+        attributes.OTEL_COMPONENT_NAME,
+    ),
+)
+OTEL_SDK_PROCESSOR_SPAN_PROCESSED: Final = definitions.MetricDefinition(
+    name="otel.sdk.processor.span.processed",
+    instrument="counter",
+    unit="{span}",
+    description="Spans that a queue passed on, or with error.type those it dropped",
+    boundaries=None,
+    attributes=(
+        attributes.OTEL_COMPONENT_TYPE,
+        attributes.OTEL_COMPONENT_NAME,
+        attributes.ERROR_TYPE,
+    ),
+)
+OTEL_SDK_PROCESSOR_SPAN_QUEUE_CAPACITY: Final = definitions.MetricDefinition(
+    name="otel.sdk.processor.span.queue.capacity",
+    instrument="updowncounter",
+    unit="{span}",
+    description="Spans that a queue can hold",
+    boundaries=None,
+    attributes=(
+        attributes.OTEL_COMPONENT_TYPE,
+        attributes.OTEL_COMPONENT_NAME,
+    ),
+)
+OTEL_SDK_PROCESSOR_SPAN_QUEUE_SIZE: Final = definitions.MetricDefinition(
+    name="otel.sdk.processor.span.queue.size",
+    instrument="updowncounter",
+    unit="{span}",
+    description="Spans that wait in a queue",
+    boundaries=None,
+    attributes=(
+        attributes.OTEL_COMPONENT_TYPE,
+        attributes.OTEL_COMPONENT_NAME,
+    ),
+)
 RL_ENVIRONMENT_EPISODE_LENGTH_MEAN: Final = definitions.MetricDefinition(
     name="rl.environment.episode.length.mean",
     instrument="gauge",
@@ -521,6 +658,22 @@ TORCH_DISTRIBUTED_COLLECTIVE_WAIT_TIME: Final = definitions.MetricDefinition(
     ),
 )
 SELF_TELEMETRY: Final = frozenset(
-    {RL_TELEMETRY_DROPPED.name, RL_TELEMETRY_ERRORS.name, RL_TELEMETRY_INSTRUMENTOR_STATUS.name}
+    {
+        OTEL_SDK_EXPORTER_LOG_EXPORTED.name,
+        OTEL_SDK_EXPORTER_LOG_INFLIGHT.name,
+        OTEL_SDK_EXPORTER_METRIC_DATA_POINT_EXPORTED.name,
+        OTEL_SDK_EXPORTER_METRIC_DATA_POINT_INFLIGHT.name,
+        OTEL_SDK_EXPORTER_SPAN_EXPORTED.name,
+        OTEL_SDK_EXPORTER_SPAN_INFLIGHT.name,
+        OTEL_SDK_PROCESSOR_LOG_PROCESSED.name,
+        OTEL_SDK_PROCESSOR_LOG_QUEUE_CAPACITY.name,
+        OTEL_SDK_PROCESSOR_LOG_QUEUE_SIZE.name,
+        OTEL_SDK_PROCESSOR_SPAN_PROCESSED.name,
+        OTEL_SDK_PROCESSOR_SPAN_QUEUE_CAPACITY.name,
+        OTEL_SDK_PROCESSOR_SPAN_QUEUE_SIZE.name,
+        RL_TELEMETRY_DROPPED.name,
+        RL_TELEMETRY_ERRORS.name,
+        RL_TELEMETRY_INSTRUMENTOR_STATUS.name,
+    }
 )
 """Names of the metrics that otel-rl keeps about itself."""

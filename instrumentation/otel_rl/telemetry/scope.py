@@ -179,7 +179,10 @@ class Scope:
                 return []
 
             meter = self._get_meter()
-            create = meter.create_observable_gauge if metric.instrument == "gauge" else meter.create_observable_counter
+            create = {
+                "gauge": meter.create_observable_gauge,
+                "updowncounter": meter.create_observable_up_down_counter,
+            }.get(metric.instrument, meter.create_observable_counter)
             create(metric.name, [observations], metric.unit, metric.description)
 
     # -- events ------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import socket
@@ -181,15 +182,18 @@ def closed_port() -> int:
 
 
 class Collector:
-    """Counts OTLP/HTTP requests by path."""
+    """Counts OTLP/HTTP requests by path, and keeps their content."""
 
     def __init__(self) -> None:
         self.requests: list[str] = []
+        self.bodies: list[tuple[str, bytes]] = []
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
-                self.rfile.read(int(self.headers["Content-Length"]))
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                body = gzip.decompress(body) if self.headers["Content-Encoding"] == "gzip" else body
+                outer.bodies.append((self.path, body))
                 outer.requests.append(self.path)
                 self.send_response(200)
                 self.send_header("Content-Length", "0")
@@ -202,6 +206,34 @@ class Collector:
         self.port = self._server.server_address[1]
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
         self._thread.start()
+
+    def spans(self) -> list[str]:
+        """Names of all spans received, in their order."""
+        from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+        requests = [ExportTraceServiceRequest.FromString(body) for path, body in self.bodies if path == "/v1/traces"]
+        return [
+            span.name
+            for request in requests
+            for resource in request.resource_spans
+            for scope in resource.scope_spans
+            for span in scope.spans
+        ]
+
+    def points(self, metric_name: str) -> list[int]:
+        """Values of all points of a sum of integers, in their order."""
+        from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+
+        requests = [ExportMetricsServiceRequest.FromString(body) for path, body in self.bodies if "metrics" in path]
+        return [
+            point.as_int
+            for request in requests
+            for resource in request.resource_metrics
+            for scope in resource.scope_metrics
+            for metric in scope.metrics
+            if metric.name == metric_name
+            for point in metric.sum.data_points
+        ]
 
     def stop(self) -> None:
         self._server.shutdown()

@@ -109,6 +109,30 @@ def test_full_queue_drops_are_counted_by_reason(programs: Programs) -> None:
     assert kept + dropped in (200, 201)
 
 
+def test_queues_and_exporters_are_observed_under_the_names_of_the_sdk(programs: Programs) -> None:
+    programs.instrumented(
+        "from opentelemetry import trace\nimport otel_rl\n"
+        "for _ in range(30): trace.get_tracer('t').start_span('s').end()\n"
+        "otel_rl.flush(60)\n",
+        OTEL_BSP_MAX_QUEUE_SIZE="10",
+        OTEL_BSP_SCHEDULE_DELAY="60000",
+    )
+
+    def latest(name: str) -> dict[str, int]:
+        by_error = {}
+        for point in programs.store.points(f"otel.sdk.{name}"):
+            values = {one["key"]: one["value"]["stringValue"] for one in point["attributes"]}
+            by_error[values.get("error.type", "")] = int(point["asInt"])
+        return by_error
+
+    assert latest("processor.span.queue.capacity") == {"": 10}
+    assert latest("processor.span.queue.size") == {"": 0}
+    processed = latest("processor.span.processed")
+    assert processed[""] + processed["queue_full"] in (30, 31)
+    assert latest("exporter.span.exported") == {"": processed[""]}
+    assert latest("exporter.span.inflight") == {"": 0}
+
+
 def test_endpoint_receives_all_signals_and_the_line_says_so(programs: Programs, collector: Collector) -> None:
     done = programs.instrumented(
         ONE_SPAN,
@@ -187,19 +211,16 @@ def test_run_begins_and_ends_also_where_a_rank_never_becomes_known(programs: Pro
     assert int(start["timeUnixNano"]) < int(end["timeUnixNano"])
 
 
-def test_signal_handler_may_record_while_our_thread_starts(programs: Programs) -> None:
+def test_signal_handler_may_record_while_a_thread_starts(programs: Programs) -> None:
+    # threading.Thread.start holds a lock that is not re-entrant: an I/O thread that took it would wait for ever here.
     done = programs.instrumented(
         """
 import faulthandler, os, signal, threading
 from opentelemetry import metrics, trace
-start_thread = threading.Thread.start
-def start(self):
-    start_thread(self)
-    if self.name == "otel-rl-metrics":
-        os.kill(os.getpid(), signal.SIGUSR1)
-threading.Thread.start = start
 signal.signal(signal.SIGUSR1, lambda *_: trace.get_tracer("t").start_span("in-handler").end())
 faulthandler.dump_traceback_later(20, exit=True)
+with threading._active_limbo_lock:
+    os.kill(os.getpid(), signal.SIGUSR1)
 metrics.get_meter("m").create_counter("made").add(1)
 print("went on")
 """
@@ -221,6 +242,72 @@ def test_log_body_that_cannot_be_encoded_costs_no_other_record(programs: Program
 
     assert done.err == ""
     assert [len(programs.store.events(name)) for name in ("first", "odd", "last")] == [1, 1, 1]
+
+
+def test_span_that_otlp_cannot_encode_costs_no_other(programs: Programs, collector: Collector) -> None:
+    done = programs.instrumented(
+        "from opentelemetry import trace\n"
+        "tracer = trace.get_tracer('t')\n"
+        "for name in ('a', '\\ud83d', 'b'): tracer.start_span(name).end()\n",
+        OTEL_EXPORTER_OTLP_ENDPOINT=f"http://127.0.0.1:{collector.port}",
+        OTEL_EXPORTER_OTLP_PROTOCOL="http/protobuf",
+    )
+
+    assert sorted(collector.spans()) == ["a", "b", "rl.run"]
+    (line,) = done.err.splitlines()
+    assert "1 span could not be delivered" in line
+
+
+def test_dead_collector_is_told_once_while_the_program_runs_and_with_its_cost_at_the_end(programs: Programs) -> None:
+    done = programs.instrumented(
+        "from opentelemetry import trace\nimport otel_rl\n"
+        "for _ in range(5):\n"
+        "    trace.get_tracer('t').start_span('s').end(); otel_rl.flush(20)\n",
+        OTEL_EXPORTER_OTLP_ENDPOINT=f"http://127.0.0.1:{closed_port()}",
+        OTEL_EXPORTER_OTLP_PROTOCOL="http/protobuf",
+        OTEL_EXPORTER_OTLP_TIMEOUT="0.2",
+        OTEL_RL_EXIT_TIMEOUT="5",
+    )
+
+    running, end = done.err.splitlines()
+    assert "nothing reaches http://127.0.0.1:" in running
+    assert "the program goes on; check that a collector answers there" in running
+    assert "6 spans" in end
+
+
+def test_program_that_is_killed_young_leaves_metrics_and_spans(programs: Programs) -> None:
+    done = programs.instrumented(
+        ONE_SPAN + "import glob, os, signal, time\n"
+        "def written(signal): return any('work' in text or 'made' in text for text in"
+        " (open(name).read() for name in glob.glob(f'otel-rl/*/*/{signal}-*.jsonl')))\n"
+        "while not (written('traces') and written('metrics')): time.sleep(0.01)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n",
+        OTEL_METRIC_EXPORT_INTERVAL="3600000",
+        OTEL_BSP_SCHEDULE_DELAY="3600000",
+    )
+
+    assert done.code == -9
+    assert programs.store.span_names() == ["work"]
+    assert len(programs.store.points("made")) == 1
+
+
+def test_metric_export_timeout_bounds_the_programs_callbacks(programs: Programs) -> None:
+    done = programs.instrumented(
+        "import otel_rl, threading\nfrom opentelemetry import metrics\n"
+        "released = threading.Event()\n"
+        "def observe(_):\n"
+        "    released.wait(1); return [metrics.Observation(1)]\n"
+        "meter = metrics.get_meter('t')\n"
+        # The SDK looks at the time before each instrument.
+        "for name in ('slow', 'next'): meter.create_observable_gauge(name, [observe])\n"
+        "meter.create_counter('made').add(1)\n"
+        "print(otel_rl.flush(60)); released.set()\n",
+        OTEL_METRIC_EXPORT_TIMEOUT="100",
+        OTEL_RL_QUIET="1",
+    )
+
+    assert done.out == "False\n"
+    assert "internal error" not in done.err
 
 
 def test_stderr_of_the_program_that_is_hardly_a_file_costs_only_our_line(programs: Programs) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from process_support import ONE_SPAN
 
 if TYPE_CHECKING:
     from process_support import Programs
@@ -113,3 +114,100 @@ def test_what_a_finalizer_of_a_worker_records_is_kept(programs: Programs) -> Non
     )
 
     assert programs.store.span_names() == ["finalizer"]
+
+
+def test_counters_of_a_forked_child_begin_with_the_fork(programs: Programs) -> None:
+    programs.instrumented(
+        "import os, sys, time\n"
+        "from otel_rl.semconv import metrics as names\n"
+        "from otel_rl.telemetry.scope import Scope\n"
+        "counted = [5]\n"
+        "Scope('t').observe(names.TORCH_DISTRIBUTED_COLLECTIVE_CALLS, lambda: [(counted[0], {})])\n"
+        "forked = time.time_ns()\n"
+        "if os.fork(): os.wait(); open('forked', 'w').write(str(forked)); sys.exit()\n"
+        "counted[0] = 1\n" + ONE_SPAN
+    )
+
+    starts = {
+        point["asInt"]: int(point["startTimeUnixNano"])
+        for point in programs.store.points("torch.distributed.collective.calls")
+    }
+    forked = int((programs.directory / "forked").read_text())
+    assert starts["5"] < forked <= starts["1"]
+
+
+SLOW_IMPORT = """
+import importlib.machinery, os, sys, threading, time
+# The exporter's import does not come to its end. Not in find_spec: there CPython itself holds up every fork.
+class Finder:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name != "opentelemetry.exporter.otlp.json.common.trace_encoder": return None
+        spec = importlib.machinery.PathFinder.find_spec(name, path)
+        load = spec.loader.exec_module
+        def exec_module(module):
+            open("importing", "w").close()
+            while not os.path.exists("release"): time.sleep(0.001)
+            load(module)
+        spec.loader.exec_module = exec_module
+        return spec
+"""
+
+
+def test_forks_wait_once_and_briefly_for_an_exporter_that_is_being_imported(programs: Programs) -> None:
+    done = programs.instrumented(
+        SLOW_IMPORT + "sys.meta_path.insert(0, Finder)\n"
+        "import otel_rl\n"
+        "with otel_rl.tool('x'): pass\n"
+        "threading.Thread(target=otel_rl.flush, args=(60,), daemon=True).start()\n"
+        "while not os.path.exists('importing'): time.sleep(0.001)\n"
+        "from otel_rl.pipeline import exporters\n"
+        "waits = []\n"
+        "for _ in range(8):\n"
+        "    started = time.monotonic()\n"
+        "    child = os.fork()\n"
+        "    if not child: os._exit(0)\n"
+        "    waits.append(time.monotonic() - started)\n"
+        "    os.waitpid(child, 0)\n"
+        "print(os.path.exists('release'), exporters.opening._patience <= 0)\n"
+        "open('release', 'w').close()\n"
+    )
+
+    assert done.out == "False True\n"
+
+
+def test_child_forked_during_an_import_that_takes_too_long_imports_for_itself(programs: Programs) -> None:
+    done = programs.instrumented(
+        SLOW_IMPORT + "sys.meta_path.insert(0, Finder)\n"
+        "import signal, otel_rl\n"
+        "with otel_rl.tool('x'): pass\n"
+        "threading.Thread(target=otel_rl.flush, args=(60,), daemon=True).start()\n"
+        "while not os.path.exists('importing'): time.sleep(0.001)\n"
+        "child = os.fork()\n"
+        "if not child:\n"
+        "    signal.alarm(30)  # ends the child where it waits for ever\n"
+        "    sys.meta_path.remove(Finder)\n"
+        "    with otel_rl.tool('child'): pass\n"
+        "    print(otel_rl.flush(25), flush=True)\n"
+        "    os._exit(0)\n"
+        "print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
+        "open('release', 'w').close()\n"
+    )
+
+    assert done.out == "True\n0\n"
+
+
+def test_child_that_records_nothing_starts_no_thread_and_opens_nothing(programs: Programs) -> None:
+    done = programs.instrumented(
+        PROGRAM + "import otel_rl\n"
+        "work('parent', 1); otel_rl.flush(60)\n"
+        "child = os.fork()\n"
+        "if not child:\n"
+        "    from otel_rl.ending import exit as process_exit\n"
+        "    process_exit.deliver()\n"
+        "    print(len(os.listdir('/proc/self/task')), flush=True); os._exit(0)\n"
+        "os.waitpid(child, 0)\n"
+    )
+
+    assert done.out == "1\n"
+    assert len(programs.store.directories) == 1

@@ -7,8 +7,12 @@ import time
 
 import pytest
 
-from otel_rl.pipeline.batching import BatchWorker, Limits
+from otel_rl.pipeline import outage
+from otel_rl.pipeline.batching import BatchQueue, Limits
+from otel_rl.pipeline.destination import Destination
 from otel_rl.pipeline.identity_gate import Gate
+from otel_rl.pipeline.io_thread import IoThread
+from otel_rl.pipeline.sink import Sink
 from otel_rl.process import process_identity
 from otel_rl.telemetry import drops
 
@@ -22,14 +26,18 @@ class Failure:
 
 
 class Exporter:
+    counts_drops = False
+
     def __init__(self, result=Result, block=None):
         self.batches = []
         self.closed = False
+        self.called = threading.Event()
         self._result = result
         self._block = block
 
     def export(self, batch):
         self.batches.append(list(batch))
+        self.called.set()
         if self._block is not None:
             self._block.wait(10)
         return self._result()
@@ -39,134 +47,208 @@ class Exporter:
 
 
 @pytest.fixture(autouse=True)
-def no_drops():
+def nothing_dropped_or_told(monkeypatch):
+    monkeypatch.setattr(outage, "_told", {})
     drops.reset()
     yield
     drops.reset()
 
 
+class Line:
+    """A queue with its thread and its exporter."""
+
+    def __init__(self, opens, **limits):
+        self.thread = IoThread("otel-rl-test")
+        self.sink = Sink("traces", Destination("test", "http://there"), opens)
+        self.queue = BatchQueue(self.sink, self.thread, Gate(), Limits(**{"delay": 60.0, **limits}))
+
+    def close(self, seconds=5.0):
+        """As at the end of the process."""
+        deadline = time.monotonic() + seconds
+        request = self.thread.post(lambda: self.thread.close(deadline), deadline)
+        request.wait()
+        if not request.finished:
+            self.queue.give_up()
+
+
 def make(exporter, **limits):
-    return BatchWorker("traces", lambda: exporter, Gate(), Limits(**{"delay": 60.0, **limits}))
-
-
-def close(worker, seconds=5.0):
-    worker.begin_close()
-    worker.finish_close(time.monotonic() + seconds)
+    return Line(lambda: exporter, **limits)
 
 
 def test_no_thread_before_the_first_item():
-    before = threading.active_count()
-    worker = make(Exporter())
-    close(worker)
+    line = make(Exporter())
 
-    assert threading.active_count() == before
+    assert not line.thread.started
+    assert not line.thread.needed
 
 
 def test_items_arrive_in_order_and_in_batches_and_the_exporter_is_closed():
     exporter = Exporter()
-    worker = make(exporter, batch=3)
+    line = make(exporter, batch=3)
     for number in range(7):
-        worker.emit(number)
-    close(worker)
+        line.queue.emit(number)
+    line.close()
 
     assert [item for batch in exporter.batches for item in batch] == list(range(7))
     assert max(map(len, exporter.batches)) <= 3
     assert exporter.closed
-    assert (worker.delivered, worker.lost) == (7, 0)
+    assert (line.sink.delivered, line.sink.lost) == (7, 0)
 
 
 def test_full_queue_drops_the_new_item_and_counts_it():
     release = threading.Event()
-    worker = make(Exporter(block=release), queue=4, batch=4)
+    line = make(Exporter(block=release), queue=4, batch=4)
     for number in range(20):
-        worker.emit(number)
+        line.queue.emit(number)
     release.set()
-    close(worker)
+    line.close()
 
-    dropped = drops.snapshot()["traces", "queue_full"]
-    assert worker.delivered + dropped == 20
-
-
-def test_refused_batches_are_counted():
-    worker = make(Exporter(Failure))
-    worker.emit(1)
-    worker.emit(2)
-    close(worker)
-
-    assert drops.snapshot() == {("traces", "export_failed"): 2}
-    assert worker.lost == 2
+    assert line.sink.delivered + drops.snapshot()["traces", "queue_full"] == 20
 
 
-def test_exporter_that_hangs_costs_the_time_limit_and_what_is_left_is_counted():
+def test_refused_batches_are_counted_and_told_once_with_what_to_do(capsys):
+    line = make(Exporter(Failure))
+    for _ in range(3):
+        line.queue.emit(1)
+        assert not line.queue.force_flush(5)
+
+    assert drops.snapshot() == {("traces", "export_failed"): 3}
+    assert line.sink.lost == 3
+    (told,) = capsys.readouterr().err.splitlines()
+    assert told.startswith("otel-rl: nothing reaches http://there")
+    assert "check that a collector answers there" in told
+
+
+def test_exporter_that_hangs_costs_the_deadline_and_what_is_left_is_counted():
     release = threading.Event()
-    worker = make(Exporter(block=release))
+    exporter = Exporter(block=release)
+    line = make(exporter)
     for number in range(3):
-        worker.emit(number)
-    started = time.monotonic()
-    close(worker, 0.2)
+        line.queue.emit(number)
+    line.close(0.2)
 
-    assert time.monotonic() - started < 2
+    assert not release.is_set()
     assert drops.snapshot() == {("traces", "exit_timeout"): 3}
-    assert worker.lost == 3
+    assert line.sink.lost == 3
+    assert line.sink.reason == "no answer in time"
     release.set()
 
 
-def test_exporter_that_cannot_be_opened_is_counted_as_a_failure(monkeypatch):
-    monkeypatch.setenv("OTEL_RL_RAISE_INTERNAL_ERRORS", "0")
-
-    def refuse():
-        raise OSError("no exporter")
-
-    worker = BatchWorker("traces", refuse, Gate(), Limits())
-    worker.emit(1)
-    close(worker)
-
-    assert drops.snapshot() == {("traces", "export_failed"): 1}
-
-
-def test_flush_waits_for_what_is_queued():
+def test_exporter_that_cannot_be_opened_is_counted_named_and_opened_later(capsys):
     exporter = Exporter()
-    worker = make(exporter)
-    worker.emit(1)
+    refusals = [OSError(24, "Too many open files")]
 
-    assert worker.force_flush(5)
-    assert exporter.batches == [[1]]
-    close(worker)
+    def opens():
+        if refusals:
+            raise refusals.pop()
+        return exporter
+
+    line = Line(opens)
+    line.queue.emit(1)
+    assert not line.queue.force_flush(5)
+    assert drops.snapshot() == {("traces", "not_opened"): 1}
+    told = capsys.readouterr().err
+    assert "Too many open files" in told
+    assert "the exporter test could not be opened in this process" in told
+    line.queue.emit(2)
+    assert line.queue.force_flush(5)
+    assert exporter.batches == [[2]]
 
 
-def test_flush_gives_up_after_its_time():
+def test_exporter_that_raises_costs_its_batch_only():
+    class Raising(Exporter):
+        def export(self, batch):
+            super().export(batch)
+            if batch == ["bad"]:
+                raise ConnectionError("reset")
+            return Result()
+
+    line = make(Raising())
+    line.queue.emit("bad")
+    assert not line.queue.force_flush(5)
+    line.queue.emit("good")
+    assert line.queue.force_flush(5)
+    assert (line.sink.delivered, line.sink.lost) == (1, 1)
+
+
+def test_flush_gives_up_after_its_time_and_the_delivery_goes_on():
     release = threading.Event()
-    worker = make(Exporter(block=release))
-    worker.emit(1)
+    exporter = Exporter(block=release)
+    line = make(exporter)
+    line.queue.emit(1)
 
-    assert not worker.force_flush(0.2)
+    assert not line.queue.force_flush(0.05)
     release.set()
-    close(worker)
+    assert line.queue.force_flush(5)
+    assert line.sink.delivered == 1
 
 
-def test_items_after_the_end_are_counted():
-    worker = make(Exporter())
-    close(worker)
-    worker.emit(1)
+def test_flush_does_not_wait_for_what_is_added_meanwhile():
+    exporter = Exporter()
+    line = make(exporter, batch=1)
+    added = []
 
-    assert drops.snapshot() == {("traces", "after_shutdown"): 1}
+    def export(batch, export=exporter.export):
+        if len(added) < 1000:
+            added.append(1)
+            line.queue.emit("more")
+        return export(batch)
+
+    exporter.export = export
+    line.queue.emit("first")
+    assert line.queue.flush(time.monotonic() + 5)
+    assert exporter.batches[0] == ["first"]
+    assert line.queue.size >= 1
+
+
+def test_exporter_is_opened_again_for_what_comes_after_the_end():
+    exporters = []
+
+    def opens():
+        exporters.append(Exporter())
+        return exporters[-1]
+
+    line = Line(opens)
+    line.queue.emit(1)
+    line.close()
+    line.queue.emit(2)
+    line.close()
+
+    assert [(exporter.batches, exporter.closed) for exporter in exporters] == [([[1]], True), ([[2]], True)]
+
+
+def test_first_export_is_early_whatever_the_interval(monkeypatch):
+    monkeypatch.setattr("otel_rl.pipeline.batching.FIRST_EXPORT", 0.0)
+    exporter = Exporter()
+    line = make(exporter, delay=3600.0)
+    line.queue.emit(1)
+
+    assert exporter.called.wait(10)
+    assert exporter.batches == [[1]]
 
 
 def test_closed_gate_does_not_make_the_queue_overflow(monkeypatch):
     monkeypatch.setattr(process_identity, "settled", lambda: False)
     exporter = Exporter()
-    worker = make(exporter, queue=8, batch=2)
+    line = make(exporter, queue=8, batch=2)
     for number in range(3):
-        worker.emit(number)
-    time.sleep(0.05)
+        line.queue.emit(number)
+    assert line.queue.next_run() > time.monotonic()
     assert exporter.batches == []
 
-    worker.emit(3)
-    deadline = time.monotonic() + 5
-    while worker.delivered < 4 and time.monotonic() < deadline:
-        time.sleep(0.005)
-    assert worker.delivered == 4
-    close(worker)
+    line.queue.emit(3)
+    assert exporter.called.wait(10)
+
+
+def test_thread_that_the_system_refuses_costs_nothing_but_the_items(monkeypatch):
+    def refuse(*_):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr("otel_rl.pipeline.io_thread.start_new_thread", refuse)
+    line = make(Exporter())
+    line.queue.emit(1)
+
+    assert not line.queue.force_flush(3600)
 
 
 def test_gate_opens_when_the_rank_is_known_or_nothing_distributed_is_loaded(monkeypatch):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+from pathlib import Path
 
 import pytest
 
@@ -64,14 +65,61 @@ def test_line_longer_than_a_file_gets_a_file_of_its_own(tmp_path):
     assert len(list((tmp_path / "run/process").glob("logs-*.jsonl"))) == 2
 
 
-def test_bound_of_all_files_drops_counts_and_says_so_once(tmp_path):
-    warnings: list[str] = []
-    store = make(tmp_path, warnings, total_limit=30)
-    results = [store.write(signal, b"0123456789", 3) for signal in ("traces", "logs", "traces", "logs")]
+def read(root, stream):
+    """Lines of a stream, in the order written."""
+    files = sorted((root / "run/process").glob(f"{stream}-0*.jsonl"))
+    return [line for file in files for line in file.read_bytes().splitlines()]
 
-    assert results == [True, True, False, False]
-    assert drops.snapshot() == {("traces", "store_full"): 3, ("logs", "store_full"): 3}
+
+def test_full_stream_loses_its_oldest_counts_it_and_says_so_once(tmp_path):
+    warnings: list[str] = []
+    store = make(tmp_path, warnings, total_limit=1000)
+    lines = [b"%09d" % number for number in range(100)]
+    results = [store.write("traces", line, 3) for line in lines]
+
+    kept = read(tmp_path, "traces")
+    assert all(results)
+    assert 0 < len(kept) < 100
+    assert kept == lines[-len(kept) :]
+    assert sum(len(line) + 1 for line in kept) <= 400
+    assert drops.snapshot() == {("traces", "store_full"): 3 * (100 - len(kept))}
     assert len(warnings) == 1
+
+
+def test_full_stream_takes_nothing_from_another_one(tmp_path):
+    store = make(tmp_path, total_limit=1000)
+    store.write("metrics", b"points", 1)
+    store.write("traces-errors", b"failed", 1)
+    for number in range(100):
+        store.write("traces", b"%09d" % number, 1)
+
+    assert read(tmp_path, "metrics") == [b"points"]
+    assert read(tmp_path, "traces-errors") == [b"failed"]
+
+
+def test_line_longer_than_its_stream_is_dropped_and_removes_nothing(tmp_path):
+    store = make(tmp_path, total_limit=1000)
+    store.write("logs", b"short", 1)
+
+    assert not store.write("logs", b"x" * 500, 7)
+    assert read(tmp_path, "logs") == [b"short"]
+    assert drops.snapshot() == {("logs", "store_full"): 7}
+
+
+def test_limit_on_the_size_of_one_file_begins_the_next(tmp_path, monkeypatch):
+    store = make(tmp_path)
+    real_write = os.write
+
+    def write(descriptor, data):
+        if os.fstat(descriptor).st_size + len(data) > 12:
+            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
+        return real_write(descriptor, data)
+
+    monkeypatch.setattr("otel_rl.offline.store.rotating_file.os.write", write)
+    store.directory = tmp_path / "run/process"
+    store.directory.mkdir(parents=True)
+    assert [store.write("logs", b"0123456789", 1) for _ in range(3)] == [True, True, True]
+    assert len(list(store.directory.glob("logs-*.jsonl"))) == 3
 
 
 def test_half_a_line_is_taken_back_when_the_disk_is_full(tmp_path, monkeypatch):
@@ -109,15 +157,44 @@ def test_root_that_is_a_file_is_reported_and_left_alone(tmp_path):
     assert len(warnings) == 1
 
 
-def test_reset_begins_a_directory_of_its_own(tmp_path):
+def open_files(root):
+    """Files below ``root`` that this process has open."""
+    links = [os.path.realpath(link) for link in Path("/proc/self/fd").iterdir()]
+    return {os.path.relpath(link, root) for link in links if link.startswith(f"{root}/")}
+
+
+def test_forked_child_begins_a_directory_of_its_own_and_closes_the_parents_files_with_its_first_write(tmp_path):
     names = iter(["run/parent", "run/child"])
     store = FileStore(str(tmp_path), lambda: next(names), dict, file_limit=10**6, total_limit=10**6, warn=pytest.fail)
     store.write("traces", b"parent", 1)
-    store.reset()
+    store.after_fork_in_child()
+    assert open_files(tmp_path) == {"run/parent/traces-0001.jsonl"}
     store.write("traces", b"child", 1)
 
+    assert open_files(tmp_path) == {"run/child/traces-0001.jsonl"}
     assert (tmp_path / "run/parent/traces-0001.jsonl").read_bytes() == b"parent\n"
     assert (tmp_path / "run/child/traces-0001.jsonl").read_bytes() == b"child\n"
+
+
+def test_manifest_is_written_again_only_when_it_is_stale(tmp_path):
+    written: list[int] = []
+    store = FileStore(
+        str(tmp_path),
+        lambda: "run/process",
+        lambda: written.append(1) or {},
+        file_limit=10**6,
+        total_limit=10**6,
+        warn=pytest.fail,
+    )
+    store.mark_stale()
+    store.refresh()
+    assert written == []
+    store.write("traces", b"x", 1)
+    assert written == [1]
+    store.refresh()
+    store.mark_stale()
+    store.refresh()
+    assert len(written) == 2
 
 
 def test_manifest_is_replaced_in_one_step(tmp_path):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _SIGNAL_FILE = re.compile(r"(traces|metrics|logs)([-_.].*)?\.jsonl?")
-_STORE_FILE = re.compile(r"(traces|metrics|logs)-\d+\.jsonl")
+_STORE_FILE = re.compile(r"(traces|metrics|logs)(-errors)?-\d+\.jsonl")
 _NAMES_SHOWN = 5
 
 EXPECTED = (

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from opentelemetry._logs import SeverityNumber
 from opentelemetry.exporter.otlp.json.common._log_encoder import encode_logs
 from opentelemetry.exporter.otlp.json.common.metrics_encoder import encode_metrics
 from opentelemetry.exporter.otlp.json.common.trace_encoder import encode_spans
 from opentelemetry.sdk._logs.export import LogRecordExportResult
 from opentelemetry.sdk.metrics.export import MetricExportResult
 from opentelemetry.sdk.trace.export import SpanExportResult
+from opentelemetry.trace import StatusCode
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,6 +27,24 @@ _KINDS: dict[str, tuple[Callable[[Any], Any], type[Enum]]] = {
 }
 
 
+def encode(signal: str, data: Any) -> bytes:
+    """One line of OTLP JSON, without its newline."""
+    encoder, _ = _KINDS[signal]
+    return json.dumps(encoder(data).to_dict(), separators=(",", ":")).encode("ascii")
+
+
+def _is_failed_span(span: Any) -> bool:
+    return span.status.status_code is StatusCode.ERROR
+
+
+def _is_error_record(record: Any) -> bool:
+    severity = record.log_record.severity_number
+    return severity is not None and severity.value >= SeverityNumber.ERROR.value
+
+
+_IS_ERROR: dict[str, Callable[[Any], bool]] = {"traces": _is_failed_span, "logs": _is_error_record}
+
+
 class FileExporter:
     """Exports one signal to ``store``. It counts its own drops, by reason."""
 
@@ -34,13 +54,32 @@ class FileExporter:
         self._signal = signal
         self._store = store
         self._count = count
-        self._encode, self._result = _KINDS[signal]
+        self._result = _KINDS[signal][1]
 
     def export(self, data: Any, timeout_millis: float = 10_000, **kwargs: Any) -> Enum:
-        """Write one line; FAILURE where it was dropped."""
-        line = json.dumps(self._encode(data).to_dict(), separators=(",", ":")).encode("ascii")
-        written = self._store.write(self._signal, line, self._count(data))
-        return self._result["SUCCESS" if written else "FAILURE"]
+        """Write the errors to their own stream and the rest to the signal's; FAILURE where anything was dropped."""
+        streams = {self._signal: data}
+        is_error = _IS_ERROR.get(self._signal)
+        if is_error is not None:
+            errors = [item for item in data if is_error(item)]
+            if errors:
+                streams = {
+                    self._signal: [item for item in data if not is_error(item)],
+                    f"{self._signal}-errors": errors,
+                }
+        # Encoded first: an item that cannot be encoded must leave nothing behind.
+        lines = [(stream, items, encode(self._signal, items)) for stream, items in streams.items() if items]
+        written = [self._write(stream, items, line) for stream, items, line in lines]
+        return self._result["SUCCESS" if all(written) else "FAILURE"]
+
+    def _write(self, stream: str, items: Any, line: bytes) -> bool:
+        number = self._count(items)
+        if len(line) > self._store.largest_line(stream) and number > 1 and isinstance(items, list):
+            middle = number // 2
+            halves = [items[:middle], items[middle:]]
+            written = [self._write(stream, half, encode(self._signal, half)) for half in halves]
+            return all(written)
+        return self._store.write(stream, line, number)
 
     def force_flush(self, timeout_millis: float = 10_000) -> bool:
         """Every export has reached the operating system already."""

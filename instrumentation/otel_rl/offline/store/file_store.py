@@ -1,31 +1,37 @@
 """Bounded, rotated files of one process: whole lines or nothing, never more than allowed, never the program's problem.
 
-What cannot be written is dropped, counted by reason (``store_full``, ``disk_full``, ``store_unwritable``) and told once
-on stderr. Every process, forked children too, writes to a directory of its own.
+The files' I/O thread is the only one that calls :meth:`FileStore.write`, :meth:`FileStore.refresh` and
+:meth:`FileStore.close`; there is no lock. Other threads may set a flag with :meth:`FileStore.mark_stale`.
+
+Every stream has its own share of the bound. A full stream loses its oldest file, so the newest data stays; errors are a
+stream of their own, so they stay too. What is removed or cannot be written is counted by reason (``store_full``,
+``disk_full``, ``store_unwritable``) and told once on stderr.
 """
 
 from __future__ import annotations
 
 import errno
 import os
-import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.offline.store import manifest
+from otel_rl.offline.store.rotating_file import FILE_MODE, Full, RotatingFile
 from otel_rl.telemetry import drops
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-SIGNALS = ("traces", "metrics", "logs")
+#: Stream -> its part of ``OTEL_RL_DATA_MAX_BYTES``. A stream's files begin with its name.
+SHARES = {"traces": 0.40, "traces-errors": 0.10, "metrics": 0.25, "logs": 0.20, "logs-errors": 0.05}
+#: A stream has at least this many files, so that making room removes a small part of it.
+_FILES_PER_STREAM = 8
 _DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _DIRECTORY_MODE = 0o700
-_FILE_MODE = 0o600
 
 
 class FileStore:
-    """The directory of one process and the file that each signal is appended to.
+    """The directory of one process and the files that each stream is appended to.
 
     Nothing is created before the first :meth:`write`.
 
@@ -34,7 +40,7 @@ class FileStore:
         place: Gives the process' directory below ``root``, as ``<run id>/<name>``; asked when it is created.
         describe: Gives the manifest's content, ``format`` excepted.
         file_limit: Bytes after which a file is followed by the next one.
-        total_limit: Bytes that this process may write in all.
+        total_limit: Bytes that this process keeps in all.
         warn: Receives the one line that says why data is dropped.
     """
 
@@ -54,39 +60,54 @@ class FileStore:
         self._file_limit = file_limit
         self._total_limit = total_limit
         self._warn = warn
-        self.reset()
+        self._inherited: list[int] = []
+        self._reset()
 
-    def reset(self) -> None:
-        """Begin anew: a forked child gets a directory of its own."""
-        for file in getattr(self, "_files", {}).values():
-            file.close()
-        self._lock = threading.Lock()
-        self._files: dict[str, _RotatingFile] = {}
+    def _reset(self) -> None:
+        self._files: dict[str, RotatingFile] = {}
         self.directory: Path | None = None
-        self._written = 0
-        self._warned = False
+        self._stale = False
+        self._warned: set[str] = set()
 
-    def write(self, signal: str, line: bytes, items: int) -> bool:
+    def after_fork_in_child(self) -> None:
+        """Begin anew: the child gets a directory of its own. Its first write closes the parent's descriptors."""
+        # Closing is a system call that a stalled file system holds up; this runs on the program's thread.
+        self._inherited += [file.descriptor for file in self._files.values() if file.descriptor is not None]
+        self._reset()
+
+    def largest_line(self, stream: str) -> int:
+        """Bytes of the longest line (without its newline) that ``stream`` can hold."""
+        return self._share(stream) - 1
+
+    def _share(self, stream: str) -> int:
+        return max(int(self._total_limit * SHARES[stream]), 1)
+
+    def write(self, stream: str, line: bytes, items: int) -> bool:
         """Append one line (without its newline) that carries ``items``; False where they were dropped."""
         data = line + b"\n"
-        with self._lock:
-            if self._written + len(data) > self._total_limit:
-                self._drop(signal, "store_full", items, None)
-                return False
-            try:
-                self._file(signal).append(data)
-            except OSError as error:
-                reason = "disk_full" if error.errno in _DISK_FULL else "store_unwritable"
-                self._drop(signal, reason, items, error)
-                return False
-            self._written += len(data)
+        try:
+            self._close_inherited()
+            file = self._file(stream)
+            self._count_removed(stream, file.append(data, items))
+        except Full:
+            self._drop(stream, "store_full", items, None)
+        except OSError as error:
+            self._drop(stream, "disk_full" if error.errno in _DISK_FULL else "store_unwritable", items, error)
+        else:
             return True
+        return False
 
-    def _file(self, signal: str) -> _RotatingFile:
+    def _close_inherited(self) -> None:
+        while self._inherited:
+            os.close(self._inherited.pop())
+
+    def _file(self, stream: str) -> RotatingFile:
         directory = self.directory or self._create()
-        if signal not in self._files:
-            self._files[signal] = _RotatingFile(directory, signal, self._file_limit)
-        return self._files[signal]
+        if stream not in self._files:
+            share = self._share(stream)
+            limit = min(self._file_limit, max(share // _FILES_PER_STREAM, 1))
+            self._files[stream] = RotatingFile(directory, stream, limit, share)
+        return self._files[stream]
 
     def _create(self) -> Path:
         made_root = _make_directory(self._root)
@@ -98,19 +119,24 @@ class FileStore:
             _hide_from_git(self._root)
         elif made_run and not (self._root / ".gitignore").exists():
             _hide_from_git(directory.parent)
+        self._stale = False
         manifest.write(directory, self._describe())
         self.directory = directory
         return directory
 
-    def _drop(self, signal: str, reason: str, items: int, error: OSError | None) -> None:
-        drops.count(signal, reason, items)
-        if self._warned:
+    def _count_removed(self, stream: str, items: int) -> None:
+        if items:
+            self._drop(stream, "store_full", items, None)
+
+    def _drop(self, stream: str, reason: str, items: int, error: OSError | None) -> None:
+        drops.count(stream.partition("-")[0], reason, items)
+        if reason in self._warned:
             return
-        self._warned = True
+        self._warned.add(reason)
         if error is None:
             self._warn(
                 f"otel-rl: {self.directory or self._root} holds OTEL_RL_DATA_MAX_BYTES={self._total_limit} bytes of"
-                " this process; what comes now is dropped and counted; raise the limit or use a collector"
+                " this process in its shares; the oldest is removed and counted; raise the limit or use a collector"
             )
         else:
             self._warn(
@@ -118,63 +144,24 @@ class FileStore:
                 " counted until that works; set OTEL_RL_DATA_DIR to a directory with space that can be written"
             )
 
-    def refresh_manifest(self) -> None:
-        """Write the manifest again, if there is one: the identity has been completed, or the process ends."""
-        with self._lock:
-            if self.directory is not None:
-                try:
-                    manifest.write(self.directory, self._describe())
-                except OSError as error:
-                    self._drop("metrics", "store_unwritable", 0, error)
+    def mark_stale(self) -> None:
+        """The manifest's content has changed; any thread may say so."""
+        self._stale = True
+
+    def refresh(self) -> None:
+        """Write the manifest again if there is one and it is stale."""
+        if not self._stale or self.directory is None:
+            return
+        self._stale = False
+        try:
+            manifest.write(self.directory, self._describe())
+        except OSError as error:
+            self._drop("metrics", "store_unwritable", 0, error)
 
     def close(self) -> None:
         """Close the files; a later write opens the next one."""
-        with self._lock:
-            for file in self._files.values():
-                file.close()
-            self._files.clear()
-
-
-class _RotatingFile:
-    """``<signal>-0001.jsonl`` and its successors."""
-
-    def __init__(self, directory: Path, signal: str, limit: int) -> None:
-        self._directory = directory
-        self._signal = signal
-        self._limit = limit
-        self._number = 0
-        self._descriptor: int | None = None
-        self._size = 0
-
-    def append(self, data: bytes) -> None:
-        descriptor = self._descriptor
-        if descriptor is None or (self._size and self._size + len(data) > self._limit):
-            descriptor = self._next()
-        written = 0
-        try:
-            while written < len(data):
-                written += os.write(descriptor, data[written:])
-        except OSError:
-            # Part of a line would make the file invalid for every reader: take it back.
-            os.ftruncate(descriptor, self._size)
-            raise
-        self._size += len(data)
-
-    def _next(self) -> int:
-        number = self._number + 1
-        path = self._directory / f"{self._signal}-{number:04d}.jsonl"
-        while path.exists():
-            number += 1
-            path = self._directory / f"{self._signal}-{number:04d}.jsonl"
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, _FILE_MODE)
-        self.close()
-        self._descriptor, self._number, self._size = descriptor, number, 0
-        return descriptor
-
-    def close(self) -> None:
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
+        for file in self._files.values():
+            file.close()
 
 
 def _make_directory(path: Path) -> bool:
@@ -190,6 +177,6 @@ def _make_directory(path: Path) -> bool:
 
 
 def _hide_from_git(directory: Path) -> None:
-    descriptor = os.open(directory / ".gitignore", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _FILE_MODE)
+    descriptor = os.open(directory / ".gitignore", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, FILE_MODE)
     with os.fdopen(descriptor, "w", encoding="ascii") as file:
         file.write("*\n")

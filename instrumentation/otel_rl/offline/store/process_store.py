@@ -56,7 +56,12 @@ class ProcessStore:
             total_limit=configured.data_max_bytes,
             warn=warn_once_per_node,
         )
-        process_identity.add_listener(lambda _: self.files.refresh_manifest())
+        # On the thread that learnt the identity: a flag only, the files' thread writes.
+        process_identity.add_listener(lambda _: self.files.mark_stale())
+
+    def describe(self, resource: Resource) -> None:
+        """Take names and ids from ``resource``."""
+        self._resource = resource
 
     def _place(self) -> str:
         who = process_identity.current()
@@ -94,17 +99,18 @@ class ProcessStore:
         return content
 
     def end(self, exit_reason: str | None) -> None:
-        """The process ends: complete the manifest, close the files."""
+        """The process ends: complete the manifest, close the files. For the files' thread only."""
         self.ended, self.exit_reason = time.time_ns(), exit_reason
-        self.files.refresh_manifest()
+        self.files.mark_stale()
+        self.files.refresh()
         self.files.close()
 
     def after_fork_in_child(self, resource: Resource) -> None:
         """The child has a directory of its own."""
-        self._resource = resource
+        self.describe(resource)
         self._started, self._monotonic = time.time_ns(), time.monotonic_ns()
         self.ended = self.exit_reason = None
-        self.files.reset()
+        self.files.after_fork_in_child()
 
 
 def _loaded_versions() -> dict[str, str]:

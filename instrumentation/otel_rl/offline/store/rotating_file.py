@@ -1,0 +1,100 @@
+"""The files of one stream: ``<stream>-0001.jsonl`` and its successors, the oldest removed when the stream is full."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FILE_MODE = 0o600
+
+
+class Full(Exception):  # noqa: N818 - not an error of anybody's
+    """One line is longer than the whole stream may be."""
+
+
+@dataclass
+class _File:
+    path: Path
+    size: int = 0
+    items: int = 0
+
+
+class RotatingFile:
+    """Appends lines, begins a new file at ``file_limit`` bytes, and keeps ``total_limit`` bytes in all."""
+
+    def __init__(self, directory: Path, stream: str, file_limit: int, total_limit: int) -> None:
+        self._directory = directory
+        self._stream = stream
+        self._file_limit = file_limit
+        self._total_limit = total_limit
+        self._files: deque[_File] = deque()
+        self._number = 0
+        self.descriptor: int | None = None
+
+    def append(self, data: bytes, items: int) -> int:
+        """Append ``data`` whole or not at all; the number of items that were removed to make room.
+
+        Raises:
+            Full: ``data`` alone exceeds the bound of the stream.
+            OSError: as the system says.
+        """
+        if len(data) > self._total_limit:
+            raise Full
+        current = self._files[-1] if self._files else None
+        if self.descriptor is None or current is None or (current.size and current.size + len(data) > self._file_limit):
+            current = self._begin()
+        removed = self._make_room(len(data))
+        try:
+            self._write(current, data)
+        except OSError as error:
+            # RLIMIT_FSIZE bounds one file: the next one has room, unless this one was empty.
+            if error.errno != errno.EFBIG or not current.size:
+                raise
+            current = self._begin()
+            self._write(current, data)
+        current.items += items
+        return removed
+
+    def _write(self, file: _File, data: bytes) -> None:
+        descriptor, written = self.descriptor, 0
+        if descriptor is None:
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+        try:
+            while written < len(data):
+                written += os.write(descriptor, data[written:])
+        except OSError:
+            # Part of a line would make the file invalid for every reader: take it back.
+            os.ftruncate(descriptor, file.size)
+            raise
+        file.size += len(data)
+
+    def _make_room(self, needed: int) -> int:
+        removed = 0
+        while len(self._files) > 1 and sum(file.size for file in self._files) + needed > self._total_limit:
+            self._files[0].path.unlink(missing_ok=True)
+            removed += self._files.popleft().items
+        return removed
+
+    def _begin(self) -> _File:
+        number = self._number + 1
+        path = self._directory / f"{self._stream}-{number:04d}.jsonl"
+        while path.exists():
+            number += 1
+            path = self._directory / f"{self._stream}-{number:04d}.jsonl"
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, FILE_MODE)
+        self.close()
+        self.descriptor, self._number = descriptor, number
+        self._files.append(_File(path))
+        return self._files[-1]
+
+    def close(self) -> None:
+        """Close the current file; the next line begins another one."""
+        if self.descriptor is not None:
+            descriptor, self.descriptor = self.descriptor, None
+            os.close(descriptor)

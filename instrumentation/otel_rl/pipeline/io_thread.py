@@ -1,0 +1,240 @@
+"""Threads of ours for input and output: at most one for files and one for the network in a process.
+
+Threads of the host program set state, append to a bounded queue, or wait for a :class:`Request` until their deadline.
+They never take a lock that an I/O thread holds during a system call.
+
+A thread in uninterruptible sleep (state ``D``: a hard NFS mount whose server is gone) delays the end of the process
+beyond any deadline of ours: the kernel frees a process only when its last thread has left the system call.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+
+# Imported by name before the program can patch them: gevent would run the loop below as a greenlet.
+from _thread import allocate_lock, get_ident, start_new_thread
+from collections import deque
+from contextlib import suppress
+from typing import TYPE_CHECKING, Protocol
+
+from opentelemetry.context import _SUPPRESS_INSTRUMENTATION_KEY, attach, set_value
+
+from otel_rl.internal_errors import guard
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+#: Seconds from the first record to the first export: a process that is killed young leaves something.
+FIRST_EXPORT = 2.0
+#: Longest sleep in seconds; also how soon a chore follows the flag that asks for it.
+_LONGEST_SLEEP = 1.0
+#: The CPU raises them in the thread itself; faulthandler must see them.
+_SYNCHRONOUS = {
+    signal.SIGABRT,
+    signal.SIGBUS,
+    signal.SIGFPE,
+    signal.SIGILL,
+    signal.SIGSEGV,
+    signal.SIGSYS,
+    signal.SIGTRAP,
+}
+
+
+class Wakeup:
+    """An event for one waiter. A signal handler may set it while its thread sets it, unlike ``threading.Event``."""
+
+    __slots__ = ("_lock",)
+
+    def __init__(self) -> None:
+        self._lock = allocate_lock()
+        self._lock.acquire()
+
+    def set(self) -> None:
+        """Wake the waiter, or let its next wait return at once; never blocks."""
+        # Faster than asking first, and without a race.
+        with suppress(RuntimeError):
+            self._lock.release()
+
+    def wait(self, timeout: float) -> bool:
+        """Wait up to ``timeout`` seconds; True when it was set. Clears it."""
+        return self._lock.acquire(timeout=min(max(timeout, 0.0), threading.TIMEOUT_MAX))
+
+
+class Task(Protocol):
+    """Something that an I/O thread exports again and again."""
+
+    @property
+    def pending(self) -> bool:
+        """Whether there may be something to export."""
+
+    def next_run(self) -> float:
+        """Time of the next :meth:`run` (``time.monotonic()``)."""
+
+    def run(self) -> None:
+        """Export what is due."""
+
+    def flush(self, deadline: float) -> bool:
+        """Export everything recorded so far; False where something was lost or the deadline passed."""
+
+    def close(self) -> None:
+        """Close the exporter; the next export opens another one."""
+
+    def give_up(self) -> None:
+        """The time is up: count what is left as lost. Called by the program's thread."""
+
+
+class Request:
+    """Work for an I/O thread, and the wait for its end."""
+
+    def __init__(self, work: Callable[[], bool], deadline: float) -> None:
+        self._work = work
+        self._deadline = deadline
+        self._done = Wakeup()
+        self._succeeded = False
+        self.finished = False
+
+    def serve(self) -> None:
+        """Do the work; called by the I/O thread."""
+        try:
+            self._succeeded = self._work()
+        finally:
+            self.finished = True
+            self._done.set()
+
+    def refuse(self) -> None:
+        """Let the waiter go on: nobody will do the work."""
+        self._done.set()
+
+    def wait(self) -> bool:
+        """Wait until the deadline; True when the work was done in time and succeeded."""
+        return self._done.wait(self._deadline - time.monotonic()) and self._succeeded
+
+
+class IoThread:
+    """One thread that runs its tasks when they are due and serves requests between them."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.tasks: list[Task] = []
+        #: Run after every turn; each is cheap when there is nothing to do.
+        self.chores: list[Callable[[], None]] = []
+        self._reset()
+
+    def _reset(self) -> None:
+        self._identifier: int | None = None
+        self._ending = False
+        self._running = allocate_lock()
+        self._requests: deque[Request] = deque()
+        self._wakeup = Wakeup()
+
+    def start(self) -> bool:
+        """Start the thread unless it runs; False where the system refuses another thread."""
+        if not self._running.acquire(blocking=False):
+            return True
+        # Not threading.Thread: its start waits, and it takes a lock that a signal handler may have interrupted.
+        try:
+            start_new_thread(self._run, (self._running,))
+        except RuntimeError:
+            self._running.release()
+            return False
+        return True
+
+    @property
+    def needed(self) -> bool:
+        """Whether there may be something to deliver."""
+        return self.started or any(task.pending for task in self.tasks)
+
+    @property
+    def started(self) -> bool:
+        """Whether the thread runs."""
+        return self._running.locked()
+
+    def wake(self) -> None:
+        """Let the thread look at its tasks now."""
+        self._wakeup.set()
+
+    def post(self, work: Callable[[], bool], deadline: float) -> Request:
+        """Ask the thread for ``work``; the request fails at once where the thread cannot do it."""
+        request = Request(work, deadline)
+        # An observable callback of the program may flush: the thread cannot wait for itself.
+        if get_ident() == self._identifier or not self.start():
+            request.refuse()
+        else:
+            self._requests.append(request)
+            self._wakeup.set()
+        return request
+
+    def flush(self, deadline: float) -> bool:
+        """Let all tasks export what they have; called by the thread itself."""
+        results = [task.flush(deadline) for task in self.tasks]
+        self._do_chores()
+        return all(results)
+
+    def close(self, deadline: float) -> bool:
+        """Let all tasks export what they have and close; called by the thread itself, which then ends."""
+        self._ending = True
+        results = []
+        for task in self.tasks:
+            delivered = False
+            with guard(f"io_thread.{self.name}.close"):
+                delivered = task.flush(deadline)
+                task.close()
+            results.append(delivered)
+        return all(results)
+
+    def _run(self, running: threading.Lock) -> None:
+        self._identifier = get_ident()
+        try:
+            _prepare_thread(self.name)
+            while not self._ending:
+                self._turn()
+        finally:
+            self._identifier = None
+            self._ending = False
+            running.release()
+            # Asked between the last turn and now.
+            if self._requests:
+                self.start()
+
+    def join(self, deadline: float) -> None:
+        """Wait until the thread has ended after :meth:`close`; the next record starts another one.
+
+        The end of the interpreter aborts a thread that is left with ``pthread_exit``, for which glibc loads a library:
+        without a free descriptor, or after ``chroot``, that ends the program by SIGABRT
+        (https://github.com/python/cpython/issues/87135).
+        """
+        if self._running.acquire(timeout=max(deadline - time.monotonic(), 0.0)):
+            self._running.release()
+
+    def _turn(self) -> None:
+        now = time.monotonic()
+        due = min((task.next_run() for task in self.tasks), default=now + _LONGEST_SLEEP)
+        self._wakeup.wait(min(due - now, _LONGEST_SLEEP))
+        while self._requests:
+            with guard(f"io_thread.{self.name}.request"):
+                self._requests.popleft().serve()
+        for task in self.tasks:
+            if task.next_run() <= time.monotonic():
+                with guard(f"io_thread.{self.name}.export"):
+                    task.run()
+        self._do_chores()
+
+    def _do_chores(self) -> None:
+        for chore in self.chores:
+            with guard(f"io_thread.{self.name}.chore"):
+                chore()
+
+    def after_fork_in_child(self) -> None:
+        """The child has no thread and no requests."""
+        self._reset()
+
+
+def _prepare_thread(name: str) -> None:
+    """Block signals, suppress instrumentation, and give the thread a name."""
+    # A program that waits in sigwait() has blocked its signals; the kernel would deliver them here and end it. A write
+    # beyond RLIMIT_FSIZE raises SIGXFSZ in the writing thread: blocked, the write fails with EFBIG instead.
+    signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals() - _SYNCHRONOUS)
+    attach(set_value("suppress_instrumentation", True, set_value(_SUPPRESS_INSTRUMENTATION_KEY, True)))
+    threading.current_thread().name = name

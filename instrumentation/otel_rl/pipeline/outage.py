@@ -1,0 +1,55 @@
+"""Tells on stderr, while the program runs, that nothing reaches a destination; rate limited."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from otel_rl.offline.store.process_store import warn_once_per_node
+
+if TYPE_CHECKING:
+    from otel_rl.pipeline.destination import Destination
+
+#: Seconds between two lines about the same destination.
+INTERVAL = 600.0
+_WORDS = {
+    "traces": ("span", "spans"),
+    "logs": ("log record", "log records"),
+    "metrics": ("metric point", "metric points"),
+}
+
+#: Destination -> when it was told last (``time.monotonic()``).
+_told: dict[str, float] = {}
+#: The process ends: its last line will say it.
+_silent = False
+
+
+def in_words(counts: dict[str, int]) -> str:
+    """``3 spans and 1 metric point``."""
+    parts = [f"{number} {_WORDS[signal][number != 1]}" for signal, number in counts.items() if number]
+    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
+
+
+def report(destination: Destination, reason: str, lost: dict[str, int], advice: str) -> None:
+    """An export has failed."""
+    where, now = destination.words, time.monotonic()
+    last = _told.get(where)
+    if _silent or (last is not None and now - last < INTERVAL):
+        return
+    _told[where] = now
+    because = f" ({reason})" if reason else ""
+    warn_once_per_node(
+        f"otel-rl: nothing reaches {where}{because}: {in_words(lost)} lost so far, the program goes on; {advice}"
+    )
+
+
+def be_silent() -> None:
+    """The process ends: say no more."""
+    global _silent
+    _silent = True
+
+
+def after_fork_in_child() -> None:
+    """The child reports for itself, when it ends."""
+    global _silent
+    _silent = False
