@@ -16,7 +16,7 @@ from opentelemetry.context import _SUPPRESS_INSTRUMENTATION_KEY, attach, set_val
 
 from otel_rl.internal_errors import guard
 from otel_rl.process import data_loader_workers
-from otel_rl.telemetry import drops
+from otel_rl.telemetry import deferral, drops
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -72,6 +72,7 @@ class Limits:
 def suppress_instrumentation() -> None:
     """In the calling thread, for good: what our exporters do must not be recorded."""
     attach(set_value("suppress_instrumentation", True, set_value(_SUPPRESS_INSTRUMENTATION_KEY, True)))
+    deferral.mark_io_thread()
 
 
 class BatchWorker(Generic[Item]):
@@ -148,6 +149,7 @@ class BatchWorker(Generic[Item]):
         while not self._closing:
             self._awake.wait(self._limits.delay)
             self._awake.clear()
+            deferral.drain_in_io_thread()
             # Rather without a rank than not at all: the gate must not make the queue overflow.
             if self._closing or self._gate.is_open() or len(self._queue) * 2 >= self._limits.queue:
                 self._drain()

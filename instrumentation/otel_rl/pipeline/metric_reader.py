@@ -13,7 +13,7 @@ from otel_rl.pipeline import start_times
 from otel_rl.pipeline.batching import suppress_instrumentation
 from otel_rl.process import data_loader_workers
 from otel_rl.semconv.metrics import SELF_TELEMETRY
-from otel_rl.telemetry import drops
+from otel_rl.telemetry import deferral, drops
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -75,6 +75,7 @@ class LazyMetricReader(MetricReader):
     def _run(self) -> None:
         suppress_instrumentation()
         while not self._awake.wait(self._interval):
+            deferral.drain_in_io_thread()
             if self._gate.is_open():
                 self._collect_guarded()
         self._collect_guarded()
@@ -83,7 +84,8 @@ class LazyMetricReader(MetricReader):
                 self._exporter.shutdown()
 
     def _collect_guarded(self) -> None:
-        with guard("metric_reader.collect"), self._collecting:
+        deferral.drain()
+        with guard("metric_reader.collect"), self._collecting, deferral.inside_sdk():
             self.collect()
 
     def _receive_metrics(self, metrics_data: MetricsData, timeout_millis: float = 10_000, **kwargs: Any) -> None:
