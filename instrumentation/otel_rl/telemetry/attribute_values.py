@@ -12,6 +12,7 @@ import numbers
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import fields, is_dataclass
+from itertools import islice
 from typing import Any
 
 from otel_rl.telemetry import drops
@@ -65,20 +66,23 @@ def clean(attributes: Mapping[str, Any] | None, signal: str = "traces") -> dict[
         if kind is str:
             if len(value) > MAXIMUM_LENGTH or not value.isascii() or "\0" in value:
                 value = text(value)  # noqa: PLW2901 - as it may leave
-        elif not (kind is bool or kind is float or (kind is int and -_INTEGER_LIMIT <= value < _INTEGER_LIMIT)):
+        elif kind is not bool and kind is not float:
             value = plain(value)  # noqa: PLW2901 - as it may leave
-            if value is None:
-                continue
-        if type(key) is not str or not key or not key.isascii():
+        if type(key) is not str or not key.isascii():
             key = _key(key)  # noqa: PLW2901 - as it may leave
-            if not key:
-                drops.count(signal, "invalid_key")
-                continue
         cleaned[key] = value
-    if len(cleaned) > MAXIMUM_ATTRIBUTES:
-        drops.count(signal, "attribute_limit", len(cleaned) - MAXIMUM_ATTRIBUTES)
-        cleaned = dict(list(cleaned.items())[:MAXIMUM_ATTRIBUTES])
+    if "" in cleaned or len(cleaned) > MAXIMUM_ATTRIBUTES:
+        cleaned = _bounded(cleaned, signal)
     return cleaned
+
+
+def _bounded(cleaned: dict[str, Any], signal: str) -> dict[str, Any]:
+    """Without what the SDK would refuse with a line in the program's log."""
+    if "" in cleaned:
+        del cleaned[""]
+        drops.count(signal, "invalid_key")
+    drops.count(signal, "attribute_limit", len(cleaned) - MAXIMUM_ATTRIBUTES)
+    return dict(islice(cleaned.items(), MAXIMUM_ATTRIBUTES))
 
 
 def _key(key: object) -> str:
@@ -88,6 +92,8 @@ def _key(key: object) -> str:
 
 def plain(value: Any) -> Any:
     """``value`` of plain types only: None, bool, int of 64 bit, float, text, and lists and mappings of these."""
+    if type(value) is int and -_INTEGER_LIMIT <= value < _INTEGER_LIMIT:
+        return value
     return _Plain().of(value, MAXIMUM_DEPTH)
 
 
@@ -106,6 +112,7 @@ class _Plain:
         self._characters = characters
 
     def of(self, value: Any, depth: int) -> Any:
+        found: Any
         if isinstance(value, enum.Enum):
             value = value.value
         if value is None or type(value) is bool:
