@@ -17,7 +17,7 @@ from typing import Any
 
 from otel_rl.telemetry import drops
 
-#: Longest string attribute in characters; design rule 7. The marker says how much was there.
+#: Longest string attribute in characters: everything we record is bounded. The marker says how much was there.
 MAXIMUM_LENGTH = 8192
 #: Most attributes of one span or log record: the SDK's own limit, beyond which it writes to the program's log.
 MAXIMUM_ATTRIBUTES = 128
