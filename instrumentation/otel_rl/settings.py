@@ -182,8 +182,8 @@ class Settings:
     propagate_to: tuple[str, ...] | None = _setting(
         None,
         "OTEL_RL_PROPAGATE_TO",
-        "hosts that get the `rl.*` baggage, beside loopback, private addresses and names inside a cluster; separated by "
-        "commas; `.example.com` stands for every name that ends so",
+        "hosts that get the `rl.*` baggage, beside loopback, private addresses and names inside a cluster; separated "
+        "by commas; `.example.com` stands for every name that ends so",
         scope=PROCESS,
         shown="(none)",
         parse=_hosts,

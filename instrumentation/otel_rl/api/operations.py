@@ -13,6 +13,7 @@ from opentelemetry import trace as trace_api
 from opentelemetry.context import create_key, get_current, get_value, set_value
 from opentelemetry.trace import INVALID_SPAN, Link
 
+from otel_rl.api import continuation
 from otel_rl.internal_errors import guard
 from otel_rl.process import process_identity
 from otel_rl.semconv import attributes, events, metrics, spans
@@ -98,6 +99,7 @@ class _Rollout:
         self._span = _scope.start_span(spans.RL_ROLLOUT, attributes=values, context=context, links=[link])
         self._context = set_value(_ROLLOUT, self, trace_api.set_span_in_context(self._span, context))
         self._token: Token[Context] = attach(self._context)
+        continuation.install()
         self._started = time.perf_counter()
         self._reward: float | None = None
 

@@ -24,6 +24,8 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 
 from otel_rl import settings
 from otel_rl.internal_errors import guard
+from otel_rl.semconv import attributes
+from otel_rl.telemetry.context import attach
 from otel_rl.telemetry.correlation import ALLOWED
 
 if TYPE_CHECKING:
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 #: Prefix of the baggage that is ours to send.
 _OURS = "rl."
 _BAGGAGE = "baggage"
+#: Variables that carry a context into a child process.
+ENVIRONMENT = ("TRACEPARENT", "TRACESTATE", "BAGGAGE")
 _PRIVATE_NETWORKS = tuple(
     map(
         ipaddress.ip_network,
@@ -150,3 +154,16 @@ def to_environment(context: Context) -> dict[str, str]:
             TraceContextTextMapPropagator().inject(carrier, context)
             W3CBaggagePropagator().inject(carrier, context)
     return {key.upper(): value for key, value in carrier.items()}
+
+
+def carry_on(environment: Mapping[str, str]) -> None:
+    """Make a rollout that this process was started inside current in this thread for good.
+
+    A process that was started inside anything else has traces of its own: thousands of rollouts would become one.
+    """
+    with guard("propagation.carry_on"):
+        lowered = {key.lower(): environment[key] for key in ENVIRONMENT if environment.get(key)}
+        context = TraceContextTextMapPropagator().extract(lowered, get_current())
+        context = W3CBaggagePropagator().extract(lowered, context)
+        if baggage.get_baggage(attributes.RL_ROLLOUT_ID, context) is not None:
+            attach(context)
