@@ -47,13 +47,22 @@ def _enabled() -> bool:
     return trace is not None and getattr(trace, "_TRACER_PROVIDER", None) is not None
 
 
-_unusable = False
+_operations_module: Any = None
+_import_failed = False
 
 
 def _operations() -> Any:
     """The module behind this one; None while telemetry is off, or where an SDK of another make breaks its import."""
-    global _unusable
-    if _unusable or not _enabled():
+    if not _enabled():
+        return None
+    return _operations_module or _import_operations()
+
+
+def _import_operations() -> Any:
+    global _operations_module, _import_failed
+    # A signal handler that interrupts the import would find half a module.
+    unfinished = getattr(getattr(sys.modules.get("otel_rl.api.operations"), "__spec__", None), "_initializing", False)
+    if _import_failed or unfinished:
         return None
     try:
         from otel_rl.api import operations  # noqa: PLC0415 - nothing is imported while telemetry is off
@@ -61,9 +70,10 @@ def _operations() -> Any:
         from otel_rl.internal_errors import count_error  # noqa: PLC0415 - a leaf
 
         # An import that failed would be tried again, slowly, at every call.
-        _unusable = True
+        _import_failed = True
         count_error("api.import", error)
         return None
+    _operations_module = operations
     return operations
 
 

@@ -99,8 +99,9 @@ class DeferredSpan(NonRecordingSpan):
             span = self._start(
                 self._name, self._parent_context, self._kind, self._attributes, self._links, self._start_time
             )
-        for event in self._events:
-            span.add_event(*event)
-        if self._status:
-            span.set_status(*self._status)
-        span.end(end_time)
+        with deferral.inside_sdk():
+            for event in self._events:
+                span.add_event(*event)
+            if self._status:
+                span.set_status(*self._status)
+            span.end(end_time)
