@@ -98,10 +98,11 @@ class _Rollout:
         values = {**correlation_attributes(context), attributes.RL_SAMPLING_REASON: reason}
         self._span = _scope.start_span(spans.RL_ROLLOUT, attributes=values, context=context, links=[link])
         self._context = set_value(_ROLLOUT, self, trace_api.set_span_in_context(self._span, context))
-        self._token: Token[Context] = attach(self._context)
-        continuation.install()
         self._started = time.perf_counter()
         self._reward: float | None = None
+        continuation.install()
+        # Last: from here on a signal handler finds the rollout in its context.
+        self._token: Token[Context] = attach(self._context)
 
     def add_reward(self, value: float) -> None:
         if math.isfinite(value):
