@@ -49,7 +49,8 @@ def text(value: str, limit: int = MAXIMUM_LENGTH) -> str:
         try:
             value.encode()
         except UnicodeEncodeError:
-            value = value.encode(errors="surrogatepass").decode(errors="replace")
+            # Two halves of one character, as JSON writes them, become that character.
+            value = value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return value.replace("\0", _REPLACEMENT) if "\0" in value else value
 
 
