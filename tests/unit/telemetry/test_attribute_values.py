@@ -31,9 +31,8 @@ ANYTHING: Any = st.recursive(
     | st.floats()
     | SURROGATES
     | st.binary(max_size=20)
-    | st.sampled_from(
-        [10**5000, LONE, "a\0b", np.float32(0.5), np.int64(3), np.bool_(True), np.zeros(3), object(), {1, 2}]
-    ),
+    | st.none().map(lambda _: 10**5000)
+    | st.sampled_from([LONE, "a\0b", np.float32(0.5), np.int64(3), np.bool_(True), np.zeros(3), object(), {1, 2}]),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(SURROGATES | st.integers(), inner, max_size=4),
     max_leaves=20,
 )
@@ -94,7 +93,8 @@ def recorded_once():
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
-        ("x" + LONE, "x\ufffd\ufffd\ufffd"),
+        ("x" + LONE, "x\ufffd"),
+        ("\ud83d\ude00", "\U0001f600"),
         ("a\0b", "a\ufffdb"),
         (b"\xffab", "\ufffdab"),
         (bytearray(b"ab"), "ab"),
@@ -162,7 +162,7 @@ def test_nested_values_stay_bounded():
 def test_content_is_valid_json_however_long_it_is(value):
     encoded = content_as_json(value)
     assert len(encoded) <= MAXIMUM_LENGTH
-    json.loads(encoded, parse_constant=lambda constant: pytest.fail(constant))
+    json.loads(encoded, parse_constant=pytest.fail)
     encoded.encode()
 
 
@@ -182,7 +182,7 @@ def test_names_of_spans_tools_and_events_are_valid_and_short(recorded):
     (span,) = recorded.spans
     assert len(span.name) == 1024
     span.name.encode()
-    assert recorded.events()[0].event_name == "event\ufffd\ufffd\ufffd"
+    assert recorded.events()[0].event_name == "event\ufffd"
     (point,) = recorded.metrics()["gen_ai.execute_tool.duration"]
     assert len(point.attributes["gen_ai.tool.name"]) == 256
 

@@ -56,11 +56,11 @@ def test_error_types_that_a_program_makes_up_stay_within_the_budget(recorded):
 
 
 def test_observed_series_stay_within_the_budget_too(recorded, monkeypatch):
-    monkeypatch.setattr(attributes, "CARDINALITY", {attributes.TORCH_DISTRIBUTED_OPERATION: 3})
-    values = [(1.0, {attributes.TORCH_DISTRIBUTED_OPERATION: f"op {number}"}) for number in range(9)]
+    monkeypatch.setattr(attributes, "CARDINALITY", {attributes.TORCH_DISTRIBUTED_GROUP_NAME: 3})
+    values = [(1.0, {attributes.TORCH_DISTRIBUTED_GROUP_NAME: f"group {number}"}) for number in range(9)]
     Scope("test").observe(metrics.TORCH_DISTRIBUTED_COLLECTIVE_CALLS, lambda: values)
     points = recorded.metrics()["torch.distributed.collective.calls"]
-    assert {point.attributes["torch.distributed.operation"] for point in points} == {"op 0", "op 1", "_OTHER"}
+    assert {point.attributes["torch.distributed.group.name"] for point in points} == {"group 0", "group 1", "_OTHER"}
     values.clear()
 
 
