@@ -234,8 +234,10 @@ def test_wrong_arguments_are_refused_at_the_call_with_the_same_words(kind, shape
     plain = namespace["subject"]
     told = []
     for function in (plain, otel_rl.tool("t")(plain)):
+        called = False
         try:
             made = function(*args, **kwargs)
+            called = True
             if kind == "generator":
                 made = next(made)
             elif kind == "coroutine":
@@ -244,7 +246,7 @@ def test_wrong_arguments_are_refused_at_the_call_with_the_same_words(kind, shape
                 made = asyncio.run(anext_of(made))
             told.append(made)
         except TypeError as error:
-            told.append(str(error))
+            told.append((called, str(error)))
     assert told[0] == told[1]
 
 
