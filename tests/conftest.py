@@ -53,7 +53,10 @@ class Recorded:
 
     @property
     def spans(self) -> list[ReadableSpan]:
-        """Finished spans, in the order they ended."""
+        """Finished spans, in the order they ended; ends that wait (of generators) are recorded first."""
+        from otel_rl.telemetry import deferral
+
+        deferral.drain()
         return list(self._spans.get_finished_spans())
 
     def span(self, name: str) -> ReadableSpan:
@@ -69,6 +72,9 @@ class Recorded:
 
     def metrics(self) -> dict[str, list[Any]]:
         """Data points by metric name, since the last call (counters and histograms are deltas)."""
+        from otel_rl.telemetry import deferral
+
+        deferral.drain()
         data = self._metrics.get_metrics_data()
         points: dict[str, list[Any]] = {}
         for resource in data.resource_metrics if data else ():
@@ -87,9 +93,11 @@ def recorded() -> Iterator[Recorded]:
     global _recorded
     if _recorded is None:
         _recorded = Recorded()
+    from otel_rl.telemetry import deferral
     from otel_rl.training import steps
 
     steps.finish()
+    deferral.drain()
     _recorded.clear()
     yield _recorded
     steps.finish()

@@ -50,6 +50,36 @@ def _enabled() -> bool:
     return trace is not None and getattr(trace, "_TRACER_PROVIDER", None) is not None
 
 
+_operations_module: Any = None
+_import_failed = False
+
+
+def _operations() -> Any:
+    """The module behind this one; None while telemetry is off, or where an SDK of another make breaks its import."""
+    if not _enabled():
+        return None
+    return _operations_module or _import_operations()
+
+
+def _import_operations() -> Any:
+    global _operations_module, _import_failed
+    # A signal handler that interrupts the import would find half a module.
+    unfinished = getattr(getattr(sys.modules.get("otel_rl.api.operations"), "__spec__", None), "_initializing", False)
+    if _import_failed or unfinished:
+        return None
+    try:
+        from otel_rl.api import operations  # noqa: PLC0415 - nothing is imported while telemetry is off
+    except Exception as error:  # noqa: BLE001 - none of ours may reach the program
+        from otel_rl.internal_errors import count_error  # noqa: PLC0415 - a leaf
+
+        # An import that failed would be tried again, slowly, at every call.
+        _import_failed = True
+        count_error("api.import", error)
+        return None
+    _operations_module = operations
+    return operations
+
+
 class _Operation:
     """Something with a beginning and an end; opened through :mod:`otel_rl.api.operations` when telemetry is on.
 
@@ -65,9 +95,8 @@ class _Operation:
         self._opened: tuple[Any, ...] = ()
 
     def __enter__(self) -> Self:
-        if _enabled():
-            from otel_rl.api import operations  # noqa: PLC0415 - nothing is imported while telemetry is off
-
+        operations = _operations()
+        if operations is not None:
             self._opened = (*self._opened, operations.open_operation(self._kind, self._arguments))
         return self
 
@@ -81,10 +110,9 @@ class _Operation:
                 opened.close(error)
 
     def open_detached(self) -> Any:
-        """For the generator decorator: open without becoming current in the caller."""
-        from otel_rl.api import operations  # noqa: PLC0415 - nothing is imported while telemetry is off
-
-        return operations.Detached(self._kind, self._arguments)
+        """For the generator decorator: open without becoming current in the caller; None while telemetry is off."""
+        operations = _operations()
+        return None if operations is None else operations.open_detached(self._kind, self._arguments)
 
     def fail(self, kind: str) -> None:
         """Mark the operation as failed without an exception; ``kind`` becomes ``error.type``, e.g. ``"timeout"``."""
@@ -100,7 +128,7 @@ class _DecoratingOperation(_Operation):
     def __call__(self, function: Function) -> Function:
         from otel_rl.api.decorator import wrap  # noqa: PLC0415 - inspect is not needed by those who do not decorate
 
-        wrapped: Function = wrap(function, lambda: _Operation(self._kind, self._arguments), _enabled)
+        wrapped: Function = wrap(function, lambda: _Operation(self._kind, self._arguments))
         return wrapped
 
 
@@ -197,9 +225,8 @@ def reward(name: str, value: float, *, label: str | None = None, explanation: st
         label: Its meaning in one word, e.g. ``pass``.
         explanation: Free text; recorded only where content capture is on.
     """
-    if _enabled():
-        from otel_rl.api import operations  # noqa: PLC0415 - nothing is imported while telemetry is off
-
+    operations = _operations()
+    if operations is not None:
         operations.reward(name, value, label, explanation)
 
 
@@ -210,9 +237,8 @@ def metric(key: str, value: float) -> None:
         key: From a bounded set, e.g. ``"buffer/size"``; what comes after 299 keys is counted as dropped.
         value: Any unit; a non-finite value is counted as dropped.
     """
-    if _enabled():
-        from otel_rl.api import operations  # noqa: PLC0415 - nothing is imported while telemetry is off
-
+    operations = _operations()
+    if operations is not None:
         operations.metric(key, value)
 
 
@@ -224,9 +250,8 @@ def event(name: str, body: Any = None, attributes: Mapping[str, Any] | None = No
         body: Text or a mapping of plain values.
         attributes: Plain values; strings are cut at 8 KiB.
     """
-    if _enabled():
-        from otel_rl.api import operations  # noqa: PLC0415 - nothing is imported while telemetry is off
-
+    operations = _operations()
+    if operations is not None:
         operations.event(name, body, attributes)
 
 

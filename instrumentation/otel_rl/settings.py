@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 CHILDREN = ("launchers", "all", "none")
 COLLECTIVES = ("auto", "off", "python")
+PROPAGATE = ("on", "off")
 #: Scope of a variable: all processes of a run must agree on its value.
 RUN = "run"
 #: Scope of a variable: each process reads its own value.
@@ -74,6 +75,13 @@ def _seconds(text: str) -> float:
     if not 0 <= number <= _LONGEST_EXIT:
         raise ValueError(text)
     return number
+
+
+def _hosts(text: str) -> tuple[str, ...]:
+    hosts = tuple(host.strip().rstrip(".").lower() for host in text.split(",") if host.strip())
+    if any(set(host) & set("/@ *") for host in hosts):
+        raise ValueError(text)
+    return hosts
 
 
 def _one_of(choices: tuple[str, ...]) -> Callable[[str], str]:
@@ -163,6 +171,24 @@ class Settings:
         "OTEL_RL_WHOLE_STEPS",
         "every such iteration is kept whole: all its rollouts ask the collector to be kept; 0 switches it off",
         **_COUNT,
+    )
+    propagate: str = _setting(
+        "on",
+        "OTEL_RL_PROPAGATE",
+        "off: no trace context and no baggage on requests, started threads and processes",
+        scope=PROCESS,
+        parse=_one_of(PROPAGATE),
+        accepted=", ".join(PROPAGATE),
+    )
+    propagate_to: tuple[str, ...] | None = _setting(
+        None,
+        "OTEL_RL_PROPAGATE_TO",
+        "hosts that get the `rl.*` baggage, beside loopback, private addresses and names inside a cluster; separated "
+        "by commas; `.example.com` stands for every name that ends so",
+        scope=PROCESS,
+        shown="(none)",
+        parse=_hosts,
+        accepted="names of hosts, without scheme and port, separated by commas",
     )
     role: str | None = _setting(
         None,

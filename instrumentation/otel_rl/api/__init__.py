@@ -1,7 +1,9 @@
 """The producer API behind :mod:`otel_rl`.
 
-==============  ============================================================
-``decorator``   decorators for functions, coroutines and generators
-``operations``  rollouts, steps, phases, tools, rewards, metrics and events
-==============  ============================================================
+================  ============================================================
+``continuation``  rollouts go on in threads, executors and processes
+``decorator``     decorators for functions, coroutines and generators
+``operations``    rollouts, steps, phases, tools, rewards, metrics and events
+``spawned``       the context of a rollout on its way into a spawned process
+================  ============================================================
 """

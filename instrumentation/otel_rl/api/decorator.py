@@ -1,106 +1,190 @@
-"""Decorate any kind of function without changing what it is."""
+"""Decorate any kind of function without changing what it is.
+
+The decorated function is compiled with the parameters of the original. So Python itself binds the arguments at the
+call, and it stays a function, coroutine function, generator function or asynchronous generator function.
+"""
 
 from __future__ import annotations
 
 import functools
 import inspect
+import keyword
+import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Generator
+    from collections.abc import Callable
+    from types import CodeType
 
     #: Makes a fresh operation of the producer API (see ``otel_rl/__init__.py``).
     Operation = Callable[[], Any]
-    Enabled = Callable[[], bool]
+
+_FUNCTION = "def {name}({parameters}):\n    with {operation}():\n        return {original}({arguments})\n"
+_COROUTINE = "async def {name}({parameters}):\n    with {operation}():\n        return await {original}({arguments})\n"
+#: The loop of ``yield from`` (PEP 380) with every piece of the original inside the operation. What the consumer throws
+#: is handed on outside of ``except``: it must not become the context of other exceptions. A ``close()`` arrives as
+#: GeneratorExit; handed on like any other, it has the effects of ``close()``.
+_GENERATOR = """{async_}def {name}({parameters}):
+    {pieces} = {make}({operation}(), {original}({arguments}))
+    {sent} = None
+    while True:
+        {item} = {await_}{pieces}.resume({sent})
+        if {pieces}.finished:
+            return {value}
+        try:
+            {sent} = yield {item}
+        except BaseException as {thrown}:
+            {pieces}.thrown, {sent} = {thrown}, None
+"""
+#: Names in the templates; the prefix keeps them apart from the parameters of the program.
+_NAMES = ("operation", "original", "make", "pieces", "sent", "item", "thrown")
+_PREFIX = "__otel_rl_"
 
 
-def wrap(function: Any, operation: Operation, enabled: Enabled) -> Any:
-    """``function`` inside a fresh ``operation()`` at every call; coroutine and generator functions stay what they are.
+def wrap(function: Any, operation: Operation) -> Any:
+    """``function`` inside a fresh ``operation()`` at every call.
 
     A generator's operation begins with its first item and is current only while the generator runs, so nothing leaks
     into the consumer's code between items. A consumer that stops early is no error.
     """
+    make: Any = None
     if inspect.isasyncgenfunction(function):
-        return _wrap_async_generator(function, operation, enabled)
-    if inspect.isgeneratorfunction(function):
-        return _wrap_generator(function, operation, enabled)
-    if inspect.iscoroutinefunction(function):
-        return _wrap_coroutine(function, operation)
-    return _wrap_function(function, operation)
+        template, make = _GENERATOR, AsyncPieces
+        words = {"async_": "async ", "await_": "await ", "value": ""}
+    elif inspect.isgeneratorfunction(function):
+        template, make = _GENERATOR, Pieces
+        words = {"async_": "", "await_": "", "value": f"{_PREFIX}pieces.value"}
+    else:
+        template, words = _COROUTINE if inspect.iscoroutinefunction(function) else _FUNCTION, {}
+    return functools.wraps(function)(_compile(template, words, function, operation, make))
 
 
-def _wrap_function(function: Any, operation: Operation) -> Any:
-    @functools.wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        with operation():
-            return function(*args, **kwargs)
-
-    return call
-
-
-def _wrap_coroutine(function: Any, operation: Operation) -> Any:
-    @functools.wraps(function)
-    async def call(*args: Any, **kwargs: Any) -> Any:
-        with operation():
-            return await function(*args, **kwargs)
-
-    return call
+def _compile(template: str, words: dict[str, str], function: Any, operation: Operation, make: Any) -> Any:
+    code = function.__code__ if inspect.isfunction(function) else None
+    found = _parameters(code) if code is not None else None
+    parameters, arguments = found or ("*args, **kwargs", "*args, **kwargs")
+    names = {name: f"{_PREFIX}{name}" for name in _NAMES}
+    source = template.format(name=f"{_PREFIX}call", parameters=parameters, arguments=arguments, **names, **words)
+    namespace = {names["operation"]: operation, names["original"]: function, names["make"]: make}
+    exec(compile(source, "<otel_rl decorator>", "exec"), namespace)  # noqa: S102 - our template and names of parameters
+    compiled: Any = namespace[f"{_PREFIX}call"]
+    if found is not None:
+        compiled.__defaults__, compiled.__kwdefaults__ = function.__defaults__, function.__kwdefaults__
+    return compiled
 
 
-def _wrap_generator(function: Any, operation: Operation, enabled: Enabled) -> Any:
-    @functools.wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
-        generator = function(*args, **kwargs)
-        if not enabled():
-            return (yield from generator)
-        with operation().open_detached() as detached:
-            return (yield from _drive(generator, detached))
+def _parameters(code: CodeType) -> tuple[str, str] | None:
+    """The parameters of ``code`` and the arguments that hand them on, as source; None where they have odd names.
 
-    return call
+    Defaults are not written: the compiled function gets those of the original.
+    """
+    names = list(code.co_varnames)
+    positional, keywords = names[: code.co_argcount], names[code.co_argcount :][: code.co_kwonlyargcount]
+    rest = names[code.co_argcount + code.co_kwonlyargcount :]
+    if not all(
+        name.isidentifier() and not keyword.iskeyword(name) for name in names[: len(names) - len(rest)] + rest[:2]
+    ):
+        return None
+    parameters, arguments = list(positional), list(positional)
+    if code.co_posonlyargcount:
+        parameters.insert(code.co_posonlyargcount, "/")
+    if code.co_flags & inspect.CO_VARARGS:
+        parameters.append(f"*{rest[0]}")
+        arguments.append(f"*{rest.pop(0)}")
+    elif keywords:
+        parameters.append("*")
+    parameters += keywords
+    arguments += [f"{name}={name}" for name in keywords]
+    if code.co_flags & inspect.CO_VARKEYWORDS:
+        parameters.append(f"**{rest[0]}")
+        arguments.append(f"**{rest[0]}")
+    return ", ".join(parameters), ", ".join(arguments)
 
 
-def _drive(generator: Any, detached: Any) -> Generator[Any, Any, Any]:
-    """``yield from generator`` (PEP 380), with the operation current only while the generator runs."""
-    resume, argument = generator.send, None
-    while True:
+class _Operated:
+    """A generator whose operation is open from its first piece to its end, and current during the pieces."""
+
+    __slots__ = ("_generator", "_opened", "_operation", "finished", "thrown", "value")
+
+    def __init__(self, operation: Any, generator: Any) -> None:
+        self._generator = generator
+        #: Until the first piece.
+        self._operation = operation
+        self._opened: Any = None
+        #: An exception for the next piece.
+        self.thrown: BaseException | None = None
+        self.finished = False
+        #: What the generator returned.
+        self.value: Any = None
+
+    def _enter(self) -> None:
+        if self._operation is not None:
+            self._opened, self._operation = self._operation.open_detached(), None
+        if self._opened is not None:
+            self._opened.enter()
+
+    def _leave(self) -> None:
+        if self._opened is not None:
+            self._opened.leave()
+
+    def _close(self, error: BaseException | None) -> None:
+        self.finished = True
+        if self._opened is not None:
+            self._opened.close(error)
+
+    def _take_thrown(self) -> BaseException | None:
+        # No local variable holds it: it would be a reference cycle with the traceback.
         try:
-            with detached.current():
-                item = resume(argument)
+            return self.thrown
+        finally:
+            self.thrown = None
+
+
+class Pieces(_Operated):
+    """A generator in its operation."""
+
+    __slots__ = ()
+
+    def resume(self, sent: Any) -> Any:
+        """The next item; sets :attr:`finished` where there is none."""
+        self._enter()
+        try:
+            item = self._generator.send(sent) if self.thrown is None else self._generator.throw(self._take_thrown())
         except StopIteration as stop:
-            return stop.value
-        try:
-            resume, argument = generator.send, (yield item)
-        except GeneratorExit:
-            with detached.current():
-                generator.close()
+            self._close(None)
+            self.value = stop.value
+            return None
+        except BaseException as error:
+            self._close(error)
             raise
-        except BaseException as error:  # noqa: BLE001 - thrown in by the consumer, handed on to the generator
-            resume, argument = generator.throw, error
+        self._leave()
+        return item
 
 
-def _wrap_async_generator(function: Any, operation: Operation, enabled: Enabled) -> Any:
-    @functools.wraps(function)
-    async def call(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
-        generator = function(*args, **kwargs)
-        if not enabled():
-            async for item in generator:
-                yield item
-            return
-        with operation().open_detached() as detached:
-            resume, argument = generator.asend, None
-            while True:
-                try:
-                    with detached.current():
-                        item = await resume(argument)
-                except StopAsyncIteration:
-                    return
-                try:
-                    resume, argument = generator.asend, (yield item)
-                except GeneratorExit:
-                    with detached.current():
-                        await generator.aclose()
-                    raise
-                except BaseException as error:  # noqa: BLE001 - thrown in by the consumer, handed on to the generator
-                    resume, argument = generator.athrow, error
+class AsyncPieces(_Operated):
+    """An asynchronous generator in its operation."""
 
-    return call
+    __slots__ = ()
+
+    async def resume(self, sent: Any) -> Any:
+        """The next item; sets :attr:`finished` where there is none."""
+        self._enter()
+        try:
+            item = await (self._send(sent) if self.thrown is None else self._generator.athrow(self._take_thrown()))
+        except StopAsyncIteration:
+            self._close(None)
+            return None
+        except BaseException as error:
+            self._close(error)
+            raise
+        self._leave()
+        return item
+
+    def _send(self, sent: Any) -> Any:
+        # The event loop closes the generators it knows. It knows ours; the original must not be closed beside it.
+        hooks = sys.get_asyncgen_hooks()
+        sys.set_asyncgen_hooks(None, None)
+        try:
+            return self._generator.asend(sent)
+        finally:
+            sys.set_asyncgen_hooks(*hooks)

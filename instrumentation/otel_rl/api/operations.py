@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import contextvars
 import math
 import time
-from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 from uuid import UUID
 
+from opentelemetry import baggage
 from opentelemetry import trace as trace_api
-from opentelemetry.context import Context, create_key, get_current, get_value, set_value
-from opentelemetry.trace import Link
+from opentelemetry.context import create_key, get_current, get_value, set_value
+from opentelemetry.trace import INVALID_SPAN, Link
 
+from otel_rl.api import continuation
 from otel_rl.internal_errors import guard
+from otel_rl.process import process_identity
 from otel_rl.semconv import attributes, events, metrics, spans
 from otel_rl.semconv.definitions import EventDefinition
-from otel_rl.telemetry import drops, ids, run_span, sampling
-from otel_rl.telemetry.attribute_values import error_type
-from otel_rl.telemetry.cardinality_budgets import within_budget
+from otel_rl.telemetry import deferral, drops, ids, run_span, sampling
+from otel_rl.telemetry.attribute_values import error_type, number
 from otel_rl.telemetry.content_capture import capture_content
 from otel_rl.telemetry.context import attach, detach
 from otel_rl.telemetry.correlation import baggage_context, correlation_attributes
@@ -28,15 +29,23 @@ from otel_rl.training import steps
 from otel_rl.training.phases import Phase
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Mapping
     from contextvars import Token
-    from types import TracebackType
 
-    from typing_extensions import Self
+    from opentelemetry.context import Context
+
+    from otel_rl.telemetry.deferral import Moment
 
 _scope = Scope("api")
 #: Where the context holds the rollout that is open in it, so that rewards find it.
 _ROLLOUT = create_key("otel_rl.rollout")
+#: Baggage that a rollout does not take from the rollout or step around it.
+_OF_ONE_ROLLOUT = (
+    attributes.RL_ROLLOUT_ID,
+    attributes.RL_SAMPLE_ID,
+    attributes.RL_GROUP_ID,
+    attributes.RL_SAMPLING_PRIORITY,
+)
 _SPANS_BY_PHASE = {
     definition.type.removeprefix("rl."): definition
     for definition in vars(spans).values()
@@ -47,8 +56,11 @@ _SPANS_BY_PHASE = {
 class _Operation(Protocol):
     """Something that begins when it is made."""
 
-    def close(self, error: BaseException | str | None) -> None:
-        """End it; an exception, or an ``error.type`` as text, marks it as failed."""
+    def leave(self) -> None:
+        """Make current again what was current before."""
+
+    def end(self, error: BaseException | str | None, at: Moment | None) -> None:
+        """End it; an exception, or an ``error.type`` as text, marks it as failed. ``at`` says when, unless now."""
 
 
 class _Rollout:
@@ -68,6 +80,7 @@ class _Rollout:
             iteration = step.iteration
         reason = sampling.reason_to_keep_rollout(forced=keep, iteration=iteration)
         entries: dict[str, object] = {
+            attributes.RL_RUN_ID: process_identity.current().id,
             attributes.RL_ROLLOUT_ID: rollout_id if rollout_id is not None else _random_id(),
             attributes.RL_SAMPLE_ID: sample_id,
             attributes.RL_GROUP_ID: group_id,
@@ -76,63 +89,73 @@ class _Rollout:
             attributes.RL_SAMPLING_PRIORITY: sampling.KEEP if reason else None,
         }
         link = Link(step.span_context) if step is not None else run_span.link()
+        # A trace of its own in the program's context: its baggage, its values and its suppression hold inside.
+        context = trace_api.set_span_in_context(INVALID_SPAN, get_current())
+        for key in _OF_ONE_ROLLOUT:
+            context = baggage.remove_baggage(key, context)
         # The ids and the wish to be kept reach everything below, in other processes too, through the baggage.
-        context = baggage_context(entries, Context())
+        context = baggage_context(entries, context)
         values = {**correlation_attributes(context), attributes.RL_SAMPLING_REASON: reason}
         self._span = _scope.start_span(spans.RL_ROLLOUT, attributes=values, context=context, links=[link])
         self._context = set_value(_ROLLOUT, self, trace_api.set_span_in_context(self._span, context))
-        self._token: Token[Context] = attach(self._context)
         self._started = time.perf_counter()
         self._reward: float | None = None
+        continuation.install()
+        # Last: from here on a signal handler finds the rollout in its context.
+        self._token: Token[Context] = attach(self._context)
 
     def add_reward(self, value: float) -> None:
         if math.isfinite(value):
             self._reward = (self._reward or 0.0) + value
 
-    def close(self, error: BaseException | str | None) -> None:
-        kind = error_type(error) if isinstance(error, BaseException) else error
-        elapsed = time.perf_counter() - self._started
-        _scope.record(metrics.RL_ROLLOUT_DURATION, elapsed, {attributes.ERROR_TYPE: kind}, self._context)
+    def leave(self) -> None:
         detach(self._token)
+
+    def end(self, error: BaseException | str | None, at: Moment | None) -> None:
+        kind = error_type(error) if isinstance(error, BaseException) else error
+        elapsed = (at.counter if at else time.perf_counter()) - self._started
+        _scope.record(metrics.RL_ROLLOUT_DURATION, elapsed, {attributes.ERROR_TYPE: kind}, self._context)
         if self._reward is not None and self._span.is_recording():
             self._span.set_attribute(attributes.RL_ROLLOUT_REWARD, self._reward)
         sampling.keep_if_slow(self._span, elapsed, spans.RL_ROLLOUT.type)
-        _scope.end_span(self._span, kind)
+        _scope.end_span(self._span, kind, at.wall if at else None)
 
 
 class _Step:
     """A step of the user's own loop; silent where an instrumented trainer has one open already."""
 
     def __init__(self, iteration: int) -> None:
-        self._owned = steps.current() is None
-        if self._owned:
-            steps.begin(iteration, _scope)
+        self._step = steps.begin(iteration, _scope) if steps.current() is None else None
 
-    def close(self, error: BaseException | str | None) -> None:
-        if self._owned:
+    def leave(self) -> None:
+        """The step itself does it when it ends."""
+
+    def end(self, error: BaseException | str | None, at: Moment | None) -> None:
+        # Another step that began meanwhile has ended ours.
+        if self._step is not None and steps.current() is self._step:
             steps.finish(error)
 
 
 class _Phase:
     def __init__(self, name: str) -> None:
         self._phase = Phase(_SPANS_BY_PHASE[name], _scope).start()
-
-    def close(self, error: BaseException | str | None) -> None:
-        self._phase.end(error)
+        self.leave = self._phase.leave
+        self.end = self._phase.end
 
 
 class _Tool:
     def __init__(self, name: str, call_id: str | None, arguments: Any) -> None:
         self._call = ToolCall(_scope, name, call_id, arguments=arguments).start()
+        self.leave = self._call.leave
 
-    def close(self, error: BaseException | str | None) -> None:
+    def end(self, error: BaseException | str | None, at: Moment | None) -> None:
         if isinstance(error, str):
             self._call.fail(error)
             error = None
-        self._call.end(error)
+        self._call.end(error, at)
 
 
-_KINDS: dict[str, type[_Rollout | _Step | _Phase | _Tool]] = {
+_KINDS: dict[str, Callable[..., _Operation]] = {
     "rollout": _Rollout,
     "step": _Step,
     "phase": _Phase,
@@ -152,9 +175,17 @@ class Opened:
         self._failure = kind
 
     def close(self, error: BaseException | None) -> None:
-        """End it; an exception wins over a failure that was only told."""
+        """End it; an exception wins over a failure that was only told.
+
+        GeneratorExit is no failure: the consumer of a generator has stopped early. It may come from the garbage
+        collector, in the middle of anything, so the end is recorded later.
+        """
         with guard("producer.close"):
-            self._operation.close(error if error is not None else self._failure)
+            self._operation.leave()
+            if isinstance(error, GeneratorExit):
+                deferral.later("traces", partial(self._operation.end, self._failure, deferral.now()))
+            else:
+                self._operation.end(error if error is not None else self._failure, None)
 
 
 def _random_id() -> str:
@@ -169,60 +200,76 @@ def open_operation(kind: str, arguments: Mapping[str, Any]) -> Opened | None:
 
 
 class Detached:
-    """An operation that is not current in the caller's context: :meth:`current` makes it so for a while."""
+    """An operation that is current only between :meth:`enter` and :meth:`leave`; for generators.
 
-    def __init__(self, kind: str, arguments: Mapping[str, Any]) -> None:
-        self._variables = contextvars.copy_context()
-        self._opened = self._variables.run(open_operation, kind, arguments)
-        self._context = self._variables.run(get_current)
+    What the generator itself makes current stays current in it from piece to piece.
+    """
 
-    @contextmanager
-    def current(self) -> Iterator[None]:
-        """Inside, the operation is the current one."""
-        token = attach(self._context)
-        try:
-            yield
-        finally:
+    def __init__(self, opened: Opened | None, context: Context) -> None:
+        self._opened = opened
+        self._context = context
+        self._token: Token[Context] | None = None
+
+    def enter(self) -> None:
+        """Make the generator's context current."""
+        with guard("producer.enter"):
+            self._token = attach(self._context)
+
+    def leave(self) -> None:
+        """Remember the generator's context, make the consumer's current again."""
+        with guard("producer.leave"):
+            self._context = get_current()
+            self._restore()
+
+    def close(self, error: BaseException | None) -> None:
+        """The generator has ended."""
+        with guard("producer.leave"):
+            self._restore()
+        if self._opened is not None:
+            self._opened.close(error)
+
+    def _restore(self) -> None:
+        token, self._token = self._token, None
+        if token is not None:
             detach(token)
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(
-        self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        if self._opened is not None:
-            ended_early = isinstance(error, GeneratorExit)
-            self._variables.run(self._opened.close, None if ended_early else error)
+def open_detached(kind: str, arguments: Mapping[str, Any]) -> Detached | None:
+    """Begin an operation without making it current; None when that failed inside."""
+    with guard(f"producer.{kind}"):
+        token = attach(get_current())
+        try:
+            return Detached(open_operation(kind, arguments), get_current())
+        finally:
+            detach(token)
+    return None
 
 
-def reward(name: str, value: float, label: str | None, explanation: str | None) -> None:
+def reward(name: str, value: Any, label: str | None, explanation: str | None) -> None:
     """See :func:`otel_rl.reward`."""
     with guard("producer.reward"):
+        score = number(value)
+        if score is None:
+            drops.count("metrics", "unsupported_type")
+            return
         rollout = get_value(_ROLLOUT)
         if isinstance(rollout, _Rollout):
-            rollout.add_reward(float(value))
-        metric_name = within_budget(attributes.RL_REWARD_NAME, name)
-        _scope.record(metrics.RL_REWARD_SCORE, float(value), {attributes.RL_REWARD_NAME: metric_name})
+            rollout.add_reward(score)
+        _scope.record(metrics.RL_REWARD_SCORE, score, {attributes.RL_REWARD_NAME: name})
         _scope.event(
             events.GEN_AI_EVALUATION_RESULT,
             attributes={
                 attributes.GEN_AI_EVALUATION_NAME: name,
-                attributes.GEN_AI_EVALUATION_SCORE_VALUE: float(value),
+                attributes.GEN_AI_EVALUATION_SCORE_VALUE: float(score),
                 attributes.GEN_AI_EVALUATION_SCORE_LABEL: label,
                 attributes.GEN_AI_EVALUATION_EXPLANATION: explanation if capture_content() else None,
             },
         )
 
 
-def metric(key: str, value: float) -> None:
+def metric(key: str, value: Any) -> None:
     """See :func:`otel_rl.metric`."""
-    with guard("producer.metric"):
-        if within_budget(attributes.RL_TRAINER_METRIC_KEY, key) == key:
-            _scope.record(metrics.RL_TRAINER_METRIC, float(value), {attributes.RL_TRAINER_METRIC_KEY: key})
-        else:
-            # A gauge of many keys at once would say nothing.
-            drops.count("metrics", "cardinality")
+    _scope.record(metrics.RL_TRAINER_METRIC, value, {attributes.RL_TRAINER_METRIC_KEY: key})
 
 
 def event(name: str, body: Any, values: Mapping[str, Any] | None) -> None:

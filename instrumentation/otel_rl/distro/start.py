@@ -29,9 +29,10 @@ def begin() -> bool:
     _report_invalid_settings()
     inherited = inherited_context.adopt(os.environ)
     if inherited is not None:
-        from otel_rl.telemetry import run_span  # noqa: PLC0415 - rarely needed
+        from otel_rl.telemetry import propagation, run_span  # noqa: PLC0415 - rarely needed
 
         run_span.set_parent(inherited)
+        propagation.carry_on(os.environ)
     os.environ[child_processes.MARKER] = child_processes.marker(
         os.getpid(), launcher_environment.service_name(os.environ, argv), os.environ
     )

@@ -11,7 +11,7 @@ from otel_rl.import_hooks import hooks
 from otel_rl.internal_errors import guard
 from otel_rl.pipeline import exporters, resource
 from otel_rl.process import child_processes, process_identity
-from otel_rl.telemetry import drops, lifecycle
+from otel_rl.telemetry import deferral, drops, lifecycle
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -33,11 +33,19 @@ def register(telemetry: Telemetry) -> None:
         after_in_parent=exporters.opening.after_fork_in_parent,
         after_in_child=exporters.opening.after_fork_in_child,
     )
+    deferral.wait_for_ending()
     os.register_at_fork(after_in_child=lambda: _after_fork(telemetry))
     hooks.after_import("multiprocessing.util", _deliver_before_multiprocessing_exits)
 
 
 def _after_fork(telemetry: Telemetry) -> None:
+    try:
+        _start_anew(telemetry)
+    finally:
+        deferral.release_child()
+
+
+def _start_anew(telemetry: Telemetry) -> None:
     with guard("forks.after_fork"):
         telemetry.after_fork_in_child()
         drops.reset()

@@ -12,21 +12,20 @@ from typing import TYPE_CHECKING, Any
 
 from opentelemetry import trace as trace_api
 from opentelemetry.context import Context, set_value
-from opentelemetry.trace import SpanKind, Status, StatusCode
+from opentelemetry.trace import SpanKind
 
 from otel_rl.inference import ownership
 from otel_rl.internal_errors import guard
 from otel_rl.semconv import attributes, metrics
 from otel_rl.semconv.attributes import GenAiTokenTypeValues
-from otel_rl.telemetry import lifecycle, sampling
+from otel_rl.telemetry import cardinality_budgets, deferral, lifecycle
 from otel_rl.telemetry.attribute_values import clean, error_type
 from otel_rl.telemetry.context import attach, detach
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from contextvars import Token
 
-    from otel_rl.semconv.definitions import MetricDefinition
     from otel_rl.telemetry.scope import Scope
 
     #: Scope, duration, labels, input tokens, output tokens, time to first chunk, error.type, context.
@@ -61,7 +60,7 @@ class Inference:
         if owner is not None:
             self.span = owner
         else:
-            self.span = scope.tracer.start_span(name, None, SpanKind.CLIENT, {**labels, **values})
+            self.span = scope.begin_span(name, None, SpanKind.CLIENT, {**labels, **values})
             self._context = trace_api.set_span_in_context(self.span)
 
     def enter(self) -> None:
@@ -97,12 +96,8 @@ class Inference:
         kind = None if error is None else error_type(error)
         try:
             span.set_attributes(clean(found))
-            if kind is not None:
-                span.set_attribute(attributes.ERROR_TYPE, kind)
-                span.set_status(Status(StatusCode.ERROR, kind))
-            sampling.pass_on(span)
         finally:
-            span.end(end_time)
+            self._scope.end_span(span, kind, end_time)
         if self._context is not None:
             if not _pending:
                 self._scope.observe(metrics.RL_TELEMETRY_ERRORS, _before_collection)
@@ -113,39 +108,34 @@ class Inference:
                 record_pending()
 
 
-def _recorder(scope: Scope, metric: MetricDefinition) -> Callable[..., None]:
-    """The instrument's own method: the values here need no check and the labels no cleaning."""
-    record = scope._record.get(metric.name)  # noqa: SLF001 - one package
-    if record is None:
-        record = scope._record[metric.name] = scope._create(metric)  # noqa: SLF001
-    return record
-
-
 def record_pending() -> None:
     """Record the measurements that wait."""
-    while True:
+    while not deferral.must_wait():
         try:
             measured = _pending.popleft()
         except IndexError:  # another thread may have taken the last one: asking first would not do
             return
         with guard("inference.metrics"):
             scope, duration, labels, input_tokens, output_tokens, first_chunk, kind, context = measured
+            # One check for all metrics of the call: they have these attributes in common.
+            labels = cardinality_budgets.labels(metrics.GEN_AI_CLIENT_OPERATION_DURATION, labels) or {}
             if input_tokens is not None:
                 counted = {**labels, attributes.GEN_AI_TOKEN_TYPE: GenAiTokenTypeValues.INPUT}
-                _recorder(scope, metrics.GEN_AI_CLIENT_TOKEN_USAGE)(input_tokens, counted, _NO_SPAN)
+                scope.measure(metrics.GEN_AI_CLIENT_TOKEN_USAGE, input_tokens, counted, _NO_SPAN)
             if output_tokens is not None:
                 counted = {**labels, attributes.GEN_AI_TOKEN_TYPE: GenAiTokenTypeValues.OUTPUT}
-                _recorder(scope, metrics.GEN_AI_CLIENT_TOKEN_USAGE)(output_tokens, counted, _NO_SPAN)
+                scope.measure(metrics.GEN_AI_CLIENT_TOKEN_USAGE, output_tokens, counted, _NO_SPAN)
             if first_chunk is not None:
-                _recorder(scope, metrics.GEN_AI_CLIENT_OPERATION_TIME_TO_FIRST_CHUNK)(first_chunk, labels, context)
+                scope.measure(metrics.GEN_AI_CLIENT_OPERATION_TIME_TO_FIRST_CHUNK, first_chunk, labels, context)
             if kind is not None:
-                labels = {**labels, attributes.ERROR_TYPE: kind}
-            _recorder(scope, metrics.GEN_AI_CLIENT_OPERATION_DURATION)(duration, labels, context)
+                labels[attributes.ERROR_TYPE] = cardinality_budgets.admit(attributes.ERROR_TYPE, kind)
+            scope.measure(metrics.GEN_AI_CLIENT_OPERATION_DURATION, duration, labels, context)
 
 
 def _before_collection() -> tuple[()]:
     """The callback of an observable instrument, which never observes anything: readers call it before they collect."""
-    record_pending()
+    with deferral.in_callback_of_sdk():
+        record_pending()
     return ()
 
 

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Protocol
 from opentelemetry.context import _SUPPRESS_INSTRUMENTATION_KEY, attach, set_value
 
 from otel_rl.internal_errors import guard
+from otel_rl.telemetry import deferral
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -212,6 +213,7 @@ class IoThread:
         now = time.monotonic()
         due = min((task.next_run() for task in self.tasks), default=now + _LONGEST_SLEEP)
         self._wakeup.wait(min(due - now, _LONGEST_SLEEP))
+        deferral.drain_in_io_thread()
         while self._requests:
             with guard(f"io_thread.{self.name}.request"):
                 self._requests.popleft().serve()
@@ -238,3 +240,4 @@ def _prepare_thread(name: str) -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals() - _SYNCHRONOUS)
     attach(set_value("suppress_instrumentation", True, set_value(_SUPPRESS_INSTRUMENTATION_KEY, True)))
     threading.current_thread().name = name
+    deferral.mark_io_thread()

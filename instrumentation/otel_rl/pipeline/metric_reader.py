@@ -22,6 +22,7 @@ from otel_rl.pipeline.batching import GATE_INTERVAL
 from otel_rl.pipeline.io_thread import FIRST_EXPORT
 from otel_rl.process import data_loader_workers
 from otel_rl.semconv.metrics import SELF_TELEMETRY
+from otel_rl.telemetry import deferral
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -102,6 +103,7 @@ class LazyMetricReader(MetricReader):
 
     def _collect_guarded(self) -> bool:
         self._delivered, self._closed = False, False
+        deferral.drain_in_io_thread()
         with guard("metric_reader.collect"), suppress(MetricsTimeoutError):
             self._delivered = True
             self.collect(self._timeout * _SECONDS)

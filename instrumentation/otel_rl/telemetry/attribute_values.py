@@ -1,42 +1,240 @@
-"""Attribute values as they may leave the process: no None, no string without a limit."""
+"""Values as they may leave the process: plain types, valid Unicode, bounded length.
+
+The encoders refuse a whole batch for one lone surrogate or one unknown type. :func:`clean` and :func:`plain` make such
+values harmless. They never read a tensor that lives on a device: that would wait for the device.
+"""
 
 from __future__ import annotations
 
+import enum
+import math
+import numbers
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import fields, is_dataclass
+from itertools import islice
 from typing import Any
+
+from otel_rl.telemetry import drops
 
 #: Longest string attribute in characters: everything we record is bounded. The marker says how much was there.
 MAXIMUM_LENGTH = 8192
+#: Most attributes of one span or log record: the SDK's own limit, beyond which it writes to the program's log.
+MAXIMUM_ATTRIBUTES = 128
+#: Bounds of one nested value: levels, and items of all levels together.
+MAXIMUM_DEPTH = 8
+MAXIMUM_ITEMS = 1024
+#: OTLP carries integers of 64 bit.
+_INTEGER_LIMIT = 1 << 63
+_REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+#: First part of the module of classes whose instances can be large or live on a device: their ``str`` is not asked for.
+_TENSOR_LIBRARIES = frozenset({"cupy", "jax", "jaxlib", "mlx", "numpy", "tensorflow", "torch"})
 
 
-def truncate(text: str) -> str:
-    """Cut ``text`` to the limit and say so at its end."""
-    if len(text) <= MAXIMUM_LENGTH:
+def truncate(text: str, limit: int = MAXIMUM_LENGTH) -> str:
+    """Cut ``text`` to ``limit`` characters and say so at its end."""
+    if len(text) <= limit:
         return text
     marker = f"... [truncated, {len(text)} characters]"
-    return text[: MAXIMUM_LENGTH - len(marker)] + marker
+    return text[: max(limit - len(marker), 0)] + marker
 
 
-def clean(attributes: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Drop None values, cut long strings."""
+def text(value: str, limit: int = MAXIMUM_LENGTH) -> str:
+    """``value`` as valid Unicode without NUL, of at most ``limit`` characters."""
+    if type(value) is not str:
+        value = str.__str__(value)
+    if len(value) > limit:
+        value = truncate(value, limit)
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            # Two halves of one character, as JSON writes them, become that character.
+            value = value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return value.replace("\0", _REPLACEMENT) if "\0" in value else value
+
+
+def clean(attributes: Mapping[str, Any] | None, signal: str = "traces") -> dict[str, Any]:
+    """Attributes of a span or log record: None values are left out, all others made plain, valid and short."""
     if not attributes:
         return {}
-    return {
-        key: truncate(value) if type(value) is str else value for key, value in attributes.items() if value is not None
-    }
+    cleaned: dict[str, Any] = {}
+    for key, value in attributes.items():
+        if value is None:
+            continue
+        kind = type(value)
+        # The common cases first: they cost a tenth of the others.
+        if kind is str:
+            if len(value) > MAXIMUM_LENGTH or not value.isascii() or "\0" in value:
+                value = text(value)  # noqa: PLW2901 - as it may leave
+        elif kind is not bool and kind is not float:
+            value = plain(value)  # noqa: PLW2901 - as it may leave
+        if type(key) is not str or not key.isascii():
+            key = _key(key)  # noqa: PLW2901 - as it may leave
+        cleaned[key] = value
+    if "" in cleaned or len(cleaned) > MAXIMUM_ATTRIBUTES:
+        cleaned = _bounded(cleaned, signal)
+    return cleaned
+
+
+def _bounded(cleaned: dict[str, Any], signal: str) -> dict[str, Any]:
+    """Without what the SDK would refuse with a line in the program's log."""
+    if "" in cleaned:
+        del cleaned[""]
+        drops.count(signal, "invalid_key")
+    drops.count(signal, "attribute_limit", len(cleaned) - MAXIMUM_ATTRIBUTES)
+    return dict(islice(cleaned.items(), MAXIMUM_ATTRIBUTES))
+
+
+def _key(key: object) -> str:
+    found = plain(key)
+    return found if isinstance(found, str) else str(found)
 
 
 def plain(value: Any) -> Any:
-    """A log body as the encoders take it: they refuse a whole batch for one value of another type."""
-    if value is None or isinstance(value, str | bool | float | bytes):
+    """``value`` of plain types only: None, bool, int of 64 bit, float, text, and lists and mappings of these."""
+    if type(value) is int and -_INTEGER_LIMIT <= value < _INTEGER_LIMIT:
         return value
-    if isinstance(value, int):
-        return value if -(1 << 63) <= value < 1 << 63 else str(value)
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    return str(value)
+    return _Plain().of(value, MAXIMUM_DEPTH)
+
+
+def plain_content(value: Any) -> Any:
+    """Like :func:`plain`, short enough that its JSON text is about one attribute long."""
+    return _Plain(characters=MAXIMUM_LENGTH).of(value, MAXIMUM_DEPTH)
+
+
+class _Plain:
+    """Makes one value plain; counts what it has taken, so that a nested value stays bounded as a whole."""
+
+    __slots__ = ("_characters", "_items")
+
+    def __init__(self, characters: int | None = None) -> None:
+        self._items = MAXIMUM_ITEMS
+        self._characters = characters
+
+    def of(self, value: Any, depth: int) -> Any:
+        found: Any
+        if isinstance(value, enum.Enum):
+            value = value.value
+        if value is None or type(value) is bool:
+            found = value
+        elif type(value) is float:
+            # JSON knows no NaN and no infinity.
+            found = value if self._characters is None or math.isfinite(value) else str(value)
+        elif isinstance(value, str):
+            found = self._text(value)
+        elif isinstance(value, int):
+            found = self._integer(int.__int__(value))
+        elif isinstance(value, bytes | bytearray | memoryview):
+            found = self._text(bytes(value[: MAXIMUM_LENGTH + 1]).decode(errors="replace"))
+        else:
+            found = self._other(value, depth)
+        return found
+
+    def _other(self, value: Any, depth: int) -> Any:
+        if isinstance(value, Mapping):
+            return self._mapping(value, depth) if depth else "{...}"
+        if isinstance(value, list | tuple | AbstractSet):
+            return self._sequence(value, depth) if depth else "[...]"
+        if is_dataclass(value) and not isinstance(value, type):
+            return self._mapping(_fields(value), depth) if depth else "{...}"
+        found: Any
+        try:
+            found = number(value)
+            if found is None:
+                found = _tensor(value) or str(value)
+        except Exception:  # noqa: BLE001 - code of the program runs here
+            found = f"<{type(value).__qualname__}>"
+        return self._text(found) if isinstance(found, str) else self.of(found, depth)
+
+    def _text(self, value: str) -> str:
+        if self._characters is None:
+            return text(value)
+        cleaned = text(value, max(self._characters, 64))
+        self._characters -= len(cleaned)
+        return cleaned
+
+    @staticmethod
+    def _integer(value: int) -> int | str:
+        if -_INTEGER_LIMIT <= value < _INTEGER_LIMIT:
+            return value
+        # A decimal number of more than 4,300 digits would raise (sys.set_int_max_str_digits).
+        return text(hex(value))
+
+    def _full(self, length: int) -> bool:
+        self._items -= 1
+        if self._characters is not None:
+            # Quotes, commas and keys take room too.
+            self._characters -= length
+        return self._items < 0 or (self._characters is not None and self._characters <= 0)
+
+    def _mapping(self, value: Mapping[Any, Any], depth: int) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for taken, (key, item) in enumerate(list(value.items())):
+            name = text(_key(key), 256)
+            if self._full(len(name) + 6):
+                found["..."] = f"[{len(value) - taken} more]"
+                break
+            found[name] = self.of(item, depth - 1)
+        return found
+
+    def _sequence(self, value: Any, depth: int) -> list[Any]:
+        found: list[Any] = []
+        for item in value:
+            if self._full(4):
+                found.append(f"[{len(value) - len(found)} more]")
+                break
+            found.append(self.of(item, depth - 1))
+        return found
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    # The ``repr`` of a data class would read the tensors in it.
+    return {field.name: getattr(value, field.name, None) for field in fields(value)}
+
+
+def _library(value: object) -> str:
+    return type(value).__module__.partition(".")[0]
+
+
+def _tensor(value: Any) -> str | None:
+    """Type and shape of an array or tensor, without a look at its elements; None for anything else."""
+    if _library(value) not in _TENSOR_LIBRARIES:
+        return None
+    known = {name: getattr(value, name, None) for name in ("shape", "dtype", "device")}
+    described = " ".join(f"{name}={found}" for name, found in known.items() if found is not None)
+    return f"<{type(value).__name__} {described}>" if described else f"<{type(value).__name__}>"
+
+
+def number(value: Any) -> float | int | None:
+    """The number that ``value`` is: of Python, NumPy, or a tensor of one element in the host's memory; else None.
+
+    A tensor on a device is None: reading it would wait for the device.
+    """
+    if isinstance(value, numbers.Integral):
+        return int(value)
+    if isinstance(value, numbers.Real):
+        return float(value)
+    if not _holds_one_element(value):
+        return None
+    found = value.item()
+    return found if isinstance(found, int | float) else None
+
+
+def _holds_one_element(value: Any) -> bool:
+    library = _library(value)
+    if library not in ("numpy", "torch") or getattr(value, "shape", None) not in ((), (1,)):
+        return False
+    # Subclasses of tensors stand for elements that are elsewhere, or nowhere.
+    return library == "numpy" or (type(value).__name__ in ("Tensor", "Parameter") and value.device.type == "cpu")
+
+
+def score(value: Any) -> float | None:
+    """A reward that something other than the producer API holds: a finite real number, but no truth value."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        return None
+    found = float(value)
+    return found if math.isfinite(found) else None
 
 
 def error_type(error: BaseException) -> str:

@@ -1,9 +1,11 @@
-"""Whether prompts, completions, tool arguments and results may be recorded: only when the user says so."""
+"""Prompts, completions, tool arguments and results: recorded only when the user says so, always as valid JSON."""
 
 from __future__ import annotations
 
 import json
 import os
+
+from otel_rl.telemetry.attribute_values import MAXIMUM_LENGTH, plain_content, text
 
 CAPTURE_ENVIRONMENT_VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 _SPAN_VALUES = frozenset({"SPAN_ONLY", "SPAN_AND_EVENT", "TRUE"})
@@ -15,5 +17,27 @@ def capture_content() -> bool:
 
 
 def content_as_json(value: object) -> str:
-    """Content as a JSON string, the form that the GenAI conventions prescribe for span attributes."""
-    return json.dumps(value, ensure_ascii=False, default=str)
+    """Content as a JSON string, the form that the GenAI conventions prescribe for span attributes.
+
+    Long parts are cut before they are encoded: the result is valid JSON and at most
+    :data:`~otel_rl.telemetry.attribute_values.MAXIMUM_LENGTH` characters long.
+    """
+    shortened = plain_content(value)
+    encoded = json.dumps(shortened, ensure_ascii=False)
+    limit = MAXIMUM_LENGTH
+    # Escapes (quotes, control characters) make the encoded text longer than its parts.
+    while len(encoded) > MAXIMUM_LENGTH and limit > 1:
+        limit //= 2
+        encoded = json.dumps(_cut(shortened, limit), ensure_ascii=False)
+    return encoded
+
+
+def _cut(value: object, limit: int) -> object:
+    """``value`` with every string, list and mapping cut to ``limit``."""
+    if isinstance(value, str):
+        return text(value, limit)
+    if isinstance(value, list):
+        return [_cut(item, limit) for item in value[:limit]]
+    if isinstance(value, dict):
+        return {text(key, limit): _cut(item, limit) for key, item in list(value.items())[:limit]}
+    return value

@@ -8,7 +8,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from opentelemetry import baggage, propagate
+from opentelemetry import baggage
 from opentelemetry.context import get_current
 from opentelemetry.sdk._logs import LogRecordProcessor
 from opentelemetry.sdk.trace import SpanProcessor
@@ -19,7 +19,7 @@ from otel_rl.telemetry import drops, sampling
 from otel_rl.telemetry.context import attach, detach
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, MutableMapping
+    from collections.abc import Iterator
 
     from opentelemetry.context import Context
     from opentelemetry.sdk._logs import ReadWriteLogRecord
@@ -79,12 +79,6 @@ def correlation_attributes(context: Context | None) -> dict[str, str | int]:
         except ValueError:
             drops.count("context", "baggage_value_invalid")
     return found
-
-
-def inject_headers(headers: MutableMapping[str, str]) -> None:
-    """Write ``traceparent``, ``tracestate`` and ``baggage`` of the current context into ``headers``."""
-    with guard("correlation.inject_headers"):
-        propagate.inject(headers)
 
 
 class BaggageSpanProcessor(SpanProcessor):

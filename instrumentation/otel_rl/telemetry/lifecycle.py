@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from otel_rl.internal_errors import guard
+from otel_rl.telemetry import deferral
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,10 +46,12 @@ def after_fork_in_child(callback: Callable[[], None]) -> None:
 
 def run_shutdown_callbacks() -> None:
     """Run each registered callback once; the second call finds none left."""
+    deferral.drain()
     while _before_shutdown:
         callback = _before_shutdown.pop()
         with guard("lifecycle.before_shutdown"):
             callback()
+    deferral.drain()
 
 
 def run_after_fork_callbacks() -> None:

@@ -16,7 +16,7 @@ from otel_rl import settings
 from otel_rl.internal_errors import guard
 from otel_rl.semconv import attributes
 from otel_rl.semconv.attributes import RlSamplingReasonValues
-from otel_rl.telemetry import lifecycle
+from otel_rl.telemetry import deferral, lifecycle
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span
@@ -45,14 +45,16 @@ class Durations:
         """Compare with those before it, then remember it."""
         known = self._sorted
         slow = len(known) >= WARM_UP and duration > FACTOR * known[int(QUANTILE * len(known))]
-        if len(known) >= REMEMBERED:
+        while len(known) >= REMEMBERED and self._latest:
             del known[bisect_left(known, self._latest.popleft())]
-        self._latest.append(duration)
+        # In this order: a signal handler in between takes a duration that is in both.
         insort(known, duration)
+        self._latest.append(duration)
         return slow
 
 
-_lock = threading.Lock()
+# Re-entrant: a signal handler of the program may end an operation on a thread that is comparing.
+_lock = threading.RLock()
 _durations: dict[tuple[str, str], Durations] = {}
 _traces: dict[int, None] = {}
 
@@ -61,6 +63,8 @@ def keep_if_slow(span: Span, duration: float, kind: str, name: str = "") -> None
     """Tell at the end of an operation how long it took, in s; ``kind`` and ``name`` (bounded) say what it is like."""
     # With a guard of its own: the caller has a span to end after this.
     with guard("sampling.slow"):
+        if deferral.forks:
+            return  # another thread may hold the lock, which the child would never get
         with _lock:
             durations = _durations.get((kind, name))
             if durations is None:
@@ -78,7 +82,7 @@ def keep(span: Span) -> None:
     span.set_attribute(attributes.RL_SAMPLING_REASON, RlSamplingReasonValues.SLOW)
     with _lock:
         if len(_traces) >= MAXIMUM_TRACES:
-            del _traces[next(iter(_traces))]
+            _traces.pop(next(iter(_traces)), None)
         _traces[span.get_span_context().trace_id] = None
 
 
@@ -101,7 +105,7 @@ def reason_to_keep_rollout(*, forced: bool, iteration: int | None) -> str | None
 def _forget() -> None:
     global _lock
     # The parent may have held the lock at the fork.
-    _lock = threading.Lock()
+    _lock = threading.RLock()
     _durations.clear()
     _traces.clear()
 

@@ -5,12 +5,13 @@ Instrumentors describe *what* happened with definitions from ``otel_rl.semconv``
 
 from __future__ import annotations
 
-import math
+import sys
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry import _logs as logs_api
 from opentelemetry import metrics as metrics_api
 from opentelemetry import trace as trace_api
+from opentelemetry.context import get_current
 from opentelemetry.metrics import Observation
 from opentelemetry.trace import SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation import set_span_in_context
@@ -18,8 +19,9 @@ from opentelemetry.trace.propagation import set_span_in_context
 from otel_rl import clock
 from otel_rl.internal_errors import guard
 from otel_rl.semconv import SCHEMA_URL, attributes
-from otel_rl.telemetry import attribute_values, drops, lifecycle, sampling
+from otel_rl.telemetry import attribute_values, cardinality_budgets, deferral, drops, lifecycle, sampling
 from otel_rl.telemetry.context import attach, detach
+from otel_rl.telemetry.deferred_span import DeferredSpan
 from otel_rl.version import __version__
 
 if TYPE_CHECKING:
@@ -41,6 +43,12 @@ if TYPE_CHECKING:
 observed_since: dict[str, int] = {}
 
 _KINDS = {kind.name.lower(): kind for kind in SpanKind}
+_SITES = ("start_span", "end_span", "record", "observe", "event")
+#: Longest name of a span or event in characters: backends index names.
+MAXIMUM_NAME_LENGTH = 1024
+#: Largest value of a measurement; OTLP carries doubles and 64-bit integers.
+_LARGEST = sys.float_info.max
+_thread = deferral.thread
 
 
 def enabled() -> bool:
@@ -51,7 +59,9 @@ def enabled() -> bool:
 class Scope:
     """Spans, metrics and events of one instrumented library (scope name ``otel_rl.<library>``).
 
-    Every method is guarded: none raises, whatever is given to it.
+    Every method is guarded: none raises, whatever is given to it. Names and values are made plain, valid and short
+    here, and the budgets of metric attributes are kept here. While a method is inside the SDK its thread is marked:
+    what a signal handler or finaliser records meanwhile waits (see :mod:`otel_rl.telemetry.deferral`).
     """
 
     def __init__(self, library: str) -> None:
@@ -61,24 +71,12 @@ class Scope:
         self._logger: logs_api.Logger | None = None
         self._record: dict[str, Callable[..., None]] = {}
         self._observed: set[str] = set()
+        self._guards = {site: guard(f"{self.name}.{site}") for site in _SITES}
 
     @property
     def enabled(self) -> bool:
         """Whether anything recorded here can go anywhere."""
         return enabled()
-
-    @property
-    def tracer(self) -> trace_api.Tracer:
-        """For telemetry/ only."""
-        if self._tracer is None:
-            self._tracer = trace_api.get_tracer(self.name, __version__, schema_url=SCHEMA_URL)
-            lifecycle.run_first_record_callbacks()
-        return self._tracer
-
-    def _get_meter(self) -> metrics_api.Meter:
-        if self._meter is None:
-            self._meter = metrics_api.get_meter(self.name, __version__, schema_url=SCHEMA_URL)
-        return self._meter
 
     # -- spans -------------------------------------------------------------------------------------------------
 
@@ -93,32 +91,86 @@ class Scope:
         start_time: int | None = None,
     ) -> Span:
         """Start a span without making it current; :meth:`end_span` ends it. ``start_time`` in ns since the epoch."""
-        with guard(f"{self.name}.start_span"):
+        with self._guards["start_span"]:
             if enabled():
-                return self.tracer.start_span(
+                return self.begin_span(
                     name or definition.type,
-                    context=context,
-                    kind=_KINDS[definition.kind],
-                    attributes=attribute_values.clean(attributes),
-                    links=links,
-                    start_time=start_time,
-                    record_exception=False,
-                    set_status_on_exception=False,
+                    context,
+                    _KINDS[definition.kind],
+                    attribute_values.clean(attributes),
+                    links,
+                    start_time,
                 )
         return trace_api.INVALID_SPAN
+
+    def begin_span(
+        self,
+        name: str,
+        context: Context | None,
+        kind: SpanKind,
+        attributes: Attributes,
+        links: Sequence[Link] = (),
+        start_time: int | None = None,
+    ) -> Span:
+        """Like :meth:`start_span` for boundaries that clean and guard by themselves; asks nothing, may raise."""
+        if type(name) is not str or len(name) > MAXIMUM_NAME_LENGTH or not name.isascii() or "\0" in name:
+            name = attribute_values.text(str(name), MAXIMUM_NAME_LENGTH)
+        if _thread.inside or deferral.forks:
+            return DeferredSpan(
+                self.begin_span,
+                name,
+                get_current() if context is None else context,
+                kind,
+                attributes,
+                links,
+                start_time,
+            )
+        if self._tracer is None:
+            self._make_tracer()
+        _thread.inside = True
+        try:
+            return self._tracer.start_span(  # type: ignore[union-attr]  # made above
+                name,
+                context,
+                kind,
+                attributes,
+                links,
+                start_time,
+                False,
+                False,
+            )
+        finally:
+            _thread.inside = False
+
+    def _make_tracer(self) -> None:
+        with deferral.inside_sdk():
+            self._tracer = trace_api.get_tracer(self.name, __version__, schema_url=SCHEMA_URL)
+        lifecycle.run_first_record_callbacks()
 
     def end_span(self, span: Span, error: BaseException | str | None = None, end_time: int | None = None) -> None:
         """End ``span``; an error (or an ``error.type`` given as text) sets ``error.type`` and status ERROR.
 
         The exception's message is not recorded: it may hold prompts or secrets. The uncaught one is an event.
         """
-        with guard(f"{self.name}.end_span"):
-            if error is not None and span.is_recording():
-                kind = error if isinstance(error, str) else attribute_values.error_type(error)
-                span.set_attribute(attributes.ERROR_TYPE, kind)
-                span.set_status(Status(StatusCode.ERROR, kind))
-            sampling.pass_on(span)
-            span.end(end_time)
+        with self._guards["end_span"]:
+            if isinstance(error, BaseException):
+                error = attribute_values.error_type(error)
+            if _thread.inside or deferral.forks:
+                moment = end_time or clock.now()
+                deferral.later("traces", lambda: self.end_span(span, error, moment))
+                return
+            _thread.inside = True
+            try:
+                if error is not None and span.is_recording():
+                    kind = attribute_values.text(error)
+                    span.set_attribute(attributes.ERROR_TYPE, kind)
+                    span.set_status(Status(StatusCode.ERROR, kind))
+                sampling.pass_on(span)
+                span.end(end_time)
+            finally:
+                _thread.inside = False
+            if deferral.pending:
+                deferral.drain()
 
     def span(
         self,
@@ -141,17 +193,48 @@ class Scope:
         attributes: Attributes | None = None,
         context: Context | None = None,
     ) -> None:
-        """Add to a counter, record in a histogram or set a gauge, as ``metric`` defines; units are the definition's."""
-        with guard(f"{self.name}.record"):
+        """Add to a counter, record in a histogram or set a gauge, as ``metric`` defines; units are the definition's.
+
+        Values of attributes beyond the budget of the registry become ``_OTHER``; the measurement of a gauge is dropped.
+        """
+        with self._guards["record"]:
             if not enabled():
                 return
-            if not math.isfinite(value):
+            if type(value) is not float and type(value) is not int:
+                number = attribute_values.number(value)
+                if number is None:
+                    drops.count("metrics", "unsupported_type")
+                    return
+                value = number
+            if not -_LARGEST <= value <= _LARGEST:  # so it is for NaN too
                 drops.count("metrics", "non_finite")
                 return
+            values = cardinality_budgets.labels(metric, attributes) if attributes else {}
+            if values is None:
+                return
+            if _thread.inside or deferral.forks:
+                context = get_current() if context is None else context
+                deferral.later("metrics", lambda: self.measure(metric, value, values, context))
+            else:
+                self.measure(metric, value, values, context)
+
+    def measure(self, metric: MetricDefinition, value: float, labels: Attributes, context: Context | None) -> None:
+        """Like :meth:`record` for boundaries that check value and labels by themselves; may raise."""
+        _thread.inside = True
+        try:
             record = self._record.get(metric.name)
             if record is None:
                 record = self._record[metric.name] = self._create(metric)
-            record(value, attribute_values.clean(attributes), context)
+            record(value, labels, context)
+        finally:
+            _thread.inside = False
+        if deferral.pending:
+            deferral.drain()
+
+    def _get_meter(self) -> metrics_api.Meter:
+        if self._meter is None:
+            self._meter = metrics_api.get_meter(self.name, __version__, schema_url=SCHEMA_URL)
+        return self._meter
 
     def _create(self, metric: MetricDefinition) -> Callable[..., None]:
         meter = self._get_meter()
@@ -167,17 +250,29 @@ class Scope:
 
     def observe(self, metric: MetricDefinition, callback: Observe) -> None:
         """Register ``callback() -> [(value, attributes), ...]``, asked at each export; once per metric."""
-        with guard(f"{self.name}.observe"):
+        with self._guards["observe"]:
             if metric.name in self._observed:
                 return
             self._observed.add(metric.name)
             observed_since.setdefault(metric.name, clock.now())
+            if _thread.inside or deferral.forks:
+                deferral.later("metrics", lambda: self._register(metric, callback))
+            else:
+                self._register(metric, callback)
 
-            def observations(_: CallbackOptions) -> Iterable[Observation]:
-                with guard(f"{self.name}.{metric.name}"):
-                    return [Observation(value, dict(values)) for value, values in callback()]
-                return []
+    def _register(self, metric: MetricDefinition, callback: Observe) -> None:
+        site = guard(f"{self.name}.{metric.name}")
 
+        def observations(_: CallbackOptions) -> Iterable[Observation]:
+            found: list[Observation] = []
+            with site:
+                for value, values in callback():
+                    labels = cardinality_budgets.labels(metric, values)
+                    if labels is not None:
+                        found.append(Observation(value, labels))
+            return found
+
+        with deferral.inside_sdk():
             meter = self._get_meter()
             create = {
                 "gauge": meter.create_observable_gauge,
@@ -198,21 +293,32 @@ class Scope:
         timestamp: int | None = None,
     ) -> None:
         """Emit a log record with ``event_name``; ``timestamp`` in ns since the epoch, default now."""
-        with guard(f"{self.name}.event"):
+        with self._guards["event"]:
             if not enabled():
                 return
+            number = severity or logs_api.SeverityNumber.INFO
+            record = {
+                "timestamp": timestamp or clock.now(),
+                "context": context,
+                "severity_number": number,
+                "severity_text": number.name,
+                "body": attribute_values.plain(body),
+                "attributes": attribute_values.clean(attributes, "logs"),
+                "event_name": attribute_values.text(str(definition.name), MAXIMUM_NAME_LENGTH),
+            }
+            if _thread.inside or deferral.forks:
+                record["context"] = get_current() if context is None else context
+                deferral.later("logs", lambda: self._emit(record))
+            else:
+                self._emit(record)
+
+    def _emit(self, record: dict[str, Any]) -> None:
+        with deferral.inside_sdk():
             if self._logger is None:
                 self._logger = logs_api.get_logger(self.name, __version__, schema_url=SCHEMA_URL)
-            number = severity or logs_api.SeverityNumber.INFO
-            self._logger.emit(
-                timestamp=timestamp or clock.now(),
-                context=context,
-                severity_number=number,
-                severity_text=number.name,
-                body=body,
-                attributes=attribute_values.clean(attributes),
-                event_name=definition.name,
-            )
+            self._logger.emit(**record)
+        if deferral.pending:
+            deferral.drain()
 
 
 def _restart_counting() -> None:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span
     from typing_extensions import Self
 
+    from otel_rl.telemetry.deferral import Moment
     from otel_rl.telemetry.scope import Scope
 
 OPERATION = "execute_tool"
@@ -128,16 +129,16 @@ class ToolCall:
             else None,
         }
 
-    def end(self, error: BaseException | None = None) -> None:
-        """Close the span; an exception wins over a failure reported by :meth:`fail`."""
+    def end(self, error: BaseException | None = None, at: Moment | None = None) -> None:
+        """Close the span; an exception wins over a failure reported by :meth:`fail`. ``at`` says when, unless now."""
         started, self._started = self._started, None
         if started is None:
             return
         with guard("tools.end"):
             kind = error_type(error) if error is not None else self._failure
-            elapsed = time.perf_counter() - started
-            label = self._metric_name or within_budget(attributes.GEN_AI_TOOL_NAME, self._name)
-            sampling.keep_if_slow(self.span, elapsed, OPERATION, label)
+            elapsed = (at.counter if at else time.perf_counter()) - started
+            label = self._metric_name or self._name
+            sampling.keep_if_slow(self.span, elapsed, OPERATION, within_budget(attributes.GEN_AI_TOOL_NAME, label))
             if not self._owned:
                 if kind is not None and self.span.is_recording():
                     self.span.set_attribute(attributes.ERROR_TYPE, kind)
@@ -149,9 +150,14 @@ class ToolCall:
                 {attributes.GEN_AI_TOOL_NAME: label, attributes.ERROR_TYPE: kind},
                 trace_api.set_span_in_context(self.span),
             )
-            if self._token is not None:
-                detach(self._token)
-            self._scope.end_span(self.span, kind)
+            self.leave()
+            self._scope.end_span(self.span, kind, at.wall if at else None)
+
+    def leave(self) -> None:
+        """Restore what was current before; :meth:`end` does it too."""
+        token, self._token = self._token, None
+        if token is not None:
+            detach(token)
 
     def __enter__(self) -> Self:
         return self.start()

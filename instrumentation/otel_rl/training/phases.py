@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from otel_rl.semconv.definitions import SpanDefinition
+    from otel_rl.telemetry.deferral import Moment
     from otel_rl.telemetry.scope import Scope
 
 #: The four phases that the RL conventions name have a histogram each; all others share ``rl.phase.duration``.
@@ -101,18 +102,18 @@ class Phase:
             start_time=self._start_time,
         )
 
-    def end(self, error: BaseException | str | None = None) -> None:
+    def end(self, error: BaseException | str | None = None, at: Moment | None = None) -> None:
         """Close the span and record the duration in seconds; a second call does nothing.
 
-        ``error`` (an exception, or an ``error.type`` as text) marks the phase as failed.
+        ``error`` (an exception, or an ``error.type`` as text) marks the phase as failed; ``at`` says when it ended,
+        unless now.
         """
         started, self._started = self._started, None
         if started is None:
             return
         with guard("phases.end"):
-            elapsed = time.perf_counter() - started
-            if self._token is not None:
-                detach(self._token)
+            elapsed = (at.counter if at else time.perf_counter()) - started
+            self.leave()
             if self._thinned and error is not None:
                 self.span = self._start_span(self._context)
             metric = _DURATIONS.get(self._definition.type)
@@ -120,7 +121,13 @@ class Phase:
                 self._scope.record(metric, elapsed, context=self._context)
             else:
                 self._scope.record(metrics.RL_PHASE_DURATION, elapsed, {names.RL_PHASE: self.name}, self._context)
-            self._scope.end_span(self.span, error)
+            self._scope.end_span(self.span, error, at.wall if at else None)
+
+    def leave(self) -> None:
+        """Restore what was current before; :meth:`end` does it too."""
+        token, self._token = self._token, None
+        if token is not None:
+            detach(token)
 
     def __enter__(self) -> Self:
         return self.start()

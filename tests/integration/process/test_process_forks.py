@@ -95,7 +95,7 @@ def test_child_forked_while_an_exporter_is_being_opened_can_import_what_it_impor
 def test_worker_does_not_report_its_parents_internal_errors_again(programs: Programs) -> None:
     done = programs.instrumented(
         "import multiprocessing, otel_rl\n"
-        "otel_rl.metric('key', 'no number'); otel_rl.metric('key', 1)\n"
+        "otel_rl.event('e', None, 'no mapping'); otel_rl.metric('key', 1)\n"
         "def work(): otel_rl.metric('key', 2)\n"
         "process = multiprocessing.get_context('fork').Process(target=work); process.start(); process.join()\n",
         OTEL_RL_RAISE_INTERNAL_ERRORS="",

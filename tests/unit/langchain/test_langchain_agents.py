@@ -13,6 +13,8 @@ from langchain_core.tools import tool
 from opentelemetry import trace
 from opentelemetry.trace import StatusCode
 
+from otel_rl.telemetry import drops
+
 pytest.importorskip("langgraph")
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langgraph.graph import START, MessagesState, StateGraph
@@ -269,6 +271,15 @@ def test_a_reward_in_a_command_counts(mode, recorded):
     command = pytest.importorskip("langgraph.types").Command
     _judged(lambda _: command(update={"reward": 0.75})).invoke(UNSCORED)
     assert _scores(recorded) == [0.75]
+
+
+def test_any_real_number_is_a_reward_and_a_truth_value_is_counted_as_none(mode, recorded):
+    numpy = pytest.importorskip("numpy")
+    before = drops.snapshot().get(("metrics", "unsupported_type"), 0)
+    _judged(lambda _: {"reward": numpy.float32(0.5)}).invoke(UNSCORED)
+    _judged(lambda _: {"reward": True}).invoke(UNSCORED)
+    assert _scores(recorded) == [0.5]
+    assert drops.snapshot()["metrics", "unsupported_type"] == before + 1
 
 
 def test_a_copied_configuration_does_not_record_twice(ours, recorded):

@@ -320,6 +320,21 @@ def test_baggage_and_the_callers_trace_are_on_the_wire(recorded, server, client)
     assert call.attributes["rl.rollout.id"] == "r-1"
 
 
+@pytest.mark.parametrize(("url", "expected"), [("/chat/completions", True), ("https://api.example.com/v1/chat", False)])
+def test_the_programs_baggage_stays_and_ours_goes_by_the_host_of_the_request(recorded, client, url, expected):
+    from openai._models import FinalRequestOptions
+
+    entries = baggage.set_baggage("customer", "secret", baggage.set_baggage("rl.rollout.id", "r-1"))
+    token = context.attach(entries)
+    try:
+        with recorded.tracer_provider.get_tracer("program").start_as_current_span("rollout"):
+            request = client._build_request(FinalRequestOptions(method="post", url=url, json_data={}))
+    finally:
+        context.detach(token)
+    assert request.headers.get("baggage") == ("rl.rollout.id=r-1" if expected else None)
+    assert "traceparent" in request.headers
+
+
 def test_a_traceparent_that_the_program_sets_is_kept(server, client):
     mine = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
     client.chat.completions.create(**CHAT, extra_headers={"traceparent": mine})

@@ -68,7 +68,7 @@ def test_a_defect_of_ours_reaches_neither_the_program_nor_its_stream(recorded, c
     monkeypatch.setattr(call_module.Outcome, "observe", fail)
     monkeypatch.setattr(call_module.Outcome, "observe_chunk", fail)
     monkeypatch.setattr(call_module.Inference, "end", fail)
-    monkeypatch.setattr(patch, "inject_headers", fail)
+    monkeypatch.setattr(patch.propagation, "inject", fail)
     with caplog.at_level(logging.WARNING, logger="otel_rl"):
         chat = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}]}
         assert client.chat.completions.create(**chat).usage.total_tokens == 10

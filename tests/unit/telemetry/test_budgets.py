@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 
-from otel_rl.semconv import attributes
-from otel_rl.telemetry import Scope, cardinality_budgets
+import otel_rl
+from otel_rl.semconv import attributes, metrics
+from otel_rl.telemetry import Scope, cardinality_budgets, drops
 from otel_rl.tools.calls import ToolCall
 
 
@@ -31,3 +34,48 @@ def test_a_tool_beyond_the_budget_has_its_name_on_the_span_and_not_on_the_metric
     assert recorded.span("execute_tool third").attributes["gen_ai.tool.name"] == "third"
     points = recorded.metrics()["gen_ai.execute_tool.duration"]
     assert {point.attributes["gen_ai.tool.name"]: point.count for point in points} == {"first": 1, "_OTHER": 2}
+
+
+def test_error_types_that_a_program_makes_up_stay_within_the_budget(recorded):
+    before = drops.snapshot().get(("metrics", "cardinality"), 0)
+    for number in range(300):
+        with ToolCall(Scope("test"), "t") as call:
+            call.fail(f"timeout after {number} s")
+        with contextlib.suppress(Exception), otel_rl.rollout():
+            raise type(f"Error{number}", (Exception,), {})
+    points = recorded.metrics()
+    budget = attributes.CARDINALITY[attributes.ERROR_TYPE]
+    kinds = {
+        point.attributes["error.type"]
+        for name in ("gen_ai.execute_tool.duration", "rl.rollout.duration")
+        for point in points[name]
+    }
+    assert len(kinds) == budget
+    assert cardinality_budgets.OTHER in kinds
+    assert drops.snapshot()["metrics", "cardinality"] - before == 600 - (budget - 1)
+
+
+def test_observed_series_stay_within_the_budget_too(recorded, monkeypatch):
+    monkeypatch.setattr(attributes, "CARDINALITY", {attributes.TORCH_DISTRIBUTED_GROUP_NAME: 3})
+    values = [(1.0, {attributes.TORCH_DISTRIBUTED_GROUP_NAME: f"group {number}"}) for number in range(9)]
+    Scope("test").observe(metrics.TORCH_DISTRIBUTED_COLLECTIVE_CALLS, lambda: values)
+    points = recorded.metrics()["torch.distributed.collective.calls"]
+    assert {point.attributes["torch.distributed.group.name"] for point in points} == {"group 0", "group 1", "_OTHER"}
+    values.clear()
+
+
+def test_every_member_of_a_closed_enumeration_keeps_its_name():
+    members = {value for name, value in vars(attributes.RlPhaseValues).items() if name.isupper()}
+    assert len(members) == attributes.CARDINALITY[attributes.RL_PHASE]
+    assert {cardinality_budgets.admit(attributes.RL_PHASE, member) for member in members} == members
+
+
+def test_an_attribute_that_the_registry_does_not_list_is_an_error_in_our_tests_only(recorded, monkeypatch):
+    scope, label = Scope("test"), {attributes.RL_REWARD_NAME: "r"}
+    with pytest.raises(ValueError, match=r"rl\.reward\.name"):
+        scope.record(metrics.RL_ROLLOUT_DURATION, 1.0, label)
+    monkeypatch.delenv("OTEL_RL_RAISE_INTERNAL_ERRORS")
+    before = drops.snapshot().get(("metrics", "unlisted_attribute"), 0)
+    scope.record(metrics.RL_ROLLOUT_DURATION, 1.0, label)
+    assert recorded.metrics()["rl.rollout.duration"][0].attributes == {}
+    assert drops.snapshot()["metrics", "unlisted_attribute"] == before + 1

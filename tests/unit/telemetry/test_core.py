@@ -15,7 +15,8 @@ from otel_rl.process import process_identity
 from otel_rl.semconv import metrics, spans
 from otel_rl.telemetry import Scope, drops, guard, ids, lifecycle
 from otel_rl.telemetry.attribute_values import MAXIMUM_LENGTH
-from otel_rl.telemetry.correlation import inject_headers, with_baggage
+from otel_rl.telemetry.correlation import with_baggage
+from otel_rl.telemetry.propagation import inject
 from otel_rl.tools.calls import ToolCall
 
 _scope = Scope("test")
@@ -128,7 +129,7 @@ def test_allowed_baggage_becomes_attributes_and_foreign_baggage_does_not(recorde
 def test_headers_carry_trace_and_correlation(recorded):
     headers = {}
     with with_baggage({"rl.rollout.id": "r1"}), _scope.span(spans.RL_GENERATE) as span:
-        inject_headers(headers)
+        inject(headers, "localhost")
     assert f"{span.get_span_context().span_id:016x}" in headers["traceparent"]
     assert "rl.rollout.id=r1" in headers["baggage"]
 
@@ -137,7 +138,7 @@ def test_too_long_correlation_values_are_counted_not_sent(recorded):
     before = drops.snapshot().get(("context", "baggage_value_too_long"), 0)
     headers = {}
     with with_baggage({"rl.rollout.id": "x" * 5000}):
-        inject_headers(headers)
+        inject(headers, "localhost")
     assert "baggage" not in headers
     assert drops.snapshot()["context", "baggage_value_too_long"] == before + 1
 

@@ -13,9 +13,9 @@ from otel_rl.instrumentors.langchain import other_instrumentors, runs
 from otel_rl.instrumentors.langchain.errors import error_in
 from otel_rl.semconv import attributes, events, metrics, spans
 from otel_rl.semconv.attributes import GenAiOperationNameValues
-from otel_rl.telemetry import Scope, guard
-from otel_rl.telemetry.attribute_values import error_type
-from otel_rl.telemetry.cardinality_budgets import within_budget
+from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
+from otel_rl.telemetry import Scope, drops, guard
+from otel_rl.telemetry.attribute_values import error_type, score
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -91,7 +91,7 @@ class SpanHandler(BaseCallbackHandler):  # type: ignore[misc]  # the base is not
             if run.agent_name is not None:
                 labels = {
                     attributes.GEN_AI_OPERATION_NAME: GenAiOperationNameValues.INVOKE_AGENT,
-                    attributes.GEN_AI_AGENT_NAME: within_budget(attributes.GEN_AI_AGENT_NAME, run.agent_name) or None,
+                    attributes.GEN_AI_AGENT_NAME: run.agent_name or None,
                     attributes.ERROR_TYPE: None if error is None else error_type(error),
                 }
                 duration = time.perf_counter() - run.started
@@ -134,23 +134,27 @@ def _update_in(outputs: Any) -> dict[str, Any]:
 
 def _record_reward(update: dict[str, Any], run: runs.Run) -> None:
     """A node that sets the number ``reward`` in the state of its graph scores the rollout, once."""
-    value = update.get(_REWARD)
-    if not isinstance(value, (int, float)):
+    found = update.get(_REWARD)
+    if found is None:
+        return
+    value = score(found)
+    if value is None:
+        drops.count(Signal.METRICS, "unsupported_type")
         return
     keys, given = run.given
     # Some nodes return the whole state with the reward they found in it, and a graph that is a node that of its nodes.
-    repeated = (value is given and len(keys) > 1 and update.keys() >= set(keys)) or value == run.scored
+    repeated = (found is given and len(keys) > 1 and update.keys() >= set(keys)) or value == run.scored
     if not repeated:
         above: runs.Run | None = run
         while above is not None:
-            above.scored = float(value)
+            above.scored = value
             above = above.above
-        scope.record(metrics.RL_REWARD_SCORE, float(value), {attributes.RL_REWARD_NAME: _REWARD}, run.context)
+        scope.record(metrics.RL_REWARD_SCORE, value, {attributes.RL_REWARD_NAME: _REWARD}, run.context)
         scope.event(
             events.GEN_AI_EVALUATION_RESULT,
             attributes={
                 attributes.GEN_AI_EVALUATION_NAME: _REWARD,
-                attributes.GEN_AI_EVALUATION_SCORE_VALUE: float(value),
+                attributes.GEN_AI_EVALUATION_SCORE_VALUE: value,
             },
             context=run.context,
         )

@@ -9,8 +9,7 @@ from otel_rl.inference import ownership
 from otel_rl.instrumentors.openai import streams
 from otel_rl.instrumentors.openai.call import InferenceCall, current, record_abandoned, scope
 from otel_rl.instrumentors.openai.request import describe
-from otel_rl.telemetry import guard
-from otel_rl.telemetry.correlation import inject_headers
+from otel_rl.telemetry import guard, propagation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -123,11 +122,17 @@ def _build_headers(original: Callable[..., Any]) -> Callable[..., Any]:
                 call.attempts += 1
             elif ownership.suppressed():
                 return headers
-            if scope.enabled and not _has_trace_context(self, kwargs["options"] if "options" in kwargs else args[0]):
-                inject_headers(headers)
+            options = kwargs["options"] if "options" in kwargs else args[0]
+            if scope.enabled and not _has_trace_context(self, options):
+                propagation.inject(headers, _target(self, options))
         return headers
 
     return build_headers
+
+
+def _target(client: Any, options: Any) -> Any:
+    """Where the request goes: an absolute URL in the options wins over the client's."""
+    return options.url if "://" in options.url else client._base_url  # noqa: SLF001 - the property builds a new object
 
 
 def _has_trace_context(client: Any, options: Any) -> bool:

@@ -9,7 +9,6 @@ from otel_rl.instrumentors.trl.profiling import scope
 from otel_rl.semconv import attributes, metrics, spans
 from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
 from otel_rl.telemetry import drops
-from otel_rl.telemetry.cardinality_budgets import within_budget
 from otel_rl.training.trace import trace
 
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ class RewardScores:
 
     def _record(self, names: Sequence[str], scores: Any) -> None:
         for name, column in zip(names, scores.T.tolist(), strict=True):
-            label = {attributes.RL_REWARD_NAME: within_budget(attributes.RL_REWARD_NAME, name)}
+            label = {attributes.RL_REWARD_NAME: name}
             for score in column:
                 # NaN is how the trainer notes that a function does not apply to a sample: no score, nothing lost.
                 if math.isinf(score):

@@ -19,7 +19,6 @@ from otel_rl.semconv import attributes, events, metrics, spans
 from otel_rl.semconv.attributes import GenAiOperationNameValues
 from otel_rl.telemetry import drops, guard
 from otel_rl.telemetry.attribute_values import error_type
-from otel_rl.telemetry.cardinality_budgets import within_budget
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -176,7 +175,7 @@ def _record_duration(call: Call) -> None:
         metrics.GEN_AI_EXECUTE_TOOL_DURATION,
         call.duration * 1e-9,
         {
-            attributes.GEN_AI_TOOL_NAME: within_budget(attributes.GEN_AI_TOOL_NAME, call.name),
+            attributes.GEN_AI_TOOL_NAME: call.name,
             attributes.ERROR_TYPE: call.error or None,
         },
     )

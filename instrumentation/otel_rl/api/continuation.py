@@ -1,0 +1,236 @@
+"""A rollout goes on in the threads, executors and processes that are started inside it.
+
+The first rollout of a process puts small wrappers in front of the standard library; the end of telemetry takes them
+away. Each does nothing unless a rollout is open in its caller's context. Tasks, ``asyncio.to_thread`` and
+``run_coroutine_threadsafe`` need none of this: they copy the caller's context.
+
+==================================  =============================================================================
+``threading.Thread``                its code runs in the context of :meth:`~threading.Thread.start`
+``concurrent.futures`` (threads)    a call runs in the context of its ``submit``, the worker's own otherwise
+``multiprocessing``                 a forked child has the context; a spawned one gets it with its process object
+``subprocess``                      ``TRACEPARENT`` and ``BAGGAGE`` in the child's environment, if the child records
+==================================  =============================================================================
+
+A process pool's calls run in the context in which their worker was started.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+from opentelemetry import baggage
+from opentelemetry import trace as trace_api
+from opentelemetry.context import get_current
+
+from otel_rl import settings
+from otel_rl.api.spawned import Inherited
+from otel_rl.import_hooks import hooks
+from otel_rl.internal_errors import guard
+from otel_rl.process import child_processes
+from otel_rl.semconv import attributes
+from otel_rl.telemetry import lifecycle, propagation
+from otel_rl.telemetry.context import attach, detach
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from types import ModuleType
+
+    from opentelemetry.context import Context
+
+    Wrapper = Callable[[Any], Any]
+
+#: Attribute of threads, calls and processes on their way into another context.
+_CARRIED = "_otel_rl_context"
+_BOOTSTRAP = os.path.join("otel_rl", "distro", "bootstrap")  # noqa: PTH118 - the end of an entry of PYTHONPATH
+_installed = False
+_hooked = False
+#: Owner, name, what was there, what we put there.
+_replaced: list[tuple[Any, str, Any, Any]] = []
+
+
+def install() -> None:
+    """Put the wrappers in place, in modules that are imported later too. Cheap when they are."""
+    global _installed, _hooked
+    if _installed:
+        return
+    _installed = True
+    lifecycle.before_shutdown(restore)
+    for name, patch in _PATCHES.items():
+        if name in sys.modules or not _hooked:
+            hooks.after_import(name, functools.partial(_apply, patch))
+    _hooked = True
+
+
+def _apply(patch: Callable[[ModuleType], None], module: ModuleType) -> None:
+    # A hook cannot be taken back: it asks whether the wrappers are still wanted.
+    if _installed:
+        patch(module)
+
+
+def restore() -> None:
+    """Put the originals back where ours are still in place."""
+    global _installed
+    _installed = False
+    while _replaced:
+        owner, name, original, ours = _replaced.pop()
+        if vars(owner).get(name) is ours:
+            setattr(owner, name, original)
+
+
+def _replace(owner: Any, name: str, wrapper: Wrapper) -> None:
+    original = vars(owner).get(name)
+    if original is None or any(one[:2] == (owner, name) for one in _replaced):
+        return
+    ours = functools.wraps(original)(wrapper(original))
+    setattr(owner, name, ours)
+    _replaced.append((owner, name, original, ours))
+
+
+def _of_open_rollout() -> Context | None:
+    """The current context where a rollout is open in it."""
+    context = get_current()
+    if baggage.get_baggage(attributes.RL_ROLLOUT_ID, context) is None or settings.current().propagate == "off":
+        return None
+    return context if trace_api.get_current_span(context).get_span_context().is_valid else None
+
+
+# -- threads ---------------------------------------------------------------------------------------------------
+
+
+def _patch_threads(module: ModuleType) -> None:
+    _replace(module.Thread, "start", _starts_thread)
+    # Private, but above the frame in which the standard library catches what a thread raises: tracebacks stay the same.
+    _replace(module.Thread, "_bootstrap", _runs_in_context)
+
+
+def _starts_thread(original: Any) -> Any:
+    def start(self: Any) -> None:
+        with guard("continuation.thread"):
+            context = _of_open_rollout()
+            # A worker of a pool outlives the rollout: its calls carry their own context.
+            if context is not None and not _is_pool_worker(self):
+                setattr(self, _CARRIED, context)
+        original(self)
+
+    return start
+
+
+def _is_pool_worker(thread: Any) -> bool:
+    worker = getattr(sys.modules.get("concurrent.futures.thread"), "_worker", None)
+    return worker is not None and getattr(thread, "_target", None) is worker
+
+
+def _runs_in_context(original: Any) -> Any:
+    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+        token = None
+        with guard("continuation.attach"):
+            context = vars(self).pop(_CARRIED, None)
+            if context is not None:
+                token = attach(context)
+        try:
+            return original(self, *args, **kwargs)
+        finally:
+            if token is not None:
+                detach(token)
+
+    return run
+
+
+def _patch_thread_pools(module: ModuleType) -> None:
+    # The private class of one submitted call: a function around the program's would be a frame in its tracebacks.
+    item = getattr(module, "_WorkItem", None)
+    if item is not None:
+        _replace(item, "__init__", _makes_work_item)
+        _replace(item, "run", _runs_in_context)
+
+
+def _makes_work_item(original: Any) -> Any:
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807 - stands for it
+        original(self, *args, **kwargs)
+        with guard("continuation.submit"):
+            context = _of_open_rollout()
+            if context is not None:
+                setattr(self, _CARRIED, context)
+
+    return __init__
+
+
+# -- processes -------------------------------------------------------------------------------------------------
+
+
+def _patch_multiprocessing(module: ModuleType) -> None:
+    _replace(module.BaseProcess, "start", _starts_process)
+
+
+def _starts_process(original: Any) -> Any:
+    def start(self: Any) -> None:
+        carried = False
+        with guard("continuation.process"):
+            context = _of_open_rollout()
+            if context is not None and _is_same_python():
+                setattr(self, _CARRIED, Inherited(propagation.to_environment(context)))
+                carried = True
+        try:
+            original(self)
+        finally:
+            if carried:
+                vars(self).pop(_CARRIED, None)
+
+    return start
+
+
+def _is_same_python() -> bool:
+    """Whether spawned children can import this package: what they are sent is read by it."""
+    spawn = sys.modules.get("multiprocessing.spawn")
+    executable = spawn.get_executable() if spawn is not None else sys.executable
+    return executable is None or os.fsdecode(executable) == sys.executable
+
+
+def _patch_subprocess(module: ModuleType) -> None:
+    _replace(module.Popen, "__init__", _starts_subprocess)
+
+
+def _starts_subprocess(original: Any) -> Any:
+    # ``self`` is not among the arguments of a call.
+    position = original.__code__.co_varnames.index("env") - 1
+
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807 - stands for it
+        with guard("continuation.subprocess"):
+            context = _of_open_rollout()
+            if context is not None:
+                given = args[position] if len(args) > position else kwargs.get("env")
+                environment = _environment(given, context)
+                if environment is not None and len(args) > position:
+                    args = (*args[:position], environment, *args[position + 1 :])
+                elif environment is not None:
+                    kwargs["env"] = environment
+        original(self, *args, **kwargs)
+
+    return __init__
+
+
+def _environment(given: Mapping[str, str] | None, context: Context) -> dict[str, str] | None:
+    """The environment of a child that joins the rollout; None where the child does not record.
+
+    A trace context that the program itself hands on stays.
+    """
+    base: Mapping[str, str] = os.environ if given is None else given
+    folders = str(base.get("PYTHONPATH", "")).split(os.pathsep)
+    if not any(folder.rstrip(os.sep).endswith(_BOOTSTRAP) for folder in folders):
+        return None
+    if base.get(child_processes.CHILDREN, "").strip().lower() == "none":
+        return None
+    if base.get("TRACEPARENT") != os.environ.get("TRACEPARENT"):
+        return None
+    return {**base, **propagation.to_environment(context)}
+
+
+_PATCHES: dict[str, Callable[[ModuleType], None]] = {
+    "threading": _patch_threads,
+    "concurrent.futures.thread": _patch_thread_pools,
+    "multiprocessing.process": _patch_multiprocessing,
+    "subprocess": _patch_subprocess,
+}

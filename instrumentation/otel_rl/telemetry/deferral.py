@@ -1,0 +1,169 @@
+"""Recordings that must not happen in place wait here: a queue that is worked off at the next call or by an I/O thread.
+
+Signal handlers, finalisers, ``weakref`` callbacks and fork handlers run in the middle of other code of their thread.
+The SDK's locks are not re-entrant. A handler that records while its own thread is inside the SDK would wait for itself.
+:class:`~otel_rl.telemetry.scope.Scope` therefore marks its thread while it is inside the SDK (:data:`thread`), and
+what a handler records meanwhile is queued with its moment and its context. Nothing here takes a lock.
+
+Not covered: a handler that interrupts the *program's own* call into the SDK. Signal handlers are described in
+``docs/signal-handlers.md``.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import deque
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple
+
+from otel_rl import clock
+from otel_rl.internal_errors import guard
+from otel_rl.telemetry import drops
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import TracebackType
+
+#: Most recordings that wait; further ones are counted as dropped.
+MAXIMUM = 8192
+
+
+class Moment(NamedTuple):
+    """One moment on both clocks: ``time.perf_counter()`` in s, ns since the epoch."""
+
+    counter: float
+    wall: int
+
+
+def now() -> Moment:
+    """The present moment, for an end that is recorded later."""
+    return Moment(time.perf_counter(), clock.now())
+
+
+class _Thread(threading.local):
+    #: True while this thread is inside the SDK on our behalf.
+    inside = False
+    #: True while this thread works off the queue.
+    draining = False
+
+
+thread = _Thread()
+#: (signal, process, recording), oldest first. Read by Scope at the end of each call.
+pending: deque[tuple[str, int, Callable[[], None]]] = deque()
+#: Forks in progress. Another thread may hold a lock of the SDK that no one will release in the child.
+forks = 0
+#: True where ``otel_rl.ending`` follows forks: it says when the child's SDK is ready.
+_released_by_ending = False
+
+
+def must_wait() -> bool:
+    """True where a call into the SDK could wait for this very thread, or for one that a fork has left behind."""
+    return thread.inside or forks > 0
+
+
+class inside_sdk:  # noqa: N801 - reads as a statement
+    """``with inside_sdk():`` marks the thread for calls that are not on a hot path."""
+
+    __slots__ = ("_before",)
+
+    def __enter__(self) -> None:
+        self._before = thread.inside
+        thread.inside = True
+
+    def __exit__(
+        self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        thread.inside = self._before
+
+
+def later(signal: str, recording: Callable[[], None]) -> None:
+    """Call ``recording`` at the next call of any scope, by an I/O thread, or at the end of the process."""
+    if len(pending) >= MAXIMUM:
+        drops.count(signal, "deferral_full")
+        return
+    pending.append((signal, os.getpid(), recording))
+
+
+def drain() -> None:
+    """Record what waits. Does nothing where this thread may not record, or is at it already."""
+    if must_wait() or thread.draining:
+        return
+    thread.draining = True
+    try:
+        process = os.getpid()
+        while pending:
+            try:
+                _, owner, recording = pending.popleft()
+            except IndexError:  # another thread took the last one
+                return
+            # What waited at a fork is the parent's.
+            if owner == process:
+                with guard("deferral.record"):
+                    recording()
+    finally:
+        thread.draining = False
+
+
+def drain_in_io_thread() -> None:
+    """Like :func:`drain`, for a thread of ours that is marked for good (:func:`mark_io_thread`)."""
+    if pending:
+        thread.inside = False
+        try:
+            drain()
+        finally:
+            thread.inside = True
+
+
+@contextmanager
+def in_callback_of_sdk() -> Iterator[None]:
+    """Measure from a callback that the SDK makes before it collects, where synchronous instruments may be used.
+
+    Nothing else may be: registering an instrument there waits for the lock that the SDK holds. So the queue stays.
+    """
+    before = thread.inside, thread.draining
+    thread.inside, thread.draining = False, True
+    try:
+        yield
+    finally:
+        thread.inside, thread.draining = before
+
+
+def mark_io_thread() -> None:
+    """The calling thread exports for us: a finaliser that runs in it may find locks of the SDK taken."""
+    thread.inside = True
+
+
+# -- forks -----------------------------------------------------------------------------------------------------
+
+
+def wait_for_ending() -> None:
+    """``otel_rl.ending`` renews the SDK's state in a forked child and calls :func:`release_child` then."""
+    global _released_by_ending
+    _released_by_ending = True
+
+
+def release_child() -> None:
+    """The state of this forked child is its own now: record again."""
+    global forks
+    forks = 0
+
+
+def _before_fork() -> None:
+    global forks
+    forks += 1
+
+
+def _after_fork_in_parent() -> None:
+    global forks
+    forks = max(forks - 1, 0)
+
+
+def _after_fork_in_child() -> None:
+    # The fork may come from within a marked call; only this thread goes on, and not in the SDK.
+    if not _released_by_ending:
+        release_child()
+
+
+os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)

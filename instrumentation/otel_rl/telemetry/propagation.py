@@ -1,0 +1,169 @@
+"""Trace context and baggage on their way to other processes, and back out of what others send.
+
+``traceparent`` goes to every host: it says nothing but two random numbers. Baggage goes out only as far as it is ours
+(``rl.*``), and only to loopback, to private addresses, to names inside a cluster and to ``OTEL_RL_PROPAGATE_TO``.
+``OTEL_RL_PROPAGATE=off`` stops both.
+
+The host is that of the request as the program makes it. Names are never resolved: that would block its thread. A proxy
+between sees what the host would get. A client that follows a redirect sends the headers on, wherever it leads.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from opentelemetry import baggage, propagate
+from opentelemetry import trace as trace_api
+from opentelemetry.baggage.propagation import W3CBaggagePropagator
+from opentelemetry.context import Context, get_current
+from opentelemetry.trace import Link
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+from otel_rl import settings
+from otel_rl.internal_errors import guard
+from otel_rl.semconv import attributes
+from otel_rl.telemetry.context import attach
+from otel_rl.telemetry.correlation import ALLOWED
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, MutableMapping
+
+#: Prefix of the baggage that is ours to send.
+_OURS = "rl."
+_BAGGAGE = "baggage"
+#: Variables that carry a context into a child process.
+ENVIRONMENT = ("TRACEPARENT", "TRACESTATE", "BAGGAGE")
+_PRIVATE_NETWORKS = tuple(
+    map(
+        ipaddress.ip_network,
+        (
+            "127.0.0.0/8",
+            "10.0.0.0/8",
+            "172.16.0.0/12",
+            "192.168.0.0/16",
+            "169.254.0.0/16",
+            "::1",
+            "fc00::/7",
+            "fe80::/10",
+        ),
+    )
+)
+#: Endings of names that public DNS does not serve: mDNS, private use (ICANN), services of Kubernetes.
+_PRIVATE_ENDINGS = (".localhost", ".local", ".internal", ".svc")
+_DIGITS = frozenset("0123456789.xXabcdefABCDEF")
+
+
+def inject(headers: MutableMapping[str, str], url_or_host: Any) -> None:
+    """Write ``traceparent``, ``tracestate`` and, where the host may have it, ``baggage`` into ``headers``.
+
+    Args:
+        headers: Headers of the request; a ``baggage`` that the program put there stays as it is.
+        url_or_host: Where the request goes: a URL as text, an object with a ``host``, or a host.
+    """
+    with guard("propagation.inject"):
+        if settings.current().propagate == "off":
+            return
+        context = get_current()
+        everything = baggage.get_all(context)
+        if everything:
+            ours = {key: value for key, value in everything.items() if key.startswith(_OURS)}
+            if not ours or _BAGGAGE in headers or not may_have_baggage(host_of(url_or_host)):
+                ours = {}
+            if len(ours) != len(everything):
+                context = baggage.clear(context)
+                for key, value in ours.items():
+                    context = baggage.set_baggage(key, value, context)
+        propagate.inject(headers, context)
+
+
+def host_of(url_or_host: Any) -> str:
+    """The host that a URL, or an object that stands for one, names; empty where it names none."""
+    host = getattr(url_or_host, "host", None)
+    if host is None:
+        text = str(url_or_host)
+        host = urlsplit(text).hostname if "//" in text else text
+    if isinstance(host, bytes):
+        host = host.decode("ascii", errors="replace")
+    return str(host or "").strip("[]").rstrip(".").lower()
+
+
+def may_have_baggage(host: str) -> bool:
+    """Whether ``host`` is on this machine, in a private network or a cluster, or named by the user."""
+    return _is_private(host) or _is_named(host, settings.current().propagate_to or ())
+
+
+@lru_cache(maxsize=1024)
+def _is_named(host: str, named: tuple[str, ...]) -> bool:
+    return any(host == name or (name.startswith(".") and host.endswith(name)) for name in named)
+
+
+@lru_cache(maxsize=1024)
+def _is_private(host: str) -> bool:
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        # A name without a dot is found by the hosts file or a search domain: a node or service beside this one. Some
+        # resolvers read a lone number as a public address.
+        single = bool(host) and "." not in host and ":" not in host and not _DIGITS.issuperset(host)
+        return single or host == "localhost" or host.endswith(_PRIVATE_ENDINGS)
+    mapped = getattr(address, "ipv4_mapped", None)
+    address = mapped or address
+    return any(address.version == network.version and address in network for network in _PRIVATE_NETWORKS)
+
+
+def extract(carrier: Mapping[str, str], base: Context | None = None) -> Context:
+    """The context that a request or an environment carries, for the server side.
+
+    The remote span becomes the parent of what starts in the context, see :func:`remote_parent`. Of the baggage only the
+    correlation entries are taken: whoever can reach a server could otherwise choose its attributes.
+
+    Args:
+        carrier: Headers in any case.
+        base: Context to build on; an empty one by default, since a server's thread may still hold an older request.
+    """
+    context = base if base is not None else Context()
+    with guard("propagation.extract"):
+        lowered = {str(key).lower(): value for key, value in carrier.items()}
+        context = TraceContextTextMapPropagator().extract(lowered, context)
+        for key, value in baggage.get_all(W3CBaggagePropagator().extract(lowered, Context())).items():
+            if key in ALLOWED:
+                context = baggage.set_baggage(key, value, context)
+    return context
+
+
+def remote_parent(carrier: Mapping[str, str]) -> Context | None:
+    """The context in which the work of a request is a child of the caller's span; None where it sent no trace."""
+    context = extract(carrier)
+    return context if trace_api.get_current_span(context).get_span_context().is_valid else None
+
+
+def link(carrier: Mapping[str, str]) -> Link | None:
+    """A link to the caller's span, for work that has a trace of its own; None where it sent no trace."""
+    parent = trace_api.get_current_span(extract(carrier)).get_span_context()
+    return Link(parent) if parent.is_valid else None
+
+
+def to_environment(context: Context) -> dict[str, str]:
+    """``TRACEPARENT``, ``TRACESTATE`` and ``BAGGAGE`` for a child process on this machine; all baggage goes along."""
+    carrier: dict[str, str] = {}
+    with guard("propagation.environment"):
+        if settings.current().propagate != "off":
+            TraceContextTextMapPropagator().inject(carrier, context)
+            W3CBaggagePropagator().inject(carrier, context)
+    return {key.upper(): value for key, value in carrier.items()}
+
+
+def carry_on(environment: Mapping[str, str]) -> None:
+    """Make a rollout that this process was started inside current in this thread for good.
+
+    A process that was started inside anything else has traces of its own: thousands of rollouts would become one.
+    """
+    with guard("propagation.carry_on"):
+        lowered = {key.lower(): environment[key] for key in ENVIRONMENT if environment.get(key)}
+        context = TraceContextTextMapPropagator().extract(lowered, get_current())
+        context = W3CBaggagePropagator().extract(lowered, context)
+        if baggage.get_baggage(attributes.RL_ROLLOUT_ID, context) is not None:
+            attach(context)

@@ -1,0 +1,115 @@
+"""Programs that record from signal handlers, finalisers, weakref callbacks and fork handlers do not deadlock."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from process_support import Programs
+
+#: Ends the process with the stacks of all threads where it takes longer than anything here may.
+WATCH = """
+import faulthandler, os, signal, sys, threading, time
+faulthandler.enable()
+faulthandler.dump_traceback_later(60, exit=True)
+import otel_rl
+
+def record(name):
+    with otel_rl.tool(name):
+        pass
+    otel_rl.reward("r", 1.0)
+    otel_rl.metric("k", 1.0)
+    otel_rl.event("e", {"a": 1})
+"""
+SIGNALS = (
+    WATCH
+    + """
+signals = 0
+def handler(*_):
+    global signals
+    signals += 1
+    record("on_signal")
+signal.signal(signal.SIGALRM, handler)
+signal.setitimer(signal.ITIMER_REAL, 0.0005, 0.0013)
+while signals < 1500:
+    with otel_rl.rollout():
+        record("main")
+signal.setitimer(signal.ITIMER_REAL, 0)
+with otel_rl.tool("last"):
+    pass
+print("survived")
+"""
+)
+GARBAGE_AND_FORKS = (
+    WATCH
+    + """
+import gc, weakref
+class Cycle:
+    def __init__(self):
+        self.me = self
+    def __del__(self):
+        record("on_del")
+class Plain:
+    pass
+@otel_rl.rollout()
+def episode():
+    with otel_rl.tool("in_generator"):
+        yield 1
+def garbage():
+    cycle, plain = Cycle(), Plain()
+    plain.me = plain
+    weakref.finalize(plain, record, "on_finalize")
+    plain.generator = episode()
+    next(plain.generator)
+os.register_at_fork(before=lambda: record("before"), after_in_parent=lambda: record("parent"),
+                    after_in_child=lambda: record("child"))
+gc.set_threshold(50)
+done = threading.Event()
+def work():
+    while not done.is_set():
+        garbage()
+        record("in_thread")
+def forks():
+    for _ in range(12):
+        pid = os.fork()
+        if pid == 0:
+            record("in_child")
+            os._exit(0)
+        deadline = time.monotonic() + 20
+        while not os.waitpid(pid, os.WNOHANG)[0]:
+            if time.monotonic() > deadline:
+                os.kill(pid, signal.SIGABRT)
+                print("a child hangs")
+                os._exit(3)
+            time.sleep(0.002)
+    done.set()
+threads = [threading.Thread(target=target) for target in (forks, work)]
+for thread in threads:
+    thread.start()
+while not done.is_set():
+    garbage()
+    record("main")
+for thread in threads:
+    thread.join()
+print("survived")
+"""
+)
+
+
+def test_signal_handlers_that_record_never_wait_for_the_code_they_interrupt(programs: Programs) -> None:
+    done = programs.instrumented(SIGNALS, OTEL_RL_RAISE_INTERNAL_ERRORS="1", OTEL_METRIC_EXPORT_INTERVAL="200")
+    assert (done.code, done.out) == (0, "survived\n"), done.err
+    names = programs.store.span_names()
+    assert {"execute_tool on_signal", "execute_tool main", "rl.rollout"} <= set(names)
+
+
+def test_finalisers_weakref_callbacks_and_fork_handlers_that_record_never_deadlock(programs: Programs) -> None:
+    done = programs.instrumented(GARBAGE_AND_FORKS, OTEL_METRIC_EXPORT_INTERVAL="200")
+    assert (done.code, done.out) == (0, "survived\n"), done.err
+    names = set(programs.store.span_names())
+    assert {
+        "execute_tool on_del",
+        "execute_tool on_finalize",
+        "execute_tool in_generator",
+        "execute_tool main",
+    } <= names
