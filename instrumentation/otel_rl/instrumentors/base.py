@@ -20,6 +20,7 @@ from opentelemetry.instrumentation.instrumentor import BaseInstrumentor
 
 from otel_rl import instrumentor_status
 from otel_rl.import_hooks import hooks
+from otel_rl.instrumentors.dynamo import skip_our_frames
 from otel_rl.instrumentors.patching import Patches
 from otel_rl.internal_errors import guard
 
@@ -59,6 +60,7 @@ class Instrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base has no a
 
     def _instrument(self, **kwargs: Any) -> None:
         self._wanted = True
+        skip_our_frames()
         instrumentor_status.report(self.entry_point, instrumentor_status.WAITING, "library not imported yet")
         for name in self.modules:
             if name in sys.modules or name not in self._hooked:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from otel_rl import settings
 from otel_rl.collectives.recorder import CollectiveRecorder
 from otel_rl.collectives.reports import CollectiveReporter
+from otel_rl.instrumentors.dynamo import outside_dynamo
 from otel_rl.instrumentors.torch_distributed.operations import METHODS, Method
 from otel_rl.instrumentors.torch_distributed.process_group_init import announce
 from otel_rl.process import process_identity
@@ -50,7 +51,7 @@ def patch_distributed_c10d(module: ModuleType, patches: Patches) -> None:
 @functools.cache
 def collectives() -> CollectiveReporter:
     """The one of this process: its counters outlive an uninstrumentation, as instruments cannot be taken back."""
-    return CollectiveReporter(CollectiveRecorder(settings.current().slowest), scope)
+    return CollectiveReporter(CollectiveRecorder(settings.current().slowest, outside_dynamo), scope)
 
 
 def stop() -> None:
