@@ -11,7 +11,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 export UV OTEL_RL_CACHE_DIR := $(CACHE)
 
-DEPENDENCIES := pyproject.toml constraints.txt
+CONSTRAINTS := tests/constraints/latest.txt
+DEPENDENCIES := pyproject.toml $(CONSTRAINTS)
 PYTEST := $(BIN)/python -m pytest
 
 .PHONY: help
@@ -31,11 +32,11 @@ install: $(VENV)/.demo ## environment with the pack and what the demo needs, in 
 $(VENV)/.demo: $(DEPENDENCIES) | $(UV)
 	@echo "installing torch, TRL and otel-rl into $(VENV) (about a minute, 5 GB)" >&2
 	@test -x $(BIN)/python || $(UV) venv --quiet --python $(PYTHON) $(VENV)
-	$(UV) pip install --quiet --python $(VENV) --constraint constraints.txt --group demo --editable '.[report,collector]'
+	$(UV) pip install --quiet --python $(VENV) --constraint $(CONSTRAINTS) --group demo --editable '.[report,collector]'
 	touch $@
 
 $(VENV)/.test: $(VENV)/.demo
-	$(UV) pip install --quiet --python $(VENV) --constraint constraints.txt --group test --editable '.[report,dashboards,collector]'
+	$(UV) pip install --quiet --python $(VENV) --constraint $(CONSTRAINTS) --group test --editable '.[report,dashboards,collector]'
 	touch $@
 
 # -- the main job ---------------------------------------------------------------------------------------------------
@@ -66,18 +67,20 @@ format: $(VENV)/.test ## format the code
 
 .PHONY: generate
 generate: $(VENV)/.test ## write constants, reference pages, boards and rules from their sources
-	$(BIN)/python -m instrumentation.semconv generate
+	$(BIN)/python -m instrumentation.registry generate
+	$(BIN)/python -m instrumentation.configuration_page
 	$(BIN)/python -m dashboards build
 
 .PHONY: check-generated
 check-generated: $(VENV)/.test ## fail where a generated file differs from its source
-	$(BIN)/python -m instrumentation.semconv check
-	$(BIN)/python -m instrumentation.semconv generate --check
+	$(BIN)/python -m instrumentation.registry check
+	$(BIN)/python -m instrumentation.registry generate --check
+	$(BIN)/python -m instrumentation.configuration_page --check
 	$(BIN)/python -m dashboards build --check
 
 .PHONY: weaver-check
 weaver-check: ## check the registry with OpenTelemetry's weaver, where it is on PATH
-	./instrumentation/semconv/weaver-check.sh
+	./instrumentation/registry/weaver-check.sh
 
 # -- tests ----------------------------------------------------------------------------------------------------------
 
@@ -142,7 +145,7 @@ test-faults-full: $(VENV)/.test ## the faults at their full size: an hour of out
 .PHONY: test-stack
 test-stack: $(VENV)/.test ## real collector, Prometheus, Tempo and Loki: builds them, sends real runs through, queries
 	$(BIN)/python otelcol-builder/build.py
-	for backend in prometheus tempo loki; do $(BIN)/python tools/build.py $$backend; done
+	for backend in prometheus tempo loki; do $(BIN)/python compose/backends/build.py $$backend; done
 	$(PYTEST) tests/integration/dashboards tests/integration/stack tests/e2e
 
 .PHONY: test-slow

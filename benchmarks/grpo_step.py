@@ -27,7 +27,6 @@ ROLE = "OTEL_RL_BENCHMARK_SAMPLES"
 
 def train(output: Path) -> None:
     """The watched program: trains, changes sides, writes CPU seconds per step of both sides, pair by pair."""
-    sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
     import transformers
     from grpo_two_ranks import additions, digit_reward, length_reward
     from opentelemetry._logs import get_logger_provider
@@ -95,6 +94,7 @@ def measure() -> list[list[float]]:
         # One rank of a process group, so that collectives are issued and recorded.
         environment |= {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1"}
         environment |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0", "HF_HUB_OFFLINE": "1"}
+        environment["PYTHONPATH"] = str(Path(__file__).parents[1] / "examples")
         launcher = Path(sys.executable).with_name("opentelemetry-instrument")
         command = [launcher, sys.executable, __file__]
         subprocess.run(command, env=environment, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

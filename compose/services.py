@@ -74,7 +74,7 @@ def environment_of(ports: Mapping[str, int], data: Path) -> dict[str, str]:
 def services(ports: Mapping[str, int], data: Path) -> list[Service]:
     """Build what is not built yet and return the programs in the order of their start."""
     local = "http://127.0.0.1"
-    backends = {name: build(ROOT / "tools" / "build.py", name) / name for name in ("prometheus", "tempo", "loki")}
+    backends = {name: build(HERE / "backends" / "build.py", name) / name for name in ("prometheus", "tempo", "loki")}
     collector = [str(build(ROOT / "otelcol-builder" / "build.py"))]
     for file in ("gateway.yaml", "sinks/lgtm.yaml"):
         collector += ["--config", str(CONFIGURATION / file)]

@@ -1,9 +1,10 @@
-"""``python -m dashboards build [--check]``, from the root of the checkout."""
+"""``python -m dashboards build [--check] [--output FOLDER] [--runbooks URL]``, from the root of the checkout."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -12,20 +13,24 @@ def main(arguments: list[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     build = commands.add_parser("build", help="write dashboards/generated")
     build.add_argument("--check", action="store_true", help="change nothing; fail if a file is out of date")
+    build.add_argument("--output", type=Path, metavar="FOLDER", help="instead of dashboards/generated")
+    build.add_argument("--runbooks", metavar="URL", help="where your people read the runbooks; alerts link there")
     options = parser.parse_args(arguments)
     try:
         from dashboards import build as builder  # noqa: PLC0415  # so that a missing extra gives a clear line
+        from dashboards.lib import rules  # noqa: PLC0415
     except ModuleNotFoundError as error:
         if error.name != "grafanalib":
             raise
         print("grafanalib is missing: pip install 'otel-rl[dashboards]'", file=sys.stderr)
         return 2
+    folder, runbooks = options.output or builder.GENERATED, (options.runbooks or rules.RUNBOOKS).rstrip("/")
     if not options.check:
-        builder.write()
+        builder.write(folder, runbooks)
         return 0
-    stale = builder.differences()
+    stale = builder.differences(folder, runbooks)
     for line in stale:
-        print(f"dashboards/generated/{line}; run `python -m dashboards build`", file=sys.stderr)
+        print(f"{folder.name}/{line}; run `python -m dashboards build`", file=sys.stderr)
     return 1 if stale else 0
 
 

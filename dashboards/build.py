@@ -11,15 +11,15 @@ from dashboards.rules import RULE_FILES
 GENERATED = Path(__file__).parent / "generated"
 
 
-def artefacts() -> dict[str, str]:
+def artefacts(runbooks: str = rules.RUNBOOKS) -> dict[str, str]:
     """Path within ``generated/`` -> content, for every board and rule file."""
     boards = {f"grafana/{board.uid}.json": render.render(board) for board in BOARDS}
-    return boards | {f"prometheus/{name}": rules.render(groups) for name, groups in RULE_FILES.items()}
+    return boards | {f"prometheus/{name}": rules.render(groups, runbooks) for name, groups in RULE_FILES.items()}
 
 
-def differences(folder: Path = GENERATED) -> list[str]:
+def differences(folder: Path = GENERATED, runbooks: str = rules.RUNBOOKS) -> list[str]:
     """What differs between ``folder`` and the sources, one line per file."""
-    wanted = artefacts()
+    wanted = artefacts(runbooks)
     present = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
     lines = [f"{name}: not generated from any source" for name in sorted(present - wanted.keys())]
     for name, content in sorted(wanted.items()):
@@ -31,9 +31,9 @@ def differences(folder: Path = GENERATED) -> list[str]:
     return lines
 
 
-def write(folder: Path = GENERATED) -> None:
+def write(folder: Path = GENERATED, runbooks: str = rules.RUNBOOKS) -> None:
     """Bring ``folder`` up to date, and take away what no source gives."""
-    wanted = artefacts()
+    wanted = artefacts(runbooks)
     for path in [path for path in folder.rglob("*") if path.is_file()]:
         if str(path.relative_to(folder)) not in wanted:
             path.unlink()

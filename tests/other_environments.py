@@ -77,7 +77,7 @@ def main() -> int:
     which = sys.argv[1]
     at_hand = interpreters()
     interpreter = at_hand[0] if which == "oldest" else at_hand[-1]
-    constraints = "constraints-oldest.txt" if which == "oldest" else "constraints.txt"
+    constraints = f"tests/constraints/{'oldest' if which == 'oldest' else 'latest'}.txt"
     print(f"{which}: Python {'.'.join(map(str, interpreter.version))}, {constraints}", file=sys.stderr)
     if which == "oldest" and interpreter.version != OLDEST_SUPPORTED:
         print("Python 3.10 is not at hand: the oldest supported interpreter stays untested here", file=sys.stderr)

@@ -10,8 +10,9 @@ import yaml
 from dashboards.lib.names import alert_label
 from otel_rl.semconv import attributes
 
-#: Where the runbook pages can be read; the one place to change for a fork or an internal mirror.
-RUNBOOKS = "https://otel-rl.dev/runbooks"
+#: Where the runbook pages can be read unless `python -m dashboards build --runbooks URL` says otherwise.
+#: Nothing answers there: .invalid is reserved (RFC 6761) until the project has a domain.
+RUNBOOKS = "https://otel-rl.invalid/runbooks"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +27,8 @@ class RecordingRule:
     description: str
     empty_when: str | None = None
 
-    def to_yaml_data(self) -> dict[str, Any]:
-        """The rule as Prometheus reads it."""
+    def to_yaml_data(self, runbooks: str = RUNBOOKS) -> dict[str, Any]:
+        """The rule as Prometheus reads it; it has no runbook."""
         return {"record": self.name, "expr": _Text(self.expr)}
 
 
@@ -63,24 +64,23 @@ class AlertRule:
     def _variable(self) -> str:
         return "run" if self.subject == attributes.RL_RUN_ID else self.subject
 
-    @property
-    def annotations(self) -> dict[str, str]:
+    def annotations(self, runbooks: str = RUNBOOKS) -> dict[str, str]:
         """What the on-call engineer reads; the same on every firing, but for the templates' values."""
         return {
             "summary": self.summary,
             "description": self.description,
-            "runbook_url": f"{RUNBOOKS}/{self.name}.md",
+            "runbook_url": f"{runbooks}/{self.name}.md",
             "dashboard": f"/d/{self.board}?var-{self._variable}={alert_label(self.subject)}",
         }
 
-    def to_yaml_data(self) -> dict[str, Any]:
+    def to_yaml_data(self, runbooks: str = RUNBOOKS) -> dict[str, Any]:
         """The rule as Prometheus reads it."""
         return {
             "alert": self.name,
             "expr": _Text(self.expr),
             "for": self.wait,
             "labels": {"severity": self.severity},
-            "annotations": self.annotations,
+            "annotations": self.annotations(runbooks),
         }
 
 
@@ -95,9 +95,9 @@ class RuleGroup:
     rules: tuple[Rule, ...] = field(default=())
     interval: str = "30s"
 
-    def to_yaml_data(self) -> dict[str, Any]:
+    def to_yaml_data(self, runbooks: str = RUNBOOKS) -> dict[str, Any]:
         """The group as Prometheus reads it."""
-        rules = [rule.to_yaml_data() for rule in self.rules]
+        rules = [rule.to_yaml_data(runbooks) for rule in self.rules]
         return {"name": self.name, "interval": self.interval, "rules": rules}
 
 
@@ -118,8 +118,8 @@ def _represent_text(dumper: yaml.SafeDumper, text: _Text) -> yaml.ScalarNode:
 _Dumper.add_representer(_Text, _represent_text)
 
 
-def render(groups: tuple[RuleGroup, ...]) -> str:
-    """The rule file that holds ``groups``."""
-    data = {"groups": [group.to_yaml_data() for group in groups]}
+def render(groups: tuple[RuleGroup, ...], runbooks: str = RUNBOOKS) -> str:
+    """The rule file that holds ``groups``; ``runbooks`` is where their runbook pages can be read."""
+    data = {"groups": [group.to_yaml_data(runbooks) for group in groups]}
     header = "# Generated from dashboards/rules; edit there and run `python -m dashboards build`.\n"
     return header + yaml.dump(data, Dumper=_Dumper, sort_keys=False, width=100_000, allow_unicode=True)

@@ -1,43 +1,24 @@
-"""Every ``OTEL_RL_*`` environment variable, parsed once into one frozen object.
+"""Every ``OTEL_RL_*`` environment variable of a recorded process: the one table, and its parsed values.
 
-=================================  =========  =========================================================================
-variable                           default    meaning
-=================================  =========  =========================================================================
-``OTEL_RL_RUN_ID``                 (made)     run id; otherwise the launcher's job id, otherwise made at start
-``OTEL_RL_DATA_DIR``               ./otel-rl  the file store, used while no exporter or endpoint is configured
-``OTEL_RL_QUIET``                  false      true: no summary line at the end
-``OTEL_RL_CHILDREN``               launchers  Python children that record: ``launchers`` (ranks of torchrun,
-                                              accelerate, deepspeed, Slurm and MPI, Ray workers, multiprocessing),
-                                              ``all`` or ``none``
-``OTEL_RL_FILE_MAX_BYTES``         64MiB      size at which a file of the store is rotated
-``OTEL_RL_DATA_MAX_BYTES``         1GiB       most that one process writes; what comes after is counted as dropped
-``OTEL_RL_EXIT_TIMEOUT``           1.5        seconds that the final delivery may delay the end of the process
-``OTEL_RL_COLLECTIVES``            auto       recording of collectives: ``auto``, ``off`` or ``python``
-``OTEL_RL_SLOWEST``                5          slowest collectives and tool calls kept per step
-``OTEL_RL_WHOLE_STEPS``            100        all rollouts of every such iteration ask to be kept; 0 switches it off
-``OTEL_RL_ROLE``                   (found)    role of this process: trainer, rollout, engine, tool, driver
-``OTEL_RL_ALGORITHM``              (found)    algorithm of the run, e.g. grpo
-``OTEL_RL_STATUS_FILE``            (none)     file that receives the state of every instrumentor as JSON at exit
-``OTEL_RL_RAISE_INTERNAL_ERRORS``  false      true: errors of otel-rl itself surface (for its own tests)
-=================================  =========  =========================================================================
-
-A value that cannot be parsed costs one line on stderr, and the default is used.
+The fields of :class:`Settings` are the table. The parser and the table in ``docs/configuration.md`` come from it.
+A leaf: it imports nothing else of otel_rl and prints nothing; who starts the process prints the complaints.
 """
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
-
-from otel_rl.process.launch import write_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 CHILDREN = ("launchers", "all", "none")
 COLLECTIVES = ("auto", "off", "python")
-DEFAULT_DATA_DIRECTORY = "otel-rl"
+#: Scope of a variable: all processes of a run must agree on its value.
+RUN = "run"
+#: Scope of a variable: each process reads its own value.
+PROCESS = "process"
 
 _TRUE = frozenset({"1", "true", "yes", "on"})
 _FALSE = frozenset({"0", "false", "no", "off"})
@@ -46,29 +27,16 @@ _UNITS = {"kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "kb": 10**3, "mb": 10*
 
 
 @dataclass(frozen=True)
-class Settings:
-    """The parsed variables; field ``x`` is ``OTEL_RL_X`` unless :data:`VARIABLES` says otherwise."""
+class Variable:
+    """One environment variable; ``accepted`` and ``meaning`` are prose for messages and the manual."""
 
-    run_id: str | None = None
-    data_directory: str = DEFAULT_DATA_DIRECTORY
-    quiet: bool = False
-    children: str = "launchers"
-    file_max_bytes: int = 64 << 20
-    data_max_bytes: int = 1 << 30
-    exit_timeout: float = 1.5
-    collectives: str = "auto"
-    slowest: int = 5
-    whole_steps: int = 100
-    role: str | None = None
-    algorithm: str | None = None
-    status_file: str | None = None
-    raise_internal_errors: bool = False
-
-
-#: Environment variable -> field of :class:`Settings`.
-VARIABLES = {
-    f"OTEL_RL_{field.name.upper()}": field.name for field in fields(Settings) if field.name != "data_directory"
-} | {"OTEL_RL_DATA_DIR": "data_directory"}
+    name: str
+    meaning: str
+    scope: str
+    #: The default as the manual writes it; in parentheses where it is no value to set.
+    default: str
+    parse: Callable[[str], Any] = str
+    accepted: str = "text"
 
 
 def _boolean(text: str) -> bool:
@@ -117,59 +85,152 @@ def _one_of(choices: tuple[str, ...]) -> Callable[[str], str]:
     return parse
 
 
-#: Field -> (parser, what it accepts in words).
-_PARSERS: dict[str, tuple[Callable[[str], Any], str]] = {
-    "quiet": (_boolean, "true or false"),
-    "children": (_one_of(CHILDREN), ", ".join(CHILDREN)),
-    "file_max_bytes": (_positive_bytes, "a number of bytes such as 67108864 or 64MiB"),
-    "data_max_bytes": (_positive_bytes, "a number of bytes such as 1073741824 or 1GiB"),
-    "exit_timeout": (_seconds, "a number of seconds from 0 to 3600"),
-    "collectives": (_one_of(COLLECTIVES), ", ".join(COLLECTIVES)),
-    "slowest": (_count, "a whole number from 0"),
-    "whole_steps": (_count, "a whole number from 0"),
-    "raise_internal_errors": (_boolean, "true or false"),
-}
+_BOOLEAN: dict[str, Any] = {"parse": _boolean, "accepted": "true or false"}
+_BYTES: dict[str, Any] = {"parse": _positive_bytes, "accepted": "a number of bytes such as 67108864 or 64MiB"}
+_COUNT: dict[str, Any] = {"parse": _count, "accepted": "a whole number from 0"}
 
 
-def load(environ: Mapping[str, str], warn: Callable[[str], None] | None = None) -> Settings:
-    """Parse ``environ``; each value that cannot be parsed is told to ``warn`` (default: a line on stderr)."""
-    warn = warn or _warn
-    defaults = Settings()
+def _setting(value: Any, name: str, meaning: str, *, scope: str = RUN, shown: str = "", **parsing: Any) -> Any:
+    """Return a field of :class:`Settings` with default ``value`` and its :class:`Variable`."""
+    default = shown or (str(value).lower() if isinstance(value, bool) else str(value))
+    return field(default=value, metadata={"variable": Variable(name, meaning, scope, default, **parsing)})
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The parsed variables."""
+
+    run_id: str | None = _setting(
+        None,
+        "OTEL_RL_RUN_ID",
+        "run id; otherwise the launcher's job id, otherwise a random one fixed by the launching process",
+        shown="(made)",
+    )
+    data_directory: str = _setting(
+        "otel-rl",
+        "OTEL_RL_DATA_DIR",
+        "the file store, used while no exporter and no endpoint is configured",
+        shown="./otel-rl",
+        accepted="a path",
+    )
+    quiet: bool = _setting(False, "OTEL_RL_QUIET", "true: no summary line at the end", scope=PROCESS, **_BOOLEAN)
+    children: str = _setting(
+        "launchers",
+        "OTEL_RL_CHILDREN",
+        "Python children that record; launchers: ranks of torchrun, accelerate, deepspeed, Slurm and MPI, Ray workers, "
+        "multiprocessing",
+        parse=_one_of(CHILDREN),
+        accepted=", ".join(CHILDREN),
+    )
+    file_max_bytes: int = _setting(
+        64 << 20,
+        "OTEL_RL_FILE_MAX_BYTES",
+        "size at which a file of the store is followed by the next one",
+        scope=PROCESS,
+        shown="64MiB",
+        **_BYTES,
+    )
+    data_max_bytes: int = _setting(
+        1 << 30,
+        "OTEL_RL_DATA_MAX_BYTES",
+        "most that one process writes; what comes after is counted as dropped",
+        scope=PROCESS,
+        shown="1GiB",
+        **_BYTES,
+    )
+    exit_timeout: float = _setting(
+        1.5,
+        "OTEL_RL_EXIT_TIMEOUT",
+        "seconds that the final delivery may delay the end of a process",
+        scope=PROCESS,
+        parse=_seconds,
+        accepted="a number of seconds from 0 to 3600",
+    )
+    collectives: str = _setting(
+        "auto",
+        "OTEL_RL_COLLECTIVES",
+        "recording of collectives; python does the same as auto in this version",
+        scope=PROCESS,
+        parse=_one_of(COLLECTIVES),
+        accepted=", ".join(COLLECTIVES),
+    )
+    slowest: int = _setting(
+        5, "OTEL_RL_SLOWEST", "slowest collectives and tool calls kept per step", scope=PROCESS, **_COUNT
+    )
+    whole_steps: int = _setting(
+        100,
+        "OTEL_RL_WHOLE_STEPS",
+        "every such iteration is kept whole: all its rollouts ask the collector to be kept; 0 switches it off",
+        **_COUNT,
+    )
+    role: str | None = _setting(
+        None,
+        "OTEL_RL_ROLE",
+        "role of the process: trainer, rollout, engine, tool or driver",
+        scope=PROCESS,
+        shown="(found)",
+    )
+    algorithm: str | None = _setting(None, "OTEL_RL_ALGORITHM", "algorithm of the run, e.g. grpo", shown="(found)")
+    status_file: str | None = _setting(
+        None,
+        "OTEL_RL_STATUS_FILE",
+        "file that receives the state of every instrumentor as JSON at exit",
+        scope=PROCESS,
+        shown="(none)",
+        accepted="a path",
+    )
+    raise_internal_errors: bool = _setting(
+        False,
+        "OTEL_RL_RAISE_INTERNAL_ERRORS",
+        "true: errors of otel-rl itself surface; for its own tests",
+        scope=PROCESS,
+        **_BOOLEAN,
+    )
+
+
+#: Field of :class:`Settings` -> its variable, in the order of the manual.
+VARIABLES: dict[str, Variable] = {one.name: one.metadata["variable"] for one in fields(Settings)}
+
+
+def load(environ: Mapping[str, str]) -> tuple[Settings, list[str]]:
+    """Parse ``environ``; the second value has one sentence for each value that was replaced by its default."""
     values: dict[str, Any] = {}
-    for variable, field in VARIABLES.items():
-        text = environ.get(variable, "").strip()
+    complaints = []
+    for name, variable in VARIABLES.items():
+        text = environ.get(variable.name, "").strip()
         if not text:
             continue
-        parse, accepted = _PARSERS.get(field, (str, ""))
         try:
-            values[field] = parse(text)
+            values[name] = variable.parse(text)
         except (ValueError, OverflowError):
-            default = getattr(defaults, field)
-            shown = str(default).lower() if isinstance(default, bool) else default
-            warn(f'otel-rl: {variable}="{text}" is not valid (accepted: {accepted}); using {shown}')
-    return Settings(**values)
-
-
-def _warn(line: str) -> None:
-    from otel_rl.process import launcher_environment  # noqa: PLC0415 - it imports this module
-
-    # All processes of the launch read the same environment: the leading one says it.
-    if launcher_environment.detect(os.environ)["leads"]:
-        write_line(line)
+            complaints.append(
+                f'otel-rl: {variable.name}="{text}" is not valid (accepted: {variable.accepted});'
+                f" using {variable.default}"
+            )
+    return Settings(**values), complaints
 
 
 _current: Settings | None = None
+_complaints: list[str] = []
 
 
 def current() -> Settings:
     """The settings of this process, parsed at the first call."""
-    global _current
+    global _current, _complaints
     if _current is None:
-        _current = load(os.environ)
+        _current, _complaints = load(os.environ)
     return _current
+
+
+def take_complaints() -> list[str]:
+    """Complaints about the settings of this process, each returned once."""
+    global _complaints
+    current()
+    taken, _complaints = _complaints, []
+    return taken
 
 
 def reset() -> None:
     """Parse the environment again at the next :func:`current`."""
-    global _current
-    _current = None
+    global _current, _complaints
+    _current, _complaints = None, []

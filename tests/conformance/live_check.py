@@ -14,7 +14,7 @@ from pathlib import Path
 
 from conformance import otlp
 
-from semconv import model
+from instrumentation.registry import model
 
 OUR_SCOPES = "otel_rl."
 OUR_NAMESPACES = ("rl.", "torch.distributed.")

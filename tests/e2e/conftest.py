@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import pytest
 from programs import FAILING_ROLLOUT, LEAK, PROMPT, ROLLOUTS, RUN, STEPS
+from stack import Stack, free_ports
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "compose"))
 BIN = Path(sys.executable).parent
 
 
@@ -26,8 +26,6 @@ class Finished(NamedTuple):
 @pytest.fixture(scope="session")
 def stack(tmp_path_factory):
     """The real collector and backends; ordinary rollouts are all sampled away, decisions are quick."""
-    from stack import Stack, free_ports
-
     quick = {
         "OTEL_RL_COLLECTOR_DECISION_WAIT": "5s",
         "OTEL_RL_COLLECTOR_ROOT_WAIT": "2s",

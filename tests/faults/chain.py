@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from integration.collector.collector_process import CollectorProcess
 
-from otel_rl.cli.collector import gateways as generated
+from otel_rl.collector.parts import gateways as generated
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

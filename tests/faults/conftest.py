@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import go_build
 import pytest
 from chain import Chain
 from ledger_process import Ledger
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "otelcol-builder"))
 BUILD_SECONDS = 1800
 
 
@@ -38,8 +38,6 @@ def otelcol_rl() -> Path:
 @pytest.fixture(scope="session")
 def ledger_binary(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The ledger, compiled; it needs nothing but Go's standard library."""
-    import go_build
-
     binary = tmp_path_factory.mktemp("ledger") / "ledger"
     command = [go_build.go_command(), "build", "-o", binary, "."]
     go_build.run(command, ROOT / "tests" / "faults" / "ledger", go_build.go_environment())

@@ -1,8 +1,13 @@
 """The command line ``otel-rl``.
 
-A command is a module of this package with ``configure(parser)`` and ``run(arguments) -> exit code``, and a line in
+A command is a module or package here with ``configure(parser)`` and ``run(arguments) -> exit code``, and a line in
 :data:`COMMANDS`. Only the module of the command that was asked for is imported, so ``otel-rl --help`` is instant and a
 command can need an extra that is not installed.
+
+Modules:
+    report: arguments of ``otel-rl report``; the page is made by :mod:`otel_rl.offline.report`.
+    collector: arguments of ``otel-rl collector``; its work is done by :mod:`otel_rl.collector`.
+    doctor: arguments of ``otel-rl doctor`` and its checks.
 
 Exit codes: 0 done, 1 problems found (``doctor``), 2 the command could not do its work.
 """

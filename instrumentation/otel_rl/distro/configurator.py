@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
+from otel_rl import stderr
 from otel_rl.process import child_processes, launch
 
 if TYPE_CHECKING:
@@ -41,8 +42,12 @@ def configure() -> None:
 
 def _configure() -> None:
     global _telemetry
-    from otel_rl.ending import exit as process_exit  # noqa: PLC0415 - none of this where nothing is set up
+    from otel_rl import settings  # noqa: PLC0415 - none of this where nothing is set up
+    from otel_rl.ending import exit as process_exit  # noqa: PLC0415
 
+    # Already taken where our distro started the process.
+    for complaint in settings.take_complaints():
+        _complain(complaint)
     path = os.environ.get(CONFIG_FILE, "").strip()
     if path and _configure_from_file(path):
         process_exit.register(None)
@@ -67,7 +72,7 @@ def _complain(line: str) -> None:
     from otel_rl.process import process_identity  # noqa: PLC0415 - none of this where nothing is set up
 
     if process_identity.current().leads:
-        launch.write_line(line)
+        stderr.write_line(line)
 
 
 def _configure_from_file(path: str) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 
 from opentelemetry.instrumentation.distro import BaseDistro
 
+from otel_rl import stderr
 from otel_rl.distro import start
 from otel_rl.distro.bootstrap.sitecustomize import run_shadowed
 from otel_rl.pipeline import sdk_logging
@@ -57,8 +58,8 @@ def _run_users_sitecustomize(folder: str) -> None:
     try:
         run_shadowed(folder)  # type: ignore[no-untyped-call]  # no annotations: any Python must be able to read it
     except Exception as error:  # noqa: BLE001 - the program's own
-        launch.write_line("Error in sitecustomize; set PYTHONVERBOSE for traceback:")
-        launch.write_line(f"{type(error).__name__}: {error}")
+        stderr.write_line("Error in sitecustomize; set PYTHONVERBOSE for traceback:")
+        stderr.write_line(f"{type(error).__name__}: {error}")
 
 
 def _load_instrumentors(_: BaseDistro) -> None:

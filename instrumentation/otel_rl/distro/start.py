@@ -25,6 +25,7 @@ def begin() -> bool:
     from otel_rl.process import inherited_context, launcher_environment  # noqa: PLC0415 - a launcher needs none of it
 
     launcher_environment.adopt()
+    _report_invalid_settings()
     inherited = inherited_context.adopt(os.environ)
     if inherited is not None:
         from otel_rl.telemetry import run_span  # noqa: PLC0415 - rarely needed
@@ -34,6 +35,16 @@ def begin() -> bool:
         os.getpid(), launcher_environment.service_name(os.environ, argv), os.environ
     )
     return True
+
+
+def _report_invalid_settings() -> None:
+    """All processes of the launch read the same environment: only the leading one prints."""
+    from otel_rl import settings, stderr  # noqa: PLC0415 - a launcher needs none of it
+    from otel_rl.process import process_identity  # noqa: PLC0415
+
+    if process_identity.current().leads:
+        for complaint in settings.take_complaints():
+            stderr.write_line(complaint)
 
 
 def start_child() -> None:

@@ -8,9 +8,9 @@ import os
 import shlex
 from typing import TYPE_CHECKING
 
-from otel_rl import instrumentor_status, settings
+from otel_rl import instrumentor_status, settings, stderr
 from otel_rl.pipeline import exporter_selection, sdk_logging
-from otel_rl.process import launch, process_identity
+from otel_rl.process import process_identity
 from otel_rl.telemetry import drops
 
 if TYPE_CHECKING:
@@ -29,16 +29,16 @@ def write(telemetry: Telemetry) -> None:
     """Say what was lost, from any process; else what was recorded, from the leading one unless told to be quiet."""
     lost = _lost(telemetry)
     if lost:
-        launch.write_line(_lost_line(telemetry, lost))
+        stderr.write_line(_lost_line(telemetry, lost))
         return
     who = process_identity.current()
     if settings.current().quiet or not who.leads or who.rank not in (0, None):
         return
     recorded = _delivered(telemetry)
     if recorded["traces"] or recorded["logs"]:
-        launch.write_line(f"otel-rl: recorded {_in_words(recorded)}{_of_rank(who)}{_overflow()}; {_where(telemetry)}")
+        stderr.write_line(f"otel-rl: recorded {_in_words(recorded)}{_of_rank(who)}{_overflow()}; {_where(telemetry)}")
     elif any(recorded.values()) or _patched_something():
-        launch.write_line(
+        stderr.write_line(
             "otel-rl: no span was recorded: the program used no supported trainer, model client or agent library;"
             " `otel-rl doctor` lists them, and otel_rl.step() and otel_rl.rollout() mark a loop of your own"
         )

@@ -1,6 +1,6 @@
 """Spans of other instrumentors: who already stands for a model call, and how to add to what they record.
 
-One owner per library (design rule 4): where another package has a span for the call in progress, ours adds to it and
+One owner per library: where another package has a span for the call in progress, ours adds to it and
 counts no token a second time.
 """
 

@@ -17,13 +17,14 @@ from opentelemetry.sdk.metrics.export import MetricReader
 from opentelemetry.sdk.trace import SpanLimits, TracerProvider
 from opentelemetry.trace import set_tracer_provider
 
+from otel_rl import stderr
 from otel_rl.offline.store.process_store import ProcessStore
 from otel_rl.pipeline import exporter_selection, exporters, private_random
 from otel_rl.pipeline.batching import BatchWorker, Deliverer, Limits
 from otel_rl.pipeline.identity_gate import Gate
 from otel_rl.pipeline.metric_reader import LazyMetricReader, wake_at_first_measurement
 from otel_rl.pipeline.processors import SDK_LENGTH_LIMIT, QueueLogRecordProcessor, QueueSpanProcessor, mark_truncation
-from otel_rl.process import launch, process_identity
+from otel_rl.process import process_identity
 from otel_rl.telemetry import run_span
 from otel_rl.telemetry.correlation import BaggageLogRecordProcessor, BaggageSpanProcessor
 from otel_rl.telemetry.ids import IdGenerator
@@ -174,7 +175,7 @@ def _number(variable: str, default: float) -> float:
     if math.isfinite(number):
         return number
     if process_identity.current().leads:
-        launch.write_line(f'otel-rl: {variable}="{text}" is not a number; using {default:g}')
+        stderr.write_line(f'otel-rl: {variable}="{text}" is not a number; using {default:g}')
     return default
 
 

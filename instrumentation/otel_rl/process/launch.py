@@ -1,6 +1,7 @@
 """What has to be fixed once per launch, before anything runs: the run id and an absolute data directory.
 
-Imported by ``opentelemetry-instrument`` before it execs the program, so: nothing but the standard library.
+Imported by ``opentelemetry-instrument`` before it execs the program, so it imports only the standard library and
+:mod:`otel_rl.stderr`.
 """
 
 # ruff: noqa: PTH100, PTH111 - pathlib costs more than all of this, in every Python child
@@ -9,8 +10,9 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 import time
+
+from otel_rl import stderr
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -75,17 +77,7 @@ def tell_failure(error: Exception) -> None:
     if not _failed:
         _failed = True
         reason = (str(error).strip().splitlines() or [""])[0]
-        write_line(
+        stderr.write_line(
             f"otel-rl: telemetry could not be set up ({type(error).__name__}: {reason}); nothing is recorded, check the"
             " OTEL_* variables"
         )
-
-
-def write_line(line: str) -> None:
-    """One line on stderr, where there is one; never an error of ours."""
-    try:
-        if sys.stderr is not None:
-            sys.stderr.write(line + "\n")
-            sys.stderr.flush()
-    except Exception:  # noqa: BLE001, S110 - closed, full, or an object of the program's that can do less than a file
-        pass

@@ -1,4 +1,4 @@
-"""Attribute keys and values: generated; edit instrumentation/semconv and run `make generate`."""
+"""Attribute keys and values: generated; edit instrumentation/registry and run `make generate`."""
 
 # ruff: noqa: S105 - a key with the word token is no password
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Entities: generated; edit instrumentation/semconv and run `make generate`."""
+"""Entities: generated; edit instrumentation/registry and run `make generate`."""
 
 from __future__ import annotations
 

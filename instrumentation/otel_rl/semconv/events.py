@@ -1,4 +1,4 @@
-"""Events: generated; edit instrumentation/semconv and run `make generate`."""
+"""Events: generated; edit instrumentation/registry and run `make generate`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Metrics: generated; edit instrumentation/semconv and run `make generate`."""
+"""Metrics: generated; edit instrumentation/registry and run `make generate`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Spans: generated; edit instrumentation/semconv and run `make generate`."""
+"""Spans: generated; edit instrumentation/registry and run `make generate`."""
 
 from __future__ import annotations
 

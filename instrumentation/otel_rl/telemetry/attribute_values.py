@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-#: Longest string attribute in characters; design rule 6. The marker says how much was there.
+#: Longest string attribute in characters: everything we record is bounded. The marker says how much was there.
 MAXIMUM_LENGTH = 8192
 
 

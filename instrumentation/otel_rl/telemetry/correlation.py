@@ -1,6 +1,6 @@
 """Correlation travels as W3C baggage: set here, copied to spans and log records by an allow-list, sent on the wire.
 
-Ids are for spans and logs only; metrics never carry them (design rule 7).
+Ids are for spans and logs only; metrics never carry them.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-from otel_rl.cli.collector import choices
+from otel_rl.collector.parts import choices
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,18 +9,15 @@ import sys
 import threading
 from pathlib import Path
 
+import build
+import go_build
 import pytest
 import yaml
 
+from otel_rl.collector.checks import components
+
 ROOT = Path(__file__).resolve().parents[3]
 BUILDER = ROOT / "otelcol-builder"
-sys.path.insert(0, str(BUILDER))
-
-import build  # noqa: E402
-import go_build  # noqa: E402
-
-from otel_rl.cli.collector import components  # noqa: E402
-
 MANIFEST = yaml.safe_load((BUILDER / "manifest.yaml").read_text())
 KINDS = ("connectors", "exporters", "extensions", "processors", "providers", "receivers")
 MODULES = {kind: dict(entry["gomod"].split() for entry in MANIFEST[kind]) for kind in KINDS}

@@ -10,11 +10,13 @@ import pytest
 from collector_process import CollectorProcess
 from combinations import REQUIRED, covering, pairs, selections
 
-from otel_rl.cli.collector import choices, composing
+from otel_rl.collector import composed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from otel_rl.collector.parts import choices
 
 
 def to_start() -> Iterator[object]:
@@ -44,7 +46,7 @@ def test_what_is_always_started_covers_every_two_choices_that_go_together():
 @pytest.mark.parametrize("selection", list(to_start()))
 def test_combination_starts_and_stops(otelcol_rl: Path, tmp_path: Path, selection: choices.Selection):
     one = tmp_path / "one.yaml"
-    one.write_text(composing.compose(selection, None))
+    one.write_text(composed.compose(selection, None).text)
     collector = CollectorProcess(otelcol_rl, [one], tmp_path, REQUIRED)
     assert started_and_stopped(collector) == 0, collector.log()
     assert "deprecated" not in collector.log().lower()

@@ -8,8 +8,8 @@ import pytest
 from collector_process import FILE_SINK, CollectorProcess, free_ports, wait_for
 from otlp import span, trace_resource
 
-from otel_rl.cli.collector.choices import select
-from otel_rl.cli.collector.sources import Refused
+from otel_rl.collector.errors import Refused
+from otel_rl.collector.parts.choices import select
 
 if TYPE_CHECKING:
     from pathlib import Path

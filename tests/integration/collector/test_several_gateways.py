@@ -8,7 +8,7 @@ import pytest
 from collector_process import FILE_SINK, CollectorProcess, free_ports, wait_for
 from otlp import attributes, log_resource, metric_resource, span, trace_resource, value
 
-from otel_rl.cli.collector import gateways as generated
+from otel_rl.collector.parts import gateways as generated
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

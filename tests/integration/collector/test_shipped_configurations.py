@@ -11,7 +11,8 @@ import yaml
 from collector_process import CONFIGURATION, CollectorProcess
 from combinations import REQUIRED, files_of, selections
 
-from otel_rl.cli.collector import choices, composing, flat
+from otel_rl.collector import composed
+from otel_rl.collector.parts import choices, merge
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,7 +54,7 @@ def test_combination_is_the_same_in_one_file_and_in_several_and_is_accepted(
     otelcol_rl: Path, tmp_path: Path, selection: choices.Selection
 ):
     one = tmp_path / "one.yaml"
-    one.write_text(composing.compose(selection, None))
+    one.write_text(composed.compose(selection, None).text)
     several = CollectorProcess(otelcol_rl, files_of(selection, tmp_path), tmp_path, REQUIRED)
     collector = CollectorProcess(otelcol_rl, [one], tmp_path, REQUIRED)
     several.environment = collector.environment
@@ -92,7 +93,7 @@ def test_a_sink_only_adds_components_and_pipelines_that_start_at_the_hubs(file: 
 def test_order_of_sinks_and_options_does_not_matter(selection: choices.Selection):
     sinks, options = list(reversed(selection.sinks)), list(reversed(selection.options))
     turned = choices.select(selection.role, sinks, options, selection.gateways)
-    assert flat.merge(choices.sources(turned)) == flat.merge(choices.sources(selection))
+    assert merge.merge(choices.sources(turned)) == merge.merge(choices.sources(selection))
 
 
 def test_every_variable_is_in_the_readme_with_its_default():

@@ -16,7 +16,7 @@ _BUILD_SECONDS = 1800
 @pytest.fixture(scope="session")
 def prometheus_programs() -> Path:
     """Folder of ``prometheus`` and ``promtool``; the first build on a machine takes some minutes."""
-    command = [sys.executable, ROOT / "tools" / "build.py", "prometheus"]
+    command = [sys.executable, ROOT / "compose" / "backends" / "build.py", "prometheus"]
     built = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=_BUILD_SECONDS, check=True)
     return Path(built.stdout.splitlines()[-1])
 

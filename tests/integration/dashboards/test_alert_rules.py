@@ -10,6 +10,7 @@ from promtool_rules import Promtool, alert_at, labels, passed
 
 from dashboards.build import GENERATED
 from dashboards.lib.names import label_name, prometheus_name
+from dashboards.lib.rules import RUNBOOKS
 from dashboards.rules.alerts import ENTROPY_COLLAPSE, RANK_STRAGGLING
 from dashboards.rules.recording import ENTROPY_LEVEL, STRAGGLER_SCORE, WAIT_SHARE
 from otel_rl.semconv import attributes, metrics
@@ -47,7 +48,7 @@ def straggling(rank: str, share: str) -> dict[str, Any]:
             "summary": f"Rank {rank} of run r1 keeps the other ranks waiting",
             "description": f"The other ranks spend {share} more of their time waiting in collectives than rank {rank}, "
             "over 10m: it arrives last, and the whole run is that much slower.",
-            "runbook_url": "https://otel-rl.dev/runbooks/RankStraggling.md",
+            "runbook_url": f"{RUNBOOKS}/RankStraggling.md",
             "dashboard": "/d/otel-rl-ranks-collectives?var-run=r1",
         },
     }
@@ -60,7 +61,7 @@ def collapsed(share: str) -> dict[str, Any]:
             "summary": "The policy of run r1 has nearly stopped exploring",
             "description": f"Entropy is at {share} of its highest value in this run: samples of one prompt become "
             "alike, their advantages vanish, and further steps teach little.",
-            "runbook_url": "https://otel-rl.dev/runbooks/EntropyCollapse.md",
+            "runbook_url": f"{RUNBOOKS}/EntropyCollapse.md",
             "dashboard": "/d/otel-rl-run-overview?var-run=r1",
         },
     }

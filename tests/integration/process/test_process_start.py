@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import stat
-import sys
 
 from process_support import ONE_SPAN, SCRIPTS, Programs
 
@@ -74,7 +73,7 @@ def test_rank_that_becomes_known_later_is_on_everything(programs: Programs) -> N
         "import sys, types; sys.modules['torch.distributed'] = types.ModuleType('torch.distributed')\n"
         + ONE_SPAN
         + "import time; time.sleep(0.3)\n"
-        "from otel_rl.telemetry import run; run.update(rank=3, system='trl')\n" + ONE_SPAN,
+        "from otel_rl.process import process_identity; process_identity.update(rank=3, system='trl')\n" + ONE_SPAN,
         OTEL_BSP_SCHEDULE_DELAY="50",
         OTEL_METRIC_EXPORT_INTERVAL="50",
     )
@@ -85,7 +84,9 @@ def test_rank_that_becomes_known_later_is_on_everything(programs: Programs) -> N
 
 
 def test_later_rank_that_is_not_the_first_does_not_speak_for_the_run(programs: Programs) -> None:
-    done = programs.instrumented("from otel_rl.telemetry import run; run.update(rank=3)\n" + ONE_SPAN)
+    done = programs.instrumented(
+        "from otel_rl.process import process_identity; process_identity.update(rank=3)\n" + ONE_SPAN
+    )
 
     assert done.err == ""
     assert [span["name"] for span in programs.store.spans()] == ["work"]
@@ -115,8 +116,8 @@ def test_users_own_distro_is_kept(programs: Programs) -> None:
 def test_disabled_sdk_imports_and_patches_nothing(programs: Programs) -> None:
     text = (
         "import sys\n"
-        "print([name for name in sys.modules if name.startswith('otel_rl.') and not name.startswith('otel_rl.distro')"
-        " and name != 'otel_rl.version'])\n"
+        "rooms = {name.split('.')[1] for name in sys.modules if name.startswith('otel_rl.')}\n"
+        "print(sorted(rooms & {'ending', 'import_hooks', 'instrumentors', 'offline', 'telemetry', 'training'}))\n"
         "print(any(type(finder).__name__ == 'ImportHooks' for finder in sys.meta_path))\n"
         "print(sys.excepthook is sys.__excepthook__)\n"
     )
@@ -143,14 +144,11 @@ def test_environment_context_parents_the_run_span_and_reaches_children(programs:
     assert "secret" not in json.dumps(work)
 
 
-def test_flags_of_ours_are_offered_by_the_launcher(programs: Programs) -> None:
-    program = programs.write("program.py", ONE_SPAN)
-    done = programs.run(
-        SCRIPTS / "opentelemetry-instrument", "--rl_run_id", "flagged", "--rl_data_dir", "here", sys.executable, program
-    )
+def test_launcher_offers_no_flag_of_ours_so_abbreviations_of_its_own_stay_unambiguous(programs: Programs) -> None:
+    help_page = programs.run(SCRIPTS / "opentelemetry-instrument", "--help")
 
-    assert done.code == 0
-    assert sorted(path.name for path in (programs.directory / "here").iterdir()) == [".gitignore", "flagged"]
+    assert help_page.code == 0
+    assert "--rl_" not in help_page.out
 
 
 def test_unparsable_setting_costs_one_line_and_the_default_is_used(programs: Programs) -> None:
@@ -161,6 +159,15 @@ def test_unparsable_setting_costs_one_line_and_the_default_is_used(programs: Pro
     assert 'OTEL_RL_EXIT_TIMEOUT="soon"' in line
     assert "using 1.5" in line
     assert programs.store.span_names() == ["work"]
+
+
+def test_unparsable_setting_is_reported_under_a_foreign_distro_with_our_configurator_too(programs: Programs) -> None:
+    environ = {"OTEL_PYTHON_DISTRO": "distro", "OTEL_PYTHON_CONFIGURATOR": "otel_rl", "OTEL_RL_QUIET": "1"}
+    done = programs.instrumented(ONE_SPAN, OTEL_RL_EXIT_TIMEOUT="soon", **environ)
+
+    assert [line for line in done.err.splitlines() if "OTEL_RL_EXIT_TIMEOUT" in line] == [
+        'otel-rl: OTEL_RL_EXIT_TIMEOUT="soon" is not valid (accepted: a number of seconds from 0 to 3600); using 1.5'
+    ]
 
 
 def test_long_attribute_of_anybody_is_cut_visibly(programs: Programs) -> None:

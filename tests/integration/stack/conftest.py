@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
-
-ROOT = Path(__file__).resolve().parents[3]
-for folder in (ROOT / "compose", ROOT / "tests" / "integration" / "collector"):
-    sys.path.insert(0, str(folder))
+from stack import Stack, free_ports
 
 
 @pytest.fixture(scope="session")
 def stack(tmp_path_factory):
     """One running stack for the tests that only send and query; the first build on a machine takes many minutes."""
-    from stack import Stack, free_ports
-
     fast = {
         "OTEL_RL_COLLECTOR_DECISION_WAIT": "5s",
         "OTEL_RL_COLLECTOR_ROOT_WAIT": "1s",

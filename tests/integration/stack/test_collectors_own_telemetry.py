@@ -10,8 +10,8 @@ import urllib.request
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from collector_process import CollectorProcess, wait_for
-from otlp import log_resource, metric_resource, span, trace_resource, value
+from integration.collector.collector_process import CollectorProcess, wait_for
+from integration.collector.otlp import log_resource, metric_resource, span, trace_resource, value
 
 from dashboards.lib import collector
 from dashboards.lib.names import prometheus_name

@@ -37,7 +37,7 @@ def test_every_service_has_a_health_check_and_a_fixed_version(name: str):
 
 def test_images_have_the_versions_that_are_built_from_source():
     def version(name: str, module: str) -> str:
-        lines = (ROOT / "tools" / name / "go.mod").read_text()
+        lines = (ROOT / "compose" / "backends" / name / "go.mod").read_text()
         found = re.search(rf"^\t{re.escape(module)} (v\S+)", lines, re.MULTILINE)
         assert found
         return found[1]

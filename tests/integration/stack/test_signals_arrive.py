@@ -11,8 +11,8 @@ import urllib.request
 from typing import Any
 
 import pytest
-from collector_process import SIGNAL_PATHS, wait_for
-from otlp import log_resource, span, trace_resource, value
+from integration.collector.collector_process import SIGNAL_PATHS, wait_for
+from integration.collector.otlp import log_resource, span, trace_resource, value
 
 IDENTITY = {"rl.run.id": "run-7", "rl.rank": 1, "rl.role": "trainer", "service.instance.id": "instance-1"}
 KEY = "sk-proj-Zq81mPlantedKeyThatMustNotLeave42"

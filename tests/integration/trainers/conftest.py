@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
-
-HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE), str(HERE.parents[2] / "examples")]
-
-from runs import launch  # noqa: E402 - found through the path set above
+from runs import launch
 
 
 @pytest.fixture(scope="session")

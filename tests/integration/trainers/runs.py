@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 PROGRAM = Path(__file__).with_name("seeded_program.py")
+EXAMPLES = Path(__file__).parents[3] / "examples"
 STEPS = 4
 TIMEOUT = 300
 
@@ -52,7 +53,7 @@ class Run:
 def launch(directory: Path, *, watched: bool) -> Run:
     """Run the program on two ranks, plain or under `opentelemetry-instrument`."""
     environment = {key: value for key, value in os.environ.items() if not key.startswith("OTEL_")}
-    environment.pop("PYTHONPATH", None)
+    environment["PYTHONPATH"] = str(EXAMPLES)
     environment |= {"OMP_NUM_THREADS": "1", "OTEL_RL_DATA_DIR": str(directory / "data")}
     environment |= {"OTEL_RL_RAISE_INTERNAL_ERRORS": "1"}
     scripts = Path(sys.executable).parent

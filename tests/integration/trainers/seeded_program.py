@@ -1,6 +1,6 @@
 """Trains as `examples/grpo_two_ranks.py` does and writes what must not depend on who watches: values and random states.
 
-torchrun --nproc-per-node=2 seeded_program.py STEPS OUTPUT_DIR
+PYTHONPATH=examples torchrun --nproc-per-node=2 seeded_program.py STEPS OUTPUT_DIR
 """
 
 from __future__ import annotations
@@ -12,8 +12,6 @@ import pickle
 import random
 import sys
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parents[3] / "examples"))
 
 import numpy as np
 import torch

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from otel_rl.cli import main
-from otel_rl.cli.collector import choices
+from otel_rl.collector.parts import choices
 
 pytest.importorskip("ruamel.yaml")
 
 from ruamel.yaml import YAML
 
-from otel_rl.cli.collector import flat
+from otel_rl.collector.parts import merge
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -99,7 +99,7 @@ def test_the_printed_file_says_how_it_was_made_and_is_what_the_parts_merge_to(ca
     for part in choices.sources(selection):
         assert f"#   {part.name}: " in head
         assert f"# from {part.name}\n" in printed
-    assert YAML(typ="safe").load(printed) == flat.merge(choices.sources(selection))
+    assert YAML(typ="safe").load(printed) == merge.merge(choices.sources(selection))
 
 
 def test_repeated_and_separate_flags_are_one_choice(capsys: Any) -> None:

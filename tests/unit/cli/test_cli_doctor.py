@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from otel_rl.cli import libraries, main
+from otel_rl.cli import main
+from otel_rl.cli.doctor import installed_instrumentors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,7 +32,8 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def one_library(monkeypatch: pytest.MonkeyPatch) -> None:
     """A single instrumentor, whose library is there in a supported version."""
     _installed(
-        monkeypatch, EntryPoint("otel_rl_openai", "otel_rl.instrumentors.openai:OpenAIInstrumentor", libraries.GROUP)
+        monkeypatch,
+        EntryPoint("otel_rl_openai", "otel_rl.instrumentors.openai:OpenAIInstrumentor", installed_instrumentors.GROUP),
     )
 
 
@@ -42,7 +44,7 @@ def listener() -> Iterator[int]:
 
 
 def _installed(monkeypatch: pytest.MonkeyPatch, *found: EntryPoint) -> None:
-    monkeypatch.setattr(libraries, "entry_points", lambda group: list(found))
+    monkeypatch.setattr(installed_instrumentors, "entry_points", lambda group: list(found))
 
 
 def _doctor(capsys: Any, *arguments: str) -> tuple[int, dict[str, Any]]:
@@ -105,12 +107,12 @@ def test_values_that_cannot_be_parsed_and_a_disabled_sdk_are_problems(monkeypatc
 
 def test_libraries_are_judged_by_their_installed_version(monkeypatch: Any, capsys: Any) -> None:
     versions = {"openai": "0.9.0"}
-    monkeypatch.setattr(libraries, "installed", versions.get)
+    monkeypatch.setattr(installed_instrumentors, "installed", versions.get)
     _installed(
         monkeypatch,
-        EntryPoint("otel_rl_openai", "otel_rl.instrumentors.openai:OpenAIInstrumentor", libraries.GROUP),
-        EntryPoint("otel_rl_trl", "otel_rl.instrumentors.trl:TRLInstrumentor", libraries.GROUP),
-        EntryPoint("otel_rl_gone", "otel_rl.instrumentors.gone:Gone", libraries.GROUP),
+        EntryPoint("otel_rl_openai", "otel_rl.instrumentors.openai:OpenAIInstrumentor", installed_instrumentors.GROUP),
+        EntryPoint("otel_rl_trl", "otel_rl.instrumentors.trl:TRLInstrumentor", installed_instrumentors.GROUP),
+        EntryPoint("otel_rl_gone", "otel_rl.instrumentors.gone:Gone", installed_instrumentors.GROUP),
     )
     code, found = _doctor(capsys)
     states = found["instrumentors"]

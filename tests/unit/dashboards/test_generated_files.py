@@ -45,9 +45,20 @@ def test_missing_changed_and_left_over_files_are_told_apart_and_repaired(tmp_pat
 
 def test_check_fails_and_names_the_file_that_is_out_of_date(monkeypatch, capsys):
     wanted = build.artefacts()
-    monkeypatch.setattr(build, "artefacts", lambda: {**wanted, "grafana/otel-rl-run-overview.json": "{}\n"})
+    monkeypatch.setattr(build, "artefacts", lambda *_: {**wanted, "grafana/otel-rl-run-overview.json": "{}\n"})
     assert main(["build", "--check"]) == 1
     assert "otel-rl-run-overview.json: out of date; run `python -m dashboards build`" in capsys.readouterr().err
+
+
+def test_the_links_of_the_alerts_lead_where_the_command_says(tmp_path):
+    assert main(["build", "--output", str(tmp_path), "--runbooks", "https://wiki.example/runbooks/"]) == 0
+
+    for file in ("alert_rules.yaml", "collector_alert_rules.yaml"):
+        groups = yaml.safe_load((tmp_path / "prometheus" / file).read_text())["groups"]
+        alerts = [rule for group in groups for rule in group["rules"]]
+        assert alerts
+        for alert in alerts:
+            assert alert["annotations"]["runbook_url"] == f"https://wiki.example/runbooks/{alert['alert']}.md"
 
 
 def test_without_grafanalib_the_command_names_the_extra():

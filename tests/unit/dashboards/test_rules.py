@@ -30,7 +30,7 @@ def test_an_alert_waits_has_a_severity_and_explains_itself(alert):
     assert alert.severity in {"warning", "critical"}
     assert f"$labels.{label_name(alert.subject)}" in alert.summary
     assert "$value" in alert.description
-    assert alert.annotations["runbook_url"].endswith(f"/{alert.name}.md")
+    assert alert.annotations()["runbook_url"].endswith(f"/{alert.name}.md")
     assert alert.board in RENDERED
 
 

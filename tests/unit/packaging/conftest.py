@@ -16,7 +16,7 @@ def installed(wheel, tmp_path_factory):
     """The bin folder of an environment with the wheel and what it depends on, nothing else."""
     environment = tmp_path_factory.mktemp("installed")
     binaries = distribution.create_environment(environment)
-    constraints = distribution.CHECKOUT / "constraints.txt"
+    constraints = distribution.CHECKOUT / "tests" / "constraints" / "latest.txt"
     command = [distribution.find_uv(), "pip", "install", "--quiet", "--python", environment]
     subprocess.run([*command, "--constraint", constraints, wheel], check=True, timeout=300)
     return binaries

@@ -5,7 +5,8 @@ import os
 import subprocess
 import zipfile
 
-from otel_rl import packaged_data
+from instrumentation.registry import model
+from otel_rl import packaged_data, semconv
 
 LIST_DATA = """
 import json, otel_rl
@@ -48,6 +49,13 @@ def test_every_part_of_the_packaged_data_resolves_to_the_files_of_the_checkout(i
     assert any(file.startswith("generated/grafana/") for file in found["files"]["dashboards"])
     assert any(file.startswith("generated/prometheus/") for file in found["files"]["dashboards"])
     assert any(file.startswith("runbooks/") for file in found["files"]["dashboards"])
+
+
+def test_the_wheel_holds_the_file_that_the_schema_url_names(wheel):
+    version = semconv.SCHEMA_URL.rpartition("/")[2]
+    text = zipfile.ZipFile(wheel).read(f"otel_rl/_data/schemas/{version}.yaml").decode()
+
+    assert text == (model.REGISTRY.parent / "schemas" / f"{version}.yaml").read_text()
 
 
 def test_the_command_starts_without_any_extra(installed, tmp_path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from otel_rl.offline.reader import Process, Span
-from otel_rl.offline.report.steps import OTHER, Steps
+from otel_rl.offline.report.aggregate.steps import OTHER, Steps
 
 SECOND = 1_000_000_000
 

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from otel_rl.offline.reader import Point, Process
-from otel_rl.offline.report import human
-from otel_rl.offline.report.statistics import BinnedSeries, Largest, Spread
-from otel_rl.offline.report.totals import Totals, combined
+from otel_rl.offline.report.aggregate.statistics import BinnedSeries, Largest, Spread
+from otel_rl.offline.report.aggregate.totals import Totals, combined
+from otel_rl.offline.report.render import human
 from otel_rl.semconv import metrics
 
 CALLS = metrics.TORCH_DISTRIBUTED_COLLECTIVE_CALLS

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from semconv import check, model
+from instrumentation.registry import check, model
 
 SOUND = {
     "file_format": "definition/2",
@@ -280,4 +280,4 @@ def test_the_command_fails_and_prints_each_problem_on_a_line(tmp_path, capsys):
 
 
 def test_the_checker_reads_the_registry_of_this_checkout():
-    assert Path(__file__).parents[3] / "instrumentation" / "semconv" / "registry" == model.REGISTRY
+    assert Path(__file__).parents[3] / "instrumentation" / "registry" / "definitions" == model.REGISTRY

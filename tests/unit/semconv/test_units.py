@@ -1,6 +1,6 @@
 import pytest
 
-from semconv.units import is_unit
+from instrumentation.registry.units import is_unit
 
 
 @pytest.mark.parametrize(

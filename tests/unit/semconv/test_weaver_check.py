@@ -3,7 +3,7 @@
 import subprocess
 from pathlib import Path
 
-SCRIPT = Path(__file__).parents[3] / "instrumentation" / "semconv" / "weaver-check.sh"
+SCRIPT = Path(__file__).parents[3] / "instrumentation" / "registry" / "weaver-check.sh"
 UNSTABLE = "  \u00d7 File format `definition/2` is not yet stable: registry/run.yaml"
 FAULT = "  \u00d7 The group name `rl.run` is declared multiple times"
 

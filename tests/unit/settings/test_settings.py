@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from otel_rl import settings
 
 
 def load(**environ: str) -> tuple[settings.Settings, list[str]]:
-    lines: list[str] = []
-    return settings.load(environ, lines.append), lines
+    return settings.load(environ)
 
 
 def test_nothing_set_gives_the_defaults():
@@ -48,8 +52,8 @@ def test_each_variable_is_parsed(variable, text, field, value):
     [
         ("OTEL_RL_QUIET", "perhaps", "false"),
         ("OTEL_RL_CHILDREN", "some", "launchers"),
-        ("OTEL_RL_FILE_MAX_BYTES", "-5", "67108864"),
-        ("OTEL_RL_DATA_MAX_BYTES", "manyMiB", "1073741824"),
+        ("OTEL_RL_FILE_MAX_BYTES", "-5", "64MiB"),
+        ("OTEL_RL_DATA_MAX_BYTES", "manyMiB", "1GiB"),
         ("OTEL_RL_EXIT_TIMEOUT", "nan", "1.5"),
         ("OTEL_RL_EXIT_TIMEOUT", "inf", "1.5"),
         ("OTEL_RL_SLOWEST", "1.5", "5"),
@@ -69,10 +73,49 @@ def test_empty_variable_counts_as_unset():
     assert load(OTEL_RL_EXIT_TIMEOUT="  ") == (settings.Settings(), [])
 
 
-def test_every_field_has_a_variable_and_a_line_in_the_manual():
-    for variable in settings.VARIABLES:
-        assert f"``{variable}``" in (settings.__doc__ or "")
-    assert set(settings.VARIABLES.values()) == set(settings.Settings.__dataclass_fields__)
+def test_every_field_has_a_variable_of_its_own():
+    assert set(settings.VARIABLES) == set(settings.Settings.__dataclass_fields__)
+    names = [variable.name for variable in settings.VARIABLES.values()]
+    assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize(("field", "variable"), settings.VARIABLES.items())
+def test_default_as_the_manual_writes_it_is_accepted_and_means_the_default(field, variable):
+    if variable.default.startswith("("):
+        assert getattr(settings.Settings(), field) is None
+        return
+    default = getattr(settings.Settings(), field)
+    parsed = variable.parse(variable.default)
+
+    assert parsed == default or Path(parsed) == Path(default)
+
+
+def test_every_variable_that_the_package_reads_is_in_the_table():
+    own = re.compile(r"[\"'`](OTEL_RL_(?!COLLECTOR_|CACHE_DIR|PROCESS\b)[A-Z_]+)[\"'`]")
+    package = Path(settings.__file__).parent
+    read = {name for path in package.rglob("*.py") for name in own.findall(path.read_text())}
+
+    assert read <= {variable.name for variable in settings.VARIABLES.values()}
+
+
+def test_settings_and_stderr_import_nothing_of_the_package():
+    for module in ("settings", "stderr"):
+        show = f"import otel_rl, sys; old = set(sys.modules); import otel_rl.{module}; print(*set(sys.modules) - old)"
+        done = subprocess.run([sys.executable, "-c", show], capture_output=True, text=True, check=True, timeout=60)
+        imported = {name for name in done.stdout.split() if name.startswith("otel_rl")}
+
+        assert imported == {f"otel_rl.{module}"}
+
+
+def test_complaints_are_handed_out_once(monkeypatch):
+    settings.reset()
+    monkeypatch.setenv("OTEL_RL_SLOWEST", "many")
+
+    assert settings.current().slowest == 5
+    (complaint,) = settings.take_complaints()
+    assert 'OTEL_RL_SLOWEST="many"' in complaint
+    assert settings.take_complaints() == []
+    settings.reset()
 
 
 def test_the_process_parses_its_environment_once(monkeypatch):

@@ -26,7 +26,9 @@ LAYERS = (
     ("telemetry",),
     ("training", "inference", "collectives", "tools", "api", "offline.store"),
     ("pipeline", "offline.reader"),
-    ("ending", "offline.report", "instrumentors"),
+    ("ending", "offline.report.aggregate", "instrumentors"),
+    ("offline.report.render",),
+    ("offline.report",),
     ("distro", "collector"),
     ("cli",),
 )

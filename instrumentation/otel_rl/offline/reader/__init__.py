@@ -7,6 +7,16 @@
 
 Records stream one by one, so memory does not grow with the input. Lines that cannot be read are counted per process
 and in :attr:`Reader.problems`.
+
+Modules, each importing only those below it:
+    locate: the runs and files that a folder holds.
+    lines: the lines of a file, and the export requests in them.
+    otlp: the records of an export request.
+    records: spans, metric points and log records.
+    processes: the processes that wrote them, from manifests and resources.
+    otlp_values: single values of OTLP JSON.
+    unreadable: the count of lines and files that could not be read.
+    errors: the exception for input that cannot be used.
 """
 
 from __future__ import annotations
@@ -14,17 +24,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.offline.reader.errors import UnusableInput
-from otel_rl.offline.reader.lines import Unreadable, matching_lines, parse, requests
+from otel_rl.offline.reader.lines import matching_lines, parse, requests
 from otel_rl.offline.reader.locate import SignalFile, Source, find
 from otel_rl.offline.reader.otlp import records
 from otel_rl.offline.reader.processes import Process, ProcessRegistry
 from otel_rl.offline.reader.records import Log, Point, Record, Span
+from otel_rl.offline.reader.unreadable import Unreadable
 from otel_rl.semconv import attributes as names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from otel_rl.offline.reader.records import Attributes
+    from otel_rl.offline.reader.otlp_values import Attributes
 
 __all__ = ["Log", "Point", "Process", "Reader", "Record", "SignalFile", "Source", "Span", "UnusableInput", "find"]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.offline.reader.otlp import ROOTS
@@ -14,32 +13,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from otel_rl.offline.reader.unreadable import Unreadable
+
 MAX_LINE_BYTES = 256 * 1024 * 1024
 """A longer line is no export request; reading it whole could exhaust the memory."""
 
 _RUN_ID = re.compile(
     rb'"%b"\s*,\s*"value"\s*:\s*\{\s*"stringValue"\s*:\s*"([^"\\]+)"' % re.escape(names.RL_RUN_ID).encode()
 )
-
-
-@dataclass(slots=True)
-class Unreadable:
-    """What could not be read of one file.
-
-    ``cut_off`` is 1 when the last line has no end: its writer was killed or is still writing.
-    """
-
-    cut_off: int = 0
-    unreadable: int = 0
-    foreign: int = 0
-    errors: list[str] = field(default_factory=list)
-
-    def add(self, other: Unreadable) -> None:
-        """Add what could not be read elsewhere."""
-        self.cut_off += other.cut_off
-        self.unreadable += other.unreadable
-        self.foreign += other.foreign
-        self.errors += other.errors
 
 
 def raw_lines(path: Path) -> Iterator[bytes]:

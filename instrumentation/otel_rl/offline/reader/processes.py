@@ -6,14 +6,14 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from otel_rl.offline.reader.lines import Unreadable
-from otel_rl.offline.reader.otlp import integer
+from otel_rl.offline.reader.otlp_values import integer
+from otel_rl.offline.reader.unreadable import Unreadable
 from otel_rl.semconv import attributes as names
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from otel_rl.offline.reader.records import Attributes
+    from otel_rl.offline.reader.otlp_values import Attributes
 
 MANIFEST = "manifest.json"
 

@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from otel_rl.offline.reader.otlp_values import Attributes
     from otel_rl.offline.reader.processes import Process
-
-Attributes = dict[str, Any]
 
 ERROR_SEVERITY = 17
 """Lowest OpenTelemetry severity number that means an error."""

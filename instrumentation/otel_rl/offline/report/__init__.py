@@ -3,6 +3,10 @@
     result = write_report(Path("./otel-rl"), None)
     print(result.output)
 
+Packages:
+    aggregate: the records of a run as bounded numbers.
+    render: these numbers as HTML; it reads ``aggregate``, never the other way round.
+
 Needs the extra ``report`` (Bokeh draws, Jinja2 fills the page, tqdm shows progress).
 """
 
@@ -41,8 +45,8 @@ def write_report(path: Path, output: Path | None, run: str | None = None) -> Rep
         UnusableInput: nothing to read there, or the page cannot be written; the message is for the user.
         ModuleNotFoundError: the extra ``report`` is not installed.
     """
-    from otel_rl.offline.report import page, summary  # noqa: PLC0415 - heavy, and only here needed
-    from otel_rl.offline.report.collect import Collected  # noqa: PLC0415
+    from otel_rl.offline.report.aggregate.collected import Collected  # noqa: PLC0415 - heavy, and only here needed
+    from otel_rl.offline.report.render import human, page, page_head  # noqa: PLC0415 - as above
 
     source = find(path, run)
     target = _target(output, source.path)
@@ -52,9 +56,9 @@ def write_report(path: Path, output: Path | None, run: str | None = None) -> Rep
     notes = []
     if source.others:
         notes.append(
-            f"showing run {source.run_id or source.path.name}; choose with --run: {summary.listed(source.others)}"
+            f"showing run {source.run_id or source.path.name}; choose with --run: {human.listed(source.others)}"
         )
-    if unreadable := summary.unreadable(collected):
+    if unreadable := page_head.unreadable(collected):
         notes.append(unreadable[0].lower() + unreadable[1:].rstrip("."))
     return Report(target, notes)
 

@@ -11,10 +11,10 @@ from contextlib import suppress
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
-from otel_rl import instrumentor_status, settings
+from otel_rl import instrumentor_status, settings, stderr
 from otel_rl.offline.store import manifest
 from otel_rl.offline.store.file_store import FileStore
-from otel_rl.process import child_processes, launch, launcher_environment, process_identity
+from otel_rl.process import child_processes, launcher_environment, process_identity
 from otel_rl.semconv import attributes
 from otel_rl.telemetry import drops
 from otel_rl.version import __version__
@@ -127,4 +127,4 @@ def safe(text: str) -> str:
 def warn_once_per_node(line: str) -> None:
     """Every process of a node meets the same full disk: its first one says it."""
     if process_identity.current().local_rank in (0, None):
-        launch.write_line(line)
+        stderr.write_line(line)

@@ -1,0 +1,55 @@
+"""Write the table of `OTEL_RL_*` variables into docs/configuration.md.
+
+Run it as `python -m instrumentation.configuration_page`. With `--check` nothing is written, and the exit status is 1
+when the page differs from `otel_rl.settings`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from otel_rl.settings import VARIABLES, Variable
+
+PAGE = Path(__file__).parents[1] / "docs" / "configuration.md"
+BEGIN = "<!-- generated; edit instrumentation/otel_rl/settings.py and run `make generate` -->"
+END = "<!-- end of the generated table -->"
+
+
+def table() -> str:
+    """The table in Markdown."""
+    header = ["| variable | default | accepts | scope | meaning |", "|---|---|---|---|---|"]
+    return "\n".join([*header, *map(_row, VARIABLES.values())])
+
+
+def _row(variable: Variable) -> str:
+    default = variable.default if variable.default.startswith("(") else f"`{variable.default}`"
+    return f"| `{variable.name}` | {default} | {variable.accepted} | {variable.scope} | {variable.meaning} |"
+
+
+def with_table(page: str) -> str:
+    """Replace the table between the two comments of `page`."""
+    before, rest = page.split(BEGIN)
+    _, after = rest.split(END)
+    return f"{before}{BEGIN}\n\n{table()}\n\n{END}{after}"
+
+
+def main(arguments: list[str] | None = None, path: Path = PAGE) -> int:
+    """Write or compare; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m instrumentation.configuration_page")
+    parser.add_argument("--check", action="store_true", help="write nothing; fail when the page is not up to date")
+    check = parser.parse_args(arguments).check
+    page = path.read_text(encoding="utf-8")
+    current = with_table(page)
+    if page == current:
+        return 0
+    if check:
+        print(f"{path.name}: differs from otel_rl.settings; run `make generate` and commit the result", file=sys.stderr)
+        return 1
+    path.write_text(current, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,53 @@
+"""``otel-rl doctor [--json] [-- COMMAND ...]``: the arguments.
+
+Modules:
+    environment_checks: the findings about this environment, as one object.
+    installed_instrumentors: the installed instrumentors, and the library version that each of them meets.
+    run_under_doctor: the findings of a program that ran under ``opentelemetry-instrument``.
+    findings_text: the findings as text.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING
+
+from otel_rl.cli import complain
+
+if TYPE_CHECKING:
+    import argparse
+
+_DESCRIPTION = """\
+Say what opentelemetry-instrument would do here: which libraries are instrumented and which not, and why; where
+telemetry goes and whether something answers there; the run id; whether files can be written."""
+
+_EPILOG = """\
+With a command after --, run it under opentelemetry-instrument and report what was really instrumented:
+
+    otel-rl doctor -- python train.py
+
+Exit codes: 0 all well, 1 problems were found (they are listed last), 2 the check itself could not be made."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.description, parser.epilog = _DESCRIPTION, _EPILOG
+    parser.add_argument(
+        "--json", action="store_true", help="one JSON object on stdout; a COMMAND's output goes to stderr"
+    )
+    parser.add_argument("command", metavar="COMMAND", nargs="*", help="program to run and watch, after --")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Check, print, and say by the exit code whether all is well."""
+    from otel_rl.cli.doctor import environment_checks, findings_text, run_under_doctor  # noqa: PLC0415 - heavy
+
+    findings = environment_checks.check(os.environ)
+    if arguments.command:
+        try:
+            run_under_doctor.observe(findings, arguments.command, keep_stdout=not arguments.json)
+        except run_under_doctor.CannotRun as error:
+            return complain("doctor", str(error))
+    print(json.dumps(findings, indent=2) if arguments.json else findings_text.as_text(findings))
+    return 1 if findings["problems"] else 0

@@ -1,0 +1,62 @@
+"""The findings of ``otel-rl doctor`` as plain text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_UNKNOWN_RUN = "made at start"
+
+
+def as_text(findings: dict[str, Any]) -> str:
+    """The findings for a person, in plain text."""
+    versions = ", ".join(f"{name} {found}" for name, found in findings["versions"].items())
+    directory = findings["data_directory"]
+    rows = [
+        ("versions", versions),
+        ("interpreter", findings["python"]),
+        ("run id", findings["run_id"] or _UNKNOWN_RUN),
+        ("children", findings["children"]),
+        ("data directory", f"{directory['path']} ({_directory_state(directory)})"),
+    ]
+    if findings["config_file"]:
+        rows.append(("config file", f"{findings['config_file']} (decides where telemetry goes)"))
+    if findings["config_file"]:
+        findings = {**findings, "signals": {}}
+    signals = [
+        (signal, exporter["exporter"], exporter["destination"], exporter["answers"] or "-")
+        for signal, exporters in findings["signals"].items()
+        for exporter in exporters or [{"exporter": "off", "destination": "-", "answers": ""}]
+    ]
+    states = [
+        (name, one["state"], one.get("installed") or "-", one.get("supports") or "-", one["reason"])
+        for name, one in findings["instrumentors"].items()
+    ]
+    parts = [
+        _table(rows),
+        *([_table(signals, ("signal", "exporter", "goes to", "answers"))] if signals else []),
+        _table(states, ("instrumentor", "state", "installed", "supports", "why")),
+    ]
+    if "command" in findings:
+        parts.append(f"{findings['command']['program']} ended with exit code {findings['command']['exit_code']}")
+    problems = findings["problems"]
+    parts.append("\n".join(["problems:", *(f"  - {one}" for one in problems)]) if problems else "no problems found")
+    return "\n\n".join(parts)
+
+
+def _directory_state(directory: Mapping[str, Any]) -> str:
+    if not directory["used"]:
+        return "not used: telemetry is sent"
+    return "can be written" if directory["writable"] else "cannot be written"
+
+
+def _table(rows: Sequence[Sequence[str]], titles: Sequence[str] = ()) -> str:
+    lines = (
+        [list(titles), ["-" * len(title) for title in titles], *map(list, rows)] if titles else list(map(list, rows))
+    )
+    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
+    return "\n".join(
+        "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip() for line in lines
+    )

@@ -1,0 +1,9 @@
+"""The problems of a merged configuration; a problem is one sentence with its reason and fix.
+
+Modules:
+    structure: references, pipelines and component types, on any machine.
+    components: the component types in the manifest of otelcol-rl.
+    host: files, folders, ports and queues on this machine.
+    variable_values: the collector's variables that are unknown or have a value that cannot work.
+    destinations: exporters that send to the collector itself, or twice to one gateway.
+"""

@@ -1,0 +1,227 @@
+"""What is wrong with a configuration on this machine: variables, files, folders and, before a start, ports."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import re
+import socket
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from otel_rl.collector.checks import destinations, variable_values
+from otel_rl.collector.checks.structure import identifiers, values_of
+from otel_rl.collector.parts.variables import without_value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from otel_rl.collector.checks.structure import Problems
+
+_NETWORK = re.compile(
+    r"^(nfs.*|lustre|cifs|smb.*|ceph|beegfs.*|gpfs|afs|9p|panfs|wekafs|fuse\.(sshfs|glusterfs|s3fs|juicefs).*)$"
+)
+_HIGHEST_PORT = 65535
+_QUEUE_STORES = ("file_storage", "queue_storage")
+_PATHS = re.compile(r"^(\w+_file|rules_file|filename)$")
+_MANDATORY_WHEN_NAMED = {"client_ca_file": "empty it would switch the check of client certificates off without a word"}
+
+
+def problems(configuration: Mapping[str, Any], actual: Mapping[str, Any], environ: Mapping[str, str]) -> Problems:
+    """What keeps this configuration from working here; nothing is changed and no port is opened.
+
+    ``actual`` is the configuration with the variables of ``environ`` put in.
+    """
+    found = [*_variables(configuration, environ), *variable_values.problems(configuration, environ)]
+    sent = [*destinations.to_itself(actual, listens_on(actual)), *destinations.one_for_two(actual)]
+    return [*found, *_files(actual), *_folders(actual), *_loops(actual), *sent]
+
+
+def start_problems(actual: Mapping[str, Any]) -> Problems:
+    """What keeps it from starting now: ports that somebody has, queue folders that another collector uses."""
+    return [*_locks(actual), *_ports(actual)]
+
+
+def listens_on(actual: Mapping[str, Any]) -> dict[str, str]:
+    """What listens where, from values without variables: ``otlp grpc`` -> ``127.0.0.1:4317``."""
+    found: dict[str, str] = {}
+    for receiver, given in identifiers(actual, "receivers").items():
+        for protocol, server in ((given or {}).get("protocols") or {}).items():
+            found[f"{receiver} {protocol}"] = str((server or {}).get("endpoint", ""))
+    for extension, given in identifiers(actual, "extensions").items():
+        if isinstance(given, dict) and given.get("endpoint"):
+            found[extension] = str(given["endpoint"])
+    metrics = ((actual.get("service") or {}).get("telemetry") or {}).get("metrics") or {}
+    for reader in metrics.get("readers") or []:
+        prometheus = ((reader.get("pull") or {}).get("exporter") or {}).get("prometheus")
+        if prometheus:
+            found["own metrics"] = f"{prometheus.get('host', 'localhost')}:{prometheus.get('port')}"
+    return found
+
+
+def _variables(configuration: Mapping[str, Any], environ: Mapping[str, str]) -> Iterator[str]:
+    for name in without_value(configuration, environ):
+        yield f"{name} is not set and has no default; set it, see the table of variables in collector-config/README.md"
+
+
+def _settings(value: Any, path: str = "") -> Iterator[tuple[str, str, Any]]:
+    if isinstance(value, dict):
+        for key, item in value.items():
+            here = f"{path}.{key}" if path else str(key)
+            yield here, str(key), item
+            yield from _settings(item, here)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _settings(item, path)
+
+
+def _files(actual: Mapping[str, Any]) -> Iterator[str]:
+    for path, key, value in _settings(actual):
+        if not _PATHS.match(key) or not isinstance(value, (str, type(None))):
+            continue
+        if not value:
+            if key in _MANDATORY_WHEN_NAMED:
+                yield f"{path} is empty: {_MANDATORY_WHEN_NAMED[key]}; name the file"
+        elif not os.access(value, os.R_OK):
+            state = "cannot be read by this user" if Path(value).exists() else "does not exist"
+            yield f"{path}: {value} {state}; put the file there or correct the path"
+
+
+def _folders(actual: Mapping[str, Any]) -> Iterator[str]:
+    for extension, folder in _queues(actual):
+        if reason := _why_not_writable(folder):
+            yield (
+                f"{extension}: the queue folder {folder} cannot be written ({reason}); set "
+                "OTEL_RL_COLLECTOR_QUEUE_DIR to a folder on a disk of this node that can"
+            )
+        if kind := _network_file_system(folder):
+            yield (
+                f"{extension}: the queue folder {folder} is on a network file system ({kind}), where file locks and "
+                "memory maps lose data; set OTEL_RL_COLLECTOR_QUEUE_DIR to a folder on a disk of this node"
+            )
+    for exporter, folder, variable in _written(actual):
+        if reason := _why_not_writable(folder):
+            yield f"{exporter}: {folder} cannot be written ({reason}); set {variable} to a folder that can"
+
+
+def _written(actual: Mapping[str, Any]) -> Iterator[tuple[str, Path, str]]:
+    """Exporters with a folder that they write to and the variable that moves it."""
+    for exporter, given in identifiers(actual, "exporters").items():
+        if isinstance(given, dict) and isinstance(given.get("path"), str):
+            yield exporter, Path(given["path"]).parent, "OTEL_RL_COLLECTOR_DATA_DIR"
+        for folder in values_of((given or {}).get("dead_letter"), "directory"):
+            yield exporter, Path(folder), "OTEL_RL_COLLECTOR_DEAD_LETTER_DIR"
+
+
+def _loops(actual: Mapping[str, Any]) -> Iterator[str]:
+    """A folder that is read and written at once: what was read would be written, and read again without an end."""
+    written = {folder.resolve(): exporter for exporter, folder, _ in _written(actual)}
+    for receiver, given in identifiers(actual, "receivers").items():
+        for pattern in (given or {}).get("include") or []:
+            folder = Path(str(pattern)).parent.resolve()
+            if folder in written:
+                yield (
+                    f"{receiver} reads {folder}, where {written[folder]} writes: everything would go round for ever; "
+                    "move the files to a folder of their own and set OTEL_RL_COLLECTOR_REPLAY_DIR to it"
+                )
+
+
+def _queues(actual: Mapping[str, Any]) -> Iterator[tuple[str, Path]]:
+    for extension, given in identifiers(actual, "extensions").items():
+        if extension.partition("/")[0] in _QUEUE_STORES:
+            yield extension, Path((given or {}).get("directory") or "/var/lib/otelcol/file_storage")
+
+
+def _nearest(path: Path) -> Path:
+    """The folder itself, or the one above it that exists and in which it would be made."""
+    path = path.absolute()
+    while not path.exists() and path != path.parent:
+        path = path.parent
+    return path
+
+
+def _why_not_writable(folder: Path) -> str:
+    existing = _nearest(folder)
+    if not existing.is_dir():
+        return f"{existing} is no folder"
+    return "" if os.access(existing, os.W_OK | os.X_OK) else f"no permission in {existing}"
+
+
+def _network_file_system(folder: Path, mounts: Path = Path("/proc/self/mounts")) -> str:
+    """The type of the file system that holds the folder, where it is a network's, else nothing."""
+    real = str(_nearest(folder).resolve())
+    best, kind = "", ""
+    with suppress(OSError):
+        for line in mounts.read_text(encoding="utf-8", errors="replace").splitlines():
+            _, point, found, *_ = line.split(" ")
+            point = point.replace("\\040", " ")
+            inside = real == point or real.startswith(point.rstrip("/") + "/")
+            if inside and len(point) >= len(best):
+                best, kind = point, found
+    return kind if _NETWORK.match(kind) else ""
+
+
+def _locks(actual: Mapping[str, Any]) -> Iterator[str]:
+    for extension, folder in _queues(actual):
+        for file in sorted(folder.iterdir()) if folder.is_dir() else []:
+            if file.is_file() and _locked(file):
+                yield (
+                    f"{extension}: another collector uses the queue folder {folder} ({file.name} is locked); stop it, "
+                    "or set OTEL_RL_COLLECTOR_QUEUE_DIR to a folder of its own for each"
+                )
+                break
+
+
+def _locked(file: Path) -> bool:
+    try:
+        with file.open("rb") as opened:
+            fcntl.flock(opened, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def _ports(actual: Mapping[str, Any]) -> Iterator[str]:
+    for what, endpoint in listens_on(actual).items():
+        host, _, port = endpoint.rpartition(":")
+        if not port.isdecimal() or int(port) > _HIGHEST_PORT:
+            yield f"{what}: cannot listen on {endpoint} (its port is no number from 0 to {_HIGHEST_PORT}); {_fix(what)}"
+        elif error := _why_not_listening(host.strip("[]"), port):
+            wrong_host = isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL
+            fix = _fix_of_host(what) if wrong_host else _fix(what)
+            yield f"{what}: cannot listen on {endpoint} ({error.strerror or error}); {fix}"
+
+
+def _why_not_listening(host: str, port: str) -> OSError | None:
+    try:
+        found = socket.getaddrinfo(host or None, int(port), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, kind, protocol, _, address = found[0]
+        with socket.socket(family, kind, protocol) as listener:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
+    except UnicodeError:
+        return socket.gaierror(socket.EAI_NONAME, "no name that a host can have")
+    except OSError as error:
+        return error
+    return None
+
+
+def _fix_of_host(what: str) -> str:
+    name = "HEALTH_ENDPOINT" if what.startswith("health") else "LISTEN"
+    return f"set OTEL_RL_COLLECTOR_{name} to an address of this machine"
+
+
+def _fix(what: str) -> str:
+    names = {
+        "otlp grpc": "OTEL_RL_COLLECTOR_GRPC_PORT",
+        "otlp http": "OTEL_RL_COLLECTOR_HTTP_PORT",
+        "own metrics": "OTEL_RL_COLLECTOR_METRICS_PORT",
+        "health_check": "OTEL_RL_COLLECTOR_HEALTH_ENDPOINT",
+        "health_status": "OTEL_RL_COLLECTOR_HEALTH_ENDPOINT",
+    }
+    name = names.get(what)
+    return f"stop what listens there or set {name}" if name else "stop what listens there or change the endpoint"

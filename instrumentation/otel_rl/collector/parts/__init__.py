@@ -1,0 +1,9 @@
+"""The parts of a collector configuration.
+
+Modules:
+    choices: the roles, sinks and options that can be chosen, and the parts of a selection.
+    files: a part as name and text, and the finder of the shipped part files.
+    gateways: the parts that ``--gateways N`` generates.
+    merge: several parts as one configuration, as values and as text.
+    variables: the environment variables in a configuration and their values.
+"""

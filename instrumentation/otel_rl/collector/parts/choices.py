@@ -1,0 +1,169 @@
+"""What ``--role``, ``--sink`` and ``--with`` can name, and which of it goes together.
+
+Adding a sink is a file ``collector-config/sinks/NAME.yaml`` and a line in :data:`SINKS`; adding an option is a file
+``collector-config/overlays/NAME.yaml`` and a line in :data:`OPTIONS`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+from otel_rl.collector.errors import Refused
+from otel_rl.collector.parts import gateways
+from otel_rl.collector.parts.files import Source, folder, shipped
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+LOCAL, AGENT, GATEWAY = "local", "agent", "gateway"
+MAXIMUM_GATEWAYS = 256
+"""Traces are spread over that many buckets: the last two hexadecimal digits of their id."""
+
+ROLES = {
+    LOCAL: "on the machine of the job: receives, redacts, writes files",
+    AGENT: "one per node: receives, redacts, queues on disk, ships to the gateways",
+    GATEWAY: "receives from the agents, makes span metrics, samples, writes to the sinks",
+}
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A sink or an option.
+
+    Attributes:
+        brief: what it gives.
+        roles: the roles that it fits.
+        conflicts: other choices that it cannot be combined with, each with the reason.
+        reason: why it fits these roles only.
+    """
+
+    brief: str
+    roles: tuple[str, ...]
+    reason: str = ""
+    conflicts: Mapping[str, str] | None = None
+
+
+_GENERATED = {AGENT: gateways.parts, GATEWAY: gateways.gateway_parts}
+"""What ``--gateways N`` generates for a role."""
+
+_SHIPS = "an agent ships everything to its gateways; give the sink to the gateway"
+
+SINKS = {
+    "file": Choice("one file of OTLP JSON lines per signal", (LOCAL, GATEWAY), _SHIPS),
+    "lgtm": Choice("metrics to Prometheus, traces to Tempo, logs to Loki", (LOCAL, GATEWAY), _SHIPS),
+    "otlp": Choice("everything to another OTLP receiver", (LOCAL, GATEWAY), _SHIPS),
+}
+
+OPTIONS = {
+    "content": Choice("prompts, completions, tool arguments and results pass, redacted", (LOCAL, AGENT, GATEWAY)),
+    "debug": Choice("every item on stderr as well", (LOCAL, AGENT, GATEWAY)),
+    "load-balancing": Choice(
+        "traces to a changing set of gateways, for elastic sites that accept loss",
+        (AGENT,),
+        "only agents ship to gateways",
+        {"--gateways": "one spreads traces over a fixed number of gateways, the other over a changing list"},
+    ),
+    "durable": Choice(
+        "the sinks queue on disk",
+        (GATEWAY,),
+        "an agent always queues on disk, and the files of role local are on disk already",
+    ),
+    "replay": Choice("dead letters and recorded files are read and sent on", (LOCAL, AGENT, GATEWAY)),
+    "strict": Choice(
+        "samples span by span by the trace id and the hint, holds nothing in memory",
+        (GATEWAY,),
+        "only gateways sample",
+    ),
+    "trusted-senders": Choice(
+        "no second redaction: all senders are agents of this project",
+        (GATEWAY,),
+        "the first hop always redacts",
+        {"content": "without redaction at this gateway, content passes or not as the agents decide: give it to them"},
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What was asked for on the command line."""
+
+    role: str
+    sinks: Sequence[str] = ()
+    options: Sequence[str] = ()
+    gateways: int | None = None
+
+    def arguments(self) -> str:
+        """The arguments that ask for this selection."""
+        words = ["--role", self.role]
+        words += [] if self.gateways is None else ["--gateways", str(self.gateways)]
+        words += ["--sink", *self.sinks] if self.sinks else []
+        words += ["--with", *self.options] if self.options else []
+        return " ".join(words)
+
+
+def select(role: str, sinks: Iterable[str] = (), options: Iterable[str] = (), gateways: int | None = None) -> Selection:
+    """Check the choices against the tables.
+
+    Raises:
+        Refused: one is unknown, does not fit the role or conflicts with another.
+    """
+    selection = Selection(role, list(dict.fromkeys(sinks)), list(dict.fromkeys(options)), gateways)
+    _known("role", [role], ROLES)
+    _known("sink", selection.sinks, SINKS)
+    _known("option", selection.options, OPTIONS)
+    chosen_words = [*selection.sinks, *selection.options, *(["--gateways"] if gateways is not None else [])]
+    for kind, chosen, table in (("sink", selection.sinks, SINKS), ("option", selection.options, OPTIONS)):
+        for name in chosen:
+            _fits(kind, name, table[name], role)
+            _agrees(name, table[name], chosen_words)
+    if role == GATEWAY and not selection.sinks:
+        raise Refused(f"a gateway needs a sink, else nothing leaves it; add --sink {'|'.join(SINKS)}")
+    _check_gateways(role, gateways)
+    return selection
+
+
+def sources(selection: Selection) -> list[Source]:
+    """The parts of a configuration in the order in which they are merged."""
+    generated = _GENERATED[selection.role](selection.gateways) if selection.gateways else []
+    return [
+        shipped(f"{selection.role}.yaml"),
+        *generated,
+        *(shipped(f"sinks/{name}.yaml") for name in selection.sinks),
+        *(part for name in selection.options for part in _option(name, selection.sinks)),
+    ]
+
+
+def _option(name: str, sinks: Sequence[str]) -> list[Source]:
+    """The file of an option, and those it has for single sinks: an overlay must not name a sink that is not there."""
+    names = [f"overlays/{name}.yaml", *(f"overlays/{name}/{sink}.yaml" for sink in sinks)]
+    return [shipped(file) for file in names if (folder() / file).is_file()]
+
+
+def _known(kind: str, chosen: Iterable[str], known: Collection[str]) -> None:
+    for name in chosen:
+        if name not in known:
+            near = get_close_matches(name, known, 1)
+            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+            raise Refused(f"no {kind} named {name!r}; {hint}")
+
+
+def _fits(kind: str, name: str, choice: Choice, role: str) -> None:
+    if role not in choice.roles:
+        raise Refused(f"{kind} {name} does not fit role {role}, only {' and '.join(choice.roles)}: {choice.reason}")
+
+
+def _agrees(name: str, choice: Choice, others: Sequence[str]) -> None:
+    for other, reason in (choice.conflicts or {}).items():
+        if other in others:
+            raise Refused(f"{name} and {other} cannot be combined: {reason}")
+
+
+def _check_gateways(role: str, gateways: int | None) -> None:
+    if gateways is None:
+        return
+    if role not in _GENERATED:
+        raise Refused(f"--gateways fits the roles {' and '.join(_GENERATED)}; role {role} sends nothing to a gateway")
+    if not 1 <= gateways <= MAXIMUM_GATEWAYS:
+        raise Refused(f"--gateways {gateways} is not between 1 and {MAXIMUM_GATEWAYS}")

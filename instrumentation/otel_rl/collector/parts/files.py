@@ -1,0 +1,42 @@
+"""The parts that a collector configuration is put together from: shipped files and generated text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from otel_rl import packaged_data
+from otel_rl.collector.errors import Refused
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Source:
+    """One part of a configuration.
+
+    Attributes:
+        name: what readers are told it came from, a path below ``collector-config`` or what generated it.
+        text: its YAML, with comments.
+    """
+
+    name: str
+    text: str
+
+
+def shipped(name: str) -> Source:
+    """The shipped file with this path below ``collector-config``."""
+    return Source(name, (folder() / name).read_text(encoding="utf-8"))
+
+
+def folder() -> Path:
+    """Where the shipped files are.
+
+    Raises:
+        Refused: this installation lacks them.
+    """
+    try:
+        return packaged_data.path("collector-config")
+    except packaged_data.MissingDataError as error:
+        raise Refused(str(error)) from None

@@ -1,0 +1,139 @@
+"""What ``--gateways N`` adds: on an agent a way to each gateway, on a gateway its share of the sampling budget.
+
+A trace belongs to the gateway that owns the last two hexadecimal digits of its id: 256 buckets, dealt out in contiguous
+ranges, the same on every agent. Metrics and logs of a node all go to one gateway, told by the node's name in the same
+way: their order is kept, and no series has two writers.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from typing import NamedTuple
+
+from otel_rl.collector.errors import Refused
+from otel_rl.collector.parts.files import Source, shipped
+
+BUCKETS = 256
+TEMPLATE = "durable_otlp_grpc/gateway_1"
+ENDPOINT = re.compile(r"\$\{env:OTEL_RL_COLLECTOR_GATEWAY\}")
+
+TRACE = "Substring(span.trace_id.string, 30, 2)"
+#: A node without a name gives no bucket: the connector's default takes it.
+NODE = 'Substring(SHA256(resource.attributes["host.name"]), 62, 2)'
+
+
+class Range(NamedTuple):
+    """The buckets from `first` to `last`, both of them included."""
+
+    first: int
+    last: int
+
+    def condition(self, digits: str) -> str:
+        """Say in OTTL that the two digits are of this range; hexadecimal digits sort as their numbers do."""
+        return f'{digits} >= "{self.first:02x}" and {digits} <= "{self.last:02x}"'
+
+
+class Way(NamedTuple):
+    """How one signal is dealt out: the connector's context and the two digits that decide."""
+
+    signal: str
+    context: str
+    digits: str
+
+
+WAYS = (Way("traces", "span", TRACE), Way("metrics", "resource", NODE), Way("logs", "resource", NODE))
+
+
+def ranges(gateways: int) -> list[Range]:
+    """Deal the buckets out: every bucket to exactly one gateway, sizes that differ by one at most.
+
+    Raises:
+        Refused: no such number of gateways.
+    """
+    if not 1 <= gateways <= BUCKETS:
+        raise Refused(f"--gateways {gateways}: choose a number from 1 to {BUCKETS}")
+    bounds = [number * BUCKETS // gateways for number in range(gateways + 1)]
+    return [Range(first, after - 1) for first, after in pairwise(bounds)]
+
+
+def variables(gateways: int) -> list[str]:
+    """Return the environment variables that an agent with this number of gateways needs."""
+    return [f"OTEL_RL_COLLECTOR_GATEWAY_{number}" for number in range(1, gateways + 1)]
+
+
+def parts(gateways: int) -> list[Source]:
+    """Return what is merged after ``agent.yaml`` for this number of gateways."""
+    shares = ranges(gateways)
+    lines = [
+        f"# Traces by trace id to {gateways} gateways, metrics and logs by node. A disk queue per gateway:",
+        "# one that is down holds up nobody. Its address is in OTEL_RL_COLLECTOR_GATEWAY_<n>, the same on every node.",
+        "exporters:",
+        *_exporters(gateways),
+        "connectors:",
+        *(line for way in WAYS for line in _connector(way, shares)),
+        "service:",
+        "  pipelines:",
+        *(line for way in WAYS for line in _pipelines(way, gateways)),
+    ]
+    return [Source(f"--gateways {gateways}", "\n".join(lines) + "\n")]
+
+
+def gateway_parts(gateways: int) -> list[Source]:
+    """Return what is merged after ``gateway.yaml``: each of the gateways may spend its share of the sampling budget."""
+    ranges(gateways)
+    text = f"""\
+# One of {gateways} gateways: the sampling budget is divided by their number.
+extensions:
+  trace_budget:
+    gateways: {gateways}
+"""
+    return [Source(f"--gateways {gateways}", text)]
+
+
+def _exporters(gateways: int) -> list[str]:
+    """The exporter of ``agent.yaml``, once per gateway; the first keeps its name, and with it what its queue holds."""
+    block = _block(shipped("agent.yaml").text)
+    lines = [f"  {TEMPLATE}:", "    endpoint: ${env:OTEL_RL_COLLECTOR_GATEWAY_1}"]
+    for number, variable in enumerate(variables(gateways)[1:], start=2):
+        lines.append(f"  {TEMPLATE.removesuffix('1')}{number}:")
+        lines += [ENDPOINT.sub(f"${{env:{variable}}}", line) for line in block]
+    return lines
+
+
+def _block(agent: str) -> list[str]:
+    """The settings of the exporter in the text of ``agent.yaml``, without their comments: those are read there."""
+    _, _, rest = agent.partition(f"\n  {TEMPLATE}:\n")
+    lines = []
+    for line in rest.splitlines():
+        if line.strip() and not line.startswith("   "):
+            break
+        if line.strip() and not line.lstrip().startswith("#"):
+            lines.append(line)
+    if not any(ENDPOINT.search(line) for line in lines):
+        raise Refused(f"agent.yaml has no exporter {TEMPLATE} with the endpoint of a gateway")
+    return lines
+
+
+def _connector(way: Way, shares: list[Range]) -> list[str]:
+    lines = [
+        f"  routing/{way.signal}_by_gateway:",
+        f"    default_pipelines: [{way.signal}/gateway_1]",
+        "    table:",
+    ]
+    for number, share in enumerate(shares, start=1):
+        lines += [
+            f"      - context: {way.context}",
+            f"        condition: '{share.condition(way.digits)}'",
+            f"        pipelines: [{way.signal}/gateway_{number}]",
+        ]
+    return lines
+
+
+def _pipelines(way: Way, gateways: int) -> list[str]:
+    connector = f"routing/{way.signal}_by_gateway"
+    lines = [f"    {way.signal}/gateway: {{receivers: [forward/{way.signal}_out], exporters: [{connector}]}}"]
+    for number in range(1, gateways + 1):
+        exporter = f"{TEMPLATE.removesuffix('1')}{number}"
+        lines.append(f"    {way.signal}/gateway_{number}: {{receivers: [{connector}], exporters: [{exporter}]}}")
+    return lines

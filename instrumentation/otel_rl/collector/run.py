@@ -1,0 +1,93 @@
+"""Start otelcol-rl in the foreground with a composed configuration."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from otel_rl.collector import binary, composed
+from otel_rl.collector.checks import host
+from otel_rl.collector.errors import Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from otel_rl.collector.parts.choices import Selection
+
+
+def start(selection: Selection, environ: Mapping[str, str]) -> int:
+    """Become the collector: this process is replaced, so signals, exit code and process id are the collector's.
+
+    Raises:
+        Refused: it cannot work or cannot start; one line for each reason.
+    """
+    configuration = composed.compose(selection, environ)
+    composed.refuse(host.start_problems(configuration.values))
+    program = binary.find(environ)
+    if program is None:
+        raise Refused(f"otelcol-rl was not found; {binary.HOW_TO_GET_IT}")
+    file = _runtime_folder(environ) / f"{selection.role}-{os.getpid()}.yaml"
+    composed.write_private(file, configuration.text)
+    for line in _first_lines(selection, configuration.values, file):
+        print(f"otel-rl collector: {line}", file=sys.stderr)  # noqa: T201 - belongs to the foreground command
+    sys.stderr.flush()
+    command = [str(program), "--config", str(file)]
+    os.umask(0o077)  # the collector's files hold what it is there to protect: for this user only
+    try:
+        os.execve(program, command, {**_memory_limit(configuration.values), **environ})  # noqa: S606  (no shell is wanted)
+    except OSError as error:
+        raise Refused(f"{program} cannot be started: {error.strerror}; {binary.HOW_TO_GET_IT}") from None
+
+
+def _memory_limit(actual: Mapping[str, Any]) -> dict[str, str]:
+    """What makes the Go runtime collect garbage before the memory limiter has to refuse; the user's own value wins."""
+    limits = [
+        settings.get("limit_mib")
+        for name, settings in (actual.get("processors") or {}).items()
+        if name.partition("/")[0] == "memory_limiter" and isinstance(settings, dict)
+    ]
+    return {"GOMEMLIMIT": f"{limits[0]}MiB"} if limits and isinstance(limits[0], int) else {}
+
+
+def _runtime_folder(environ: Mapping[str, str]) -> Path:
+    """A folder that only this user can enter; configurations of processes that have ended are cleared from it."""
+    folder = Path(environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir()) / f"otel-rl-collector-{os.getuid()}"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        state = folder.lstat()
+    except OSError:
+        return Path(tempfile.mkdtemp(prefix="otel-rl-collector-"))
+    if folder.is_symlink() or state.st_uid != os.getuid() or state.st_mode & 0o077:
+        return Path(tempfile.mkdtemp(prefix="otel-rl-collector-"))
+    for left in folder.glob("*-*.yaml"):
+        if not _runs(left.stem.rpartition("-")[2]):
+            left.unlink(missing_ok=True)
+    return folder
+
+
+def _runs(process: str) -> bool:
+    try:
+        os.kill(int(process), 0)
+    except (ValueError, OverflowError, ProcessLookupError):
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _first_lines(selection: Selection, actual: Mapping[str, Any], file: Path) -> list[str]:
+    listeners = host.listens_on(actual)
+    health = next((endpoint for what, endpoint in listeners.items() if what.startswith("health")), "")
+    ports = ", ".join(f"{what} {endpoint}" for what, endpoint in listeners.items() if not what.startswith("health"))
+    sinks = " ".join(selection.sinks) or ("files" if selection.role == "local" else "gateways")
+    return [
+        f"role {selection.role}, to {sinks}" + (f", with {' '.join(selection.options)}" if selection.options else ""),
+        f"listens on {ports}",
+        f"health http://{health}/" if health else "no health address",
+        f"configuration {file}",
+        f"stop it with Ctrl-C or kill {os.getpid()}",
+    ]

@@ -1,0 +1,15 @@
+"""The records of a run as numbers of bounded size; nothing here knows HTML.
+
+Modules:
+    collected: one pass over all records, which feeds every module below.
+    steps: step time by phase and by rank.
+    collectives: collectives by operation and group.
+    calls: rollouts, tool calls, model calls and agents.
+    scalars: the values that the trainer logged, one curve per key.
+    rewards: scores per reward function.
+    problems: errors, and telemetry that was dropped.
+    timeline: the spans of a few chosen traces, as bars.
+    summary: identity of the run and the ranks that reported.
+    totals: counters and histograms over all processes.
+    statistics: spreads, binned series and the largest items, in bounded memory.
+"""

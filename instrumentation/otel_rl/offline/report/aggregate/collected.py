@@ -1,0 +1,79 @@
+"""One pass over a run: every record goes to the sections that want it, none is kept."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from otel_rl.offline.reader import Log, Reader, Span
+from otel_rl.offline.report.aggregate import calls, collectives, problems, rewards, steps, timeline
+from otel_rl.offline.report.aggregate.scalars import Scalars
+from otel_rl.offline.report.aggregate.totals import Totals
+from otel_rl.semconv import metrics
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from otel_rl.offline.reader import Record
+
+_TIMELINES = 3
+_OWN_METRICS = (metrics.RL_TRAIN_STEPS, metrics.RL_TRAIN_TOKENS, metrics.RL_SAMPLE_SAMPLES)
+
+
+class Collected:
+    """Everything the page shows, from all records of ``reader``."""
+
+    def __init__(self, reader: Reader) -> None:
+        self.reader = reader
+        self.steps = steps.Steps()
+        self.scalars = Scalars()
+        self.calls = calls.Calls()
+        self.rewards = rewards.Rewards()
+        self.problems = problems.Problems()
+        self.totals = Totals(
+            (
+                *_OWN_METRICS,
+                *steps.METRICS,
+                *calls.METRICS,
+                *collectives.METRICS,
+                *rewards.METRICS,
+                *problems.METRICS,
+            )
+        )
+        self.slowest_step: list[timeline.Timeline] = []
+        self.slowest_rollouts: list[timeline.Timeline] = []
+
+    def read(self, advance: Callable[[int], object]) -> Collected:
+        """Read it all; ``advance`` is told the bytes read.
+
+        Raises:
+            UnusableInput: not one of the files can be read.
+        """
+        for record in self.reader.records(advance):
+            self._add(record)
+        self.totals.close()
+        self._read_timelines()
+        return self
+
+    def _add(self, record: Record) -> None:
+        if isinstance(record, Span):
+            self.steps.add(record)
+            self.calls.add(record)
+            self.rewards.add_span(record)
+            self.problems.add_span(record)
+        elif isinstance(record, Log):
+            self.scalars.add_log(record)
+            self.rewards.add_log(record)
+            self.problems.add_log(record)
+        else:
+            self.totals.add(record)
+            self.scalars.add_point(record)
+
+    def _read_timelines(self) -> None:
+        slowest = self.steps.slowest.items()[:1]
+        rollouts = self.calls.rollouts.slowest.items()[:_TIMELINES]
+        wanted = {*(one.trace_id for one in slowest), *(one.trace_id for one in rollouts)} - {""}
+        traces = timeline.collect(self.reader.traces(wanted)) if wanted else {}
+        of_steps = [timeline.of_step(str(one.iteration), traces.get(one.trace_id, [])) for one in slowest]
+        self.slowest_step = [one for one in of_steps if one is not None]
+        of_rollouts = [timeline.of_rollout(one.name, traces.get(one.trace_id, [])) for one in rollouts]
+        self.slowest_rollouts = [one for one in of_rollouts if one is not None]

@@ -1,0 +1,209 @@
+"""What the trainer logged: one curve per key, and the panels that the page shows first."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from otel_rl.offline.report.aggregate.statistics import BinnedSeries
+from otel_rl.semconv import attributes as names
+from otel_rl.semconv import events, metrics
+
+if TYPE_CHECKING:
+    from otel_rl.offline.reader import Log, Point
+    from otel_rl.offline.report.aggregate.statistics import Cell
+
+_CELLS = 60_000
+_GAUGE_CELLS = 10_000
+_KEYS = 400
+_CURVES = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """A chart: keys that belong to it, by pattern, the most telling first, and what to look for."""
+
+    title: str
+    patterns: tuple[str, ...]
+    hint: str
+    gauge: str = ""
+
+
+PANELS = (
+    Panel(
+        "Reward",
+        (
+            r"(train/)?reward",
+            r"critic/(rewards|score)/mean",
+            r".*\breward(s?/|_)mean",
+            r"objective/scores",
+            r"(eval|val)[/_](.*/)?reward(/mean)?",
+        ),
+        "should rise; flat means no signal",
+        metrics.RL_ENVIRONMENT_REWARD_MEAN.name,
+    ),
+    Panel(
+        "KL divergence",
+        (r"(.*/)?(approx_|ppo_|policy_|reference_)?kl(_?loss|_?div(ergence)?)?(/mean|_avg)?",),
+        "small is healthy, a jump means the policy ran off",
+        metrics.RL_TRAIN_KL.name,
+    ),
+    Panel(
+        "Entropy",
+        (r"(.*/)?(policy_)?entropy(_loss|/mean|_avg)?",),
+        "falls slowly; near zero means collapse",
+        metrics.RL_TRAIN_ENTROPY.name,
+    ),
+    Panel(
+        "Completion length (tokens)",
+        (
+            *(rf"(completions?/{part}_length|response_length/{part})" for part in ("mean", "min", "max")),
+            r".*(completion|response)_length",
+        ),
+        "longer answers at the same reward are a warning",
+        metrics.RL_ENVIRONMENT_EPISODE_LENGTH_MEAN.name,
+    ),
+    Panel(
+        "Loss",
+        (
+            r"(train/)?loss",
+            r"(.*/)?(pg|policy|policy_gradient|actor)_loss",
+            r"(.*/)?(vf|value|critic)_loss",
+            r"eval[/_]loss",
+        ),
+        "small and noisy is normal here",
+        metrics.RL_TRAIN_LOSS.name,
+    ),
+    Panel("Gradient norm", (r"(.*/)?grad_?norm",), "spikes point at bad batches", metrics.RL_TRAIN_GRAD_NORM.name),
+    Panel(
+        "Reward per function",
+        (r"rewards/.+/mean",),
+        "which part of the reward is being learned",
+    ),
+    Panel(
+        "Truncation and dead groups",
+        (r"completions?/clipped_ratio", r"response_length/clip_ratio", r"frac_reward_zero_std"),
+        "shares of samples and groups; should stay near zero",
+        metrics.RL_SAMPLE_TRUNCATED_RATIO.name,
+    ),
+    Panel(
+        "Learning rate",
+        (r"(.*/)?(learning_rate|lr)",),
+        "the schedule, as applied",
+        metrics.RL_TRAIN_LEARNING_RATE.name,
+    ),
+)
+
+_GAUGES = {panel.gauge for panel in PANELS if panel.gauge}
+
+
+@dataclass(slots=True)
+class Curve:
+    """One line: iterations (or seconds since the start) against means, with the last value."""
+
+    name: str
+    x: list[float]
+    y: list[float]
+
+
+class Scalars:
+    """Curves from the trainer's log records, else from its gauges over time."""
+
+    def __init__(self) -> None:
+        self.logged = BinnedSeries(_CELLS)
+        self.records = 0
+        #: Values that are not finite, by key.
+        self.not_finite: dict[str, int] = {}
+        self.keys_left_out: set[str] = set()
+        self._gauges = BinnedSeries(_GAUGE_CELLS)
+        self._keys: set[str] = set()
+
+    def add_log(self, log: Log) -> None:
+        """Take in a record of a trainer's log call; others are ignored."""
+        iteration = log.attributes.get(names.RL_LOOP_ITERATION)
+        if log.event != events.RL_STEP.name or not isinstance(log.body, dict) or not isinstance(iteration, int):
+            return
+        self.records += 1
+        for key, value in log.body.items():
+            if isinstance(value, bool) or not isinstance(value, (int, float)):
+                continue
+            if not self._admit(key):
+                continue
+            if value - value != 0:  # NaN and the infinities
+                self.not_finite[key] = self.not_finite.get(key, 0) + 1
+            self.logged.add(iteration, key, float(value))
+
+    def _admit(self, key: str) -> bool:
+        if key in self._keys:
+            return True
+        if len(self._keys) >= _KEYS:
+            if len(self.keys_left_out) < _KEYS:
+                self.keys_left_out.add(key)
+            return False
+        self._keys.add(key)
+        return True
+
+    def add_point(self, point: Point) -> None:
+        """Take in a gauge of a training value; others are ignored."""
+        key = point.metric if point.metric in _GAUGES else None
+        if point.metric == metrics.RL_TRAINER_METRIC.name:
+            key = str(point.attributes.get(names.RL_TRAINER_METRIC_KEY))
+        if key is not None:
+            self._gauges.add(point.time // 1_000_000_000, key, point.value)
+
+    @property
+    def over_time(self) -> bool:
+        """True when no log record came, so that the panels run over time instead of iterations."""
+        return not self.records
+
+    def panels(self) -> list[tuple[Panel, list[Curve]]]:
+        """Panels that have curves."""
+        curves = self._sampled() if self.over_time else self._logged()
+        shown = [(panel, [curves[key] for key in _matching(panel, curves)]) for panel in PANELS]
+        return [(panel, found) for panel, found in shown if found]
+
+    def rest(self) -> tuple[list[Curve], dict[str, float]]:
+        """What the trainer logged and no panel shows: curves of keys that change, values of keys that do not."""
+        return self._without_panels({} if self.over_time else self._logged())
+
+    def sampled(self) -> tuple[list[Curve], dict[str, float]]:
+        """Gauges over time that are neither logged nor shown by a panel, in the same two parts."""
+        known = self._keys | _GAUGES
+        return self._without_panels({key: curve for key, curve in self._sampled().items() if key not in known})
+
+    def _without_panels(self, curves: dict[str, Curve]) -> tuple[list[Curve], dict[str, float]]:
+        used = {curve.name for _, shown in self.panels() for curve in shown}
+        others = [curve for name, curve in sorted(curves.items()) if name not in used]
+        constant = {curve.name: curve.y[0] for curve in others if len(set(curve.y)) == 1}
+        return [curve for curve in others if curve.name not in constant], constant
+
+    def first_and_last(self, title: str) -> tuple[float, float] | None:
+        """Means of the first and the last fifth of the main curve of a panel."""
+        for panel, curves in self.panels():
+            if panel.title == title and len(curves[0].y) > 1:
+                values = curves[0].y
+                part = max(len(values) // 5, 1)
+                return sum(values[:part]) / part, sum(values[-part:]) / part
+        return None
+
+    def _logged(self) -> dict[str, Curve]:
+        return {key: _curve(key, line, 0) for key, line in self.logged.lines().items()}
+
+    def _sampled(self) -> dict[str, Curve]:
+        lines = self._gauges.lines()
+        start = min((line[0][0] for line in lines.values()), default=0)
+        return {key: _curve(key, line, start) for key, line in lines.items()}
+
+
+def _curve(key: str, line: list[tuple[int, Cell]], start: int) -> Curve:
+    return Curve(key, [float(first - start) for first, _ in line], [cell.mean for _, cell in line])
+
+
+def _matching(panel: Panel, curves: dict[str, Curve]) -> list[str]:
+    if panel.gauge in curves:
+        return [panel.gauge]
+    found: list[str] = []
+    for pattern in panel.patterns:
+        found += [key for key in sorted(curves) if key not in found and re.fullmatch(pattern, key, re.IGNORECASE)]
+    return found[:_CURVES]

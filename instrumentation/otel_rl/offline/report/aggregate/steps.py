@@ -1,0 +1,195 @@
+"""Step time by phase and by rank, from the spans of the step traces."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from otel_rl.offline.report.aggregate.statistics import BinnedSeries, Cell, Largest, Spread
+from otel_rl.offline.report.aggregate.totals import combined
+from otel_rl.semconv import attributes as names
+from otel_rl.semconv import events, metrics, spans
+from otel_rl.semconv.attributes import RlPhaseValues as Phase
+
+if TYPE_CHECKING:
+    from otel_rl.offline.reader import Span
+    from otel_rl.offline.report.aggregate.totals import Totals
+
+_PHASE_CELLS = 12_000
+_RANK_CELLS = 20_000
+_SLOWEST = 15
+_OPEN_PARENTS = 200_000
+
+_NAMED = {
+    "step": metrics.RL_LOOP_DURATION,
+    Phase.SAMPLE: metrics.RL_SAMPLE_DURATION,
+    Phase.REWARD: metrics.RL_REWARD_DURATION,
+    Phase.TRAIN: metrics.RL_TRAIN_DURATION,
+    Phase.SYNC: metrics.RL_SYNC_DURATION,
+}
+METRICS = (*_NAMED.values(), metrics.RL_PHASE_DURATION)
+
+OTHER = "other"
+"""What a rank did in a step outside of every phase."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlowStep:
+    """One iteration on one rank; times in s."""
+
+    iteration: int
+    rank: int | None
+    seconds: float
+    collectives: float
+    trace_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class SlowCollective:
+    """One collective that took long; ``seconds`` as its caller saw it, ``size`` in bytes."""
+
+    operation: str
+    group: str
+    ranks: int | None
+    seconds: float
+    size: int | None
+    iteration: int
+    rank: int | None
+
+
+@dataclass(slots=True)
+class RankTotals:
+    """All steps of one rank, in s: ``own`` is what is left of a step without its collectives."""
+
+    steps: Cell
+    own: Cell
+    collectives: Cell
+    slowest: int = 0
+
+
+class Steps:
+    """Aggregates ``rl.rank.step`` and the phases below it; memory depends on neither steps nor ranks."""
+
+    def __init__(self) -> None:
+        #: Seconds that a phase had to itself (without the phases inside it), by iteration and phase.
+        self.phases = BinnedSeries(_PHASE_CELLS)
+        #: Seconds a phase took with everything inside it.
+        self.inclusive: dict[str, Spread] = {}
+        #: Length of the step on each rank, by iteration and rank.
+        self.by_rank = BinnedSeries(_RANK_CELLS)
+        #: The part of it outside of collectives, by iteration and rank.
+        self.own = BinnedSeries(_RANK_CELLS)
+        self.lengths = Spread()
+        self.ranks: dict[int | None, RankTotals] = {}
+        self.slowest: Largest[SlowStep] = Largest(_SLOWEST)
+        self.slowest_collectives: Largest[SlowCollective] = Largest(_SLOWEST)
+        self.loops = 0
+        self.last_iteration: int | None = None
+        self._inside: dict[tuple[str, str], float] = {}
+
+    def add(self, span: Span) -> None:
+        """Take in a span; others than steps and phases are ignored."""
+        if span.name == spans.RL_RANK_STEP.type:
+            self._add_rank_step(span)
+        elif span.name == spans.RL_LOOP.type:
+            self.loops += 1
+        elif names.RL_PHASE in span.attributes:
+            self._add_phase(span)
+
+    def _add_phase(self, span: Span) -> None:
+        phase = str(span.attributes[names.RL_PHASE])
+        own = self._without_children(span)
+        parent = (span.trace_id, span.parent_id)
+        self._inside[parent] = self._inside.get(parent, 0.0) + span.seconds
+        if len(self._inside) > _OPEN_PARENTS:
+            del self._inside[next(iter(self._inside))]
+        if names.RL_REWARD_NAME not in span.attributes:
+            self.inclusive.setdefault(phase, Spread()).add(span.seconds)
+        iteration = _integer(span.attributes.get(names.RL_LOOP_ITERATION))
+        # Rollouts run beside each other and in traces of their own: their phases are no parts of the step's time.
+        if iteration is not None and names.RL_ROLLOUT_ID not in span.attributes:
+            self.phases.add(iteration, phase, own)
+
+    def _without_children(self, span: Span) -> float:
+        # A span ends after the spans inside it, so these were written, and read, before it.
+        return max(span.seconds - self._inside.pop((span.trace_id, span.span_id), 0.0), 0.0)
+
+    def _add_rank_step(self, span: Span) -> None:
+        iteration = _integer(span.attributes.get(names.RL_LOOP_ITERATION))
+        if iteration is None:
+            return
+        rank = _integer(span.attributes.get(names.RL_RANK))
+        rank = span.process.rank if rank is None else rank
+        waited = _seconds(span, names.TORCH_DISTRIBUTED_WAIT_TIME) + _seconds(span, names.TORCH_DISTRIBUTED_HOST_TIME)
+        collectives = min(waited, span.seconds)
+        self.phases.add(iteration, OTHER, self._without_children(span))
+        self.lengths.add(span.seconds)
+        self.by_rank.add(iteration, rank, span.seconds)
+        self.own.add(iteration, rank, span.seconds - collectives)
+        totals = self.ranks.setdefault(rank, RankTotals(Cell(), Cell(), Cell()))
+        totals.steps.add(span.seconds)
+        totals.own.add(span.seconds - collectives)
+        totals.collectives.add(collectives)
+        self.slowest.add(span.seconds, SlowStep(iteration, rank, span.seconds, collectives, span.trace_id))
+        self.last_iteration = max(iteration, self.last_iteration or 0)
+        self._add_collectives(span, iteration, rank)
+
+    def _add_collectives(self, span: Span, iteration: int, rank: int | None) -> None:
+        for event in span.events:
+            seconds = event.attributes.get(names.TORCH_DISTRIBUTED_DURATION)
+            if event.name != events.TORCH_DISTRIBUTED_COLLECTIVE.name or not isinstance(seconds, (int, float)):
+                continue
+            get = event.attributes.get
+            collective = SlowCollective(
+                operation=str(get(names.TORCH_DISTRIBUTED_OPERATION, "?")),
+                group=str(get(names.TORCH_DISTRIBUTED_GROUP_NAME, "")),
+                ranks=_integer(get(names.TORCH_DISTRIBUTED_GROUP_SIZE)),
+                seconds=float(seconds),
+                size=_integer(get(names.TORCH_DISTRIBUTED_MESSAGE_SIZE)),
+                iteration=iteration,
+                rank=rank,
+            )
+            self.slowest_collectives.add(collective.seconds, collective)
+
+    def count_slowest(self) -> int:
+        """Fill in how often each rank had the most work of its own; the number of bins in which several ranks met."""
+        in_bin: dict[int, list[tuple[float, int]]] = {}
+        for rank, line in self.own.lines().items():
+            if rank is not None:
+                for first, cell in line:
+                    in_bin.setdefault(first, []).append((cell.mean, rank))
+        met = [cells for cells in in_bin.values() if len(cells) > 1]
+        for cells in met:
+            self.ranks[max(cells)[1]].slowest += 1
+        return len(met)
+
+    def mean_phases(self) -> tuple[list[int], dict[str, list[float]]]:
+        """Mean seconds of each phase per step and rank, by bin: the parts add up to the mean step time."""
+        lines = {phase: dict(line) for phase, line in self.phases.lines().items()}
+        steps = {first: cell.count for first, cell in lines.get(OTHER, {}).items()}
+        bins = self.phases.bins()
+        table: dict[str, list[float]] = {}
+        for phase in sorted(lines, key=lambda phase: phase == OTHER):
+            cells = (lines[phase].get(first) for first in bins)
+            table[phase] = [
+                cell.total / steps.get(first, 1) if cell else 0.0 for first, cell in zip(bins, cells, strict=True)
+            ]
+        return bins, table
+
+
+def from_histograms(totals: Totals) -> dict[str, Spread]:
+    """Durations of steps and phases from their histograms, for a run whose traces were not kept."""
+    found = {name: combined(list(totals.of(metric))) for name, metric in _NAMED.items()}
+    found |= {
+        str(key[0]): combined(series) for key, series in totals.by(metrics.RL_PHASE_DURATION, names.RL_PHASE).items()
+    }
+    return {name: spread for name, spread in found.items() if spread.cell.count}
+
+
+def _integer(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _seconds(span: Span, attribute: str) -> float:
+    value = span.attributes.get(attribute)
+    return float(value) if isinstance(value, (int, float)) and value > 0 else 0.0

@@ -1,0 +1,33 @@
+"""What a section of the page is made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from otel_rl.offline.report.render.charts import Drawing
+    from otel_rl.offline.report.render.tables.cells import Table
+
+
+@dataclass(slots=True)
+class Block:
+    """A piece of a section: a table, charts (side by side when several), text lines, or preformatted text."""
+
+    title: str = ""
+    note: str = ""
+    table: Table | None = None
+    charts: list[Drawing] = field(default_factory=list)
+    text: str = ""
+    folded: bool = False
+
+
+@dataclass(slots=True)
+class Section:
+    """``blocks`` is empty where the run has no such data; ``filler`` then says what would bring it."""
+
+    key: str
+    title: str
+    filler: str
+    lead: str = ""
+    blocks: list[Block] = field(default_factory=list)

@@ -1,0 +1,80 @@
+"""Tables on rollouts, tool calls, model calls and agents."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from otel_rl.offline.report.render.tables.cells import Table, Value, number_cell, seconds_cell
+from otel_rl.semconv.attributes import GenAiTokenTypeValues as TokenType
+
+if TYPE_CHECKING:
+    from otel_rl.offline.report.aggregate.calls import CallStatistics, SlowCall
+
+
+def slow_calls(found: list[SlowCall], what: str, detail: str = "") -> Table:
+    """Single rollouts, tool calls or model calls that took longest."""
+    table = Table([what, ">Took", ">Step", ">Rank", *([detail] if detail else []), "Outcome", "Trace"], shown=5)
+    # A column that no row fills (no steps, no ranks) would only take room.
+    keep = [any(one.iteration is not None for one in found), any(one.rank is not None for one in found)]
+    table.columns = [title for title in table.columns if keep[0] or title != ">Step"]
+    table.columns = [title for title in table.columns if keep[1] or title != ">Rank"]
+    for one in found:
+        places = [number_cell(value) for value, kept in zip((one.iteration, one.rank), keep, strict=True) if kept]
+        outcome = Value(one.error, tone="bad") if one.error else Value("ok", tone="muted")
+        more = [Value(one.detail)] if detail else []
+        trace = Value(one.trace_id[:16], tone="muted")
+        table.rows.append([Value(one.name), seconds_cell(one.seconds), *places, *more, outcome, trace])
+    return table
+
+
+def slow_rollouts(found: list[SlowCall], scores: dict[str, float]) -> Table:
+    """Rollouts that took longest, with the score each got where one was given."""
+    table = slow_calls(found, "Rollout", "Belongs to" if any(one.detail for one in found) else "")
+    if any(one.trace_id in scores for one in found):
+        table.columns = [*table.columns, ">Score"]
+        for one, row in zip(found, table.rows, strict=True):
+            row.append(number_cell(scores.get(one.trace_id)))
+    return table
+
+
+def calls(found: list[CallStatistics], what: str) -> Table:
+    """Calls by tool or agent."""
+    table = Table([what, ">Calls", ">Errors", ">Mean", ">p50", ">p95", ">Longest", ">Total"])
+    for one in found:
+        table.rows.append([Value(one.name), number_cell(one.number), _errors(one), *_durations(one)])
+    return table
+
+
+def models(found: list[CallStatistics]) -> Table:
+    """Model calls, with tokens and speed."""
+    titles = ["Model", ">Calls", ">Errors", ">Mean", ">p50", ">p95", ">Longest", ">Total", ">First chunk p50"]
+    table = Table([*titles, ">Input tokens", ">Output tokens", ">Output tokens/s"])
+    for one in found:
+        output = one.tokens.get(TokenType.OUTPUT)
+        spent = one.durations.cell.total
+        table.rows.append(
+            [
+                Value(one.name),
+                number_cell(one.number),
+                _errors(one),
+                *_durations(one),
+                seconds_cell(one.first_chunk.quantile(0.5)),
+                number_cell(one.tokens.get(TokenType.INPUT)),
+                number_cell(output),
+                number_cell(output / spent if output and spent else None),
+            ]
+        )
+    return table
+
+
+def _durations(one: CallStatistics) -> list[Value]:
+    cell, quantile = one.durations.cell, one.durations.quantile
+    longest = cell.maximum if cell.count else None
+    return [seconds_cell(value) for value in (cell.mean, quantile(0.5), quantile(0.95), longest, cell.total)]
+
+
+def _errors(statistics: CallStatistics) -> Value:
+    if not statistics.failed:
+        return Value("0", 0, "muted")
+    kinds = ", ".join(f"{kind} {number}" for kind, number in sorted(statistics.errors.items(), key=lambda one: -one[1]))
+    return Value(f"{statistics.failed} ({kinds})", statistics.failed, "bad")

@@ -1,0 +1,40 @@
+"""What a table of the page is made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from otel_rl.offline.report.render import human
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """What a cell says; ``sort`` orders the column; ``tone`` is ``good``, ``bad`` or ``muted``; ``swatch`` a colour."""
+
+    text: str
+    sort: float | None = None
+    tone: str = ""
+    swatch: str = ""
+
+
+@dataclass(slots=True)
+class Table:
+    """Columns (``>`` before a title aligns it to the right) and rows; rows beyond ``shown`` fold away."""
+
+    columns: Sequence[str]
+    rows: list[list[Value]] = field(default_factory=list)
+    shown: int = 12
+
+
+def seconds_cell(value: float | None) -> Value:
+    """A duration, given in s."""
+    return Value(human.duration(value), value)
+
+
+def number_cell(value: float | None) -> Value:
+    """A number."""
+    return Value(human.number(value), value)

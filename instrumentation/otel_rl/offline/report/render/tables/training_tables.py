@@ -1,0 +1,115 @@
+"""Tables on training: phases, ranks, collectives, rewards."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from otel_rl.offline.report.aggregate.statistics import Spread
+from otel_rl.offline.report.render import colours, human
+from otel_rl.offline.report.render.tables.cells import Table, Value, number_cell, seconds_cell
+
+if TYPE_CHECKING:
+    from otel_rl.offline.report.aggregate.collected import Collected
+    from otel_rl.offline.report.aggregate.collectives import Collective
+    from otel_rl.offline.report.aggregate.steps import SlowCollective, Steps
+
+
+def phases(steps: Steps) -> Table:
+    """Where step time goes, by phase."""
+    table = Table(["Phase", ">Own time per step", ">Share", ">With inner phases, mean", ">p95", ">Longest"])
+    count = steps.lengths.cell.count or 1
+    whole = steps.lengths.cell.total
+    own = {phase: sum(cell.total for _, cell in line) for phase, line in steps.phases.lines().items()}
+    for phase in sorted(own, key=colours.order):
+        spread = steps.inclusive.get(phase)
+        table.rows.append(
+            [
+                Value(phase, swatch=colours.of(phase)),
+                seconds_cell(own[phase] / count),
+                Value(human.percent(own[phase] / whole) if whole else human.UNKNOWN, own[phase]),
+                seconds_cell(spread.cell.mean if spread else None),
+                seconds_cell(spread.quantile(0.95) if spread else None),
+                seconds_cell(spread.cell.maximum if spread else None),
+            ]
+        )
+    return table
+
+
+def durations(spreads: dict[str, Spread]) -> Table:
+    """Durations by phase, where no step holds them together."""
+    table = Table(["Phase", ">Times", ">Mean", ">p50", ">p95", ">Longest", ">Total"])
+    for phase, spread in sorted(spreads.items(), key=lambda item: colours.order(item[0])):
+        cell, quantile = spread.cell, spread.quantile
+        seconds = [
+            seconds_cell(value) for value in (cell.mean, quantile(0.5), quantile(0.95), cell.maximum, cell.total)
+        ]
+        table.rows.append([Value(phase, swatch=colours.of(phase)), number_cell(cell.count), *seconds])
+    return table
+
+
+def ranks(steps: Steps, compared: int) -> Table:
+    """Who works and who waits."""
+    table = Table(
+        ["Rank", ">Steps", ">Mean step", ">Own work", ">In collectives", ">Collectives' share", ">Slowest in"]
+    )
+    for rank, totals in sorted(steps.ranks.items(), key=lambda item: (item[0] is None, item[0] or 0)):
+        share = totals.collectives.total / totals.steps.total if totals.steps.total else 0.0
+        slowest = f"{totals.slowest} of {compared}" if compared else human.UNKNOWN
+        table.rows.append(
+            [
+                Value(human.UNKNOWN if rank is None else f"rank {rank}", rank),
+                number_cell(totals.steps.count),
+                seconds_cell(totals.steps.mean),
+                seconds_cell(totals.own.mean),
+                seconds_cell(totals.collectives.mean),
+                Value(human.percent(share), share),
+                Value(slowest, totals.slowest),
+            ]
+        )
+    return table
+
+
+def collective_totals(found: list[Collective]) -> Table:
+    """Collectives by operation and group, over all ranks."""
+    table = Table(
+        ["Operation", "Group", ">Calls", ">Data", ">Waiting", ">Launching", ">Wait per call", "Waits longest"]
+    )
+    for one in found:
+        longest = one.longest_wait
+        table.rows.append(
+            [
+                Value(one.operation),
+                Value(f"{one.group or human.UNKNOWN} ({one.size or '?'} ranks)"),
+                number_cell(one.calls),
+                Value(human.size(one.bytes), one.bytes),
+                seconds_cell(one.wait),
+                seconds_cell(one.launch),
+                seconds_cell(one.wait / one.calls if one.calls else None),
+                Value(f"rank {longest[0]}, {human.duration(longest[1])}" if longest else human.UNKNOWN),
+            ]
+        )
+    return table
+
+
+def slow_collectives(found: list[SlowCollective]) -> Table:
+    """Single collectives that took longest."""
+    table = Table(["Operation", "Group", ">Took", ">Data", ">Step", ">Rank"], shown=5)
+    for one in found:
+        group = f"{one.group or human.UNKNOWN} ({one.ranks or '?'} ranks)"
+        size = Value(human.size(one.size), one.size)
+        place = [number_cell(one.iteration), number_cell(one.rank)]
+        table.rows.append([Value(one.operation), Value(group), seconds_cell(one.seconds), size, *place])
+    return table
+
+
+def rewards(collected: Collected) -> Table:
+    """Scores by reward function."""
+    table = Table(["Reward", ">Scores", ">Mean", ">p5", ">Median", ">p95", ">Lowest", ">Highest", ">Time per call"])
+    scores, seconds = collected.rewards.scores(collected.totals), collected.rewards.seconds
+    for name in sorted({*scores, *seconds}):
+        spread, spent = scores.get(name, Spread()), seconds.get(name, Spread())
+        cell = spread.cell
+        values = [spread.quantile(share) for share in (0.05, 0.5, 0.95)] + [cell.minimum, cell.maximum]
+        numbers = [number_cell(value) for value in (cell.count, cell.mean, *values)]
+        table.rows.append([Value(name), *numbers, seconds_cell(spent.cell.mean)])
+    return table

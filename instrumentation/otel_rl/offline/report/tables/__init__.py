@@ -1,1 +1,0 @@
-"""The tables of the page: titles, texts, and what to sort by."""

@@ -1,0 +1,50 @@
+"""The project owns no domain: URLs of its own are reserved ones, and each has one constant."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from dashboards.lib.rules import RUNBOOKS
+from otel_rl.semconv import SCHEMA_URL
+
+ROOT = Path(__file__).parents[3]
+PLACES = ("instrumentation", "dashboards", "docs", "collector-config", "compose", "examples", "benchmarks")
+TEXT = {".css", ".html", ".j2", ".js", ".json", ".md", ".py", ".sh", ".toml", ".yaml", ".yml"}
+OWN_URL = re.compile(r"https?://[\w.-]*(?:otel-?rl|otelcol-rl)\b[\w.-]*[^\s\"'`<>)]*", re.IGNORECASE)
+#: Our name as a domain under a public suffix, with or without a scheme.
+OWN_DOMAIN = re.compile(r"\b(?:otel-?rl|otelcol-rl)\.(?:ai|app|com|dev|io|net|org)\b", re.IGNORECASE)
+
+
+def texts():
+    files = [path for place in PLACES for path in (ROOT / place).rglob("*") if path.suffix in TEXT]
+    for path in [*files, *ROOT.glob("*.md"), ROOT / "pyproject.toml"]:
+        yield path.relative_to(ROOT), path.read_text()
+
+
+def test_hosts_of_our_constants_are_reserved():
+    assert {urlsplit(url).hostname for url in (SCHEMA_URL, RUNBOOKS)} == {"otel-rl.invalid"}
+
+
+def test_no_other_url_of_the_project_exists():
+    found = {(path, url) for path, text in texts() for url in OWN_URL.findall(text)}
+
+    assert found
+    assert {(path, url) for path, url in found if not url.startswith((SCHEMA_URL, RUNBOOKS))} == set()
+
+
+def test_each_constant_is_written_once_outside_of_generated_files():
+    generated = {Path("instrumentation/otel_rl/semconv/__init__.py")}
+    written = [
+        (path, url)
+        for path, text in texts()
+        for url in OWN_URL.findall(text)
+        if path not in generated and "generated" not in path.parts and "schemas" not in path.parts
+    ]
+
+    assert sorted(url for _, url in written) == sorted([SCHEMA_URL, RUNBOOKS]), written
+
+
+def test_no_domain_that_somebody_else_may_own_bears_our_name():
+    assert [(path, found) for path, text in texts() for found in OWN_DOMAIN.findall(text)] == []
