@@ -1,18 +1,20 @@
 """Base class of our instrumentors: version check, post-import hooks, exact restoring.
 
-A subclass names its library, the supported versions, and per module a function that patches it once imported::
+A subclass names its library, the supported versions, and per module the function that patches it once imported::
 
     class OpenAIInstrumentor(Instrumentor):
         library = "openai"
-        requirement = package.REQUIREMENT
-        modules = {"openai._base_client": patch.patch_base_client}
+        requirements = ("openai >= 1.26, < 4",)
+        modules = {"openai._base_client": "patch:patch_base_client"}
 
-Nothing here imports a target library: modules that are loaded already are patched at once, others when they are
-imported.
+The class is all that is imported before the library is: the functions are named, not imported. Modules that are loaded
+already are patched at once, others when they are imported. The first import of one of ``modules`` loads the
+instrumentor (:mod:`otel_rl.distro.loader`), so it declares its triggers nowhere else.
 """
 
 from __future__ import annotations
 
+import importlib
 import sys
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -30,16 +32,22 @@ if TYPE_CHECKING:
 
     PatchFunction = Callable[[ModuleType, Patches], None]
 
+PREFIX = "otel_rl_"
+
 
 class Instrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base has no annotations
     """Patches one library. Works under our distro, under upstream's, and by ``XInstrumentor().instrument()``."""
 
     #: Short name; the scope is ``otel_rl.<library>``, the entry point ``otel_rl_<library>``.
     library: ClassVar[str]
-    #: Supported versions in requirements.txt notation.
-    requirement: ClassVar[str]
-    #: Module name -> function(module, patches), called once, when the module has been imported.
-    modules: ClassVar[Mapping[str, PatchFunction]]
+    #: Supported versions in requirements.txt notation. The first is the library itself, without which nothing is
+    #: patched. Others are its companions: modules of a companion in an unsupported version are left alone.
+    requirements: ClassVar[tuple[str, ...]]
+    #: Module name -> ``"module:function"`` in the folder of the subclass, or the function itself. It is called as
+    #: ``function(module, patches)``, once, when the module has been imported.
+    modules: ClassVar[Mapping[str, str | PatchFunction]]
+    #: Libraries whose instrumentors of ours open what this one adds to.
+    needs: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self) -> None:
         super().__init__()
@@ -48,19 +56,26 @@ class Instrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base has no a
             self._applied: set[str] = set()
             self._hooked: set[str] = set()
             self._wanted = False
+            self._unsupported: list[str] = []
 
     def instrumentation_dependencies(self) -> Collection[str]:
-        """The supported versions, for the dependency check of whoever loads the instrumentor."""
-        return (self.requirement,)
+        """The supported versions of the library, for the dependency check of whoever loads the instrumentor."""
+        return self.requirements[:1]
 
     @property
     def entry_point(self) -> str:
         """Name under which the state is reported."""
-        return f"otel_rl_{self.library}"
+        return f"{PREFIX}{self.library}"
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Names that this version of the library lacks, the required ones and the others."""
+        return tuple(self._patches.missing)
 
     def _instrument(self, **kwargs: Any) -> None:
         self._wanted = True
         skip_our_frames()
+        instrumentor_status.declare_needs(self.entry_point, tuple(f"{PREFIX}{library}" for library in self.needs))
         instrumentor_status.report(self.entry_point, instrumentor_status.WAITING, "library not imported yet")
         for name in self.modules:
             if name in sys.modules or name not in self._hooked:
@@ -79,7 +94,11 @@ class Instrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base has no a
         self._applied.add(name)
         patched_before = len(self._patches)
         try:
-            self.modules[name](module, self._patches)
+            unsupported = self._unsupported_companion(name)
+            if unsupported:
+                self._unsupported.append(unsupported)
+            else:
+                self._patch_function(name)(module, self._patches)
         except Exception as error:
             # Half a module's patches could be worse than none, an enter without its exit for one.
             self._patches.restore(keep=patched_before)
@@ -89,11 +108,36 @@ class Instrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base has no a
             with guard(f"{self.entry_point}.patch"):
                 raise
         else:
-            if instrumentor_status.snapshot()[self.entry_point]["state"] != instrumentor_status.FAILED:
-                instrumentor_status.report(self.entry_point, instrumentor_status.ACTIVE)
+            self._report()
+
+    def _patch_function(self, name: str) -> PatchFunction:
+        reference = self.modules[name]
+        if not isinstance(reference, str):
+            return reference
+        module, _, function = reference.partition(":")
+        patch: PatchFunction = getattr(importlib.import_module(f".{module}", type(self).__module__), function)
+        return patch
+
+    def _unsupported_companion(self, name: str) -> str:
+        """Text that names the companion that ``name`` is a module of, where its version is not supported."""
+        if len(self.requirements) == 1:
+            return ""
+        from otel_rl.instrumentors.companions import unsupported  # noqa: PLC0415 - needed with companions only
+
+        return unsupported(name, self.requirements[1:])
+
+    def _report(self) -> None:
+        if instrumentor_status.snapshot()[self.entry_point]["state"] == instrumentor_status.FAILED:
+            return
+        missing = self._patches.missing_required
+        problems = [f"this version of the library lacks {', '.join(missing)}"] if missing else []
+        problems += dict.fromkeys(self._unsupported)
+        state = instrumentor_status.DEGRADED if problems else instrumentor_status.ACTIVE
+        instrumentor_status.report(self.entry_point, state, "; ".join(problems))
 
     def _uninstrument(self, **kwargs: Any) -> None:
         self._wanted = False
         self._patches.restore()
         self._applied.clear()
+        self._unsupported.clear()
         instrumentor_status.report(self.entry_point, instrumentor_status.SKIPPED, "uninstrumented")

@@ -21,7 +21,6 @@ DYNAMO = "torch._dynamo"
 TRACE_RULES = "torch._dynamo.trace_rules"
 
 
-
 class _Process:
     """Runs a function; once Dynamo is there, by Dynamo's own wrapper that turns it off meanwhile."""
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 import sys
 
 import pytest
-from langchain_core.callbacks import CallbackManager
 from langchain_core.messages import AIMessage
 from langchain_core.tools import tool
 from opentelemetry import trace
@@ -269,9 +267,3 @@ def test_a_reward_in_a_command_counts(mode, recorded):
     command = pytest.importorskip("langgraph.types").Command
     _judged(lambda _: command(update={"reward": 0.75})).invoke(UNSCORED)
     assert _scores(recorded) == [0.75]
-
-
-def test_a_copied_configuration_does_not_record_twice(ours, recorded):
-    manager = CallbackManager.configure()
-    again = CallbackManager.configure(copy.deepcopy(manager))
-    assert len(manager.handlers) == len(again.handlers) == 1
