@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 ACTIVE = "active"
 #: Active, but something that the library should have is missing, or an instrumentor that it needs is off.
@@ -39,7 +42,7 @@ def snapshot() -> dict[str, Outcome]:
     return {name: _with_needs(name, outcome) for name, outcome in sorted(_outcomes.items())}
 
 
-def missing_need(needs: tuple[str, ...], outcomes: dict[str, Outcome]) -> str:
+def missing_need(needs: tuple[str, ...], outcomes: Mapping[str, Mapping[str, Any]]) -> str:
     """Text that names the first of ``needs`` that records nothing; empty where all do, or may later."""
     for need in needs:
         outcome = outcomes.get(need)

@@ -75,7 +75,7 @@ def _distribution(entry_point: EntryPoint) -> str:
 def _load_when_needed(entry_point: EntryPoint) -> None:
     modules: tuple[str, ...] | None = TARGETS.get(entry_point.name)
     if entry_point.name.startswith(_OURS):
-        modules = _declared_modules(entry_point)
+        modules = _triggers(entry_point)
     if modules is None:
         activate(entry_point)
         return
@@ -88,10 +88,10 @@ def _load_when_needed(entry_point: EntryPoint) -> None:
         hooks.after_import(module, partial(_activate_once, entry_point))
 
 
-def _declared_modules(entry_point: EntryPoint) -> tuple[str, ...]:
-    """The modules that an instrumentor of ours patches; its class imports nothing of the library or of its wrappers."""
+def _triggers(entry_point: EntryPoint) -> tuple[str, ...]:
+    """As an instrumentor of ours declares them; its class imports nothing of the library or of its wrappers."""
     modules: list[str] = []
-    _isolated(entry_point.name, lambda: modules.extend(entry_point.load().modules))
+    _isolated(entry_point.name, lambda: modules.extend(entry_point.load().triggers()))
     return tuple(modules)
 
 

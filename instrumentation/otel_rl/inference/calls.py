@@ -29,15 +29,15 @@ if TYPE_CHECKING:
     from otel_rl.semconv.definitions import MetricDefinition
     from otel_rl.telemetry.scope import Scope
 
-    #: Scope, duration, labels, input tokens, output tokens, time to first chunk, error.type, context.
-    _Measured = tuple[Scope, float, dict[str, Any], int | None, int | None, float | None, str | None, Context]
+    #: Duration, labels, input tokens, output tokens, time to first chunk, error.type, context.
+    _Measured = tuple[float, dict[str, Any], int | None, int | None, float | None, str | None, Context]
 
 #: Measurements wait for this many calls, at most until metrics are collected.
 _BATCH = 32
 #: Token counts carry no exemplar, which the duration of the same call has: a third of a measurement's cost.
 #: The entry is there because the SDK takes the current context for an empty one.
 _NO_SPAN = set_value("otel_rl.no_span", True, Context())
-_pending: deque[_Measured] = deque()
+_pending: deque[tuple[Scope, _Measured]] = deque()
 
 
 class Inference:
@@ -56,7 +56,7 @@ class Inference:
         self.labels = labels
         #: Start of the call, ``time.perf_counter()`` in s.
         self.started = time.perf_counter()
-        owner = ownership.inference_span()
+        owner = ownership.inference_span(scope.name)
         self.owned = owner is None
         if owner is not None:
             self.span = owner
@@ -91,10 +91,13 @@ class Inference:
         ``duration`` and ``first_chunk`` in s, ``end_time`` in ns since the epoch (default now).
         """
         span = self.span
+        kind = None if error is None else error_type(error)
         if not self.owned:
             ownership.add_attributes(span, found)
+            if not ownership.emits_metrics(span):
+                context = trace_api.set_span_in_context(span)
+                self._measure((duration, self.labels, input_tokens, output_tokens, first_chunk, kind, context))
             return
-        kind = None if error is None else error_type(error)
         try:
             span.set_attributes(clean(found))
             if kind is not None:
@@ -104,13 +107,14 @@ class Inference:
         finally:
             span.end(end_time)
         if self._context is not None:
-            if not _pending:
-                self._scope.observe(metrics.RL_TELEMETRY_ERRORS, _before_collection)
-            _pending.append(
-                (self._scope, duration, self.labels, input_tokens, output_tokens, first_chunk, kind, self._context)
-            )
-            if len(_pending) >= _BATCH:
-                record_pending()
+            self._measure((duration, self.labels, input_tokens, output_tokens, first_chunk, kind, self._context))
+
+    def _measure(self, measured: _Measured) -> None:
+        if not _pending:
+            self._scope.observe(metrics.RL_TELEMETRY_ERRORS, _before_collection)
+        _pending.append((self._scope, measured))
+        if len(_pending) >= _BATCH:
+            record_pending()
 
 
 def _recorder(scope: Scope, metric: MetricDefinition) -> Callable[..., None]:
@@ -125,11 +129,11 @@ def record_pending() -> None:
     """Record the measurements that wait."""
     while True:
         try:
-            measured = _pending.popleft()
+            scope, measured = _pending.popleft()
         except IndexError:  # another thread may have taken the last one: asking first would not do
             return
         with guard("inference.metrics"):
-            scope, duration, labels, input_tokens, output_tokens, first_chunk, kind, context = measured
+            duration, labels, input_tokens, output_tokens, first_chunk, kind, context = measured
             if input_tokens is not None:
                 counted = {**labels, attributes.GEN_AI_TOKEN_TYPE: GenAiTokenTypeValues.INPUT}
                 _recorder(scope, metrics.GEN_AI_CLIENT_TOKEN_USAGE)(input_tokens, counted, _NO_SPAN)
