@@ -50,6 +50,11 @@ def patch_config_context(module: ModuleType, patches: Patches) -> None:
     patches.replace(module, "set_config_context", _sets_config_context, required=True)
 
 
+def patch_former_config_context(module: ModuleType, patches: Patches) -> None:
+    """The same where LangGraph had it before 0.6; the module is still there, without the function."""
+    patches.replace(module, "set_config_context", _sets_config_context)
+
+
 def _sets_config_context(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     @contextmanager
