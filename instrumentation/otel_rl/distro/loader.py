@@ -84,8 +84,21 @@ def _load_when_needed(entry_point: EntryPoint) -> None:
     instrumentor_status.report(
         entry_point.name, instrumentor_status.WAITING, f"{' or '.join(modules)} not imported yet"
     )
+    waiting = _Waiting(entry_point)
     for module in modules:
-        hooks.after_import(module, partial(_activate_once, entry_point))
+        hooks.after_import(module, waiting.imported)
+
+
+class _Waiting:
+    """An instrumentor that the first import of one of its modules activates, once."""
+
+    def __init__(self, entry_point: EntryPoint) -> None:
+        self._entry_point: EntryPoint | None = entry_point
+
+    def imported(self, _: ModuleType) -> None:
+        entry_point, self._entry_point = self._entry_point, None
+        if entry_point is not None:
+            activate(entry_point)
 
 
 def _triggers(entry_point: EntryPoint) -> tuple[str, ...]:
@@ -93,12 +106,6 @@ def _triggers(entry_point: EntryPoint) -> tuple[str, ...]:
     modules: list[str] = []
     _isolated(entry_point.name, lambda: modules.extend(entry_point.load().triggers()))
     return tuple(modules)
-
-
-def _activate_once(entry_point: EntryPoint, _: ModuleType) -> None:
-    outcome = instrumentor_status.snapshot().get(entry_point.name)
-    if outcome is not None and outcome["state"] == instrumentor_status.WAITING:
-        activate(entry_point)
 
 
 def activate(entry_point: EntryPoint) -> None:

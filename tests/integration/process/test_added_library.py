@@ -7,10 +7,10 @@ import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from process_support import Programs
-
 if TYPE_CHECKING:
     from typing import Any
+
+    from process_support import Programs
 
 CONTRIBUTING = Path(__file__).parents[3] / "CONTRIBUTING.md"
 
