@@ -9,7 +9,8 @@ PYTHON ?= python3
 UV := $(or $(shell command -v uv 2>/dev/null),$(CACHE)/uv/bin/uv)
 VENV := .venv
 BIN := $(VENV)/bin
-export UV OTEL_RL_CACHE_DIR := $(CACHE)
+export UV
+export OTEL_RL_CACHE_DIR := $(CACHE)
 
 CONSTRAINTS := tests/constraints/latest.txt
 DEPENDENCIES := pyproject.toml $(CONSTRAINTS)
@@ -112,6 +113,14 @@ test-newest: | $(UV) ## unit tests on the newest interpreter at hand
 test-versions: $(VENV)/.test ## tests of each instrumented library on the versions in tests/versions.toml
 	$(BIN)/python tests/library_versions.py
 
+.PHONY: test-hosts
+test-hosts: $(VENV)/.test ## tests of openai, LangChain, LangGraph and torch, plain against instrumented; writes the table
+	$(BIN)/python tests/hosts/compare.py --write
+
+.PHONY: test-langchain-core
+test-langchain-core: $(VENV)/.test ## the same for langchain-core alone, which is CI's part
+	$(BIN)/python tests/hosts/compare.py langchain-core
+
 .PHONY: test-collector
 test-collector: collector-tests ## the collector: its Go components, every configuration, redaction, sampling, durability
 
@@ -132,7 +141,7 @@ score-redaction: ## recall of the redaction and the share of look-alikes that it
 .PHONY: test-faults
 test-faults: $(VENV)/.test ## kill, starve and refuse real collectors under load, count what was lost, write the table
 	$(BIN)/python otelcol-builder/build.py
-	OTEL_RL_FAULTS_RESULTS=$(CURDIR)/benchmarks/results/collector_faults.json $(PYTEST) tests/faults -m "not full_size"
+	OTEL_RL_FAULTS_RESULTS="$(CURDIR)/benchmarks/results/collector_faults.json" $(PYTEST) tests/faults -m "not full_size"
 
 .PHONY: test-faults-quick
 test-faults-quick: $(VENV)/.test ## a first look at the same, in two minutes

@@ -38,7 +38,7 @@ def distribution(name: str) -> str:
 
 def run(name: str, which: str, version: str) -> bool:
     """Make the environment and run the tests in it."""
-    cache = Path(os.environ.get("OTEL_RL_CACHE_DIR", Path.home() / ".cache" / "otel-rl"))
+    cache = Path(os.environ.get("OTEL_RL_CACHE_DIR") or Path.home() / ".cache" / "otel-rl")
     folder = cache / "library-versions" / f"{name}-{version}"
     uv = os.environ.get("UV", "uv")
     requirements = pins(name, which, version)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import stat
 import subprocess
 import sys
@@ -143,7 +144,8 @@ def test_a_program_of_another_machine_is_refused_with_what_to_do(
 def test_the_program_gets_to_see_the_printed_file_and_nobody_else_does(
     capsys: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    found = program(tmp_path, f'{sys.executable} -c "import shutil,sys; shutil.copy2(sys.argv[1], \\"seen\\")" "$3"')
+    python = shlex.quote(sys.executable)
+    found = program(tmp_path, f'{python} -c "import shutil,sys; shutil.copy2(sys.argv[1], \\"seen\\")" "$3"')
     monkeypatch.setenv("OTEL_RL_COLLECTOR_BINARY", str(found))
     assert main(["collector", "config", "--role", "local"]) == 0
     assert (tmp_path / "seen").read_text() == capsys.readouterr().out
