@@ -156,9 +156,10 @@ class Patches:
         """
         while len(self._replaced) > keep:
             replaced = self._replaced.pop()
+            # Also for copies under another name, which nobody finds.
+            if replaced.switch is not None:
+                replaced.switch.on = False
             if not replaced.restore():
-                if replaced.switch is not None:
-                    replaced.switch.on = False
                 self._covered.append(replaced)
         if keep == 0:
             self.missing.clear()
