@@ -12,7 +12,7 @@ import tomllib
 
 ROOT = Path(__file__).resolve().parents[2]
 TABLE = Path(__file__).with_name("suites.toml")
-CONSTRAINTS = ROOT / "constraints.txt"
+CONSTRAINTS = ROOT / "tests" / "constraints" / "latest.txt"
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Suite:
     """One row of the table."""
 
     name: str
-    #: The distribution on the package index whose tests these are; constraints.txt has its version.
+    #: The distribution on the package index whose tests these are; tests/constraints/latest.txt has its version.
     distribution: str
     #: ``sdist``: the tests are in its source distribution. Else a folder beside the table.
     source: str
@@ -33,7 +33,7 @@ class Suite:
     #: The longest that one run may take.
     limit_minutes: float
     requirements: tuple[str, ...] = ()
-    #: Distributions for which this suite needs another version than constraints.txt has.
+    #: Distributions for which this suite needs another version than tests/constraints/latest.txt has.
     unconstrained: tuple[str, ...] = ()
     #: Paths of the source that the tests must not see, the library itself above all: they test the installed one.
     remove: tuple[str, ...] = ()
@@ -48,7 +48,7 @@ class Suite:
 
     @property
     def version(self) -> str:
-        """The distribution's version in constraints.txt."""
+        """The distribution's version in tests/constraints/latest.txt."""
         found = re.search(rf"^{re.escape(self.distribution)}==(\S+)", CONSTRAINTS.read_text(), re.MULTILINE)
         if found is None:
             raise SystemExit(f"{CONSTRAINTS.name} has no version of {self.distribution}")
