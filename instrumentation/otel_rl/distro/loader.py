@@ -73,16 +73,18 @@ def _distribution(entry_point: EntryPoint) -> str:
 
 
 def _load_when_needed(entry_point: EntryPoint) -> None:
-    modules: tuple[str, ...] | None = TARGETS.get(entry_point.name)
-    if entry_point.name.startswith(_OURS):
-        modules = _triggers(entry_point)
+    ours = entry_point.name.startswith(_OURS)
+    modules = _triggers(entry_point) if ours else TARGETS.get(entry_point.name)
     if modules is None:
         activate(entry_point)
         return
     if not modules:
+        # The class could not be loaded, which has been reported.
         return
+    # Of ours the last one is the library, the others are its modules.
+    awaited = modules[-1:] if ours else modules
     instrumentor_status.report(
-        entry_point.name, instrumentor_status.WAITING, f"{' or '.join(modules)} not imported yet"
+        entry_point.name, instrumentor_status.WAITING, f"{' or '.join(awaited)} not imported yet"
     )
     waiting = _Waiting(entry_point)
     for module in modules:

@@ -79,13 +79,13 @@ class Instrumentor:
 
     @classmethod
     def triggers(cls) -> tuple[str, ...]:
-        """Modules whose import makes this instrumentor worth loading: those it patches, and the library itself.
+        """Modules whose import makes this instrumentor worth loading: those it patches, and last the library itself.
 
         The library itself, since a version that is not supported may not have the others.
         """
         library = re.match(r"[\w.-]+", cls.requirements[0])
         top = library.group().replace("-", "_") if library else ""
-        return tuple(dict.fromkeys((*cls.modules, top)))
+        return (*(module for module in cls.modules if module != top), top)
 
     @property
     def is_instrumented_by_opentelemetry(self) -> bool:
