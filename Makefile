@@ -183,6 +183,10 @@ stack-down: ## stop exactly the processes that `make stack` started
 bench: $(VENV)/.test ## measure the figures of docs/performance.md into benchmarks/results
 	$(BIN)/python benchmarks/run.py
 
+.PHONY: soak
+soak: $(VENV)/.test ## 100,000 steps without a model and a million calls: what grows is a leak (10 minutes)
+	$(BIN)/python benchmarks/run.py soak
+
 .PHONY: bench-collector
 bench-collector: $(VENV)/.test ## measure the collector's figures of docs/performance.md; builds it first
 	$(BIN)/python otelcol-builder/build.py

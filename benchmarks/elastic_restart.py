@@ -8,10 +8,10 @@ A run hangs when all ranks have been in ``init_process_group`` for ``--patience`
 delays one rank in every restart, before ``init_process_group``. ``--partial FILE`` keeps the runs so far with their
 logs, and with ``--py-spy PATH`` the stacks of hung processes.
 
-Torch alone hangs here; instrumented jobs hung more often in the one series that was run, and why is not known
+Torch alone hangs here. Instrumented jobs hung more often in the one series that was run, and why is not known
 (`results/elastic_restart.json`). The agent keeps one TCPStore for all attempts, and the keys do not name the attempt
-(torch
-2.13.0: ``_create_c10d_store``, ``StaticTCPRendezvous.next_rendezvous``, ``DynamicRendezvousHandler.next_rendezvous``).
+(torch 2.13.0: ``_create_c10d_store``, ``StaticTCPRendezvous.next_rendezvous``,
+``DynamicRendezvousHandler.next_rendezvous``).
 A restarted rank can read the gloo address of a peer that has died. Gloo then refuses, waits for its timeout of 30
 minutes, or joins, depending on which side has to connect. Two rendezvous avoid it: ``prefix`` puts the attempt
 into the keys; ``unshared`` gives each attempt its own store (``TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1``). See

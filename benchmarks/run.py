@@ -1,8 +1,9 @@
 """Run every benchmark one after the other and write each result to benchmarks/results.
 
-    python benchmarks/run.py [NAME ...]          (without a name: all but the collector's, which need its binary)
+    python benchmarks/run.py [NAME ...]          (without a name: all but the collector's and the soak)
 
-Ends with a table of the figures and their limits; the exit status is 1 where one misses its limit.
+Writes the tables of docs/performance.md and ends with a table of the figures and their limits. The exit status is 1
+where one misses its limit.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import performance_page
+
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
 BENCHMARKS = (
@@ -20,6 +23,7 @@ BENCHMARKS = (
     "exit_with_dead_collector",
     "openai_chat_call",
     "file_store",
+    "grpo_step_cpu",
     "grpo_step",
 )
 
@@ -47,6 +51,7 @@ def main() -> int:
             within_limits &= verdict != "MISSED"
             bounds = f"{result['lower_95']} to {result['upper_95']}" if "upper_95" in result else ""
             rows.append((f"{name}: {figure}", result["value"], bounds, "" if limit is None else limit, verdict))
+    performance_page.main([])
     print(f"{'figure':58} {'value':>12} {'95 % interval':>22} {'limit':>8}")
     for figure, value, bounds, limit, verdict in rows:
         print(f"{figure:58} {value!s:>12} {bounds:>22} {limit!s:>8} {verdict}")
