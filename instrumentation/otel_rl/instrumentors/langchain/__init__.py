@@ -22,8 +22,8 @@ class LangChainInstrumentor(Instrumentor):
         "langchain_core.callbacks.manager": "patch:patch_callback_managers",
         "langchain_core.runnables.config": "patch:patch_config_context",
         "langchain_core.tools.base": "patch:patch_tools",
-        "langgraph._internal._runnable": "patch:patch_config_context",
-        "langgraph.utils.runnable": "patch:patch_former_config_context",
+        "langgraph._internal._runnable": "patch:patch_graph_context",
+        "langgraph.utils.runnable": "patch:patch_config_context",
         "langgraph.prebuilt.tool_node": "patch:patch_tool_node",
         # The official instrumentor, which ours adds to.
         "opentelemetry.instrumentation.genai.langchain.callback_handler": "genai_langchain:patch_handler",

@@ -46,13 +46,13 @@ def _raised(manager: Any, error: BaseException, **_: Any) -> None:
 
 
 def patch_config_context(module: ModuleType, patches: Patches) -> None:
-    """The context that is made for the body of a run gets the run's span."""
-    patches.replace(module, "set_config_context", _sets_config_context, required=True)
-
-
-def patch_former_config_context(module: ModuleType, patches: Patches) -> None:
-    """The same where LangGraph had it before 0.6; the module is still there, without the function."""
+    """The context that is made for the body of a run gets the run's span; langchain-core 0.3.40 makes none."""
     patches.replace(module, "set_config_context", _sets_config_context)
+
+
+def patch_graph_context(module: ModuleType, patches: Patches) -> None:
+    """The same for nodes of LangGraph 0.6 and later, which has a function of its own."""
+    patches.replace(module, "set_config_context", _sets_config_context, required=True)
 
 
 def _sets_config_context(original: Callable[..., Any]) -> Callable[..., Any]:
