@@ -115,11 +115,11 @@ test-versions: $(VENV)/.test ## tests of each instrumented library on the versio
 
 .PHONY: test-hosts
 test-hosts: $(VENV)/.test ## tests of openai, LangChain, LangGraph and torch, plain against instrumented; writes the table
-	$(BIN)/python tests/hosts/compare.py --write
+	PYTHONPATH=tests $(BIN)/python -m hosts.compare --write
 
 .PHONY: test-langchain-core
 test-langchain-core: $(VENV)/.test ## the same for langchain-core alone, which is CI's part
-	$(BIN)/python tests/hosts/compare.py langchain-core
+	PYTHONPATH=tests $(BIN)/python -m hosts.compare langchain-core
 
 .PHONY: test-collector
 test-collector: collector-tests ## the collector: its Go components, every configuration, redaction, sampling, durability
@@ -158,6 +158,12 @@ test-stack: $(VENV)/.test ## real collector, Prometheus, Tempo and Loki: builds 
 	$(BIN)/python otelcol-builder/build.py
 	for backend in prometheus tempo loki; do $(BIN)/python compose/backends/build.py $$backend; done
 	$(PYTEST) tests/integration/dashboards tests/integration/stack tests/e2e
+
+.PHONY: test-ray
+test-ray: | $(UV) ## identity of the workers of a real Ray, in an environment of its own
+	@test -x $(CACHE)/ray/bin/python || $(UV) venv --quiet --python $(PYTHON) $(CACHE)/ray
+	$(UV) pip install --quiet --python $(CACHE)/ray --editable . --group unit 'ray >=2.40'
+	$(CACHE)/ray/bin/python -m pytest -q tests/integration/process/test_process_ray.py
 
 .PHONY: test-slow
 test-slow: $(VENV)/.test ## what takes more than a minute each

@@ -103,7 +103,7 @@ class Settings:
     run_id: str | None = _setting(
         None,
         "OTEL_RL_RUN_ID",
-        "run id; otherwise the launcher's job id, otherwise a random one fixed by the launching process",
+        "run id; otherwise made of the launcher's job and step id or a random part, see identity.md",
         shown="(made)",
     )
     data_directory: str = _setting(

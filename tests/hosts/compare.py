@@ -1,6 +1,6 @@
 """Run other projects' tests plain and instrumented, and fail where a test's outcome depends on the mode.
 
-    python tests/hosts/compare.py [SUITE ...] [--write]
+    PYTHONPATH=tests python -m hosts.compare [SUITE ...] [--write]
 
 Suites are the rows of ``suites.toml``; without a name all of them run. A test whose outcomes differ is run again, three
 times in both modes, and counts if it differs each time. ``--write`` enters the rows into ``benchmarks/results`` and
@@ -14,9 +14,6 @@ import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from hosts import environments, results, runs, suites
 from hosts.comparison import RERUNS, counts, differences, verdict, with_reruns

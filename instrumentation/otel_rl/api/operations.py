@@ -75,7 +75,7 @@ class _Rollout:
             attributes.RL_LOOP_ITERATION: iteration,
             attributes.RL_SAMPLING_PRIORITY: sampling.KEEP if reason else None,
         }
-        link = Link(step.rank_span.get_span_context()) if step is not None else run_span.link()
+        link = Link(step.span_context) if step is not None else run_span.link()
         # The ids and the wish to be kept reach everything below, in other processes too, through the baggage.
         context = baggage_context(entries, Context())
         values = {**correlation_attributes(context), attributes.RL_SAMPLING_REASON: reason}

@@ -7,8 +7,10 @@ sets ``PYTHONPATH``, sets ``OTEL_PYTHON_DISTRO=otel_rl`` and ``OTEL_PYTHON_CONFI
 =========================  ================================================================================
 ``bootstrap``              the ``sitecustomize`` that Python children find
 ``configurator``           the SDK, set up from a file or from the environment
-``distro``                 entry point of ``opentelemetry-instrument``
+``distro``                 for programs that upstream's own start-up sets up
 ``environment_variables``  imported by ``opentelemetry-instrument`` before it starts the program
+``import_path``            ``PYTHONPATH`` and the program's modules, as without us
+``instrument_command``     ``opentelemetry-instrument``: arguments and import path of the program
 ``loader``                 instrumentors, ours and others', loaded when their library is imported
 ``start``                  order of the start, in the first process and in its children
 ``trigger_modules``        modules whose import loads an instrumentor of others

@@ -1,4 +1,7 @@
-"""Our distro, for the process that ``opentelemetry-instrument`` starts: upstream's ``sitecustomize`` asks for it."""
+"""Our distro, for programs that upstream's ``initialize()`` or its ``sitecustomize`` sets up.
+
+What ``opentelemetry-instrument`` starts goes through :mod:`otel_rl.distro.start` alone.
+"""
 
 # ruff: noqa: PTH100, PTH120 - pathlib costs more than all of this, in every Python child
 
@@ -11,7 +14,7 @@ from typing import Any
 from opentelemetry.instrumentation.distro import BaseDistro
 
 from otel_rl import stderr
-from otel_rl.distro import start
+from otel_rl.distro import import_path, start
 from otel_rl.distro.bootstrap.sitecustomize import run_shadowed
 from otel_rl.pipeline import sdk_logging
 from otel_rl.process import launch
@@ -47,7 +50,8 @@ def _take_over(active: bool) -> None:
     folder = os.path.dirname(os.path.abspath(upstream.__file__ or ""))
     if "sitecustomize" in sys.modules and os.path.dirname(sys.modules["sitecustomize"].__file__ or "") == folder:
         _run_users_sitecustomize(folder)
-    start.use_bootstrap(os.environ, folder)
+    os.environ["PYTHONPATH"] = import_path.with_bootstrap(os.environ.get("PYTHONPATH", ""), folder)
+    sys.path[:] = [*(entry for entry in sys.path if entry != folder), import_path.BOOTSTRAP]
     namespace = vars(upstream)
     namespace["environ"] = {**os.environ, "PYTHONPATH": folder}
     namespace["_load_instrumentors"] = _load_instrumentors if active else _load_nothing
@@ -66,7 +70,9 @@ def _load_instrumentors(_: BaseDistro) -> None:
     from otel_rl.distro import loader  # noqa: PLC0415 - not where nothing is recorded
 
     loader.load_instrumentors()
+    sdk_logging.last_error.end_set_up()
 
 
 def _load_nothing(_: BaseDistro) -> None:
     """A launcher, or ``OTEL_SDK_DISABLED``: nothing is patched."""
+    sdk_logging.last_error.end_set_up()

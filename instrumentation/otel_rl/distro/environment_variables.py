@@ -11,7 +11,9 @@ from __future__ import annotations
 import os as _os
 import sys as _sys
 
+from otel_rl.distro import instrument_command as _command
 from otel_rl.process import launch as _launch
 
 _launch.choose_distro(_os.environ)
-_launch.prepare(_os.environ, _sys.argv)
+_launch.prepare(_os.environ, _sys.argv, begins=True)
+_command.take_over()

@@ -1,30 +1,31 @@
 """The order of things at start, for the first process and for the children that record."""
 
-# ruff: noqa: PTH100, PTH118, PTH120 - pathlib costs more than all of this, in every Python child
-
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+import sys
+from contextlib import suppress
+from importlib.machinery import SourceFileLoader
+from importlib.util import find_spec
+from types import ModuleType
 
+from otel_rl.distro import import_path
 from otel_rl.process import child_processes, launch
 
-if TYPE_CHECKING:
-    from collections.abc import MutableMapping
-
-BOOTSTRAP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bootstrap")
-_PYTHON_PATH = "PYTHONPATH"
+_RAY_HOOK = "RAY_RUNTIME_ENV_HOOK"
 
 
 def begin() -> bool:
     """Identity of this process, and of its children; False where it is a launcher, which records nothing."""
-    launch.prepare(os.environ)
     argv = child_processes.original_arguments()
     if child_processes.is_launcher(argv):
+        launch.prepare(os.environ, argv, begins=True)
         return False
+    below_none = child_processes.parse_marker(os.environ) is None and not child_processes.is_worker(argv)
+    launch.prepare(os.environ, argv, begins=below_none)
     from otel_rl.process import inherited_context, launcher_environment  # noqa: PLC0415 - a launcher needs none of it
 
-    launcher_environment.adopt()
+    launcher_environment.adopt(argv)
     _report_invalid_settings()
     inherited = inherited_context.adopt(os.environ)
     if inherited is not None:
@@ -34,7 +35,23 @@ def begin() -> bool:
     os.environ[child_processes.MARKER] = child_processes.marker(
         os.getpid(), launcher_environment.service_name(os.environ, argv), os.environ
     )
+    _offer_hook_to_ray()
     return True
+
+
+def _offer_hook_to_ray() -> None:
+    """Workers of a Ray cluster do not inherit our environment: Ray asks a hook what to give them."""
+    if _RAY_HOOK in os.environ or find_spec("ray") is None:
+        return
+    name = "otel_rl_ray_runtime_env"
+    if name not in sys.modules:
+        # By path: the bootstrap folder is on the path of our children, not of this process.
+        loader = SourceFileLoader(name, f"{import_path.BOOTSTRAP}{os.sep}{name}.py")
+        module = ModuleType(name)
+        module.__file__ = loader.path
+        loader.exec_module(module)
+        sys.modules[name] = module
+    os.environ[_RAY_HOOK] = f"{name}.hook"
 
 
 def _report_invalid_settings() -> None:
@@ -47,16 +64,32 @@ def _report_invalid_settings() -> None:
             stderr.write_line(complaint)
 
 
-def start_child() -> None:
-    """Everything, in a child: upstream's start-up is not involved."""
-    if launch.disabled(os.environ) or not begin():
-        return
+def start(loaded_before: frozenset[str], path: list[str]) -> None:
+    """Everything, in the first process and in children: upstream's start-up is not involved. Never raises.
+
+    Args:
+        loaded_before: Names of the modules that the interpreter had loaded by itself.
+        path: The program's ``sys.path``; ours begins with the standard library until this returns.
+    """
+    try:
+        if not launch.disabled(os.environ) and begin():
+            _set_up()
+    except Exception as error:  # noqa: BLE001 - whatever it is, the program runs
+        launch.tell_failure(error)
+    with suppress(Exception):
+        import_path.release_names(loaded_before, path)
+
+
+def _set_up() -> None:
     from otel_rl.distro import loader  # noqa: PLC0415 - a launcher needs none of it
     from otel_rl.pipeline import sdk_logging  # noqa: PLC0415 - a launcher needs none of it
 
     sdk_logging.silence()
-    _configure()
-    loader.load_instrumentors()
+    try:
+        _configure()
+        loader.load_instrumentors()
+    finally:
+        sdk_logging.last_error.end_set_up()
 
 
 def _configure() -> None:
@@ -66,15 +99,8 @@ def _configure() -> None:
 
         configurator.configure()
         return
+    from opentelemetry.instrumentation.version import __version__  # noqa: PLC0415
     from opentelemetry.util._importlib_metadata import entry_points  # noqa: PLC0415
 
     for entry_point in entry_points(group="opentelemetry_configurator", name=name):
-        entry_point.load()().configure()
-
-
-def use_bootstrap(environ: MutableMapping[str, str], replaced: str) -> None:
-    """Let children of this process find our bootstrap folder where they would have found ``replaced``."""
-    others = [
-        path for path in environ.get(_PYTHON_PATH, "").split(os.pathsep) if path and path not in (replaced, BOOTSTRAP)
-    ]
-    environ[_PYTHON_PATH] = os.pathsep.join([BOOTSTRAP, *others])
+        entry_point.load()().configure(auto_instrumentation_version=__version__)

@@ -6,21 +6,25 @@ on Python 3.10), so that one of ours would change what the program prints. The i
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import traceback
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from opentelemetry._logs import SeverityNumber
 
 from otel_rl.internal_errors import guard
-from otel_rl.process import process_identity
+from otel_rl.process import child_processes, process_identity
 from otel_rl.semconv import attributes, events
 from otel_rl.telemetry import run_span
 from otel_rl.telemetry.attribute_values import MAXIMUM_LENGTH, error_type
 from otel_rl.telemetry.scope import Scope
 from otel_rl.training import steps
+
+if TYPE_CHECKING:
+    from types import CodeType
 
 _scope = Scope("process")
 
@@ -43,11 +47,32 @@ def watch() -> None:
 def record_ending() -> None:
     """At exit: the exception that ended the program, if one did."""
     global ending
-    error = getattr(sys, "last_value", None)
-    if error is not None and not hasattr(sys, "ps1"):
+    error = _uncaught()
+    if error is not None:
         ending = f"uncaught {error_type(error)}"
         run_span.fail(error)
         record(error)
+
+
+def _uncaught() -> BaseException | None:
+    """Return the exception that has ended the program.
+
+    ``code.InteractiveInterpreter`` and its like store handled exceptions in the same place. What ends the program has
+    come through the code of the main module, or through ``runpy``, which runs it for ``python -m``.
+    """
+    error, trace = getattr(sys, "last_value", None), getattr(sys, "last_traceback", None)
+    if error is None or trace is None or hasattr(sys, "ps1"):
+        return None
+    code = trace.tb_frame.f_code
+    return error if code.co_name == "_run_module_as_main" or _is_main_module(code, trace.tb_frame.f_globals) else None
+
+
+def _is_main_module(code: CodeType, namespace: dict[str, Any]) -> bool:
+    if code.co_name != "<module>" or namespace is not getattr(sys.modules.get("__main__"), "__dict__", None):
+        return False
+    kind, which, _ = child_processes.program(child_processes.original_arguments())
+    names = (os.path.basename(which),) if kind == "script" else ("<string>", "<stdin>")  # noqa: PTH119 - as in process
+    return os.path.basename(code.co_filename) in names  # noqa: PTH119
 
 
 def keep_interrupt_exit_code() -> None:
@@ -56,7 +81,7 @@ def keep_interrupt_exit_code() -> None:
     CPython remembers an uncaught KeyboardInterrupt in a flag that every ``exec`` of a string clears, and importing our
     encoders runs many (dataclasses). Such an ``exec`` that is interrupted sets it again.
     """
-    if isinstance(getattr(sys, "last_value", None), KeyboardInterrupt):
+    if isinstance(_uncaught(), KeyboardInterrupt):
         with suppress(KeyboardInterrupt):
             exec("raise KeyboardInterrupt")  # noqa: S102 - a constant, see above
 

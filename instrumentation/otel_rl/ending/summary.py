@@ -1,6 +1,6 @@
 """The one line on stderr at the end: what was recorded and how to see it, or what was lost and what to do."""
 
-# ruff: noqa: PTH109, PTH110, PTH118 - pathlib costs more than all of this, in every Python child
+# ruff: noqa: PTH109, PTH118 - pathlib costs more than all of this, in every Python child
 
 from __future__ import annotations
 
@@ -22,7 +22,15 @@ _WORDS = {
     "metrics": ("metric point", "metric points"),
 }
 
-_started_in = os.getcwd() if os.path.exists(".") else "/"
+
+def _working_directory() -> str:
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        return "/"
+
+
+_started_in = _working_directory()
 
 
 def write(telemetry: Telemetry) -> None:

@@ -10,6 +10,7 @@
 ``private_random``      a random generator of our own for the SDK
 ``processors``          SDK processors in front of the queues
 ``providers``           tracer, meter and logger provider
+``python_warnings``     the filters of Python's warnings, which stay as the program has them
 ``resource``            resource attributes of this process
 ``sdk_logging``         the SDK's own log, kept out of the program's output
 ``start_times``         start times of observable counters

@@ -149,7 +149,9 @@ class BatchWorker(Generic[Item]):
             self._awake.wait(self._limits.delay)
             self._awake.clear()
             # Rather without a rank than not at all: the gate must not make the queue overflow.
-            if self._closing or self._gate.is_open() or len(self._queue) * 2 >= self._limits.queue:
+            if len(self._queue) * 2 >= self._limits.queue:
+                self._gate.force_open()
+            if self._closing or self._gate.is_open():
                 self._drain()
         self._drain()
         with guard(f"batching.{self.signal}.shutdown"):

@@ -11,7 +11,7 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
 
 from otel_rl.internal_errors import guard
-from otel_rl.pipeline import private_random, resource
+from otel_rl.pipeline import private_random, python_warnings, resource
 from otel_rl.process import process_identity
 from otel_rl.telemetry import self_metrics
 from otel_rl.telemetry.correlation import BaggageLogRecordProcessor, BaggageSpanProcessor
@@ -27,6 +27,7 @@ def providers() -> list[Any]:
 def complete_providers() -> None:
     """Run identity on the resource (the file's own attributes win), step trace ids, baggage, private random numbers."""
     private_random.isolate()
+    python_warnings.keep_filters()
     tracer_provider = trace_api._TRACER_PROVIDER  # noqa: SLF001 - the public function would create one
     with guard("configured.tracer_provider"):
         if isinstance(getattr(tracer_provider, "id_generator", None), RandomIdGenerator):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -55,10 +56,18 @@ class _Opening:
 
 
 opening = _Opening()
+_this_module = sys.modules[__name__]
 
 
 def open_exporter(signal: str, name: str, files: FileStore) -> Any:
-    """The exporter of ``signal`` with entry-point name ``name``; configured by its own ``OTEL_*`` variables."""
+    """The exporter of ``signal`` with entry-point name ``name``; configured by its own ``OTEL_*`` variables.
+
+    Raises:
+        RuntimeError: The program has removed our modules from ``sys.modules``. What is imported now would be a second
+            copy of the SDK, which takes nothing from the first.
+    """
+    if sys.modules.get(__name__) is not _this_module:
+        raise RuntimeError("the program has removed modules from sys.modules")
     if name == exporter_selection.FILE:
         from otel_rl.offline.store.file_exporter import FileExporter  # noqa: PLC0415 - the encoders come with the first record
 

@@ -1,4 +1,4 @@
-"""Holds the first export back while the rank can still become known: a series must not change its identity."""
+"""Holds the first export back until the identity is final, and freezes it then: no series may change its name."""
 
 from __future__ import annotations
 
@@ -10,15 +10,27 @@ from otel_rl.process import process_identity
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-#: Longest delay of the first export in seconds; a job that never joins a process group exports then.
+#: Longest delay of the first export in seconds, for a process that may or may not join a process group.
 HOLD_SECONDS = 30.0
+#: The same for a rank that its launcher has numbered and that must still learn the run id. Its ranks will meet, but
+#: loading a model can take minutes before they do.
+MEETING_SECONDS = 300.0
 
 
 class Gate:
-    """Closed while ``torch.distributed`` is loaded and no rank is known, for at most ``hold`` seconds."""
+    """Closed until the identity is settled, for at most ``hold`` seconds, or ``meeting`` where the ranks will meet.
 
-    def __init__(self, hold: float = HOLD_SECONDS, clock: Callable[[], float] = time.monotonic) -> None:
+    A queue that fills up opens it early, see :mod:`otel_rl.pipeline.batching`.
+    """
+
+    def __init__(
+        self,
+        hold: float = HOLD_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
+        meeting: float = MEETING_SECONDS,
+    ) -> None:
         self._hold = hold
+        self._meeting = meeting
         self._clock = clock
         self._asked: float | None = None
         self._opened = False
@@ -28,12 +40,15 @@ class Gate:
         if not self._opened:
             now = self._clock()
             self._asked = now if self._asked is None else self._asked
-            self._opened = process_identity.settled() or now - self._asked >= self._hold
+            hold = self._meeting if process_identity.will_meet() else self._hold
+            if process_identity.settled() or now - self._asked >= hold:
+                self.force_open()
         return self._opened
 
     def force_open(self) -> None:
-        """The process ends or the program asked for a flush: no more waiting."""
+        """Export from now on: the process ends, a queue fills up, or the program asked for a flush."""
         self._opened = True
+        process_identity.freeze()
 
     def after_fork_in_child(self) -> None:
         """The child waits on its own account."""

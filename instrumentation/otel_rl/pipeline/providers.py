@@ -9,17 +9,17 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from opentelemetry._logs import set_logger_provider
-from opentelemetry.metrics import set_meter_provider
+from opentelemetry._logs import get_logger_provider, set_logger_provider
+from opentelemetry.metrics import get_meter_provider, set_meter_provider
 from opentelemetry.sdk._logs import LoggerProvider
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import MetricReader
 from opentelemetry.sdk.trace import SpanLimits, TracerProvider
-from opentelemetry.trace import set_tracer_provider
+from opentelemetry.trace import get_tracer_provider, set_tracer_provider
 
 from otel_rl import stderr
 from otel_rl.offline.store.process_store import ProcessStore
-from otel_rl.pipeline import exporter_selection, exporters, private_random
+from otel_rl.pipeline import exporter_selection, exporters, private_random, python_warnings
 from otel_rl.pipeline.batching import BatchWorker, Deliverer, Limits
 from otel_rl.pipeline.identity_gate import Gate
 from otel_rl.pipeline.metric_reader import LazyMetricReader, wake_at_first_measurement
@@ -78,6 +78,7 @@ def build(chosen: exporter_selection.Plan, resource: Resource) -> Telemetry:
     gate, store, environ = Gate(), ProcessStore(resource), os.environ
     readers = [_reader(name, store, gate) for name in chosen.exporters["metrics"]]
     private_random.isolate()
+    python_warnings.keep_filters()
     telemetry = Telemetry(
         chosen,
         store,
@@ -100,10 +101,25 @@ def build(chosen: exporter_selection.Plan, resource: Resource) -> Telemetry:
     set_tracer_provider(telemetry.tracer_provider)
     set_meter_provider(telemetry.meter_provider)
     set_logger_provider(telemetry.logger_provider)
+    _report_refusal(telemetry)
     telemetry.arm()
     if os.environ.get(_LOGGING_HANDLER, "").strip().lower() == "true":
         _attach_logging_handler(telemetry.logger_provider)
     return telemetry
+
+
+def _report_refusal(telemetry: Telemetry) -> None:
+    """The API keeps the first provider: one that a sitecustomize of the user has set."""
+    ours = (telemetry.tracer_provider, telemetry.meter_provider, telemetry.logger_provider)
+    used = (get_tracer_provider(), get_meter_provider(), get_logger_provider())
+    refused = [
+        signal for signal, mine, its in zip(exporter_selection.SIGNALS, ours, used, strict=True) if mine is not its
+    ]
+    if refused:
+        stderr.write_line(
+            f"otel-rl: {' and '.join(refused)} go to the provider that the program has set before the start of otel-rl,"
+            " and not to the exporters of otel-rl"
+        )
 
 
 def _attach_logging_handler(provider: LoggerProvider) -> None:
@@ -149,7 +165,7 @@ def _worker(
 
 
 def _open(signal: str, name: str, store: ProcessStore) -> Any:
-    with exporters.opening:
+    with exporters.opening, python_warnings.remembered():
         exporter = exporters.open_exporter(signal, name, store.files)
         private_random.isolate()
     return exporter

@@ -1,6 +1,8 @@
-"""Upstream's diagnostics must not appear in the program's output: kept for our own one line, not printed.
+"""Records of upstream's loggers: those that our pipeline causes are kept for our one line, the program's are shown.
 
-``OTEL_LOG_LEVEL``, the standard variable for an SDK's own log, leaves them alone.
+Ours are what upstream logs on our threads and during the set-up, and what the SDK logs on the program's threads as long
+as the program has no provider of its own. ``OTEL_LOG_LEVEL``, the standard variable for an SDK's own
+log, leaves everything alone.
 """
 
 from __future__ import annotations
@@ -8,6 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import threading
 
 _UPSTREAM = "opentelemetry"
 _CAUSE = re.compile(
@@ -16,14 +19,33 @@ _CAUSE = re.compile(
 )
 _LONGEST = 160
 _LOADER = "opentelemetry.instrumentation.auto_instrumentation._load"
+#: Parts that a program without an SDK of its own does not run: without us they would log nothing.
+_SDK = ("opentelemetry.sdk.", "opentelemetry.attributes", "opentelemetry.configuration.")
+#: Parts that we run on our threads only; a configuration file runs them on threads of upstream's.
+_EXPORT = (
+    "opentelemetry.exporter.",
+    "opentelemetry.sdk._shared_internal",
+    "opentelemetry.sdk.trace.export",
+    "opentelemetry.sdk._logs._internal.export",
+    "opentelemetry.sdk.metrics._internal.export",
+)
+_OUR_THREAD = "otel-rl"
+#: The API's answer to a program that sets a provider where there is one.
+_REFUSED = "Overriding of current "
 
 
-class LastError(logging.Handler):
-    """Remembers the latest message of an exporter, as the reason to tell when delivery has failed."""
+class Upstream(logging.Handler):
+    """Stands between upstream's loggers and the program's handlers.
+
+    It has no lock: the program's handlers have theirs, and two locks in two orders could deadlock.
+    """
 
     def __init__(self) -> None:
-        super().__init__(logging.WARNING)
+        super().__init__()
+        #: Latest message of an exporter of ours.
         self.message = ""
+        self._setting_up: int | None = None
+        self._program_has_sdk = False
 
     @property
     def reason(self) -> str:
@@ -31,19 +53,48 @@ class LastError(logging.Handler):
         known = _CAUSE.search(self.message)
         return known[0] if known else self.message[:_LONGEST]
 
-    def emit(self, record: logging.LogRecord) -> None:
-        """Keep the message."""
-        if record.name.startswith("opentelemetry.exporter"):
+    def createLock(self) -> None:  # noqa: N802 - logging's name
+        """Do without, as ``logging.NullHandler``."""
+        self.lock = None
+
+    def begin_set_up(self) -> None:
+        """Keep everything that this thread logs from here on."""
+        self._setting_up = threading.get_ident()
+
+    def end_set_up(self) -> None:
+        """What comes from here on may be the program's."""
+        self._setting_up = None
+
+    def handle(self, record: logging.LogRecord) -> bool:
+        """Show the record as without us, or keep its message."""
+        if str(record.msg).startswith(_REFUSED):
+            self._program_has_sdk |= self._setting_up is None
+        if self._is_ours(record):
+            self._keep(record)
+            return False
+        logger = logging.getLogger(_UPSTREAM)
+        if not logger.propagate and logger.parent is not None:
+            logger.parent.callHandlers(record)
+        return True
+
+    def _is_ours(self, record: logging.LogRecord) -> bool:
+        if record.thread == self._setting_up or (record.threadName or "").startswith(_OUR_THREAD):
+            return True
+        if self._program_has_sdk:
+            return False
+        if record.name.startswith(_EXPORT):
+            return bool(os.environ.get("OTEL_CONFIG_FILE"))
+        return record.name.startswith(_SDK)
+
+    def _keep(self, record: logging.LogRecord) -> None:
+        if record.name.startswith("opentelemetry.exporter") and record.levelno >= logging.WARNING:
             try:
                 self.message = record.getMessage()
             except Exception:  # noqa: BLE001 - a malformed log call of somebody else
-                self.handleError(record)
-
-    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - logging's name
-        """Stay silent."""
+                self.message = str(record.msg)
 
 
-last_error = LastError()
+last_error = Upstream()
 
 
 def _is_wanted(record: logging.LogRecord) -> bool:
@@ -52,10 +103,11 @@ def _is_wanted(record: logging.LogRecord) -> bool:
 
 
 def silence() -> None:
-    """Keep upstream's log out of the program's handlers."""
+    """Keep what our pipeline logs out of the program's handlers; the set-up begins."""
     logging.getLogger(_LOADER).addFilter(_is_wanted)
     if os.environ.get("OTEL_LOG_LEVEL", "").strip():
         return
     upstream = logging.getLogger(_UPSTREAM)
     upstream.addHandler(last_error)
     upstream.propagate = False
+    last_error.begin_set_up()

@@ -4,8 +4,9 @@
 ``child_processes``       policy: Python children that record, decided in a millisecond
 ``data_loader_workers``   detection of PyTorch DataLoader workers, which never record
 ``inherited_context``     ``TRACEPARENT`` and ``BAGGAGE`` of the environment
-``launch``                run id and data directory, fixed once per launch
+``launch``                run id, resume number and data directory, fixed once per launch
 ``launcher_environment``  rank, attempt and job from the variables of the launcher
+``launchers``             table of launchers and their variables
 ``process_identity``      identity as known now, with listeners
 ========================  ============================================================
 """

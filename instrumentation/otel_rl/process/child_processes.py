@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 #: Set by a process that records: ``<pid>|<service name>|<launch fingerprint>``. Children compare with it.
 MARKER = "OTEL_RL_PROCESS"
 CHILDREN = "OTEL_RL_CHILDREN"
+#: Value of :data:`MARKER` for what ``opentelemetry-instrument`` starts: the first Python process, below a shell too.
+FIRST = "first"
 
 #: Programs that only start others; recording them would add processes without a rank to every run.
 LAUNCHER_SCRIPTS = frozenset({"torchrun", "accelerate", "deepspeed", "ray", "trl"})
@@ -78,6 +80,12 @@ def is_launcher(argv: Sequence[str]) -> bool:
     return name in known and not _IN_PROCESS.get(name, frozenset()) & set(arguments)
 
 
+def starts_ranks(argv: Sequence[str]) -> bool:
+    """True for a launcher whose children are the ranks of one launch; Ray's command starts a cluster for many."""
+    _, which, _ = program(argv)
+    return is_launcher(argv) and not os.path.basename(which).startswith("ray")
+
+
 def fingerprint(environ: Mapping[str, str]) -> str:
     """The launch that the environment belongs to; empty outside of any launcher."""
     names = _LAUNCH_VARIABLES + (_ELASTIC_VARIABLES if "TORCHELASTIC_RUN_ID" in environ else ())
@@ -106,17 +114,21 @@ def is_worker(argv: Sequence[str]) -> bool:
     return kind == "script" and os.path.basename(which) == _RAY_WORKER
 
 
-def wanted(environ: Mapping[str, str], argv: Sequence[str], parent: int) -> bool:
+def wanted(environ: Mapping[str, str], argv: Sequence[str], parent: int) -> bool:  # noqa: PLR0911 - one per rule
     """Whether a Python child with this environment, command line and parent process records."""
+    if is_launcher(argv):
+        return False
+    if environ.get(MARKER) == FIRST:
+        return True
     children = environ.get(CHILDREN, "").strip().lower()
-    if children == "none" or is_launcher(argv):
+    if children == "none":
         return False
     if children == "all":
         return True
     ancestor = parse_marker(environ)
     if ancestor is not None and ancestor[0] == os.getpid():
         # This very process recorded, and has replaced its program (``os.execv``).
-        return True
+        return _is_main_interpreter()
     if is_worker(argv):
         # A worker of a process that does not record (a sandbox, say) does not record either.
         kind, _, _ = program(argv)
@@ -124,10 +136,22 @@ def wanted(environ: Mapping[str, str], argv: Sequence[str], parent: int) -> bool
     launch = fingerprint(environ)
     if launch and (ancestor is None or ancestor[2] != launch):
         return True
-    return is_launcher(_command_line(parent))
+    return is_launcher(command_line(parent))
 
 
-def _command_line(pid: int) -> list[str]:
+def _is_main_interpreter() -> bool:
+    """False in a sub-interpreter: it imports ``sitecustomize`` too, and our threads must not outlive it."""
+    for name in ("_interpreters", "_xxsubinterpreters"):
+        try:
+            current = __import__(name).get_current()
+        except ImportError:
+            continue
+        return int(current[0] if isinstance(current, tuple) else current) == 0
+    return True
+
+
+def command_line(pid: int) -> list[str]:
+    """Return the arguments of another process; none where it has ended or is not ours to see."""
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as file:
             return [os.fsdecode(part) for part in file.read().split(b"\0")[:-1]]

@@ -8,58 +8,99 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from otel_rl import settings
-from otel_rl.process import child_processes, launch, process_identity
+from otel_rl.process import child_processes, launch, launchers, process_identity
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-#: Run field -> variables in order of precedence. SLURM_NTASKS is absent on purpose: a batch script that starts one
-#: process has it too.
-_NUMBERS = {
-    "rank": ("RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK", "SLURM_PROCID"),
-    "local_rank": ("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"),
-    "world_size": ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS"),
-    "node_rank": ("GROUP_RANK", "NODE_RANK", "OMPI_COMM_WORLD_NODE_RANK", "SLURM_NODEID", "JOB_COMPLETION_INDEX"),
-}
-_LAUNCHERS = (
-    ("torchrun", ("TORCHELASTIC_RUN_ID",)),
-    ("ray", ("RAY_RAYLET_PID", "RAY_JOB_ID")),
-    ("slurm", ("SLURM_PROCID",)),
-    ("mpi", ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK")),
-    ("kubernetes", ("KUBERNETES_SERVICE_HOST",)),
-)
-_JOB_IDS = ("SLURM_JOB_ID", "RAY_JOB_ID", "TORCHELASTIC_RUN_ID", "AZUREML_RUN_ID")
-#: Placeholders: torchrun without a rendezvous id, a Ray worker started ahead of its job.
-_NO_JOB = frozenset({"", "none", "ffffffff"})
-_RESTARTS = ("TORCHELASTIC_RESTART_COUNT", "SLURM_RESTART_COUNT")
+
+def detect(environ: Mapping[str, str], argv: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the fields of :class:`.Run` that the environment and the command line tell; ``None`` for unknown ones."""
+    launcher = _launcher(environ, argv)
+    begun = launch.known(environ)
+    rank = launchers.first_number(environ, launcher.rank)
+    numbered = rank is not None and launcher.numbers_the_launch and not _belongs_to_a_rank(environ)
+    leads = rank == 0 if numbered else _drives(environ, argv, launcher, begun)
+    attempt = launch.written_attempt(_attempt(environ, launcher, begun))
+    run_id = environ.get(launch.RUN_ID)
+    agreed = not numbered or _agreed(environ, launcher, begun)
+    return {
+        "id": run_id,
+        "attempt": attempt,
+        "rank": rank,
+        "local_rank": launchers.first_number(environ, launcher.local_rank),
+        "world_size": launchers.first_number(environ, launcher.world_size),
+        "node_rank": launchers.first_number(environ, launcher.node_rank),
+        "launcher": launcher.name,
+        "job_id": launchers.job_id(environ, launcher),
+        "numbered": numbered,
+        "agreed": agreed,
+        "leads": leads,
+        "steps_key": f"{run_id}/{attempt}" if (numbered and agreed) or leads else None,
+    }
 
 
-def detect(environ: Mapping[str, str]) -> dict[str, Any]:
-    """Return the fields of :class:`.Run` that the environment tells; ``None`` where it does not."""
-    found: dict[str, Any] = {field: _first_number(environ, names) for field, names in _NUMBERS.items()}
-    found["id"] = environ.get(launch.RUN_ID)
-    found["attempt"] = sum(_number(environ.get(name)) or 0 for name in _RESTARTS)
-    found["launcher"] = next(
-        (name for name, variables in _LAUNCHERS if any(variable in environ for variable in variables)), "none"
-    )
-    found["job_id"] = next((environ[name] for name in _JOB_IDS if environ.get(name, "") not in _NO_JOB), None)
+def _launcher(environ: Mapping[str, str], argv: Sequence[str]) -> launchers.Launcher:
+    """Return the launcher of this process; Ray and multiprocessing are told by the command line of their workers."""
+    if child_processes.is_worker(argv):
+        kind, _, _ = child_processes.program(argv)
+        return launchers.RAY if kind == "script" or "RAY_RAYLET_PID" in environ else launchers.MULTIPROCESSING
+    return launchers.of(environ)
+
+
+def _belongs_to_a_rank(environ: Mapping[str, str]) -> bool:
+    """True below a process that records and has the same launcher's variables: they number that one, not its child."""
     ancestor = child_processes.parse_marker(environ)
-    # Its own marker is there when the process has replaced its program.
-    found["leads"] = found["rank"] in (0, None) and (ancestor is None or ancestor[0] == os.getpid())
-    return found
+    return ancestor is not None and ancestor[0] != os.getpid() and ancestor[2] == child_processes.fingerprint(environ)
 
 
-def adopt() -> None:
+def _drives(
+    environ: Mapping[str, str], argv: Sequence[str], launcher: launchers.Launcher, begun: launch.Launch | None
+) -> bool:
+    """True for a process without a number that is proven to be the first of its launch."""
+    if launcher is launchers.RAY or child_processes.is_worker(argv):
+        return False
+    ancestor = child_processes.parse_marker(environ)
+    if begun is not None and begun.own:
+        return True
+    if ancestor is not None and ancestor[0] != os.getpid():
+        return False
+    return begun is None or (begun.launcher and launcher.single_without_rank)
+
+
+def _agreed(environ: Mapping[str, str], launcher: launchers.Launcher, begun: launch.Launch | None) -> bool:
+    """True where run id and attempt of this rank are those of all ranks; else they meet at ``init_process_group``.
+
+    Rank 0 need not ask: the others take over what it has.
+    """
+    rank, world = (launchers.first_number(environ, names) for names in (launcher.rank, launcher.world_size))
+    if begun is None or begun.of_step or rank == 0 or world == 1:
+        return True
+    if not begun.is_above(environ):
+        # Each rank began a launch of its own: `torchrun --no-python opentelemetry-instrument python train.py`.
+        return False
+    if launcher.one_for_all_nodes or launchers.first_number(environ, launcher.node_rank) == 0:
+        return True
+    return world is not None and world == launchers.first_number(environ, launcher.local_world_size)
+
+
+def _attempt(
+    environ: Mapping[str, str], launcher: launchers.Launcher, begun: launch.Launch | None
+) -> tuple[int, int, int]:
+    if begun is not None and not launcher.numbers_the_launch:
+        # A worker belongs to the attempt of its driver; on a Ray node Slurm's counter is that of the cluster's job.
+        return begun.attempt
+    scheduler = launch.restarts(environ, launchers.SCHEDULER_RESTARTS)
+    elastic = launch.restarts(environ, launchers.ELASTIC_RESTARTS)
+    return scheduler, elastic, begun.attempt[2] if begun is not None else 0
+
+
+def adopt(argv: Sequence[str]) -> None:
     """Tell :mod:`otel_rl.process.process_identity` who this process is."""
     configured = settings.current()
-    process_identity.update(**detect(os.environ), role=configured.role, algorithm=configured.algorithm)
-    process_identity.add_listener(_follow)
-
-
-def _follow(who: process_identity.Run) -> None:
-    """A rank that becomes known later and is not the first does not speak for the run."""
-    if who.leads and who.rank not in (0, None):
-        process_identity.update(leads=False)
+    process_identity.begin(
+        process_identity.Run(**detect(os.environ, argv), role=configured.role, algorithm=configured.algorithm)
+    )
 
 
 def service_name(environ: Mapping[str, str], argv: Sequence[str]) -> str:
@@ -77,14 +118,3 @@ def command(argv: Sequence[str]) -> str:
     """The program's name for the manifest; never its arguments, which may hold secrets."""
     kind, which, _ = child_processes.program(argv)
     return f"-m {which}" if kind == "module" else os.path.basename(which) if kind == "script" else "python"
-
-
-def _first_number(environ: Mapping[str, str], names: Sequence[str]) -> int | None:
-    return next((number for name in names if (number := _number(environ.get(name))) is not None), None)
-
-
-def _number(text: str | None) -> int | None:
-    try:
-        return int(text) if text else None
-    except ValueError:
-        return None

@@ -2,11 +2,15 @@
 
 The distro fills it from the environment, instrumentors complete it (``torch.distributed`` knows the rank,
 a trainer knows its name), and listeners such as the resource follow.
+
+Before the first export the identity may still change. From then on it is frozen: see :func:`freeze`.
 """
 
 from __future__ import annotations
 
+import os
 import sys
+import threading
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +25,8 @@ class Run:
     """Identity of this process; ``None`` means not known (yet)."""
 
     id: str | None = None
-    attempt: int = 0
+    #: Scheduler restarts, elastic restarts and resume number, in this order.
+    attempt: str = "0.0.0"
     rank: int | None = None
     local_rank: int | None = None
     world_size: int | None = None
@@ -31,13 +36,33 @@ class Run:
     algorithm: str | None = None
     launcher: str | None = None
     job_id: str | None = None
+    #: The launcher has numbered all processes of the launch, and this is one of them.
+    numbered: bool = False
+    #: Run id and attempt are those of the whole launch.
+    agreed: bool = True
     #: This process speaks for the run: it emits the run span and prints the summary line.
     leads: bool = True
+    #: Ids of shared step traces are derived from it; ``None`` in a worker that shares no step with anyone.
+    steps_key: str | None = None
+
+    @property
+    def emits_step_roots(self) -> bool:
+        """True in rank 0 of those that share step traces, and in a driver without a rank."""
+        return self.steps_key is not None and self.rank in (0, None)
 
 
-_current = Run()
-_listeners: list[Callable[[Run], None]] = []
+#: What names files, traces and series.
+_NAMING = frozenset({"id", "attempt", "rank", "local_rank", "node_rank", "world_size"})
+#: What a launcher that numbers its processes knows better than any process group.
+_NUMBERS = frozenset({"rank", "local_rank", "node_rank", "world_size"})
 _FIELDS = frozenset(field.name for field in fields(Run))
+
+#: Without our distro nobody tells a run id: the steps of this process are in traces of its own.
+_current = Run(steps_key=f"process/{os.urandom(8).hex()}")
+_listeners: list[Callable[[Run], None]] = []
+_lock = threading.RLock()
+_frozen = False
+_meeting = False
 
 
 def current() -> Run:
@@ -45,8 +70,19 @@ def current() -> Run:
     return _current
 
 
+def begin(identity: Run) -> None:
+    """Start with ``identity``, which the environment tells."""
+    global _current
+    _current = identity
+    for listener in _listeners:
+        with guard("process_identity.listener"):
+            listener(identity)
+
+
 def update(**changes: Any) -> Run:
     """Complete the identity; unknown (``None``) values never erase known ones.
+
+    A frozen identity can be completed, but a known run id, attempt or rank stays. So does a rank from the launcher.
 
     Raises:
         TypeError: for a name that is not a field of :class:`Run`.
@@ -55,15 +91,24 @@ def update(**changes: Any) -> Run:
     unknown = changes.keys() - _FIELDS
     if unknown:
         raise TypeError(f"unknown run field: {', '.join(sorted(unknown))}")
-    known = {name: value for name, value in changes.items() if value is not None}
-    updated = replace(_current, **known)
-    if updated == _current:
-        return _current
-    _current = updated
+    with _lock:
+        updated = replace(_current, **{name: value for name, value in changes.items() if _changes(name, value)})
+        if updated.leads and updated.rank not in (0, None) and not _frozen:
+            updated = replace(updated, leads=False)
+        if updated == _current:
+            return _current
+        _current = updated
     for listener in _listeners:
         with guard("process_identity.listener"):
             listener(updated)
     return updated
+
+
+def _changes(name: str, value: Any) -> bool:
+    if value is None:
+        return False
+    fixed = (_NAMING if _frozen else frozenset()) | (_NUMBERS if _current.numbered else frozenset())
+    return name not in fixed or getattr(_current, name) is None
 
 
 def add_listener(listener: Callable[[Run], None]) -> None:
@@ -71,6 +116,54 @@ def add_listener(listener: Callable[[Run], None]) -> None:
     _listeners.append(listener)
 
 
+def share_no_steps() -> None:
+    """The steps of this process are in traces of its own, until :func:`update` sets another ``steps_key``."""
+    global _current
+    with _lock:
+        _current = replace(_current, steps_key=None)
+
+
+def begin_meeting() -> None:
+    """The ranks are about to agree on run id and attempt: the identity is not settled until :func:`end_meeting`."""
+    global _meeting
+    _meeting = True
+
+
+def end_meeting() -> None:
+    """The ranks have agreed, or will not."""
+    global _meeting
+    _meeting = False
+    update(agreed=True)
+
+
 def settled() -> bool:
-    """True when the rank cannot become known any more: it is known, or nothing distributed has been imported."""
+    """True when nothing is known that could still change run id or rank.
+
+    Before a process group stands, that is: the launcher has numbered the ranks and they have one run id, or the rank is
+    known otherwise, or nothing distributed has been imported.
+    """
+    if _frozen or _meeting:
+        return _frozen
+    if _current.numbered:
+        return _current.agreed
     return _current.rank is not None or "torch.distributed" not in sys.modules
+
+
+def will_meet() -> bool:
+    """True for a rank of a launcher that must still learn the run id: a meeting is sure to come."""
+    return _current.numbered and not _current.agreed
+
+
+def freeze() -> None:
+    """The first export begins: from here on nothing is renamed, neither series nor the store's directory."""
+    global _frozen
+    _frozen = True
+
+
+def after_fork_in_child() -> None:
+    """The child is no rank and speaks for nobody; it may become a rank of a process group of its own."""
+    global _current, _lock, _frozen, _meeting
+    # The parent may have held the lock at the fork.
+    _lock = threading.RLock()
+    _frozen = _meeting = False
+    _current = replace(_current, numbered=False, agreed=True, leads=False, steps_key=None)

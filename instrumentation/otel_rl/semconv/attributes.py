@@ -199,7 +199,7 @@ RL_ROLLOUT_REWARD: Final = "rl.rollout.reward"
 """Sum of the scores that the trajectory got in its own process before it ended."""
 
 RL_RUN_ATTEMPT: Final = "rl.run.attempt"
-"""Which start of the run this is, from 0; a restart by the launcher or a resumed job adds one."""
+"""Start of the run, scheduler restarts, elastic restarts and resume number, compared in this order."""
 
 RL_RUN_ID: Final = "rl.run.id"
 """Identity of the training run, the same in all its processes and restarts."""
@@ -408,6 +408,12 @@ class RlLauncherValues:
 
     TORCHRUN: Final = "torchrun"
     """torchrun or another torchelastic agent."""
+    ACCELERATE: Final = "accelerate"
+    """accelerate launch."""
+    DEEPSPEED: Final = "deepspeed"
+    """The launcher of DeepSpeed."""
+    MULTIPROCESSING: Final = "multiprocessing"
+    """multiprocessing of a driver."""
     SLURM: Final = "slurm"
     """Slurm."""
     RAY: Final = "ray"

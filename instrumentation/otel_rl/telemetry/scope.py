@@ -212,6 +212,16 @@ class Scope:
             )
 
 
+def _restart_counting() -> None:
+    now = clock.now()
+    for name in observed_since:
+        observed_since[name] = now
+
+
+# A forked child counts anew, so its series begin at the fork.
+lifecycle.after_fork_in_child(_restart_counting)
+
+
 class SpanInContext:
     """Context manager behind :meth:`Scope.span`."""
 

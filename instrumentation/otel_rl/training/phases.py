@@ -6,11 +6,15 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry import trace as trace_api
+from opentelemetry.context import get_current
 from opentelemetry.trace import INVALID_SPAN
 
+from otel_rl import clock
 from otel_rl.internal_errors import guard
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import metrics, spans
+from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
+from otel_rl.telemetry import drops
 from otel_rl.telemetry.context import attach, detach
 from otel_rl.telemetry.scope import enabled
 from otel_rl.training import steps
@@ -42,7 +46,18 @@ class Phase:
     ``name`` is the value of ``rl.phase``: the span type without its ``rl.`` prefix.
     """
 
-    __slots__ = ("_attributes", "_context", "_definition", "_scope", "_started", "_token", "name", "span")
+    __slots__ = (
+        "_attributes",
+        "_context",
+        "_definition",
+        "_scope",
+        "_start_time",
+        "_started",
+        "_thinned",
+        "_token",
+        "name",
+        "span",
+    )
 
     def __init__(self, definition: SpanDefinition, scope: Scope, attributes: Mapping[str, Any] | None = None) -> None:
         self._definition = definition
@@ -51,6 +66,9 @@ class Phase:
         self._token: Token[Context] | None = None
         self._context: Context | None = None
         self._started: float | None = None
+        #: Not this rank's turn, see :mod:`otel_rl.training.steps`: the span is emitted only if the phase fails.
+        self._thinned = False
+        self._start_time: int | None = None
         self.name = definition.type.removeprefix("rl.")
         self.span: Span = INVALID_SPAN
 
@@ -63,14 +81,25 @@ class Phase:
             parent = None
             if step is not None and not trace_api.get_current_span().get_span_context().is_valid:
                 parent = step.context
-            values = {names.RL_PHASE: self.name, names.RL_LOOP_ITERATION: step.iteration if step else None}
-            self.span = self._scope.start_span(
-                self._definition, attributes={**values, **(self._attributes or {})}, context=parent
-            )
-            self._context = trace_api.set_span_in_context(self.span, parent)
-            self._token = attach(self._context)
+            if step is not None and step.thinned:
+                self._thinned, self._start_time, self._context = True, clock.now(), parent or get_current()
+                drops.count(Signal.TRACES, steps.THINNED)
+            else:
+                self.span = self._start_span(parent)
+                self._context = trace_api.set_span_in_context(self.span, parent)
+                self._token = attach(self._context)
             self._started = time.perf_counter()
         return self
+
+    def _start_span(self, parent: Context | None) -> Span:
+        step = steps.current()
+        values = {names.RL_PHASE: self.name, names.RL_LOOP_ITERATION: step.iteration if step else None}
+        return self._scope.start_span(
+            self._definition,
+            attributes={**values, **(self._attributes or {})},
+            context=parent,
+            start_time=self._start_time,
+        )
 
     def end(self, error: BaseException | str | None = None) -> None:
         """Close the span and record the duration in seconds; a second call does nothing.
@@ -84,6 +113,8 @@ class Phase:
             elapsed = time.perf_counter() - started
             if self._token is not None:
                 detach(self._token)
+            if self._thinned and error is not None:
+                self.span = self._start_span(self._context)
             metric = _DURATIONS.get(self._definition.type)
             if metric is not None:
                 self._scope.record(metric, elapsed, context=self._context)

@@ -1,9 +1,10 @@
 """Step traces: one trace per training iteration in which all ranks meet without talking to each other.
 
-Trace id and root span id are a hash of run id, attempt and iteration, and of how often the numbering began anew (a
-second trainer, a second ``train()``), which every rank sees alike. Rank 0 emits the root ``rl.loop``; every rank emits
-``rl.rank.step`` below it and its phases below that. Each rank asks its own sampler for the (synthetic) root, so a ratio
-sampler decides alike everywhere.
+Trace id and root span id are a hash of the key that the ranks share (run id and attempt), of the iteration, and of how
+often the numbering began anew (a second trainer, a second ``train()``), which every rank sees alike. Rank 0 emits the
+root ``rl.loop``; every rank emits ``rl.rank.step`` below it and its phases below that. Each rank asks its own sampler
+for the (synthetic) root, so a ratio sampler decides alike everywhere. A worker without a rank shares no step: its
+``rl.rank.step`` begins a trace of its own, linked to the run.
 """
 
 from __future__ import annotations
@@ -16,10 +17,12 @@ from opentelemetry import trace as trace_api
 from opentelemetry.context import Context, get_current
 from opentelemetry.trace import INVALID_SPAN, NonRecordingSpan, SpanContext, SpanKind, TraceFlags
 
+from otel_rl import clock
 from otel_rl.internal_errors import guard
 from otel_rl.process import process_identity
 from otel_rl.semconv import attributes, metrics, spans
-from otel_rl.telemetry import ids, lifecycle, run_span, sampling
+from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
+from otel_rl.telemetry import drops, ids, lifecycle, run_span, sampling
 from otel_rl.telemetry.context import attach, detach
 from otel_rl.telemetry.scope import Scope, enabled
 
@@ -29,10 +32,14 @@ if TYPE_CHECKING:
 
     from opentelemetry.trace import Span
 
-#: Up to this many ranks every rank emits spans at every step; in larger jobs rank 0 does, the others at every tenth
-#: step. Metrics always come from all ranks.
+#: Up to this many ranks every rank emits its step and phases at every step. In larger jobs rank 0 does, and the others
+#: take turns: each at every tenth step, a tenth of them at each. Metrics, errors and the program's own spans come from
+#: all ranks.
 ALL_RANKS_LIMIT = 64
 OTHER_RANKS_INTERVAL = 10
+
+#: Reason under which the spans are counted that a rank leaves out because it is not its turn.
+THINNED = "rank_turn"
 
 _openers: list[Callable[[Step], None]] = []
 _contributors: list[Callable[[Step], None]] = []
@@ -52,29 +59,30 @@ class Step:
         self.root: Span = INVALID_SPAN
         self.rank_span: Span = INVALID_SPAN
         self.context = Context()
+        #: It is not this rank's turn: its step and phase spans are left out unless they fail.
+        self.thinned = False
+        self._parent = Context()
+        self._start_time = clock.now()
         self._token: Token[Context] | None = None
+
+    @property
+    def span_context(self) -> SpanContext:
+        """Of the span that stands for this step here: the rank's own, or the root where it is not the rank's turn."""
+        return trace_api.get_current_span(self.context).get_span_context()
 
     def open(self) -> None:
         """Start the spans and make the rank's span current in this thread."""
         identity = process_identity.current()
-        values = {
-            attributes.RL_LOOP_ITERATION: self.iteration,
-            attributes.RL_RUN_ID: identity.id,
-            attributes.RL_RUN_ATTEMPT: identity.attempt,
-            attributes.RL_SAMPLING_PRIORITY: sampling.KEEP,
-        }
-        parent = self._open_root(identity, values)
-        self.rank_span = self.scope.start_span(
-            spans.RL_RANK_STEP,
-            attributes={
-                attributes.RL_LOOP_ITERATION: self.iteration,
-                attributes.RL_RANK: identity.rank,
-                attributes.RL_SAMPLING_PRIORITY: sampling.KEEP,
-            },
-            context=trace_api.set_span_in_context(parent, Context()),
-        )
+        self.thinned = not _has_its_turn(identity, self.iteration)
+        root = self._open_root(identity)
+        self._parent = trace_api.set_span_in_context(root, Context()) if root is not None else Context()
+        if self.thinned:
+            drops.count(Signal.TRACES, THINNED)
+        else:
+            self.rank_span = self._start_rank_span()
         # Below the program's own context: its baggage and values must reach its reward functions as they do without us.
-        context = trace_api.set_span_in_context(self.rank_span, get_current())
+        current = root if self.thinned and root is not None else self.rank_span
+        context = trace_api.set_span_in_context(current, get_current())
         context = baggage.set_baggage(attributes.RL_LOOP_ITERATION, str(self.iteration), context)
         context = baggage.set_baggage(attributes.RL_SAMPLING_PRIORITY, str(sampling.KEEP), context)
         if identity.id is not None:
@@ -85,10 +93,19 @@ class Step:
             with guard("steps.opener"):
                 opener(self)
 
-    def _open_root(self, identity: process_identity.Run, values: Mapping[str, Any]) -> Span:
+    def _open_root(self, identity: process_identity.Run) -> Span | None:
+        """Start or imitate the root of the trace that the ranks share; None in a process that shares none."""
+        if identity.steps_key is None:
+            return None
+        values = {
+            attributes.RL_LOOP_ITERATION: self.iteration,
+            attributes.RL_RUN_ID: identity.id,
+            attributes.RL_RUN_ATTEMPT: identity.attempt,
+            attributes.RL_SAMPLING_PRIORITY: sampling.KEEP,
+        }
         again = (self.restarts,) if self.restarts else ()
-        root_ids = ids.derive(identity.id, identity.attempt, self.iteration, *again)
-        if identity.rank in (0, None):
+        root_ids = ids.derive(identity.steps_key, self.iteration, *again)
+        if identity.emits_step_roots:
             with ids.pinned(root_ids):
                 self.root = self.scope.start_span(
                     spans.RL_LOOP, attributes=values, context=Context(), links=[run_span.link()]
@@ -96,12 +113,28 @@ class Step:
             # With a generator that is not ours the ids differ: the children then follow the root that really exists.
             if self.root.get_span_context().is_valid:
                 return self.root
-        sampled = _emits_spans(identity, self.iteration) and _root_is_sampled(root_ids.trace_id, values)
+        sampled = _root_is_sampled(root_ids.trace_id, values)
         flags = run_span.SAMPLED if sampled else TraceFlags(TraceFlags.RANDOM_TRACE_ID)
         return NonRecordingSpan(SpanContext(*root_ids, is_remote=True, trace_flags=flags))
 
+    def _start_rank_span(self, start_time: int | None = None) -> Span:
+        shared = trace_api.get_current_span(self._parent).get_span_context().is_valid
+        return self.scope.start_span(
+            spans.RL_RANK_STEP,
+            attributes={
+                attributes.RL_LOOP_ITERATION: self.iteration,
+                attributes.RL_RANK: process_identity.current().rank,
+                attributes.RL_SAMPLING_PRIORITY: sampling.KEEP,
+            },
+            context=self._parent,
+            links=() if shared else [run_span.link()],
+            start_time=start_time,
+        )
+
     def close(self, error: BaseException | str | None) -> None:
         """Let contributors add to the rank's span, record the duration, end the spans."""
+        if self.thinned and error is not None:
+            self.rank_span = self._start_rank_span(self._start_time)
         for contributor in _contributors:
             with guard("steps.contributor"):
                 contributor(self)
@@ -114,16 +147,21 @@ class Step:
         self.scope.end_span(self.root, error)
 
 
-def _emits_spans(identity: process_identity.Run, iteration: int) -> bool:
-    large = (identity.world_size or 1) > ALL_RANKS_LIMIT
-    return not large or iteration % OTHER_RANKS_INTERVAL == 0
+def _has_its_turn(identity: process_identity.Run, iteration: int) -> bool:
+    rank = identity.rank
+    if not rank or identity.steps_key is None or (identity.world_size or 1) <= ALL_RANKS_LIMIT:
+        return True
+    return (iteration + rank) % OTHER_RANKS_INTERVAL == 0
 
 
 def _root_is_sampled(trace_id: int, values: Mapping[str, Any]) -> bool:
     sampler = getattr(trace_api.get_tracer_provider(), "sampler", None)
     if sampler is None:
         return True
-    result = sampler.should_sample(None, trace_id, spans.RL_LOOP.type, SpanKind.INTERNAL, values, [run_span.link()])
+    # In an empty context, as rank 0 has it: a span that happens to be open here must not decide.
+    result = sampler.should_sample(
+        Context(), trace_id, spans.RL_LOOP.type, SpanKind.INTERNAL, values, [run_span.link()]
+    )
     return bool(result.decision.is_sampled())
 
 

@@ -184,6 +184,30 @@ def test_gate_opens_when_the_rank_is_known_or_nothing_distributed_is_loaded(monk
     assert gate.is_open()
 
 
+def test_the_first_export_freezes_the_identity(monkeypatch):
+    for name, value in (("_current", process_identity.Run(id="a", rank=1)), ("_listeners", []), ("_frozen", False)):
+        monkeypatch.setattr(process_identity, name, value)
+    process_identity.update(id="b")
+    assert Gate().is_open()
+    process_identity.update(id="c", attempt="1.0.0", rank=2, system="trl", node_rank=1)
+
+    who = process_identity.current()
+    assert (who.id, who.attempt, who.rank, who.system, who.node_rank) == ("b", "0.0.0", 1, "trl", 1)
+
+
+def test_a_rank_that_must_learn_the_run_id_is_waited_for_longer(monkeypatch):
+    now = [0.0]
+    waiting = process_identity.Run(id="a", rank=1, numbered=True, agreed=False)
+    for name, value in (("_current", waiting), ("_listeners", []), ("_frozen", False)):
+        monkeypatch.setattr(process_identity, name, value)
+    gate = Gate(hold=30, clock=lambda: now[0], meeting=300)
+    assert not gate.is_open()
+    now[0] = 299
+    assert not gate.is_open()
+    process_identity.update(id="of-rank-0", agreed=True)
+    assert gate.is_open()
+
+
 def test_gate_opens_after_its_time_at_the_latest(monkeypatch):
     now = [100.0]
     monkeypatch.setattr(process_identity, "settled", lambda: False)

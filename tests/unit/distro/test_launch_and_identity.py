@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from otel_rl.process import child_processes, launch, launcher_environment
+from otel_rl.telemetry import ids
 
 
 def test_run_id_of_the_user_wins_and_the_data_directory_becomes_absolute(tmp_path, monkeypatch):
@@ -21,6 +24,9 @@ def test_run_id_of_the_user_wins_and_the_data_directory_becomes_absolute(tmp_pat
     [
         ({"SLURM_JOB_ID": "7"}, [], "slurm-7"),
         ({"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "2"}, [], "slurm-7.2"),
+        # The batch script and an interactive shell are steps that nobody started with srun.
+        ({"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "4294967291"}, [], "slurm-7"),
+        ({"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "4294967290"}, [], "slurm-7"),
         ({"TORCHELASTIC_RUN_ID": "none"}, [], None),
         ({"TORCHELASTIC_RUN_ID": "job9"}, [], "job9"),
         ({"PET_RDZV_ID": "job9"}, [], "job9"),
@@ -30,16 +36,11 @@ def test_run_id_of_the_user_wins_and_the_data_directory_becomes_absolute(tmp_pat
         ({"AZUREML_RUN_ID": "az"}, [], "az"),
     ],
 )
-def test_job_id_of_the_launcher(environ, argv, expected):
+def test_a_made_run_id_begins_with_the_job(environ, argv, expected):
     assert launch.launcher_job(environ, argv) == expected
-
-
-def test_random_run_ids_differ():
-    environs = [{}, {}]
-    for environ in environs:
-        launch.prepare(environ)
-
-    assert environs[0]["OTEL_RL_RUN_ID"] != environs[1]["OTEL_RL_RUN_ID"]
+    made = [launch.made_run_id(environ, argv) for _ in range(2)]
+    assert made[0] != made[1]
+    assert expected is None or all(run_id.startswith(f"{expected}-") for run_id in made)
 
 
 @pytest.mark.parametrize(
@@ -56,35 +57,141 @@ def test_choice_of_the_user_is_kept(environ, expected):
     assert environ == expected
 
 
+_STEP = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": "4"}
+_RAY = {"RAY_RAYLET_PID": "4", "RAY_JOB_ID": "01000000"}
+_WORKER = ["python", "/x/default_worker.py"]
+
+
 @pytest.mark.parametrize(
-    ("environ", "expected"),
+    ("environ", "argv", "expected"),
     [
-        (
+        pytest.param(
             {"TORCHELASTIC_RUN_ID": "none", "RANK": "3", "LOCAL_RANK": "1", "WORLD_SIZE": "8", "GROUP_RANK": "1"},
+            [],
             {"rank": 3, "local_rank": 1, "world_size": 8, "node_rank": 1, "launcher": "torchrun", "job_id": None},
+            id="torchrun",
         ),
-        (
-            {"SLURM_JOB_ID": "7", "SLURM_PROCID": "2", "SLURM_LOCALID": "0", "SLURM_NODEID": "1", "SLURM_NTASKS": "4"},
-            {"rank": 2, "local_rank": 0, "world_size": None, "node_rank": 1, "launcher": "slurm", "job_id": "7"},
+        pytest.param(
+            {"ACCELERATE_MIXED_PRECISION": "no", "TORCHELASTIC_RUN_ID": "x", "RANK": "1", "WORLD_SIZE": "2"},
+            [],
+            {"rank": 1, "launcher": "accelerate", "job_id": "x", "numbered": True},
+            id="accelerate",
         ),
-        (
-            {"SLURM_JOB_ID": "7", "SLURM_PROCID": "0", "RANK": "5", "TORCHELASTIC_RUN_ID": "x"},
+        pytest.param(
+            {"CROSS_RANK": "1", "LOCAL_SIZE": "2", "RANK": "2", "LOCAL_RANK": "0", "WORLD_SIZE": "4"},
+            [],
+            {"rank": 2, "local_rank": 0, "node_rank": 1, "launcher": "deepspeed", "numbered": True},
+            id="deepspeed",
+        ),
+        pytest.param(
+            _STEP | {"SLURM_PROCID": "2", "SLURM_LOCALID": "0", "SLURM_NODEID": "1", "SLURM_NTASKS": "4"},
+            [],
+            {"rank": 2, "local_rank": 0, "world_size": 4, "node_rank": 1, "launcher": "slurm", "job_id": "7"},
+            id="slurm",
+        ),
+        pytest.param(
+            {"SLURM_JOB_ID": "7", "SLURM_PROCID": "0"},
+            [],
+            {"rank": None, "launcher": "none", "job_id": "7", "leads": True},
+            id="slurm-batch-script",
+        ),
+        pytest.param(
+            _STEP | {"SLURM_PROCID": "0", "RANK": "5", "TORCHELASTIC_RUN_ID": "x"},
+            [],
             {"rank": 5, "launcher": "torchrun", "job_id": "7"},
+            id="torchrun-in-slurm",
         ),
-        (
+        pytest.param(
             {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_LOCAL_RANK": "1"},
+            [],
             {"rank": 1, "world_size": 2, "local_rank": 1, "launcher": "mpi"},
+            id="openmpi",
         ),
-        ({"RAY_RAYLET_PID": "1", "RAY_JOB_ID": "ffffffff"}, {"rank": None, "launcher": "ray", "job_id": None}),
-        ({"KUBERNETES_SERVICE_HOST": "h", "JOB_COMPLETION_INDEX": "4"}, {"launcher": "kubernetes", "node_rank": 4}),
-        ({"RANK": "first"}, {"rank": None, "launcher": "none"}),
-        ({"TORCHELASTIC_RESTART_COUNT": "2", "SLURM_RESTART_COUNT": "1"}, {"attempt": 3}),
+        pytest.param(
+            {"PMI_RANK": "1", "PMI_SIZE": "2", "MPI_LOCALRANKID": "1", "MPI_LOCALNRANKS": "2"},
+            [],
+            {"rank": 1, "world_size": 2, "local_rank": 1, "launcher": "mpi"},
+            id="hydra",
+        ),
+        pytest.param(
+            {"MV2_COMM_WORLD_RANK": "1", "MV2_COMM_WORLD_SIZE": "2", "MV2_COMM_WORLD_LOCAL_RANK": "0"},
+            [],
+            {"rank": 1, "world_size": 2, "local_rank": 0, "launcher": "mpi"},
+            id="mvapich",
+        ),
+        pytest.param(
+            {"KUBERNETES_SERVICE_HOST": "h", "JOB_COMPLETION_INDEX": "4"},
+            [],
+            {"launcher": "kubernetes", "node_rank": 4, "rank": None, "leads": True},
+            id="kubernetes-indexed-job",
+        ),
+        pytest.param(
+            {"KUBERNETES_SERVICE_HOST": "h", "RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "m-0"},
+            [],
+            {"launcher": "kubernetes", "rank": 1, "world_size": 2, "leads": False, "numbered": True},
+            id="kubeflow",
+        ),
+        pytest.param(
+            _RAY | {"RAY_JOB_ID": "ffffffff"}, _WORKER, {"rank": None, "launcher": "ray", "job_id": None}, id="ray-idle"
+        ),
+        pytest.param(
+            _RAY | _STEP | {"SLURM_PROCID": "0", "SLURM_RESTART_COUNT": "2"},
+            _WORKER,
+            {"rank": None, "launcher": "ray", "job_id": "01000000", "leads": False, "steps_key": None},
+            id="ray-worker-on-a-slurm-node",
+        ),
+        pytest.param(
+            _RAY | {"RANK": "0", "WORLD_SIZE": "2"},
+            _WORKER,
+            {"rank": 0, "world_size": 2, "numbered": False, "leads": False, "steps_key": None},
+            id="ray-actor-with-a-rank",
+        ),
+        pytest.param(
+            {"RANK": "0", child_processes.MARKER: "1|driver|"},
+            ["python", "-c", "from multiprocessing.spawn import spawn_main"],
+            {"launcher": "multiprocessing", "rank": 0, "numbered": False, "leads": False, "steps_key": None},
+            id="multiprocessing",
+        ),
+        pytest.param({"RANK": "1", "WORLD_SIZE": "2"}, [], {"launcher": "none", "rank": 1, "numbered": True}, id="env"),
+        pytest.param({"RANK": "first"}, [], {"rank": None, "launcher": "none"}, id="no-number"),
+        pytest.param({"PMI_RANK": "-1"}, [], {"rank": None, "launcher": "mpi"}, id="no-rank"),
     ],
 )
-def test_identity_from_the_environment(environ, expected):
-    found = launcher_environment.detect(environ)
+def test_identity_from_the_environment(environ, argv, expected):
+    found = launcher_environment.detect(environ, argv)
 
     assert {field: found[field] for field in expected} == expected
+
+
+def test_a_requeue_and_an_elastic_restart_are_different_attempts_in_order():
+    requeued = launcher_environment.detect({"RANK": "0", "SLURM_RESTART_COUNT": "1"})["attempt"]
+    restarted = launcher_environment.detect({"RANK": "0", "TORCHELASTIC_RESTART_COUNT": "1"})["attempt"]
+
+    assert (requeued, restarted) == ("1.0.0", "0.1.0")
+    assert ids.derive("r", requeued, 5) != ids.derive("r", restarted, 5)
+    assert launch.parse_attempt(requeued) > launch.parse_attempt("0.10.0") > launch.parse_attempt(restarted)
+
+
+def test_the_same_run_id_again_is_a_later_attempt():
+    environs = [{"OTEL_RL_RUN_ID": "nightly"}, {"OTEL_RL_RUN_ID": "nightly"}]
+    first, second = (launch.prepare(environ, begins=True).attempt for environ in environs)
+
+    assert first < second
+
+
+@pytest.mark.parametrize("user_id", [{}, {"OTEL_RL_RUN_ID": "nightly"}])
+def test_all_tasks_of_a_slurm_step_come_to_the_same_launch(user_id):
+    launches = [launch.prepare({**user_id, **_STEP, "SLURM_TASK_PID": str(os.getpid())}) for _ in range(2)]
+
+    assert launches[0].run_id == launches[1].run_id == user_id.get("OTEL_RL_RUN_ID", "slurm-7.0")
+    assert launches[0].attempt == launches[1].attempt
+
+
+def test_a_script_inside_a_slurm_step_may_start_several_launches():
+    launches = [launch.prepare({**_STEP, "SLURM_TASK_PID": "1"}) for _ in range(2)]
+
+    assert launches[0].run_id != launches[1].run_id
+    assert all(one.run_id.startswith("slurm-7.0-") for one in launches)
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,8 @@ def test_programs_are_told_the_cache_folder(tmp_path, variables, expected):
 def test_a_checkout_whose_path_has_a_blank_stays_one_word(tmp_path):
     folder = tmp_path / "my otel-rl"
     (folder / ".venv").mkdir(parents=True)
-    for name in ("pyproject.toml", "constraints.txt", ".venv/.demo", ".venv/.test"):
+    (folder / "tests" / "constraints").mkdir(parents=True)
+    for name in ("pyproject.toml", "tests/constraints/latest.txt", ".venv/.demo", ".venv/.test"):
         (folder / name).touch()
     targets = ("demo", "test-latest", "test-faults", "test-hosts", "test-stack")
     words = [word for line in make(folder, "--dry-run", *targets).splitlines() for word in _words(line)]

@@ -176,7 +176,7 @@ def process(run: Path, rank: int | None, *, world_size: int | None = 2, started:
         "host.name": "node-a",
         "process.pid": 4000 + (rank or 0),
         "rl.run.id": run.name,
-        "rl.run.attempt": 0,
+        "rl.run.attempt": "0.0.0",
         "rl.system": "trl",
         "rl.algorithm": "grpo",
         "rl.role": "trainer",
@@ -256,7 +256,7 @@ class GrpoRun:
             writer.clean_exit, writer.exit_reason = False, "uncaught exception"
         if rank == 0:
             end = at + 1
-            writer.span("rl.run", 0.0, end, {"rl.run.id": self.run_id, "rl.run.attempt": 0})
+            writer.span("rl.run", 0.0, end, {"rl.run.id": self.run_id, "rl.run.attempt": "0.0.0"})
 
     def _step(
         self, writer: ProcessWriter, rank: int, iteration: int, at: float, duration: float, instruments: _Instruments
@@ -307,7 +307,7 @@ class GrpoRun:
                 "rl.loop",
                 at,
                 at + duration,
-                {"rl.loop.iteration": iteration, "rl.run.id": self.run_id, "rl.run.attempt": 0},
+                {"rl.loop.iteration": iteration, "rl.run.id": self.run_id, "rl.run.attempt": "0.0.0"},
             )
         instruments.step(iteration, duration, calls, moved, wait, self._scalars(iteration), self.random)
 

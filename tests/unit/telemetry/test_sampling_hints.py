@@ -25,7 +25,7 @@ def fresh(monkeypatch):
     monkeypatch.setattr(sampling, "_traces", {})
     monkeypatch.setattr(steps, "_last", -1)
     monkeypatch.setattr(steps, "_restarts", 0)
-    monkeypatch.setattr(process_identity, "_current", process_identity.Run(id="run-1", rank=0))
+    monkeypatch.setattr(process_identity, "_current", process_identity.Run(id="run-1", rank=0, steps_key="run-1/0.0.0"))
 
 
 @pytest.fixture

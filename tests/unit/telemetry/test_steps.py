@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
-from opentelemetry import baggage, context, trace
-from opentelemetry.sdk.trace.sampling import TraceIdRatioBased
+from opentelemetry import baggage, context, propagate, trace
+from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
+from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags
 
 from otel_rl.process import process_identity
 from otel_rl.semconv import spans
-from otel_rl.telemetry import Scope, ids
+from otel_rl.telemetry import Scope, drops, ids
 from otel_rl.training import steps
 from otel_rl.training.phases import Phase
 
@@ -21,7 +24,9 @@ def identity(monkeypatch):
         # Another rank is another process, which has not begun a step yet.
         monkeypatch.setattr(steps, "_last", -1)
         monkeypatch.setattr(steps, "_restarts", 0)
-        monkeypatch.setattr(process_identity, "_current", process_identity.Run(id="run-1", **changes))
+        run = process_identity.Run(id="run-1", **changes)
+        key = f"run-1/{run.attempt}"
+        monkeypatch.setattr(process_identity, "_current", replace(run, steps_key=changes.get("steps_key", key)))
 
     become()
     return become
@@ -40,7 +45,7 @@ def test_all_ranks_meet_in_one_trace_whose_root_only_rank_zero_emits(recorded, i
         _record_step(5)
     root = recorded.span("rl.loop")
     rank_spans = [span for span in recorded.spans if span.name == "rl.rank.step"]
-    assert root.context.trace_id == ids.derive("run-1", 0, 5).trace_id
+    assert root.context.trace_id == ids.derive("run-1", "0.0.0", 5).trace_id
     assert {span.attributes["rl.rank"] for span in rank_spans} == {0, 1}
     for span in rank_spans:
         assert span.context.trace_id == root.context.trace_id
@@ -51,7 +56,7 @@ def test_another_attempt_or_iteration_is_another_trace(recorded, identity):
     identity(rank=0)
     _record_step(1)
     _record_step(2)
-    identity(rank=0, attempt=1)
+    identity(rank=0, attempt="0.1.0")
     _record_step(1)
     assert len({span.context.trace_id for span in recorded.spans if span.name == "rl.loop"}) == 3
 
@@ -132,17 +137,83 @@ def test_contributors_add_to_the_rank_span_before_it_ends(recorded, identity):
     assert recorded.span("rl.rank.step").attributes["torch.distributed.calls"] == 3
 
 
-def test_in_a_large_job_other_ranks_emit_spans_at_every_tenth_step(recorded, identity):
+def _emitted(recorded):
+    return [span.attributes["rl.loop.iteration"] for span in recorded.spans if span.name == "rl.rank.step"]
+
+
+def test_in_a_large_job_the_other_ranks_take_turns(recorded, identity):
+    for rank, expected in ((0, list(range(1, 21))), (77, [3, 13]), (78, [2, 12])):
+        identity(rank=rank, world_size=1024)
+        recorded.clear()
+        for iteration in range(1, 21):
+            _record_step(iteration)
+        assert _emitted(recorded) == expected
+        assert recorded.metrics()["rl.loop.duration"][0].count == 20
+
+
+def test_what_a_rank_leaves_out_is_counted(recorded, identity):
     identity(rank=77, world_size=1024)
-    for iteration in range(1, 21):
-        _record_step(iteration)
-    emitted = [span.attributes["rl.loop.iteration"] for span in recorded.spans if span.name == "rl.rank.step"]
-    assert emitted == [10, 20]
-    assert recorded.metrics()["rl.loop.duration"][0].count == 20
+    drops.reset()
+    _record_step(1)
+    assert recorded.spans == []
+    assert drops.snapshot() == {("traces", "rank_turn"): 2}
+    drops.reset()
+
+
+def test_a_rank_whose_turn_it_is_not_keeps_the_programs_spans_and_what_fails(recorded, identity):
+    identity(rank=77, world_size=1024)
+    carrier = {}
+    steps.begin(1, _scope)
+    with trace.get_tracer("program").start_as_current_span("own"):
+        propagate.inject(carrier)
+    with pytest.raises(RuntimeError), Phase(spans.RL_REWARD, _scope):
+        raise RuntimeError
+    steps.finish(RuntimeError())
+    names = {span.name: span for span in recorded.spans}
+    assert set(names) == {"own", "rl.reward", "rl.rank.step"}
+    assert carrier["traceparent"].endswith(("-01", "-03"))
+    root = ids.derive("run-1", "0.0.0", 1)
+    assert {span.context.trace_id for span in names.values()} == {root.trace_id}
+    assert {span.parent.span_id for span in names.values()} == {root.span_id}
+    for failed in ("rl.reward", "rl.rank.step"):
+        assert names[failed].attributes["error.type"] == "RuntimeError"
+    assert names["rl.rank.step"].start_time <= names["own"].start_time
+
+
+def test_a_worker_without_a_rank_has_a_step_trace_of_its_own_linked_to_the_run(recorded, identity):
+    for _ in range(2):
+        identity(steps_key=None, leads=False)
+        _record_step(7)
+    workers = [span for span in recorded.spans if span.name == "rl.rank.step"]
+    assert not [span for span in recorded.spans if span.name == "rl.loop"]
+    assert len({span.context.trace_id for span in workers}) == len({span.context.span_id for span in workers}) == 2
+    for span in workers:
+        assert span.parent is None
+        assert span.links[0].context.span_id == ids.derive("run-1", "0.0.0", "run").span_id
+
+
+def test_a_span_that_is_open_in_one_rank_does_not_change_what_its_sampler_decides(recorded, identity, monkeypatch):
+    monkeypatch.setattr(recorded.tracer_provider, "sampler", ParentBased(TraceIdRatioBased(0.3)))
+    kept = []
+    for rank, flags in ((0, None), (1, TraceFlags.SAMPLED), (2, TraceFlags.DEFAULT)):
+        identity(rank=rank, world_size=3)
+        scope, token = Scope("sampled"), None
+        recorded.clear()
+        if flags is not None:
+            outer = SpanContext(1234, 5678, is_remote=False, trace_flags=TraceFlags(flags))
+            token = context.attach(trace.set_span_in_context(NonRecordingSpan(outer)))
+        for iteration in range(60):
+            steps.begin(iteration, scope)
+            steps.finish()
+        if token is not None:
+            context.detach(token)
+        kept.append(_emitted(recorded))
+    assert kept[0] == kept[1] == kept[2]
+    assert 0 < len(kept[0]) < 60
 
 
 def test_the_root_links_to_the_run_span(recorded, identity):
     identity(rank=0)
     _record_step(1)
     (link,) = recorded.span("rl.loop").links
-    assert link.context.span_id == ids.derive("run-1", 0, "run").span_id
+    assert link.context.span_id == ids.derive("run-1", "0.0.0", "run").span_id

@@ -1,4 +1,4 @@
-# ruff: noqa: INP001, D100, ANN001, ANN201, ANN202, PLC0415, PTH100, PTH118, PTH120 - found by Python of any age; not part of the package
+# ruff: noqa: INP001, D100, ANN001, ANN201, ANN202, PLC0415, PTH100, PTH118, PTH120, UP031 - found by Python of any age; not part of the package
 # mypy: ignore-errors
 # Found on PYTHONPATH by every child interpreter, also by one that cannot import us or that is much older: decide in a
 # millisecond, never raise, never print, never hide the sitecustomize that this one shadows. Plain syntax on purpose.
@@ -32,21 +32,52 @@ def _child_processes():
     return module
 
 
+def _last():
+    """The entry of ours comes last: nothing in this folder can hide a module of the program or of the library."""
+    sys.path[:] = [path for path in sys.path if os.path.abspath(path or ".") != _here] + [_here]
+
+
+def _standard_library_first():
+    library = os.path.dirname(os.__file__)
+    first = [path for path in sys.path if path in (library, os.path.join(library, "lib-dynload"))]
+    sys.path[:] = first + [path for path in sys.path if path not in first]
+
+
 def _start():
     if os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         return
+    path, loaded, first = list(sys.path), frozenset(sys.modules), False
     try:
+        _standard_library_first()
         child_processes = _child_processes()
-        if child_processes.wanted(os.environ, child_processes.original_arguments(), os.getppid()):
-            from otel_rl.distro.start import start_child
+        arguments = child_processes.original_arguments()
+        first = os.environ.get(child_processes.MARKER) == child_processes.FIRST
+        if child_processes.wanted(os.environ, arguments, os.getppid()):
+            from otel_rl.distro.start import start
 
-            start_child()
-    except Exception:
-        if os.environ.get("OTEL_RL_RAISE_INTERNAL_ERRORS", "") in ("1", "true"):
+            start(loaded, path)
+        elif child_processes.is_launcher(arguments):
+            # It records nothing itself, but its ranks are a launch of their own.
+            from otel_rl.process import launch
+
+            launch.prepare(os.environ, arguments, begins=True)
+            if first:
+                # Of the processes that a launcher starts, only its ranks are recorded.
+                del os.environ[child_processes.MARKER]
+    except Exception as error:
+        # A child stays silent: what grades its stderr must not see us. The user asked for the first process.
+        if first and isinstance(error, ImportError):
+            sys.stderr.write(
+                "otel-rl: nothing is recorded, since %s cannot import otel_rl: %s\n" % (sys.executable, error)
+            )
+        elif os.environ.get("OTEL_RL_RAISE_INTERNAL_ERRORS", "") in ("1", "true"):
             raise
+    finally:
+        sys.path[:] = path
 
 
 if __name__ == "sitecustomize":
+    _last()
     try:
         run_shadowed(_here)
     finally:

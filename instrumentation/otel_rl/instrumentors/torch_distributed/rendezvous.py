@@ -1,42 +1,55 @@
-"""What the ranks tell each other once, through the store that ``init_process_group`` made.
+"""Run id and attempt of rank 0, told to the other ranks through the store that ``init_process_group`` made.
 
-Rank 0 publishes run id, attempt and where it runs; the others adopt them, so that one job is one run even where the
-launcher could not share a variable (several nodes, ``torchrun`` without a rendezvous id). Ranks on other machines then
-measure how far their wall clock is from that of rank 0.
+The store is the program's. We use a clone, which has a connection of its own, on a thread of our own: no thread of the
+program waits, and its time-out and pending operations stay as they are. Rank 0 sets one key (:data:`KEY`), each other
+rank that does not know the run id reads it, mostly at the first attempt.
 
-Nothing here blocks for good: a rank whose partner is not instrumented gives up after :data:`PATIENCE` seconds, and
-the store is only asked with calls that return at once.
+The generation in the key is the number of elastic restarts, which all ranks know alike. Process groups need none: the
+key tells which launch the ranks belong to, and that is the same for every group over one store.
+
+Only a ``TCPStore`` is used. A ``HashStore`` connects threads of one process. A clone of a ``FileStore`` counts as one
+more rank, and the store removes its file when that many are gone (torch 2.13, ``FileStore::~FileStore``).
 """
 
 from __future__ import annotations
 
 import json
+import os
+import sys
 import time
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    import threading
 
-    from otel_rl.process.process_identity import Run
-
-    WallClock = Callable[[], int]
-
-#: Longest wait for another rank, in seconds. The ranks leave ``init_process_group`` within milliseconds of each other.
-PATIENCE = 2.0
-POLL_INTERVAL = 0.002
-#: Round trips per rank; the one with the shortest way gives the offset.
-ROUNDS = 3
-PREFIX = "otel_rl"
+#: The only key of ours in the program's store, see :func:`key`.
+KEY = "otel_rl/identity"
+#: Longest wait for rank 0, in seconds. The ranks need not leave ``init_process_group`` together: with NCCL each does as
+#: soon as it has reached the store. A rank whose partner is not instrumented waits in vain, once, on our thread.
+TIME_LIMIT = 60.0
+#: Seconds between two attempts; they double. A rank whose partner is silent makes about 20 in all.
+SHORTEST_INTERVAL = 0.01
+LONGEST_INTERVAL = 5.0
+#: Seconds that a single request may take.
+REQUEST_LIMIT = 5.0
 
 
 class Identity(NamedTuple):
-    """What rank 0 publishes."""
+    """Value of :data:`KEY`."""
 
-    run_id: str | None
-    attempt: int
+    run_id: str
+    attempt: str
+    #: See :attr:`otel_rl.process.process_identity.Run.steps_key`.
+    steps_key: str
     #: Identifies the machine's kernel: processes that share it share a clock.
     boot_id: str
+
+
+def key() -> str:
+    """Return the key of this elastic restart: torchrun's agent may keep one store for all of them (torch 2.13)."""
+    return f"{KEY}/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}"
 
 
 def boot_id() -> str:
@@ -47,73 +60,34 @@ def boot_id() -> str:
         return ""
 
 
-class Rendezvous:
-    """The exchange over one store.
+def can_clone(store: Any) -> bool:
+    """True for a ``TCPStore``, prefixed or not, of a torch that can clone stores."""
+    innermost = getattr(store, "_underlying_non_prefix_store", store)
+    return isinstance(innermost, sys.modules["torch.distributed"].TCPStore) and hasattr(store, "clone")
 
-    Args:
-        store: a c10d store that all ranks share.
-        generation: counts ``init_process_group`` in this process: a store may outlive a process group.
-        wall_clock: ns since the epoch.
+
+def publish(store: Any, identity: Identity) -> None:
+    """Rank 0: set the key. Connects, so: on a thread of our own."""
+    store.clone().set(key(), json.dumps(identity._asdict()))
+
+
+def receive(store: Any, stop: threading.Event, time_limit: float = TIME_LIMIT) -> Identity | None:
+    """Other ranks: wait for the key, on a thread of our own; None after ``time_limit`` seconds or with ``stop`` set.
+
+    Asks at once and then at doubled intervals, with calls that return at once. A ``get`` that blocks in C++ while the
+    interpreter finalizes aborts the process, exit status 134: github.com/python/cpython/issues/87135 (before 3.14).
+
+    Raises:
+        RuntimeError: where the store has gone (torch's ``DistError``).
+        ValueError: for a value that is not ours.
     """
-
-    def __init__(self, store: Any, generation: int, wall_clock: WallClock = time.time_ns) -> None:
-        self._store = store
-        self._prefix = f"{PREFIX}/{generation}"
-        self._wall_clock = wall_clock
-
-    def _key(self, name: str) -> str:
-        return f"{self._prefix}/{name}"
-
-    def publish(self, identity: Run, machine: str) -> None:
-        """Rank 0: tell the others who we are."""
-        value = Identity(identity.id, identity.attempt, machine)._asdict()
-        self._store.set(self._key("identity"), json.dumps(value))
-
-    def receive(self, patience: float = PATIENCE) -> Identity | None:
-        """Other ranks: what rank 0 published, or None when it did not within ``patience`` seconds."""
-        text = self._await("identity", patience)
-        return None if text is None else Identity(**json.loads(text))
-
-    def _await(self, name: str, patience: float) -> str | None:
-        key = self._key(name)
-        deadline = time.monotonic() + patience
-        while not self._store.check([key]):
-            if time.monotonic() >= deadline:
-                return None
-            time.sleep(POLL_INTERVAL)
-        return bytes(self._store.get(key)).decode()
-
-    def answer(self, others: int, patience: float = PATIENCE) -> None:
-        """Rank 0: tell our wall clock to each rank that asks, until all ``others`` have said that they are done."""
-        answered = 0
-        deadline = time.monotonic() + patience
-        while time.monotonic() < deadline:
-            asked = self._store.add(self._key("asked"), 0)
-            while answered < asked:
-                answered += 1
-                self._store.set(self._key(f"answer/{answered}"), str(self._wall_clock()))
-            if self._store.add(self._key("done"), 0) >= others:
-                return
-            time.sleep(POLL_INTERVAL / 10)
-
-    def measure_offset(self, patience: float = PATIENCE) -> float | None:
-        """Ranks on other machines: our wall clock minus that of rank 0, in seconds, or None without an answer.
-
-        The error is at most half of the shortest round trip, as with NTP.
-        """
-        best: tuple[int, float] | None = None
-        for _ in range(ROUNDS):
-            sent = self._wall_clock()
-            ticket = self._store.add(self._key("asked"), 1)
-            answer = self._await(f"answer/{ticket}", patience)
-            if answer is None:
-                break
-            received = self._wall_clock()
-            offset = ((sent + received) / 2 - int(answer)) * 1e-9
-            if best is None or received - sent < best[0]:
-                best = received - sent, offset
-        return None if best is None else best[1]
-
-    def done(self) -> None:
-        """Other ranks: rank 0 need not wait for us any longer."""
-        self._store.add(self._key("done"), 1)
+    clone = store.clone()
+    clone.set_timeout(timedelta(seconds=REQUEST_LIMIT))
+    deadline = time.monotonic() + time_limit
+    interval = SHORTEST_INTERVAL
+    while not clone.check([key()]):
+        if time.monotonic() >= deadline or stop.wait(interval):
+            return None
+        interval = min(interval * 2, LONGEST_INTERVAL)
+    found = json.loads(bytes(clone.get(key())))
+    return Identity(*(str(found[name]) for name in Identity._fields))

@@ -19,7 +19,8 @@ class Summary:
 
     run_id: str
     service: str
-    attempt: int
+    #: Of the latest start, as ``rl.run.attempt`` has it, e.g. ``1.0.2``; empty for the first.
+    attempt: str
     versions: list[tuple[str, str]] = field(default_factory=list)
     start: int = 0
     end: int = 0
@@ -37,12 +38,12 @@ class Summary:
 def summarise(collected: Collected) -> Summary:
     """Put together what manifests and resources say; a restarted run is judged by its latest attempt."""
     processes = collected.reader.processes
-    attempt = max((_integer(process.identity(names.RL_RUN_ATTEMPT)) or 0 for process in processes), default=0)
-    latest = [process for process in processes if (_integer(process.identity(names.RL_RUN_ATTEMPT)) or 0) == attempt]
+    attempt = max((_attempt(process) for process in processes), default=())
+    latest = [process for process in processes if _attempt(process) == attempt]
     summary = Summary(
         run_id=str(collected.reader.source.run_id or collected.reader.source.path.name),
         service=str(first_value(processes, names.SERVICE_NAME) or "run"),
-        attempt=attempt,
+        attempt=".".join(map(str, attempt)) if any(attempt) else "",
         start=min((start for process in processes if (start := _start(process))), default=0),
         end=max((process.number("ended_unix_nano") or process.last for process in processes), default=0),
     )
@@ -75,6 +76,12 @@ def first_value(processes: list[Process], attribute: str) -> Any:
 
 def _start(process: Process) -> int:
     return process.number("started_unix_nano") or process.first
+
+
+def _attempt(process: Process) -> tuple[int, ...]:
+    """The attempt in order; ``()`` where it cannot be read."""
+    parts = str(process.identity(names.RL_RUN_ATTEMPT) or "").split(".")
+    return tuple(map(int, parts)) if all(part.isdecimal() for part in parts) else ()
 
 
 def _integer(value: Any) -> int | None:

@@ -1,0 +1,30 @@
+# ruff: noqa: INP001, D100, ANN001, ANN201, PTH100, PTH120, BLE001 - found by Python of any age through PYTHONPATH; not part of the package
+# mypy: ignore-errors
+# RAY_RUNTIME_ENV_HOOK: ray.init asks it for the job's runtime environment (ray 2.60, ray._private.worker,
+# _maybe_modify_runtime_env). It lies beside our sitecustomize, so that every child that inherits the variable finds it,
+# also one whose environment cannot import us. Only the standard library, never an error.
+import os
+
+_here = os.path.dirname(os.path.abspath(__file__))
+# The runtime environment is shown on Ray's dashboard.
+_SECRET = ("HEADER", "KEY", "CERTIFICATE", "TOKEN", "PASSWORD", "SECRET")
+
+
+def hook(runtime_env):
+    """Let the workers of this job find our bootstrap folder and belong to the driver's run; what the user set wins."""
+    try:
+        ours = {
+            name: value
+            for name, value in os.environ.items()
+            if name.startswith("OTEL_") and not any(part in name for part in _SECRET)
+        }
+        changed = dict(runtime_env or {})
+        env_vars = dict(changed.get("env_vars") or {})
+        # Ray replaces ${PYTHONPATH} by what the node has.
+        folders = env_vars.get("PYTHONPATH", "${PYTHONPATH}")
+        if _here not in folders.split(os.pathsep):
+            env_vars["PYTHONPATH"] = _here + os.pathsep + folders
+        changed["env_vars"] = {**ours, **env_vars}
+    except Exception:
+        return runtime_env
+    return changed
