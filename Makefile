@@ -70,6 +70,7 @@ format: $(VENV)/.test ## format the code
 generate: $(VENV)/.test ## write constants, reference pages, boards and rules from their sources
 	$(BIN)/python -m instrumentation.registry generate
 	$(BIN)/python -m instrumentation.configuration_page
+	$(BIN)/python -m instrumentation.support_page
 	$(BIN)/python -m dashboards build
 
 .PHONY: check-generated
@@ -77,6 +78,7 @@ check-generated: $(VENV)/.test ## fail where a generated file differs from its s
 	$(BIN)/python -m instrumentation.registry check
 	$(BIN)/python -m instrumentation.registry generate --check
 	$(BIN)/python -m instrumentation.configuration_page --check
+	$(BIN)/python -m instrumentation.support_page --check
 	$(BIN)/python -m dashboards build --check
 
 .PHONY: weaver-check

@@ -3,7 +3,7 @@
     python tests/library_versions.py [LIBRARY ...] [--only oldest|latest|also]
 
 Each version gets an environment of its own under the cache folder (uv links the packages, so they cost little). Without
-a name: the libraries that need no torch; `torch`, `transformers` and `trl` download gigabytes and are named one by one.
+a name: the libraries that download no gigabytes; the others are named one by one.
 """
 
 from __future__ import annotations
@@ -18,19 +18,22 @@ import tomllib
 
 ROOT = Path(__file__).resolve().parents[1]
 TABLE = tomllib.loads((ROOT / "tests" / "versions.toml").read_text())
-LIGHT = ("openai", "langchain")
+LIGHT = tuple(name for name, row in TABLE.items() if not row.get("gigabytes"))
 _TOOLS = ("--group", "unit", "--editable", ".[report]")
 
 
 def pins(name: str, which: str, version: str) -> list[str]:
     """Requirements that make one row of the table."""
     row = TABLE[name]
-    companions = row.get(f"with-{which}", [])
-    # The trainers are tested together: the other's version of the same column comes along.
-    others = {"transformers": ["trl", "torch"], "trl": ["transformers", "torch"]}.get(name, [])
-    together = [f"{other}=={TABLE[other][which]}" for other in others] if which in ("oldest", "latest") else []
-    more = [requirement for other in others for requirement in TABLE[other].get(f"with-{which}", [])]
-    return [f"{row.get('distribution', name)}=={version}", *companions, *together, *more]
+    requirements = [f"{distribution(name)}=={version}", *row.get(f"with-{which}", [])]
+    for other in row.get("together", []) if which in ("oldest", "latest") else []:
+        requirements += [f"{distribution(other)}=={TABLE[other][which]}", *TABLE[other].get(f"with-{which}", [])]
+    return requirements
+
+
+def distribution(name: str) -> str:
+    """Name on PyPI of the library in a row."""
+    return str(TABLE[name].get("distribution", name))
 
 
 def run(name: str, which: str, version: str) -> bool:

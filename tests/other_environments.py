@@ -15,12 +15,25 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
+import tomllib
+
 ROOT = Path(__file__).resolve().parents[1]
 OLDEST_SUPPORTED = (3, 10)
 UNIT_TESTS = ("tests/unit", "tests/conformance")
 _OURS = ("--editable", ".[report,dashboards,collector]")
+
+
+def light_distributions() -> list[str]:
+    """The libraries of tests/versions.toml that download no gigabytes, and their companions."""
+    names = []
+    for name, row in tomllib.loads((ROOT / "tests" / "versions.toml").read_text()).items():
+        if not row.get("gigabytes"):
+            names += [row.get("distribution", name), *row.get("with-oldest", [])]
+    return list(dict.fromkeys(re.split(r"[<=>~! ]", name)[0] for name in names))
+
+
 #: The official GenAI instrumentors need a newer SDK than our oldest, so they are not in the oldest environment.
-_OLD_CLIENTS = ("openai", "langchain-core", "langchain-openai", "langgraph", "opentelemetry-distro")
+_OLD_CLIENTS = (*light_distributions(), "opentelemetry-distro")
 PACKAGES = {
     "oldest": ("--group", "unit", *_OLD_CLIENTS, *_OURS),
     "newest": ("--group", "clients", *_OURS),

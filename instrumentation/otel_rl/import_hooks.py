@@ -32,12 +32,14 @@ class ImportHooks:
         self._callbacks: dict[str, list[Callback]] = {}
         # Modules whose code was running when somebody began to wait for them: nobody will look for them again.
         self._half_imported: dict[str, list[Callback]] = {}
+        # Modules whose code has just run, and whose callbacks run now: for the import system they are not complete yet.
+        self._just_imported: set[str] = set()
         self._finding = threading.local()
 
     def after_import(self, name: str, callback: Callback) -> None:
         """Call ``callback(module)`` once, when ``name`` has been imported; at once if it already is."""
         module = sys.modules.get(name)
-        if module is not None and not _is_being_imported(module):
+        if module is not None and (name in self._just_imported or not _is_being_imported(module)):
             self._run([callback], module)
             return
         waiting = self._callbacks if module is None else self._half_imported
@@ -100,7 +102,11 @@ class ImportHooks:
         def exec_module(module: ModuleType) -> None:
             del loader.exec_module
             execute(module)
-            self._run(self._callbacks.pop(name, []), module)
+            self._just_imported.add(name)
+            try:
+                self._run(self._callbacks.pop(name, []), module)
+            finally:
+                self._just_imported.discard(name)
 
         # A frame of the import system, which tracebacks leave out and warnings look through: ours would show in the
         # program's tracebacks, and take the blame for (so hide) a deprecation that a library tells its importer.

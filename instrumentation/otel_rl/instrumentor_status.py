@@ -1,10 +1,15 @@
-"""What became of each instrumentor in this process, for the summary line, ``otel-rl doctor`` and the self-metrics."""
+"""The state of each instrumentor in this process, for the summary line, ``otel-rl doctor`` and the self-metrics."""
 
 from __future__ import annotations
 
-from typing import TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 ACTIVE = "active"
+#: Active, but something that the library should have is missing, or an instrumentor that it needs is off.
+DEGRADED = "degraded"
 #: Its library has not been imported (yet).
 WAITING = "waiting"
 SKIPPED = "skipped"
@@ -19,6 +24,7 @@ class Outcome(TypedDict):
 
 
 _outcomes: dict[str, Outcome] = {}
+_needs: dict[str, tuple[str, ...]] = {}
 
 
 def report(name: str, state: str, reason: str = "") -> None:
@@ -26,6 +32,30 @@ def report(name: str, state: str, reason: str = "") -> None:
     _outcomes[name] = {"state": state, "reason": reason}
 
 
+def declare_needs(name: str, needs: tuple[str, ...]) -> None:
+    """Instrumentor ``name`` records only part of its telemetry while one of ``needs`` (entry-point names) is off."""
+    _needs[name] = needs
+
+
 def snapshot() -> dict[str, Outcome]:
-    """All outcomes so far, by name."""
-    return {name: outcome.copy() for name, outcome in sorted(_outcomes.items())}
+    """All outcomes so far, by name; an active one whose needs are not met counts as degraded."""
+    return {name: _with_needs(name, outcome) for name, outcome in sorted(_outcomes.items())}
+
+
+def missing_need(needs: tuple[str, ...], outcomes: Mapping[str, Mapping[str, Any]]) -> str:
+    """Text that names the first of ``needs`` that records nothing; empty where all do, or may later."""
+    for need in needs:
+        outcome = outcomes.get(need)
+        if outcome is None:
+            return f"needs {need}, which is not instrumented"
+        if outcome["state"] in (SKIPPED, FAILED):
+            return f"needs {need}, which is {outcome['state']}: {outcome['reason']}"
+    return ""
+
+
+def _with_needs(name: str, outcome: Outcome) -> Outcome:
+    if outcome["state"] in (ACTIVE, DEGRADED):
+        reason = missing_need(_needs.get(name, ()), _outcomes)
+        if reason:
+            return {"state": DEGRADED, "reason": "; ".join(filter(None, (outcome["reason"], reason)))}
+    return outcome.copy()

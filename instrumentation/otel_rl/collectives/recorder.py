@@ -83,22 +83,30 @@ def payload_bytes(payload: Any) -> int:
         return int(payload._indices().nbytes + payload._values().nbytes)  # noqa: SLF001 - public ones need coalescing
 
 
+def _call(function: Call, *args: Any) -> Any:
+    return function(*args)
+
+
 class CollectiveRecorder:
     """Slots, pending waits and the slowest collectives of one process.
 
     Args:
         slowest: how many of the slowest collectives to keep between two :meth:`take_slowest`; 0 keeps none.
+        run_rare: runs what is no hot path, given a function and its arguments.
     """
 
-    def __init__(self, slowest: int = 5) -> None:
+    def __init__(self, slowest: int = 5, run_rare: Call = _call) -> None:
         self._keep = slowest
+        self._run_rare = run_rare
         self._slots: dict[Group, Slot] = {}
         #: Per replaced method: id of the process group -> slot.
         self._by_method: list[dict[int, Slot]] = []
         self._groups: dict[int, weakref.ref[Any]] = {}
         #: id of the work -> slot, start, time of the launch, message size.
         self._pending: dict[int, tuple[Slot, int, int, int]] = {}
-        self._slow: list[Slow] = []
+        #: A heap of the fields of :class:`Slow`. Plain tuples: the constructor of a named one is a Python function,
+        #: which ``torch.compile`` would look at when the collective is issued by compiled code.
+        self._slow: list[tuple[int, int, int, Group]] = []
         #: A list of one so that the hot path reads it without an attribute lookup.
         self._limit = [SHORTEST_SLOW_NS if slowest else 1 << 62]
         self.on_first_use: Callable[[], None] | None = None
@@ -144,7 +152,7 @@ class CollectiveRecorder:
                 slot[HOST_TIME] += elapsed
                 pending[id(work)] = slot, started, elapsed, size
                 if elapsed > limit[0]:
-                    keep_slow(Slow(elapsed, started, size, slot[GROUP]))
+                    keep_slow((elapsed, started, size, slot[GROUP]))
             except Exception:
                 with guard("collectives.record"):
                     raise
@@ -168,7 +176,7 @@ class CollectiveRecorder:
                     slot[WAIT_TIME] += waited
                     # Where the launch was the longer part it has been kept already.
                     if waited + launched > limit[0] and waited > launched:
-                        keep_slow(Slow(waited + launched, started, size, slot[GROUP]))
+                        keep_slow((waited + launched, started, size, slot[GROUP]))
 
         return wait
 
@@ -176,6 +184,10 @@ class CollectiveRecorder:
 
     def _find(self, operation: str, process_group: Any, slots: dict[int, Slot]) -> Slot:
         """First use of ``process_group`` by a method: groups with the same name and size share a slot."""
+        slot: Slot = self._run_rare(self._add_slot, operation, process_group, slots)
+        return slot
+
+    def _add_slot(self, operation: str, process_group: Any, slots: dict[int, Slot]) -> Slot:
         group = Group(operation, self._group_name(process_group), process_group.size())
         slot = self._slots.setdefault(group, [0, 0, 0, 0, group])
         identity = id(process_group)
@@ -191,8 +203,8 @@ class CollectiveRecorder:
         name = process_group.group_desc
         if not name or name == "undefined":
             name = process_group.group_name
-        known = {group.name for group in self._slots}
-        if name not in known and len(known) >= attributes.CARDINALITY[attributes.TORCH_DISTRIBUTED_GROUP_NAME] - 1:
+        names = {group.name for group in self._slots}
+        if name not in names and len(names) >= attributes.CARDINALITY[attributes.TORCH_DISTRIBUTED_GROUP_NAME] - 1:
             return OTHER_GROUP
         return str(name)
 
@@ -201,13 +213,13 @@ class CollectiveRecorder:
         for slots in self._by_method:
             slots.pop(identity, None)
 
-    def _keep_slow(self, slow: Slow) -> None:
+    def _keep_slow(self, slow: tuple[int, int, int, Group]) -> None:
         if len(self._slow) < self._keep:
             heapq.heappush(self._slow, slow)
         else:
             heapq.heappushpop(self._slow, slow)
         if len(self._slow) == self._keep:
-            self._limit[0] = max(self._slow[0].duration, SHORTEST_SLOW_NS)
+            self._limit[0] = max(self._slow[0][0], SHORTEST_SLOW_NS)
 
     # -- reading -----------------------------------------------------------------------------------------------
 
@@ -224,7 +236,7 @@ class CollectiveRecorder:
 
     def take_slowest(self) -> list[Slow]:
         """The slowest collectives since the last call, longest first."""
-        slow = sorted(self._slow, reverse=True)
+        slow = [Slow(*fields) for fields in sorted(self._slow, reverse=True)]
         self._slow.clear()
         if self._keep:
             self._limit[0] = SHORTEST_SLOW_NS

@@ -13,7 +13,7 @@ sets ``PYTHONPATH``, sets ``OTEL_PYTHON_DISTRO=otel_rl`` and ``OTEL_PYTHON_CONFI
 ``instrument_command``     ``opentelemetry-instrument``: arguments and import path of the program
 ``loader``                 instrumentors, ours and others', loaded when their library is imported
 ``start``                  order of the start, in the first process and in its children
-``trigger_modules``        entry-point name -> modules whose import loads the instrumentor
+``trigger_modules``        modules whose import loads an instrumentor of others
 =========================  ================================================================================
 """
 

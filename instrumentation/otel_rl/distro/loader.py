@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 GROUP = "opentelemetry_instrumentor"
 DISABLED = "OTEL_PYTHON_DISABLED_INSTRUMENTATIONS"
-_OURS = "otel_rl"
+_OURS = "otel_rl_"
 #: Of several owners of one library the official one is kept; ours enriches it.
 _PREFERRED = "opentelemetry-instrumentation-"
 
@@ -35,13 +35,13 @@ def load_instrumentors(environ: Mapping[str, str] = os.environ) -> None:
     with internal_errors.guard("loader"):
         _run_hooks("opentelemetry_pre_instrument")
         disabled = {name.strip() for name in environ.get(DISABLED, "").split(",")}
-        chosen, rejected = _one_owner_each(entry_points(group=GROUP))
+        kept, rejected = _one_owner_each(entry_points(group=GROUP))
         for entry_point, owner in rejected:
             reason = f"{entry_point.name} is instrumented by {owner} already; uninstall one of the two"
             instrumentor_status.report(
                 f"{entry_point.name} ({_distribution(entry_point)})", instrumentor_status.SKIPPED, reason
             )
-        for entry_point in chosen:
+        for entry_point in kept:
             if disabled & {"*", entry_point.name}:
                 instrumentor_status.report(entry_point.name, instrumentor_status.SKIPPED, f"disabled by {DISABLED}")
             else:
@@ -54,12 +54,12 @@ def _run_hooks(group: str) -> None:
         _isolated(entry_point.name, lambda entry_point=entry_point: entry_point.load()())
 
 
-def _one_owner_each(found: Iterable[EntryPoint]) -> tuple[list[EntryPoint], list[tuple[EntryPoint, str]]]:
+def _one_owner_each(installed: Iterable[EntryPoint]) -> tuple[list[EntryPoint], list[tuple[EntryPoint, str]]]:
     """Of several distributions that claim the same name keep one: two would record every call twice."""
     owners: dict[str, EntryPoint] = {}
     rejected = []
     for entry_point in sorted(
-        found, key=lambda one: (not _distribution(one).startswith(_PREFERRED), _distribution(one))
+        installed, key=lambda one: (not _distribution(one).startswith(_PREFERRED), _distribution(one))
     ):
         owner = owners.setdefault(entry_point.name, entry_point)
         if owner is not entry_point and owner.value != entry_point.value:
@@ -73,21 +73,41 @@ def _distribution(entry_point: EntryPoint) -> str:
 
 
 def _load_when_needed(entry_point: EntryPoint) -> None:
-    modules = TARGETS.get(entry_point.name)
+    ours = entry_point.name.startswith(_OURS)
+    modules = _triggers(entry_point) if ours else TARGETS.get(entry_point.name)
     if modules is None:
         activate(entry_point)
         return
+    if not modules:
+        # The class could not be loaded, which has been reported.
+        return
+    # Of ours the last one is the library, the others are its modules.
+    awaited = modules[-1:] if ours else modules
     instrumentor_status.report(
-        entry_point.name, instrumentor_status.WAITING, f"{' or '.join(modules)} not imported yet"
+        entry_point.name, instrumentor_status.WAITING, f"{' or '.join(awaited)} not imported yet"
     )
+    waiting = _Waiting(entry_point)
     for module in modules:
-        hooks.after_import(module, partial(_activate_once, entry_point))
+        hooks.after_import(module, waiting.imported)
 
 
-def _activate_once(entry_point: EntryPoint, _: ModuleType) -> None:
-    outcome = instrumentor_status.snapshot().get(entry_point.name)
-    if outcome is not None and outcome["state"] == instrumentor_status.WAITING:
-        activate(entry_point)
+class _Waiting:
+    """An instrumentor that the first import of one of its modules activates, once."""
+
+    def __init__(self, entry_point: EntryPoint) -> None:
+        self._entry_point: EntryPoint | None = entry_point
+
+    def imported(self, _: ModuleType) -> None:
+        entry_point, self._entry_point = self._entry_point, None
+        if entry_point is not None:
+            activate(entry_point)
+
+
+def _triggers(entry_point: EntryPoint) -> tuple[str, ...]:
+    """As an instrumentor of ours declares them; its class imports nothing of the library or of its wrappers."""
+    modules: list[str] = []
+    _isolated(entry_point.name, lambda: modules.extend(entry_point.load().triggers()))
+    return tuple(modules)
 
 
 def activate(entry_point: EntryPoint) -> None:

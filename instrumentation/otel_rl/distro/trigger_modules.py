@@ -1,19 +1,11 @@
-"""Which import makes an instrumentor worth loading: entry-point name -> modules.
+"""Modules whose import makes an instrumentor of others worth loading: entry-point name -> modules.
 
-Instrumentors that are not listed are loaded at start, since nothing tells what they need. Names are those of the entry
-points in group ``opentelemetry_instrumentor``: ours, OpenTelemetry's contrib and genai packages, OpenLLMetry's and
-OpenInference's.
+Instrumentors that are not listed are loaded at start, since nothing tells what they need. Ours are not listed either:
+their classes declare the modules they patch. Names are those of the entry points in group
+``opentelemetry_instrumentor``: OpenTelemetry's contrib and genai packages, OpenLLMetry's and OpenInference's.
 """
 
 from __future__ import annotations
-
-_OURS = {
-    "otel_rl_langchain": ("langchain_core", "langgraph"),
-    "otel_rl_openai": ("openai",),
-    "otel_rl_torch_distributed": ("torch.distributed.distributed_c10d",),
-    "otel_rl_transformers": ("transformers",),
-    "otel_rl_trl": ("trl",),
-}
 
 _OTHERS = {
     "aio-pika": ("aio_pika",),
@@ -61,4 +53,4 @@ _SAME_NAME = (
 )
 # fmt: on
 
-TARGETS: dict[str, tuple[str, ...]] = {**{name: (name,) for name in _SAME_NAME}, **_OTHERS, **_OURS}
+TARGETS: dict[str, tuple[str, ...]] = {**{name: (name,) for name in _SAME_NAME}, **_OTHERS}

@@ -43,7 +43,9 @@ def write(telemetry: Telemetry) -> None:
         return
     recorded = _delivered(telemetry)
     if recorded["traces"] or recorded["logs"]:
-        stderr.write_line(f"otel-rl: recorded {in_words(recorded)}{_of_rank(who)}{_overflow()}; {_where(telemetry)}")
+        stderr.write_line(
+            f"otel-rl: recorded {in_words(recorded)}{_of_rank(who)}{_overflow()}; {_where(telemetry)}{_degraded()}"
+        )
     elif any(recorded.values()) or _patched_something():
         stderr.write_line(
             "otel-rl: no span was recorded: the program used no supported trainer, model client or agent library;"
@@ -63,10 +65,20 @@ def _overflow() -> str:
     return f", dropped {in_words(counts)} (queue full: raise OTEL_BSP_MAX_QUEUE_SIZE or OTEL_BLRP_MAX_QUEUE_SIZE)"
 
 
+def _degraded() -> str:
+    """The libraries of which only a part is recorded, and why."""
+    reasons = [
+        f"{name} is degraded ({outcome['reason']})"
+        for name, outcome in instrumentor_status.snapshot().items()
+        if outcome["state"] == instrumentor_status.DEGRADED
+    ]
+    return "".join(f"; {reason}" for reason in reasons)
+
+
 def _patched_something() -> bool:
     """Some library of ours was imported: the user had reason to expect something."""
     return any(
-        outcome["state"] == instrumentor_status.ACTIVE and name.startswith("otel_rl_")
+        outcome["state"] in (instrumentor_status.ACTIVE, instrumentor_status.DEGRADED) and name.startswith("otel_rl_")
         for name, outcome in instrumentor_status.snapshot().items()
     )
 

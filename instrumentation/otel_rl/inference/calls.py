@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 
     from otel_rl.telemetry.scope import Scope
 
-    #: Scope, duration, labels, input tokens, output tokens, time to first chunk, error.type, context.
-    _Measured = tuple[Scope, float, dict[str, Any], int | None, int | None, float | None, str | None, Context]
+    #: Duration, labels, input tokens, output tokens, time to first chunk, error.type, context.
+    _Measured = tuple[float, dict[str, Any], int | None, int | None, float | None, str | None, Context]
 
 #: Measurements wait for this many calls, at most until metrics are collected.
 _BATCH = 32
 #: Token counts carry no exemplar, which the duration of the same call has: a third of a measurement's cost.
 #: The entry is there because the SDK takes the current context for an empty one.
 _NO_SPAN = set_value("otel_rl.no_span", True, Context())
-_pending: deque[_Measured] = deque()
+_pending: deque[tuple[Scope, _Measured]] = deque()
 
 
 class Inference:
@@ -55,7 +55,7 @@ class Inference:
         self.labels = labels
         #: Start of the call, ``time.perf_counter()`` in s.
         self.started = time.perf_counter()
-        owner = ownership.inference_span()
+        owner = ownership.inference_span(scope.name)
         self.owned = owner is None
         if owner is not None:
             self.span = owner
@@ -90,33 +90,37 @@ class Inference:
         ``duration`` and ``first_chunk`` in s, ``end_time`` in ns since the epoch (default now).
         """
         span = self.span
+        kind = None if error is None else error_type(error)
         if not self.owned:
             ownership.add_attributes(span, found)
+            if not ownership.emits_metrics(span):
+                context = trace_api.set_span_in_context(span)
+                self._measure((duration, self.labels, input_tokens, output_tokens, first_chunk, kind, context))
             return
-        kind = None if error is None else error_type(error)
         try:
             span.set_attributes(clean(found))
         finally:
             self._scope.end_span(span, kind, end_time)
         if self._context is not None:
-            if not _pending:
-                self._scope.observe(metrics.RL_TELEMETRY_ERRORS, _before_collection)
-            _pending.append(
-                (self._scope, duration, self.labels, input_tokens, output_tokens, first_chunk, kind, self._context)
-            )
-            if len(_pending) >= _BATCH:
-                record_pending()
+            self._measure((duration, self.labels, input_tokens, output_tokens, first_chunk, kind, self._context))
+
+    def _measure(self, measured: _Measured) -> None:
+        if not _pending:
+            self._scope.observe(metrics.RL_TELEMETRY_ERRORS, _before_collection)
+        _pending.append((self._scope, measured))
+        if len(_pending) >= _BATCH:
+            record_pending()
 
 
 def record_pending() -> None:
     """Record the measurements that wait."""
     while not deferral.must_wait():
         try:
-            measured = _pending.popleft()
+            scope, measured = _pending.popleft()
         except IndexError:  # another thread may have taken the last one: asking first would not do
             return
         with guard("inference.metrics"):
-            scope, duration, labels, input_tokens, output_tokens, first_chunk, kind, context = measured
+            duration, labels, input_tokens, output_tokens, first_chunk, kind, context = measured
             # One check for all metrics of the call: they have these attributes in common.
             labels = cardinality_budgets.labels(metrics.GEN_AI_CLIENT_OPERATION_DURATION, labels) or {}
             if input_tokens is not None:

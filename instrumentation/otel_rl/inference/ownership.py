@@ -1,12 +1,12 @@
-"""Spans of other instrumentors: who already stands for a model call, and how to add to what they record.
+"""Spans of other instrumentors for a call in progress, and how to add to what they record.
 
-One owner per library: where another package has a span for the call in progress, ours adds to it and
-counts no token a second time.
+One owner per call: where another instrumentor, foreign or ours, has a span for it, ours adds to that span. Scopes are
+compared whole, never by prefix. A metric is withheld only where the owner emits it.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from opentelemetry import trace as trace_api
 from opentelemetry.context import _SUPPRESS_INSTRUMENTATION_KEY, get_current
@@ -26,8 +26,31 @@ if TYPE_CHECKING:
 INFERENCE_CONTEXT_KEY = "opentelemetry.genai.client.inference.context"
 #: Embeddings have a key of their own there.
 EMBEDDING_CONTEXT_KEY = "opentelemetry.genai.client.embedding.context"
-#: Scopes that emit nothing but spans of model calls.
-_MODEL_CALL_SCOPES = ("opentelemetry.instrumentation.openai", "openinference.instrumentation.openai")
+
+
+class Owner(NamedTuple):
+    """An instrumentor of others, by the name of its scope.
+
+    Attributes:
+        only_model_calls: every span of the scope stands for a model call, whatever its attributes are.
+        emits_metrics: it records the ``gen_ai.client.*`` metrics of the calls it has spans for.
+    """
+
+    only_model_calls: bool
+    emits_metrics: bool
+
+
+#: Of a scope that is not listed a span is known by its ``gen_ai.operation.name``; who names it so emits metrics too.
+OWNERS = {
+    "opentelemetry.instrumentation.openai_v2": Owner(only_model_calls=True, emits_metrics=True),
+    # OpenLLMetry (traceloop) has a scope for each major version of the client.
+    "opentelemetry.instrumentation.openai.v0": Owner(only_model_calls=True, emits_metrics=True),
+    "opentelemetry.instrumentation.openai.v1": Owner(only_model_calls=True, emits_metrics=True),
+    # OpenInference records spans and nothing else.
+    "openinference.instrumentation.openai": Owner(only_model_calls=True, emits_metrics=False),
+    "openinference.instrumentation.langchain": Owner(only_model_calls=False, emits_metrics=False),
+}
+_UNKNOWN_OWNER = Owner(only_model_calls=False, emits_metrics=True)
 _MODEL_CALL_OPERATIONS = frozenset(
     {
         attributes.GenAiOperationNameValues.CHAT,
@@ -36,7 +59,6 @@ _MODEL_CALL_OPERATIONS = frozenset(
         attributes.GenAiOperationNameValues.EMBEDDINGS,
     }
 )
-_AGENT_SCOPES = ("openai_agents", "openai-agents")
 
 
 def suppressed() -> bool:
@@ -45,20 +67,26 @@ def suppressed() -> bool:
     return bool(context.get(_SUPPRESS_INSTRUMENTATION_KEY) or context.get("suppress_instrumentation"))
 
 
-def inference_span() -> Span | None:
-    """The span of another instrumentor that stands for the model call in progress, or None."""
+def inference_span(own_scope: str) -> Span | None:
+    """The span of another instrumentor than ``own_scope`` that stands for the model call in progress, or None."""
     context = get_current()
     span = trace_api.get_current_span(context)
     if context.get(INFERENCE_CONTEXT_KEY) is not None or context.get(EMBEDDING_CONTEXT_KEY) is not None:
         return span
     # SDK spans can be read; everything else (no parent, a remote parent) has no scope.
     scope = getattr(span, "instrumentation_scope", None)
-    if scope is None or not span.is_recording() or scope.name.startswith("otel_rl."):
+    if scope is None or not span.is_recording() or scope.name == own_scope:
         return None
-    if scope.name.startswith(_MODEL_CALL_SCOPES) and not any(name in scope.name for name in _AGENT_SCOPES):
+    if OWNERS.get(scope.name, _UNKNOWN_OWNER).only_model_calls:
         return span
     operation = (getattr(span, "attributes", None) or {}).get(attributes.GEN_AI_OPERATION_NAME)
     return span if operation in _MODEL_CALL_OPERATIONS else None
+
+
+def emits_metrics(span: Span) -> bool:
+    """True where the instrumentor that made ``span`` records the metrics of the call as well."""
+    scope = getattr(span, "instrumentation_scope", None)
+    return OWNERS.get(getattr(scope, "name", ""), _UNKNOWN_OWNER).emits_metrics
 
 
 def span_context(span: Span, base: Context | None = None) -> Context:

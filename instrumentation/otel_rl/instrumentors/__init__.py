@@ -1,1 +1,12 @@
-"""One folder per instrumented library: ``__init__`` (instrumentor), ``package`` (versions), ``patch`` (wrappers)."""
+"""One folder per instrumented library: the instrumentor in ``__init__``, its patch functions in ``patch``.
+
+What they share:
+
+==============  ====================================================================
+``base``        the class ``Instrumentor``: versions, modules, life, state
+``companions``  versions of the distributions that a library is instrumented with
+``dynamo``      keeps our frames out of ``torch.compile``
+``observing``   hooks around functions, coroutines, generators and async generators
+``patching``    replacing attributes, and putting them back
+==============  ====================================================================
+"""

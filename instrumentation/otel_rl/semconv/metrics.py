@@ -502,7 +502,7 @@ RL_TELEMETRY_INSTRUMENTOR_STATUS: Final = definitions.MetricDefinition(
     name="rl.telemetry.instrumentor.status",
     instrument="gauge",
     unit="{status}",
-    description="State of an instrumentor; 1 active, 0 skipped, -1 failed",
+    description="State of an instrumentor; 1 active, 0.5 degraded, 0 skipped, -1 failed",
     boundaries=None,
     attributes=(attributes.RL_TELEMETRY_INSTRUMENTOR,),
 )

@@ -15,7 +15,12 @@ if TYPE_CHECKING:
 
     Observations = Iterator[tuple[float, Mapping[str, str]]]
 
-_STATES = {instrumentor_status.ACTIVE: 1, instrumentor_status.SKIPPED: 0, instrumentor_status.FAILED: -1}
+_STATES = {
+    instrumentor_status.ACTIVE: 1,
+    instrumentor_status.DEGRADED: 0.5,
+    instrumentor_status.SKIPPED: 0,
+    instrumentor_status.FAILED: -1,
+}
 
 
 def register() -> None:

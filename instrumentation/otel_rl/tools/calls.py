@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 OPERATION = "execute_tool"
 
 
-def current_tool_span(name: str) -> Span | None:
-    """The current span when it already is the ``execute_tool`` span of this tool (another instrumentor's)."""
+def current_tool_span(name: str, own_scope: str) -> Span | None:
+    """The current span when it is the ``execute_tool`` span that another instrumentor has opened for this call."""
     span = trace_api.get_current_span()
     scope = getattr(span, "instrumentation_scope", None)
-    if scope is not None and scope.name.startswith("otel_rl."):
-        # A tool of ours that calls itself: the inner call is a call of its own.
+    if scope is not None and scope.name == own_scope:
+        # A tool that calls itself: the inner call is a call of its own.
         return None
     values = getattr(span, "attributes", None) or {}
     if (
@@ -107,7 +107,7 @@ class ToolCall:
             if not enabled():
                 return self
             self._started = time.perf_counter()
-            foreign = current_tool_span(self._name)
+            foreign = current_tool_span(self._name, self._scope.name)
             if foreign is not None:
                 self._owned = False
                 self.span = foreign

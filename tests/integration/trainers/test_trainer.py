@@ -178,7 +178,7 @@ def test_uninstrumenting_restores_the_very_objects(recorded):
 
 
 def test_every_attribute_that_is_wrapped_exists_in_the_installed_versions(instrumented):
-    missing = [name for instrumentor in instrumented for name in instrumentor._patches.missing]
+    missing = [name for instrumentor in instrumented for name in instrumentor.missing]
 
     assert missing == []
 

@@ -62,7 +62,7 @@ def library(tmp_path, monkeypatch):
         return type(
             "LibraryInstrumentor",
             (Instrumentor,),
-            {"library": "library", "requirement": "pytest >= 1", "modules": {"patched_library": patch}},
+            {"library": "library", "requirements": ("pytest >= 1",), "modules": {"patched_library": patch}},
         )()
 
     return build

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 import sys
 
 import pytest
-from langchain_core.callbacks import CallbackManager
 from langchain_core.messages import AIMessage
 from langchain_core.tools import tool
 from opentelemetry import trace
@@ -280,9 +278,3 @@ def test_any_real_number_is_a_reward_and_a_truth_value_is_counted_as_none(mode, 
     _judged(lambda _: {"reward": True}).invoke(UNSCORED)
     assert _scores(recorded) == [0.5]
     assert drops.snapshot()["metrics", "unsupported_type"] == before + 1
-
-
-def test_a_copied_configuration_does_not_record_twice(ours, recorded):
-    manager = CallbackManager.configure()
-    again = CallbackManager.configure(copy.deepcopy(manager))
-    assert len(manager.handlers) == len(again.handlers) == 1

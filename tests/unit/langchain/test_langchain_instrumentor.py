@@ -10,13 +10,15 @@ import langchain_core.tools.base as tools
 import pytest
 from langchain_core.tools import tool
 
-from otel_rl.instrumentors.langchain import LangChainInstrumentor, genai_langchain, other_instrumentors
+from otel_rl.instrumentors.langchain import LangChainInstrumentor, other_instrumentors
 
 tool_node = pytest.importorskip("langgraph.prebuilt.tool_node")
 
+OFFICIAL = "opentelemetry.instrumentation.genai.langchain.callback_handler"
 TARGETS = [
-    (callback_managers.CallbackManager, "configure"),
-    (callback_managers.AsyncCallbackManager, "configure"),
+    (callback_managers.CallbackManager, "on_chain_start"),
+    (callback_managers.AsyncCallbackManager, "on_chain_start"),
+    (callback_managers.AsyncCallbackManagerForChainRun, "on_chain_end"),
     (tools.BaseTool, "run"),
     (tools.BaseTool, "arun"),
     (tool_node.ToolNode, "_validate_tool_call"),
@@ -38,7 +40,7 @@ def test_uninstrumenting_restores_the_original_objects(recorded):
 
 
 def test_the_official_handler_is_restored_too(recorded):
-    module = pytest.importorskip(genai_langchain.MODULE)
+    module = pytest.importorskip(OFFICIAL)
     handler = module.OpenTelemetryLangChainCallbackHandler
     names = ("on_tool_end", "on_tool_error", "on_chain_error")
     before = [vars(handler)[name] for name in names]
@@ -54,7 +56,7 @@ def test_kinds_and_signatures_stay(recorded):
     try:
         assert [inspect.signature(getattr(owner, name)) for owner, name in TARGETS] == signatures
         assert inspect.iscoroutinefunction(tools.BaseTool.arun)
-        assert isinstance(vars(callback_managers.CallbackManager)["configure"], classmethod)
+        assert inspect.iscoroutinefunction(callback_managers.AsyncCallbackManager.on_chain_start)
     finally:
         LangChainInstrumentor().uninstrument()
 

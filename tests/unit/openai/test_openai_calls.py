@@ -382,3 +382,13 @@ def test_content_is_recorded_only_when_the_user_says_so(recorded, client, monkey
         )
     assert "word0 word1 " in streamed.attributes["gen_ai.output.messages"]
     assert '{\\"x\\": 1}' in plain.attributes["gen_ai.output.messages"]
+
+
+def test_an_absolute_url_is_recorded_with_its_own_host(recorded, server, instrumented):
+    import openai
+
+    with openai.OpenAI(api_key="none", base_url="http://elsewhere.invalid:1/v1") as client:
+        client.post(f"{server.base_url}/chat/completions", body=CHAT, cast_to=object)
+    (span,) = recorded.spans
+    assert span.attributes["server.address"] == "127.0.0.1"
+    assert span.attributes["server.port"] == int(server.base_url.rpartition(":")[2].partition("/")[0])

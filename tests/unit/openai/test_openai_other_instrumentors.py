@@ -11,6 +11,7 @@ from support.fake_openai import VLLM
 
 from otel_rl.inference import ownership
 
+OURS = "otel_rl.openai"
 CHAT: dict[str, Any] = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}]}
 
 
@@ -69,22 +70,24 @@ def test_what_the_official_instrumentor_does_not_see_is_ours(official, recorded,
         ("any.other", {"gen_ai.operation.name": "execute_tool"}, False),
         ("any.other", {}, False),
         ("otel_rl.openai", {"gen_ai.operation.name": "chat"}, False),
+        ("otel_rl.litellm", {"gen_ai.operation.name": "chat"}, True),
+        ("opentelemetry.instrumentation.openai.v10", {}, False),
     ],
 )
 def test_a_current_span_of_another_package_is_recognised_as_a_model_call(scope, attributes, is_model_call, recorded):
     tracer = recorded.tracer_provider.get_tracer(scope)
     with tracer.start_as_current_span("x", attributes=attributes) as span:
-        assert ownership.inference_span() is (span if is_model_call else None)
+        assert ownership.inference_span(OURS) is (span if is_model_call else None)
 
 
 def test_the_official_context_key_means_that_the_current_span_owns_the_call(recorded):
     with recorded.tracer_provider.get_tracer("x").start_as_current_span("x") as span:
         token = context.attach(context.set_value("opentelemetry.genai.client.inference.context", object()))
         try:
-            assert ownership.inference_span() is span
+            assert ownership.inference_span(OURS) is span
         finally:
             context.detach(token)
-    assert ownership.inference_span() is None
+    assert ownership.inference_span(OURS) is None
 
 
 def test_a_span_that_stands_for_the_call_gets_no_second_beside_it(recorded, client):
@@ -97,3 +100,12 @@ def test_a_span_that_stands_for_the_call_gets_no_second_beside_it(recorded, clie
     assert span.status.status_code is StatusCode.UNSET
     assert "gen_ai.client.token.usage" not in recorded.metrics()
     assert trace.get_current_span() is trace.INVALID_SPAN
+
+
+def test_metrics_are_ours_where_the_owner_of_the_span_emits_none(recorded, client):
+    tracer = recorded.tracer_provider.get_tracer("openinference.instrumentation.openai")
+    with tracer.start_as_current_span("ChatCompletion"):
+        client.chat.completions.create(**CHAT)
+    assert [one.name for one in recorded.spans] == ["ChatCompletion"]
+    (point,) = recorded.metrics()["gen_ai.client.operation.duration"]
+    assert point.attributes["gen_ai.request.model"] == "tiny"

@@ -166,6 +166,13 @@ def test_a_tool_span_that_somebody_else_opened_is_enriched_not_doubled(recorded)
     assert "gen_ai.execute_tool.duration" not in recorded.metrics()
 
 
+def test_a_tool_that_two_of_our_instrumentors_see_is_one_call(recorded):
+    with ToolCall(Scope("langchain"), "add"), ToolCall(Scope("mcp"), "add"):
+        pass
+    assert [span.instrumentation_scope.name for span in recorded.spans] == ["otel_rl.langchain"]
+    assert recorded.metrics()["gen_ai.execute_tool.duration"][0].count == 1
+
+
 def test_a_tool_that_calls_itself_is_two_calls(recorded):
     with ToolCall(_scope, "search"), ToolCall(_scope, "search"):
         pass

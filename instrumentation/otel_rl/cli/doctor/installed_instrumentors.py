@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 GROUP = "opentelemetry_instrumentor"
 DISABLED = "OTEL_PYTHON_DISABLED_INSTRUMENTATIONS"
+_PREFIX = "otel_rl_"
 READY = "ready"
 """The library is here in a version that is supported: it will be instrumented once it is imported."""
 
@@ -22,31 +23,48 @@ READY = "ready"
 def states(environ: Mapping[str, str]) -> dict[str, dict[str, Any]]:
     """State, reason, supported and installed versions by entry-point name, ours first; nothing is patched."""
     disabled = {name.strip() for name in environ.get(DISABLED, "").split(",")}
-    found = sorted(entry_points(group=GROUP), key=lambda one: (not _is_ours(one), one.name))
-    return {one.name: _state(one, disabled) for one in found}
+    installed_ones = sorted(entry_points(group=GROUP), key=lambda one: (not _is_ours(one), one.name))
+    results = {one.name: _state(one, disabled) for one in installed_ones}
+    for entry_point in filter(_is_ours, installed_ones):
+        _check_needs(entry_point, results)
+    return results
+
+
+def _check_needs(entry_point: EntryPoint, results: dict[str, dict[str, Any]]) -> None:
+    result = results[entry_point.name]
+    if result["state"] != READY:
+        return
+    needs = tuple(f"{_PREFIX}{library}" for library in entry_point.load().needs)
+    reason = instrumentor_status.missing_need(needs, results)
+    if reason:
+        result.update(state=instrumentor_status.DEGRADED, reason=reason, problem=True)
 
 
 def _is_ours(entry_point: EntryPoint) -> bool:
-    return entry_point.name.startswith("otel_rl_")
+    return entry_point.name.startswith(_PREFIX)
 
 
 def _state(entry_point: EntryPoint, disabled: set[str]) -> dict[str, Any]:
     try:
-        wanted = _requirements(entry_point)
+        supported = _requirements(entry_point)
     except Exception as error:  # noqa: BLE001 - loading foreign code may fail in any way, and that is the finding
         return _result(instrumentor_status.FAILED, f"cannot be loaded: {type(error).__name__}: {error}", problem=True)
-    supports = " or ".join(str(one) for one in wanted)
-    present = {one.name: found for one in wanted if (found := installed(one.name)) is not None}
-    shown = ", ".join(f"{name} {found}" for name, found in present.items())
+    supports = " or ".join(str(one) for one in supported)
+    present = {one.name: number for one in supported if (number := installed(one.name)) is not None}
+    versions = ", ".join(f"{name} {number}" for name, number in present.items())
     if disabled & {"*", entry_point.name}:
-        return _result(instrumentor_status.SKIPPED, f"disabled by {DISABLED}", supports, shown)
-    if wanted and not present:
-        return _result(instrumentor_status.SKIPPED, "library not installed", supports, shown)
-    if wanted and not any(_fits(one, present) for one in wanted):
+        return _result(instrumentor_status.SKIPPED, f"disabled by {DISABLED}", supports, versions)
+    if supported and not present:
+        return _result(instrumentor_status.SKIPPED, "library not installed", supports, versions)
+    if supported and not any(_fits(one, present) for one in supported):
         return _result(
-            instrumentor_status.SKIPPED, f"supports {supports}, installed is {shown}", supports, shown, problem=True
+            instrumentor_status.SKIPPED,
+            f"supports {supports}, installed is {versions}",
+            supports,
+            versions,
+            problem=True,
         )
-    return _result(READY, "", supports, shown)
+    return _result(READY, "", supports, versions)
 
 
 def _fits(requirement: Requirement, present: Mapping[str, str]) -> bool:
@@ -63,7 +81,7 @@ def _result(
 
 def _requirements(entry_point: EntryPoint) -> list[Requirement]:
     if _is_ours(entry_point):
-        declared: Sequence[str] = list(entry_point.load()().instrumentation_dependencies())
+        declared: Sequence[str] = entry_point.load().requirements[:1]
         return [Requirement(text) for text in declared]
     # What a contrib package instruments is its extra "instruments": read without importing the package.
     distribution = entry_point.dist

@@ -84,5 +84,5 @@ def _read(file: Path) -> dict[str, Any] | None:
 def _take_in(findings: dict[str, Any], name: str, outcome: dict[str, str]) -> None:
     expected = findings["instrumentors"].setdefault(name, {"supports": "", "installed": ""})
     expected["state"], expected["reason"] = str(outcome.get("state", "")), str(outcome.get("reason", ""))
-    if expected["state"] == instrumentor_status.FAILED:
+    if expected["state"] in (instrumentor_status.DEGRADED, instrumentor_status.FAILED):
         findings["problems"].append(f"{name}: {expected['reason']}")

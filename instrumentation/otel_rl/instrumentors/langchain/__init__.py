@@ -11,22 +11,20 @@ from __future__ import annotations
 from typing import ClassVar
 
 from otel_rl.instrumentors.base import Instrumentor
-from otel_rl.instrumentors.langchain import genai_langchain, package, patch
 
 
 class LangChainInstrumentor(Instrumentor):
     """Instruments ``langchain-core`` and ``langgraph``."""
 
     library: ClassVar[str] = "langchain"
-    requirement: ClassVar[str] = package.REQUIREMENT
+    requirements: ClassVar = ("langchain-core >= 0.3.40, < 2", "langgraph >= 0.4, < 2")
     modules: ClassVar = {
-        "langchain_core.callbacks.manager": patch.patch_callback_managers,
-        "langchain_core.runnables.base": patch.patch_config_context,
-        "langchain_core.runnables.fallbacks": patch.patch_config_context,
-        "langchain_core.tools.base": patch.patch_tools,
-        "langgraph._internal._runnable": patch.patch_config_context,
-        # Where the helper was before LangGraph 0.6.
-        "langgraph.utils.runnable": patch.patch_config_context,
-        "langgraph.prebuilt.tool_node": patch.patch_tool_node,
-        genai_langchain.MODULE: genai_langchain.patch_handler,
+        "langchain_core.callbacks.manager": "patch:patch_callback_managers",
+        "langchain_core.runnables.config": "patch:patch_config_context",
+        "langchain_core.tools.base": "patch:patch_tools",
+        "langgraph._internal._runnable": "patch:patch_graph_context",
+        "langgraph.utils.runnable": "patch:patch_config_context",
+        "langgraph.prebuilt.tool_node": "patch:patch_tool_node",
+        # The official instrumentor, which ours adds to.
+        "opentelemetry.instrumentation.genai.langchain.callback_handler": "genai_langchain:patch_handler",
     }

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from otel_rl.inference import ownership
 from otel_rl.instrumentors.langchain.errors import error_in, failure_in
 from otel_rl.semconv import attributes
-from otel_rl.telemetry import guard
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,34 +19,27 @@ if TYPE_CHECKING:
 
     from otel_rl.instrumentors.patching import Patches
 
-MODULE = "opentelemetry.instrumentation.genai.langchain.callback_handler"
-
 
 def patch_handler(module: ModuleType, patches: Patches) -> None:
     """Patch the official callback handler."""
-    handler = module.OpenTelemetryLangChainCallbackHandler
-    patches.replace(handler, "on_tool_end", _tool_end)
-    patches.replace(handler, "on_tool_error", functools.partial(_error, "on_tool_end"))
-    patches.replace(handler, "on_chain_error", functools.partial(_error, "on_chain_end"))
+    handler = "OpenTelemetryLangChainCallbackHandler"
+    patches.observe(module, f"{handler}.on_tool_end", before=_mark_failure, required=True)
+    patches.replace(module, f"{handler}.on_tool_error", functools.partial(_error, "on_tool_end"), required=True)
+    patches.replace(module, f"{handler}.on_chain_error", functools.partial(_error, "on_chain_end"), required=True)
 
 
-def _tool_end(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def on_tool_end(self: Any, output: Any, **kwargs: Any) -> Any:
-        with guard("langchain.official"):
-            failure = failure_in(output)
-            invocation = None if failure is None else self._invocation_manager.get_invocation(kwargs["run_id"])
-            if failure is not None and invocation is not None:
-                ownership.mark_error(invocation.span, failure)
-                invocation.attributes[attributes.ERROR_TYPE] = failure
-                invocation.metric_attributes[attributes.ERROR_TYPE] = failure
-        return original(self, output, **kwargs)
-
-    return on_tool_end
+def _mark_failure(handler: Any, output: Any, *, run_id: Any, **_: Any) -> None:
+    failure = failure_in(output)
+    # Neither name is public; opentelemetry-instrumentation-genai-langchain keeps the open spans there.
+    invocation = None if failure is None else handler._invocation_manager.get_invocation(run_id)  # noqa: SLF001
+    if failure is not None and invocation is not None:
+        ownership.mark_error(invocation.span, failure)
+        invocation.attributes[attributes.ERROR_TYPE] = failure
+        invocation.metric_attributes[attributes.ERROR_TYPE] = failure
 
 
 def _error(end: str, original: Callable[..., Any]) -> Callable[..., Any]:
-    """``on_*_error`` that takes control flow for an end."""
+    """``on_*_error`` that treats LangGraph's control-flow exceptions as normal completion."""
 
     @functools.wraps(original)
     def on_error(self: Any, error: BaseException, **kwargs: Any) -> Any:

@@ -1,8 +1,8 @@
 """The wrappers around ``langchain_core`` and ``langgraph``.
 
-The handler comes in through ``CallbackManager.configure``, the one public function that every run passes.
-LangChain's own ``register_configure_hook`` would do the same, but knows no way back, and uninstrumenting has to leave
-nothing behind.
+Runs are observed at the callback managers, not by a handler of ours among the program's. A handler would show in the
+program's own lists, be copied and pickled with its configurations, and change the order of its callbacks:
+``AsyncCallbackManager.on_llm_start`` of langchain-core 1.7.2 skips all other handlers where one has ``run_inline``.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import functools
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from otel_rl.instrumentors.langchain import runs, tools
-from otel_rl.telemetry import Scope, guard
+from otel_rl.instrumentors.langchain import chains, runs, tools
+from otel_rl.telemetry import guard
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -21,37 +21,38 @@ if TYPE_CHECKING:
 
     from otel_rl.instrumentors.patching import Patches
 
-_scope = Scope("langchain")
-
 
 def patch_callback_managers(module: ModuleType, patches: Patches) -> None:
-    """Patch ``langchain_core.callbacks.manager``: every configured manager gets our handler."""
-    # It subclasses a class of LangChain, which is imported by now and not before.
-    from otel_rl.instrumentors.langchain.handler import SpanHandler  # noqa: PLC0415
+    """Patch ``langchain_core.callbacks.manager``: every run begins and ends at one of its managers."""
+    for prefix in ("", "Async"):
+        patches.observe(module, f"{prefix}CallbackManager.on_chain_start", after=_started, required=True)
+        run = f"{prefix}CallbackManagerForChainRun"
+        patches.observe(module, f"{run}.on_chain_end", before=_returned, required=True)
+        patches.observe(module, f"{run}.on_chain_error", before=_raised, required=True)
 
-    handler = SpanHandler()
 
-    def configures(original: classmethod[Any, Any, Any]) -> classmethod[Any, Any, Any]:
-        function = original.__func__
+def _started(
+    manager: Any, _: Any, serialized: dict[str, Any] | None, inputs: Any, *__: Any, name: str | None = None, **___: Any
+) -> None:
+    chains.started(manager, name, serialized, inputs)
 
-        @functools.wraps(function)
-        def configure(cls: type, *args: Any, **kwargs: Any) -> Any:
-            manager = function(cls, *args, **kwargs)
-            with guard("langchain.configure"):
-                # By type: a copied or unpickled configuration carries a copy of it.
-                if _scope.enabled and not any(type(h) is SpanHandler for h in manager.handlers):
-                    manager.add_handler(handler, True)
-            return manager
 
-        return classmethod(configure)
+def _returned(manager: Any, outputs: Any, **_: Any) -> None:
+    chains.returned(manager.run_id, outputs)
 
-    patches.replace(module.CallbackManager, "configure", configures)
-    patches.replace(module.AsyncCallbackManager, "configure", configures)
+
+def _raised(manager: Any, error: BaseException, **_: Any) -> None:
+    chains.raised(manager.run_id, error)
 
 
 def patch_config_context(module: ModuleType, patches: Patches) -> None:
-    """Patch ``set_config_context`` where it is used: the context made for the body of a run gets the run's span."""
+    """The context that is made for the body of a run gets the run's span; langchain-core 0.3.40 makes none."""
     patches.replace(module, "set_config_context", _sets_config_context)
+
+
+def patch_graph_context(module: ModuleType, patches: Patches) -> None:
+    """The same for nodes of LangGraph 0.6 and later, which has a function of its own."""
+    patches.replace(module, "set_config_context", _sets_config_context, required=True)
 
 
 def _sets_config_context(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -68,11 +69,10 @@ def _sets_config_context(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def patch_tools(module: ModuleType, patches: Patches) -> None:
     """Patch ``langchain_core.tools.base``."""
-    patches.replace(module.BaseTool, "run", tools.runs_tool)
-    patches.replace(module.BaseTool, "arun", tools.runs_tool_async)
-    patch_config_context(module, patches)
+    patches.observe(module, "BaseTool.run", begin=tools.begin, end=tools.end, required=True)
+    patches.observe(module, "BaseTool.arun", begin=tools.begin, end=tools.end, required=True)
 
 
 def patch_tool_node(module: ModuleType, patches: Patches) -> None:
     """Patch ``langgraph.prebuilt.tool_node``."""
-    patches.replace(module.ToolNode, "_validate_tool_call", tools.validates)
+    patches.observe(module, "ToolNode._validate_tool_call", after=tools.validated, required=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.instrumentors.langchain import other_instrumentors, runs
@@ -15,7 +14,6 @@ from otel_rl.telemetry.context import attach, detach
 from otel_rl.tools.calls import ToolCall
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from contextvars import Token
 
 scope = Scope("langchain")
@@ -64,52 +62,20 @@ class _Observed:
             self._call.result(getattr(result, "content", result))
 
 
-def runs_tool(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Factory for ``BaseTool.run``."""
-
-    @functools.wraps(original)
-    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
-        observed = _Observed(self, args, kwargs)
-        try:
-            result = original(self, *args, **kwargs)
-        except BaseException as error:
-            observed.end(error=error)
-            raise
-        observed.end(result)
-        return result
-
-    return run
+def begin(tool: Any, *args: Any, **kwargs: Any) -> _Observed:
+    """``BaseTool.run`` or ``arun`` is called."""
+    return _Observed(tool, args, kwargs)
 
 
-def runs_tool_async(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Factory for ``BaseTool.arun``."""
-
-    @functools.wraps(original)
-    async def arun(self: Any, *args: Any, **kwargs: Any) -> Any:
-        observed = _Observed(self, args, kwargs)
-        try:
-            result = await original(self, *args, **kwargs)
-        except BaseException as error:
-            observed.end(error=error)
-            raise
-        observed.end(result)
-        return result
-
-    return arun
+def end(observed: _Observed, result: Any, error: BaseException | None) -> None:
+    """It returned, raised or was cancelled."""
+    observed.end(result, error)
 
 
-def validates(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Factory for ``ToolNode._validate_tool_call``, where a tool that does not exist shows: nobody runs it."""
-
-    @functools.wraps(original)
-    def validate(self: Any, call: Any, *args: Any, **kwargs: Any) -> Any:
-        refusal = original(self, call, *args, **kwargs)
-        if refusal is not None:
-            with guard("langchain.unknown_tool"):
-                _record_unknown(str(call["name"]), call.get("id"))
-        return refusal
-
-    return validate
+def validated(refusal: Any, _: Any, call: Any, *__: Any, **___: Any) -> None:
+    """After ``ToolNode._validate_tool_call``, where a tool that does not exist shows: nobody runs it."""
+    if refusal is not None:
+        _record_unknown(str(call["name"]), call.get("id"))
 
 
 def _record_unknown(name: str, call_id: str | None) -> None:

@@ -9,16 +9,15 @@ from __future__ import annotations
 from typing import ClassVar
 
 from otel_rl.instrumentors.base import Instrumentor
-from otel_rl.instrumentors.openai import package, patch
 
 
 class OpenAIInstrumentor(Instrumentor):
     """Instruments the ``openai`` package."""
 
     library: ClassVar[str] = "openai"
-    requirement: ClassVar[str] = package.REQUIREMENT
+    requirements: ClassVar = ("openai >= 1.26, < 4",)
     modules: ClassVar = {
-        "openai._base_client": patch.patch_base_client,
-        "openai.lib.streaming.chat._completions": patch.patch_helper_streams,
-        "openai.lib.streaming.responses._responses": patch.patch_helper_streams,
+        "openai._base_client": "patch:patch_base_client",
+        "openai.lib.streaming.chat._completions": "patch:patch_chat_helper",
+        "openai.lib.streaming.responses._responses": "patch:patch_responses_helper",
     }

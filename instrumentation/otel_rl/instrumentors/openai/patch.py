@@ -30,13 +30,6 @@ _METHODS = (
     ("APIResponse", "parse", streams.parses),
     ("AsyncAPIResponse", "parse", streams.parses_async),
 )
-#: Classes around a stream, in the modules of the two helpers.
-_HELPERS = (
-    ("ChatCompletionStream", streams.closes),
-    ("AsyncChatCompletionStream", streams.closes_async),
-    ("ResponseStream", streams.closes),
-    ("AsyncResponseStream", streams.closes_async),
-)
 
 
 def patch_base_client(module: ModuleType, patches: Patches) -> None:
@@ -45,17 +38,22 @@ def patch_base_client(module: ModuleType, patches: Patches) -> None:
         tuple(getattr(module, name) for name in _STREAMS), tuple(getattr(module, name) for name in _RAW_RESPONSES)
     )
     for class_name, method, factory in _METHODS:
-        patches.replace(getattr(module, class_name), method, factory)
-    patches.replace(module.BaseClient, "_build_headers", _build_headers)
-    patches.replace(module.SyncAPIClient, "request", _request)
-    patches.replace(module.AsyncAPIClient, "request", _request_async)
+        patches.replace(module, f"{class_name}.{method}", factory, required=True)
+    patches.replace(module, "BaseClient._build_headers", _build_headers, required=True)
+    patches.replace(module, "SyncAPIClient.request", _request, required=True)
+    patches.replace(module, "AsyncAPIClient.request", _request_async, required=True)
 
 
-def patch_helper_streams(module: ModuleType, patches: Patches) -> None:
-    """Patch what ``chat.completions.stream()`` and ``responses.stream()`` give: it closes past the stream inside it."""
-    for name, factory in _HELPERS:
-        if hasattr(module, name):
-            patches.replace(getattr(module, name), "close", factory)
+def patch_chat_helper(module: ModuleType, patches: Patches) -> None:
+    """Patch what ``chat.completions.stream()`` gives: it closes past the stream inside it."""
+    patches.replace(module, "ChatCompletionStream.close", streams.closes, required=True)
+    patches.replace(module, "AsyncChatCompletionStream.close", streams.closes_async, required=True)
+
+
+def patch_responses_helper(module: ModuleType, patches: Patches) -> None:
+    """Patch what ``responses.stream()`` gives, for the same reason."""
+    patches.replace(module, "ResponseStream.close", streams.closes, required=True)
+    patches.replace(module, "AsyncResponseStream.close", streams.closes_async, required=True)
 
 
 def _request(original: Callable[..., Any]) -> Callable[..., Any]:

@@ -35,9 +35,12 @@ class Request:
 
     __slots__ = ("captures_content", "host", "labels", "name", "port", "stream", "values")
 
-    def __init__(self, operation: str, client: Any, body: dict[str, Any]) -> None:
+    def __init__(self, operation: str, client: Any, url: str, body: dict[str, Any]) -> None:
         # The property of the same name builds a new object at every access in some versions.
         address = client._base_url  # noqa: SLF001
+        if "://" in url:
+            # An absolute URL replaces the client's own.
+            address = type(address)(url)
         self.host: str = address.host
         self.port: int = address.port or (80 if address.scheme == "http" else 443)
         self.stream = bool(body.get("stream"))
@@ -88,7 +91,7 @@ def describe(client: Any, options: Any) -> Request | None:
     for end, operation in OPERATIONS:
         if path.endswith(end):
             body = options.json_data
-            return Request(operation, client, body if isinstance(body, dict) else {})
+            return Request(operation, client, options.url, body if isinstance(body, dict) else {})
     return None
 
 

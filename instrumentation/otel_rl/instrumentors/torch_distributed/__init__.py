@@ -11,19 +11,14 @@ pass Python and are not counted.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from otel_rl.instrumentors.base import Instrumentor
-from otel_rl.instrumentors.torch_distributed import package, patch
 
 
 class TorchDistributedInstrumentor(Instrumentor):
     """Patches the class ``ProcessGroup``, ``Work.wait`` and ``init_process_group``."""
 
     library = "torch_distributed"
-    requirement = package.REQUIREMENT
-    modules: ClassVar = {"torch.distributed.distributed_c10d": patch.patch_distributed_c10d}
-
-    def _uninstrument(self, **kwargs: Any) -> None:
-        super()._uninstrument(**kwargs)
-        patch.stop()
+    requirements: ClassVar = ("torch >= 2.4, < 3",)
+    modules: ClassVar = {"torch.distributed.distributed_c10d": "patch:patch_distributed_c10d"}

@@ -49,3 +49,27 @@ METHODS = (
     Method("barrier", Operation.BARRIER, None),
     Method("monitored_barrier", Operation.BARRIER, None),
 )
+
+#: Those that every supported PyTorch has; of the others each version has some.
+IN_ALL_VERSIONS = frozenset(
+    {
+        "allreduce",
+        "allreduce_coalesced",
+        "allgather",
+        "_allgather_base",
+        "allgather_coalesced",
+        "reduce_scatter",
+        "_reduce_scatter_base",
+        "broadcast",
+        "reduce",
+        "gather",
+        "scatter",
+        "alltoall",
+        "alltoall_base",
+        "send",
+        "recv",
+        "recv_anysource",
+        "barrier",
+        "monitored_barrier",
+    }
+)

@@ -7,17 +7,17 @@ twice, and break programs: ``P2POp(isend, ...)`` compares function identity.
 from __future__ import annotations
 
 import functools
-import sys
 from typing import TYPE_CHECKING, Any
 
 from otel_rl import settings
 from otel_rl.collectives.recorder import CollectiveRecorder
 from otel_rl.collectives.reports import CollectiveReporter
-from otel_rl.instrumentors.torch_distributed.operations import METHODS, Method
+from otel_rl.instrumentors.dynamo import outside_dynamo
+from otel_rl.instrumentors.torch_distributed.operations import IN_ALL_VERSIONS, METHODS, Method
 from otel_rl.instrumentors.torch_distributed.process_group_init import announce
 from otel_rl.process import process_identity
 from otel_rl.semconv.attributes import RlRoleValues
-from otel_rl.telemetry import Scope, guard
+from otel_rl.telemetry import Scope
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,40 +25,40 @@ if TYPE_CHECKING:
 
     from otel_rl.instrumentors.patching import Patches
 
-PACKAGE, INIT = "torch.distributed", "init_process_group"
-scope = Scope("torch_distributed")
+    Function = Callable[..., Any]
 
-#: Wrapper -> original of `init_process_group`: the package copies it from `distributed_c10d` once it is wrapped.
-_originals: dict[Any, Any] = {}
+scope = Scope("torch_distributed")
 
 
 def patch_distributed_c10d(module: ModuleType, patches: Patches) -> None:
     """Patch ``torch.distributed.distributed_c10d`` right after its import, before anyone can import names from it."""
     if _is_launcher():
         return
-    _patch_init(module, patches)
+    patches.on_restore(_stop)
+    patches.observe(module, "init_process_group", after=lambda *_, **__: announce(module, scope), required=True)
     if settings.current().collectives == "off":
         return
     reporter = collectives()
     recorder = reporter.recorder
     for method in METHODS:
-        patches.replace(module.ProcessGroup, method.name, functools.partial(_counted, recorder, method))
-    patches.replace(module.Work, "wait", functools.partial(_timed, recorder))
+        patches.replace(
+            module.ProcessGroup,
+            method.name,
+            functools.partial(_counted, recorder, method),
+            required=method.name in IN_ALL_VERSIONS,
+        )
+    patches.replace(module, "Work.wait", functools.partial(_timed, recorder), required=True)
     reporter.start()
 
 
 @functools.cache
 def collectives() -> CollectiveReporter:
     """The one of this process: its counters outlive an uninstrumentation, as instruments cannot be taken back."""
-    return CollectiveReporter(CollectiveRecorder(settings.current().slowest), scope)
+    return CollectiveReporter(CollectiveRecorder(settings.current().slowest, outside_dynamo), scope)
 
 
-def stop() -> None:
-    """After the originals are back: restore copies of them, and let no step ask us any more."""
-    package = sys.modules.get(PACKAGE)
-    original = _originals.pop(vars(package).get(INIT), None) if package is not None else None
-    if original is not None:
-        setattr(package, INIT, original)
+def _stop() -> None:
+    """After the originals are back: let no step ask us any more."""
     collectives().stop()
 
 
@@ -67,39 +67,9 @@ def _is_launcher() -> bool:
     return process_identity.current().role == RlRoleValues.LAUNCHER
 
 
-def _patch_init(module: ModuleType, patches: Patches) -> None:
-    original = module.init_process_group
-    patches.replace(module, INIT, functools.partial(_announcing, module))
-    _originals[module.init_process_group] = original
-    package = sys.modules[PACKAGE]
-    if vars(package).get(INIT) is original:
-        patches.replace(package, INIT, lambda _: module.init_process_group)
+def _counted(recorder: CollectiveRecorder, method: Method, original: Function) -> Function:
+    return functools.update_wrapper(recorder.recording(method.operation, method.payload, original), original)
 
 
-def _announcing(module: ModuleType, original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def init_process_group(*args: Any, **kwargs: Any) -> Any:
-        result = original(*args, **kwargs)
-        with guard("torch_distributed.announce"):
-            announce(module, scope)
-        return result
-
-    return init_process_group
-
-
-def _counted(recorder: CollectiveRecorder, method: Method, raw: Any) -> Callable[..., Any]:
-    return _like(raw, recorder.recording(method.operation, method.payload, _function(raw)))
-
-
-def _timed(recorder: CollectiveRecorder, raw: Any) -> Callable[..., Any]:
-    return _like(raw, recorder.waiting(_function(raw)))
-
-
-def _function(raw: Any) -> Callable[..., Any]:
-    # pybind keeps an `instancemethod` in the class dictionary; the function inside it takes the instance directly.
-    function: Callable[..., Any] = getattr(raw, "__func__", raw)
-    return function
-
-
-def _like(raw: Any, replacement: Callable[..., Any]) -> Callable[..., Any]:
-    return functools.update_wrapper(replacement, _function(raw))
+def _timed(recorder: CollectiveRecorder, original: Function) -> Function:
+    return functools.update_wrapper(recorder.waiting(original), original)

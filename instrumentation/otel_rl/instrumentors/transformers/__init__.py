@@ -13,24 +13,19 @@ all callbacks are called is wrapped instead.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from otel_rl.instrumentors.base import Instrumentor
-from otel_rl.instrumentors.transformers import package, patch
 
 
 class TransformersInstrumentor(Instrumentor):
     """Patches ``Trainer``, ``CallbackHandler.call_event``, ``TrainingArguments`` and ``Accelerator.backward``."""
 
     library = "transformers"
-    requirement = package.REQUIREMENT
+    requirements: ClassVar = ("transformers >= 4.56, < 6", "accelerate >= 1.1, < 2")
     modules: ClassVar = {
-        "transformers.training_args": patch.patch_training_args,
-        "transformers.trainer_callback": patch.patch_trainer_callback,
-        "transformers.trainer": patch.patch_trainer,
-        "accelerate.accelerator": patch.patch_accelerator,
+        "transformers.training_args": "patch:patch_training_args",
+        "transformers.trainer_callback": "patch:patch_trainer_callback",
+        "transformers.trainer": "patch:patch_trainer",
+        "accelerate.accelerator": "patch:patch_accelerator",
     }
-
-    def _uninstrument(self, **kwargs: Any) -> None:
-        super()._uninstrument(**kwargs)
-        patch.stop()

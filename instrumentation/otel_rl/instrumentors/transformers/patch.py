@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import TYPE_CHECKING, Any
 
 from otel_rl import settings
@@ -12,7 +11,7 @@ from otel_rl.semconv import spans
 from otel_rl.semconv.attributes import RlRoleValues
 from otel_rl.telemetry import Scope, guard
 from otel_rl.training.scalars import TrainerScalars
-from otel_rl.training.trace import in_phase, trace
+from otel_rl.training.trace import OpenPhase, in_phase, trace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -20,96 +19,77 @@ if TYPE_CHECKING:
 
     from otel_rl.instrumentors.patching import Patches
 
-    Function = Callable[..., Any]
     Hook = Callable[[Any, Mapping[str, Any]], None]
 
 scope = Scope("transformers")
 scalars = TrainerScalars(scope)
 
+#: Methods of the trainer that are phases.
+_PHASES = {
+    "compute_loss": spans.RL_FORWARD,
+    "evaluate": spans.RL_EVALUATE,
+    "predict": spans.RL_EVALUATE,
+    "_save_checkpoint": spans.RL_CHECKPOINT,
+}
+
 
 def patch_training_args(module: ModuleType, patches: Patches) -> None:
     """The configuration is built long before the trainer, and before the process group: the earliest sign of both."""
-    patches.replace(module.TrainingArguments, "__post_init__", _identifying)
+    patches.observe(module, "TrainingArguments.__post_init__", before=_identify, required=True)
 
 
 def patch_trainer_callback(module: ModuleType, patches: Patches) -> None:
     """Every event of the trainer passes ``call_event``."""
-    patches.replace(module.CallbackHandler, "call_event", _observing_events)
+    patches.observe(module, "CallbackHandler.call_event", before=_before_event, after=_after_event, required=True)
 
 
 def patch_trainer(module: ModuleType, patches: Patches) -> None:
     """Subclasses reach these methods by ``super()``; where one does not, the phase is missing and nothing else."""
-    trainer = module.Trainer
-    patches.replace(trainer, "__init__", _identifying)
-    patches.replace(trainer, "train", _finishing)
-    patches.replace(trainer, "get_batch_samples", _beginning_step)
-    patches.replace(trainer, "compute_loss", in_phase(spans.RL_FORWARD, scope))
-    patches.replace(trainer, "evaluate", in_phase(spans.RL_EVALUATE, scope))
-    patches.replace(trainer, "predict", in_phase(spans.RL_EVALUATE, scope))
-    patches.replace(trainer, "_save_checkpoint", in_phase(spans.RL_CHECKPOINT, scope))
+    patches.on_restore(trace.finish_step)
+    patches.observe(module, "Trainer.__init__", before=_identify, required=True)
+    patches.observe(module, "Trainer.train", begin=_always, end=_finish_step, required=True)
+    patches.observe(module, "Trainer.get_batch_samples", begin=_begin_step, end=_end_phase, required=True)
+    for method, phase in _PHASES.items():
+        patches.replace(module, f"Trainer.{method}", in_phase(phase, scope), required=True)
 
 
 def patch_accelerator(module: ModuleType, patches: Patches) -> None:
     """All trainers here call backward through accelerate."""
-    patches.replace(module.Accelerator, "backward", in_phase(spans.RL_BACKWARD, scope))
+    patches.replace(module, "Accelerator.backward", in_phase(spans.RL_BACKWARD, scope), required=True)
 
 
-def stop() -> None:
-    """After the originals are back: close what is open."""
-    trace.finish_step()
+def _identify(configured: Any, *_: Any, **__: Any) -> None:
+    system, algorithm = identify(type(configured))
+    process_identity.update(
+        system=system,
+        algorithm=settings.current().algorithm or algorithm,
+        role=process_identity.current().role or RlRoleValues.TRAINER,
+    )
 
 
-def _identifying(original: Function) -> Function:
-    @functools.wraps(original)
-    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        with guard("transformers.identify"):
-            system, algorithm = identify(type(self))
-            process_identity.update(
-                system=system,
-                algorithm=settings.current().algorithm or algorithm,
-                role=process_identity.current().role or RlRoleValues.TRAINER,
-            )
-        return original(self, *args, **kwargs)
-
-    return method
+def _begin_step(trainer: Any, *_: Any, **__: Any) -> OpenPhase | None:
+    trace.begin_step(trainer.state.global_step + 1, scope)
+    return trace.open(spans.RL_DATA_WAIT, scope)
 
 
-def _beginning_step(original: Function) -> Function:
-    @functools.wraps(original)
-    def get_batch_samples(self: Any, *args: Any, **kwargs: Any) -> Any:
-        with guard("transformers.begin_step"):
-            trace.begin_step(self.state.global_step + 1, scope)
-        with trace.phase(spans.RL_DATA_WAIT, scope):
-            return original(self, *args, **kwargs)
-
-    return get_batch_samples
+def _end_phase(phase: OpenPhase, _: Any, error: BaseException | None) -> None:
+    phase.end(error)
 
 
-def _finishing(original: Function) -> Function:
-    @functools.wraps(original)
-    def train(*args: Any, **kwargs: Any) -> Any:
-        try:
-            result = original(*args, **kwargs)
-        except BaseException as error:
-            with guard("transformers.finish"):
-                trace.finish_step(error)
-            raise
-        with guard("transformers.finish"):
-            trace.finish_step()
-        return result
-
-    return train
+def _always(*_: Any, **__: Any) -> bool:
+    return True
 
 
-def _observing_events(original: Function) -> Function:
-    @functools.wraps(original)
-    def call_event(self: Any, event: str, args: Any, state: Any, *rest: Any, **kwargs: Any) -> Any:
-        _run_hook(_BEFORE, event, state, kwargs)
-        result = original(self, event, args, state, *rest, **kwargs)
-        _run_hook(_AFTER, event, state, kwargs)
-        return result
+def _finish_step(_: Any, __: Any, error: BaseException | None) -> None:
+    trace.finish_step(error)
 
-    return call_event
+
+def _before_event(_: Any, event: str, __: Any, state: Any, *___: Any, **details: Any) -> None:
+    _run_hook(_BEFORE, event, state, details)
+
+
+def _after_event(_: Any, __: Any, event: str, ___: Any, state: Any, *____: Any, **details: Any) -> None:
+    _run_hook(_AFTER, event, state, details)
 
 
 def _run_hook(hooks: Mapping[str, Hook], event: str, state: Any, details: Mapping[str, Any]) -> None:

@@ -11,18 +11,18 @@ from __future__ import annotations
 from typing import ClassVar
 
 from otel_rl.instrumentors.base import Instrumentor
-from otel_rl.instrumentors.trl import package, patch
 
 
 class TRLInstrumentor(Instrumentor):
     """Patches ``ProfilingContext`` and the sampling, reward and tool methods of the online trainers."""
 
     library = "trl"
-    requirement = package.REQUIREMENT
+    requirements: ClassVar = ("trl >= 0.27, < 2",)
+    needs = ("transformers",)
     modules: ClassVar = {
-        "trl.extras.profiling": patch.patch_profiling,
-        "trl.generation.vllm_generation": patch.patch_vllm_generation,
-        "trl.trainer.grpo_trainer": patch.patch_grpo_trainer,
-        "trl.trainer.rloo_trainer": patch.patch_rloo_trainer,
-        "trl.trainer.distillation_trainer": patch.patch_distillation_trainer,
+        "trl.extras.profiling": "patch:patch_profiling",
+        "trl.generation.vllm_generation": "patch:patch_vllm_generation",
+        "trl.trainer.grpo_trainer": "patch:patch_grpo_trainer",
+        "trl.trainer.rloo_trainer": "patch:patch_rloo_trainer",
+        "trl.trainer.distillation_trainer": "patch:patch_distillation_trainer",
     }

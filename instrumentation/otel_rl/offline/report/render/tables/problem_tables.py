@@ -85,7 +85,7 @@ def instrumentors(collected: Collected) -> Table:
                 key = (str(name), str(outcome.get("state", "")), str(outcome.get("reason", "")))
                 found.setdefault(key, []).append(process.label)
     table = Table(["Instrumentor", "State", "Why", "Processes"], shown=40)
-    tones = {"active": "good", "failed": "bad"}
+    tones = {"active": "good", "degraded": "bad", "failed": "bad"}
     for (name, state, reason), who in sorted(found.items()):
         shown = ", ".join(who[:4]) + (f" and {len(who) - 4} more" if len(who) > 4 else "")  # noqa: PLR2004
         table.rows.append([Value(name), Value(state, tone=tones.get(state, "muted")), Value(reason), Value(shown)])

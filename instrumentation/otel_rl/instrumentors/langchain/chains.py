@@ -1,12 +1,10 @@
-"""Our callback handler: agents, workflows, nodes and rewards. Tools are wrapped instead, so that their bodies nest."""
+"""Agents, workflows, nodes and rewards: spans of the runs that LangChain's callback managers announce."""
 
 from __future__ import annotations
 
 import sys
 import time
 from typing import TYPE_CHECKING, Any
-
-from langchain_core.callbacks.base import BaseCallbackHandler
 
 from otel_rl.inference import ownership
 from otel_rl.instrumentors.langchain import other_instrumentors, runs
@@ -31,72 +29,56 @@ _REWARD = "reward"
 _CONVERSATION_KEYS = ("thread_id", "session_id", "conversation_id")
 
 
-class SpanHandler(BaseCallbackHandler):  # type: ignore[misc]  # the base is not known to mypy
-    """Opens a span per agent, workflow and node, and closes it with the outcome."""
+def started(manager: Any, name: str | None, serialized: dict[str, Any] | None, inputs: Any) -> None:
+    """A chain, graph or node has started; ``manager`` is the run manager that LangChain made for it."""
+    if not scope.enabled:
+        return
+    parent = runs.find(manager.parent_run_id)
+    tags, metadata = manager.tags or (), manager.metadata or {}
+    is_node = _is_node(tags, metadata)
+    description = None
+    if not other_instrumentors.is_taken():  # the rewards of nodes are ours to record, whoever has the spans
+        description = _describe(serialized, name, tags, metadata, manager.parent_run_id is None)
+    if description is None:
+        run = runs.Run(parent.context if parent else None, is_node=is_node, above=parent)
+    else:
+        definition, span_name, values, agent_name = description
+        above = runs.context_below(parent)
+        span = scope.start_span(definition, span_name, attributes=values, context=above)
+        context = ownership.span_context(span, above)
+        run = runs.Run(context, span, agent_name, time.perf_counter(), is_node, parent)
+    if is_node and isinstance(inputs, dict):
+        run.given = tuple(inputs), inputs.get(_REWARD)
+    runs.add(manager.run_id, run)
 
-    # In the runner's own thread and task: the current context is the runner's only there.
-    run_inline = True
-    ignore_llm = ignore_chat_model = ignore_agent = ignore_retriever = ignore_retry = ignore_custom_event = True
 
-    def on_chain_start(
-        self,
-        serialized: dict[str, Any] | None,
-        inputs: Any,
-        *,
-        run_id: UUID,
-        parent_run_id: UUID | None = None,
-        tags: list[str] | None = None,
-        metadata: dict[str, Any] | None = None,
-        **kwargs: Any,
-    ) -> None:
-        """A chain, graph or node starts."""
-        with guard("langchain.on_chain_start"):
-            if not scope.enabled:
-                return
-            parent = runs.find(parent_run_id)
-            is_node = _is_node(tags, metadata)
-            description = None
-            if not other_instrumentors.is_taken():  # the rewards of nodes are ours to record, whoever has the spans
-                name = kwargs.get("name")
-                description = _describe(serialized, name, tags or (), metadata or {}, parent_run_id is None)
-            if description is None:
-                run = runs.Run(parent.context if parent else None, is_node=is_node, above=parent)
-            else:
-                definition, name, values, agent_name = description
-                above = runs.context_below(parent)
-                span = scope.start_span(definition, name, attributes=values, context=above)
-                context = ownership.span_context(span, above)
-                run = runs.Run(context, span, agent_name, time.perf_counter(), is_node, parent)
-            if is_node and isinstance(inputs, dict):
-                run.given = tuple(inputs), inputs.get(_REWARD)
-            runs.add(run_id, run)
+def returned(run_id: UUID, outputs: Any) -> None:
+    """It returned."""
+    with guard("langchain.reward"):
+        run = runs.find(run_id)
+        if run is not None and run.is_node:
+            _record_reward(_update_in(outputs), run)
+    _end(run_id, None)
 
-    def on_chain_end(self, outputs: Any, *, run_id: UUID, **kwargs: Any) -> None:
-        """It returned."""
-        with guard("langchain.reward"):
-            run = runs.find(run_id)
-            if run is not None and run.is_node:
-                _record_reward(_update_in(outputs), run)
-        self._end(run_id, None)
 
-    def on_chain_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
-        """It raised, was cancelled, or only passed control flow on."""
-        self._end(run_id, error_in(error))
+def raised(run_id: UUID, error: BaseException | None) -> None:
+    """It raised, was cancelled, or only passed control flow on."""
+    _end(run_id, error_in(error))
 
-    def _end(self, run_id: UUID, error: BaseException | None) -> None:
-        with guard("langchain.end"):
-            run = runs.pop(run_id)
-            if run is None or run.span is None:
-                return
-            if run.agent_name is not None:
-                labels = {
-                    attributes.GEN_AI_OPERATION_NAME: GenAiOperationNameValues.INVOKE_AGENT,
-                    attributes.GEN_AI_AGENT_NAME: run.agent_name or None,
-                    attributes.ERROR_TYPE: None if error is None else error_type(error),
-                }
-                duration = time.perf_counter() - run.started
-                scope.record(metrics.GEN_AI_INVOKE_AGENT_DURATION, duration, labels, run.context)
-            scope.end_span(run.span, error)
+
+def _end(run_id: UUID, error: BaseException | None) -> None:
+    run = runs.pop(run_id)
+    if run is None or run.span is None:
+        return
+    if run.agent_name is not None:
+        labels = {
+            attributes.GEN_AI_OPERATION_NAME: GenAiOperationNameValues.INVOKE_AGENT,
+            attributes.GEN_AI_AGENT_NAME: run.agent_name or None,
+            attributes.ERROR_TYPE: None if error is None else error_type(error),
+        }
+        duration = time.perf_counter() - run.started
+        scope.record(metrics.GEN_AI_INVOKE_AGENT_DURATION, duration, labels, run.context)
+    scope.end_span(run.span, error)
 
 
 def _describe(

@@ -1,0 +1,60 @@
+"""Keeps our frames out of ``torch.compile``: Dynamo neither traces, compiles nor guards on a wrapper of ours.
+
+Dynamo inlines every Python function that a compiled function calls, unless its file is on a skip list. A wrapper that
+is not on it costs the program frames, graph breaks and recompiles. A skipped one is an opaque call, like the method of
+the C++ class below it.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+from otel_rl.import_hooks import hooks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+
+DYNAMO = "torch._dynamo"
+#: Holds the skip list of Dynamo; torch imports it with the first use of ``torch.compile``.
+TRACE_RULES = "torch._dynamo.trace_rules"
+
+
+class _Process:
+    """Runs a function; once Dynamo is there, by Dynamo's own wrapper that turns it off meanwhile."""
+
+    run: Callable[..., Any]
+
+
+@functools.cache
+def skip_our_frames() -> None:
+    """Put the folder of this package on the skip list, now or when Dynamo is imported."""
+    hooks.after_import(TRACE_RULES, _add_our_folder)
+    hooks.after_import(DYNAMO, _wrap_runner)
+
+
+def outside_dynamo(call: Callable[..., Any], *args: Any) -> Any:
+    """Run ``call(*args)`` with Dynamo off, for code of ours that calls other people's Python functions.
+
+    The skip list covers our own frames only: Dynamo would look at those of the SDK below them.
+    """
+    return _Process.run(call, *args)
+
+
+def _add_our_folder(module: ModuleType) -> None:
+    # Not public, and the same from torch 2.4 to 2.13:
+    # https://github.com/pytorch/pytorch/blob/v2.4.1/torch/_dynamo/trace_rules.py
+    module.add("otel_rl")
+
+
+def _wrap_runner(module: ModuleType) -> None:
+    # Made once and here: making it inside a compiled function would be frames for Dynamo.
+    _Process.run = module.disable(_call)
+
+
+def _call(call: Callable[..., Any], *args: Any) -> Any:
+    return call(*args)
+
+
+_Process.run = staticmethod(_call)

@@ -1,0 +1,205 @@
+"""Wrappers around other people's functions: one place for functions, coroutines, generators and async generators.
+
+A wrapper keeps signature, name, kind (coroutine, generator, class or static method) and laziness of what it wraps, and
+hands on results and exceptions as they are. Our hooks are guarded, the wrapped call never is.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from otel_rl.internal_errors import guard
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Generator
+
+    Function = Callable[..., Any]
+
+
+#: Where a function that binds the wrapper object of somebody else keeps it: it is of that object's kind.
+_BOUND = "_otel_rl_bound"
+
+
+class Hooks(NamedTuple):
+    """Our code around a call.
+
+    Attributes:
+        before: ``before(*args, **kwargs)``, ahead of the call.
+        after: ``after(result, *args, **kwargs)``, when the call returned; of a generator when it is exhausted.
+        begin: ``begin(*args, **kwargs)`` returns a state; None means that this call is not followed.
+        end: ``end(state, result, error)``, once, however a call that is followed ends.
+    """
+
+    site: str
+    before: Function | None = None
+    after: Function | None = None
+    begin: Function | None = None
+    end: Function | None = None
+
+
+class Switch:
+    """Turns the hooks of one wrapper off, where the wrapper itself cannot be taken away any more."""
+
+    __slots__ = ("on",)
+
+    def __init__(self) -> None:
+        self.on = True
+
+
+class _Followed:
+    """One call: runs the hooks around it."""
+
+    __slots__ = ("_args", "_hooks", "_kwargs", "_state")
+
+    def __init__(self, hooks: Hooks, switch: Switch, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self._hooks: Hooks | None = hooks if switch.on else None
+        self._args, self._kwargs, self._state = args, kwargs, None
+        if self._hooks is None:
+            return
+        if hooks.before is not None:
+            with guard(hooks.site):
+                hooks.before(*args, **kwargs)
+        if hooks.begin is not None:
+            with guard(hooks.site):
+                self._state = hooks.begin(*args, **kwargs)
+
+    def returned(self, result: Any) -> None:
+        if self._hooks is None:
+            return
+        self._end(result, None)
+        if self._hooks.after is not None:
+            with guard(self._hooks.site):
+                self._hooks.after(result, *self._args, **self._kwargs)
+
+    def raised(self, error: BaseException) -> None:
+        if self._hooks is not None:
+            self._end(None, error)
+
+    def _end(self, result: Any, error: BaseException | None) -> None:
+        state, self._state = self._state, None
+        if state is not None and self._hooks is not None and self._hooks.end is not None:
+            with guard(self._hooks.site):
+                self._hooks.end(state, result, error)
+
+
+def with_instance(raw: Any) -> Any:
+    """The object ``raw`` of a class dictionary as a function that takes the instance first.
+
+    Class and static methods stay what they are; wrapping them is up to the caller.
+    """
+    if type(raw) is FunctionType or issubclass(type(raw), classmethod | staticmethod):
+        return raw
+    if type(raw).__name__ == "instancemethod":
+        # pybind keeps one in the class dictionary; the function inside it takes the instance directly.
+        return raw.__func__
+    return _binding(raw) if hasattr(type(raw), "__get__") else raw
+
+
+def _binding(raw: Any) -> Any:
+    """``raw`` is the wrapper object of somebody else: wrapt's, for one, knows its instance only when it is bound.
+
+    https://github.com/GrahamDumpleton/wrapt/blob/1.17.2/src/wrapt/wrappers.py (``FunctionWrapper.__call__``)
+    """
+    if isinstance(raw, classmethod | staticmethod):
+
+        def of_class(cls: type, *args: Any, **kwargs: Any) -> Any:
+            return raw.__get__(None, cls)(*args, **kwargs)
+
+        return classmethod(functools.update_wrapper(of_class, raw.__func__))
+
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return raw.__get__(self, type(self))(*args, **kwargs)
+
+    bound = functools.update_wrapper(method, raw)
+    setattr(bound, _BOUND, raw)
+    return bound
+
+
+def wrap(raw: Any, hooks: Hooks, switch: Switch) -> Any:
+    """A wrapper of ``raw``, as :func:`with_instance` returns it, that is the same kind of object."""
+    if isinstance(raw, classmethod | staticmethod):
+        return type(raw)(wrap(raw.__func__, hooks, switch))
+    function: Function = raw
+    if not callable(function):
+        raise TypeError(f"{hooks.site} is no function but {type(raw).__name__}")
+    kind = getattr(function, _BOUND, function)
+    if inspect.isasyncgenfunction(kind):
+        factory: Function = _async_generator
+    elif inspect.iscoroutinefunction(kind):
+        factory = _coroutine
+    elif inspect.isgeneratorfunction(kind):
+        factory = _generator
+    else:
+        factory = _function
+    return functools.update_wrapper(factory(function, hooks, switch), function)
+
+
+def _function(original: Function, hooks: Hooks, switch: Switch) -> Function:
+    def function(*args: Any, **kwargs: Any) -> Any:
+        followed = _Followed(hooks, switch, args, kwargs)
+        try:
+            result = original(*args, **kwargs)
+        except BaseException as error:
+            followed.raised(error)
+            raise
+        followed.returned(result)
+        return result
+
+    return function
+
+
+def _coroutine(original: Function, hooks: Hooks, switch: Switch) -> Function:
+    async def coroutine(*args: Any, **kwargs: Any) -> Any:
+        followed = _Followed(hooks, switch, args, kwargs)
+        try:
+            result = await original(*args, **kwargs)
+        except BaseException as error:
+            followed.raised(error)
+            raise
+        followed.returned(result)
+        return result
+
+    return coroutine
+
+
+def _generator(original: Function, hooks: Hooks, switch: Switch) -> Function:
+    def generator(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+        followed = _Followed(hooks, switch, args, kwargs)
+        try:
+            result = yield from original(*args, **kwargs)
+        except BaseException as error:
+            followed.raised(error)
+            raise
+        followed.returned(result)
+        return result
+
+    return generator
+
+
+def _async_generator(original: Function, hooks: Hooks, switch: Switch) -> Function:
+    async def generator(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
+        followed = _Followed(hooks, switch, args, kwargs)
+        values = original(*args, **kwargs)
+        try:
+            # `yield from` for asynchronous generators, which Python does not have (PEP 525).
+            value = await anext(values)
+            while True:
+                try:
+                    sent = yield value
+                except GeneratorExit:  # noqa: PERF203 - each value is a round trip of its own
+                    await values.aclose()
+                    raise
+                except BaseException as error:  # noqa: BLE001 - what is thrown in is for the original
+                    value = await values.athrow(error)
+                else:
+                    value = await values.asend(sent)
+        except StopAsyncIteration:
+            followed.returned(None)
+        except BaseException as error:
+            followed.raised(error)
+            raise
+
+    return generator

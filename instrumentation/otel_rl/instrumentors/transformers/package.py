@@ -1,3 +1,0 @@
-"""Versions of Transformers whose ``Trainer`` we patch."""
-
-REQUIREMENT = "transformers >= 4.56, < 6"

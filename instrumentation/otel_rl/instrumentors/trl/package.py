@@ -1,3 +1,0 @@
-"""Versions of TRL whose trainers we patch."""
-
-REQUIREMENT = "trl >= 0.27, < 2"

@@ -1,0 +1,79 @@
+"""Write docs/support.md: the instrumented libraries, the versions they are supported and tested in.
+
+Run it as `python -m instrumentation.support_page`. With `--check` nothing is written, and the exit status is 1 when the
+page differs from the instrumentors and `tests/versions.toml`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import tomllib  # type: ignore[import-not-found,unused-ignore]  # tools run on Python 3.11 and later
+
+if TYPE_CHECKING:
+    from otel_rl.instrumentors.base import Instrumentor
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "support.md"
+VERSIONS = ROOT / "tests" / "versions.toml"
+HEAD = """# Supported libraries
+
+<!-- generated; edit `requirements` of an instrumentor or tests/versions.toml and run `make generate` -->
+
+The first requirement is the library itself; a library outside of its range is left alone, and one line on stderr says
+so. The others are its companions: modules of a companion outside of its range are left alone, and the state of the
+instrumentor is `degraded`. `otel-rl doctor` compares the table with what is installed.
+
+| Library | Supported | Tested | Needs |
+| --- | --- | --- | --- |
+"""
+TAIL = """
+The versions under "Tested" are those of `make test-versions`. An instrumentor that needs another one records only a
+part while that one is off. To switch one off, name it, for example `otel_rl_trl`, in
+`OTEL_PYTHON_DISABLED_INSTRUMENTATIONS`.
+"""
+
+
+def instrumentors() -> list[type[Instrumentor]]:
+    """The classes of our entry points, by name."""
+    group = entry_points(group="opentelemetry_instrumentor")
+    ours = {one.name: one for one in group if one.name.startswith("otel_rl_")}
+    return [ours[name].load() for name in sorted(ours)]
+
+
+def page() -> str:
+    """The whole page."""
+    versions = tomllib.loads(VERSIONS.read_text(encoding="utf-8"))
+    return HEAD + "".join(_row(one, versions[one.library]) for one in instrumentors()) + TAIL
+
+
+def _row(instrumentor: type[Instrumentor], tested: dict[str, Any]) -> str:
+    numbers = [tested["oldest"], *tested.get("also", []), tested["latest"]]
+    supported = "<br>".join(f"`{requirement}`" for requirement in instrumentor.requirements)
+    needs = ", ".join(f"`otel_rl_{library}`" for library in instrumentor.needs)
+    return f"| `otel_rl_{instrumentor.library}` | {supported} | {', '.join(numbers)} | {needs} |\n"
+
+
+def main(arguments: list[str] | None = None, path: Path = PAGE) -> int:
+    """Write or compare; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m instrumentation.support_page")
+    parser.add_argument("--check", action="store_true", help="write nothing; fail when the page is not up to date")
+    check = parser.parse_args(arguments).check
+    current = page()
+    if path.exists() and path.read_text(encoding="utf-8") == current:
+        return 0
+    if check:
+        print(
+            f"{path.name}: differs from the instrumentors; run `make generate` and commit the result", file=sys.stderr
+        )
+        return 1
+    path.write_text(current, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

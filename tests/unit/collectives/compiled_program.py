@@ -1,0 +1,53 @@
+"""Compiled functions that issue eager collectives; prints what Dynamo counted. Argument: plain or instrumented."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import torch
+import torch.distributed as dist
+from torch._dynamo.utils import counters
+
+if sys.argv[1] == "instrumented":
+    from opentelemetry import metrics, trace
+    from opentelemetry.sdk.metrics import MeterProvider
+    from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+    from opentelemetry.sdk.trace import TracerProvider
+
+    from otel_rl.instrumentors.torch_distributed import TorchDistributedInstrumentor, patch
+
+    trace.set_tracer_provider(TracerProvider())
+    metrics.set_meter_provider(MeterProvider([InMemoryMetricReader()]))
+    TorchDistributedInstrumentor().instrument(skip_dep_check=True)
+
+dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+torch._dynamo.config.error_on_recompile = True
+
+
+@torch.compile(backend="eager")
+def synchronous(x, y):
+    dist.broadcast(x, 0)
+    dist.reduce(y, 0)
+    dist.broadcast(y, 0)
+    return x + y
+
+
+@torch.compile(backend="eager")
+def asynchronous(x, y):
+    work = dist.all_reduce(x, async_op=True)
+    y = y * 2
+    work.wait()
+    return x + y
+
+
+for _ in range(12):
+    synchronous(torch.ones(2), torch.ones(2))
+    asynchronous(torch.ones(2), torch.ones(2))
+
+totals = {kind: dict(counts) for kind, counts in counters.items() if kind in ("frames", "stats")}
+for kind in ("graph_break", "resumes", "recompiles"):
+    totals[kind] = sum(counters[kind].values())
+print(json.dumps(totals))
+if sys.argv[1] == "instrumented":
+    print(patch.collectives().recorder.totals().calls)
