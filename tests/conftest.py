@@ -84,20 +84,20 @@ class Recorded:
         return points
 
 
-_recorded: Recorded | None = None
+@pytest.fixture(scope="session")
+def pipeline() -> Recorded:
+    """The process' in-memory pipeline, not emptied: for property tests, which run many examples per fixture."""
+    return Recorded()
 
 
 @pytest.fixture
-def recorded() -> Iterator[Recorded]:
+def recorded(pipeline: Recorded) -> Iterator[Recorded]:
     """The process' in-memory pipeline, empty; steps left open by a failed test are closed."""
-    global _recorded
-    if _recorded is None:
-        _recorded = Recorded()
     from otel_rl.telemetry import deferral
     from otel_rl.training import steps
 
     steps.finish()
     deferral.drain()
-    _recorded.clear()
-    yield _recorded
+    pipeline.clear()
+    yield pipeline
     steps.finish()

@@ -70,11 +70,11 @@ def _import_operations() -> Any:
     try:
         from otel_rl.api import operations  # noqa: PLC0415 - nothing is imported while telemetry is off
     except Exception as error:  # noqa: BLE001 - none of ours may reach the program
-        from otel_rl.internal_errors import count_error  # noqa: PLC0415 - a leaf
+        from otel_rl.process import launch  # noqa: PLC0415 - nothing is imported while telemetry is off
 
         # An import that failed would be tried again, slowly, at every call.
         _import_failed = True
-        count_error("api.import", error)
+        launch.tell_failure(error)
         return None
     _operations_module = operations
     return operations

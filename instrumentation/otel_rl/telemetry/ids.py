@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 from contextlib import contextmanager
 from contextvars import ContextVar
 from hashlib import blake2b
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from opentelemetry.sdk.trace.id_generator import IdGenerator as SdkIdGenerator
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 
 class SpanIds(NamedTuple):
@@ -43,8 +44,30 @@ def pinned(ids: SpanIds) -> Iterator[None]:
         _pinned.reset(token)
 
 
+class _PrivateRandom:
+    """Random bits of this process, seeded by ``os.urandom`` again after each fork.
+
+    ``os.urandom`` for each id would release the interpreter lock. While an I/O thread encodes, the program's thread
+    would then wait up to a switch interval (5 ms) for every span. The process id is compared at every draw, since code
+    that runs early in a forked child, or forks without Python, would repeat the parent's ids.
+    """
+
+    def __init__(self) -> None:
+        self._process = 0
+        self._bits: Callable[[int], int] = int
+
+    def __call__(self, bits: int) -> int:
+        if self._process != os.getpid():
+            self._bits = random.Random(os.urandom(32)).getrandbits  # noqa: S311 - ids are no secrets
+            self._process = os.getpid()
+        return self._bits(bits)
+
+
+_random_bits = _PrivateRandom()
+
+
 class IdGenerator(SdkIdGenerator):
-    """Ids from ``os.urandom``.
+    """Ids from a private generator.
 
     The SDK's default draws from the ``random`` module: it would change a seeded program's numbers, and after
     ``random.seed(42)`` all ranks would produce the same ids.
@@ -55,14 +78,14 @@ class IdGenerator(SdkIdGenerator):
         pin = _pinned.get()
         if pin is not None:
             return pin.trace_id
-        return int.from_bytes(os.urandom(16), "big") or 1
+        return _random_bits(128) or 1
 
     def generate_span_id(self) -> int:
         """64 random bits, or the pinned id."""
         pin = _pinned.get()
         if pin is not None:
             return pin.span_id
-        return int.from_bytes(os.urandom(8), "big") or 1
+        return _random_bits(64) or 1
 
     def is_trace_id_random(self) -> bool:
         """Sets the W3C random-trace-id flag."""

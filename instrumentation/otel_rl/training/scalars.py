@@ -43,7 +43,6 @@ class TrainerScalars:
 
     def __init__(self, scope: Scope) -> None:
         self._scope = scope
-        self._keys: set[str] = set()
         self._last_logged = 0
         self._tokens = 0
 
@@ -90,18 +89,10 @@ class TrainerScalars:
         if not math.isfinite(value):
             drops.count(Signal.METRICS, "non_finite")
             return
-        if self._has_room_for(key):
-            self._scope.record(metrics.RL_TRAINER_METRIC, value, {attributes.RL_TRAINER_METRIC_KEY: key})
-        else:
-            drops.count(Signal.METRICS, "cardinality")
+        self._scope.record(metrics.RL_TRAINER_METRIC, value, {attributes.RL_TRAINER_METRIC_KEY: key})
         canonical = CANONICAL.get(key)
         if canonical is not None:
             self._scope.record(canonical, value)
-
-    def _has_room_for(self, key: str) -> bool:
-        if key not in self._keys and len(self._keys) < attributes.CARDINALITY[attributes.RL_TRAINER_METRIC_KEY]:
-            self._keys.add(key)
-        return key in self._keys
 
 
 def _scalars(logs: Mapping[str, Any]) -> dict[str, Scalar]:

@@ -31,16 +31,8 @@ def switch(request):
         yield request.param
         patch.undo()
     else:
-        request.getfixturevalue("telemetry_is_on")
+        request.getfixturevalue("pipeline")
         yield request.param
-
-
-@pytest.fixture(scope="module")
-def telemetry_is_on():
-    import conftest
-
-    if conftest._recorded is None:
-        conftest._recorded = conftest.Recorded()
 
 
 class ExpectedError(Exception):
@@ -184,8 +176,10 @@ DECORATORS = (otel_rl.rollout(), otel_rl.tool("search"), otel_rl.phase("sample")
 @given(plan=BODY, consumer=CONSUMER, decorator=st.sampled_from(DECORATORS))
 def test_a_generator_answers_send_throw_and_close_like_the_plain_one(plan, consumer, decorator):
     plain_log, log = [], []
-    expected = _consume(_body(plan, plain_log), consumer)
-    assert _consume(decorator(_body)(plan, log), consumer) == expected
+    # Both are kept until the end. A body that yields again while the garbage collector closes it gets a second close
+    # when it is decorated, since there are two generators then.
+    plain, decorated = _body(plan, plain_log), decorator(_body)(plan, log)
+    assert _consume(decorated, consumer) == _consume(plain, consumer)
     assert log == plain_log
 
 
@@ -411,4 +405,4 @@ with otel_rl.rollout(), otel_rl.step(1), otel_rl.phase("train"):
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout == "[1]\n"
-    assert done.stderr.count("internal error in api.import") == 1
+    assert done.stderr.count("telemetry could not be set up") == 1

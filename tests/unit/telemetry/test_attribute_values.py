@@ -71,23 +71,13 @@ DeviceTensor.__name__ = "Tensor"
 
 
 @given(value=ANYTHING, key=SURROGATES)
-def test_whatever_is_given_can_be_encoded(value, key, recorded_once):
-    recorded = recorded_once
-    recorded.clear()
+def test_whatever_is_given_can_be_encoded(value, key, pipeline):
+    pipeline.clear()
     _scope.end_span(_scope.start_span(spans.RL_GENERATE, name=key or None, attributes={key: value, "ours": 1}))
     _scope.event(events.RL_STEP, body={"x": value, key: 1}, attributes={key: value})
-    encode_spans(recorded.spans).SerializeToString()
-    encode_logs(recorded._logs.get_finished_logs()).SerializeToString()
-    assert recorded.spans[0].attributes["ours"] == 1
-
-
-@pytest.fixture(scope="module")
-def recorded_once():
-    import conftest
-
-    if conftest._recorded is None:
-        conftest._recorded = conftest.Recorded()
-    return conftest._recorded
+    encode_spans(pipeline.spans).SerializeToString()
+    encode_logs(pipeline._logs.get_finished_logs()).SerializeToString()
+    assert pipeline.spans[0].attributes["ours"] == 1
 
 
 @pytest.mark.parametrize(
