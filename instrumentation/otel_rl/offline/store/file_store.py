@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.offline.store import manifest
-from otel_rl.offline.store.rotating_file import FILE_MODE, Full, RotatingFile
+from otel_rl.offline.store.rotating_file import FILE_MODE, Descriptor, Full, RotatingFile
 from otel_rl.telemetry import drops
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class FileStore:
         self._file_limit = file_limit
         self._total_limit = total_limit
         self._warn = warn
-        self._inherited: list[int] = []
+        self._inherited: list[Descriptor] = []
         self._reset()
 
     def _reset(self) -> None:
@@ -99,7 +99,7 @@ class FileStore:
 
     def _close_inherited(self) -> None:
         while self._inherited:
-            os.close(self._inherited.pop())
+            self._inherited.pop().close()
 
     def _file(self, stream: str) -> RotatingFile:
         directory = self.directory or self._create()

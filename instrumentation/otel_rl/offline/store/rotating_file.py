@@ -18,6 +18,35 @@ class Full(Exception):  # noqa: N818 - not an error of anybody's
     """One line is longer than the whole stream may be."""
 
 
+class Descriptor:
+    """The descriptor of a file that we have opened, as long as the number still means that file.
+
+    A program may close every descriptor, as daemons do (``os.closerange``). Then its own files get our numbers.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._number = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, FILE_MODE)
+        self._file = self._now()
+
+    def _now(self) -> tuple[int, int] | None:
+        try:
+            status = os.fstat(self._number)
+        except OSError:
+            return None
+        return status.st_dev, status.st_ino
+
+    @property
+    def number(self) -> int | None:
+        """The number to write to; None where it is the program's, or closed."""
+        return self._number if self._file is not None and self._now() == self._file else None
+
+    def close(self) -> None:
+        """Close the file; what is the program's stays open."""
+        if self.number is not None:
+            self._file = None
+            os.close(self._number)
+
+
 @dataclass
 class _File:
     path: Path
@@ -35,7 +64,7 @@ class RotatingFile:
         self._total_limit = total_limit
         self._files: deque[_File] = deque()
         self._number = 0
-        self.descriptor: int | None = None
+        self.descriptor: Descriptor | None = None
 
     def append(self, data: bytes, items: int) -> int:
         """Append ``data`` whole or not at all; the number of items that were removed to make room.
@@ -47,7 +76,8 @@ class RotatingFile:
         if len(data) > self._total_limit:
             raise Full
         current = self._files[-1] if self._files else None
-        if self.descriptor is None or current is None or (current.size and current.size + len(data) > self._file_limit):
+        is_full = current is not None and current.size and current.size + len(data) > self._file_limit
+        if current is None or is_full or self._number_now() is None:
             current = self._begin()
         removed = self._make_room(len(data))
         try:
@@ -61,8 +91,11 @@ class RotatingFile:
         current.items += items
         return removed
 
+    def _number_now(self) -> int | None:
+        return None if self.descriptor is None else self.descriptor.number
+
     def _write(self, file: _File, data: bytes) -> None:
-        descriptor, written = self.descriptor, 0
+        descriptor, written = self._number_now(), 0
         if descriptor is None:
             raise OSError(errno.EBADF, os.strerror(errno.EBADF))
         try:
@@ -87,7 +120,7 @@ class RotatingFile:
         while path.exists():
             number += 1
             path = self._directory / f"{self._stream}-{number:04d}.jsonl"
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, FILE_MODE)
+        descriptor = Descriptor(path)
         self.close()
         self.descriptor, self._number = descriptor, number
         self._files.append(_File(path))
@@ -97,4 +130,4 @@ class RotatingFile:
         """Close the current file; the next line begins another one."""
         if self.descriptor is not None:
             descriptor, self.descriptor = self.descriptor, None
-            os.close(descriptor)
+            descriptor.close()
