@@ -201,6 +201,62 @@ def test_flush_does_not_wait_for_what_is_added_meanwhile():
     assert line.queue.size >= 1
 
 
+def test_other_signals_and_requests_have_their_turn_between_two_batches():
+    order, begun, release = [], threading.Event(), threading.Event()
+    line = make(Exporter(), batch=1)
+
+    def queue(signal):
+        exporter = Exporter()
+        exporter.export = lambda batch: order.append(batch[0]) or Result()
+        return BatchQueue(
+            Sink(signal, Destination("test", signal), lambda: exporter), line.thread, Gate(), Limits(batch=1)
+        )
+
+    logs, traces = queue("logs"), queue("traces")
+    deadline = time.monotonic() + 10
+    line.thread.post(lambda: begun.set() or release.wait(10), deadline)
+    assert begun.wait(10)
+    for item in ("span 1", "span 2", "span 3"):
+        traces.emit(item)
+    logs.emit("log record")
+    release.set()
+    assert line.thread.post(lambda: order.append("request") or True, deadline).wait()
+    line.close()
+
+    assert order.index("log record") < order.index("span 2")
+    assert order.index("request") < order.index("span 3")
+
+
+def test_request_to_a_thread_that_is_ending_is_served(monkeypatch):
+    line = make(Exporter())
+    line.queue.emit(1)
+    begun, end = threading.Event(), threading.Event()
+    deadline = time.monotonic() + 10
+
+    def close():
+        begun.set()
+        end.wait(10)
+        return line.thread.close(deadline)
+
+    line.thread.post(close, deadline)
+    assert begun.wait(10)
+    start = line.thread.start
+
+    def start_while_it_ends():
+        started = start()
+        if not end.is_set():
+            end.set()
+            line.thread.join(deadline)
+        return started
+
+    monkeypatch.setattr(line.thread, "start", start_while_it_ends)
+    served = threading.Event()
+    line.thread.post(lambda: served.set() or True, deadline)
+
+    assert served.wait(10)
+    line.close()
+
+
 def test_exporter_is_opened_again_for_what_comes_after_the_end():
     exporters = []
 
