@@ -35,7 +35,8 @@ from otel_rl.pipeline.processors import QueueLogRecordProcessor, QueueSpanProces
 from otel_rl.pipeline.providers import METRIC_INTERVAL, METRIC_TIMEOUT, Telemetry
 from otel_rl.pipeline.sink import Sink
 from otel_rl.process import process_identity
-from otel_rl.telemetry import lifecycle, self_metrics
+from otel_rl.semconv import SCHEMA_URL
+from otel_rl.telemetry import self_metrics
 from otel_rl.telemetry.correlation import BaggageLogRecordProcessor, BaggageSpanProcessor
 from otel_rl.telemetry.ids import IdGenerator
 
@@ -221,10 +222,7 @@ def _complete(telemetry: Telemetry) -> None:
         if telemetry.logger_provider is not None:
             holder, name = "_multi_log_record_processor", "_log_record_processors"
             _put_first(telemetry.logger_provider, holder, name, BaggageLogRecordProcessor())
-    follow = partial(_follow_identity, telemetry)
-    follow()
-    process_identity.add_listener(follow)
-    lifecycle.after_fork_in_child(follow)
+    _identify(telemetry)
     self_metrics.register()
     sdk_metrics.register(telemetry)
 
@@ -240,23 +238,21 @@ def _put_first(provider: Any, holder: str, name: str, processor: Any) -> None:
     setattr(multi, name, (processor, *getattr(multi, name)))
 
 
-def _follow_identity(telemetry: Telemetry, _: process_identity.Run | None = None) -> None:
-    known = resource.identity_attributes()
+def _identify(telemetry: Telemetry) -> None:
+    """Let the resources follow the run's identity, as without a file; the file's own attributes win.
+
+    What is recorded before run id and rank are known refers to its resource: another resource later would not reach it.
+    """
+    resource.follow_identity()
+    process_identity.add_listener(resource.follow_identity)
     for provider in _providers(telemetry):
         with guard("config_file.resource"):
-            current = getattr(provider, "_resource", None) or provider._sdk_config.resource  # noqa: SLF001
-            missing = {key: value for key, value in known.items() if _ours(key, value, current)}
-            provider._update_resource(Resource(missing))  # noqa: SLF001 - no public way to complete a resource
-            telemetry.store.describe(getattr(provider, "_resource", None) or current)
-
-
-_written: dict[str, Any] = {}
-
-
-def _ours(key: str, value: Any, current: Resource) -> bool:
-    """Whether we may set ``key``: the file has not, or the value there is one of ours."""
-    there = current.attributes.get(key)
-    mine = there is None or there == _written.get(key, object())
-    if mine:
-        _written[key] = value
-    return mine
+            # The meter provider keeps it in its configuration.
+            holder: Any = getattr(provider, "_sdk_config", provider)
+            name = "_resource" if holder is provider else "resource"
+            current = getattr(holder, name)
+            following = resource.RunResource(current.attributes, current.schema_url or SCHEMA_URL)
+            setattr(holder, name, following)
+            # Tracers and loggers that exist have a reference of their own.
+            provider._update_resource(Resource.get_empty())  # noqa: SLF001 - no public way to replace a resource
+            telemetry.store.describe(following)

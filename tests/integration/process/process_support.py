@@ -220,6 +220,25 @@ class Collector:
             for span in scope.spans
         ]
 
+    def resources(self) -> dict[str, list[dict[str, Any]]]:
+        """Signal -> resource attributes of what was received, in its order."""
+        from google.protobuf.json_format import MessageToDict
+        from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+        from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+        from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+        kinds = {
+            "traces": ExportTraceServiceRequest,
+            "metrics": ExportMetricsServiceRequest,
+            "logs": ExportLogsServiceRequest,
+        }
+        found: dict[str, list[dict[str, Any]]] = {signal: [] for signal in kinds}
+        for path, body in self.bodies:
+            signal = path.rpartition("/")[2]
+            for parts in MessageToDict(kinds[signal].FromString(body)).values():
+                found[signal] += [plain(part["resource"]["attributes"]) for part in parts]
+        return found
+
     def points(self, metric_name: str) -> list[int]:
         """Values of all points of a sum of integers, in their order."""
         from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest

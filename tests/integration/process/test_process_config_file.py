@@ -56,6 +56,39 @@ def test_forked_child_does_not_end_its_parents_spans_again(configured: Programs,
     assert sorted(collector.spans()) == ["rl.loop", "rl.rank.step", "rl.run"]
 
 
+def test_what_is_recorded_before_the_run_id_is_known_has_it_in_all_signals(
+    configured: Programs, collector: Collector
+) -> None:
+    done = configured.instrumented(
+        "import otel_rl\n"
+        "from opentelemetry import metrics\n"
+        "from otel_rl.process import process_identity\n"
+        "process_identity.begin_meeting()\n"
+        "with otel_rl.tool('early'): metrics.get_meter('program').create_counter('made').add(1)\n"
+        "otel_rl.event('early')\n"
+        "process_identity.update(id='run-of-rank-0', rank=1)\n"
+        "process_identity.end_meeting()\n"
+        "with otel_rl.tool('late'): pass\n"
+    )
+
+    assert done.code == 0, done.err
+    for signal, resources in collector.resources().items():
+        assert {(one["rl.run.id"], one["rl.rank"]) for one in resources} == {("run-of-rank-0", 1)}, signal
+
+
+def test_attributes_of_the_file_win_over_ours(configured: Programs, collector: Collector) -> None:
+    file = configured.directory / "otel.yaml"
+    file.write_text(file.read_text() + "resource: {attributes: [{name: rl.role, value: judge}]}\n")
+    configured.instrumented(
+        "import otel_rl\n"
+        "from otel_rl.process import process_identity\n"
+        "process_identity.update(role='trainer', algorithm='grpo')\n"
+        "with otel_rl.tool('x'): pass\n"
+    )
+
+    assert {(one["rl.role"], one["rl.algorithm"]) for one in collector.resources()["traces"]} == {("judge", "grpo")}
+
+
 def test_forked_child_has_no_step_of_its_parent_and_does_not_lead(configured: Programs) -> None:
     done = configured.instrumented(
         "import multiprocessing, otel_rl\n"
