@@ -107,6 +107,11 @@ class BatchQueue(Generic[Item]):
         """Whether anything is not delivered yet."""
         return bool(self._queue or self.sink.in_flight)
 
+    @property
+    def failing(self) -> bool:
+        """Whether the latest export failed."""
+        return self.sink.failing
+
     def next_run(self) -> float:
         """Time of the next export; now, where a batch is full."""
         return 0.0 if len(self._queue) >= self.limits.batch and self._ready() else self._next
@@ -118,15 +123,20 @@ class BatchQueue(Generic[Item]):
         return self._gate.is_open()
 
     def run(self) -> None:
-        """Export what is queued, unless the gate is closed."""
-        now = time.monotonic()
+        """Export a batch, unless the gate is closed.
+
+        One batch a turn: while a destination hangs, requests and the other signals have their turn between two batches.
+        """
+        now, waiting = time.monotonic(), len(self._queue)
         self._next = now + self.limits.delay
-        if not self._queue:
+        if not waiting:
             return
-        if self._ready():
-            self._drain(math.inf)
-        else:
+        if not self._ready():
             self._next = now + min(self.limits.delay, GATE_INTERVAL)
+            return
+        if waiting > self.limits.batch:
+            self._next = now
+        self._export(min(waiting, self.limits.batch))
 
     def flush(self, deadline: float) -> bool:
         """Export what is queued now; False where something was lost or the deadline passed."""
@@ -138,11 +148,15 @@ class BatchQueue(Generic[Item]):
         while left > 0 and self._queue:
             if time.monotonic() >= deadline:
                 return False
-            batch = self._take(min(left, self.limits.batch))
-            left -= len(batch)
-            self.processed += len(batch)
-            delivered = self.sink.export(batch) and delivered
+            number = min(left, self.limits.batch)
+            left -= number
+            delivered = self._export(number) and delivered
         return delivered
+
+    def _export(self, number: int) -> bool:
+        batch = self._take(number)
+        self.processed += len(batch)
+        return self.sink.export(batch)
 
     def _take(self, number: int) -> list[Item]:
         batch: list[Item] = []

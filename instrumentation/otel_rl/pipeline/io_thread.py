@@ -70,6 +70,10 @@ class Task(Protocol):
     def pending(self) -> bool:
         """Whether there may be something to export."""
 
+    @property
+    def failing(self) -> bool:
+        """Whether the latest export failed."""
+
     def next_run(self) -> float:
         """Time of the next :meth:`run` (``time.monotonic()``)."""
 
@@ -136,7 +140,7 @@ class IoThread:
             return True
         # Not threading.Thread: its start waits, and it takes a lock that a signal handler may have interrupted.
         try:
-            start_new_thread(self._run, (self._running,))
+            start_new_thread(self._run, ())
         except RuntimeError:
             self._running.release()
             return False
@@ -159,17 +163,23 @@ class IoThread:
     def post(self, work: Callable[[], bool], deadline: float) -> Request:
         """Ask the thread for ``work``; the request fails at once where the thread cannot do it."""
         request = Request(work, deadline)
-        # An observable callback of the program may flush: the thread cannot wait for itself.
-        if get_ident() == self._identifier or not self.start():
+        if get_ident() == self._identifier:
+            # An observable callback of the program may flush: the thread cannot wait for itself.
             request.refuse()
-        else:
-            self._requests.append(request)
+            return request
+        # Before the start: a thread that is ending starts another one for the requests that it sees.
+        self._requests.append(request)
+        if self.start():
             self._wakeup.set()
+        else:
+            with suppress(ValueError):
+                self._requests.remove(request)
+            request.refuse()
         return request
 
     def flush(self, deadline: float) -> bool:
         """Let all tasks export what they have; called by the thread itself."""
-        results = [task.flush(deadline) for task in self.tasks]
+        results = [task.flush(deadline) for task in self._working_first()]
         self._do_chores()
         return all(results)
 
@@ -177,7 +187,7 @@ class IoThread:
         """Let all tasks export what they have and close; called by the thread itself, which then ends."""
         self._ending = True
         results = []
-        for task in self.tasks:
+        for task in self._working_first():
             delivered = False
             with guard(f"io_thread.{self.name}.close"):
                 delivered = task.flush(deadline)
@@ -185,7 +195,11 @@ class IoThread:
             results.append(delivered)
         return all(results)
 
-    def _run(self, running: threading.Lock) -> None:
+    def _working_first(self) -> list[Task]:
+        """One destination that hangs uses up the whole deadline: the others come first."""
+        return sorted(self.tasks, key=lambda task: task.failing)
+
+    def _run(self) -> None:
         self._identifier = get_ident()
         try:
             _prepare_thread(self.name)
@@ -194,10 +208,13 @@ class IoThread:
         finally:
             self._identifier = None
             self._ending = False
-            running.release()
-            # Asked between the last turn and now.
-            if self._requests:
-                self.start()
+            self._release()
+
+    def _release(self) -> None:
+        """Let the next thread start: now, where it was asked for while the lock was held."""
+        self._running.release()
+        if self._requests:
+            self.start()
 
     def join(self, deadline: float) -> None:
         """Wait until the thread has ended after :meth:`close`; the next record starts another one.
@@ -207,7 +224,7 @@ class IoThread:
         (https://github.com/python/cpython/issues/87135).
         """
         if self._running.acquire(timeout=max(deadline - time.monotonic(), 0.0)):
-            self._running.release()
+            self._release()
 
     def _turn(self) -> None:
         now = time.monotonic()

@@ -83,6 +83,11 @@ class LazyMetricReader(MetricReader):
         """Whether anything has been measured."""
         return self._next != math.inf
 
+    @property
+    def failing(self) -> bool:
+        """Whether the latest export failed."""
+        return self.sink.failing
+
     def next_run(self) -> float:
         """Time of the next collection; the queues of this thread wake it often enough before the first one."""
         return self._next

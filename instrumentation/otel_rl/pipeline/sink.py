@@ -55,6 +55,8 @@ class Sink:
         self.delivered = 0
         self.losses: dict[str, int] = {}
         self.in_flight = 0
+        #: The latest export did not deliver everything.
+        self.failing = False
         #: Why the latest export failed; empty after a success.
         self.reason = ""
         #: The exporter could not even be opened.
@@ -73,9 +75,12 @@ class Sink:
         try:
             exporter = self._opened()
             if exporter is None:
+                self.failing = True
                 self.lose("not_opened", number)
                 return False
-            return self._export(exporter, data, number, options)
+            delivered = self._export(exporter, data, number, options)
+            self.failing = not delivered
+            return delivered
         finally:
             self.in_flight = 0
 
@@ -157,7 +162,8 @@ class Sink:
         if not left:
             return
         self.timed_out = True
-        said = "" if self.destination.is_file else sdk_logging.last_error.reason
+        # The latest message is about the export in progress, which may be that of another destination.
+        said = sdk_logging.last_error.reason if self.in_flight and not self.destination.is_file else ""
         self.reason = self.reason or said or NO_ANSWER
         self._add("exit_timeout", left)
         self.in_flight = 0

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from otel_rl.pipeline import outage
+from otel_rl.pipeline import outage, sdk_logging
 from otel_rl.pipeline.batching import BatchQueue, Limits
 from otel_rl.pipeline.destination import Destination
 from otel_rl.pipeline.identity_gate import Gate
@@ -227,6 +227,45 @@ def test_other_signals_and_requests_have_their_turn_between_two_batches():
     assert order.index("request") < order.index("span 3")
 
 
+def test_destination_that_hangs_does_not_cost_the_last_delivery_of_the_others():
+    order, release = [], threading.Event()
+    line = make(Exporter())
+
+    class Broken(Exporter):
+        def export(self, batch):
+            order.append(batch[0])
+            if len(order) > 1:
+                release.wait(10)
+            return Failure()
+
+    def queue(signal, exporter):
+        return BatchQueue(Sink(signal, Destination("test", signal), lambda: exporter), line.thread, Gate(), Limits())
+
+    working = Exporter()
+    logs, traces = queue("logs", working), queue("traces", Broken())
+    traces.emit("span 1")
+    assert not traces.force_flush(10)
+    logs.emit("log record")
+    traces.emit("span 2")
+    line.close(1)
+    traces.give_up()
+
+    assert working.batches == [["log record"]]
+    assert order == ["span 1", "span 2"]
+    assert traces.sink.lost == 2
+    release.set()
+
+
+def test_reason_of_a_loss_is_not_that_of_another_destination(monkeypatch):
+    monkeypatch.setattr(sdk_logging.last_error, "message", "Connection refused")
+    in_progress, waiting = make(Exporter()).sink, make(Exporter()).sink
+    in_progress.in_flight = 1
+    in_progress.give_up(0)
+    waiting.give_up(1)
+
+    assert (in_progress.reason, waiting.reason) == ("Connection refused", "no answer in time")
+
+
 def test_request_to_a_thread_that_is_ending_is_served(monkeypatch):
     line = make(Exporter())
     line.queue.emit(1)
@@ -252,6 +291,30 @@ def test_request_to_a_thread_that_is_ending_is_served(monkeypatch):
     monkeypatch.setattr(line.thread, "start", start_while_it_ends)
     served = threading.Event()
     line.thread.post(lambda: served.set() or True, deadline)
+
+    assert served.wait(10)
+    line.close()
+
+
+def test_request_during_the_wait_for_the_end_of_the_thread_is_served(monkeypatch):
+    line, served = make(Exporter()), threading.Event()
+    deadline = time.monotonic() + 10
+
+    class Lock:
+        """The thread's lock; the moment in which the waiter has it is the one of the request."""
+
+        def __init__(self):
+            self._lock = threading.Lock()
+            self.locked, self.release = self._lock.locked, self._lock.release
+
+        def acquire(self, blocking=True, timeout=-1):
+            acquired = self._lock.acquire(blocking, timeout)
+            if timeout >= 0:
+                line.thread.post(lambda: served.set() or True, deadline)
+            return acquired
+
+    monkeypatch.setattr(line.thread, "_running", Lock())
+    line.thread.join(deadline)
 
     assert served.wait(10)
     line.close()
