@@ -42,6 +42,25 @@ def test_a_run_is_read_whole(run: Path) -> None:
     assert reader.processes[0].manifest is not None
 
 
+def test_a_span_comes_after_the_spans_inside_it_whatever_their_scopes(tmp_path: Path) -> None:
+    (tmp_path / "run" / "p").mkdir(parents=True)
+    ends = {"outer scope": {"outer": (10, 90), "last": (0, 100)}, "inner scope": {"inner": (20, 80), "tied": (30, 80)}}
+    scopes = [
+        {
+            "scope": {"name": scope},
+            "spans": [
+                {"name": name, "startTimeUnixNano": str(start), "endTimeUnixNano": str(end)}
+                for name, (start, end) in spans.items()
+            ],
+        }
+        for scope, spans in ends.items()
+    ]
+    line = json.dumps({"resourceSpans": [{"scopeSpans": scopes}]})
+    (tmp_path / "run" / "p" / "traces-0001.jsonl").write_text(line + "\n", encoding="utf-8")
+    _, records = _records(tmp_path)
+    assert [record.name for record in records] == ["tied", "inner", "outer", "last"]
+
+
 def test_the_two_ranks_meet_in_one_trace_and_it_can_be_read_alone(run: Path) -> None:
     reader, records = _records(run)
     trace = next(record.trace_id for record in records if isinstance(record, Span) and record.name == "rl.loop")

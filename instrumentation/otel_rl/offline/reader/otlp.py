@@ -31,9 +31,18 @@ def records(request: dict[str, Any], process_of: Callable[[Attributes], Process]
     for root in ROOTS:
         for entry in items_of(request, root):
             process = process_of(key_values(mapping_of(entry, "resource").get("attributes")))
-            for scoped in items_of(entry, root.replace("resource", "scope")):
-                scope = str(mapping_of(scoped, "scope").get("name", ""))
-                yield from _READERS[root](scoped, process, scope)
+            scopes = items_of(entry, root.replace("resource", "scope"))
+            found = (
+                record
+                for scoped in scopes
+                for record in _READERS[root](scoped, process, str(mapping_of(scoped, "scope").get("name", "")))
+            )
+            yield from sorted(found, key=_end) if root == "resourceSpans" else found
+
+
+def _end(span: Any) -> tuple[int, int]:
+    """Sort key: a request groups its spans by scope, but a span comes after the spans inside it."""
+    return span.end, -span.start
 
 
 def _spans(scoped: dict[str, Any], process: Process, scope: str) -> Iterator[Record]:
