@@ -7,6 +7,7 @@ import time
 
 import own_cpu
 import pytest
+
 from otel_rl.instrumentors.patching import Patches
 
 MILLISECOND = 1_000_000
