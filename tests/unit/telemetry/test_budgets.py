@@ -56,11 +56,12 @@ def test_error_types_that_a_program_makes_up_stay_within_the_budget(recorded):
 
 
 def test_observed_series_stay_within_the_budget_too(recorded, monkeypatch):
-    monkeypatch.setattr(attributes, "CARDINALITY", {attributes.TORCH_DISTRIBUTED_GROUP_NAME: 3})
-    values = [(1.0, {attributes.TORCH_DISTRIBUTED_GROUP_NAME: f"group {number}"}) for number in range(9)]
-    Scope("test").observe(metrics.TORCH_DISTRIBUTED_COLLECTIVE_CALLS, lambda: values)
-    points = recorded.metrics()["torch.distributed.collective.calls"]
-    assert {point.attributes["torch.distributed.group.name"] for point in points} == {"group 0", "group 1", "_OTHER"}
+    monkeypatch.setattr(attributes, "CARDINALITY", {attributes.RL_TELEMETRY_SITE: 3})
+    values = [(1.0, {attributes.RL_TELEMETRY_SITE: f"site {number}"}) for number in range(9)]
+    # No other test observes anything for this one.
+    Scope("test").observe(metrics.RL_TELEMETRY_ERRORS, lambda: values)
+    points = recorded.metrics()["rl.telemetry.errors"]
+    assert {point.attributes["rl.telemetry.site"] for point in points} == {"site 0", "site 1", "_OTHER"}
     values.clear()
 
 
