@@ -12,6 +12,7 @@ import sys
 import traceback
 import types
 import weakref
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -450,3 +451,9 @@ def test_a_decorated_function_finds_the_name_of_a_module_in_the_frame_that_calls
         return inspect.currentframe().f_back.f_globals["__name__"]
 
     assert isinstance(plain(), str)
+
+
+def test_compiled_programs_take_a_decorated_function_for_ours(switch):
+    # ``torch.compile`` goes by the file of the code (see instrumentors/dynamo.py).
+    decorated = otel_rl.tool("search")(lambda: None)
+    assert Path(decorated.__code__.co_filename).is_relative_to(Path(otel_rl.__file__).parent)
