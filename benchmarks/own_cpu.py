@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import sys
 import threading
 import time
@@ -60,7 +61,7 @@ class HostThread:
 
         def make(raw: Any) -> Any:
             function = getattr(raw, "__func__", raw)
-            if not callable(function) or isinstance(raw, classmethod | staticmethod):
+            if not callable(function) or isinstance(raw, classmethod | staticmethod) or _is_resumed(function):
                 return factory(raw)
             name = f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', function)}"
             return self._entry(factory(self._exit(function, name)), name)
@@ -109,6 +110,14 @@ class HostThread:
                 self._begin()
 
         return leave
+
+
+def _is_resumed(function: Function) -> bool:
+    """Whether a call of ``function`` only makes a coroutine or generator, which runs later and in pieces."""
+    return any(
+        question(function)
+        for question in (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction)
+    )
 
 
 def make_empty(host: HostThread) -> Callable[[], None]:
@@ -164,14 +173,17 @@ class OwnCpu:
         """Time every replacement that is made from now on: before the program imports what is instrumented."""
         from otel_rl.instrumentors.patching import Patches
 
-        replace = Patches.replace
+        # Private, but what both `replace` and `observe` come to.
+        replace = Patches._replace
 
-        def timed_replace(patches: Patches, owner: Any, name: str, factory: Callable[[Any], Any]) -> bool:
-            replaced = replace(patches, owner, name, self.host.timed(factory))
+        def timed_replace(
+            patches: Patches, owner: Any, name: str, factory: Callable[[Any], Any], switch: Any, *, required: bool
+        ) -> bool:
+            replaced = replace(patches, owner, name, self.host.timed(factory), switch, required=required)
             self.replacements += replaced
             return replaced
 
-        Patches.replace = timed_replace
+        Patches._replace = timed_replace
 
     def read(self) -> Reading:
         """All sums now."""

@@ -17,6 +17,7 @@ A process pool's calls run in the context in which their worker was started.
 from __future__ import annotations
 
 import functools
+import inspect
 import os
 import sys
 from typing import TYPE_CHECKING, Any
@@ -113,7 +114,12 @@ def _starts_thread(original: Any) -> Any:
             # A worker of a pool outlives the rollout: its calls carry their own context.
             if context is not None and not _is_pool_worker(self):
                 setattr(self, _CARRIED, context)
-        original(self)
+        try:
+            original(self)
+        except BaseException:
+            # It may be started again, outside of the rollout.
+            vars(self).pop(_CARRIED, None)
+            raise
 
     return start
 
@@ -194,8 +200,8 @@ def _patch_subprocess(module: ModuleType) -> None:
 
 
 def _starts_subprocess(original: Any) -> Any:
-    # ``self`` is not among the arguments of a call.
-    position = original.__code__.co_varnames.index("env") - 1
+    # Through the wrappers of others: they take any arguments. ``self`` is not among those of a call.
+    position = list(inspect.signature(original).parameters).index("env") - 1
 
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807 - stands for it
         with guard("continuation.subprocess"):
@@ -212,13 +218,17 @@ def _starts_subprocess(original: Any) -> Any:
     return __init__
 
 
-def _environment(given: Mapping[str, str] | None, context: Context) -> dict[str, str] | None:
+def _environment(given: Mapping[Any, Any] | None, context: Context) -> dict[str, str] | None:
     """The environment of a child that joins the rollout; None where the child does not record.
 
     A trace context that the program itself hands on stays.
     """
-    base: Mapping[str, str] = os.environ if given is None else given
-    folders = str(base.get("PYTHONPATH", "")).split(os.pathsep)
+    try:
+        base = os.environ if given is None else {os.fsdecode(key): os.fsdecode(value) for key, value in given.items()}
+    except (AttributeError, TypeError):
+        # No environment: the program is told so by the original.
+        return None
+    folders = base.get("PYTHONPATH", "").split(os.pathsep)
     if not any(folder.rstrip(os.sep).endswith(_BOOTSTRAP) for folder in folders):
         return None
     if base.get(child_processes.CHILDREN, "").strip().lower() == "none":

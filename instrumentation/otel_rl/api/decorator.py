@@ -10,6 +10,8 @@ import functools
 import inspect
 import keyword
 import sys
+import types
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -39,6 +41,8 @@ _GENERATOR = """{async_}def {name}({parameters}):
 #: Names in the templates; the prefix keeps them apart from the parameters of the program.
 _NAMES = ("operation", "original", "make", "pieces", "sent", "item", "thrown")
 _PREFIX = "__otel_rl_"
+#: In our folder, so that ``torch.compile`` takes the compiled functions for ours and looks at none of them.
+_FILE = str(Path(__file__).with_name("<decorator>"))
 
 
 def wrap(function: Any, operation: Operation) -> Any:
@@ -47,6 +51,8 @@ def wrap(function: Any, operation: Operation) -> Any:
     A generator's operation begins with its first item and is current only while the generator runs, so nothing leaks
     into the consumer's code between items. A consumer that stops early is no error.
     """
+    if isinstance(function, classmethod | staticmethod):
+        return type(function)(wrap(function.__func__, operation))
     make: Any = None
     if inspect.isasyncgenfunction(function):
         template, make = _GENERATOR, AsyncPieces
@@ -55,8 +61,14 @@ def wrap(function: Any, operation: Operation) -> Any:
         template, make = _GENERATOR, Pieces
         words = {"async_": "", "await_": "", "value": f"{_PREFIX}pieces.value"}
     else:
-        template, words = _COROUTINE if inspect.iscoroutinefunction(function) else _FUNCTION, {}
+        template, words = _COROUTINE if _is_coroutine_function(function) else _FUNCTION, {}
     return functools.wraps(function)(_compile(template, words, function, operation, make))
+
+
+def _is_coroutine_function(function: Any) -> bool:
+    # Of an object that is called, its class answers.
+    call = getattr(type(function), "__call__", None)  # noqa: B004 - the method itself is asked for
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
 
 
 def _compile(template: str, words: dict[str, str], function: Any, operation: Operation, make: Any) -> Any:
@@ -65,9 +77,12 @@ def _compile(template: str, words: dict[str, str], function: Any, operation: Ope
     parameters, arguments = found or ("*args, **kwargs", "*args, **kwargs")
     names = {name: f"{_PREFIX}{name}" for name in _NAMES}
     source = template.format(name=f"{_PREFIX}call", parameters=parameters, arguments=arguments, **names, **words)
-    namespace = {names["operation"]: operation, names["original"]: function, names["make"]: make}
-    exec(compile(source, "<otel_rl decorator>", "exec"), namespace)  # noqa: S102 - our template and names of parameters
+    # The name of the module: programs look it up in the frame that called them.
+    namespace = {"__name__": __name__, names["operation"]: operation, names["original"]: function, names["make"]: make}
+    exec(compile(source, _FILE, "exec"), namespace)  # noqa: S102 - our template and names of parameters
     compiled: Any = namespace[f"{_PREFIX}call"]
+    if code is not None and code.co_flags & inspect.CO_ITERABLE_COROUTINE:
+        compiled = types.coroutine(compiled)
     if found is not None:
         compiled.__defaults__, compiled.__kwdefaults__ = function.__defaults__, function.__kwdefaults__
     return compiled

@@ -11,7 +11,6 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry import trace as trace_api
-from opentelemetry.context import Context, set_value
 from opentelemetry.trace import SpanKind
 
 from otel_rl.inference import ownership
@@ -21,10 +20,13 @@ from otel_rl.semconv.attributes import GenAiTokenTypeValues
 from otel_rl.telemetry import cardinality_budgets, deferral, lifecycle
 from otel_rl.telemetry.attribute_values import clean, error_type
 from otel_rl.telemetry.context import attach, detach
+from otel_rl.telemetry.scope import NO_SPAN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from contextvars import Token
+
+    from opentelemetry.context import Context
 
     from otel_rl.telemetry.scope import Scope
 
@@ -33,9 +35,6 @@ if TYPE_CHECKING:
 
 #: Measurements wait for this many calls, at most until metrics are collected.
 _BATCH = 32
-#: Token counts carry no exemplar, which the duration of the same call has: a third of a measurement's cost.
-#: The entry is there because the SDK takes the current context for an empty one.
-_NO_SPAN = set_value("otel_rl.no_span", True, Context())
 _pending: deque[tuple[Scope, _Measured]] = deque()
 
 
@@ -125,10 +124,11 @@ def record_pending() -> None:
             labels = cardinality_budgets.labels(metrics.GEN_AI_CLIENT_OPERATION_DURATION, labels) or {}
             if input_tokens is not None:
                 counted = {**labels, attributes.GEN_AI_TOKEN_TYPE: GenAiTokenTypeValues.INPUT}
-                scope.measure(metrics.GEN_AI_CLIENT_TOKEN_USAGE, input_tokens, counted, _NO_SPAN)
+                # No exemplar: the duration of the same call has it.
+                scope.measure(metrics.GEN_AI_CLIENT_TOKEN_USAGE, input_tokens, counted, NO_SPAN)
             if output_tokens is not None:
                 counted = {**labels, attributes.GEN_AI_TOKEN_TYPE: GenAiTokenTypeValues.OUTPUT}
-                scope.measure(metrics.GEN_AI_CLIENT_TOKEN_USAGE, output_tokens, counted, _NO_SPAN)
+                scope.measure(metrics.GEN_AI_CLIENT_TOKEN_USAGE, output_tokens, counted, NO_SPAN)
             if first_chunk is not None:
                 scope.measure(metrics.GEN_AI_CLIENT_OPERATION_TIME_TO_FIRST_CHUNK, first_chunk, labels, context)
             if kind is not None:

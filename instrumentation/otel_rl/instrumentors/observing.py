@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from otel_rl.internal_errors import guard
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Generator
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 
     Function = Callable[..., Any]
 
@@ -185,7 +186,7 @@ def _async_generator(original: Function, hooks: Hooks, switch: Switch) -> Functi
         values = original(*args, **kwargs)
         try:
             # `yield from` for asynchronous generators, which Python does not have (PEP 525).
-            value = await anext(values)
+            value = await _first(values)
             while True:
                 try:
                     sent = yield value
@@ -203,3 +204,13 @@ def _async_generator(original: Function, hooks: Hooks, switch: Switch) -> Functi
             raise
 
     return generator
+
+
+def _first(values: AsyncGenerator[Any, Any]) -> Awaitable[Any]:
+    # The event loop closes the generators it knows. It knows ours, which closes the original; it must not do it too.
+    hooks = sys.get_asyncgen_hooks()
+    sys.set_asyncgen_hooks(None, None)
+    try:
+        return anext(values)
+    finally:
+        sys.set_asyncgen_hooks(*hooks)

@@ -6,6 +6,7 @@ goes through it.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.internal_errors import raises_internal_errors
@@ -48,10 +49,15 @@ def admit(key: str, value: Any) -> Any:
     seen = _seen.get(key)
     if seen is None:
         seen = _values_of(key)
-    if value not in seen:
+    if isinstance(value, float) and not math.isfinite(value):
+        # NaN equals nothing, itself included.
+        value = str(value)
+    # True, 1 and 1.0 are one member of a set, but three series of the SDK.
+    member = value if isinstance(value, str) or type(value) is int else (type(value), value)
+    if member not in seen:
         if len(seen) >= attributes.CARDINALITY.get(key, DEFAULT_BUDGET):
             return OTHER
-        seen.add(value)
+        seen.add(member)
     return value
 
 

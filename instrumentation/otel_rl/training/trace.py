@@ -40,16 +40,20 @@ NO_PHASE: AbstractContextManager[None] = nullcontext()
 
 
 class _Duration:
-    """Stands for a phase whose span would be one too many: only the histogram is fed."""
+    """Stands for a phase whose span would be one too many: only the histogram is fed, at the end of the step.
 
-    def __init__(self, definition: SpanDefinition, scope: Scope) -> None:
-        self._scope = scope
-        self._name = definition.type.removeprefix("rl.")
+    Between the trainer's computations our code finds the processor's caches cold: all durations of a step together
+    cost a fraction of each one on its own.
+    """
+
+    __slots__ = ("_durations", "_started")
+
+    def __init__(self, durations: list[float]) -> None:
+        self._durations = durations
         self._started = time.perf_counter()
 
     def end(self, error: BaseException | None = None) -> None:
-        elapsed = time.perf_counter() - self._started
-        self._scope.record(metrics.RL_PHASE_DURATION, elapsed, {attributes.RL_PHASE: self._name})
+        self._durations.append(time.perf_counter() - self._started)
 
 
 class OpenPhase:
@@ -84,6 +88,8 @@ class TrainingTrace:
     def __init__(self) -> None:
         self._open: dict[str, OpenPhase] = {}
         self._spans: Counter[str] = Counter()
+        #: Of the open step, by kind: the scope that saw them, seconds.
+        self._durations: dict[str, tuple[Scope, list[float]]] = {}
 
     # -- steps -------------------------------------------------------------------------------------------------
 
@@ -105,6 +111,9 @@ class TrainingTrace:
     def _step_closing(self, _: steps.Step) -> None:
         # Someone else may end the step: phases that began in it must not outlive it.
         self.close_all()
+        while self._durations:
+            kind, (scope, durations) = self._durations.popitem()
+            scope.record_all(metrics.RL_PHASE_DURATION, durations, {attributes.RL_PHASE: kind.removeprefix("rl.")})
 
     # -- phases ------------------------------------------------------------------------------------------------
 
@@ -131,9 +140,12 @@ class TrainingTrace:
             # Several generations per optimizer step: sampling in between is not training.
             self.end(spans.RL_TRAIN)
         crowded = kind in _REPEATED and not self.take_span(kind, SPANS_PER_STEP)
-        phase = _Duration(definition, scope) if crowded else Phase(definition, scope).start()
+        phase = _Duration(self._durations_of(kind, scope)) if crowded else Phase(definition, scope).start()
         self._open[kind] = OpenPhase(self, kind, phase)
         return self._open[kind]
+
+    def _durations_of(self, kind: str, scope: Scope) -> list[float]:
+        return self._durations.setdefault(kind, (scope, []))[1]
 
     def end(self, definition: SpanDefinition, error: BaseException | None = None) -> None:
         """End the phase of this kind if it is open."""
@@ -167,6 +179,7 @@ class TrainingTrace:
         """In a forked child: the phases are the parent's."""
         self._open.clear()
         self._spans.clear()
+        self._durations.clear()
 
 
 def in_phase(definition: SpanDefinition, scope: Scope) -> Callable[[Function], Function]:

@@ -10,7 +10,9 @@ import inspect
 import subprocess
 import sys
 import traceback
+import types
 import weakref
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -403,3 +405,55 @@ with otel_rl.rollout(), otel_rl.step(1), otel_rl.phase("train"):
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout == "[1]\n"
     assert done.stderr.count("telemetry could not be set up") == 1
+
+
+def test_a_decorator_above_staticmethod_or_classmethod_decorates_what_is_inside(switch):
+    class Environment:
+        @otel_rl.tool("static")
+        @staticmethod
+        def static(value):
+            return value
+
+        @otel_rl.tool("of_class")
+        @classmethod
+        def of_class(cls, value):
+            return cls, value
+
+    assert (Environment.static(1), Environment().static(1)) == (1, 1)
+    assert (Environment.of_class(1), Environment().of_class(1)) == ((Environment, 1), (Environment, 1))
+
+
+async def test_a_generator_that_is_a_coroutine_can_be_awaited(switch):
+    @types.coroutine
+    def plain(value):
+        yield from asyncio.sleep(0).__await__()
+        return value
+
+    assert await otel_rl.tool("search")(plain)(7) == 7
+
+
+async def test_an_object_whose_call_is_a_coroutine_is_recorded_while_it_runs(recorded, switch):
+    if switch == "off":
+        pytest.skip("nothing is recorded")
+
+    class Search:
+        async def __call__(self):
+            await asyncio.sleep(0)
+            return trace.get_current_span().get_span_context().span_id
+
+    found = await otel_rl.tool("search")(Search())()
+    assert found == recorded.span("execute_tool search").get_span_context().span_id
+
+
+def test_a_decorated_function_finds_the_name_of_a_module_in_the_frame_that_calls_it(switch):
+    @otel_rl.tool("search")
+    def plain():
+        return inspect.currentframe().f_back.f_globals["__name__"]
+
+    assert isinstance(plain(), str)
+
+
+def test_compiled_programs_take_a_decorated_function_for_ours(switch):
+    # ``torch.compile`` goes by the file of the code (see instrumentors/dynamo.py).
+    decorated = otel_rl.tool("search")(lambda: None)
+    assert Path(decorated.__code__.co_filename).is_relative_to(Path(otel_rl.__file__).parent)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import multiprocessing
 import os
@@ -230,3 +231,44 @@ def test_the_wrappers_go_where_ours_are_still_in_place(recorded):
     continuation.restore()
     assert threading.Thread.start is later
     threading.Thread.start = original
+
+
+def test_a_subprocess_continues_it_through_the_wrapper_of_somebody_else_and_with_names_in_bytes(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(
+        """
+import functools, os, subprocess, sys
+original = subprocess.Popen.__init__
+@functools.wraps(original)
+def patched(self, *args, **kwargs):
+    return original(self, *args, **kwargs)
+subprocess.Popen.__init__ = patched
+import otel_rl
+SHOW = [sys.executable, "-S", "-c", "import os; print('rl.rollout.id=R' in os.environ.get('BAGGAGE', ''))"]
+with otel_rl.rollout("R"):
+    print(subprocess.check_output(SHOW, text=True).strip())
+    print(subprocess.check_output(SHOW, text=True, env=os.environb).strip())
+    try:
+        subprocess.Popen(SHOW, env={"A": 3})
+    except TypeError as error:
+        print(error)
+"""
+    )
+    assert _instrumented(program, tmp_path) == "True\nTrue\nexpected str, bytes or os.PathLike object, not int\n"
+
+
+def test_a_thread_that_could_not_start_does_not_carry_the_rollout_to_a_later_start(recorded, monkeypatch):
+    seen = []
+    thread = threading.Thread(target=lambda: seen.append(_trace_id()))
+
+    def refuse(*_, **__):
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as full:
+        for name in ("_start_new_thread", "_start_joinable_thread"):
+            full.setattr(threading, name, refuse, raising=False)
+        with otel_rl.rollout(), contextlib.suppress(RuntimeError):
+            thread.start()
+    thread.start()
+    thread.join()
+    assert seen == [0]

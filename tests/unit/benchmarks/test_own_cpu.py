@@ -8,6 +8,8 @@ import time
 import own_cpu
 import pytest
 
+from otel_rl.instrumentors.patching import Patches
+
 MILLISECOND = 1_000_000
 
 
@@ -132,3 +134,23 @@ def test_the_audit_names_a_call_into_our_code_that_nothing_times():
     drops.snapshot()
     audit.stop()
     assert dict(audit.untimed) == {"drops.py:snapshot": 1}
+
+
+def test_replacements_of_instrumentors_are_timed_whichever_way_they_are_made(clock, monkeypatch):
+    class Library:
+        def replaced(self):
+            clock.work(1000)
+
+        def observed(self):
+            clock.work(1000)
+
+    monkeypatch.setattr(Patches, "_replace", Patches._replace)
+    own = own_cpu.OwnCpu()
+    own.install()
+    patches = Patches()
+    assert patches.replace(Library, "replaced", wrapping(clock, 3, 4), required=True)
+    assert patches.observe(Library, "observed", before=lambda *_: clock.work(10), required=True)
+    Library().replaced()
+    Library().observed()
+    patches.restore()
+    assert (own.replacements, own.host.nanoseconds, own.host.entries) == (2, 17, 2)

@@ -277,3 +277,29 @@ def test_modules_of_a_companion_in_an_unsupported_version_are_left_alone(build):
     assert not hasattr(module.call, "__wrapped__")
     state = instrumentor_status.snapshot()["otel_rl_some_library"]
     assert state == {"state": "degraded", "reason": "supports some_library>=2, installed is some_library 1.0"}
+
+
+def test_the_event_loop_closes_an_observed_async_generator_once_and_in_silence():
+    log, kept = [], []
+
+    class Library:
+        async def stream(self):
+            try:
+                yield 1
+                yield 2
+            finally:
+                await asyncio.sleep(0)
+                log.append("closed")
+
+    patches = Patches()
+    patches.observe(Library, "stream", before=lambda *_: None)
+
+    async def program():
+        asyncio.get_running_loop().set_exception_handler(lambda _, told: log.append(told["message"]))
+        for _ in range(4):
+            stream = Library().stream()
+            await anext(stream)
+            kept.append(stream)
+
+    asyncio.run(program())
+    assert log == ["closed"] * 4

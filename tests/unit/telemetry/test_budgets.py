@@ -80,3 +80,13 @@ def test_an_attribute_that_the_registry_does_not_list_is_an_error_in_our_tests_o
     scope.record(metrics.RL_ROLLOUT_DURATION, 1.0, label)
     assert recorded.metrics()["rl.rollout.duration"][0].attributes == {}
     assert drops.snapshot()["metrics", "unlisted_attribute"] == before + 1
+
+
+def test_values_that_are_equal_but_make_series_of_their_own_each_use_the_budget(monkeypatch):
+    monkeypatch.setattr(cardinality_budgets, "_seen", {"key": {1}})
+    monkeypatch.setattr(attributes, "CARDINALITY", {"key": 2})
+    assert [cardinality_budgets.admit("key", value) for value in (1, True, 1.0)] == [1, True, "_OTHER"]
+
+
+def test_values_that_are_not_finite_use_the_budget_once():
+    assert {cardinality_budgets.admit("key", float("nan")) for _ in range(300)} == {"nan"}

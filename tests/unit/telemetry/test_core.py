@@ -13,7 +13,7 @@ from opentelemetry import baggage, trace
 from otel_rl.internal_errors import error_counts
 from otel_rl.process import process_identity
 from otel_rl.semconv import metrics, spans
-from otel_rl.telemetry import Scope, drops, guard, ids, lifecycle
+from otel_rl.telemetry import Scope, deferral, drops, guard, ids, lifecycle
 from otel_rl.telemetry.attribute_values import MAXIMUM_LENGTH
 from otel_rl.telemetry.correlation import with_baggage
 from otel_rl.telemetry.propagation import inject
@@ -184,3 +184,23 @@ def test_a_nested_call_of_another_tool_gets_a_span_of_its_own(recorded):
     with ToolCall(_scope, "outer"), ToolCall(_scope, "inner"):
         pass
     assert recorded.span("execute_tool inner").parent.span_id == recorded.span("execute_tool outer").context.span_id
+
+
+def test_of_many_values_recorded_together_one_has_an_exemplar_and_all_are_counted(recorded):
+    before = drops.snapshot().get(("metrics", "non_finite"), 0)
+    with _scope.span(spans.RL_SAMPLE) as span:
+        _scope.record_all(metrics.RL_REWARD_SCORE, [1.0, 2.0, float("inf"), 4.0], {"rl.reward.name": "together"})
+
+    [point] = [p for p in recorded.metrics()["rl.reward.score"] if p.attributes["rl.reward.name"] == "together"]
+    assert (point.count, point.sum) == (3, 7.0)
+    assert [exemplar.span_id for exemplar in point.exemplars] == [span.get_span_context().span_id]
+    assert drops.snapshot()["metrics", "non_finite"] == before + 1
+
+
+def test_values_recorded_together_while_the_thread_is_inside_the_sdk_wait(recorded):
+    with deferral.inside_sdk():
+        _scope.record_all(metrics.RL_REWARD_SCORE, [1.0, 2.0], {"rl.reward.name": "waiting"})
+        assert len(deferral.pending) == 2
+
+    [point] = [p for p in recorded.metrics()["rl.reward.score"] if p.attributes["rl.reward.name"] == "waiting"]
+    assert (point.count, point.sum) == (2, 3.0)

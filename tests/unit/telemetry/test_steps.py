@@ -14,6 +14,7 @@ from otel_rl.semconv import spans
 from otel_rl.telemetry import Scope, drops, ids
 from otel_rl.training import steps
 from otel_rl.training.phases import Phase
+from otel_rl.training.trace import SPANS_PER_STEP, TrainingTrace
 
 _scope = Scope("test")
 
@@ -217,3 +218,19 @@ def test_the_root_links_to_the_run_span(recorded, identity):
     _record_step(1)
     (link,) = recorded.span("rl.loop").links
     assert link.context.span_id == ids.derive("run-1", "0.0.0", "run").span_id
+
+
+def test_durations_of_phases_without_a_span_are_recorded_together_when_anybody_ends_the_step(recorded, request):
+    def forward_passes():
+        points = recorded.metrics().get("rl.phase.duration", ())
+        return [(point.count, len(point.exemplars)) for point in points if point.attributes["rl.phase"] == "forward"]
+
+    trainer = TrainingTrace()
+    request.addfinalizer(lambda: steps.remove_contributor(trainer._step_closing))
+    trainer.begin_step(7, _scope)
+    for _ in range(SPANS_PER_STEP + 4):
+        with trainer.phase(spans.RL_FORWARD, _scope):
+            pass
+    assert forward_passes()[0][0] == SPANS_PER_STEP
+    steps.finish()
+    assert forward_passes() == [(4, 1)]

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from otel_rl.instrumentors.trl.profiling import scope
 from otel_rl.semconv import attributes, metrics, spans
-from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
-from otel_rl.telemetry import drops
 from otel_rl.training.trace import trace
 
 if TYPE_CHECKING:
@@ -40,13 +38,9 @@ class RewardScores:
 
     def _record(self, names: Sequence[str], scores: Any) -> None:
         for name, column in zip(names, scores.T.tolist(), strict=True):
-            label = {attributes.RL_REWARD_NAME: name}
-            for score in column:
-                # NaN is how the trainer notes that a function does not apply to a sample: no score, nothing lost.
-                if math.isinf(score):
-                    drops.count(Signal.METRICS, "non_finite")
-                elif not math.isnan(score):
-                    scope.record(metrics.RL_REWARD_SCORE, score, label)
+            # NaN is how the trainer notes that a function does not apply to a sample: no score, nothing lost.
+            given = [score for score in column if not math.isnan(score)]
+            scope.record_all(metrics.RL_REWARD_SCORE, given, {attributes.RL_REWARD_NAME: name})
 
 
 scores = RewardScores()
