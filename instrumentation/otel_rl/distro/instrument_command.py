@@ -13,6 +13,7 @@ import os
 import sys
 from functools import partial
 
+from otel_rl import stderr
 from otel_rl.distro import import_path
 from otel_rl.process import child_processes, launch
 
@@ -69,9 +70,14 @@ def _working_directory() -> str:
         return ""
 
 
-def _execute(python_path: str, executable: str, *arguments: str) -> None:
+def _execute(python_path: str, executable: str | None, *arguments: str) -> None:
     """Become the program, with the user's ``python_path`` and our bootstrap folder."""
     environ = os.environ
+    if executable is None:
+        name = sys.argv[sys.argv.index("--") + 1]
+        stderr.write_line(f"opentelemetry-instrument: {name}: no such program; check its name")
+        # As a shell reports it.
+        sys.exit(127)
     if environ.get("OTEL_PYTHON_DISTRO") == launch.NAME and _GEVENT not in environ:
         folder = os.path.dirname(sys.modules[_UPSTREAM].__file__ or "")
         environ[_PYTHON_PATH] = import_path.with_bootstrap(python_path, folder)

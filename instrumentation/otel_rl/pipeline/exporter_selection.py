@@ -94,7 +94,8 @@ def _protocol(environ: Mapping[str, str], signal: str, complaints: list[str]) ->
 
 def _protocol_of_endpoint(address: str | None) -> str:
     """gRPC, as OpenTelemetry for Python defaults to, unless the address can only be HTTP: port 4318 or a path."""
-    parts = urlsplit(address or "")
+    # Without a scheme, as gRPC allows, urlsplit would take the host for one.
+    parts = urlsplit(address if address and "://" in address else f"//{address or ''}")
     try:
         port = parts.port
     except ValueError:

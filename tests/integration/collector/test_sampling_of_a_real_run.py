@@ -35,27 +35,19 @@ TOTAL = 1 + 3 + 2 * 3 * (len(OF_A_RANK) + 4 * 2)
 
 
 def run(collector: CollectorProcess, program: Path) -> None:
-    """Both ranks at once, each under opentelemetry-instrument."""
+    """Two ranks of torchrun, which belong to one launch without a process group."""
     ours = {name: value for name, value in os.environ.items() if not name.startswith("OTEL_")}
+    scripts = Path(sys.executable).parent
     ours |= {
+        "PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}",
         "OTEL_RL_RUN_ID": "real",
         "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{collector.http_port}",
         "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf",
         # The third iteration is kept whole.
         "OTEL_RL_WHOLE_STEPS": "3",
-        "WORLD_SIZE": "2",
     }
-    command = [Path(sys.executable).parent / "opentelemetry-instrument", sys.executable, program]
-    ranks = [
-        subprocess.Popen(command, env={**ours, "RANK": str(rank), "LOCAL_RANK": str(rank)}, cwd=program.parent)
-        for rank in range(2)
-    ]
-    try:
-        assert [rank.wait(timeout=120) for rank in ranks] == [0, 0]
-    finally:
-        for rank in ranks:
-            rank.kill()
-            rank.wait()
+    command = [scripts / "opentelemetry-instrument", "torchrun", "--standalone", "--nproc-per-node=2", program]
+    subprocess.run(command, env=ours, cwd=program.parent, check=True, timeout=120)
 
 
 def rollouts(spans: list[dict]) -> Mapping[str, Counter[str]]:

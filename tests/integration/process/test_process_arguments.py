@@ -112,3 +112,10 @@ def test_import_of_the_entry_point_by_anything_else_leaves_its_arguments_alone(p
     text = "import otel_rl.distro.environment_variables, sys; print(sys.argv[1:])"
 
     assert programs.plain(text, "--config", "x").out == "['--config', 'x']\n"
+
+
+def test_a_program_that_does_not_exist_is_named_and_ends_as_in_a_shell(programs: Programs) -> None:
+    done = programs.run(INSTRUMENT, "no-such-program", "--config", "x")
+
+    assert (done.code, done.out) == (127, "")
+    assert done.err == "opentelemetry-instrument: no-such-program: no such program; check its name\n"

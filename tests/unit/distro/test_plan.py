@@ -13,6 +13,8 @@ from otel_rl.pipeline import exporter_selection
         ({}, (exporter_selection.FILE,)),
         ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4318"}, (exporter_selection.OTLP_HTTP,)),
         ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4317"}, (exporter_selection.OTLP_GRPC,)),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "localhost:4317"}, (exporter_selection.OTLP_GRPC,)),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "127.0.0.1:4317"}, (exporter_selection.OTLP_GRPC,)),
         ({"OTEL_EXPORTER_OTLP_ENDPOINT": "https://c"}, (exporter_selection.OTLP_GRPC,)),
         ({"OTEL_EXPORTER_OTLP_ENDPOINT": "https://c/api/otel"}, (exporter_selection.OTLP_HTTP,)),
         (
