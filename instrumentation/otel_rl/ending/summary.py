@@ -29,14 +29,16 @@ def _working_directory() -> str:
         return "/"
 
 
+#: Reasons of the file store for a drop that nobody wanted.
+_UNWRITTEN = ("store_unwritable", "disk_full")
 _started_in = _working_directory()
 
 
 def write(telemetry: Telemetry) -> None:
     """Say what was lost, from any process; else what was recorded, from the leading one unless told to be quiet."""
-    losing = _losing(telemetry)
-    if losing:
-        stderr.write_line(_loss_line(losing))
+    losses = [*_losses(_losing(telemetry)), *_unwritten(telemetry)]
+    if losses:
+        stderr.write_line(f"{_prefix()}: {'; '.join(losses)}")
         return
     who = process_identity.current()
     if settings.current().quiet or not who.leads or who.rank not in (0, None):
@@ -100,9 +102,12 @@ def _losing(telemetry: Telemetry) -> list[Sink]:
     return [sink for sink in telemetry.sinks if sink.lost and not (sink.explains_losses and not sink.timed_out)]
 
 
-def _loss_line(losing: list[Sink]) -> str:
+def _prefix() -> str:
     who = process_identity.current()
-    prefix = f"otel-rl (rank {who.rank})" if who.rank is not None and (who.world_size or 1) > 1 else "otel-rl"
+    return f"otel-rl (rank {who.rank})" if who.rank is not None and (who.world_size or 1) > 1 else "otel-rl"
+
+
+def _losses(losing: list[Sink]) -> list[str]:
     # Signals that go to the same place share a sentence.
     by_place: dict[tuple[str, str], list[Sink]] = {}
     for sink in losing:
@@ -111,7 +116,18 @@ def _loss_line(losing: list[Sink]) -> str:
     for (where, advice), sinks in by_place.items():
         counts = _most(sinks, lambda sink: sink.lost)
         sentences.append(f"{in_words(counts)} could not be delivered to {where}{_because(sinks)}; {advice}")
-    return f"{prefix}: {'; '.join(sentences)}"
+    return sentences
+
+
+def _unwritten(telemetry: Telemetry) -> list[str]:
+    """Return what the file store lost beside what it wrote; one that never wrote has said so, and lost all."""
+    dropped, directory = drops.snapshot(), telemetry.store.files.directory
+    counts = {
+        signal: sum(dropped.get((signal, reason), 0) for reason in _UNWRITTEN) for signal in exporter_selection.SIGNALS
+    }
+    if directory is None or settings.current().quiet or not any(counts.values()):
+        return []
+    return [f"{in_words(counts)} could not be written to {directory}; set OTEL_RL_DATA_DIR to a directory with space"]
 
 
 def _because(sinks: list[Sink]) -> str:

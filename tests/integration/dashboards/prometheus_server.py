@@ -132,9 +132,14 @@ class Prometheus:
 
 def _record(meter: Any, definition: MetricDefinition) -> None:
     boundaries = {"explicit_bucket_boundaries_advisory": definition.boundaries} if definition.boundaries else {}
-    create = {"counter": "create_counter", "gauge": "create_gauge", "histogram": "create_histogram"}
+    create = {
+        "counter": "create_counter",
+        "gauge": "create_gauge",
+        "histogram": "create_histogram",
+        "updowncounter": "create_up_down_counter",
+    }
     instrument = getattr(meter, create[definition.instrument])(definition.name, definition.unit, "", **boundaries)
-    record = {"counter": "add", "gauge": "set", "histogram": "record"}[definition.instrument]
+    record = {"gauge": "set", "histogram": "record"}.get(definition.instrument, "add")
     values = {key: f"some {key}" for key in definition.attributes if key != attributes.ERROR_TYPE}
     if "folder" in values:
         values["folder"] = "queue"  # the one that rules look at by its name

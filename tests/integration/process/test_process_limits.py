@@ -143,3 +143,21 @@ def test_no_thread_left(programs: Programs) -> None:
     )
 
     only_line(done, "could not be delivered")
+
+
+def test_what_the_file_store_could_not_write_is_counted_in_the_last_line(programs: Programs) -> None:
+    done = programs.instrumented(
+        ONE_SPAN + "import otel_rl, resource\n"
+        "assert otel_rl.flush(30)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (1, resource.RLIM_INFINITY))\n"
+        "tracer = trace.get_tracer('program')\n"
+        "for number in range(20): tracer.start_span('late').end()\n"
+        "assert not otel_rl.flush(30)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))\n"
+        "print('finished')\n",
+    )
+
+    assert (done.code, done.out) == (0, "finished\n"), done.err
+    first, last = done.err.splitlines()
+    assert "cannot write to" in first
+    assert "20 spans could not be written to" in last or "20 spans and" in last
