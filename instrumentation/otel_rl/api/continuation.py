@@ -189,7 +189,7 @@ def _starts_process(original: Any) -> Any:
 
 
 def _is_same_python() -> bool:
-    """Whether spawned children can import this package: what they are sent is read by it."""
+    """True when spawned children run the same interpreter, so they can import this package."""
     spawn = sys.modules.get("multiprocessing.spawn")
     executable = spawn.get_executable() if spawn is not None else sys.executable
     return executable is None or os.fsdecode(executable) == sys.executable

@@ -104,12 +104,12 @@ class BatchQueue(Generic[Item]):
 
     @property
     def pending(self) -> bool:
-        """Whether anything is not delivered yet."""
+        """True while items are queued or in flight."""
         return bool(self._queue or self.sink.in_flight)
 
     @property
     def failing(self) -> bool:
-        """Whether the latest export failed."""
+        """True when the latest export failed."""
         return self.sink.failing
 
     def next_run(self) -> float:

@@ -120,7 +120,7 @@ def load_class(signal: str, name: str) -> Callable[[], Any]:
 
 
 def metric_exporter_is_asked_first(name: str, environ: Mapping[str, str]) -> bool:
-    """Whether the exporter must be opened at the start: its temporality is part of the reader."""
+    """True when the exporter must be opened at start, because its temporality configures the reader."""
     if name == exporter_selection.FILE:
         return False
     return not name.startswith("otlp") or any(environ.get(variable) for variable in _METRIC_PREFERENCES)

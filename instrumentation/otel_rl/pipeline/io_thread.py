@@ -68,11 +68,11 @@ class Task(Protocol):
 
     @property
     def pending(self) -> bool:
-        """Whether there may be something to export."""
+        """True when there may be something to export."""
 
     @property
     def failing(self) -> bool:
-        """Whether the latest export failed."""
+        """True when the latest export failed."""
 
     def next_run(self) -> float:
         """Time of the next :meth:`run` (``time.monotonic()``)."""
@@ -148,12 +148,12 @@ class IoThread:
 
     @property
     def needed(self) -> bool:
-        """Whether there may be something to deliver."""
+        """True when the thread runs or a task is pending."""
         return self.started or any(task.pending for task in self.tasks)
 
     @property
     def started(self) -> bool:
-        """Whether the thread runs."""
+        """True while the thread runs."""
         return self._running.locked()
 
     def wake(self) -> None:

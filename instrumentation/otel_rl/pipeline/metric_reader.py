@@ -80,12 +80,12 @@ class LazyMetricReader(MetricReader):
 
     @property
     def pending(self) -> bool:
-        """Whether anything has been measured."""
+        """True when anything has been measured."""
         return self._next != math.inf
 
     @property
     def failing(self) -> bool:
-        """Whether the latest export failed."""
+        """True when the latest export failed."""
         return self.sink.failing
 
     def next_run(self) -> float:
@@ -164,8 +164,8 @@ def _metrics(metrics_data: MetricsData) -> Iterator[Metric]:
 def wake_at_first_measurement(provider: MeterProvider, wake: Callable[[], None]) -> None:
     """Call ``wake`` once, at the first measurement or at the first observable instrument that is not self-telemetry.
 
-    The SDK has no such hook: its measurement consumer gets two methods in front, which remove themselves. With an SDK
-    whose inside looks different the readers start at once.
+    The SDK has no such hook: we shadow two methods of its measurement consumer and remove them at the first call. If
+    the SDK's internals differ, the readers start at once.
     """
     consumer = getattr(provider, "_measurement_consumer", None)
     names = ("consume_measurement", "register_asynchronous_instrument")

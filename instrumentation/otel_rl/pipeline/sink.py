@@ -148,7 +148,7 @@ class Sink:
 
     @property
     def advice(self) -> str:
-        """What the user can do about losses."""
+        """Return the fix to suggest after losses."""
         return self.destination.advice(unopened=self.unopened)
 
     @property

@@ -23,7 +23,7 @@ _forked_at = 0
 
 
 def after_fork_in_child() -> None:
-    """What the parent counted is the parent's: the child's series begin now."""
+    """Start the child's series at the fork: earlier counts belong to the parent."""
     global _forked_at
     _forked_at = clock.now()
 

@@ -1,6 +1,6 @@
-"""What a Python process is, from its command line and environment alone: a launcher, one of its ranks, or neither.
+"""Classifies a Python process from command line and environment alone: a launcher, one of its ranks, or neither.
 
-Only the standard library's cheapest parts: the bootstrap runs this in every Python child, in about a millisecond.
+Imports only cheap standard library modules: the bootstrap runs this in every Python child, in about a millisecond.
 """
 
 # ruff: noqa: PTH119, PTH123 - pathlib costs more than all of this, in every Python child
@@ -56,7 +56,7 @@ _OPTIONS_WITH_VALUE = frozenset({"-X", "-W", "--check-hash-based-pycs"})
 
 
 def program(argv: Sequence[str]) -> tuple[str, str, list[str]]:
-    """What the interpreter was asked to run: (``script`` | ``module`` | ``code`` | ``none``, which, its arguments)."""
+    """Return the interpreter's target: (``script`` | ``module`` | ``code`` | ``none``, which, its arguments)."""
     position = 1
     while position < len(argv):
         argument = argv[position]
@@ -115,7 +115,7 @@ def is_worker(argv: Sequence[str]) -> bool:
 
 
 def wanted(environ: Mapping[str, str], argv: Sequence[str], parent: int) -> bool:  # noqa: PLR0911 - one per rule
-    """Whether a Python child with this environment, command line and parent process records."""
+    """True when a Python child with this environment, command line and parent process must record."""
     if is_launcher(argv):
         return False
     if environ.get(MARKER) == FIRST:

@@ -225,7 +225,7 @@ def _fingerprint(environ: Mapping[str, str]) -> str:
 
 
 def disabled(environ: Mapping[str, str]) -> bool:
-    """Whether ``OTEL_SDK_DISABLED`` turns everything off."""
+    """True when ``OTEL_SDK_DISABLED`` is ``true``."""
     return environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
 
 

@@ -1,4 +1,4 @@
-"""Who this process is, from the environment of the launcher that started it."""
+"""Detects the identity of this process from the environment of the launcher that started it."""
 
 # ruff: noqa: PTH119, PTH122 - pathlib costs more than all of this, in every Python child
 

@@ -59,7 +59,7 @@ class DeferredSpan(NonRecordingSpan):
 
     @property
     def attributes(self) -> Mapping[str, Any]:
-        """What has been set so far."""
+        """The attributes set so far."""
         return self._attributes
 
     def is_recording(self) -> bool:

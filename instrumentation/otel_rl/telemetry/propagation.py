@@ -91,7 +91,7 @@ def host_of(url_or_host: Any) -> str:
 
 
 def may_have_baggage(host: str) -> bool:
-    """Whether ``host`` is on this machine, in a private network or a cluster, or named by the user."""
+    """True when ``host`` is local, in a private network or a cluster, or allowed by the user."""
     return _is_private(host) or _is_named(host, settings.current().propagate_to or ())
 
 

@@ -1,4 +1,4 @@
-"""Who answers: ``gen_ai.provider.name`` from the address, corrected by what the server says about itself."""
+"""Derives ``gen_ai.provider.name`` from the address; facts in the server's response take precedence."""
 
 from __future__ import annotations
 
