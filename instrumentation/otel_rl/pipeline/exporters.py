@@ -31,7 +31,7 @@ FORK_PATIENCE = 1.0
 
 
 class _Opening:
-    """Held while an exporter is opened, and over a fork where that is soon enough.
+    """Lock held while an exporter is opened; a fork holds it too if it gets it before its timeout.
 
     Opening imports, on a thread of ours. A child forked meanwhile inherits the loader's lock of glibc and the locks of
     half-imported modules, which nobody releases there: https://github.com/python/cpython/issues/50970. So a fork waits,
@@ -57,7 +57,7 @@ class _Opening:
         self._lock.release()
 
     def before_fork(self) -> None:
-        """Wait until no exporter is being opened, or patience ends."""
+        """Wait until no exporter is being opened, or the timeout passes."""
         started = time.monotonic()
         self._forking.held = self._lock.acquire(timeout=max(self._patience, 0))
         if not self._forking.held:

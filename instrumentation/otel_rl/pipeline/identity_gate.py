@@ -1,4 +1,4 @@
-"""Holds the first export back until the identity is final, and freezes it then: no series may change its name."""
+"""Delays the first export until the identity is final, then freezes it: no series may change its name."""
 
 from __future__ import annotations
 
@@ -51,6 +51,6 @@ class Gate:
         process_identity.freeze()
 
     def after_fork_in_child(self) -> None:
-        """The child waits on its own account."""
+        """Close the gate again: the child waits for its own identity."""
         self._asked = None
         self._opened = False

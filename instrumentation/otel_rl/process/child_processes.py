@@ -20,7 +20,7 @@ CHILDREN = "OTEL_RL_CHILDREN"
 #: Value of :data:`MARKER` for what ``opentelemetry-instrument`` starts: the first Python process, below a shell too.
 FIRST = "first"
 
-#: Programs that only start others; recording them would add processes without a rank to every run.
+#: Launchers: programs that only start others. Recording them would add processes without a rank to every run.
 LAUNCHER_SCRIPTS = frozenset({"torchrun", "accelerate", "deepspeed", "ray", "trl"})
 LAUNCHER_MODULES = frozenset(
     {
@@ -34,7 +34,7 @@ LAUNCHER_MODULES = frozenset(
         "trl.cli",
     }
 )
-#: Subcommands with which a launcher does the work itself.
+#: Subcommands for which a launcher does the work in its own process.
 _IN_PROCESS = {"trl": frozenset({"vllm-serve"}), "trl.cli": frozenset({"vllm-serve"})}
 #: Variables that only launchers set; a program that sets RANK for itself must not look like one.
 _LAUNCH_VARIABLES = (

@@ -1,4 +1,4 @@
-"""Metric attributes whose values programs and models make up: the registry says how many of each there may be.
+"""Limits the number of values of metric attributes that programs and models choose; the registry sets the limits.
 
 :func:`labels` is the one place that enforces it; every method of :class:`~otel_rl.telemetry.scope.Scope` that measures
 goes through it.

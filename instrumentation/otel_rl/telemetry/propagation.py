@@ -1,4 +1,4 @@
-"""Trace context and baggage on their way to other processes, and back out of what others send.
+"""Injects trace context and baggage for other processes, and extracts both from incoming requests.
 
 ``traceparent`` goes to every host: it says nothing but two random numbers. Baggage goes out only as far as it is ours
 (``rl.*``), and only to loopback, to private addresses, to names inside a cluster and to ``OTEL_RL_PROPAGATE_TO``.
@@ -157,7 +157,7 @@ def to_environment(context: Context) -> dict[str, str]:
 
 
 def carry_on(environment: Mapping[str, str]) -> None:
-    """Make a rollout that this process was started inside current in this thread for good.
+    """If this process was started inside a rollout, make that rollout's context current in this thread permanently.
 
     A process that was started inside anything else has traces of its own: thousands of rollouts would become one.
     """

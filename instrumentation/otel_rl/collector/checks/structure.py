@@ -30,7 +30,7 @@ def identifiers(configuration: Mapping[str, Any], kind: str) -> dict[str, Any]:
 
 
 def pipelines(configuration: Mapping[str, Any]) -> dict[str, Any]:
-    """The pipelines by name."""
+    """Map names to pipelines."""
     return {name: value or {} for name, value in ((configuration.get("service") or {}).get("pipelines") or {}).items()}
 
 
