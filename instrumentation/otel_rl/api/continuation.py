@@ -219,7 +219,7 @@ def _starts_subprocess(original: Any) -> Any:
 
 
 def _environment(given: Mapping[Any, Any] | None, context: Context) -> dict[str, str] | None:
-    """The environment of a child that joins the rollout; None where the child does not record.
+    """The environment of a child that joins the rollout; None when the child does not record.
 
     A trace context that the program itself hands on stays.
     """

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from otel_rl.collector.parts.files import Source
 
 _NAME = re.compile(r"^\S+\.yaml(?: \([^)]*\))?: ")
-"""What a comment at the top of a file begins with: the file's name, and the roles that it is for."""
+"""Start of the comment at the top of a file: the file's name and its roles."""
 
 
 @dataclass(frozen=True)

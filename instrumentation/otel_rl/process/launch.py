@@ -58,7 +58,7 @@ class Launch(NamedTuple):
         return self.process == _this_process()
 
     def is_above(self, environ: Mapping[str, str]) -> bool:
-        """True where a launcher stands between the process that began the launch and this one."""
+        """True when a launcher stands between the process that began the launch and this one."""
         return not self.own and self.fingerprint != _fingerprint(environ)
 
 
@@ -98,7 +98,7 @@ def choose_distro(environ: MutableMapping[str, str]) -> None:
 
 
 def known(environ: Mapping[str, str]) -> Launch | None:
-    """Return the launch that the environment tells of; None where there is none, or the user chose another run id."""
+    """Return the launch that the environment tells of; None when there is none, or the user chose another run id."""
     parts = environ.get(LAUNCH, "").split("|", 4)
     if len(parts) != 5 or parts[4] != environ.get(RUN_ID, "").strip():  # noqa: PLR2004 - as written below
         return None

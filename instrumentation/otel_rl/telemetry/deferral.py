@@ -54,7 +54,7 @@ thread = _Thread()
 pending: deque[tuple[str, int, Callable[[], None]]] = deque()
 #: Forks in progress. Another thread may hold a lock of the SDK that no one will release in the child.
 forks = 0
-#: True where ``otel_rl.ending`` follows forks: it says when the child's SDK is ready.
+#: True when ``otel_rl.ending`` follows forks: it says when the child's SDK is ready.
 _released_by_ending = False
 
 

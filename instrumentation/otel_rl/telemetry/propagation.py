@@ -135,13 +135,13 @@ def extract(carrier: Mapping[str, str], base: Context | None = None) -> Context:
 
 
 def remote_parent(carrier: Mapping[str, str]) -> Context | None:
-    """The context in which the work of a request is a child of the caller's span; None where it sent no trace."""
+    """The context in which the work of a request is a child of the caller's span; None when it sent no trace."""
     context = extract(carrier)
     return context if trace_api.get_current_span(context).get_span_context().is_valid else None
 
 
 def link(carrier: Mapping[str, str]) -> Link | None:
-    """A link to the caller's span, for work that has a trace of its own; None where it sent no trace."""
+    """A link to the caller's span, for work that has a trace of its own; None when it sent no trace."""
     parent = trace_api.get_current_span(extract(carrier)).get_span_context()
     return Link(parent) if parent.is_valid else None
 

@@ -46,7 +46,7 @@ class Choice:
 
 
 _GENERATED = {AGENT: gateways.parts, GATEWAY: gateways.gateway_parts}
-"""What ``--gateways N`` generates for a role."""
+"""Role -> description of the parts that ``--gateways N`` generates for it."""
 
 _SHIPS = "an agent ships everything to its gateways; give the sink to the gateway"
 

@@ -129,7 +129,7 @@ class Outcome:
         self.reasoning_tokens = fields_of(usage.get(outputs) or extra.get(outputs)).get("reasoning_tokens")
 
     def _observe_choice(self, choice: Any, fields: dict[str, Any]) -> bool:
-        """True where the choice is complete."""
+        """True when the choice is complete."""
         reason = fields.get("finish_reason")
         if reason is not None:
             self.finish_reasons.append(str(reason))
@@ -161,7 +161,7 @@ class Outcome:
         return found
 
     def add_attributes(self, found: dict[str, Any]) -> None:
-        """Add what the conventions ask of an answer; None where it did not say."""
+        """Add what the conventions ask of an answer; None when it did not say."""
         found[attributes.GEN_AI_RESPONSE_MODEL] = self.model
         found[attributes.GEN_AI_RESPONSE_ID] = self.response_id
         found[attributes.GEN_AI_RESPONSE_FINISH_REASONS] = self.finish_reasons or None
