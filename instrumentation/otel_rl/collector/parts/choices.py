@@ -46,7 +46,7 @@ class Choice:
 
 
 _GENERATED = {AGENT: gateways.parts, GATEWAY: gateways.gateway_parts}
-"""Role -> description of the parts that ``--gateways N`` generates for it."""
+"""Role -> function that generates its parts for ``--gateways N``."""
 
 _SHIPS = "an agent ships everything to its gateways; give the sink to the gateway"
 
