@@ -1,4 +1,4 @@
-"""Where the files are that otel-rl brings along: collector configuration, builder, boards and rules, compose stack.
+"""Locates the files that ship with otel-rl: collector configuration, builder, boards and rules, compose stack.
 
 They live in folders of their own at the top of the repository. A wheel carries copies of them inside the package; an
 editable install and a checkout use them where they are.

@@ -35,7 +35,7 @@ def write(files: dict[Path, str], root: Path) -> None:
 
 
 def differences(files: dict[Path, str], root: Path) -> list[str]:
-    """What a check reports: one line for each file that is missing, differs or is one too many."""
+    """List the differences, one line for each file that is missing, stale or no longer generated."""
     found = []
     for path, text in files.items():
         if not (root / path).exists():

@@ -1,4 +1,4 @@
-"""What the checker reports."""
+"""Problems that the checker reports."""
 
 from __future__ import annotations
 

@@ -189,7 +189,7 @@ def _starts_process(original: Any) -> Any:
 
 
 def _is_same_python() -> bool:
-    """Whether spawned children can import this package: what they are sent is read by it."""
+    """True when spawned children run the same interpreter, so they can import this package."""
     spawn = sys.modules.get("multiprocessing.spawn")
     executable = spawn.get_executable() if spawn is not None else sys.executable
     return executable is None or os.fsdecode(executable) == sys.executable
@@ -219,7 +219,7 @@ def _starts_subprocess(original: Any) -> Any:
 
 
 def _environment(given: Mapping[Any, Any] | None, context: Context) -> dict[str, str] | None:
-    """The environment of a child that joins the rollout; None where the child does not record.
+    """The environment of a child that joins the rollout; None when the child does not record.
 
     A trace context that the program itself hands on stays.
     """

@@ -89,7 +89,7 @@ def _compile(template: str, words: dict[str, str], function: Any, operation: Ope
 
 
 def _parameters(code: CodeType) -> tuple[str, str] | None:
-    """The parameters of ``code`` and the arguments that hand them on, as source; None where they have odd names.
+    """The parameters of ``code`` and the arguments that hand them on, as source; None when they have odd names.
 
     Defaults are not written: the compiled function gets those of the original.
     """

@@ -1,4 +1,4 @@
-"""What the producer API in ``otel_rl/__init__.py`` does once telemetry is on."""
+"""Implements the producer API of ``otel_rl/__init__.py``; loaded once telemetry is on."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ Slot = list[Any]
 
 
 class Group(NamedTuple):
-    """What identifies a slot."""
+    """Key of a slot."""
 
     operation: str
     name: str

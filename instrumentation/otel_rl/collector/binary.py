@@ -41,7 +41,7 @@ def build() -> int:
 
 
 def validate(program: Path, configuration: Path) -> str:
-    """What the program finds wrong with a configuration file; nothing when it accepts it."""
+    """Run ``otelcol-rl validate`` on a configuration file; return its error text, or ""."""
     command = [str(program), "validate", "--config", str(configuration)]
     try:
         answer = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)

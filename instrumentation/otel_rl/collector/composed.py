@@ -1,4 +1,4 @@
-"""From a selection to one checked configuration file."""
+"""Composes one checked configuration file from a selection."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from otel_rl.collector.parts.files import Source
 
 _NAME = re.compile(r"^\S+\.yaml(?: \([^)]*\))?: ")
-"""What a comment at the top of a file begins with: the file's name, and the roles that it is for."""
+"""Start of the comment at the top of a file: the file's name and its roles."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def compose(selection: Selection, environ: Mapping[str, str] | None) -> Composed
 
 
 def validate(text: str, environ: Mapping[str, str]) -> str:
-    """Let the real program check the text; what to tell the user where that was not possible.
+    """Validate the text with otelcol-rl; return a message for the user when that was impossible, else "".
 
     Raises:
         Refused: the program does not accept it.
@@ -80,7 +80,7 @@ def validate(text: str, environ: Mapping[str, str]) -> str:
 
 
 def refuse(problems: Sequence[str]) -> None:
-    """Raise where there are problems.
+    """Raise Refused when there are problems.
 
     Raises:
         Refused: with one line for each.
@@ -90,7 +90,7 @@ def refuse(problems: Sequence[str]) -> None:
 
 
 def write_private(file: Path, text: str) -> None:
-    """Write a file that only this user can read, also where one was there before.
+    """Write a file that only this user can read, replacing any old content.
 
     Raises:
         Refused: it cannot be written.

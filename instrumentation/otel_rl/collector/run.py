@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def start(selection: Selection, environ: Mapping[str, str]) -> int:
-    """Become the collector: this process is replaced, so signals, exit code and process id are the collector's.
+    """Replace this process by the collector (exec), so signals, exit code and process id are the collector's.
 
     Raises:
         Refused: it cannot work or cannot start; one line for each reason.
@@ -44,7 +44,7 @@ def start(selection: Selection, environ: Mapping[str, str]) -> int:
 
 
 def _memory_limit(actual: Mapping[str, Any]) -> dict[str, str]:
-    """What makes the Go runtime collect garbage before the memory limiter has to refuse; the user's own value wins."""
+    """Set GOMEMLIMIT, so that Go collects garbage before the memory limiter refuses data; the user's own value wins."""
     limits = [
         settings.get("limit_mib")
         for name, settings in (actual.get("processors") or {}).items()
@@ -54,7 +54,7 @@ def _memory_limit(actual: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _runtime_folder(environ: Mapping[str, str]) -> Path:
-    """A folder that only this user can enter; configurations of processes that have ended are cleared from it."""
+    """Return a folder that only this user can enter; delete leftover configurations of ended processes from it."""
     folder = Path(environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir()) / f"otel-rl-collector-{os.getuid()}"
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -17,7 +17,7 @@ _telemetry: Telemetry | None = None
 
 
 def telemetry() -> Telemetry | None:
-    """What has been set up in this process; None with a foreign configurator, or nothing."""
+    """Return the telemetry of this process; None before set-up or with a foreign configurator."""
     return _telemetry
 
 
@@ -79,7 +79,7 @@ def _complain(line: str) -> None:
 
 
 def _from_file(path: str) -> Telemetry | None:
-    """What upstream's loader makes of the file; None (and one line that says why) where it cannot."""
+    """Build the providers from the file with upstream's loader; on failure print one line and return None."""
     from otel_rl.pipeline import config_file  # noqa: PLC0415
 
     try:

@@ -63,7 +63,7 @@ def _hidden(folders: list[str], loaded_before: frozenset[str]) -> set[str]:
 
 
 def _import_the_rest() -> None:
-    """What we would import at the first record or later, when the name has become the program's."""
+    """Import now what we would import at the first record, before the program's module shadows the name."""
     import pkgutil  # noqa: PLC0415 - a rare case
 
     from otel_rl.distro import configurator  # noqa: PLC0415

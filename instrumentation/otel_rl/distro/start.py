@@ -16,7 +16,7 @@ _RAY_HOOK = "RAY_RUNTIME_ENV_HOOK"
 
 
 def begin() -> bool:
-    """Identity of this process, and of its children; False where it is a launcher, which records nothing."""
+    """Identity of this process, and of its children; False when it is a launcher, which records nothing."""
     argv = child_processes.original_arguments()
     if child_processes.is_launcher(argv):
         launch.prepare(os.environ, argv, begins=True)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class _Anchor:
-    """What ``multiprocessing.util.register_after_fork`` needs a (weakly referenced) object for."""
+    """Object that ``multiprocessing.util.register_after_fork`` requires; it keeps only a weak reference to it."""
 
 
 _anchor = _Anchor()

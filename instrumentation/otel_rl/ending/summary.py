@@ -60,7 +60,7 @@ def _of_rank(who: process_identity.Run) -> str:
 
 
 def _overflow() -> str:
-    """What a full queue did not take: the program recorded faster than could be sent or written."""
+    """Report items dropped by full queues: the program recorded faster than exporters could send or write."""
     counts = {signal: drops.snapshot().get((signal, "queue_full"), 0) for signal in exporter_selection.SIGNALS}
     if not any(counts.values()):
         return ""

@@ -84,7 +84,7 @@ def inference_span(own_scope: str) -> Span | None:
 
 
 def emits_metrics(span: Span) -> bool:
-    """True where the instrumentor that made ``span`` records the metrics of the call as well."""
+    """True when the instrumentor that made ``span`` records the metrics of the call as well."""
     scope = getattr(span, "instrumentation_scope", None)
     return OWNERS.get(getattr(scope, "name", ""), _UNKNOWN_OWNER).emits_metrics
 

@@ -35,7 +35,7 @@ class _Replaced:
             namespace[self.name] = self.replacement
 
     def restore(self) -> bool:
-        """Put the original back where ours still is; False where somebody has patched over it since."""
+        """Put the original back where ours still is; False when somebody has patched over it since."""
         for namespace in self._copies_of(self.replacement):
             namespace[self.name] = self.original
         if vars(self.owner).get(self.name) is not self.replacement:

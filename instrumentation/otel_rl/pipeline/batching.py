@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from otel_rl.pipeline.sink import Sink
 
 Item = TypeVar("Item")
-#: Seconds after which a closed gate is asked again.
+#: Retry interval in seconds while the gate is closed.
 GATE_INTERVAL = 0.5
 
 
@@ -104,20 +104,20 @@ class BatchQueue(Generic[Item]):
 
     @property
     def pending(self) -> bool:
-        """Whether anything is not delivered yet."""
+        """True while items are queued or in flight."""
         return bool(self._queue or self.sink.in_flight)
 
     @property
     def failing(self) -> bool:
-        """Whether the latest export failed."""
+        """True when the latest export failed."""
         return self.sink.failing
 
     def next_run(self) -> float:
-        """Time of the next export; now, where a batch is full."""
+        """Time of the next export; 0.0 (now) when a batch is full."""
         return 0.0 if len(self._queue) >= self.limits.batch and self._ready() else self._next
 
     def _ready(self) -> bool:
-        # Rather without a rank than not at all: a closed gate must not make the queue overflow.
+        # A half-full queue forces the gate open: exporting without a rank is better than dropping items.
         if len(self._queue) * 2 >= self.limits.queue:
             self._gate.force_open()
         return self._gate.is_open()
@@ -125,7 +125,7 @@ class BatchQueue(Generic[Item]):
     def run(self) -> None:
         """Export a batch, unless the gate is closed.
 
-        One batch a turn: while a destination hangs, requests and the other signals have their turn between two batches.
+        One batch per turn: while a destination hangs, the thread serves requests and other signals between batches.
         """
         now, waiting = time.monotonic(), len(self._queue)
         self._next = now + self.limits.delay
@@ -139,11 +139,11 @@ class BatchQueue(Generic[Item]):
         self._export(min(waiting, self.limits.batch))
 
     def flush(self, deadline: float) -> bool:
-        """Export what is queued now; False where something was lost or the deadline passed."""
+        """Flush the queue; False when items were lost or the deadline passed."""
         return self._drain(deadline)
 
     def _drain(self, deadline: float) -> bool:
-        # What is added meanwhile is the next export's: under constant load this would not end.
+        # Items added meanwhile wait for the next export: under constant load the flush would never end.
         left, delivered = len(self._queue), True
         while left > 0 and self._queue:
             if time.monotonic() >= deadline:
@@ -171,7 +171,7 @@ class BatchQueue(Generic[Item]):
         return batch
 
     def force_flush(self, timeout: float) -> bool:
-        """Deliver what is queued now within ``timeout`` seconds; False where that was not enough."""
+        """Flush the queue within ``timeout`` seconds; False when the flush failed or the deadline passed."""
         if not self.pending:
             return True
         self._gate.force_open()
@@ -183,7 +183,7 @@ class BatchQueue(Generic[Item]):
         self.sink.close()
 
     def give_up(self) -> None:
-        """The time is up: count what is left as lost."""
+        """The deadline has passed: count the remaining items as lost."""
         self.sink.give_up(len(self._queue))
         self._queue.clear()
 

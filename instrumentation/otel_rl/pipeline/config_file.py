@@ -111,7 +111,7 @@ class _Exporter:
 
 @contextmanager
 def _our_parts(telemetry: Telemetry) -> Iterator[None]:
-    """While upstream builds its providers, its names for processors, readers and exporters mean ours.
+    """Replace upstream's processors, readers and exporters by ours while it builds its providers.
 
     There is no public seam: ``opentelemetry-configuration`` 0.65b0 and 0.66b1 create them in the three modules below.
     """
@@ -168,7 +168,7 @@ def _queue(
     max_export_batch_size: int | None = None,
     **_: Any,
 ) -> Any:
-    """In the place of a batch or simple processor of the SDK, with the same arguments."""
+    """Replaces the SDK's batch or simple processor, with the same arguments."""
     default = Limits()
     queue = max_queue_size or default.queue
     limits = Limits(
@@ -185,7 +185,7 @@ def _reader(
     export_interval_millis: float | None = None,
     export_timeout_millis: float | None = None,
 ) -> LazyMetricReader:
-    """In the place of the SDK's periodic reader, with the same arguments."""
+    """Replaces the SDK's periodic reader, with the same arguments."""
     sink = exporter.sink()
     name, part = exporter.kind()
     temporality = aggregation = None
@@ -233,7 +233,7 @@ def _providers(telemetry: Telemetry) -> list[Any]:
 
 
 def _put_first(provider: Any, holder: str, name: str, processor: Any) -> None:
-    """Before the exporting processors: a log record is copied when it reaches them."""
+    """Put ``processor`` before the exporting processors, because those copy the log record."""
     multi = getattr(provider, holder)
     setattr(multi, name, (processor, *getattr(multi, name)))
 
@@ -241,7 +241,8 @@ def _put_first(provider: Any, holder: str, name: str, processor: Any) -> None:
 def _identify(telemetry: Telemetry) -> None:
     """Let the resources follow the run's identity, as without a file; the file's own attributes win.
 
-    What is recorded before run id and rank are known refers to its resource: another resource later would not reach it.
+    Records made before run id and rank are known keep a reference to their resource: a later replacement would not
+    reach them.
     """
     resource.follow_identity()
     process_identity.add_listener(resource.follow_identity)

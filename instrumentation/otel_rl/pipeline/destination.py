@@ -1,4 +1,4 @@
-"""Where an exporter delivers, in words for a person."""
+"""Describes an exporter's destination to the user."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Destination:
     is_file: bool = False
 
     def advice(self, *, unopened: bool) -> str:
-        """What the user can do where nothing arrives; ``unopened``: there has been no exporter at all."""
+        """Return the fix to suggest when nothing arrives; ``unopened`` means that the exporter failed to open."""
         if unopened:
             return f"the exporter {self.exporter} could not be opened in this process"
         if self.is_file:

@@ -1,4 +1,4 @@
-"""Where telemetry goes: decided per signal from the environment, without side effects.
+"""Selects the exporters of each signal from the environment, without side effects.
 
 An explicit ``OTEL_<SIGNAL>_EXPORTER`` wins; else an ``OTEL_EXPORTER_OTLP_*ENDPOINT`` means OTLP; else the file store.
 """
@@ -36,7 +36,7 @@ class Plan:
     complaints: tuple[str, ...] = ()
 
     def uses(self, name: str) -> bool:
-        """Whether any signal goes to exporter ``name``."""
+        """True when any signal uses exporter ``name``."""
         return any(name in names for names in self.exporters.values())
 
 
@@ -110,7 +110,7 @@ def without_credentials(address: str) -> str:
 
 
 def destination(environ: Mapping[str, str], signal: str, exporter: str) -> str:
-    """Where ``exporter`` sends, in words for a person."""
+    """Describe the destination of ``exporter`` to the user."""
     if exporter == FILE:
         directory = environ.get(launch.DATA_DIRECTORY, "").strip() or "otel-rl"
         return os.path.join(os.path.abspath(directory), environ.get(launch.RUN_ID, "").strip() or "<run id>")
@@ -121,7 +121,7 @@ def destination(environ: Mapping[str, str], signal: str, exporter: str) -> str:
 
 
 def describe(environ: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """What a process started with ``environ`` would do, for ``otel-rl doctor``: nothing is created or contacted."""
+    """Describe the set-up that ``environ`` selects, for ``otel-rl doctor``; this creates and contacts nothing."""
     environ = os.environ if environ is None else environ
     plan = choose(environ)
     return {

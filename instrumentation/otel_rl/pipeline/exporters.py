@@ -31,7 +31,7 @@ FORK_PATIENCE = 1.0
 
 
 class _Opening:
-    """Held while an exporter is opened, and over a fork where that is soon enough.
+    """Lock held while an exporter is opened; a fork holds it too if it gets it before its timeout.
 
     Opening imports, on a thread of ours. A child forked meanwhile inherits the loader's lock of glibc and the locks of
     half-imported modules, which nobody releases there: https://github.com/python/cpython/issues/50970. So a fork waits,
@@ -57,7 +57,7 @@ class _Opening:
         self._lock.release()
 
     def before_fork(self) -> None:
-        """Wait until no exporter is being opened, or patience ends."""
+        """Wait until no exporter is being opened, or the timeout passes."""
         started = time.monotonic()
         self._forking.held = self._lock.acquire(timeout=max(self._patience, 0))
         if not self._forking.held:
@@ -120,7 +120,7 @@ def load_class(signal: str, name: str) -> Callable[[], Any]:
 
 
 def metric_exporter_is_asked_first(name: str, environ: Mapping[str, str]) -> bool:
-    """Whether the exporter must be opened at the start: its temporality is part of the reader."""
+    """True when the exporter must be opened at start, because its temporality configures the reader."""
     if name == exporter_selection.FILE:
         return False
     return not name.startswith("otlp") or any(environ.get(variable) for variable in _METRIC_PREFERENCES)

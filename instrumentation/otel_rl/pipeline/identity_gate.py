@@ -1,4 +1,4 @@
-"""Holds the first export back until the identity is final, and freezes it then: no series may change its name."""
+"""Delays the first export until the identity is final, then freezes it: no series may change its name."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Gate:
         self._opened = False
 
     def is_open(self) -> bool:
-        """Whether exports may begin; once open it stays open."""
+        """True when exports may begin; once open, the gate stays open."""
         if not self._opened:
             now = self._clock()
             self._asked = now if self._asked is None else self._asked
@@ -51,6 +51,6 @@ class Gate:
         process_identity.freeze()
 
     def after_fork_in_child(self) -> None:
-        """The child waits on its own account."""
+        """Close the gate again: the child waits for its own identity."""
         self._asked = None
         self._opened = False

@@ -27,7 +27,7 @@ from otel_rl.telemetry import deferral
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-#: Seconds from the first record to the first export: a process that is killed young leaves something.
+#: Seconds from the first record to the first export, so that a process killed early still exports something.
 FIRST_EXPORT = 2.0
 #: Longest sleep in seconds; also how soon a chore follows the flag that asks for it.
 _LONGEST_SLEEP = 1.0
@@ -68,11 +68,11 @@ class Task(Protocol):
 
     @property
     def pending(self) -> bool:
-        """Whether there may be something to export."""
+        """True when there may be something to export."""
 
     @property
     def failing(self) -> bool:
-        """Whether the latest export failed."""
+        """True when the latest export failed."""
 
     def next_run(self) -> float:
         """Time of the next :meth:`run` (``time.monotonic()``)."""
@@ -81,17 +81,17 @@ class Task(Protocol):
         """Export what is due."""
 
     def flush(self, deadline: float) -> bool:
-        """Export everything recorded so far; False where something was lost or the deadline passed."""
+        """Flush everything recorded so far; False when items were lost or the deadline passed."""
 
     def close(self) -> None:
         """Close the exporter; the next export opens another one."""
 
     def give_up(self) -> None:
-        """The time is up: count what is left as lost. Called by the program's thread."""
+        """The deadline has passed: count the remaining items as lost. Called by the program's thread."""
 
 
 class Request:
-    """Work for an I/O thread, and the wait for its end."""
+    """A unit of work for an I/O thread; the caller can wait for its completion."""
 
     def __init__(self, work: Callable[[], bool], deadline: float) -> None:
         self._work = work
@@ -109,7 +109,7 @@ class Request:
             self._done.set()
 
     def refuse(self) -> None:
-        """Let the waiter go on: nobody will do the work."""
+        """Fail the request and wake its waiter: no thread will do the work."""
         self._done.set()
 
     def wait(self) -> bool:
@@ -135,7 +135,7 @@ class IoThread:
         self._wakeup = Wakeup()
 
     def start(self) -> bool:
-        """Start the thread unless it runs; False where the system refuses another thread."""
+        """Start the thread unless it runs; False when the system refuses another thread."""
         if not self._running.acquire(blocking=False):
             return True
         # Not threading.Thread: its start waits, and it takes a lock that a signal handler may have interrupted.
@@ -148,12 +148,12 @@ class IoThread:
 
     @property
     def needed(self) -> bool:
-        """Whether there may be something to deliver."""
+        """True when the thread runs or a task is pending."""
         return self.started or any(task.pending for task in self.tasks)
 
     @property
     def started(self) -> bool:
-        """Whether the thread runs."""
+        """True while the thread runs."""
         return self._running.locked()
 
     def wake(self) -> None:
@@ -161,13 +161,13 @@ class IoThread:
         self._wakeup.set()
 
     def post(self, work: Callable[[], bool], deadline: float) -> Request:
-        """Ask the thread for ``work``; the request fails at once where the thread cannot do it."""
+        """Post ``work`` to the thread; the request fails at once when the thread cannot do it."""
         request = Request(work, deadline)
         if get_ident() == self._identifier:
             # An observable callback of the program may flush: the thread cannot wait for itself.
             request.refuse()
             return request
-        # Before the start: a thread that is ending starts another one for the requests that it sees.
+        # Append before the start: a thread that is ending starts its successor for pending requests.
         self._requests.append(request)
         if self.start():
             self._wakeup.set()
@@ -178,13 +178,13 @@ class IoThread:
         return request
 
     def flush(self, deadline: float) -> bool:
-        """Let all tasks export what they have; called by the thread itself."""
+        """Flush all tasks; called by the thread itself."""
         results = [task.flush(deadline) for task in self._working_first()]
         self._do_chores()
         return all(results)
 
     def close(self, deadline: float) -> bool:
-        """Let all tasks export what they have and close; called by the thread itself, which then ends."""
+        """Flush and close all tasks, then end the thread; called by the thread itself."""
         self._ending = True
         results = []
         for task in self._working_first():
@@ -196,7 +196,7 @@ class IoThread:
         return all(results)
 
     def _working_first(self) -> list[Task]:
-        """One destination that hangs uses up the whole deadline: the others come first."""
+        """Sort failing tasks last: a destination that hangs would use up the whole deadline."""
         return sorted(self.tasks, key=lambda task: task.failing)
 
     def _run(self) -> None:
@@ -211,7 +211,7 @@ class IoThread:
             self._release()
 
     def _release(self) -> None:
-        """Let the next thread start: now, where it was asked for while the lock was held."""
+        """Release the lock for the next thread; start it now if requests arrived meanwhile."""
         self._running.release()
         if self._requests:
             self.start()

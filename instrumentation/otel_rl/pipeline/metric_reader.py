@@ -80,12 +80,12 @@ class LazyMetricReader(MetricReader):
 
     @property
     def pending(self) -> bool:
-        """Whether anything has been measured."""
+        """True when anything has been measured."""
         return self._next != math.inf
 
     @property
     def failing(self) -> bool:
-        """Whether the latest export failed."""
+        """True when the latest export failed."""
         return self.sink.failing
 
     def next_run(self) -> float:
@@ -100,10 +100,10 @@ class LazyMetricReader(MetricReader):
             self._collect_guarded()
 
     def flush(self, deadline: float) -> bool:
-        """Collect and export now; False where points were lost or the deadline passed."""
+        """Collect and export now; False when points were lost or the deadline passed."""
         if not self.pending:
             return True
-        # Not cut short by the deadline: that would fail the collection instead of its waiter.
+        # The deadline does not apply here: it would fail the collection instead of its waiter.
         return time.monotonic() < deadline and self._collect_guarded()
 
     def _collect_guarded(self) -> bool:
@@ -113,7 +113,7 @@ class LazyMetricReader(MetricReader):
             self._delivered = True
             self.collect(self._timeout * _SECONDS)
             return self._delivered
-        # How many points a callback of the program kept back is not known.
+        # The number of points lost in the program's callback is unknown.
         self.sink.lose("collection_timeout", 1)
         return False
 
@@ -141,7 +141,7 @@ class LazyMetricReader(MetricReader):
         self.sink.close()
 
     def give_up(self) -> None:
-        """The time is up: at least one point is lost, where the last collection has not been delivered."""
+        """The deadline has passed: count at least one lost point if the last collection was not delivered."""
         self.sink.give_up(int(self.pending and not self._closed and not self.sink.in_flight))
 
     def after_fork_in_child(self) -> None:
@@ -151,7 +151,7 @@ class LazyMetricReader(MetricReader):
 
 
 def count_points(metrics_data: MetricsData) -> int:
-    """Data points of the program in one collection; self-telemetry is nobody's loss."""
+    """Count the program's data points in one collection; self-telemetry does not count as a loss."""
     return sum(len(metric.data.data_points) for metric in _metrics(metrics_data) if metric.name not in SELF_TELEMETRY)
 
 
@@ -164,8 +164,8 @@ def _metrics(metrics_data: MetricsData) -> Iterator[Metric]:
 def wake_at_first_measurement(provider: MeterProvider, wake: Callable[[], None]) -> None:
     """Call ``wake`` once, at the first measurement or at the first observable instrument that is not self-telemetry.
 
-    The SDK has no such hook: its measurement consumer gets two methods in front, which remove themselves. With an SDK
-    whose inside looks different the readers start at once.
+    The SDK has no such hook: we shadow two methods of its measurement consumer and remove them at the first call. If
+    the SDK's internals differ, the readers start at once.
     """
     consumer = getattr(provider, "_measurement_consumer", None)
     names = ("consume_measurement", "register_asynchronous_instrument")
@@ -183,7 +183,7 @@ def wake_at_first_measurement(provider: MeterProvider, wake: Callable[[], None])
         consumer.consume_measurement(*args, **kwargs)
 
     def register_asynchronous_instrument(instrument: Any, *args: Any, **kwargs: Any) -> None:
-        # Self-telemetry is observable in every process: alone it is no reason to export anything.
+        # Every process has observable self-telemetry: alone it must not start an export.
         if getattr(instrument, "name", "") not in SELF_TELEMETRY:
             awake()
         type(consumer).register_asynchronous_instrument(consumer, instrument, *args, **kwargs)
@@ -193,7 +193,7 @@ def wake_at_first_measurement(provider: MeterProvider, wake: Callable[[], None])
 
 
 def forget_measurements(provider: MeterProvider, readers: list[LazyMetricReader]) -> None:
-    """Drop what has been aggregated so far: a forked child would report its parent's counts a second time.
+    """Drop all aggregations: a forked child would report its parent's counts a second time.
 
     A reader that is removed and added again begins with empty aggregations. The SDK replaces the locks of its provider
     after a fork, but not those of the measurement consumer (``_handle_fork`` in ``opentelemetry.sdk.metrics``, 1.45).

@@ -1,4 +1,4 @@
-"""Tells on stderr, while the program runs, that nothing reaches a destination; rate limited."""
+"""Reports on stderr that a destination is unreachable while the program runs; rate limited."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _WORDS = {
 
 #: Destination -> when it was told last (``time.monotonic()``).
 _told: dict[str, float] = {}
-#: The process ends: its last line will say it.
+#: True during shutdown: the summary line reports the outage instead.
 _silent = False
 
 
@@ -31,7 +31,7 @@ def in_words(counts: dict[str, int]) -> str:
 
 
 def report(destination: Destination, reason: str, lost: dict[str, int], advice: str) -> None:
-    """An export has failed."""
+    """Report a failed export, at most once per ``INTERVAL`` and destination."""
     where, now = destination.words, time.monotonic()
     last = _told.get(where)
     if _silent or (last is not None and now - last < INTERVAL):
@@ -44,12 +44,12 @@ def report(destination: Destination, reason: str, lost: dict[str, int], advice: 
 
 
 def be_silent() -> None:
-    """The process ends: say no more."""
+    """Stop reporting: shutdown has begun."""
     global _silent
     _silent = True
 
 
 def after_fork_in_child() -> None:
-    """The child reports for itself, when it ends."""
+    """Let the child report its own outages."""
     global _silent
     _silent = False

@@ -75,7 +75,7 @@ class Telemetry:
 
     @property
     def threads(self) -> tuple[IoThread, IoThread]:
-        """The network first: at the end it has farther to go."""
+        """Return the I/O threads, the network first: its shutdown takes longer."""
         return self.network, self.files
 
     @property
@@ -98,7 +98,7 @@ class Telemetry:
             reader.wake()
 
     def begin(self) -> None:
-        """Something has been recorded, by whomever: the run has something to report."""
+        """Note the first record of any scope, ours or not: the run has something to report."""
         self.wake_readers()
         run_span.touch()
 
@@ -108,7 +108,7 @@ class Telemetry:
             wake_at_first_measurement(self.meter_provider, self.wake_readers)
 
     def after_fork_in_child(self) -> None:
-        """Begin with nothing: queues, threads, exporters and files are the parent's."""
+        """Reset queues, threads, exporters and files: they belong to the parent."""
         self.gate.after_fork_in_child()
         outage.after_fork_in_child()
         for thread in self.threads:
@@ -165,7 +165,7 @@ def build(chosen: exporter_selection.Plan, resource: Resource) -> Telemetry:
 
 
 def _report_refusal(telemetry: Telemetry) -> None:
-    """The API keeps the first provider: one that a sitecustomize of the user has set."""
+    """Report signals whose provider the API refused, because a sitecustomize of the user has set one first."""
     ours = (telemetry.tracer_provider, telemetry.meter_provider, telemetry.logger_provider)
     used = (get_tracer_provider(), get_meter_provider(), get_logger_provider())
     refused = [

@@ -1,4 +1,4 @@
-"""The program's warnings are shown as often as without us.
+"""Keeps the program's warnings as frequent as without us.
 
 Python shows most warnings once per location. Every change of the filters makes it forget which it has shown
 (``warnings._filters_mutated``), also a change that has nothing to do with them.
@@ -21,7 +21,7 @@ _FORGET = "_filters_mutated"
 
 
 def keep_filters() -> None:
-    """Let ``opentelemetry.sdk.trace.TracerProvider.get_tracer`` (1.45.1) not change the filters with every call.
+    """Stop ``opentelemetry.sdk.trace.TracerProvider.get_tracer`` (1.45.1) from changing the filters at every call.
 
     It does so to hide the deprecation of a class that it uses itself; here it makes the objects without the warning.
     """
@@ -40,7 +40,7 @@ def keep_filters() -> None:
 
 
 def _change_nothing(*_: Any, **__: Any) -> None:
-    """In the place of ``warnings.filterwarnings``."""
+    """Replaces ``warnings.filterwarnings``."""
 
 
 @contextmanager

@@ -62,7 +62,7 @@ class Upstream(logging.Handler):
         self._setting_up = threading.get_ident()
 
     def end_set_up(self) -> None:
-        """What comes from here on may be the program's."""
+        """End the set-up: later records of this thread may be the program's."""
         self._setting_up = None
 
     def handle(self, record: logging.LogRecord) -> bool:

@@ -1,4 +1,4 @@
-"""One exporter of one signal: opened at the first export, and the account of what it delivered and lost."""
+"""One exporter of one signal: opens it at the first export, counts delivered and lost items."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 #: What an encoder raises for a value that it cannot write; the network raises other errors.
 _ENCODING_ERRORS = (TypeError, ValueError, AttributeError, KeyError, OverflowError)
 
-#: Reasons that mean that the destination cannot be reached.
+#: Loss reasons that mean an unreachable destination.
 _OUTAGES = frozenset({"export_failed", "not_opened"})
-#: Reason of a delivery that was given up without a word of the exporter.
+#: Loss reason when the exporter did not answer before the deadline.
 NO_ANSWER = "no answer in time"
 
 
@@ -59,7 +59,7 @@ class Sink:
         self.failing = False
         #: Why the latest export failed; empty after a success.
         self.reason = ""
-        #: The exporter could not even be opened.
+        #: The exporter failed to open.
         self.unopened = False
         #: Its delivery was given up at the end of the process.
         self.timed_out = False
@@ -69,7 +69,7 @@ class Sink:
         self._exporter = exporter
 
     def export(self, data: Any, **options: Any) -> bool:
-        """Deliver ``data``; False where any of it was lost."""
+        """Deliver ``data``; False when any of it was lost."""
         number = self._count(data)
         self.in_flight = number
         try:
@@ -148,16 +148,16 @@ class Sink:
 
     @property
     def advice(self) -> str:
-        """What the user can do about losses."""
+        """Return the fix to suggest after losses."""
         return self.destination.advice(unopened=self.unopened)
 
     @property
     def explains_losses(self) -> bool:
-        """The exporter says for itself, on stderr, what it drops and why."""
+        """True when the exporter itself reports its drops and their reasons on stderr."""
         return self._explains
 
     def give_up(self, waiting: int) -> None:
-        """The time is up: count what waits, and what is in flight, as lost."""
+        """The deadline has passed: count waiting and in-flight items as lost."""
         left = waiting + self.in_flight
         if not left:
             return

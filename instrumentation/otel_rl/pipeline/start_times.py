@@ -1,8 +1,8 @@
-"""Observable counters begin where counting began.
+"""Sets the start time of observable counters to the time when counting began.
 
-The SDK starts an observable counter's series at its first collection, where it already has a value. What was counted
-before then is lost to every rate and increase, all of it in a program shorter than the export interval. Counting began
-when the counter was registered, in a forked child with the fork.
+The SDK starts an observable counter's series at its first collection, where it already has a value. Rates and
+increases miss all earlier counts; for a program shorter than the export interval, they miss everything. Counting
+begins when the counter is registered, or in a forked child at the fork.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _forked_at = 0
 
 
 def after_fork_in_child() -> None:
-    """What the parent counted is the parent's: the child's series begin now."""
+    """Start the child's series at the fork: earlier counts belong to the parent."""
     global _forked_at
     _forked_at = clock.now()
 

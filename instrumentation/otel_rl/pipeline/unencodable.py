@@ -1,4 +1,4 @@
-"""Finds the items of a failed batch that cannot be encoded, so that one of them costs no other.
+"""Finds the unencodable items of a failed batch, so that the other items can still be exported.
 
 The OTLP exporters encode a whole batch and answer FAILURE for an item that protobuf refuses (a lone surrogate, say):
 ``opentelemetry.exporter.otlp.proto.http.trace_exporter.OTLPSpanExporter.export`` in SDK 1.44 and 1.45.
@@ -23,7 +23,7 @@ _PROTOBUF = frozenset({exporter_selection.OTLP_GRPC, exporter_selection.OTLP_HTT
 
 
 def encodable(signal: str, exporter: str, data: Any, count: Callable[[Any], int]) -> tuple[Any, int]:
-    """``data`` without the items that the exporter's encoder refuses, and the number of those (0: it is not that)."""
+    """Return ``data`` without the items that the encoder refuses, and their number (0: encoding is not the cause)."""
     encode = _encoder(signal, exporter)
     if encode is None or _passes(encode, data):
         return data, 0

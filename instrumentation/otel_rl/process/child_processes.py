@@ -1,6 +1,6 @@
-"""What a Python process is, from its command line and environment alone: a launcher, one of its ranks, or neither.
+"""Classifies a Python process from command line and environment alone: a launcher, one of its ranks, or neither.
 
-Only the standard library's cheapest parts: the bootstrap runs this in every Python child, in about a millisecond.
+Imports only cheap standard library modules: the bootstrap runs this in every Python child, in about a millisecond.
 """
 
 # ruff: noqa: PTH119, PTH123 - pathlib costs more than all of this, in every Python child
@@ -20,7 +20,7 @@ CHILDREN = "OTEL_RL_CHILDREN"
 #: Value of :data:`MARKER` for what ``opentelemetry-instrument`` starts: the first Python process, below a shell too.
 FIRST = "first"
 
-#: Programs that only start others; recording them would add processes without a rank to every run.
+#: Launchers: programs that only start others. Recording them would add processes without a rank to every run.
 LAUNCHER_SCRIPTS = frozenset({"torchrun", "accelerate", "deepspeed", "ray", "trl"})
 LAUNCHER_MODULES = frozenset(
     {
@@ -34,7 +34,7 @@ LAUNCHER_MODULES = frozenset(
         "trl.cli",
     }
 )
-#: Subcommands with which a launcher does the work itself.
+#: Subcommands for which a launcher does the work in its own process.
 _IN_PROCESS = {"trl": frozenset({"vllm-serve"}), "trl.cli": frozenset({"vllm-serve"})}
 #: Variables that only launchers set; a program that sets RANK for itself must not look like one.
 _LAUNCH_VARIABLES = (
@@ -56,7 +56,7 @@ _OPTIONS_WITH_VALUE = frozenset({"-X", "-W", "--check-hash-based-pycs"})
 
 
 def program(argv: Sequence[str]) -> tuple[str, str, list[str]]:
-    """What the interpreter was asked to run: (``script`` | ``module`` | ``code`` | ``none``, which, its arguments)."""
+    """Return the interpreter's target: (``script`` | ``module`` | ``code`` | ``none``, which, its arguments)."""
     position = 1
     while position < len(argv):
         argument = argv[position]
@@ -115,7 +115,7 @@ def is_worker(argv: Sequence[str]) -> bool:
 
 
 def wanted(environ: Mapping[str, str], argv: Sequence[str], parent: int) -> bool:  # noqa: PLR0911 - one per rule
-    """Whether a Python child with this environment, command line and parent process records."""
+    """True when a Python child with this environment, command line and parent process must record."""
     if is_launcher(argv):
         return False
     if environ.get(MARKER) == FIRST:

@@ -1,4 +1,4 @@
-"""Processes that run the program's code but must not report: DataLoader workers, of which there are often hundreds."""
+"""Detects PyTorch DataLoader workers, which must not record: a program often starts hundreds of them."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class Launch(NamedTuple):
         return self.process == _this_process()
 
     def is_above(self, environ: Mapping[str, str]) -> bool:
-        """True where a launcher stands between the process that began the launch and this one."""
+        """True when a launcher stands between the process that began the launch and this one."""
         return not self.own and self.fingerprint != _fingerprint(environ)
 
 
@@ -98,7 +98,7 @@ def choose_distro(environ: MutableMapping[str, str]) -> None:
 
 
 def known(environ: Mapping[str, str]) -> Launch | None:
-    """Return the launch that the environment tells of; None where there is none, or the user chose another run id."""
+    """Return the launch that the environment tells of; None when there is none, or the user chose another run id."""
     parts = environ.get(LAUNCH, "").split("|", 4)
     if len(parts) != 5 or parts[4] != environ.get(RUN_ID, "").strip():  # noqa: PLR2004 - as written below
         return None
@@ -115,7 +115,7 @@ def _written(launch: Launch) -> str:
 
 
 def _begins_another(launch: Launch, environ: Mapping[str, str], *, begins: bool) -> bool:
-    """True where ``launch`` is that of a program above, which has started another launch."""
+    """True when ``launch`` belongs to an ancestor and this process is part of a new launch."""
     if launch.own or launch.launcher:
         return False
     return begins or launch.fingerprint != _fingerprint(environ)
@@ -198,7 +198,7 @@ def parse_attempt(text: str) -> tuple[int, int, int]:
 
 
 def take_over(environ: MutableMapping[str, str], run_id: str, attempt: str) -> None:
-    """Children that start from now on belong to the launch of rank 0, whose run id and attempt these are.
+    """Put rank 0's run id and attempt in the environment, so that later children join its launch.
 
     Only replaces what is there: adding a variable while a thread of the program reads the environment is not safe.
     """
@@ -225,7 +225,7 @@ def _fingerprint(environ: Mapping[str, str]) -> str:
 
 
 def disabled(environ: Mapping[str, str]) -> bool:
-    """Whether ``OTEL_SDK_DISABLED`` turns everything off."""
+    """True when ``OTEL_SDK_DISABLED`` is ``true``."""
     return environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
 
 
@@ -233,7 +233,7 @@ _failed = False
 
 
 def tell_failure(error: Exception) -> None:
-    """The set-up has failed, mostly since the SDK refuses a variable's value (some at its import); said once."""
+    """Report once that the set-up failed, usually because the SDK refused a variable's value (some at import)."""
     global _failed
     if not _failed:
         _failed = True

@@ -1,4 +1,4 @@
-"""Who this process is, from the environment of the launcher that started it."""
+"""Detects the identity of this process from the environment of the launcher that started it."""
 
 # ruff: noqa: PTH119, PTH122 - pathlib costs more than all of this, in every Python child
 
@@ -69,7 +69,7 @@ def _drives(
 
 
 def _agreed(environ: Mapping[str, str], launcher: launchers.Launcher, begun: launch.Launch | None) -> bool:
-    """True where run id and attempt of this rank are those of all ranks; else they meet at ``init_process_group``.
+    """True when run id and attempt of this rank are those of all ranks; else they meet at ``init_process_group``.
 
     Rank 0 need not ask: the others take over what it has.
     """

@@ -29,7 +29,7 @@ class Launcher(NamedTuple):
     node_rank: tuple[str, ...] = ()
     #: Job id of the launcher itself, beside that of the scheduler around it.
     job: tuple[str, ...] = ()
-    #: Its ranks number all processes of one launch. False where several groups with a rank 0 each share one run.
+    #: Its ranks number all processes of one launch. False when several groups with a rank 0 each share one run.
     numbers_the_launch: bool = True
     #: One process starts the ranks of all nodes, and hands its environment to them; else one process per node does.
     one_for_all_nodes: bool = False

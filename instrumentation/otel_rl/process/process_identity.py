@@ -57,7 +57,7 @@ _NAMING = frozenset({"id", "attempt", "rank", "local_rank", "node_rank", "world_
 _NUMBERS = frozenset({"rank", "local_rank", "node_rank", "world_size"})
 _FIELDS = frozenset(field.name for field in fields(Run))
 
-#: Without our distro nobody tells a run id: the steps of this process are in traces of its own.
+#: Without our distro there is no run id: the steps of this process have their own traces.
 _current = Run(steps_key=f"process/{os.urandom(8).hex()}")
 _listeners: list[Callable[[Run], None]] = []
 _lock = threading.RLock()
@@ -137,7 +137,7 @@ def end_meeting() -> None:
 
 
 def settled() -> bool:
-    """True when nothing is known that could still change run id or rank.
+    """True when run id and rank can no longer change, as far as is known.
 
     Before a process group stands, that is: the launcher has numbered the ranks and they have one run id, or the rank is
     known otherwise, or nothing distributed has been imported.
@@ -155,13 +155,13 @@ def will_meet() -> bool:
 
 
 def freeze() -> None:
-    """The first export begins: from here on nothing is renamed, neither series nor the store's directory."""
+    """Freeze the identity at the first export: afterwards neither series nor the store's directory are renamed."""
     global _frozen
     _frozen = True
 
 
 def after_fork_in_child() -> None:
-    """The child is no rank and speaks for nobody; it may become a rank of a process group of its own."""
+    """Stop the child from leading the run or sharing its steps; it may join a process group of its own."""
     global _current, _lock, _frozen, _meeting
     # The parent may have held the lock at the fork.
     _lock = threading.RLock()

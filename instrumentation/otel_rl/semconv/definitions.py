@@ -1,4 +1,4 @@
-"""What the registry says about one signal, as the generated constants hold it."""
+"""Definition types for signals of the registry, which the generated constants instantiate."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def clean(attributes: Mapping[str, Any] | None, signal: str = "traces") -> dict[
 
 
 def _bounded(cleaned: dict[str, Any], signal: str) -> dict[str, Any]:
-    """Without what the SDK would refuse with a line in the program's log."""
+    """Remove attributes that the SDK would refuse with a line in the program's log."""
     if "" in cleaned:
         del cleaned[""]
         drops.count(signal, "invalid_key")

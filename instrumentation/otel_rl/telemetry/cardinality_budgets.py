@@ -1,4 +1,4 @@
-"""Metric attributes whose values programs and models make up: the registry says how many of each there may be.
+"""Limits the number of values of metric attributes that programs and models choose; the registry sets the limits.
 
 :func:`labels` is the one place that enforces it; every method of :class:`~otel_rl.telemetry.scope.Scope` that measures
 goes through it.
@@ -67,7 +67,7 @@ def within_budget(key: str, value: str) -> str:
 
 
 def labels(metric: MetricDefinition, values: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Attributes of one measurement, within the budgets; None where it must not be recorded.
+    """Attributes of one measurement, within the budgets; None when it must not be recorded.
 
     A value beyond its budget becomes :data:`OTHER`. A gauge of many keys at once would say nothing: its measurement is
     dropped. An attribute that the registry does not list for ``metric`` is left out. All of these are counted.

@@ -1,4 +1,4 @@
-"""Prompts, completions, tool arguments and results: recorded only when the user says so, always as valid JSON."""
+"""Captures prompts, completions, tool arguments and results: only when the user enables it, always as valid JSON."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ def attach(context: Context) -> Token[Context]:
 def detach(token: Token[Context]) -> bool:
     """Restore the previous context.
 
-    Returns False where the token belongs to another thread or task (a generator finished elsewhere, say). The API's
+    Returns False when the token belongs to another thread or task (a generator finished elsewhere, say). The API's
     own ``detach`` logs a traceback then, which would be our noise in the program's output.
     """
     try:

@@ -1,4 +1,4 @@
-"""Recordings that must not happen in place wait here: a queue that is worked off at the next call or by an I/O thread.
+"""Queues recordings that must not run in place; the next call or an I/O thread drains the queue.
 
 Signal handlers, finalisers, ``weakref`` callbacks and fork handlers run in the middle of other code of their thread.
 The SDK's locks are not re-entrant. A handler that records while its own thread is inside the SDK would wait for itself.
@@ -45,7 +45,7 @@ def now() -> Moment:
 class _Thread(threading.local):
     #: True while this thread is inside the SDK on our behalf.
     inside = False
-    #: True while this thread works off the queue.
+    #: True while this thread drains the queue.
     draining = False
 
 
@@ -54,12 +54,12 @@ thread = _Thread()
 pending: deque[tuple[str, int, Callable[[], None]]] = deque()
 #: Forks in progress. Another thread may hold a lock of the SDK that no one will release in the child.
 forks = 0
-#: True where ``otel_rl.ending`` follows forks: it says when the child's SDK is ready.
+#: True when ``otel_rl.ending`` follows forks: it says when the child's SDK is ready.
 _released_by_ending = False
 
 
 def must_wait() -> bool:
-    """True where a call into the SDK could wait for this very thread, or for one that a fork has left behind."""
+    """True when a call into the SDK could deadlock on this thread, or on a thread lost in a fork."""
     return thread.inside or forks > 0
 
 
@@ -87,7 +87,7 @@ def later(signal: str, recording: Callable[[], None]) -> None:
 
 
 def drain() -> None:
-    """Record what waits. Does nothing where this thread may not record, or is at it already."""
+    """Drain the queue. Does nothing when this thread must not record or is already draining."""
     if must_wait() or thread.draining:
         return
     thread.draining = True
@@ -98,7 +98,7 @@ def drain() -> None:
                 _, owner, recording = pending.popleft()
             except IndexError:  # another thread took the last one
                 return
-            # What waited at a fork is the parent's.
+            # Recordings that waited at a fork belong to the parent.
             if owner == process:
                 with guard("deferral.record"):
                     recording()
@@ -118,9 +118,10 @@ def drain_in_io_thread() -> None:
 
 @contextmanager
 def in_callback_of_sdk() -> Iterator[None]:
-    """Measure from a callback that the SDK makes before it collects, where synchronous instruments may be used.
+    """Allow synchronous measurements in a callback that the SDK runs before it collects.
 
-    Nothing else may be: registering an instrument there waits for the lock that the SDK holds. So the queue stays.
+    Nothing else is safe: registering an instrument there waits for the lock that the SDK holds. So the queue is not
+    drained.
     """
     before = thread.inside, thread.draining
     thread.inside, thread.draining = False, True

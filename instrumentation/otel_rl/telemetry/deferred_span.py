@@ -1,4 +1,4 @@
-"""A span that begins where the SDK must not be entered; the real one is made when it has ended."""
+"""Placeholder for a span that starts where the SDK must not be entered; the real span is made after its end."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class DeferredSpan(NonRecordingSpan):
 
     @property
     def attributes(self) -> Mapping[str, Any]:
-        """What has been set so far."""
+        """The attributes set so far."""
         return self._attributes
 
     def is_recording(self) -> bool:
@@ -87,7 +87,7 @@ class DeferredSpan(NonRecordingSpan):
         self._status = (status, description)
 
     def end(self, end_time: int | None = None) -> None:
-        """Have the real span made as soon as the SDK can be entered."""
+        """Create the real span as soon as the SDK can be entered."""
         if not self._ended:
             self._ended = True
             end_time = end_time or clock.now()

@@ -32,7 +32,7 @@ def count(signal: str, reason: str, number: int = 1) -> None:
 
 
 def _fold() -> None:
-    """Add up; for the holder of the lock. A signal handler that interrupts it leaves the work to it."""
+    """Add up the counts; the caller holds the lock. A signal handler that interrupts it returns at once."""
     global _folding
     if _folding:
         return

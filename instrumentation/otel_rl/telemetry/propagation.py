@@ -1,4 +1,4 @@
-"""Trace context and baggage on their way to other processes, and back out of what others send.
+"""Injects trace context and baggage for other processes, and extracts both from incoming requests.
 
 ``traceparent`` goes to every host: it says nothing but two random numbers. Baggage goes out only as far as it is ours
 (``rl.*``), and only to loopback, to private addresses, to names inside a cluster and to ``OTEL_RL_PROPAGATE_TO``.
@@ -91,7 +91,7 @@ def host_of(url_or_host: Any) -> str:
 
 
 def may_have_baggage(host: str) -> bool:
-    """Whether ``host`` is on this machine, in a private network or a cluster, or named by the user."""
+    """True when ``host`` is local, in a private network or a cluster, or allowed by the user."""
     return _is_private(host) or _is_named(host, settings.current().propagate_to or ())
 
 
@@ -135,13 +135,13 @@ def extract(carrier: Mapping[str, str], base: Context | None = None) -> Context:
 
 
 def remote_parent(carrier: Mapping[str, str]) -> Context | None:
-    """The context in which the work of a request is a child of the caller's span; None where it sent no trace."""
+    """The context in which the work of a request is a child of the caller's span; None when it sent no trace."""
     context = extract(carrier)
     return context if trace_api.get_current_span(context).get_span_context().is_valid else None
 
 
 def link(carrier: Mapping[str, str]) -> Link | None:
-    """A link to the caller's span, for work that has a trace of its own; None where it sent no trace."""
+    """A link to the caller's span, for work that has a trace of its own; None when it sent no trace."""
     parent = trace_api.get_current_span(extract(carrier)).get_span_context()
     return Link(parent) if parent.is_valid else None
 
@@ -157,7 +157,7 @@ def to_environment(context: Context) -> dict[str, str]:
 
 
 def carry_on(environment: Mapping[str, str]) -> None:
-    """Make a rollout that this process was started inside current in this thread for good.
+    """If this process was started inside a rollout, make that rollout's context current in this thread permanently.
 
     A process that was started inside anything else has traces of its own: thousands of rollouts would become one.
     """

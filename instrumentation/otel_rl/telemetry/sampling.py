@@ -1,8 +1,8 @@
-"""What only the run knows about which traces are worth keeping, said to the collector as ``rl.sampling.priority``.
+"""Marks traces for the collector's sampler to keep, with ``rl.sampling.priority``.
 
-Spans of step traces carry it from their start, through baggage, as do those of rollouts that the program forces or that
-belong to a step of which everything is kept. That an operation was slow is known at its end: then the span itself says
-so, and every span of ours in this process that ends, or of anybody that starts, later in the same trace.
+Step traces carry the priority from their start, through baggage. So do rollouts that the program forces, and rollouts
+of a step that is kept whole. A slow operation is known only at its end: its span is marked then. Later in the same
+trace and process, we mark each of our spans at its end and every span at its start.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ REMEMBERED = 128
 WARM_UP = 32
 QUANTILE = 0.95
 FACTOR = 1.5
-#: Traces that were found worth keeping while they ran; the oldest is forgotten when another one comes.
+#: Limit of traces that were marked to keep while they ran; a new one evicts the oldest.
 MAXIMUM_TRACES = 1024
 
 
@@ -47,7 +47,7 @@ class Durations:
         slow = len(known) >= WARM_UP and duration > FACTOR * known[int(QUANTILE * len(known))]
         while len(known) >= REMEMBERED and self._latest:
             del known[bisect_left(known, self._latest.popleft())]
-        # In this order: a signal handler in between takes a duration that is in both.
+        # In this order: a signal handler that interrupts here evicts only durations that are in both.
         insort(known, duration)
         self._latest.append(duration)
         return slow
@@ -60,7 +60,7 @@ _traces: dict[int, None] = {}
 
 
 def keep_if_slow(span: Span, duration: float, kind: str, name: str = "") -> None:
-    """Tell at the end of an operation how long it took, in s; ``kind`` and ``name`` (bounded) say what it is like."""
+    """Mark the trace to keep if ``duration`` (s) is slow for operations of this ``kind`` and ``name`` (bounded)."""
     # With a guard of its own: the caller has a span to end after this.
     with guard("sampling.slow"):
         if deferral.forks:
@@ -87,13 +87,13 @@ def keep(span: Span) -> None:
 
 
 def pass_on(span: Span) -> None:
-    """Give a span that starts or ends now the wish that was learnt about its trace meanwhile."""
+    """If this trace is already marked to keep, set the keep priority on this span too."""
     if _traces and span.get_span_context().trace_id in _traces:
         span.set_attribute(attributes.RL_SAMPLING_PRIORITY, KEEP)
 
 
 def reason_to_keep_rollout(*, forced: bool, iteration: int | None) -> str | None:
-    """Why a rollout is kept whatever happens in it; None when that is for the collector to decide."""
+    """Return the reason to keep a rollout unconditionally; None leaves the decision to the collector."""
     if forced:
         return RlSamplingReasonValues.FORCED
     interval = settings.current().whole_steps

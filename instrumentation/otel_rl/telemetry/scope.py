@@ -77,7 +77,7 @@ class Scope:
 
     @property
     def enabled(self) -> bool:
-        """Whether anything recorded here can go anywhere."""
+        """True when a tracer provider has been set, so that records can be exported."""
         return enabled()
 
     # -- spans -------------------------------------------------------------------------------------------------

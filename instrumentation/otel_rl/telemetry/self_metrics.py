@@ -1,4 +1,4 @@
-"""What the pack says of itself: what was dropped, what went wrong inside, what is instrumented."""
+"""Self-telemetry metrics: drops, internal errors and the state of the instrumentors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the trainer logs: one event with the exact values, a gauge per key, and the registry's metric where one fits."""
+"""Records the trainer's scalars: one event with exact values, a gauge per key, and matching registry metrics."""
 
 from __future__ import annotations
 

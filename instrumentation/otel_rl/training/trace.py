@@ -152,7 +152,7 @@ class TrainingTrace:
         self.close_down_to(definition.type, error)
 
     def is_open(self, definition: SpanDefinition) -> bool:
-        """Whether a phase of this kind is running."""
+        """True while a phase of this kind is running."""
         return definition.type in self._open
 
     def take_span(self, kind: str, limit: int) -> bool:

@@ -19,7 +19,7 @@ _ENTRY = re.compile(
 
 @dataclass(frozen=True)
 class Types:
-    """What a package of the manifest adds: its component types, and names that they had and still answer to."""
+    """Component types that one package of the manifest adds, with their deprecated aliases."""
 
     names: tuple[str, ...]
     former: tuple[str, ...] = field(default=())

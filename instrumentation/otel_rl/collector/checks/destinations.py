@@ -1,4 +1,4 @@
-"""Where a configuration sends to: not to the collector itself, and not to one gateway under two names."""
+"""Checks of the exporters' destinations: no loop to the same collector, no gateway listed twice."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _EVERYWHERE = {"", "0.0.0.0", "::"}  # noqa: S104  (compared with, never listene
 
 
 def to_itself(actual: Mapping[str, Any], listens: Mapping[str, str]) -> Iterator[str]:
-    """Exporters that send to a receiver of the same collector: everything would go round for ever."""
+    """Report exporters that send to a receiver of the same collector: an endless loop."""
     receivers = {what: endpoint for what, endpoint in listens.items() if what.startswith("otlp ")}
     for exporter, destination in _endpoints(actual):
         for what, endpoint in receivers.items():
@@ -27,7 +27,7 @@ def to_itself(actual: Mapping[str, Any], listens: Mapping[str, str]) -> Iterator
 
 
 def one_for_two(actual: Mapping[str, Any]) -> Iterator[str]:
-    """Gateways with the same address: the shares of both would meet in one, without a word."""
+    """Report gateways with the same address: one gateway would silently get the share of both."""
     seen: dict[tuple[str, str], str] = {}
     for exporter, destination in _endpoints(actual):
         if exporter.partition("/")[2].startswith("gateway_"):

@@ -1,4 +1,4 @@
-"""What is wrong with a configuration on this machine: variables, files, folders and, before a start, ports."""
+"""Checks of a configuration on this machine: variables, files, folders and, before a start, ports."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MANDATORY_WHEN_NAMED = {"client_ca_file": "empty it would switch the check of c
 
 
 def problems(configuration: Mapping[str, Any], actual: Mapping[str, Any], environ: Mapping[str, str]) -> Problems:
-    """What keeps this configuration from working here; nothing is changed and no port is opened.
+    """List what keeps this configuration from working here; this changes nothing and opens no port.
 
     ``actual`` is the configuration with the variables of ``environ`` put in.
     """
@@ -40,12 +40,12 @@ def problems(configuration: Mapping[str, Any], actual: Mapping[str, Any], enviro
 
 
 def start_problems(actual: Mapping[str, Any]) -> Problems:
-    """What keeps it from starting now: ports that somebody has, queue folders that another collector uses."""
+    """List what prevents a start now: ports in use, and queue folders that another collector has locked."""
     return [*_locks(actual), *_ports(actual)]
 
 
 def listens_on(actual: Mapping[str, Any]) -> dict[str, str]:
-    """What listens where, from values without variables: ``otlp grpc`` -> ``127.0.0.1:4317``."""
+    """Map each listener to its address: ``otlp grpc`` -> ``127.0.0.1:4317``; ``actual`` contains no variables."""
     found: dict[str, str] = {}
     for receiver, given in identifiers(actual, "receivers").items():
         for protocol, server in ((given or {}).get("protocols") or {}).items():
@@ -107,7 +107,7 @@ def _folders(actual: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _written(actual: Mapping[str, Any]) -> Iterator[tuple[str, Path, str]]:
-    """Exporters with a folder that they write to and the variable that moves it."""
+    """Yield each folder that an exporter writes to, with the variable that moves it."""
     for exporter, given in identifiers(actual, "exporters").items():
         if isinstance(given, dict) and isinstance(given.get("path"), str):
             yield exporter, Path(given["path"]).parent, "OTEL_RL_COLLECTOR_DATA_DIR"
@@ -116,7 +116,7 @@ def _written(actual: Mapping[str, Any]) -> Iterator[tuple[str, Path, str]]:
 
 
 def _loops(actual: Mapping[str, Any]) -> Iterator[str]:
-    """A folder that is read and written at once: what was read would be written, and read again without an end."""
+    """Report folders that are both read and written: every record would be read again in an endless loop."""
     written = {folder.resolve(): exporter for exporter, folder, _ in _written(actual)}
     for receiver, given in identifiers(actual, "receivers").items():
         for pattern in (given or {}).get("include") or []:
@@ -135,7 +135,7 @@ def _queues(actual: Mapping[str, Any]) -> Iterator[tuple[str, Path]]:
 
 
 def _nearest(path: Path) -> Path:
-    """The folder itself, or the one above it that exists and in which it would be made."""
+    """Return the folder itself, or its nearest parent that exists."""
     path = path.absolute()
     while not path.exists() and path != path.parent:
         path = path.parent
@@ -150,7 +150,7 @@ def _why_not_writable(folder: Path) -> str:
 
 
 def _network_file_system(folder: Path, mounts: Path = Path("/proc/self/mounts")) -> str:
-    """The type of the file system that holds the folder, where it is a network's, else nothing."""
+    """Return the file system type of the folder when it is a network file system, else ""."""
     real = str(_nearest(folder).resolve())
     best, kind = "", ""
     with suppress(OSError):

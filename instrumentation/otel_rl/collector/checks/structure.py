@@ -1,4 +1,4 @@
-"""What is wrong with a configuration whatever machine it runs on; `validate` of the collector misses most of it."""
+"""Checks that hold on any machine; the collector's own `validate` misses most of these problems."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Problems = list[str]
 
 
 def problems(configuration: Mapping[str, Any]) -> Problems:
-    """Everything that keeps this configuration from working, or makes it work in another way than it says."""
+    """List all problems that break this configuration or make it behave differently from what it says."""
     return [
         *_types(configuration),
         *_references(configuration),
@@ -25,17 +25,17 @@ def problems(configuration: Mapping[str, Any]) -> Problems:
 
 
 def identifiers(configuration: Mapping[str, Any], kind: str) -> dict[str, Any]:
-    """The components of a kind, by their identifier ``type/name``."""
+    """Map identifiers (``type/name``) to the components of one kind."""
     return dict(configuration.get(kind) or {})
 
 
 def pipelines(configuration: Mapping[str, Any]) -> dict[str, Any]:
-    """The pipelines by name."""
+    """Map names to pipelines."""
     return {name: value or {} for name, value in ((configuration.get("service") or {}).get("pipelines") or {}).items()}
 
 
 def values_of(value: Any, key: str) -> Iterator[str]:
-    """Every text under this key, at any depth."""
+    """Yield every string under this key, at any depth."""
     if isinstance(value, dict):
         for name, item in value.items():
             if name == key and isinstance(item, str):
@@ -120,7 +120,7 @@ def _extensions(configuration: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _wanted(component: Any) -> Iterator[str]:
-    """The extensions that a component names: stores of queues, authenticators, middlewares of servers."""
+    """Yield the extensions that a component references: queue storage, authenticators, server middleware."""
     yield from values_of(component, "storage")
     yield from values_of(component, "authenticator")
     for middlewares in _lists_of(component, "middlewares"):

@@ -1,4 +1,4 @@
-"""The collector's variables in the environment: names nobody reads, values that cannot be meant."""
+"""Checks of the collector's environment variables: unknown names and invalid values."""
 
 from __future__ import annotations
 
@@ -79,11 +79,11 @@ _VALUES: dict[str, Callable[[str], str]] = {
     "OTLP_WHEN_FULL": _one_of("drop", "wait"),
     "LOG_LEVEL": _one_of("debug", "info", "warn", "error"),
 }
-"""Variable without its prefix -> what says what was wanted instead of a value, or nothing when the value fits."""
+"""Variable (without prefix) -> validator that returns an error text, or ""."""
 
 
 def problems(configuration: Mapping[str, object], environ: Mapping[str, str]) -> list[str]:
-    """Variables of ours that no file reads, and values of those that this configuration reads that cannot work."""
+    """List our variables that no file reads, and invalid values of the variables that this configuration reads."""
     used = names_in(configuration)
     set_here = {name: value.strip() for name, value in environ.items() if name.startswith(PREFIX)}
     read_here = {name: value for name, value in set_here.items() if name in used and value}

@@ -1,4 +1,4 @@
-"""What ``--role``, ``--sink`` and ``--with`` can name, and which of it goes together.
+"""Tables of the roles, sinks and options that can be chosen, and their valid combinations.
 
 Adding a sink is a file ``collector-config/sinks/NAME.yaml`` and a line in :data:`SINKS`; adding an option is a file
 ``collector-config/overlays/NAME.yaml`` and a line in :data:`OPTIONS`.
@@ -46,7 +46,7 @@ class Choice:
 
 
 _GENERATED = {AGENT: gateways.parts, GATEWAY: gateways.gateway_parts}
-"""What ``--gateways N`` generates for a role."""
+"""Role -> function that generates its parts for ``--gateways N``."""
 
 _SHIPS = "an agent ships everything to its gateways; give the sink to the gateway"
 
@@ -87,7 +87,7 @@ OPTIONS = {
 
 @dataclass(frozen=True)
 class Selection:
-    """What was asked for on the command line."""
+    """The user's choices on the command line."""
 
     role: str
     sinks: Sequence[str] = ()

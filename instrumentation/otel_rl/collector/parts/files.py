@@ -31,7 +31,7 @@ def shipped(name: str) -> Source:
 
 
 def folder() -> Path:
-    """Where the shipped files are.
+    """Return the folder of the shipped files.
 
     Raises:
         Refused: this installation lacks them.

@@ -1,8 +1,8 @@
-"""What ``--gateways N`` adds: on an agent a way to each gateway, on a gateway its share of the sampling budget.
+"""Parts that ``--gateways N`` adds: on an agent the routing, on a gateway its share of the sampling budget.
 
-A trace belongs to the gateway that owns the last two hexadecimal digits of its id: 256 buckets, dealt out in contiguous
-ranges, the same on every agent. Metrics and logs of a node all go to one gateway, told by the node's name in the same
-way: their order is kept, and no series has two writers.
+The last two hexadecimal digits of a trace id select one of 256 buckets. Each gateway owns a contiguous range of
+buckets, the same on every agent. A hash of the node's name selects the gateway for all metrics and logs of the node.
+This keeps their order and gives each series a single writer.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ TEMPLATE = "durable_otlp_grpc/gateway_1"
 ENDPOINT = re.compile(r"\$\{env:OTEL_RL_COLLECTOR_GATEWAY\}")
 
 TRACE = "Substring(span.trace_id.string, 30, 2)"
-#: A node without a name gives no bucket: the connector's default takes it.
+#: A node without a name has no bucket: the connector's default pipeline gets its data.
 NODE = 'Substring(SHA256(resource.attributes["host.name"]), 62, 2)'
 
 
@@ -30,12 +30,12 @@ class Range(NamedTuple):
     last: int
 
     def condition(self, digits: str) -> str:
-        """Say in OTTL that the two digits are of this range; hexadecimal digits sort as their numbers do."""
+        """Return the OTTL condition that matches this range; hexadecimal digits sort like their numbers."""
         return f'{digits} >= "{self.first:02x}" and {digits} <= "{self.last:02x}"'
 
 
 class Way(NamedTuple):
-    """How one signal is dealt out: the connector's context and the two digits that decide."""
+    """Routing of one signal: the connector's context, and the OTTL expression of the two bucket digits."""
 
     signal: str
     context: str
@@ -46,7 +46,7 @@ WAYS = (Way("traces", "span", TRACE), Way("metrics", "resource", NODE), Way("log
 
 
 def ranges(gateways: int) -> list[Range]:
-    """Deal the buckets out: every bucket to exactly one gateway, sizes that differ by one at most.
+    """Split the buckets: each belongs to exactly one gateway, and sizes differ by at most one.
 
     Raises:
         Refused: no such number of gateways.

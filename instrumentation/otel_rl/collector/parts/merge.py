@@ -51,7 +51,7 @@ def merge(sources: Sequence[Source]) -> dict[str, Any]:
 
 
 def flatten(sources: Sequence[Source]) -> str:
-    """The same as text: one YAML document with the comments of the sources, each block with where it came from.
+    """Merge to text: one YAML document with the sources' comments, each block labelled with its source.
 
     Raises:
         Refused: one of the sources is not YAML.

@@ -1,4 +1,4 @@
-"""The variables in a configuration, put in as the collector does it: ``${env:NAME}`` and ``${env:NAME:-default}``."""
+"""Substitutes variables like the collector does: ``${env:NAME}`` and ``${env:NAME:-default}``."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def without_value(configuration: Any, environ: Mapping[str, str]) -> list[str]:
 
 
 def names_in(configuration: Any) -> dict[str, str]:
-    """Every variable that is read, with its default, which is nothing where there is none."""
+    """Map every variable that is read to its default, "" when it has none."""
     found = (found for text in _texts(configuration) for found in _VARIABLE.finditer(text))
     return {one["name"]: one["default"] or "" for one in found if one["name"]}
 

@@ -84,7 +84,7 @@ def _end(run_id: UUID, error: BaseException | None) -> None:
 def _describe(
     serialized: dict[str, Any] | None, name: str | None, tags: Any, metadata: dict[str, Any], is_root: bool
 ) -> Description | None:
-    """What a run is, by the marks that LangChain and LangGraph put on it; None where it is plumbing."""
+    """Classify a run by its LangChain and LangGraph metadata; return None for internal runs."""
     if _is_node(tags, metadata):
         node = metadata["langgraph_node"]
         if node.startswith("__"):
@@ -108,7 +108,7 @@ def _is_node(tags: Any, metadata: dict[str, Any] | None) -> bool:
 
 
 def _update_in(outputs: Any) -> dict[str, Any]:
-    """What a node changes in the state: the dictionary it returned, by itself or in a ``Command``."""
+    """Return a node's state update: the dictionary that it returned, directly or in a ``Command``."""
     command = getattr(sys.modules.get("langgraph.types"), "Command", None)
     update = outputs.update if command is not None and isinstance(outputs, command) else outputs
     return update if isinstance(update, dict) else {}

@@ -1,4 +1,4 @@
-"""What counts as an error of a tool or node, in our spans and in the official ones."""
+"""Defines which exceptions count as errors of a tool or node, in our spans and the official ones."""
 
 from __future__ import annotations
 

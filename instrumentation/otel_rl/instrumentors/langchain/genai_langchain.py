@@ -1,7 +1,7 @@
-"""What ours adds to the spans of ``opentelemetry-instrumentation-genai-langchain``.
+"""Corrects the spans of ``opentelemetry-instrumentation-genai-langchain``.
 
-Its handler ends a tool's span in ``on_tool_end`` whatever the tool returned, and takes every exception for an error.
-Both are corrected there, before the span ends and the duration is recorded; nowhere else are both still open.
+Its handler treats every tool result as success and every exception as an error. We correct both inside the handler:
+only there is the span still open and the duration not yet recorded.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def _mark_failure(handler: Any, output: Any, *, run_id: Any, **_: Any) -> None:
 
 
 def _error(end: str, original: Callable[..., Any]) -> Callable[..., Any]:
-    """``on_*_error`` that treats LangGraph's control-flow exceptions as normal completion."""
+    """Treats LangGraph's control-flow exceptions as normal completion (replaces ``on_*_error``)."""
 
     @functools.wraps(original)
     def on_error(self: Any, error: BaseException, **kwargs: Any) -> Any:

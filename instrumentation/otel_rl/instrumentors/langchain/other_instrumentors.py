@@ -1,4 +1,4 @@
-"""Whether another instrumentor records LangChain here. Asked per run: which one is loaded first is chance."""
+"""Detects other instrumentors that record LangChain. Each run asks again, because the load order varies."""
 
 from __future__ import annotations
 

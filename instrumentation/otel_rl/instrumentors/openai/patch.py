@@ -129,12 +129,12 @@ def _build_headers(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _target(client: Any, options: Any) -> Any:
-    """Where the request goes: an absolute URL in the options wins over the client's."""
+    """Return the URL of the request: an absolute URL in the options wins over the client's."""
     return options.url if "://" in options.url else client._base_url  # noqa: SLF001 - the property builds a new object
 
 
 def _has_trace_context(client: Any, options: Any) -> bool:
-    """Whether the program itself sends a ``traceparent``. Asking the headers would make them find their encoding."""
+    """True when the program itself sends a ``traceparent``. A header lookup would trigger encoding detection."""
     for given in (options.headers, client._custom_headers):  # noqa: SLF001
         if given and any(name.lower() == "traceparent" for name in given):
             return True

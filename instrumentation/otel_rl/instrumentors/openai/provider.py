@@ -1,4 +1,4 @@
-"""Who answers: ``gen_ai.provider.name`` from the address, corrected by what the server says about itself."""
+"""Derives ``gen_ai.provider.name`` from the address; facts in the server's response take precedence."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def of_address(host: str, port: int) -> str:
 
 
 def of_response(fingerprint: object, has_weight_version: bool) -> str | None:
-    """The engine that made the answer, where it shows; None where it does not."""
+    """The engine that made the answer, where it shows; None when it does not."""
     if isinstance(fingerprint, str) and fingerprint.startswith("vllm-"):
         return GenAiProviderNameValues.VLLM
     # Of the servers known, SGLang alone labels its answers with the version of its weights.

@@ -1,4 +1,4 @@
-"""What a request says before it is sent: operation, model, parameters, address. The body is read, never changed."""
+"""Reads operation, model, parameters and address from a request before it is sent; never changes the body."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Request:
 
 
 def describe(client: Any, options: Any) -> Request | None:
-    """What is known of a request of ``openai`` before it is sent; None where it does not call a model."""
+    """Describe a request of ``openai`` before it is sent; return None when it does not call a model."""
     if options.method.lower() != "post":
         return None
     path = options.url.partition("?")[0]

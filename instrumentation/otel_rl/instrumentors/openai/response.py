@@ -1,4 +1,4 @@
-"""What an answer says: tokens, finish reasons, server facts. Content is counted, never kept."""
+"""Reads tokens, finish reasons and server facts from a response; counts content, never keeps it."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class Outcome:
         self.provider = provider.of_response(fingerprint, self.weight_version is not None) or self.provider
 
     def _observe_server(self, fields: dict[str, Any], extra: dict[str, Any]) -> None:
-        """What SGLang (weight version) and vLLM (times) add to the protocol."""
+        """Read the protocol extensions of SGLang (weight version) and vLLM (times)."""
         if extra is _NOTHING and fields.get("metadata") is None:
             return
         for facts in (fields.get("metadata"), extra.get("metadata"), extra.get("meta_info")):
@@ -129,7 +129,7 @@ class Outcome:
         self.reasoning_tokens = fields_of(usage.get(outputs) or extra.get(outputs)).get("reasoning_tokens")
 
     def _observe_choice(self, choice: Any, fields: dict[str, Any]) -> bool:
-        """True where the choice is complete."""
+        """True when the choice is complete."""
         reason = fields.get("finish_reason")
         if reason is not None:
             self.finish_reasons.append(str(reason))
@@ -152,7 +152,7 @@ class Outcome:
         return self.token_ids or None if self.output_tokens is None else self.output_tokens
 
     def server_attributes(self) -> dict[str, Any]:
-        """What only an inference server for RL tells; added to whichever span stands for the call."""
+        """Return the attributes that only RL inference servers report, for the span of the call."""
         found: dict[str, Any] = dict(self.server_times)
         if self.token_ids:
             found[attributes.RL_INFERENCE_TOKEN_IDS_COUNT] = self.token_ids
@@ -161,7 +161,7 @@ class Outcome:
         return found
 
     def add_attributes(self, found: dict[str, Any]) -> None:
-        """Add what the conventions ask of an answer; None where it did not say."""
+        """Add what the conventions ask of an answer; None when it did not say."""
         found[attributes.GEN_AI_RESPONSE_MODEL] = self.model
         found[attributes.GEN_AI_RESPONSE_ID] = self.response_id
         found[attributes.GEN_AI_RESPONSE_FINISH_REASONS] = self.finish_reasons or None

@@ -100,7 +100,7 @@ def closes_async(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _ended(answer: Any) -> str:
-    """How a stream that is about to be closed ends: a raw response may have been read to its end line by line."""
+    """Return COMPLETED when the raw response was read to its end before the close, else CLOSED."""
     complete = getattr(vars(answer).get("http_response"), "is_closed", False)
     return RlInferenceStreamEndedValues.COMPLETED if complete else RlInferenceStreamEndedValues.CLOSED
 

@@ -135,7 +135,7 @@ class _LastTools(dict[str, Any]):
 
 
 def watched(trainer: Any) -> _Watching | None:
-    """Context in which the tools of ``trainer`` are watched; None where there is nothing to watch."""
+    """Context in which the tools of ``trainer`` are watched; None when there is nothing to watch."""
     names = [name for name in _DICTIONARIES if name in vars(trainer)]
     return _Watching(trainer, names) if scope.enabled and names else None
 

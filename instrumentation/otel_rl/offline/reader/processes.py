@@ -60,7 +60,7 @@ class Process:
 
     @property
     def label(self) -> str:
-        """How the page calls this process: its rank, else role or service with the process id."""
+        """Name of this process on the page: its rank, else role or service with the process id."""
         if self.rank is not None:
             return f"rank {self.rank}"
         what = self.identity(names.RL_ROLE) or self.identity(names.SERVICE_NAME) or "process"
@@ -69,7 +69,7 @@ class Process:
 
     @property
     def clean_exit(self) -> bool | None:
-        """Whether the process said goodbye; ``None`` where no manifest could tell."""
+        """True when the process completed its shutdown; ``None`` without a manifest."""
         return None if self.manifest is None else self.manifest.get("clean_exit") is True
 
     def number(self, key: str) -> int | None:

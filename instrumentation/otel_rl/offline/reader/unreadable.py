@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Unreadable:
-    """What could not be read of one file.
+    """Counts of unreadable data in one file.
 
-    ``cut_off`` is 1 when the last line has no end: its writer was killed or is still writing.
+    ``cut_off`` is 1 when the last line is truncated: its writer was killed or is still writing.
     """
 
     cut_off: int = 0
@@ -18,7 +18,7 @@ class Unreadable:
     errors: list[str] = field(default_factory=list)
 
     def add(self, other: Unreadable) -> None:
-        """Add what could not be read elsewhere."""
+        """Add the counts of another file."""
         self.cut_off += other.cut_off
         self.unreadable += other.unreadable
         self.foreign += other.foreign

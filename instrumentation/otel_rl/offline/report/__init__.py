@@ -32,7 +32,7 @@ _SECONDS_BEFORE_PROGRESS = 1.0
 
 @dataclass(slots=True)
 class Report:
-    """Where the page is, and what its reader should be told beside it."""
+    """Path of the written page, with notes for the user."""
 
     output: Path
     notes: list[str] = field(default_factory=list)

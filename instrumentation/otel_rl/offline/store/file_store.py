@@ -83,7 +83,7 @@ class FileStore:
         return max(int(self._total_limit * SHARES[stream]), 1)
 
     def write(self, stream: str, line: bytes, items: int) -> bool:
-        """Append one line (without its newline) that carries ``items``; False where they were dropped."""
+        """Append one line (without its newline) that carries ``items``; False when they were dropped."""
         data = line + b"\n"
         try:
             self._close_inherited()

@@ -37,7 +37,7 @@ class Descriptor:
 
     @property
     def number(self) -> int | None:
-        """The number to write to; None where it is the program's, or closed."""
+        """The number to write to; None when it is the program's, or closed."""
         return self._number if self._file is not None and self._now() == self._file else None
 
     def close(self) -> None:

@@ -35,7 +35,7 @@ class ErrorGroup:
 
 @dataclass(frozen=True, slots=True)
 class UncaughtException:
-    """What ended a process."""
+    """An uncaught exception that ended a process."""
 
     kind: str
     message: str
@@ -125,7 +125,7 @@ def _iteration(values: dict[str, Any]) -> int | None:
 
 
 def drops(processes: list[Process], totals: Totals) -> list[Drop]:
-    """What each process dropped: its manifest and its metric count the same items, so the larger number holds."""
+    """List the drops of each process. Manifest and metric count the same items, so the larger number wins."""
     counted: dict[tuple[str, str, str], int] = {}
     labels = {process.key: process.label for process in processes}
     for process in processes:

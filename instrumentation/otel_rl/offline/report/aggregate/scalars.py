@@ -1,4 +1,4 @@
-"""What the trainer logged: one curve per key, and the panels that the page shows first."""
+"""Scalars that the trainer logged: one curve per key, and the panels that the page shows first."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ class Scalars:
         return [(panel, found) for panel, found in shown if found]
 
     def rest(self) -> tuple[list[Curve], dict[str, float]]:
-        """What the trainer logged and no panel shows: curves of keys that change, values of keys that do not."""
+        """Return scalars that no panel shows: curves for changing keys, values for constant keys."""
         return self._without_panels({} if self.over_time else self._logged())
 
     def sampled(self) -> tuple[list[Curve], dict[str, float]]:

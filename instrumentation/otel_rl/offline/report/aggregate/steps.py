@@ -30,7 +30,7 @@ _NAMED = {
 METRICS = (*_NAMED.values(), metrics.RL_PHASE_DURATION)
 
 OTHER = "other"
-"""What a rank did in a step outside of every phase."""
+"""Name for a rank's step time outside of every phase."""
 
 
 @dataclass(frozen=True, slots=True)

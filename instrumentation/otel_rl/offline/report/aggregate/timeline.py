@@ -1,4 +1,4 @@
-"""What happened inside a few chosen traces: the slowest step and the slowest rollouts."""
+"""Timelines of a few selected traces: the slowest step and the slowest rollouts."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _bar(span: Span, row: str, start: int) -> Bar:
 
 
 def kind_of(span: Span) -> str:
-    """What colours a bar: the phase, else the kind of call."""
+    """Return the kind that sets a bar's colour: tool, model, agent, else the phase."""
     operation = span.attributes.get(names.GEN_AI_OPERATION_NAME)
     if operation == Operation.EXECUTE_TOOL:
         return "tool"

@@ -1,4 +1,4 @@
-"""What a section of the page is made of."""
+"""Building blocks of a section of the page."""
 
 from __future__ import annotations
 

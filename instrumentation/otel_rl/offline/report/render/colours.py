@@ -36,6 +36,6 @@ def of(kind: str) -> str:
 
 
 def order(phase: str) -> int:
-    """Where a phase belongs in a stack: the order of a step, unknown ones before the remainder."""
+    """Return a phase's position in a stack: step order, with unknown phases just before the remainder."""
     known = list(BY_KIND)
     return known.index(phase) if phase in BY_KIND else known.index("other") - 1

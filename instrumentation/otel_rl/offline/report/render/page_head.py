@@ -99,7 +99,7 @@ def _moved(collected: Collected, name: str, panel: str) -> tuple[str, str, str]:
 
 
 def findings(collected: Collected, summary: Summary) -> list[tuple[str, str, str]]:
-    """What deserves a look: (tone, text, section it is explained in)."""
+    """List the findings that need attention: (tone, text, section with the explanation)."""
     found: list[tuple[str, str, str]] = []
     if summary.missing:
         ranks = human.listed([str(rank) for rank in summary.missing])

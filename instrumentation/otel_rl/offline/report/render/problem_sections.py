@@ -32,7 +32,7 @@ def errors(collected: Collected) -> Section:
 
 
 def processes(collected: Collected) -> Section:
-    """Who reported and who is missing."""
+    """Build the section on processes: those that reported, and missing ranks."""
     section = Section("processes", "Who reported", "No process left a manifest or a record.")
     facts = summarise(collected)
     offsets = collectives.clock_offsets(collected.totals)
@@ -53,7 +53,7 @@ def processes(collected: Collected) -> Section:
 
 
 def telemetry(collected: Collected) -> Section:
-    """What was dropped, not read, left out; what was instrumented."""
+    """Build the section on telemetry health: drops, unreadable and excluded data, and instrumentors."""
     section = Section("telemetry", "Telemetry health", "")
     table = problem_tables.dropped(collected)
     unreadable = page_head.unreadable(collected)

@@ -1,4 +1,4 @@
-"""What a table of the page is made of."""
+"""Building blocks of a table of the page."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """What a cell says; ``sort`` orders the column; ``tone`` is ``good``, ``bad`` or ``muted``; ``swatch`` a colour."""
+    """A table cell; ``sort`` orders the column; ``tone`` is ``good``, ``bad`` or ``muted``; ``swatch`` a colour."""
 
     text: str
     sort: float | None = None

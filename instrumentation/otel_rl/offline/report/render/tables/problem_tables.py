@@ -25,7 +25,7 @@ def errors(collected: Collected) -> Table:
 
 
 def dropped(collected: Collected) -> Table:
-    """What was dropped and by whom."""
+    """Build the table of drops per process, signal and reason."""
     table = Table(["Process", "Signal", "Reason", ">Items"])
     for drop in drops(collected.reader.processes, collected.totals):
         reason = Value(drop.reason.replace("_", " "))
@@ -37,7 +37,7 @@ def dropped(collected: Collected) -> Table:
 
 
 def processes(collected: Collected, offsets: dict[str, float]) -> Table:
-    """Who reported."""
+    """Build the table of processes that reported."""
     table = Table(
         ["Process", "Role", "Host", ">PID", "Ended", ">Lived", ">Spans", ">Points", ">Logs", ">Clock offset"], shown=24
     )
@@ -59,7 +59,7 @@ def processes(collected: Collected, offsets: dict[str, float]) -> Table:
 
 
 def ending(process: Process) -> Value:
-    """How the process ended, in words."""
+    """Describe the end of the process in words."""
     if process.manifest is None:
         return Value(f"unknown: {process.manifest_error or 'files of a collector do not tell'}", tone="muted")
     reason = process.manifest.get("exit_reason")
@@ -77,7 +77,7 @@ def lifetime(process: Process) -> float | None:
 
 
 def instrumentors(collected: Collected) -> Table:
-    """What was instrumented, and why not."""
+    """Build the table of instrumentors with their state and its reason."""
     found: dict[tuple[str, str, str], list[str]] = {}
     for process in collected.reader.processes:
         for name, outcome in process.mapping("instrumentors").items():

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def phases(steps: Steps) -> Table:
-    """Where step time goes, by phase."""
+    """Build the table of step time by phase."""
     table = Table(["Phase", ">Own time per step", ">Share", ">With inner phases, mean", ">p95", ">Longest"])
     count = steps.lengths.cell.count or 1
     whole = steps.lengths.cell.total
@@ -48,7 +48,7 @@ def durations(spreads: dict[str, Spread]) -> Table:
 
 
 def ranks(steps: Steps, compared: int) -> Table:
-    """Who works and who waits."""
+    """Build the table of own work and collective time per rank."""
     table = Table(
         ["Rank", ">Steps", ">Mean step", ">Own work", ">In collectives", ">Collectives' share", ">Slowest in"]
     )
