@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import sys
 
 import pytest
@@ -72,7 +73,7 @@ def test_other_forms_of_the_interpreters_command_line(programs: Programs, comman
 
 def test_arguments_pass_through_a_shell_too(programs: Programs) -> None:
     programs.write("program.py", SHOW)
-    shell = ["bash", "-c", f'{sys.executable} program.py "$@"', "bash", "--config", "a b"]
+    shell = ["bash", "-c", f'{shlex.quote(sys.executable)} program.py "$@"', "bash", "--config", "a b"]
 
     assert shown(programs.run(INSTRUMENT, *shell)) == shown(programs.run(*shell))
 

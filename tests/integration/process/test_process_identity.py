@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from collections import Counter
@@ -127,7 +128,8 @@ def test_a_resumed_run_keeps_its_id_and_is_a_later_attempt(programs: Programs) -
 def test_runs_that_an_instrumented_program_or_script_starts_are_runs_of_their_own(programs: Programs) -> None:
     program = programs.write("trial.py", STEP)
     instrument = SCRIPTS / "opentelemetry-instrument"
-    script = f"{sys.executable} {program}; {instrument} {sys.executable} {program}; {sys.executable} {program}; true"
+    plain = shlex.join([sys.executable, str(program)])
+    script = f"{plain}; {shlex.quote(str(instrument))} {plain}; {plain}; true"
     done = programs.run(instrument, "bash", "-c", script)
 
     assert done.code == 0, done.err

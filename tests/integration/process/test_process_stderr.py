@@ -46,7 +46,8 @@ def test_complaint_at_start_does_not_change_the_exit_status_either(programs: Pro
 
 def test_exit_status_of_a_program_that_left_text_in_the_buffer_is_its_own(programs: Programs) -> None:
     text = ONE_SPAN + "import sys\nsys.stderr.write('partial')\n"
-    plain = programs.run("bash", "-c", f"{sys.executable} {programs.write('program.py', text)} 2>/dev/full")
+    command = shlex.join([sys.executable, str(programs.write("program.py", text))])
+    plain = programs.run("bash", "-c", f"{command} 2>/dev/full")
 
     assert run(programs, text, UNWRITABLE["full disk"]).code == plain.code == 120
 
