@@ -35,10 +35,6 @@ class Plan:
     exporters: Mapping[str, tuple[str, ...]]
     complaints: tuple[str, ...] = ()
 
-    def uses(self, name: str) -> bool:
-        """True when any signal uses exporter ``name``."""
-        return any(name in names for names in self.exporters.values())
-
 
 def choose(environ: Mapping[str, str]) -> Plan:
     """The plan for ``environ``."""
