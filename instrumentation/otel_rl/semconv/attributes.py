@@ -136,7 +136,7 @@ PROCESS_PID: Final = "process.pid"
 """Process id."""
 
 RL_AGENT_NODE_NAME: Final = "rl.agent.node.name"
-"""Name of the node in the agent's graph."""
+"""Name of the node in the agent's graph, or of the task."""
 
 RL_ALGORITHM: Final = "rl.algorithm"
 """Training algorithm."""
