@@ -15,6 +15,7 @@ from otel_rl import instrumentor_status, settings
 from otel_rl.ending import exceptions, summary
 from otel_rl.internal_errors import guard
 from otel_rl.pipeline import outage
+from otel_rl.process import process_identity
 from otel_rl.telemetry import lifecycle
 
 if TYPE_CHECKING:
@@ -85,11 +86,11 @@ def deliver() -> None:
 
 def _deliver(telemetry: Telemetry, deadline: float) -> None:
     telemetry.gate.force_open()
-    status_is_wanted = settings.current().status_file is not None
+    files_are_wanted = settings.current().status_file is not None or _children_may_have_recorded(telemetry)
     requests = [
         (thread, thread.post(partial(_close, telemetry, thread, deadline), deadline))
         for thread in telemetry.threads
-        if thread.needed or (thread is telemetry.files and status_is_wanted)
+        if thread.needed or (thread is telemetry.files and files_are_wanted)
     ]
     for thread, request in requests:
         request.wait()
@@ -100,11 +101,22 @@ def _deliver(telemetry: Telemetry, deadline: float) -> None:
             task.give_up()
 
 
+def _children_may_have_recorded(telemetry: Telemetry) -> bool:
+    """True in the process that speaks for the run, has no file of its own, and has waited for children that worked."""
+    if settings.current().quiet or not process_identity.current().leads or telemetry.store.files.directory is not None:
+        return False
+    spent = os.times()
+    return spent.children_user + spent.children_system > 0 and any(sink.destination.is_file for sink in telemetry.sinks)
+
+
 def _close(telemetry: Telemetry, thread: IoThread, deadline: float) -> bool:
     """The last work of ``thread``; a stalled file system stops it here and not the program."""
     delivered = thread.close(deadline)
     if thread is telemetry.files:
         telemetry.store.end(exceptions.ending)
+        with guard("exit.children"):
+            if _children_may_have_recorded(telemetry):
+                telemetry.store.find_children()
         with guard("exit.status_file"):
             _write_status()
     return delivered
