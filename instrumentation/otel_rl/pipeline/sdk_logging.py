@@ -17,6 +17,11 @@ _CAUSE = re.compile(
     "Connection refused|Connection reset|[Tt]imed? ?out|No route to host|Network is unreachable|not known"
     r"|UNAUTHENTICATED|PERMISSION_DENIED|UNIMPLEMENTED|RESOURCE_EXHAUSTED|code: [45]\d\d"
 )
+#: Of an attempt that will be repeated: the answer's reason phrase or the exception.
+_TRANSIENT = re.compile("Transient error (.+?) encountered")
+#: The last words on an export, whatever the cause was: opentelemetry.exporter.otlp.common.http 0.66b1, and the span
+#: exporter of opentelemetry-exporter-otlp-proto-http 1.44.
+_GAVE_UP = "due to timeout, max retries or shutdown"
 _LONGEST = 160
 _LOADER = "opentelemetry.instrumentation.auto_instrumentation._load"
 #: Parts that a program without an SDK of its own does not run: without us they would log nothing.
@@ -50,8 +55,10 @@ class Upstream(logging.Handler):
     @property
     def reason(self) -> str:
         """The message's core: what the operating system said, else its beginning."""
-        known = _CAUSE.search(self.message)
-        return known[0] if known else self.message[:_LONGEST]
+        if known := _CAUSE.search(self.message):
+            return known[0]
+        transient = _TRANSIENT.match(self.message)
+        return (transient[1] if transient else self.message)[:_LONGEST]
 
     def createLock(self) -> None:  # noqa: N802 - logging's name
         """Do without, as ``logging.NullHandler``."""
@@ -89,9 +96,11 @@ class Upstream(logging.Handler):
     def _keep(self, record: logging.LogRecord) -> None:
         if record.name.startswith("opentelemetry.exporter") and record.levelno >= logging.WARNING:
             try:
-                self.message = record.getMessage()
+                message = record.getMessage()
             except Exception:  # noqa: BLE001 - a malformed log call of somebody else
-                self.message = str(record.msg)
+                message = str(record.msg)
+            if _GAVE_UP not in message:
+                self.message = message
 
 
 last_error = Upstream()

@@ -271,6 +271,9 @@ def test_dead_collector_is_told_once_while_the_program_runs_and_with_its_cost_at
 
     running, end = done.err.splitlines()
     assert "nothing reaches http://127.0.0.1:" in running
+    # The exporter itself says "due to timeout, max retries or shutdown" here.
+    assert "(Connection refused)" in running
+    assert "(Connection refused)" in end
     assert "the program goes on; check that a collector answers there" in running
     assert "6 spans" in end
 
