@@ -15,11 +15,11 @@ from otel_rl import instrumentor_status, settings
 from otel_rl.ending import exceptions, summary
 from otel_rl.internal_errors import guard
 from otel_rl.pipeline import outage
+from otel_rl.pipeline.last_delivery import LastDelivery
 from otel_rl.process import process_identity
 from otel_rl.telemetry import lifecycle
 
 if TYPE_CHECKING:
-    from otel_rl.pipeline.io_thread import IoThread
     from otel_rl.pipeline.providers import Telemetry
 
 _telemetry: Telemetry | None = None
@@ -86,19 +86,14 @@ def deliver() -> None:
 
 def _deliver(telemetry: Telemetry, deadline: float) -> None:
     telemetry.gate.force_open()
-    files_are_wanted = settings.current().status_file is not None or _children_may_have_recorded(telemetry)
-    requests = [
-        (thread, thread.post(partial(_close, telemetry, thread, deadline), deadline))
-        for thread in telemetry.threads
-        if thread.needed or (thread is telemetry.files and files_are_wanted)
-    ]
-    for thread, request in requests:
-        request.wait()
-        if request.finished:
-            thread.join(deadline)
-            continue
-        for task in thread.tasks:
-            task.give_up()
+    network, files = telemetry.network, telemetry.files
+    deliveries = []
+    if network.needed:
+        deliveries.append(LastDelivery(network, deadline, may_hand_over=True))
+    if files.needed or settings.current().status_file is not None or _children_may_have_recorded(telemetry):
+        deliveries.append(LastDelivery(files, deadline, partial(_finish_files, telemetry)))
+    for delivery in deliveries:
+        delivery.wait()
 
 
 def _children_may_have_recorded(telemetry: Telemetry) -> bool:
@@ -109,17 +104,14 @@ def _children_may_have_recorded(telemetry: Telemetry) -> bool:
     return spent.children_user + spent.children_system > 0 and any(sink.destination.is_file for sink in telemetry.sinks)
 
 
-def _close(telemetry: Telemetry, thread: IoThread, deadline: float) -> bool:
-    """The last work of ``thread``; a stalled file system stops it here and not the program."""
-    delivered = thread.close(deadline)
-    if thread is telemetry.files:
-        telemetry.store.end(exceptions.ending)
-        with guard("exit.children"):
-            if _children_may_have_recorded(telemetry):
-                telemetry.store.find_children()
-        with guard("exit.status_file"):
-            _write_status()
-    return delivered
+def _finish_files(telemetry: Telemetry) -> None:
+    """The last work of the files' thread; a stalled file system stops it here and not the program."""
+    telemetry.store.end(exceptions.ending)
+    with guard("exit.children"):
+        if _children_may_have_recorded(telemetry):
+            telemetry.store.find_children()
+    with guard("exit.status_file"):
+        _write_status()
 
 
 def _summarize(telemetry: Telemetry) -> None:

@@ -28,8 +28,8 @@ class HttpSession(requests.Session):
         try:
             response = super().send(request, **options)
         except requests.RequestException as error:
-            sdk_logging.last_error.message = str(error)
+            sdk_logging.last_error.note(str(error))
             raise
         if not response.ok:
-            sdk_logging.last_error.message = f"code: {response.status_code}, reason: {response.reason}"
+            sdk_logging.last_error.note(f"code: {response.status_code}, reason: {response.reason}")
         return response

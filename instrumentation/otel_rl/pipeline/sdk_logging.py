@@ -47,18 +47,28 @@ class Upstream(logging.Handler):
 
     def __init__(self) -> None:
         super().__init__()
-        #: Latest message of an exporter of ours.
-        self.message = ""
+        #: Latest message on the export that each of our threads is at, by the thread's identifier.
+        self._messages: dict[int, str] = {}
         self._setting_up: int | None = None
         self._program_has_sdk = False
 
-    @property
-    def reason(self) -> str:
-        """The message's core: what the operating system said, else its beginning."""
-        if known := _CAUSE.search(self.message):
+    def begin_export(self) -> int:
+        """Forget what was said on the latest export of this thread; returns the thread's identifier."""
+        thread = threading.get_ident()
+        self._messages[thread] = ""
+        return thread
+
+    def note(self, message: str) -> None:
+        """Keep what was said on the export that this thread is at."""
+        self._messages[threading.get_ident()] = message
+
+    def reason(self, thread: int) -> str:
+        """Return the core of the latest message of ``thread``: what the operating system said, else its beginning."""
+        message = self._messages.get(thread, "")
+        if known := _CAUSE.search(message):
             return known[0]
-        transient = _TRANSIENT.match(self.message)
-        return (transient[1] if transient else self.message)[:_LONGEST]
+        transient = _TRANSIENT.match(message)
+        return (transient[1] if transient else message)[:_LONGEST]
 
     def createLock(self) -> None:  # noqa: N802 - logging's name
         """Do without, as ``logging.NullHandler``."""
@@ -99,8 +109,9 @@ class Upstream(logging.Handler):
                 message = record.getMessage()
             except Exception:  # noqa: BLE001 - a malformed log call of somebody else
                 message = str(record.msg)
-            if _GAVE_UP not in message:
-                self.message = message
+            # Other threads export nothing of ours.
+            if _GAVE_UP not in message and threading.get_ident() in self._messages:
+                self.note(message)
 
 
 last_error = Upstream()

@@ -25,7 +25,6 @@ GAVE_UP = "Failed to export spans batch due to timeout, max retries or shutdown.
 @pytest.fixture(autouse=True)
 def _exporters_log_to_us(monkeypatch):
     """As on an I/O thread of ours."""
-    monkeypatch.setattr(sdk_logging.last_error, "message", "")
     upstream = logging.getLogger("opentelemetry")
     monkeypatch.setattr(upstream, "propagate", False)
     monkeypatch.setattr(threading.current_thread(), "name", "otel-rl-network")
@@ -109,7 +108,8 @@ def test_session_that_the_user_has_chosen_is_used(monkeypatch):
     ],
 )
 def test_last_words_of_an_exporter_do_not_hide_the_cause(logged, reason):
+    thread = sdk_logging.last_error.begin_export()
     for message in logged:
         logging.getLogger("opentelemetry.exporter.otlp.test").warning(message)
 
-    assert sdk_logging.last_error.reason == reason
+    assert sdk_logging.last_error.reason(thread) == reason
