@@ -22,6 +22,9 @@ from otel_rl.telemetry import lifecycle
 if TYPE_CHECKING:
     from otel_rl.pipeline.providers import Telemetry
 
+#: Times the timeout that the import of exporters may add to the end.
+_IMPORT_SHARE = 2
+
 _telemetry: Telemetry | None = None
 _summarized = False
 
@@ -71,27 +74,30 @@ def _flush(telemetry: Telemetry, deadline: float) -> bool:
 def deliver() -> None:
     """Deliver everything within ``OTEL_RL_EXIT_TIMEOUT`` seconds, close, and say what became of it.
 
+    The import of an exporter may take up to twice the time more.
+
     What is recorded later is exported as before: this closes nothing for good.
     """
     telemetry = _telemetry
     if telemetry is None:
         return
-    deadline = time.monotonic() + settings.current().exit_timeout
+    timeout = settings.current().exit_timeout
+    deadline = time.monotonic() + timeout
     with guard("exit"):
         outage.be_silent()
         lifecycle.run_shutdown_callbacks()
-        _deliver(telemetry, deadline)
+        _deliver(telemetry, deadline, deadline + _IMPORT_SHARE * timeout)
         _summarize(telemetry)
 
 
-def _deliver(telemetry: Telemetry, deadline: float) -> None:
+def _deliver(telemetry: Telemetry, deadline: float, latest: float) -> None:
     telemetry.gate.force_open()
     network, files = telemetry.network, telemetry.files
     deliveries = []
     if network.needed:
-        deliveries.append(LastDelivery(network, deadline, may_hand_over=True))
+        deliveries.append(LastDelivery(network, deadline, latest=latest, may_hand_over=True))
     if files.needed or settings.current().status_file is not None or _children_may_have_recorded(telemetry):
-        deliveries.append(LastDelivery(files, deadline, partial(_finish_files, telemetry)))
+        deliveries.append(LastDelivery(files, deadline, partial(_finish_files, telemetry), latest=latest))
     for delivery in deliveries:
         delivery.wait()
 

@@ -48,12 +48,20 @@ class _Opening:
         self._forking = threading.local()
         self._patience = FORK_PATIENCE
         self._opener: int | None = None
+        #: Time (``time.monotonic()``) of the latest end.
+        self.ended = 0.0
+
+    @property
+    def in_progress(self) -> bool:
+        """True while an exporter is being opened."""
+        return self._opener is not None
 
     def __enter__(self) -> None:
         self._lock.acquire()
         self._opener = threading.get_ident()
 
     def __exit__(self, *_: object) -> None:
+        self.ended = time.monotonic()
         self._opener = None
         self._lock.release()
 

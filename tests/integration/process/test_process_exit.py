@@ -67,6 +67,44 @@ def test_endpoint_that_hangs_at_the_end_costs_its_own_signal_only(
     assert done.code == 0
 
 
+@pytest.mark.parametrize("protocol", ["http/protobuf", "grpc"])
+def test_exporter_whose_import_takes_longer_than_the_timeout_still_delivers(
+    programs: Programs, collector: Collector, protocol: str
+) -> None:
+    name = protocol.partition("/")[0]
+    done = programs.instrumented(
+        ONE_SPAN + "import sys, time\n"
+        "class SlowDisk:\n"
+        "    def find_spec(self, name, *_):\n"
+        f"        if name == 'opentelemetry.exporter.otlp.proto.{name}.trace_exporter': time.sleep(2)\n"
+        "sys.meta_path.insert(0, SlowDisk())\n",
+        OTEL_EXPORTER_OTLP_ENDPOINT=f"http://127.0.0.1:{collector.port}",
+        OTEL_EXPORTER_OTLP_PROTOCOL="http/protobuf",
+        OTEL_EXPORTER_OTLP_TRACES_PROTOCOL=protocol,
+    )
+
+    # The collector speaks HTTP: of gRPC it shows that the other signals are delivered.
+    expected = {"/v1/traces", "/v1/metrics", "/v1/logs"} - ({"/v1/traces"} if name == "grpc" else set())
+    assert set(collector.requests) == expected, done.err
+    assert done.code == 0
+
+
+def test_timeout_of_nought_waits_for_no_import(programs: Programs, collector: Collector) -> None:
+    done = programs.instrumented(
+        ONE_SPAN + "import sys, time\n"
+        "class SlowDisk:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'opentelemetry.exporter.otlp.proto.http.trace_exporter': time.sleep(30)\n"
+        "sys.meta_path.insert(0, SlowDisk())\n",
+        OTEL_EXPORTER_OTLP_ENDPOINT=f"http://127.0.0.1:{collector.port}",
+        OTEL_EXPORTER_OTLP_PROTOCOL="http/protobuf",
+        OTEL_RL_EXIT_TIMEOUT="0",
+    )
+
+    assert done.seconds < 25
+    assert done.code == 0
+
+
 def test_files_are_written_where_an_endpoint_beside_them_hangs_at_the_end(programs: Programs) -> None:
     with silent_server() as port:
         done = programs.instrumented(

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from otel_rl.pipeline import io_thread
+from otel_rl.pipeline import exporters, io_thread
 from otel_rl.pipeline.batching import BatchQueue, Limits
 from otel_rl.pipeline.destination import Destination
 from otel_rl.pipeline.identity_gate import Gate
@@ -184,3 +184,40 @@ def test_what_is_recorded_after_a_delivery_that_hung_is_delivered(thread, hangin
     deliver(thread, 10, may_hand_over=True)
 
     assert working.batches[-1] == ["late"]
+
+
+def test_import_of_an_exporter_that_outlasts_the_deadline_costs_no_data(thread):
+    exporter, started = Working(), time.monotonic()
+
+    def imports():
+        with exporters.opening:
+            # As from a slow disk: until the deadline of 0.2 s has passed for sure.
+            while time.monotonic() < started + 0.5:
+                time.sleep(0.01)
+            return exporter
+
+    made = BatchQueue(Sink("traces", Destination("test", "there"), imports), thread, Gate(), Limits(delay=60.0))
+    second = queue(thread, "logs", Working(), "log")
+    made.emit("span")
+    LastDelivery(thread, started + 0.2, latest=started + 30, may_hand_over=True).wait()
+
+    assert exporter.batches == [["span"]]
+    assert (made.sink.lost, second.sink.lost) == (0, 0)
+
+
+def test_import_that_does_not_end_is_given_up(thread):
+    release, now = threading.Event(), time.monotonic()
+
+    def imports():
+        with exporters.opening:
+            release.wait(30)
+            return Working()
+
+    made = BatchQueue(Sink("traces", Destination("test", "there"), imports), thread, Gate(), Limits(delay=60.0))
+    made.emit("span")
+    LastDelivery(thread, now + 0.1, latest=now + 0.3).wait()
+    lost = made.sink.lost
+    release.set()
+    thread.join(time.monotonic() + 10)
+
+    assert lost == 1
