@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from opentelemetry import _logs as logs_api
 from opentelemetry import metrics as metrics_api
 from opentelemetry import trace as trace_api
-from opentelemetry.context import Context, get_current, set_value
+from opentelemetry.context import get_current
 from opentelemetry.metrics import Observation
 from opentelemetry.trace import SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation import set_span_in_context
@@ -19,7 +19,7 @@ from opentelemetry.trace.propagation import set_span_in_context
 from otel_rl import clock
 from otel_rl.internal_errors import guard
 from otel_rl.semconv import SCHEMA_URL, attributes
-from otel_rl.telemetry import attribute_values, cardinality_budgets, deferral, drops, lifecycle, sampling
+from otel_rl.telemetry import attribute_values, cardinality_budgets, deferral, drops, histograms, lifecycle, sampling
 from otel_rl.telemetry.context import attach, detach
 from otel_rl.telemetry.deferred_span import DeferredSpan
 from otel_rl.version import __version__
@@ -30,8 +30,9 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from opentelemetry._logs import SeverityNumber
+    from opentelemetry.context import Context
     from opentelemetry.metrics import CallbackOptions
-    from opentelemetry.trace import Link, Span
+    from opentelemetry.trace import Link, Span, SpanContext
 
     from otel_rl.semconv.definitions import EventDefinition, MetricDefinition, SpanDefinition
 
@@ -47,9 +48,6 @@ _SITES = ("start_span", "end_span", "record", "observe", "event")
 MAXIMUM_NAME_LENGTH = 1024
 #: Largest value of a measurement; OTLP carries doubles and 64-bit integers.
 _LARGEST = sys.float_info.max
-#: Measurements in it carry no exemplar, which is a third of what each costs. The entry is there because the SDK takes
-#: the current context for an empty one.
-NO_SPAN = set_value("otel_rl.no_span", True, Context())
 _thread = deferral.thread
 
 
@@ -104,6 +102,27 @@ class Scope:
                     start_time,
                 )
         return trace_api.INVALID_SPAN
+
+    def start_posted_span(
+        self,
+        definition: SpanDefinition,
+        attributes: Attributes,
+        context: Context,
+        links: Sequence[Link] = (),
+        *,
+        own: SpanContext | None = None,
+        start_time: int | None = None,
+    ) -> Span:
+        """Like :meth:`start_span` where the parent decides on sampling; an I/O thread records it after its end.
+
+        ``own`` gives its ids; a root needs them. May raise.
+        """
+        if own is None and not trace_api.get_current_span(context).get_span_context().is_valid:
+            return self.start_span(definition, attributes=attributes, context=context, links=links)
+        kind = _KINDS[definition.kind]
+        return DeferredSpan(
+            self.begin_span, definition.type, context, kind, attributes, links, start_time, own, deferral.post
+        )
 
     def begin_span(
         self,
@@ -221,36 +240,31 @@ class Scope:
                 self.measure(metric, value, values, context)
 
     def record_all(
-        self, metric: MetricDefinition, values: Sequence[float], attributes: Attributes | None = None
-    ) -> None:
-        """Like :meth:`record` for many floats with the same attributes; only the first one has an exemplar."""
-        with self._guards["record"]:
-            for position, value in enumerate(values):
-                record = self._record.get(metric.name)
-                if position and record is not None and not (_thread.inside or deferral.forks):
-                    self._record_without_exemplar(metric, record, values[position:], attributes)
-                    return
-                self.record(metric, value, attributes)
-
-    def _record_without_exemplar(
         self,
         metric: MetricDefinition,
-        record: Callable[..., None],
         values: Sequence[float],
-        attributes: Attributes | None,
+        attributes: Attributes | None = None,
+        context: Context | None = None,
     ) -> None:
-        labels = cardinality_budgets.labels(metric, attributes) if attributes else {}
-        if labels is None:
-            return
-        _thread.inside = True
-        try:
-            for value in values:
-                if -_LARGEST <= value <= _LARGEST:
-                    record(value, labels, NO_SPAN)
-                else:
-                    drops.count("metrics", "non_finite")
-        finally:
-            _thread.inside = False
+        """Record many floats with the same attributes in a histogram; only the first one has an exemplar."""
+        with self._guards["record"]:
+            finite = [value for value in values if -_LARGEST <= value <= _LARGEST]
+            if len(finite) < len(values):
+                drops.count("metrics", "non_finite", len(values) - len(finite))
+            labels = cardinality_budgets.labels(metric, attributes) if attributes else {}
+            if not finite or labels is None or not enabled():
+                return
+            if _thread.inside or deferral.forks:
+                deferral.later("metrics", lambda: self.measure_all(metric, finite, labels, context))
+            else:
+                self.measure_all(metric, finite, labels, context)
+
+    def measure_all(
+        self, metric: MetricDefinition, values: Sequence[float], labels: Attributes, context: Context | None
+    ) -> None:
+        """Like :meth:`record_all` for values and labels that are checked; may raise."""
+        with deferral.inside_sdk():
+            histograms.record_all(self._recorder(metric), values, labels, context)
         if deferral.pending:
             deferral.drain()
 
@@ -258,14 +272,18 @@ class Scope:
         """Like :meth:`record` for boundaries that check value and labels by themselves; may raise."""
         _thread.inside = True
         try:
-            record = self._record.get(metric.name)
-            if record is None:
-                record = self._record[metric.name] = self._create(metric)
+            record = self._record.get(metric.name) or self._recorder(metric)
             record(value, labels, context)
         finally:
             _thread.inside = False
         if deferral.pending:
             deferral.drain()
+
+    def _recorder(self, metric: MetricDefinition) -> Callable[..., None]:
+        record = self._record.get(metric.name)
+        if record is None:
+            record = self._record[metric.name] = self._create(metric)
+        return record
 
     def _get_meter(self) -> metrics_api.Meter:
         if self._meter is None:
