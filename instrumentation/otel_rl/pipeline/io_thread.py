@@ -237,6 +237,8 @@ class IoThread:
         self._wakeup.wait(min(due - now, _LONGEST_SLEEP))
         deferral.drain_in_io_thread(posts=self._posts_are_due())
         while self._requests:
+            # Again: the program may have recorded while the thread served the request before.
+            deferral.drain_in_io_thread(posts=True)
             with guard(f"io_thread.{self.name}.request"):
                 self._requests.popleft().serve()
         for task in self.tasks:
@@ -246,8 +248,8 @@ class IoThread:
         self._do_chores()
 
     def _posts_are_due(self) -> bool:
-        """True when a flush waits, when there are many, or before an export; logs alone leave too often for that."""
-        if self._requests or len(deferral.posted) >= deferral.POSTED_BATCH:
+        """True when there are many, or before an export; logs alone leave too often for that."""
+        if len(deferral.posted) >= deferral.POSTED_BATCH:
             return True
         now = time.monotonic()
         tasks = [task for task in self.tasks if task.signal != "logs"] or self.tasks

@@ -29,7 +29,9 @@ _generator = ids.IdGenerator()
 def _context_below(context: Context) -> SpanContext:
     parent = trace_api.get_current_span(context).get_span_context()
     if parent.is_valid:
-        return SpanContext(parent.trace_id, _generator.generate_span_id(), False, parent.trace_flags, parent.trace_state)
+        return SpanContext(
+            parent.trace_id, _generator.generate_span_id(), False, parent.trace_flags, parent.trace_state
+        )
     flags = TraceFlags(TraceFlags.SAMPLED | TraceFlags.RANDOM_TRACE_ID)
     return SpanContext(_generator.generate_trace_id(), _generator.generate_span_id(), False, flags)
 
@@ -93,7 +95,7 @@ class DeferredSpan(NonRecordingSpan):
         exception: BaseException,
         attributes: Any = None,
         timestamp: int | None = None,
-        escaped: bool = False,  # noqa: FBT001, FBT002 - the API's signature
+        escaped: bool = False,
     ) -> None:
         """Keep the event that the SDK would make of ``exception``, and not its traceback, which holds the program's."""
         values = {

@@ -264,7 +264,12 @@ class Scope:
     ) -> None:
         """Like :meth:`record_all` for values and labels that are checked; may raise."""
         with deferral.inside_sdk():
-            histograms.record_all(self._recorder(metric), values, labels, context)
+            histogram = self._recorder(metric)
+            if isinstance(histogram, histograms.Histogram):
+                histogram.record_all(values, labels, context)
+            else:
+                for value in values:
+                    histogram(value, labels, context)
         if deferral.pending:
             deferral.drain()
 
@@ -298,9 +303,11 @@ class Scope:
             return meter.create_up_down_counter(metric.name, metric.unit, metric.description).add
         if metric.instrument == "gauge":
             return meter.create_gauge(metric.name, metric.unit, metric.description).set
-        return meter.create_histogram(
-            metric.name, metric.unit, metric.description, explicit_bucket_boundaries_advisory=metric.boundaries
-        ).record
+        return histograms.Histogram(
+            meter.create_histogram(
+                metric.name, metric.unit, metric.description, explicit_bucket_boundaries_advisory=metric.boundaries
+            )
+        )
 
     def observe(self, metric: MetricDefinition, callback: Observe) -> None:
         """Register ``callback() -> [(value, attributes), ...]``, asked at each export; once per metric."""

@@ -77,9 +77,7 @@ class TrainerScalars:
         context, timestamp = get_current(), clock.now()
         deferral.post(Signal.LOGS, lambda: self._record(iteration, first, values, context, timestamp))
 
-    def _record(
-        self, iteration: int, first: int, values: dict[str, Scalar], context: Context, timestamp: int
-    ) -> None:
+    def _record(self, iteration: int, first: int, values: dict[str, Scalar], context: Context, timestamp: int) -> None:
         for key, value in values.items():
             if isinstance(value, int | float) and not isinstance(value, bool):
                 self._measure(key, value)

@@ -131,9 +131,7 @@ class Step:
         }
         links = () if shared else [run_span.link()]
         if deferral.posting():
-            return self.scope.start_posted_span(
-                spans.RL_RANK_STEP, values, self._parent, links, start_time=start_time
-            )
+            return self.scope.start_posted_span(spans.RL_RANK_STEP, values, self._parent, links, start_time=start_time)
         return self.scope.start_span(
             spans.RL_RANK_STEP, attributes=values, context=self._parent, links=links, start_time=start_time
         )
