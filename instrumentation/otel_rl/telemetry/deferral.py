@@ -181,7 +181,7 @@ def _drain(queue: deque[tuple[str, int, Callable[[], None]]]) -> None:
 
 
 def drain_in_io_thread(*, posts: bool) -> None:
-    """Like :func:`drain`, for a thread of ours that is marked for good (:func:`mark_io_thread`); ``posts``: them too."""
+    """Like :func:`drain`, for a thread that is marked for good (:func:`mark_io_thread`); with ``posts`` them too."""
     if pending or (posts and posted):
         thread.inside = False
         try:

@@ -6,6 +6,7 @@ Instrumentors describe *what* happened with definitions from ``otel_rl.semconv``
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry import _logs as logs_api
@@ -14,20 +15,17 @@ from opentelemetry import trace as trace_api
 from opentelemetry.context import get_current
 from opentelemetry.metrics import Observation
 from opentelemetry.trace import SpanKind, Status, StatusCode
-from opentelemetry.trace.propagation import set_span_in_context
 
 from otel_rl import clock
 from otel_rl.internal_errors import guard
 from otel_rl.semconv import SCHEMA_URL, attributes
 from otel_rl.telemetry import attribute_values, cardinality_budgets, deferral, drops, histograms, lifecycle, sampling
-from otel_rl.telemetry.context import attach, detach
+from otel_rl.telemetry.context import SpanInContext
 from otel_rl.telemetry.deferred_span import DeferredSpan
 from otel_rl.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
-    from contextvars import Token
-    from types import TracebackType
 
     from opentelemetry._logs import SeverityNumber
     from opentelemetry.context import Context
@@ -203,7 +201,8 @@ class Scope:
         links: Sequence[Link] = (),
     ) -> SpanInContext:
         """``with scope.span(...) as span``: current inside the block, ended after it, any BaseException recorded."""
-        return SpanInContext(self, definition, name, attributes, context, links)
+        start = partial(self.start_span, definition, name, attributes=attributes, context=context, links=links)
+        return SpanInContext(self.name, start, self.end_span, context)
 
     # -- metrics -----------------------------------------------------------------------------------------------
 
@@ -390,39 +389,3 @@ def _restart_counting() -> None:
 
 # A forked child counts anew, so its series begin at the fork.
 lifecycle.after_fork_in_child(_restart_counting)
-
-
-class SpanInContext:
-    """Context manager behind :meth:`Scope.span`."""
-
-    __slots__ = ("_arguments", "_scope", "_token", "span")
-
-    def __init__(
-        self,
-        scope: Scope,
-        definition: SpanDefinition,
-        name: str | None,
-        attributes: Attributes | None,
-        context: Context | None,
-        links: Sequence[Link],
-    ) -> None:
-        self._scope = scope
-        self._arguments = (definition, name, attributes, context, links)
-        self._token: Token[Context] | None = None
-        self.span: Span = trace_api.INVALID_SPAN
-
-    def __enter__(self) -> Span:
-        definition, name, attributes, context, links = self._arguments
-        if enabled():
-            self.span = self._scope.start_span(definition, name, attributes=attributes, context=context, links=links)
-            with guard(f"{self._scope.name}.attach"):
-                self._token = attach(set_span_in_context(self.span, context))
-        return self.span
-
-    def __exit__(
-        self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        if self._token is not None:
-            with guard(f"{self._scope.name}.detach"):
-                detach(self._token)
-        self._scope.end_span(self.span, error)
