@@ -113,6 +113,10 @@ test-newest: | $(UV) ## unit tests on the newest interpreter at hand
 test-versions: $(VENV)/.test ## tests of each instrumented library on the versions in tests/versions.toml
 	$(BIN)/python tests/library_versions.py
 
+.PHONY: test-elastic
+test-elastic: $(VENV)/.test ## a job whose rank fails is restarted by torchrun, plain and instrumented (minutes)
+	$(PYTEST) -q tests/integration/process/test_process_elastic.py -m slow
+
 .PHONY: test-hosts
 test-hosts: $(VENV)/.test ## tests of openai, LangChain, LangGraph and torch, plain against instrumented; writes the table
 	PYTHONPATH=tests $(BIN)/python -m hosts.compare --write
