@@ -167,7 +167,7 @@ def main(arguments: list[str] | None = None) -> int:
         if sentences and (too_long or not options.check):
             longest = max(sentences, key=lambda sentence: sentence.words)
             name = path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
-            print(f"{len(sentences):5} {mean(sentences):6.1f} {longest.words:4}  {name}:{longest.line}")
+            sys.stdout.write(f"{len(sentences):5} {mean(sentences):6.1f} {longest.words:4}  {name}:{longest.line}\n")
     return status if options.check else 0
 
 

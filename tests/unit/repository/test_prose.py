@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from instrumentation import prose
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 PAGE = """# A heading is no sentence
 
