@@ -270,6 +270,7 @@ def test_reason_of_a_loss_is_not_that_of_another_destination():
     line.sink.give_up(1)
     retrying.give_up()
     release.set()
+    line.close()
 
     assert (retrying.sink.reason, line.sink.reason) == ("Connection refused", "no answer in time")
 
