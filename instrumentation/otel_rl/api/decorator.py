@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import functools
 import inspect
-import keyword
 import sys
 import types
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from otel_rl.api.compiled_function import PREFIX, compiled_like
+
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import CodeType
 
     #: Makes a fresh operation of the producer API (see ``otel_rl/__init__.py``).
     Operation = Callable[[], Any]
@@ -38,9 +38,7 @@ _GENERATOR = """{async_}def {name}({parameters}):
         except BaseException as {thrown}:
             {pieces}.thrown, {sent} = {thrown}, None
 """
-#: Names in the templates; the prefix keeps them apart from the parameters of the program.
-_NAMES = ("operation", "original", "make", "pieces", "sent", "item", "thrown")
-_PREFIX = "__otel_rl_"
+_VARIABLES = ("pieces", "sent", "item", "thrown")
 #: In our folder, so that ``torch.compile`` takes the compiled functions for ours and looks at none of them.
 _FILE = str(Path(__file__).with_name("<decorator>"))
 
@@ -59,7 +57,7 @@ def wrap(function: Any, operation: Operation) -> Any:
         words = {"async_": "async ", "await_": "await ", "value": ""}
     elif inspect.isgeneratorfunction(function):
         template, make = _GENERATOR, Pieces
-        words = {"async_": "", "await_": "", "value": f"{_PREFIX}pieces.value"}
+        words = {"async_": "", "await_": "", "value": f"{PREFIX}pieces.value"}
     else:
         template, words = _COROUTINE if _is_coroutine_function(function) else _FUNCTION, {}
     return functools.wraps(function)(_compile(template, words, function, operation, make))
@@ -72,48 +70,11 @@ def _is_coroutine_function(function: Any) -> bool:
 
 
 def _compile(template: str, words: dict[str, str], function: Any, operation: Operation, make: Any) -> Any:
-    code = function.__code__ if inspect.isfunction(function) else None
-    found = _parameters(code) if code is not None else None
-    parameters, arguments = found or ("*args, **kwargs", "*args, **kwargs")
-    names = {name: f"{_PREFIX}{name}" for name in _NAMES}
-    source = template.format(name=f"{_PREFIX}call", parameters=parameters, arguments=arguments, **names, **words)
-    # The name of the module: programs look it up in the frame that called them.
-    namespace = {"__name__": __name__, names["operation"]: operation, names["original"]: function, names["make"]: make}
-    exec(compile(source, _FILE, "exec"), namespace)  # noqa: S102 - our template and names of parameters
-    compiled: Any = namespace[f"{_PREFIX}call"]
-    if code is not None and code.co_flags & inspect.CO_ITERABLE_COROUTINE:
-        compiled = types.coroutine(compiled)
-    if found is not None:
-        compiled.__defaults__, compiled.__kwdefaults__ = function.__defaults__, function.__kwdefaults__
+    values = {"operation": operation, "original": function, "make": make}
+    compiled = compiled_like(function, template, words, values, _VARIABLES, (__name__, _FILE))
+    if inspect.isfunction(function) and function.__code__.co_flags & inspect.CO_ITERABLE_COROUTINE:
+        return types.coroutine(compiled)
     return compiled
-
-
-def _parameters(code: CodeType) -> tuple[str, str] | None:
-    """The parameters of ``code`` and the arguments that hand them on, as source; None when they have odd names.
-
-    Defaults are not written: the compiled function gets those of the original.
-    """
-    names = list(code.co_varnames)
-    positional, keywords = names[: code.co_argcount], names[code.co_argcount :][: code.co_kwonlyargcount]
-    rest = names[code.co_argcount + code.co_kwonlyargcount :]
-    if not all(
-        name.isidentifier() and not keyword.iskeyword(name) for name in names[: len(names) - len(rest)] + rest[:2]
-    ):
-        return None
-    parameters, arguments = list(positional), list(positional)
-    if code.co_posonlyargcount:
-        parameters.insert(code.co_posonlyargcount, "/")
-    if code.co_flags & inspect.CO_VARARGS:
-        parameters.append(f"*{rest[0]}")
-        arguments.append(f"*{rest.pop(0)}")
-    elif keywords:
-        parameters.append("*")
-    parameters += keywords
-    arguments += [f"{name}={name}" for name in keywords]
-    if code.co_flags & inspect.CO_VARKEYWORDS:
-        parameters.append(f"**{rest[0]}")
-        arguments.append(f"**{rest[0]}")
-    return ", ".join(parameters), ", ".join(arguments)
 
 
 class _Operated:

@@ -17,6 +17,7 @@ from otel_rl.telemetry import drops
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from otel_rl.pipeline.providers import Telemetry
     from otel_rl.pipeline.sink import Sink
@@ -48,6 +49,8 @@ def write(telemetry: Telemetry) -> None:
         stderr.write_line(
             f"otel-rl: recorded {in_words(recorded)}{_of_rank(who)}{_overflow()}; {_where(telemetry)}{_degraded()}"
         )
+    elif telemetry.store.children_recorded:
+        stderr.write_line(f"otel-rl: child processes recorded; {_show(telemetry.store.run_directory)}{_degraded()}")
     elif any(recorded.values()) or _patched_something():
         stderr.write_line(
             "otel-rl: no span was recorded: the program used no supported trainer, model client or agent library;"
@@ -142,8 +145,12 @@ def _where(telemetry: Telemetry) -> str:
     sent = sorted({sink.destination.words for sink in telemetry.sinks if not sink.destination.is_file})
     parts = [f"sent to {', '.join(sent)}"] if sent else []
     if files is not None:
-        parts.append(f"show it with: otel-rl report {shlex.quote(_shown(str(files.parent)))}")
+        parts.append(_show(files.parent))
     return "; ".join(parts)
+
+
+def _show(run: Path) -> str:
+    return f"show it with: otel-rl report {shlex.quote(_shown(str(run)))}"
 
 
 def _shown(path: str) -> str:

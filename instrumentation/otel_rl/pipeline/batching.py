@@ -112,6 +112,11 @@ class BatchQueue(Generic[Item]):
         """True when the latest export failed."""
         return self.sink.failing
 
+    @property
+    def busy(self) -> bool:
+        """True while a thread exports for it."""
+        return self.sink.busy
+
     def next_run(self) -> float:
         """Time of the next export; 0.0 (now) when a batch is full."""
         return 0.0 if len(self._queue) >= self.limits.batch and self._ready() else self._next

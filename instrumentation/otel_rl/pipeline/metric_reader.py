@@ -67,6 +67,7 @@ class LazyMetricReader(MetricReader):
         self._next = math.inf
         self._delivered = True
         self._closed = False
+        self._collecting = False
 
     def wake(self) -> None:
         """Something has been measured: begin to collect."""
@@ -88,6 +89,11 @@ class LazyMetricReader(MetricReader):
         """True when the latest export failed."""
         return self.sink.failing
 
+    @property
+    def busy(self) -> bool:
+        """True while a thread collects or exports."""
+        return self._collecting or self.sink.busy
+
     def next_run(self) -> float:
         """Time of the next collection; the queues of this thread wake it often enough before the first one."""
         return self._next
@@ -107,6 +113,13 @@ class LazyMetricReader(MetricReader):
         return time.monotonic() < deadline and self._collect_guarded()
 
     def _collect_guarded(self) -> bool:
+        self._collecting = True
+        try:
+            return self._collect_bounded()
+        finally:
+            self._collecting = False
+
+    def _collect_bounded(self) -> bool:
         self._delivered, self._closed = False, False
         deferral.drain_in_io_thread(posts=True)
         with guard("metric_reader.collect"), suppress(MetricsTimeoutError):

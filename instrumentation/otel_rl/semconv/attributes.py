@@ -25,7 +25,7 @@ GEN_AI_CONVERSATION_ID: Final = "gen_ai.conversation.id"
 """Identity of the conversation, where the program has one."""
 
 GEN_AI_EVALUATION_EXPLANATION: Final = "gen_ai.evaluation.explanation"
-"""Why the evaluation gave the score."""
+"""Reason for the score."""
 
 GEN_AI_EVALUATION_NAME: Final = "gen_ai.evaluation.name"
 """Name of the evaluation; for a reward the name of its function."""
@@ -64,7 +64,7 @@ GEN_AI_REQUEST_SEED: Final = "gen_ai.request.seed"
 """Seed of the request."""
 
 GEN_AI_REQUEST_STREAM: Final = "gen_ai.request.stream"
-"""Whether the answer was asked for as a stream."""
+"""True where the answer was asked for as a stream."""
 
 GEN_AI_REQUEST_TEMPERATURE: Final = "gen_ai.request.temperature"
 """Sampling temperature."""
@@ -73,7 +73,7 @@ GEN_AI_REQUEST_TOP_P: Final = "gen_ai.request.top_p"
 """Nucleus sampling."""
 
 GEN_AI_RESPONSE_FINISH_REASONS: Final = "gen_ai.response.finish_reasons"
-"""Why generation ended, one per candidate."""
+"""Reason for the end of generation, one per candidate."""
 
 GEN_AI_RESPONSE_ID: Final = "gen_ai.response.id"
 """Identity of the answer."""
@@ -136,7 +136,7 @@ PROCESS_PID: Final = "process.pid"
 """Process id."""
 
 RL_AGENT_NODE_NAME: Final = "rl.agent.node.name"
-"""Name of the node in the agent's graph."""
+"""Name of the node in the agent's graph, or of the task."""
 
 RL_ALGORITHM: Final = "rl.algorithm"
 """Training algorithm."""
@@ -145,7 +145,7 @@ RL_GROUP_ID: Final = "rl.group.id"
 """Identity of the group of trajectories of the same prompt whose rewards are compared."""
 
 RL_INFERENCE_RETRIES: Final = "rl.inference.retries"
-"""How often the client sent the request again."""
+"""Number of times that the client sent the request again."""
 
 RL_INFERENCE_SERVER_GENERATION_TIME: Final = "rl.inference.server.generation_time"
 """Time of generation, as the server reports it, in seconds."""
@@ -157,7 +157,7 @@ RL_INFERENCE_SERVER_TIME_TO_FIRST_TOKEN: Final = "rl.inference.server.time_to_fi
 """Time to the first token, as the server reports it, in seconds."""
 
 RL_INFERENCE_STREAM_ENDED: Final = "rl.inference.stream.ended"
-"""How reading of the stream ended."""
+"""End of the reading of the stream."""
 
 RL_INFERENCE_TOKEN_IDS_COUNT: Final = "rl.inference.token_ids.count"
 """Token ids that the answer carried."""
@@ -172,7 +172,7 @@ RL_JOB_ID: Final = "rl.job.id"
 """Identity that the launcher or scheduler gave the job."""
 
 RL_LAUNCHER: Final = "rl.launcher"
-"""What started the process."""
+"""Launcher that started the process."""
 
 RL_LOCAL_RANK: Final = "rl.local_rank"
 """Rank of the process on its node, from 0."""
@@ -196,7 +196,7 @@ RL_REWARD_NAME: Final = "rl.reward.name"
 """Name of the reward function."""
 
 RL_ROLE: Final = "rl.role"
-"""What the process does in the run."""
+"""Role of the process in the run."""
 
 RL_ROLLOUT_ID: Final = "rl.rollout.id"
 """Identity of the trajectory."""
@@ -217,7 +217,7 @@ RL_SAMPLING_PRIORITY: Final = "rl.sampling.priority"
 """Wish of the producer, 1 (or more) to keep the trace, 0 (or absent) none."""
 
 RL_SAMPLING_REASON: Final = "rl.sampling.reason"
-"""Why this span asks to keep its trace; those of step traces need no reason."""
+"""Reason to keep the trace of this span; spans of step traces need none."""
 
 RL_STEP_FIRST: Final = "rl.step.first"
 """First iteration that the record covers."""
@@ -229,7 +229,7 @@ RL_SYSTEM: Final = "rl.system"
 """Post-training system that drives the run."""
 
 RL_TELEMETRY_DROP_REASON: Final = "rl.telemetry.drop.reason"
-"""Why the item was dropped."""
+"""Reason for the drop."""
 
 RL_TELEMETRY_INSTRUMENTOR: Final = "rl.telemetry.instrumentor"
 """Entry point name of the instrumentor."""
@@ -631,4 +631,4 @@ CARDINALITY: Final = MappingProxyType(
         TORCH_DISTRIBUTED_OPERATION: 20,
     }
 )
-"""How many values of an attribute a metric may carry in one process."""
+"""Most values of an attribute that a metric may carry in one process."""

@@ -87,6 +87,17 @@ GEN_AI_INVOKE_AGENT_DURATION: Final = definitions.MetricDefinition(
         attributes.ERROR_TYPE,
     ),
 )
+GEN_AI_INVOKE_WORKFLOW_DURATION: Final = definitions.MetricDefinition(
+    name="gen_ai.invoke_workflow.duration",
+    instrument="histogram",
+    unit="s",
+    description="Duration of an invocation of a workflow",
+    boundaries=(1.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0, 7200.0),
+    attributes=(
+        attributes.GEN_AI_WORKFLOW_NAME,
+        attributes.ERROR_TYPE,
+    ),
+)
 OTEL_SDK_EXPORTER_LOG_EXPORTED: Final = definitions.MetricDefinition(
     name="otel.sdk.exporter.log.exported",
     instrument="counter",

@@ -115,7 +115,7 @@ GEN_AI_INVOKE_WORKFLOW: Final = definitions.SpanDefinition(
 RL_AGENT_NODE: Final = definitions.SpanDefinition(
     type="rl.agent.node",
     kind="internal",
-    description="One run of a node of an agent's graph",
+    description="One run of a node of an agent's graph, or of a task that a node started",
     attributes=(
         attributes.RL_AGENT_NODE_NAME,
         attributes.GEN_AI_AGENT_NAME,

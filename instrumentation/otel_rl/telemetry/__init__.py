@@ -7,6 +7,7 @@
 ``content_capture``       switch for prompts, completions, tool arguments and results
 ``context``               attach and detach contexts without a log line
 ``correlation``           ``rl.*`` baggage and what it becomes on spans and log records
+``current_operation``     what operations with a span have in common
 ``deferral``              recordings that interrupt the SDK wait here
 ``deferred_span``         a span that is made when the SDK can be entered
 ``drops``                 counts of everything that was not delivered

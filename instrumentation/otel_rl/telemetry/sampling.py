@@ -17,6 +17,7 @@ from otel_rl.internal_errors import guard
 from otel_rl.semconv import attributes
 from otel_rl.semconv.attributes import RlSamplingReasonValues
 from otel_rl.telemetry import deferral, lifecycle
+from otel_rl.telemetry.cardinality_budgets import within_budget
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span
@@ -59,8 +60,11 @@ _durations: dict[tuple[str, str], Durations] = {}
 _traces: dict[int, None] = {}
 
 
-def keep_if_slow(span: Span, duration: float, kind: str, name: str = "") -> None:
-    """Mark the trace to keep if ``duration`` (s) is slow for operations of this ``kind`` and ``name`` (bounded)."""
+def keep_if_slow(span: Span, duration: float, kind: str, name: str = "", attribute: str = "") -> None:
+    """Mark the trace to keep if ``duration`` (s) is slow for operations of this ``kind`` and ``name``.
+
+    Names that the program chooses have the budget of ``attribute``; what is beyond it is judged together.
+    """
     # With a guard of its own: the caller has a span to end after this.
     with guard("sampling.slow"):
         if deferral.forks:
@@ -68,7 +72,9 @@ def keep_if_slow(span: Span, duration: float, kind: str, name: str = "") -> None
         with _lock:
             durations = _durations.get((kind, name))
             if durations is None:
-                durations = _durations[kind, name] = Durations()
+                # The budget is asked about a new name only.
+                bounded = within_budget(attribute, name) if attribute else name
+                durations = _durations.setdefault((kind, bounded), Durations())
             slow = durations.is_slow(duration)
         if slow:
             keep(span)

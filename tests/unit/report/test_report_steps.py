@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from otel_rl.offline.reader import Process, Span
+from opentelemetry.trace import SpanContext, TraceFlags
+from unit.report.synthetic_run import ProcessWriter, process
+
+from otel_rl.offline.reader import Process, Reader, Span, find
 from otel_rl.offline.report.aggregate.steps import OTHER, Steps
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SECOND = 1_000_000_000
 
@@ -26,3 +32,40 @@ def test_phases_of_rollouts_that_run_beside_each_other_are_no_parts_of_the_step(
     seconds = {phase: line[0][1].total for phase, line in steps.phases.lines().items()}
     assert seconds == {"sample": 1.0, OTHER: 0.0}
     assert steps.inclusive["generate"].cell.count == 4
+
+
+def _write_step_with_a_failed_phase(writer: ProcessWriter, iteration: int) -> None:
+    """A step of 10 s: ``rl.sample`` of 6 s with ``rl.generate`` of 4 s in it that failed, and ``rl.train`` of 3 s."""
+    start, trace_id = 20.0 * iteration, iteration + 1
+    step, sample = (
+        SpanContext(trace_id, 2 * iteration + number, is_remote=False, trace_flags=TraceFlags(1)) for number in (1, 2)
+    )
+
+    def phase(name: str, begin: float, seconds: float, parent: SpanContext, error: str | None = None) -> None:
+        attributes = {"rl.loop.iteration": iteration, "rl.phase": name}
+        writer.span(f"rl.{name}", begin, begin + seconds, attributes, parent, error)
+
+    # Half of the failed phases end together with the phase around them.
+    phase("generate", start + (iteration % 2) * 2, 4.0, sample, error="RuntimeError")
+    writer.ids.span = sample.span_id
+    phase("sample", start, 6.0, step)
+    phase("train", start + 6, 3.0, step)
+    writer.ids.span = step.span_id
+    root = SpanContext(trace_id, 1_000_000 + iteration, is_remote=True, trace_flags=TraceFlags(1))
+    writer.span("rl.rank.step", start, start + 10, {"rl.loop.iteration": iteration}, root)
+
+
+def test_a_failed_phase_is_not_counted_in_the_time_of_the_phase_or_step_around_it(tmp_path: Path) -> None:
+    writer = process(tmp_path / "run", 0, started=1_800_000_000 * SECOND)
+    for iteration in range(150):
+        _write_step_with_a_failed_phase(writer, iteration)
+    writer.write()
+
+    steps = Steps()
+    for record in Reader(find(tmp_path / "run")).records():
+        if isinstance(record, Span):
+            steps.add(record)
+
+    assert len(list((tmp_path / "run").glob("*/traces-errors-*.jsonl"))) == 1
+    totals = {phase: sum(cell.total for _, cell in line) for phase, line in steps.phases.lines().items()}
+    assert totals == {"generate": 150 * 4.0, "sample": 150 * 2.0, "train": 150 * 3.0, OTHER: 150 * 1.0}

@@ -12,6 +12,7 @@ from opentelemetry import trace
 from opentelemetry.sdk.trace import sampling
 
 from otel_rl.pipeline.io_thread import IoThread
+from otel_rl.pipeline.last_delivery import LastDelivery
 from otel_rl.pipeline.providers import _parent_decides
 from otel_rl.semconv import spans
 from otel_rl.telemetry import Scope, deferral
@@ -41,9 +42,8 @@ def io_thread(recorded):
     steps.finish()
     deferral.accept_posts(None)
     deferral.drain_all()
-    deadline = time.monotonic() + 10
-    assert thread.post(lambda: thread.close(deadline), deadline).wait()
-    thread.join(deadline)
+    LastDelivery(thread, time.monotonic() + 10).wait()
+    assert not thread.started
 
 
 def test_a_step_is_recorded_by_the_io_thread_with_its_own_times_and_parents(recorded, io_thread):

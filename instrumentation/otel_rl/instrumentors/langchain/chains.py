@@ -18,10 +18,11 @@ from otel_rl.telemetry.attribute_values import error_type, score
 if TYPE_CHECKING:
     from uuid import UUID
 
+    from otel_rl.instrumentors.langchain.runs import Measured
     from otel_rl.semconv.definitions import SpanDefinition
 
-    #: Definition, span name, attributes, agent name.
-    Description = tuple[SpanDefinition, str, dict[str, Any], str | None]
+    #: Definition, span name, attributes, what is measured at the end.
+    Description = tuple[SpanDefinition, str, dict[str, Any], Measured | None]
 
 scope = Scope("langchain")
 #: Key of the state that holds the reward of a rollout, and the name the reward gets.
@@ -42,11 +43,11 @@ def started(manager: Any, name: str | None, serialized: dict[str, Any] | None, i
     if description is None:
         run = runs.Run(parent.context if parent else None, is_node=is_node, above=parent)
     else:
-        definition, span_name, values, agent_name = description
+        definition, span_name, values, measured = description
         above = runs.context_below(parent)
         span = scope.start_span(definition, span_name, attributes=values, context=above)
         context = ownership.span_context(span, above)
-        run = runs.Run(context, span, agent_name, time.perf_counter(), is_node, parent)
+        run = runs.Run(context, span, measured, time.perf_counter(), is_node, parent)
     if is_node and isinstance(inputs, dict):
         run.given = tuple(inputs), inputs.get(_REWARD)
     runs.add(manager.run_id, run)
@@ -70,14 +71,10 @@ def _end(run_id: UUID, error: BaseException | None) -> None:
     run = runs.pop(run_id)
     if run is None or run.span is None:
         return
-    if run.agent_name is not None:
-        labels = {
-            attributes.GEN_AI_OPERATION_NAME: GenAiOperationNameValues.INVOKE_AGENT,
-            attributes.GEN_AI_AGENT_NAME: run.agent_name or None,
-            attributes.ERROR_TYPE: None if error is None else error_type(error),
-        }
-        duration = time.perf_counter() - run.started
-        scope.record(metrics.GEN_AI_INVOKE_AGENT_DURATION, duration, labels, run.context)
+    if run.measured is not None:
+        metric, labels = run.measured
+        labels = {**labels, attributes.ERROR_TYPE: None if error is None else error_type(error)}
+        scope.record(metric, time.perf_counter() - run.started, labels, run.context)
     scope.end_span(run.span, error)
 
 
@@ -85,7 +82,7 @@ def _describe(
     serialized: dict[str, Any] | None, name: str | None, tags: Any, metadata: dict[str, Any], is_root: bool
 ) -> Description | None:
     """Classify a run by its LangChain and LangGraph metadata; return None for internal runs."""
-    if _is_node(tags, metadata):
+    if _is_node(tags, metadata) or _is_task(name, metadata):
         node = metadata["langgraph_node"]
         if node.startswith("__"):
             return None
@@ -105,6 +102,16 @@ def _is_node(tags: Any, metadata: dict[str, Any] | None) -> bool:
     return bool(
         metadata and metadata.get("langgraph_node") and any(tag.startswith("graph:step:") for tag in tags or ())
     )
+
+
+def _is_task(name: str | None, metadata: dict[str, Any]) -> bool:
+    """A ``@task`` of LangGraph's functional API runs as a node that another node pushed, marked at the end of its path.
+
+    langgraph 1.2.22, ``pregel._algo.prepare_push_task_functional``; 0.4.0 does the same. What runs inside has another
+    name.
+    """
+    path: tuple[Any, ...] = metadata.get("langgraph_path") or ()
+    return len(path) > 1 and path[0] == "__pregel_push" and path[-1] is True and name == metadata.get("langgraph_node")
 
 
 def _update_in(outputs: Any) -> dict[str, Any]:
@@ -155,7 +162,9 @@ def _agent(name: str, metadata: dict[str, Any]) -> Description:
         attributes.GEN_AI_AGENT_NAME: name or None,
         attributes.GEN_AI_CONVERSATION_ID: _conversation(metadata),
     }
-    return spans.GEN_AI_INVOKE_AGENT, f"{operation} {name}".strip(), values, name
+    labels = {attributes.GEN_AI_OPERATION_NAME: operation, attributes.GEN_AI_AGENT_NAME: name or None}
+    measured = metrics.GEN_AI_INVOKE_AGENT_DURATION, labels
+    return spans.GEN_AI_INVOKE_AGENT, f"{operation} {name}".strip(), values, measured
 
 
 def _workflow(name: str, metadata: dict[str, Any]) -> Description:
@@ -165,7 +174,8 @@ def _workflow(name: str, metadata: dict[str, Any]) -> Description:
         attributes.GEN_AI_WORKFLOW_NAME: name or None,
         attributes.GEN_AI_CONVERSATION_ID: _conversation(metadata),
     }
-    return spans.GEN_AI_INVOKE_WORKFLOW, f"{operation} {name}".strip(), values, None
+    measured = metrics.GEN_AI_INVOKE_WORKFLOW_DURATION, {attributes.GEN_AI_WORKFLOW_NAME: name or None}
+    return spans.GEN_AI_INVOKE_WORKFLOW, f"{operation} {name}".strip(), values, measured
 
 
 def _conversation(metadata: dict[str, Any]) -> str | None:

@@ -11,6 +11,10 @@ from otel_rl.telemetry.context import attach
 if TYPE_CHECKING:
     from uuid import UUID
 
+    from otel_rl.semconv.definitions import MetricDefinition
+
+    #: Metric of the duration, and its labels without the error.
+    Measured = tuple[MetricDefinition, dict[str, Any]]
     #: Context and span of OpenTelemetry, which only telemetry/ knows.
     Context = Any
     Span = Any
@@ -22,21 +26,21 @@ MAXIMUM_RUNS = 10_000
 class Run:
     """A run; its ``context`` is its own span's, or that of the nearest run above it that has one."""
 
-    __slots__ = ("above", "agent_name", "context", "given", "is_node", "scored", "span", "started")
+    __slots__ = ("above", "context", "given", "is_node", "measured", "scored", "span", "started")
 
     def __init__(
         self,
         context: Context | None = None,
         span: Span | None = None,
-        agent_name: str | None = None,
+        measured: Measured | None = None,
         started: float = 0,
         is_node: bool = False,
         above: Run | None = None,
     ) -> None:
         self.context = context
         self.span = span
-        #: Set where the run is an agent's.
-        self.agent_name = agent_name
+        #: Set where the run is an agent's or a workflow's.
+        self.measured = measured
         #: ``time.perf_counter()`` in s.
         self.started = started
         self.is_node = is_node
