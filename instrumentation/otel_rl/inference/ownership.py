@@ -6,12 +6,14 @@ compared whole, never by prefix. A metric is withheld only where the owner emits
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from opentelemetry import trace as trace_api
 from opentelemetry.context import _SUPPRESS_INSTRUMENTATION_KEY, get_current
-from opentelemetry.trace import Status, StatusCode
+from opentelemetry.trace import INVALID_SPAN, Status, StatusCode
 
+from otel_rl.inference.requests import RESPONSES
 from otel_rl.semconv import attributes
 from otel_rl.telemetry.attribute_values import clean
 
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 
     from opentelemetry.context import Context
     from opentelemetry.trace import Span
+
+    from otel_rl.inference.requests import Endpoint
 
 #: The outermost inference of ``opentelemetry-util-genai`` (>= 1.3b0) is in the context under this key. Read by its name
 #: and not imported: the package still renames its modules from release to release.
@@ -59,6 +63,51 @@ _MODEL_CALL_OPERATIONS = frozenset(
         attributes.GenAiOperationNameValues.EMBEDDINGS,
     }
 )
+
+
+#: OpenLLMetry 0.62.4 makes the span of a response when the answer is there: none is current during the request. Its
+#: wrapper is among the callers then.
+_WRAPPER_OF_RESPONSES = "opentelemetry.instrumentation.openai.v1.responses_wrappers"
+#: Above its wrapper: a raw response, of which it records nothing.
+_RAW_RESPONSES = frozenset({"openai._legacy_response", "openai._response"})
+#: Callers that are looked at.
+_MOST_CALLERS = 24
+
+
+class Owned(NamedTuple):
+    """The call of another instrumentor.
+
+    Attributes:
+        span: its span, to add to; one that records nothing where it has none yet.
+        emits_metrics: it records the ``gen_ai.client.*`` metrics of the call.
+    """
+
+    span: Span
+    emits_metrics: bool
+
+
+def of_call(own_scope: str, endpoint: Endpoint) -> Owned | None:
+    """What another instrumentor than that of ``own_scope`` has for the call in progress; None where it is ours."""
+    span = inference_span(own_scope)
+    if span is not None:
+        return Owned(span, emits_metrics(span))
+    if endpoint is RESPONSES and _WRAPPER_OF_RESPONSES in sys.modules and _is_called_by_wrapper():
+        return Owned(INVALID_SPAN, emits_metrics=False)
+    return None
+
+
+def _is_called_by_wrapper() -> bool:
+    frame = sys._getframe(2)  # noqa: SLF001 - there is no other way to see the callers without reading their source
+    found = False
+    for _ in range(_MOST_CALLERS):
+        name = frame.f_globals.get("__name__")
+        if name in _RAW_RESPONSES:
+            return False
+        found = found or name == _WRAPPER_OF_RESPONSES
+        if frame.f_back is None:
+            break
+        frame = frame.f_back
+    return found
 
 
 def suppressed() -> bool:

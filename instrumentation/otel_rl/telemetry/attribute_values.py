@@ -31,11 +31,12 @@ _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 _TENSOR_LIBRARIES = frozenset({"cupy", "jax", "jaxlib", "mlx", "numpy", "tensorflow", "torch"})
 
 
-def truncate(text: str, limit: int = MAXIMUM_LENGTH) -> str:
-    """Cut ``text`` to ``limit`` characters and say so at its end."""
-    if len(text) <= limit:
+def truncate(text: str, limit: int = MAXIMUM_LENGTH, whole: int | None = None) -> str:
+    """Cut ``text`` to ``limit`` characters and say so at its end; ``whole`` is its length where less of it is known."""
+    length = whole or len(text)
+    if length <= limit:
         return text
-    marker = f"... [truncated, {len(text)} characters]"
+    marker = f"... [truncated, {length} characters]"
     return text[: max(limit - len(marker), 0)] + marker
 
 
@@ -98,9 +99,9 @@ def plain(value: Any) -> Any:
     return _Plain().of(value, MAXIMUM_DEPTH)
 
 
-def plain_content(value: Any) -> Any:
-    """Like :func:`plain`, short enough that its JSON text is about one attribute long."""
-    return _Plain(characters=MAXIMUM_LENGTH).of(value, MAXIMUM_DEPTH)
+def plain_content(value: Any, characters: int = MAXIMUM_LENGTH) -> Any:
+    """Like :func:`plain`, short enough that its JSON text is about ``characters`` long."""
+    return _Plain(characters).of(value, MAXIMUM_DEPTH)
 
 
 class _Plain:
