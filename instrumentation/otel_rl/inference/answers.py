@@ -98,8 +98,7 @@ class Answer:
             parts = fields_of(choice)
             if self._observe_choice(choice, parts, position):
                 self._observe_server(fields, extra_of(chunk, fields))
-            delta = fields_of(parts.get("delta"))
-            if delta.get("content") or parts.get("text") or delta.get("tool_calls") or _thought(delta):
+            if _says_something(parts):
                 self.output_chunks += 1
             if self._content is not None:
                 self._content.add_choice(parts, _index(parts, position))
@@ -234,5 +233,11 @@ def _index(choice: dict[str, Any], position: int) -> int:
     return index if isinstance(index, int) else position
 
 
-def _thought(delta: dict[str, Any]) -> Any:
-    return delta.get("reasoning") or delta.get("reasoning_content")
+def _says_something(choice: dict[str, Any]) -> bool:
+    """True for a chunk with text, a tool call or reasoning; one token each, as servers send them."""
+    given = choice.get("delta")
+    delta = fields_of(given)
+    if delta.get("content") or choice.get("text") or delta.get("tool_calls"):
+        return True
+    extra = extra_of(given, delta)
+    return bool(extra and (extra.get("reasoning") or extra.get("reasoning_content")))

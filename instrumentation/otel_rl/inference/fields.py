@@ -18,6 +18,13 @@ def extra_of(source: Any, fields: dict[str, Any]) -> dict[str, Any]:
     return extra or NOTHING
 
 
+def all_fields_of(source: Any) -> dict[str, Any]:
+    """The fields of a model or dictionary, with those that the protocol of OpenAI does not have."""
+    fields = fields_of(source)
+    extra = getattr(source, "__pydantic_extra__", None)
+    return {**fields, **extra} if extra else fields
+
+
 def items_of(source: Any) -> list[Any] | tuple[Any, ...]:
     """The items of a list; none where a program or server put something else there."""
     return source if isinstance(source, list | tuple) else ()

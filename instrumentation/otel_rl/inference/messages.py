@@ -6,7 +6,7 @@ from typing import Any
 
 from otel_rl.inference import message_parts as parts_of
 from otel_rl.inference import shortening
-from otel_rl.inference.fields import fields_of, items_of, text_of
+from otel_rl.inference.fields import all_fields_of, fields_of, items_of, text_of
 from otel_rl.semconv import attributes
 
 Message = dict[str, Any]
@@ -33,7 +33,7 @@ def of_request(body: dict[str, Any]) -> dict[str, str]:
 def input_messages(body: dict[str, Any]) -> list[Message]:
     """The messages that a request of any endpoint sends."""
     if "messages" in body:
-        return [_chat_message(fields_of(message)) for message in items_of(body["messages"])]
+        return [_chat_message(all_fields_of(message)) for message in items_of(body["messages"])]
     if "input" in body:
         given = body["input"]
         return [_user(given)] if isinstance(given, str) else _of_items(given, "user")
@@ -51,7 +51,7 @@ def output_messages(answer: dict[str, Any]) -> list[Message]:
     for choice in map(fields_of, items_of(answer.get("choices"))):
         message = choice.get("message")
         written = text_of(choice.get("text"))
-        parts = [parts_of.text(written)] if written is not None else parts_of.of_message(fields_of(message))
+        parts = [parts_of.text(written)] if written is not None else parts_of.of_message(all_fields_of(message))
         found.append(answered(parts, choice.get("finish_reason")))
     if answer.get("output"):
         found.append(of_output(answer["output"]))

@@ -9,7 +9,7 @@ from typing import Any
 
 from otel_rl.inference import message_parts as parts_of
 from otel_rl.inference import messages
-from otel_rl.inference.fields import fields_of, items_of, text_of
+from otel_rl.inference.fields import all_fields_of, fields_of, items_of, text_of
 from otel_rl.telemetry.attribute_values import MAXIMUM_LENGTH, truncate
 
 #: Most choices, and most tool calls or items of one choice.
@@ -29,7 +29,7 @@ class StreamedMessages:
         """Take what a chunk says of one choice of a chat or text completion."""
         found = _one_of(self._choices, index, _Choice)
         if found is not None:
-            found.add(fields_of(choice.get("delta")), choice)
+            found.add(all_fields_of(choice.get("delta")), choice)
 
     def add_event(self, event: dict[str, Any], kind: str) -> None:
         """Take an event of a response: an item that begins or is complete, or a piece of one."""
