@@ -204,12 +204,53 @@ ANYTHING = st.recursive(
     max_leaves=12,
 )
 FIELDS = st.sampled_from(
-    "role content type text name id call_id image_url file input_audio tool_calls function arguments summary output "
-    "refusal reasoning audio tool_call_id function_call file_id url input".split()
+    [
+        "role",
+        "content",
+        "type",
+        "text",
+        "name",
+        "id",
+        "call_id",
+        "image_url",
+        "file",
+        "input_audio",
+        "tool_calls",
+        "function",
+        "arguments",
+        "summary",
+        "output",
+        "refusal",
+        "reasoning",
+        "audio",
+        "tool_call_id",
+        "function_call",
+        "file_id",
+        "url",
+        "input",
+    ]
 )
 KINDS = st.sampled_from(
-    "text input_text refusal image_url input_image input_audio file video_url function_call reasoning message "
-    "function_call_output web_search_call compaction item_reference assistant tool system".split()
+    [
+        "text",
+        "input_text",
+        "refusal",
+        "image_url",
+        "input_image",
+        "input_audio",
+        "file",
+        "video_url",
+        "function_call",
+        "reasoning",
+        "message",
+        "function_call_output",
+        "web_search_call",
+        "compaction",
+        "item_reference",
+        "assistant",
+        "tool",
+        "system",
+    ]
 )
 MESSAGES = st.recursive(
     ANYTHING | KINDS,

@@ -1,4 +1,4 @@
-"""Answers that fail without raising, and servers that send what the protocol does not have: the program is unaffected."""
+"""Answers that fail without raising, and servers that send what the protocol does not have."""
 
 from __future__ import annotations
 
@@ -161,9 +161,37 @@ def test_ids_that_are_no_text_become_text(recorded, server, client):
 
 
 KEYS = st.sampled_from(
-    "choices delta index finish_reason content text tool_calls function name arguments id usage prompt_tokens model "
-    "completion_tokens prompt_tokens_details token_ids metrics queue_time_ms metadata weight_version type response "
-    "status output error item output_index system_fingerprint".split()
+    [
+        "choices",
+        "delta",
+        "index",
+        "finish_reason",
+        "content",
+        "text",
+        "tool_calls",
+        "function",
+        "name",
+        "arguments",
+        "id",
+        "usage",
+        "prompt_tokens",
+        "model",
+        "completion_tokens",
+        "prompt_tokens_details",
+        "token_ids",
+        "metrics",
+        "queue_time_ms",
+        "metadata",
+        "weight_version",
+        "type",
+        "response",
+        "status",
+        "output",
+        "error",
+        "item",
+        "output_index",
+        "system_fingerprint",
+    ]
 )
 VALUES = st.recursive(
     st.none()

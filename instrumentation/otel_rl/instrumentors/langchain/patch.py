@@ -11,7 +11,7 @@ import functools
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from otel_rl.instrumentors.langchain import chains, runs, tools
+from otel_rl.instrumentors.langchain import chains, errors, runs, tools
 from otel_rl.telemetry import guard
 
 if TYPE_CHECKING:
@@ -71,6 +71,7 @@ def patch_tools(module: ModuleType, patches: Patches) -> None:
     """Patch ``langchain_core.tools.base``."""
     patches.observe(module, "BaseTool.run", begin=tools.begin, end=tools.end, required=True)
     patches.observe(module, "BaseTool.arun", begin=tools.begin, end=tools.end, required=True)
+    patches.observe(module, "_format_output", before=errors.formatted)
 
 
 def patch_tool_node(module: ModuleType, patches: Patches) -> None:
