@@ -98,6 +98,9 @@ class InferenceCall:
         if owner is not None:
             self.span = owner.span
             self._capture = None
+            if owner.span.is_recording() and owner.span is not trace_api.get_current_span():
+                # For the trace context on the wire.
+                self._context = trace_api.set_span_in_context(owner.span)
         else:
             self.span = scope.begin_span(request.name, None, SpanKind.CLIENT, {**request.labels, **request.values})
             self._context = trace_api.set_span_in_context(self.span)

@@ -41,8 +41,27 @@ def patch_base_client(module: ModuleType, patches: Patches) -> None:
     for class_name, method, factory in _METHODS:
         patches.replace(module, f"{class_name}.{method}", factory, required=True)
     patches.replace(module, "BaseClient._build_headers", _build_headers, required=True)
-    patches.replace(module, "SyncAPIClient.request", _request, required=True)
-    patches.replace(module, "AsyncAPIClient.request", _request_async, required=True)
+    for name, factory in (("SyncAPIClient", _request), ("AsyncAPIClient", _request_async)):
+        patches.replace(module, f"{name}.request", factory, required=True)
+        _replace_below_wrappers(getattr(module, name), factory, patches)
+
+
+def _replace_below_wrappers(base: Any, factory: Callable[..., Any], patches: Patches) -> None:
+    """Get below wrappers that have been put on ``request`` of a client's class, and hold the original themselves.
+
+    So does ``openinference.instrumentation.openai`` 0.1.66 (``OpenAIInstrumentor._instrument``).
+    """
+    original = getattr(vars(base)["request"], "__wrapped__", None)
+    for client in base.__subclasses__():
+        wrapper = vars(client).get("request")
+        if wrapper is not None and getattr(wrapper, "__wrapped__", None) is original:
+            ours = wrapper.__wrapped__ = factory(original)
+            patches.on_restore(functools.partial(_put_back, wrapper, ours, original))
+
+
+def _put_back(wrapper: Any, ours: Any, original: Any) -> None:
+    if wrapper.__wrapped__ is ours:
+        wrapper.__wrapped__ = original
 
 
 def patch_chat_helper(module: ModuleType, patches: Patches) -> None:
