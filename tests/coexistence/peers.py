@@ -50,7 +50,7 @@ def outcomes(peer: Peer, mode: str) -> dict[str, Outcome]:
     arguments = [*peer.instrumentors, *(() if mode == "alone" else (mode,))]
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("OTEL_", "PYTHON", "TRACELOOP_"))}
     # One of them asks for its maker's server otherwise.
-    kept["TRACELOOP_TELEMETRY"] = "false"
+    kept |= {"TRACELOOP_TELEMETRY": "false", "PYTHONPATH": str(HERE.parent)}
     command = [_python(peer), str(HERE / "program.py"), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, env=kept, timeout=180, check=False)
     assert done.returncode == 0, done.stderr

@@ -2,7 +2,7 @@
 
     python program.py MODULE:CLASS [MODULE:CLASS ...] [--ours-after | --ours-before]
 
-Runs in an environment of its own, without pytest. The server is real, the telemetry pipeline is in memory.
+Runs in an environment of its own, without pytest, with the folder `tests` on PYTHONPATH. The server is real, the telemetry pipeline is in memory.
 """
 
 from __future__ import annotations
@@ -11,10 +11,7 @@ import importlib
 import json
 import sys
 from collections import Counter
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from opentelemetry import metrics, trace
 from opentelemetry.sdk.metrics import Histogram, MeterProvider
