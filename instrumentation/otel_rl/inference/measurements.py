@@ -9,7 +9,7 @@ from otel_rl.internal_errors import guard
 from otel_rl.semconv import attributes, metrics
 from otel_rl.semconv.attributes import GenAiTokenTypeValues
 from otel_rl.telemetry import cardinality_budgets, deferral, lifecycle
-from otel_rl.telemetry.scope import NO_SPAN
+from otel_rl.telemetry.histograms import NO_SPAN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
