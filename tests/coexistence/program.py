@@ -2,7 +2,8 @@
 
     python program.py MODULE:CLASS [MODULE:CLASS ...] [--ours-after | --ours-before]
 
-Runs in an environment of its own, without pytest, with the folder `tests` on PYTHONPATH. The server is real, the telemetry pipeline is in memory.
+Runs in an environment of its own, without pytest, with the folder `tests` on PYTHONPATH. The server is real, the
+telemetry pipeline is in memory.
 """
 
 from __future__ import annotations
@@ -70,9 +71,8 @@ class Recorded:
                     for point in metric.data.data_points:
                         if metric.name == "gen_ai.client.operation.duration":
                             durations[scope.scope.name] += point.count
-                        elif metric.name == "gen_ai.client.token.usage":
-                            if point.attributes["gen_ai.token.type"] == "input":
-                                tokens_by_scope[scope.scope.name] += point.sum
+                        elif point.attributes.get("gen_ai.token.type") == "input":
+                            tokens_by_scope[scope.scope.name] += point.sum
         return {"spans": spans, "durations": dict(durations), "tokens": dict(tokens_by_scope)}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from coexistence.page import PAGE, rows
 from coexistence.peers import outcomes, peers
 

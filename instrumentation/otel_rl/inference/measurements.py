@@ -1,8 +1,13 @@
-"""Metrics of model calls, recorded a few calls at a time: a histogram costs half as much while its code is warm."""
+"""Metrics of model calls, recorded for many calls at a time.
+
+Calls of one server and model have the same attributes, for which the SDK takes as long as for the value. So their
+values are recorded together, and one of them has the exemplar.
+"""
 
 from __future__ import annotations
 
 from collections import deque
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from otel_rl.internal_errors import guard
@@ -43,6 +48,7 @@ class Measured(NamedTuple):
     context: Context
 
 
+_duration = attrgetter("duration")
 #: Measurements wait for this many calls, at most until metrics are collected.
 _BATCH = 32
 _pending: deque[Measured] = deque()
@@ -58,32 +64,43 @@ def add(measured: Measured) -> None:
 
 
 def record_pending() -> None:
-    """Record the measurements that wait."""
+    """Record the measurements that wait, those with the same attributes together."""
+    groups: dict[Any, list[Measured]] = {}
     while not deferral.must_wait():
         try:
             measured = _pending.popleft()
         except IndexError:  # another thread may have taken the last one: asking first would not do
-            return
+            break
+        key = measured.scope, measured.error_type, tuple(measured.labels.items())
+        groups.setdefault(key, []).append(measured)
+    for group in groups.values():
         with guard("inference.metrics"):
-            _record(measured)
+            _record(group)
 
 
-def _record(measured: Measured) -> None:
-    scope, labels, duration, input_tokens, output_tokens, first_chunk, error_type, context = measured
-    # One check for all metrics of the call: they have these attributes in common.
-    labels = cardinality_budgets.labels(metrics.GEN_AI_CLIENT_OPERATION_DURATION, labels) or {}
-    if input_tokens is not None:
+def _record(group: list[Measured]) -> None:
+    """Record calls with the same attributes. The slowest has the exemplar: it is the one to look at."""
+    slowest = max(group, key=_duration)
+    scope = slowest.scope
+    # One check for all metrics of the calls: they have these attributes in common.
+    labels = cardinality_budgets.labels(metrics.GEN_AI_CLIENT_OPERATION_DURATION, slowest.labels) or {}
+    inputs = [measured.input_tokens for measured in group if measured.input_tokens is not None]
+    if inputs:
         counted = {**labels, attributes.GEN_AI_TOKEN_TYPE: GenAiTokenTypeValues.INPUT}
         # No exemplar: the duration of the same call has it.
-        scope.measure(metrics.GEN_AI_CLIENT_TOKEN_USAGE, input_tokens, counted, NO_SPAN)
-    if output_tokens is not None:
+        scope.measure_all(metrics.GEN_AI_CLIENT_TOKEN_USAGE, inputs, counted, NO_SPAN)
+    outputs = [measured.output_tokens for measured in group if measured.output_tokens is not None]
+    if outputs:
         counted = {**labels, attributes.GEN_AI_TOKEN_TYPE: GenAiTokenTypeValues.OUTPUT}
-        scope.measure(metrics.GEN_AI_CLIENT_TOKEN_USAGE, output_tokens, counted, NO_SPAN)
-    if first_chunk is not None:
-        scope.measure(metrics.GEN_AI_CLIENT_OPERATION_TIME_TO_FIRST_CHUNK, first_chunk, labels, context)
-    if error_type is not None:
-        labels[attributes.ERROR_TYPE] = cardinality_budgets.admit(attributes.ERROR_TYPE, error_type)
-    scope.measure(metrics.GEN_AI_CLIENT_OPERATION_DURATION, duration, labels, context)
+        scope.measure_all(metrics.GEN_AI_CLIENT_TOKEN_USAGE, outputs, counted, NO_SPAN)
+    first_chunks = [measured.first_chunk for measured in group if measured.first_chunk is not None]
+    if first_chunks:
+        metric = metrics.GEN_AI_CLIENT_OPERATION_TIME_TO_FIRST_CHUNK
+        scope.measure_all(metric, first_chunks, labels, slowest.context)
+    if slowest.error_type is not None:
+        labels[attributes.ERROR_TYPE] = cardinality_budgets.admit(attributes.ERROR_TYPE, slowest.error_type)
+    durations = [slowest.duration, *(measured.duration for measured in group if measured is not slowest)]
+    scope.measure_all(metrics.GEN_AI_CLIENT_OPERATION_DURATION, durations, labels, slowest.context)
 
 
 def _before_collection() -> Iterable[tuple[float, dict[str, Any]]]:

@@ -268,6 +268,28 @@ def test_a_server_is_one_series_before_and_after_it_shows_its_engine(recorded, s
     assert series[0] == series[1]
 
 
+def test_calls_of_one_server_are_measured_together_and_each_counts(recorded, client):
+    for _ in range(40):
+        client.chat.completions.create(**CHAT)
+    list(client.chat.completions.create(**CHAT, **OPTIONS, stream=True))
+    with pytest.raises(openai.NotFoundError):
+        client.chat.completions.create(model="missing", messages=MESSAGES)
+    points = recorded.metrics()
+    durations = {point.attributes.get("error.type"): point for point in points["gen_ai.client.operation.duration"]}
+    assert durations[None].count == 41
+    assert sum(durations[None].bucket_counts) == 41
+    assert durations["openai.NotFoundError"].count == 1
+    tokens = {
+        point.attributes["gen_ai.token.type"]: (point.count, point.sum) for point in points["gen_ai.client.token.usage"]
+    }
+    assert tokens == {"input": (41, 41 * 7), "output": (41, 41 * 3)}
+    (first,) = points["gen_ai.client.operation.time_to_first_chunk"]
+    assert first.count == 1
+    exemplars = {exemplar.span_id for exemplar in durations[None].exemplars}
+    assert exemplars
+    assert exemplars <= {span.context.span_id for span in recorded.spans}
+
+
 def test_sglang_shows_in_engine_and_weight_version(recorded, server, client):
     server.extra = {"metadata": {"weight_version": "step-7", "weight_versions": ["step-7"]}}
     client.chat.completions.create(**CHAT)
