@@ -122,6 +122,11 @@ test-elastic: $(VENV)/.test ## a job whose rank fails is restarted by torchrun, 
 test-hosts: $(VENV)/.test ## tests of openai, LangChain, LangGraph and torch, plain against instrumented; writes the table
 	PYTHONPATH=tests $(BIN)/python -m hosts.compare --write
 
+.PHONY: test-coexistence
+test-coexistence: $(VENV)/.test ## model calls beside other instrumentors, each in an environment of its own; writes the table
+	PYTHONPATH=tests $(BIN)/python -m coexistence.page
+	$(PYTEST) -q tests/coexistence
+
 .PHONY: test-langchain-core
 test-langchain-core: $(VENV)/.test ## the same for langchain-core alone, which is CI's part
 	PYTHONPATH=tests $(BIN)/python -m hosts.compare langchain-core

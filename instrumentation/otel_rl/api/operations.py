@@ -20,7 +20,7 @@ from otel_rl.semconv import attributes, events, metrics, spans
 from otel_rl.semconv.definitions import EventDefinition
 from otel_rl.telemetry import deferral, drops, ids, run_span, sampling
 from otel_rl.telemetry.attribute_values import error_type, number
-from otel_rl.telemetry.content_capture import capture_content
+from otel_rl.telemetry.content_capture import capture_content, content
 from otel_rl.telemetry.context import attach, detach
 from otel_rl.telemetry.correlation import baggage_context, correlation_attributes
 from otel_rl.telemetry.scope import Scope
@@ -262,7 +262,7 @@ def reward(name: str, value: Any, label: str | None, explanation: str | None) ->
                 attributes.GEN_AI_EVALUATION_NAME: name,
                 attributes.GEN_AI_EVALUATION_SCORE_VALUE: float(score),
                 attributes.GEN_AI_EVALUATION_SCORE_LABEL: label,
-                attributes.GEN_AI_EVALUATION_EXPLANATION: explanation if capture_content() else None,
+                attributes.GEN_AI_EVALUATION_EXPLANATION: content(explanation) if capture_content() else None,
             },
         )
 

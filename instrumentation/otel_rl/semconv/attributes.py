@@ -54,20 +54,32 @@ GEN_AI_PROVIDER_NAME: Final = "gen_ai.provider.name"
 GEN_AI_REQUEST_CHOICE_COUNT: Final = "gen_ai.request.choice.count"
 """Number of candidates asked for."""
 
+GEN_AI_REQUEST_FREQUENCY_PENALTY: Final = "gen_ai.request.frequency_penalty"
+"""Penalty on tokens by how often they occurred."""
+
 GEN_AI_REQUEST_MAX_TOKENS: Final = "gen_ai.request.max_tokens"
 """Most tokens that may be generated."""
 
 GEN_AI_REQUEST_MODEL: Final = "gen_ai.request.model"
 """Model that was asked for."""
 
+GEN_AI_REQUEST_PRESENCE_PENALTY: Final = "gen_ai.request.presence_penalty"
+"""Penalty on tokens that occurred."""
+
 GEN_AI_REQUEST_SEED: Final = "gen_ai.request.seed"
 """Seed of the request."""
+
+GEN_AI_REQUEST_STOP_SEQUENCES: Final = "gen_ai.request.stop_sequences"
+"""Sequences at which generation stops."""
 
 GEN_AI_REQUEST_STREAM: Final = "gen_ai.request.stream"
 """True where the answer was asked for as a stream."""
 
 GEN_AI_REQUEST_TEMPERATURE: Final = "gen_ai.request.temperature"
 """Sampling temperature."""
+
+GEN_AI_REQUEST_TOP_K: Final = "gen_ai.request.top_k"
+"""Number of most likely tokens that are sampled from."""
 
 GEN_AI_REQUEST_TOP_P: Final = "gen_ai.request.top_p"
 """Nucleus sampling."""
@@ -144,6 +156,12 @@ RL_ALGORITHM: Final = "rl.algorithm"
 RL_GROUP_ID: Final = "rl.group.id"
 """Identity of the group of trajectories of the same prompt whose rewards are compared."""
 
+RL_INFERENCE_ENGINE: Final = "rl.inference.engine"
+"""Inference engine that answered, where the answer shows it."""
+
+RL_INFERENCE_OUTPUT_TOKENS_ESTIMATED: Final = "rl.inference.output_tokens.estimated"
+"""Chunks with content, counted by the client since the server sent no token count."""
+
 RL_INFERENCE_RETRIES: Final = "rl.inference.retries"
 """Number of times that the client sent the request again."""
 
@@ -161,9 +179,6 @@ RL_INFERENCE_STREAM_ENDED: Final = "rl.inference.stream.ended"
 
 RL_INFERENCE_TOKEN_IDS_COUNT: Final = "rl.inference.token_ids.count"
 """Token ids that the answer carried."""
-
-RL_INFERENCE_TOKENS_ESTIMATED: Final = "rl.inference.tokens.estimated"
-"""Token counts are counted by the client since the server sent none."""
 
 RL_INFERENCE_WEIGHT_VERSION: Final = "rl.inference.weight_version"
 """Version of the weights that the server says it answered with."""
@@ -364,10 +379,12 @@ class GenAiProviderNameValues:
     """Mistral AI."""
     DEEPSEEK: Final = "deepseek"
     """DeepSeek."""
-    VLLM: Final = "vllm"
-    """A vLLM server."""
-    SGLANG: Final = "sglang"
-    """An SGLang server."""
+    GROQ: Final = "groq"
+    """Groq."""
+    PERPLEXITY: Final = "perplexity"
+    """Perplexity."""
+    X_AI: Final = "x_ai"
+    """xAI."""
     OTHER: Final = "_OTHER"
     """A provider that is not known."""
 
@@ -394,6 +411,15 @@ class RlAlgorithmValues:
     """Direct preference optimization."""
     SFT: Final = "sft"
     """Supervised fine-tuning."""
+
+
+class RlInferenceEngineValues:
+    """Known values of `rl.inference.engine`."""
+
+    VLLM: Final = "vllm"
+    """vLLM."""
+    SGLANG: Final = "sglang"
+    """SGLang."""
 
 
 class RlInferenceStreamEndedValues:
@@ -626,6 +652,8 @@ CARDINALITY: Final = MappingProxyType(
         RL_TELEMETRY_SIGNAL: 4,
         RL_TELEMETRY_SITE: 200,
         RL_TRAINER_METRIC_KEY: 300,
+        SERVER_ADDRESS: 64,
+        SERVER_PORT: 64,
         TORCH_DISTRIBUTED_GROUP_NAME: 32,
         TORCH_DISTRIBUTED_GROUP_SIZE: 32,
         TORCH_DISTRIBUTED_OPERATION: 20,

@@ -16,6 +16,8 @@ GEN_AI_CLIENT_OPERATION_DURATION: Final = definitions.MetricDefinition(
         attributes.GEN_AI_OPERATION_NAME,
         attributes.GEN_AI_PROVIDER_NAME,
         attributes.GEN_AI_REQUEST_MODEL,
+        attributes.SERVER_ADDRESS,
+        attributes.SERVER_PORT,
         attributes.ERROR_TYPE,
     ),
 )
@@ -29,6 +31,8 @@ GEN_AI_CLIENT_OPERATION_TIME_TO_FIRST_CHUNK: Final = definitions.MetricDefinitio
         attributes.GEN_AI_OPERATION_NAME,
         attributes.GEN_AI_PROVIDER_NAME,
         attributes.GEN_AI_REQUEST_MODEL,
+        attributes.SERVER_ADDRESS,
+        attributes.SERVER_PORT,
         attributes.ERROR_TYPE,
     ),
 )
@@ -57,6 +61,8 @@ GEN_AI_CLIENT_TOKEN_USAGE: Final = definitions.MetricDefinition(
         attributes.GEN_AI_OPERATION_NAME,
         attributes.GEN_AI_PROVIDER_NAME,
         attributes.GEN_AI_REQUEST_MODEL,
+        attributes.SERVER_ADDRESS,
+        attributes.SERVER_PORT,
         attributes.ERROR_TYPE,
         attributes.GEN_AI_TOKEN_TYPE,
     ),

@@ -62,6 +62,10 @@ GEN_AI_INFERENCE: Final = definitions.SpanDefinition(
         attributes.GEN_AI_REQUEST_TOP_P,
         attributes.GEN_AI_REQUEST_SEED,
         attributes.GEN_AI_REQUEST_CHOICE_COUNT,
+        attributes.GEN_AI_REQUEST_TOP_K,
+        attributes.GEN_AI_REQUEST_FREQUENCY_PENALTY,
+        attributes.GEN_AI_REQUEST_PRESENCE_PENALTY,
+        attributes.GEN_AI_REQUEST_STOP_SEQUENCES,
         attributes.GEN_AI_OUTPUT_TYPE,
         attributes.GEN_AI_RESPONSE_FINISH_REASONS,
         attributes.GEN_AI_RESPONSE_TIME_TO_FIRST_CHUNK,
@@ -79,7 +83,8 @@ GEN_AI_INFERENCE: Final = definitions.SpanDefinition(
         attributes.RL_INFERENCE_SERVER_QUEUE_TIME,
         attributes.RL_INFERENCE_SERVER_TIME_TO_FIRST_TOKEN,
         attributes.RL_INFERENCE_SERVER_GENERATION_TIME,
-        attributes.RL_INFERENCE_TOKENS_ESTIMATED,
+        attributes.RL_INFERENCE_OUTPUT_TOKENS_ESTIMATED,
+        attributes.RL_INFERENCE_ENGINE,
     ),
 )
 GEN_AI_INVOKE_AGENT: Final = definitions.SpanDefinition(

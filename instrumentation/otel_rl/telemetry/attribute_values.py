@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 import math
 import numbers
+import re
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import fields, is_dataclass
@@ -26,16 +27,23 @@ MAXIMUM_DEPTH = 8
 MAXIMUM_ITEMS = 1024
 #: OTLP carries integers of 64 bit.
 _INTEGER_LIMIT = 1 << 63
+#: End of a text that has been cut.
+_MARKER = re.compile(r"\.\.\. \[truncated, \d+ characters\]\Z")
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 #: First part of the module of classes whose instances can be large or live on a device: their ``str`` is not asked for.
 _TENSOR_LIBRARIES = frozenset({"cupy", "jax", "jaxlib", "mlx", "numpy", "tensorflow", "torch"})
 
 
-def truncate(text: str, limit: int = MAXIMUM_LENGTH) -> str:
-    """Cut ``text`` to ``limit`` characters and say so at its end."""
-    if len(text) <= limit:
+def truncate(text: str, limit: int = MAXIMUM_LENGTH, whole: int | None = None) -> str:
+    """Cut ``text`` to ``limit`` characters and say so at its end; ``whole`` is its length where less of it is known.
+
+    A text that has been cut before keeps the length that it had at first.
+    """
+    length = whole or len(text)
+    if length <= limit:
         return text
-    marker = f"... [truncated, {len(text)} characters]"
+    before = _MARKER.search(text, max(len(text) - 64, 0))
+    marker = before.group() if before else f"... [truncated, {length} characters]"
     return text[: max(limit - len(marker), 0)] + marker
 
 
@@ -98,9 +106,9 @@ def plain(value: Any) -> Any:
     return _Plain().of(value, MAXIMUM_DEPTH)
 
 
-def plain_content(value: Any) -> Any:
-    """Like :func:`plain`, short enough that its JSON text is about one attribute long."""
-    return _Plain(characters=MAXIMUM_LENGTH).of(value, MAXIMUM_DEPTH)
+def plain_content(value: Any, characters: int = MAXIMUM_LENGTH) -> Any:
+    """Like :func:`plain`, short enough that its JSON text is about ``characters`` long."""
+    return _Plain(characters).of(value, MAXIMUM_DEPTH)
 
 
 class _Plain:

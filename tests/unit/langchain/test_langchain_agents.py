@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import sys
 
 import pytest
@@ -270,6 +271,25 @@ async def test_parallel_rollouts_do_not_mix(mode, chat_model, recorded):
     assert len(by_trace) == 4
     for names in by_trace.values():
         assert names.count("chat tiny") == names.count("execute_tool add") == 1
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+async def test_a_models_stream_that_is_left_early_is_no_error(asynchronous, mode, chat_model, recorded):
+    from otel_rl.inference.calls import record_abandoned
+
+    if asynchronous:
+        stream = chat_model.astream("hi")
+        await anext(stream)
+        await stream.aclose()
+    else:
+        stream = chat_model.stream("hi")
+        next(stream)
+        stream.close()
+    for _ in range(3):
+        gc.collect()
+        await asyncio.sleep(0)
+    record_abandoned()
+    assert recorded.span("chat tiny").status.status_code is StatusCode.UNSET
 
 
 def test_a_graph_whose_stream_is_left_early_is_no_error(ours, recorded):
