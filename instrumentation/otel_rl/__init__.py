@@ -132,6 +132,34 @@ class _DecoratingOperation(_Operation):
         return wrapped
 
 
+class _ToolOperation(_DecoratingOperation):
+    """A tool call. As a decorator it hands on the arguments and the result of each call."""
+
+    __slots__ = ()
+
+    def __call__(self, function: Function) -> Function:
+        from otel_rl.api.decorator import wrap_tool  # noqa: PLC0415 - as above
+
+        wrapped: Function = wrap_tool(function, self._of_call)
+        return wrapped
+
+    def _of_call(self, names: tuple[str, ...], values: tuple[Any, ...]) -> _ToolOperation:
+        arguments = self._arguments
+        if names and arguments["arguments"] is None and _enabled():
+            arguments = {**arguments, "arguments": dict(zip(names, values, strict=True))}
+        return _ToolOperation(self._kind, arguments)
+
+    def result(self, value: Any) -> None:
+        """Record what the tool returned; kept only where content capture is on."""
+        if self._opened and self._opened[-1] is not None:
+            self._opened[-1].result(value)
+
+    def returned(self, value: Function) -> Function:
+        """For the decorator: record ``value`` and hand it on."""
+        self.result(value)
+        return value
+
+
 def _refuse_bare_decorator(form: str, first_argument: object) -> None:
     # It would replace the function by its wrapper's result at the first call, long after the mistake.
     if callable(first_argument):
@@ -201,19 +229,23 @@ def phase(name: str) -> _DecoratingOperation:
     return _DecoratingOperation("phase", {"name": name})
 
 
-def tool(name: str, *, call_id: str | None = None, arguments: Any = None) -> _DecoratingOperation:
+def tool(name: str, *, call_id: str | None = None, arguments: Any = None) -> _ToolOperation:
     """One call of a tool or environment, as an ``execute_tool`` span and a duration in seconds.
+
+    Where content capture is on (``OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT``), arguments and result are
+    recorded too: the decorator takes them from the call, the context manager from ``arguments`` and ``result()``. Of a
+    decorated generator only the arguments are recorded.
 
     Args:
         name: Tool name, from a bounded set: it is a metric attribute, and after 199 names ``_OTHER`` there.
         call_id: Id of the call that the model produced.
-        arguments: Recorded only where content capture is on (``OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT``).
+        arguments: What the model asked for; as a decorator's they stand for the arguments of every call.
 
     Raises:
         TypeError: for ``@otel_rl.tool`` without parentheses (also with telemetry off).
     """
     _refuse_bare_decorator('tool("name")', name)
-    return _DecoratingOperation("tool", {"name": name, "call_id": call_id, "arguments": arguments})
+    return _ToolOperation("tool", {"name": name, "call_id": call_id, "arguments": arguments})
 
 
 def reward(name: str, value: float, *, label: str | None = None, explanation: str | None = None) -> None:

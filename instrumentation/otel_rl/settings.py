@@ -190,6 +190,14 @@ class Settings:
         parse=_hosts,
         accepted="names of hosts, without scheme and port, separated by commas",
     )
+    redact: str | None = _setting(
+        None,
+        "OTEL_RL_REDACT",
+        "function that is called with captured content, exception text and recorded log lines, and returns what may be "
+        "recorded; where it fails they are dropped and counted, see content.md",
+        shown="(none)",
+        accepted="module:function",
+    )
     role: str | None = _setting(
         None,
         "OTEL_RL_ROLE",

@@ -49,6 +49,10 @@ def _configure() -> None:
     # Already taken where our distro started the process.
     for complaint in settings.take_complaints():
         _complain(complaint)
+    if settings.current().redact is not None:
+        from otel_rl.telemetry import redaction  # noqa: PLC0415 - rarely asked for
+
+        redaction.report_bad_form()
     path = os.environ.get(CONFIG_FILE, "").strip()
     _telemetry = (_from_file(path) if path else None) or _from_variables()
     process_exit.register(_telemetry)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 
+from otel_rl.telemetry import drops, redaction
 from otel_rl.telemetry.attribute_values import MAXIMUM_LENGTH, plain_content, text
 
 CAPTURE_ENVIRONMENT_VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
@@ -16,13 +17,18 @@ def capture_content() -> bool:
     return os.environ.get(CAPTURE_ENVIRONMENT_VARIABLE, "").strip().upper() in _SPAN_VALUES
 
 
-def content_as_json(value: object) -> str:
+def content_as_json(value: object, signal: str = "traces") -> str | None:
     """Content as a JSON string, the form that the GenAI conventions prescribe for span attributes.
 
-    Long parts are cut before they are encoded: the result is valid JSON and at most
+    The user's redaction function sees each whole text first; None means that it let the content not pass, which is
+    counted for ``signal``. Then long parts are cut, before they are encoded: the result is valid JSON and at most
     :data:`~otel_rl.telemetry.attribute_values.MAXIMUM_LENGTH` characters long.
     """
-    shortened = plain_content(value)
+    try:
+        shortened = plain_content(value, redaction.redact())
+    except redaction.Dropped as dropped:
+        drops.count(signal, str(dropped))
+        return None
     encoded = json.dumps(shortened, ensure_ascii=False)
     limit = MAXIMUM_LENGTH
     # Escapes (quotes, control characters) make the encoded text longer than its parts.

@@ -11,10 +11,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def of_request(body: dict[str, Any]) -> dict[str, str]:
+def of_request(body: dict[str, Any]) -> dict[str, str | None]:
     """Input messages, system instructions and tool definitions of a request body."""
     prompt = body.get("messages", body.get("input", body.get("prompt")))
-    found = {}
+    found: dict[str, str | None] = {}
     if prompt is not None:
         messages = prompt if isinstance(prompt, list) and all(isinstance(item, dict) for item in prompt) else None
         found[attributes.GEN_AI_INPUT_MESSAGES] = content_as_json(
@@ -42,7 +42,7 @@ def of_response(response: dict[str, Any], fields_of: Callable[[Any], dict[str, A
     return content_as_json(messages) if messages else None
 
 
-def of_stream(text: str, finish_reasons: list[str]) -> str:
+def of_stream(text: str, finish_reasons: list[str]) -> str | None:
     """Output message of a stream whose text has been collected."""
     reason = finish_reasons[0] if finish_reasons else None
     return content_as_json([{"role": "assistant", "parts": [_text(text)], "finish_reason": reason}])
