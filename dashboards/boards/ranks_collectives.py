@@ -66,8 +66,8 @@ _TRACES = Row(
         Cell(
             panels.timeseries(
                 "Log records, by rank",
-                "Records per minute of each rank. A rank that falls silent while the others go on is the first to "
-                "look at.",
+                "Records per minute of each rank. Each writes one when it begins and one when it ends; in between only "
+                "rank 0 writes regularly, for the trainer. More than that: errors, or the program's own log.",
                 [
                     LokiQuery(
                         f"sum {_BY_RANK} (count_over_time({search.logs(CHOSEN_RANKS)} [1m]))",
