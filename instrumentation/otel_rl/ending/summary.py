@@ -173,7 +173,9 @@ def _because(sinks: list[Sink]) -> str:
 
 def _where(telemetry: Telemetry) -> str:
     files = telemetry.store.files.directory
-    sent = sorted({sink.destination.words for sink in telemetry.sinks if sink.delivered and not sink.destination.is_file})
+    sent = sorted(
+        {sink.destination.words for sink in telemetry.sinks if sink.delivered and not sink.destination.is_file}
+    )
     parts = [f"sent to {', '.join(sent)}"] if sent else []
     if files is not None:
         parts.append(f"show it with: otel-rl report {shlex.quote(_shown(str(files.parent)))}")

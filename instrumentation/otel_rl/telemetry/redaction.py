@@ -31,6 +31,8 @@ UNAVAILABLE, FAILED, WITHHELD, RECURSION = (
     "redaction_recursion",
 )
 
+_FORM = "it must be module:function"
+
 
 class Dropped(Exception):  # noqa: N818 - an outcome that the caller counts
     """The text must not be recorded; ``args[0]`` is the reason."""
@@ -66,21 +68,18 @@ def text(value: str, signal: str) -> str | None:
         return None
 
 
-def check() -> str:
-    """Return what is wrong with the form of ``OTEL_RL_REDACT``; empty when nothing is. Imports nothing."""
-    specification = settings.current().redact
-    if specification is None:
-        return ""
+def bad_form(specification: str) -> str:
+    """Return a line that says that ``specification`` is not ``module:function``; empty where it is. Imports nothing."""
     module, _, function = specification.partition(":")
     names = [*module.split("."), *function.split(".")]
-    return "" if all(name.isidentifier() for name in names) else _complaint(specification, "it must be module:function")
+    return "" if all(name.isidentifier() for name in names) else _complaint(specification, _FORM)
 
 
 def report_bad_form() -> None:
     """At start: say in one line that the variable cannot work."""
     specification = settings.current().redact
-    if specification is not None and check():
-        _report(specification, "it must be module:function")
+    if specification is not None and bad_form(specification):
+        _report(specification, _FORM)
 
 
 def _apply(specification: str, value: str) -> str:
@@ -123,8 +122,8 @@ def _refuse(_: str) -> str:
 
 def _load(specification: str) -> Redact:
     module_name, _, path = specification.partition(":")
-    if check():
-        raise ValueError("it must be module:function")
+    if bad_form(specification):
+        raise ValueError(_FORM)
     found: Any = _main_module(module_name) or importlib.import_module(module_name)
     for name in path.split("."):
         found = getattr(found, name)
