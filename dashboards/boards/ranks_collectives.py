@@ -40,7 +40,8 @@ _TRACES = Row(
             panels.table(
                 "Steps of each rank",
                 "One row per rank and step with its collectives: calls, bytes, seconds launching and waiting. In one "
-                "step, the rank with the least waiting came last. The slowest collectives are events of the span.",
+                "step, the rank with the least waiting came last. The slowest collectives are events of the span. "
+                "Where *unseen* is not empty, collectives of DDP or of compiled code are missing in these figures.",
                 [
                     TempoQuery(
                         search.traces_of_run(
@@ -53,6 +54,7 @@ _TRACES = Row(
                                 attributes.TORCH_DISTRIBUTED_BYTES,
                                 attributes.TORCH_DISTRIBUTED_HOST_TIME,
                                 attributes.TORCH_DISTRIBUTED_WAIT_TIME,
+                                attributes.TORCH_DISTRIBUTED_UNSEEN,
                             ),
                         )
                     )
