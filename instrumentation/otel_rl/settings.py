@@ -121,7 +121,13 @@ class Settings:
         shown="./otel-rl",
         accepted="a path",
     )
-    quiet: bool = _setting(False, "OTEL_RL_QUIET", "true: no summary line at the end", scope=PROCESS, **_BOOLEAN)
+    quiet: bool = _setting(
+        False,
+        "OTEL_RL_QUIET",
+        "true: no summary line at the end; what could not be delivered is still said",
+        scope=PROCESS,
+        **_BOOLEAN,
+    )
     children: str = _setting(
         "launchers",
         "OTEL_RL_CHILDREN",

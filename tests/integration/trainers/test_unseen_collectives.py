@@ -17,21 +17,26 @@ import time, torch, otel_rl, torch.distributed as dist
 dist.init_process_group("gloo")
 torch.manual_seed(0)
 model = torch.nn.Linear(8, 8)
-model = torch.nn.parallel.DistributedDataParallel(model) if {ddp} else model
+if "{kind}" == "ddp":
+    model = torch.nn.parallel.DistributedDataParallel(model)
+if "{kind}" == "fsdp":
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+    fully_shard(model, mesh=init_device_mesh("cpu", (2,)))
 for number in range(1, 6):
     with otel_rl.step(number):
         if dist.get_rank() == 1:
             time.sleep(0.05)
         model(torch.ones(4, 8)).sum().backward()
-        if not {ddp}:
+        if "{kind}" == "python":
             for parameter in model.parameters():
                 dist.all_reduce(parameter.grad)
 dist.destroy_process_group()
 """
 
 
-def _report(folder: Path, *, ddp: bool) -> str:
-    (folder / "train.py").write_text(PROGRAM.format(ddp=ddp))
+def _report(folder: Path, kind: str) -> str:
+    (folder / "train.py").write_text(PROGRAM.format(kind=kind))
     environ = {name: value for name, value in os.environ.items() if not name.startswith(("OTEL_", "PYTHON"))}
     command = [
         SCRIPTS / "opentelemetry-instrument",
@@ -51,10 +56,10 @@ def _report(folder: Path, *, ddp: bool) -> str:
     return " ".join((folder / "page.html").read_text(encoding="utf-8").split())
 
 
-@pytest.mark.parametrize("ddp", [True, False], ids=["ddp", "python"])
-def test_a_straggler_is_named_or_said_to_be_out_of_sight(tmp_path: Path, ddp: bool) -> None:
-    page = _report(tmp_path, ddp=ddp)
+@pytest.mark.parametrize("kind", ["ddp", "python", "fsdp"])
+def test_a_straggler_is_named_or_said_to_be_out_of_sight(tmp_path: Path, kind: str) -> None:
+    page = _report(tmp_path, kind)
 
     assert "Nothing stands out" not in page
-    assert ("10 of 10 steps issued collectives that are not seen" in page) is ddp
-    assert ddp or "Rank 1 makes the others wait" in page
+    assert ("10 of 10 steps issued collectives that are not seen" in page) is (kind == "ddp")
+    assert kind == "ddp" or "Rank 1 makes the others wait" in page
