@@ -94,10 +94,14 @@ class _Operation:
         #: What is open, innermost last.
         self._opened: tuple[Any, ...] = ()
 
+    def _given(self) -> dict[str, Any]:
+        """Return what the operation is opened with; asked only while telemetry is on."""
+        return self._arguments
+
     def __enter__(self) -> Self:
         operations = _operations()
         if operations is not None:
-            self._opened = (*self._opened, operations.open_operation(self._kind, self._arguments))
+            self._opened = (*self._opened, operations.open_operation(self._kind, self._given()))
         return self
 
     def __exit__(
@@ -112,7 +116,7 @@ class _Operation:
     def open_detached(self) -> Any:
         """For the generator decorator: open without becoming current in the caller; None while telemetry is off."""
         operations = _operations()
-        return None if operations is None else operations.open_detached(self._kind, self._arguments)
+        return None if operations is None else operations.open_detached(self._kind, self._given())
 
     def fail(self, kind: str) -> None:
         """Mark the operation as failed without an exception; ``kind`` becomes ``error.type``, e.g. ``"timeout"``."""
@@ -135,19 +139,25 @@ class _DecoratingOperation(_Operation):
 class _ToolOperation(_DecoratingOperation):
     """A tool call. As a decorator it hands on the arguments and the result of each call."""
 
-    __slots__ = ()
+    __slots__ = ("_call",)
+
+    def __init__(self, kind: str, arguments: dict[str, Any], call: tuple[tuple[str, ...], Any] = ((), ())) -> None:
+        super().__init__(kind, arguments)
+        #: Names and values of the decorated function's arguments.
+        self._call = call
 
     def __call__(self, function: Function) -> Function:
         from otel_rl.api.decorator import wrap_tool  # noqa: PLC0415 - as above
 
-        wrapped: Function = wrap_tool(function, self._of_call)
+        kind, arguments = self._kind, self._arguments
+        wrapped: Function = wrap_tool(function, lambda *call: _ToolOperation(kind, arguments, call))
         return wrapped
 
-    def _of_call(self, names: tuple[str, ...], values: tuple[Any, ...]) -> _ToolOperation:
-        arguments = self._arguments
-        if names and arguments["arguments"] is None and _enabled():
-            arguments = {**arguments, "arguments": dict(zip(names, values, strict=True))}
-        return _ToolOperation(self._kind, arguments)
+    def _given(self) -> dict[str, Any]:
+        names, values = self._call
+        if not names or self._arguments["arguments"] is not None:
+            return self._arguments
+        return {**self._arguments, "arguments": dict(zip(names, values, strict=True))}
 
     def result(self, value: Any) -> None:
         """Record what the tool returned; kept only where content capture is on."""
@@ -156,7 +166,8 @@ class _ToolOperation(_DecoratingOperation):
 
     def returned(self, value: Function) -> Function:
         """For the decorator: record ``value`` and hand it on."""
-        self.result(value)
+        if self._opened:
+            self.result(value)
         return value
 
 
