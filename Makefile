@@ -80,6 +80,7 @@ check-generated: $(VENV)/.test ## fail where a generated file differs from its s
 	$(BIN)/python -m instrumentation.configuration_page --check
 	$(BIN)/python -m instrumentation.support_page --check
 	$(BIN)/python -m dashboards build --check
+	$(BIN)/python -m instrumentation.prose --check
 
 .PHONY: weaver-check
 weaver-check: ## check the registry with OpenTelemetry's weaver, where it is on PATH
@@ -112,6 +113,10 @@ test-newest: | $(UV) ## unit tests on the newest interpreter at hand
 .PHONY: test-versions
 test-versions: $(VENV)/.test ## tests of each instrumented library on the versions in tests/versions.toml
 	$(BIN)/python tests/library_versions.py
+
+.PHONY: test-elastic
+test-elastic: $(VENV)/.test ## a job whose rank fails is restarted by torchrun, plain and instrumented (minutes)
+	$(PYTEST) -q tests/integration/process/test_process_elastic.py -m slow
 
 .PHONY: test-hosts
 test-hosts: $(VENV)/.test ## tests of openai, LangChain, LangGraph and torch, plain against instrumented; writes the table

@@ -14,7 +14,7 @@ from otel_rl.internal_errors import guard
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import metrics, spans
 from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
-from otel_rl.telemetry import drops
+from otel_rl.telemetry import attribute_values, deferral, drops
 from otel_rl.telemetry.context import attach, detach
 from otel_rl.telemetry.scope import enabled
 from otel_rl.training import steps
@@ -51,6 +51,7 @@ class Phase:
         "_attributes",
         "_context",
         "_definition",
+        "_has_duration",
         "_scope",
         "_start_time",
         "_started",
@@ -60,8 +61,17 @@ class Phase:
         "span",
     )
 
-    def __init__(self, definition: SpanDefinition, scope: Scope, attributes: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        definition: SpanDefinition,
+        scope: Scope,
+        attributes: Mapping[str, Any] | None = None,
+        *,
+        has_duration: bool = True,
+    ) -> None:
         self._definition = definition
+        #: False for a part of a phase of the same name, which counts as a whole.
+        self._has_duration = has_duration
         self._scope = scope
         self._attributes = attributes
         self._token: Token[Context] | None = None
@@ -79,11 +89,11 @@ class Phase:
             if not enabled():
                 return self
             step = steps.current()
-            parent = None
-            if step is not None and not trace_api.get_current_span().get_span_context().is_valid:
+            parent = get_current()
+            if step is not None and not trace_api.get_current_span(parent).get_span_context().is_valid:
                 parent = step.context
             if step is not None and step.thinned:
-                self._thinned, self._start_time, self._context = True, clock.now(), parent or get_current()
+                self._thinned, self._start_time, self._context = True, clock.now(), parent
                 drops.count(Signal.TRACES, steps.THINNED)
             else:
                 self.span = self._start_span(parent)
@@ -92,15 +102,14 @@ class Phase:
             self._started = time.perf_counter()
         return self
 
-    def _start_span(self, parent: Context | None) -> Span:
+    def _start_span(self, parent: Context) -> Span:
         step = steps.current()
         values = {names.RL_PHASE: self.name, names.RL_LOOP_ITERATION: step.iteration if step else None}
-        return self._scope.start_span(
-            self._definition,
-            attributes={**values, **(self._attributes or {})},
-            context=parent,
-            start_time=self._start_time,
-        )
+        if self._attributes:
+            values.update(self._attributes)
+        if deferral.posting():
+            return self._scope.start_posted_span(self._definition, values, parent, start_time=self._start_time)
+        return self._scope.start_span(self._definition, attributes=values, context=parent, start_time=self._start_time)
 
     def end(self, error: BaseException | str | None = None, at: Moment | None = None) -> None:
         """Close the span and record the duration in seconds; a second call does nothing.
@@ -112,16 +121,24 @@ class Phase:
         if started is None:
             return
         with guard("phases.end"):
-            elapsed = (at.counter if at else time.perf_counter()) - started
+            ended = at or deferral.now()
             self.leave()
-            if self._thinned and error is not None:
+            if self._thinned and error is not None and self._context is not None:
                 self.span = self._start_span(self._context)
-            metric = _DURATIONS.get(self._definition.type)
-            if metric is not None:
-                self._scope.record(metric, elapsed, context=self._context)
-            else:
-                self._scope.record(metrics.RL_PHASE_DURATION, elapsed, {names.RL_PHASE: self.name}, self._context)
-            self._scope.end_span(self.span, error, at.wall if at else None)
+            kind = attribute_values.error_type(error) if isinstance(error, BaseException) else error
+            deferral.post(Signal.TRACES, lambda: self._record(ended.counter - started, kind, ended.wall))
+
+    def _record(self, seconds: float, error: str | None, end_time: int) -> None:
+        if self._has_duration:
+            self._record_duration(seconds)
+        self._scope.end_span(self.span, error, end_time)
+
+    def _record_duration(self, seconds: float) -> None:
+        metric = _DURATIONS.get(self._definition.type)
+        if metric is not None:
+            self._scope.record(metric, seconds, context=self._context)
+        else:
+            self._scope.record(metrics.RL_PHASE_DURATION, seconds, {names.RL_PHASE: self.name}, self._context)
 
     def leave(self) -> None:
         """Restore what was current before; :meth:`end` does it too."""

@@ -6,12 +6,17 @@ import math
 import numbers
 from typing import TYPE_CHECKING, Any
 
+from opentelemetry.context import get_current
+
+from otel_rl import clock
 from otel_rl.semconv import attributes, events, metrics
 from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
-from otel_rl.telemetry import Scope, drops
+from otel_rl.telemetry import Scope, deferral, drops
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from opentelemetry.context import Context
 
     from otel_rl.semconv.definitions import MetricDefinition
 
@@ -65,16 +70,17 @@ class TrainerScalars:
         """Record one log call; only the rank that logs does."""
         if not state.is_world_process_zero:
             return
-        values = _scalars(logs)
-        self._emit(state.global_step, values, covers_steps="loss" in values)
+        values, iteration = _scalars(logs), state.global_step
+        first = iteration
+        if "loss" in values:
+            first, self._last_logged = min(self._last_logged + 1, iteration), iteration
+        context, timestamp = get_current(), clock.now()
+        deferral.post(Signal.LOGS, lambda: self._record(iteration, first, values, context, timestamp))
+
+    def _record(self, iteration: int, first: int, values: dict[str, Scalar], context: Context, timestamp: int) -> None:
         for key, value in values.items():
             if isinstance(value, int | float) and not isinstance(value, bool):
                 self._measure(key, value)
-
-    def _emit(self, iteration: int, values: dict[str, Scalar], *, covers_steps: bool) -> None:
-        first = min(self._last_logged + 1, iteration) if covers_steps else iteration
-        if covers_steps:
-            self._last_logged = iteration
         self._scope.event(
             events.RL_STEP,
             body=values,
@@ -83,6 +89,8 @@ class TrainerScalars:
                 attributes.RL_STEP_FIRST: first,
                 attributes.RL_STEP_LAST: iteration,
             },
+            context=context,
+            timestamp=timestamp,
         )
 
     def _measure(self, key: str, value: float) -> None:

@@ -22,7 +22,7 @@ from otel_rl.internal_errors import guard
 from otel_rl.process import process_identity
 from otel_rl.semconv import attributes, metrics, spans
 from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
-from otel_rl.telemetry import drops, ids, lifecycle, run_span, sampling
+from otel_rl.telemetry import attribute_values, deferral, drops, ids, lifecycle, run_span, sampling
 from otel_rl.telemetry.context import attach, detach
 from otel_rl.telemetry.scope import Scope, enabled
 
@@ -105,30 +105,35 @@ class Step:
         }
         again = (self.restarts,) if self.restarts else ()
         root_ids = ids.derive(identity.steps_key, self.iteration, *again)
+        sampled = _root_is_sampled(root_ids.trace_id, values)
+        flags = run_span.SAMPLED if sampled else TraceFlags(TraceFlags.RANDOM_TRACE_ID)
         if identity.emits_step_roots:
-            with ids.pinned(root_ids):
-                self.root = self.scope.start_span(
-                    spans.RL_LOOP, attributes=values, context=Context(), links=[run_span.link()]
-                )
+            self.root = self._start_root(root_ids, values, flags)
             # With a generator that is not ours the ids differ: the children then follow the root that really exists.
             if self.root.get_span_context().is_valid:
                 return self.root
-        sampled = _root_is_sampled(root_ids.trace_id, values)
-        flags = run_span.SAMPLED if sampled else TraceFlags(TraceFlags.RANDOM_TRACE_ID)
         return NonRecordingSpan(SpanContext(*root_ids, is_remote=True, trace_flags=flags))
+
+    def _start_root(self, root_ids: ids.SpanIds, values: Mapping[str, Any], flags: TraceFlags) -> Span:
+        links = [run_span.link()]
+        if deferral.posting() and flags.sampled:
+            own = SpanContext(*root_ids, is_remote=False, trace_flags=flags)
+            return self.scope.start_posted_span(spans.RL_LOOP, values, Context(), links, own=own)
+        with ids.pinned(root_ids):
+            return self.scope.start_span(spans.RL_LOOP, attributes=values, context=Context(), links=links)
 
     def _start_rank_span(self, start_time: int | None = None) -> Span:
         shared = trace_api.get_current_span(self._parent).get_span_context().is_valid
+        values = {
+            attributes.RL_LOOP_ITERATION: self.iteration,
+            attributes.RL_RANK: process_identity.current().rank,
+            attributes.RL_SAMPLING_PRIORITY: sampling.KEEP,
+        }
+        links = () if shared else [run_span.link()]
+        if deferral.posting():
+            return self.scope.start_posted_span(spans.RL_RANK_STEP, values, self._parent, links, start_time=start_time)
         return self.scope.start_span(
-            spans.RL_RANK_STEP,
-            attributes={
-                attributes.RL_LOOP_ITERATION: self.iteration,
-                attributes.RL_RANK: process_identity.current().rank,
-                attributes.RL_SAMPLING_PRIORITY: sampling.KEEP,
-            },
-            context=self._parent,
-            links=() if shared else [run_span.link()],
-            start_time=start_time,
+            spans.RL_RANK_STEP, attributes=values, context=self._parent, links=links, start_time=start_time
         )
 
     def close(self, error: BaseException | str | None) -> None:
@@ -138,13 +143,17 @@ class Step:
         for contributor in _contributors:
             with guard("steps.contributor"):
                 contributor(self)
-        elapsed = time.perf_counter() - self.started
-        self.scope.record(metrics.RL_LOOP_DURATION, elapsed, context=self.context)
-        sampling.keep_if_slow(self.rank_span, elapsed, spans.RL_RANK_STEP.type)
+        ended = deferral.now()
         if self._token is not None:
             detach(self._token)
-        self.scope.end_span(self.rank_span, error)
-        self.scope.end_span(self.root, error)
+        kind = attribute_values.error_type(error) if isinstance(error, BaseException) else error
+        deferral.post(Signal.TRACES, lambda: self._record(ended.counter - self.started, kind, ended.wall))
+
+    def _record(self, seconds: float, error: str | None, end_time: int) -> None:
+        self.scope.record(metrics.RL_LOOP_DURATION, seconds, context=self.context)
+        sampling.keep_if_slow(self.rank_span, seconds, spans.RL_RANK_STEP.type)
+        self.scope.end_span(self.rank_span, error, end_time)
+        self.scope.end_span(self.root, error, end_time)
 
 
 def _has_its_turn(identity: process_identity.Run, iteration: int) -> bool:
@@ -213,7 +222,7 @@ def begin(iteration: int, scope: Scope) -> Step | None:
         step.open()
         _current = step
         lifecycle.before_shutdown(finish)
-        scope.record(metrics.RL_LOOP_CURRENT, iteration)
+        deferral.post(Signal.METRICS, lambda: scope.record(metrics.RL_LOOP_CURRENT, iteration, context=step.context))
         return step
     return None
 

@@ -9,7 +9,8 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.semconv import attributes, metrics, spans
-from otel_rl.telemetry import Scope, guard, lifecycle
+from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
+from otel_rl.telemetry import Scope, deferral, guard, lifecycle
 from otel_rl.training import steps
 from otel_rl.training.phases import Phase
 
@@ -111,9 +112,9 @@ class TrainingTrace:
     def _step_closing(self, _: steps.Step) -> None:
         # Someone else may end the step: phases that began in it must not outlive it.
         self.close_all()
-        while self._durations:
-            kind, (scope, durations) = self._durations.popitem()
-            scope.record_all(metrics.RL_PHASE_DURATION, durations, {attributes.RL_PHASE: kind.removeprefix("rl.")})
+        if self._durations:
+            durations, self._durations = self._durations, {}
+            deferral.post(Signal.METRICS, lambda: _record_durations(durations))
 
     # -- phases ------------------------------------------------------------------------------------------------
 
@@ -180,6 +181,11 @@ class TrainingTrace:
         self._open.clear()
         self._spans.clear()
         self._durations.clear()
+
+
+def _record_durations(durations: dict[str, tuple[Scope, list[float]]]) -> None:
+    for kind, (scope, seconds) in durations.items():
+        scope.record_all(metrics.RL_PHASE_DURATION, seconds, {attributes.RL_PHASE: kind.removeprefix("rl.")})
 
 
 def in_phase(definition: SpanDefinition, scope: Scope) -> Callable[[Function], Function]:

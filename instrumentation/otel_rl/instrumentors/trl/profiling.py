@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.semconv import attributes, spans
-from otel_rl.telemetry import Scope, guard
+from otel_rl.telemetry import Scope
 from otel_rl.training import steps
+from otel_rl.training.phases import Phase
 from otel_rl.training.trace import trace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from contextlib import AbstractContextManager
 
     from otel_rl.semconv.definitions import SpanDefinition
 
@@ -41,41 +41,25 @@ _ATTRIBUTE = "_otel_rl_phase"
 
 def enter(context: Any) -> None:
     """A ``ProfilingContext`` was entered."""
-    if not scope.enabled:
+    what = context.name.partition(".")[2]
+    definition = PHASES.get(what)
+    # First: most contexts are not phases, and this runs several times per micro-batch.
+    if (definition is None and not trace.is_open(spans.RL_REWARD)) or not scope.enabled:
         return
-    with guard("trl.profiling"):
-        phase = _phase(context.name)
-        if phase is not None:
-            phase.__enter__()
-            setattr(context, _ATTRIBUTE, phase)
+    phase = _reward_function(what) if definition is None else trace.open(definition, scope)
+    if phase is not None:
+        setattr(context, _ATTRIBUTE, phase)
 
 
 def leave(context: Any, error: BaseException | None) -> None:
     """The context is about to be left, with ``error`` if it failed."""
-    phase = vars(context).pop(_ATTRIBUTE, None)
+    phase = context.__dict__.pop(_ATTRIBUTE, None)
     if phase is not None:
-        with guard("trl.profiling"):
-            phase.__exit__(type(error) if error is not None else None, error, None)
+        phase.end(error)
 
 
-def _phase(name: str) -> AbstractContextManager[Any] | None:
-    what = name.partition(".")[2]
-    definition = PHASES.get(what)
-    if definition is not None:
-        return trace.open(definition, scope)
-    if trace.is_open(spans.RL_REWARD):
-        return _reward_function(what)
-    return None
-
-
-def _reward_function(name: str) -> AbstractContextManager[Any] | None:
+def _reward_function(name: str) -> Phase | None:
     """A span per reward function and no duration: that of the phase around it counts."""
-    step = steps.current()
-    if step is None or not trace.take_span(spans.RL_REWARD.type, REWARD_SPANS_PER_STEP):
+    if steps.current() is None or not trace.take_span(spans.RL_REWARD.type, REWARD_SPANS_PER_STEP):
         return None
-    values = {
-        attributes.RL_PHASE: attributes.RlPhaseValues.REWARD,
-        attributes.RL_REWARD_NAME: name,
-        attributes.RL_LOOP_ITERATION: step.iteration,
-    }
-    return scope.span(spans.RL_REWARD, attributes=values)
+    return Phase(spans.RL_REWARD, scope, {attributes.RL_REWARD_NAME: name}, has_duration=False).start()

@@ -5,12 +5,18 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from opentelemetry.context import get_current
+
 from otel_rl.instrumentors.trl.profiling import scope
 from otel_rl.semconv import attributes, metrics, spans
+from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
+from otel_rl.telemetry import deferral
 from otel_rl.training.trace import trace
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+
+    from opentelemetry.context import Context
 
 
 class RewardScores:
@@ -37,10 +43,16 @@ class RewardScores:
             self._record(*self._on_device.pop())
 
     def _record(self, names: Sequence[str], scores: Any) -> None:
-        for name, column in zip(names, scores.T.tolist(), strict=True):
-            # NaN is how the trainer notes that a function does not apply to a sample: no score, nothing lost.
-            given = [score for score in column if not math.isnan(score)]
-            scope.record_all(metrics.RL_REWARD_SCORE, given, {attributes.RL_REWARD_NAME: name})
+        by_function = dict(zip(names, scores.T.tolist(), strict=True))
+        context = get_current()
+        deferral.post(Signal.METRICS, lambda: _record(by_function, context))
+
+
+def _record(by_function: Mapping[str, list[float]], context: Context) -> None:
+    for name, column in by_function.items():
+        # NaN is how the trainer notes that a function does not apply to a sample: no score, nothing lost.
+        given = [score for score in column if not math.isnan(score)]
+        scope.record_all(metrics.RL_REWARD_SCORE, given, {attributes.RL_REWARD_NAME: name}, context)
 
 
 scores = RewardScores()
