@@ -33,7 +33,7 @@ def compiled_like(
         place: Module and file that a traceback shows, and that programs find in the frame that called them.
     """
     code = function.__code__ if inspect.isfunction(function) else None
-    found = _parameters(code) if code is not None else None
+    found = parameters_of(code) if code is not None else None
     parameters, arguments = found or ("*args, **kwargs", "*args, **kwargs")
     names = {name: f"{PREFIX}{name}" for name in (*values, *variables)}
     source = template.format(name=f"{PREFIX}call", parameters=parameters, arguments=arguments, **names, **words)
@@ -46,7 +46,7 @@ def compiled_like(
     return compiled
 
 
-def _parameters(code: CodeType) -> tuple[str, str] | None:
+def parameters_of(code: CodeType) -> tuple[str, str] | None:
     """The parameters of ``code`` and the arguments that hand them on, as source; None when they have odd names.
 
     Defaults are not written: the compiled function gets those of the original.

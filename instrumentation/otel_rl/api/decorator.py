@@ -13,21 +13,34 @@ import types
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from otel_rl.api.compiled_function import PREFIX, compiled_like
+from otel_rl.api.compiled_function import PREFIX, compiled_like, parameters_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import CodeType
 
     #: Makes a fresh operation of the producer API (see ``otel_rl/__init__.py``).
     Operation = Callable[[], Any]
+    #: The same for a tool call, given the names of the parameters and the values of the call.
+    OperationOfCall = Callable[[tuple[str, ...], tuple[Any, ...]], Any]
 
-_FUNCTION = "def {name}({parameters}):\n    with {operation}():\n        return {original}({arguments})\n"
-_COROUTINE = "async def {name}({parameters}):\n    with {operation}():\n        return await {original}({arguments})\n"
+_FUNCTION = "def {name}({parameters}):\n    with {operation}({values}):\n        return {original}({arguments})\n"
+_COROUTINE = (
+    "async def {name}({parameters}):\n    with {operation}({values}):\n        return await {original}({arguments})\n"
+)
+_TOOL = """def {name}({parameters}):
+    with {operation}({values}) as {opened}:
+        return {opened}.returned({original}({arguments}))
+"""
+_TOOL_COROUTINE = """async def {name}({parameters}):
+    with {operation}({values}) as {opened}:
+        return {opened}.returned(await {original}({arguments}))
+"""
 #: The loop of ``yield from`` (PEP 380) with every piece of the original inside the operation. What the consumer throws
 #: is handed on outside of ``except``: it must not become the context of other exceptions. A ``close()`` arrives as
 #: GeneratorExit; handed on like any other, it has the effects of ``close()``.
 _GENERATOR = """{async_}def {name}({parameters}):
-    {pieces} = {make}({operation}(), {original}({arguments}))
+    {pieces} = {make}({operation}({values}), {original}({arguments}))
     {sent} = None
     while True:
         {item} = {await_}{pieces}.resume({sent})
@@ -38,7 +51,9 @@ _GENERATOR = """{async_}def {name}({parameters}):
         except BaseException as {thrown}:
             {pieces}.thrown, {sent} = {thrown}, None
 """
-_VARIABLES = ("pieces", "sent", "item", "thrown")
+_VARIABLES = ("opened", "pieces", "sent", "item", "thrown")
+#: First parameters that are no arguments of a tool.
+_RECEIVERS = ("self", "cls")
 #: In our folder, so that ``torch.compile`` takes the compiled functions for ours and looks at none of them.
 _FILE = str(Path(__file__).with_name("<decorator>"))
 
@@ -51,16 +66,29 @@ def wrap(function: Any, operation: Operation) -> Any:
     """
     if isinstance(function, classmethod | staticmethod):
         return type(function)(wrap(function.__func__, operation))
-    make: Any = None
+    return functools.wraps(function)(_compile(function, operation, (_FUNCTION, _COROUTINE), None))
+
+
+def wrap_tool(function: Any, operation: OperationOfCall) -> Any:
+    """Like :func:`wrap`; the operation gets the arguments of the call and, unless a generator's, what it returned."""
+    if isinstance(function, classmethod | staticmethod):
+        return type(function)(wrap_tool(function.__func__, operation))
+    names = _argument_names(_code(function))
+    templates = (_TOOL, _TOOL_COROUTINE)
+    return functools.wraps(function)(_compile(function, lambda *values: operation(names, values), templates, names))
+
+
+def _code(function: Any) -> CodeType | None:
+    return function.__code__ if inspect.isfunction(function) else None
+
+
+def _template(function: Any, templates: tuple[str, str]) -> tuple[str, dict[str, str], Any]:
+    """Source for this kind of function, the words in it, and what makes the pieces of a generator."""
     if inspect.isasyncgenfunction(function):
-        template, make = _GENERATOR, AsyncPieces
-        words = {"async_": "async ", "await_": "await ", "value": ""}
-    elif inspect.isgeneratorfunction(function):
-        template, make = _GENERATOR, Pieces
-        words = {"async_": "", "await_": "", "value": f"{PREFIX}pieces.value"}
-    else:
-        template, words = _COROUTINE if _is_coroutine_function(function) else _FUNCTION, {}
-    return functools.wraps(function)(_compile(template, words, function, operation, make))
+        return _GENERATOR, {"async_": "async ", "await_": "await ", "value": ""}, AsyncPieces
+    if inspect.isgeneratorfunction(function):
+        return _GENERATOR, {"async_": "", "await_": "", "value": f"{PREFIX}pieces.value"}, Pieces
+    return templates[_is_coroutine_function(function)], {}, None
 
 
 def _is_coroutine_function(function: Any) -> bool:
@@ -69,12 +97,27 @@ def _is_coroutine_function(function: Any) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
 
 
-def _compile(template: str, words: dict[str, str], function: Any, operation: Operation, make: Any) -> Any:
-    values = {"operation": operation, "original": function, "make": make}
-    compiled = compiled_like(function, template, words, values, _VARIABLES, (__name__, _FILE))
-    if inspect.isfunction(function) and function.__code__.co_flags & inspect.CO_ITERABLE_COROUTINE:
+def _compile(function: Any, operation: Any, templates: tuple[str, str], arguments: tuple[str, ...] | None) -> Any:
+    """Compile ``function`` inside of ``operation``, which is called with the parameters named in ``arguments``."""
+    template, words, make = _template(function, templates)
+    objects = {"operation": operation, "original": function, "make": make}
+    words = {**words, "values": ", ".join(arguments or ())}
+    compiled = compiled_like(function, template, words, objects, _VARIABLES, (__name__, _FILE))
+    code = _code(function)
+    if code is not None and code.co_flags & inspect.CO_ITERABLE_COROUTINE:
         return types.coroutine(compiled)
     return compiled
+
+
+def _argument_names(code: CodeType | None) -> tuple[str, ...]:
+    """Names that the compiled function has for its arguments, without the instance or class of a method."""
+    if code is None or parameters_of(code) is None:
+        return ("args", "kwargs")
+    flags = code.co_flags
+    number = code.co_argcount + code.co_kwonlyargcount
+    number += bool(flags & inspect.CO_VARARGS) + bool(flags & inspect.CO_VARKEYWORDS)
+    names = code.co_varnames[:number]
+    return names[1:] if names[:1] and names[0] in _RECEIVERS else names
 
 
 class _Operated:

@@ -18,9 +18,9 @@ from otel_rl.internal_errors import guard
 from otel_rl.process import process_identity
 from otel_rl.semconv import attributes, events, metrics, spans
 from otel_rl.semconv.definitions import EventDefinition
-from otel_rl.telemetry import deferral, drops, ids, run_span, sampling
+from otel_rl.telemetry import deferral, drops, ids, redaction, run_span, sampling
 from otel_rl.telemetry.attribute_values import error_type, number
-from otel_rl.telemetry.content_capture import capture_content, content
+from otel_rl.telemetry.content_capture import capture_content
 from otel_rl.telemetry.context import attach, detach
 from otel_rl.telemetry.correlation import baggage_context, correlation_attributes
 from otel_rl.telemetry.scope import Scope
@@ -147,6 +147,7 @@ class _Tool:
     def __init__(self, name: str, call_id: str | None, arguments: Any) -> None:
         self._call = ToolCall(_scope, name, call_id, arguments=arguments).start()
         self.leave = self._call.leave
+        self.result = self._call.result
 
     def end(self, error: BaseException | str | None, at: Moment | None) -> None:
         if isinstance(error, str):
@@ -173,6 +174,11 @@ class Opened:
     def fail(self, kind: str) -> None:
         """Mark it as failed without an exception."""
         self._failure = kind
+
+    def result(self, value: Any) -> None:
+        """Record what a tool returned."""
+        if isinstance(self._operation, _Tool):
+            self._operation.result(value)
 
     def close(self, error: BaseException | None) -> None:
         """End it; an exception wins over a failure that was only told.
@@ -262,9 +268,15 @@ def reward(name: str, value: Any, label: str | None, explanation: str | None) ->
                 attributes.GEN_AI_EVALUATION_NAME: name,
                 attributes.GEN_AI_EVALUATION_SCORE_VALUE: float(score),
                 attributes.GEN_AI_EVALUATION_SCORE_LABEL: label,
-                attributes.GEN_AI_EVALUATION_EXPLANATION: content(explanation) if capture_content() else None,
+                attributes.GEN_AI_EVALUATION_EXPLANATION: _explanation(explanation),
             },
         )
+
+
+def _explanation(explanation: str | None) -> str | None:
+    if explanation is None or not capture_content():
+        return None
+    return redaction.text(str(explanation), "logs")
 
 
 def metric(key: str, value: Any) -> None:

@@ -85,7 +85,7 @@ class InferenceCall:
         self._first_chunk: float | None = None
         self._read: tuple[float, int] | None = None
         self._watch: weakref.finalize[..., Any] | None = None
-        self._input: dict[str, str] | None = None
+        self._input: dict[str, str | None] | None = None
         #: Times the request was sent.
         self.attempts = 0
         #: Body of the answer, while nobody has parsed it.

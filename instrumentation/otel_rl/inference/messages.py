@@ -15,9 +15,9 @@ Message = dict[str, Any]
 _FINISH_REASONS = {"tool_calls": "tool_call", "function_call": "tool_call"}
 
 
-def of_request(body: dict[str, Any]) -> dict[str, str]:
+def of_request(body: dict[str, Any]) -> dict[str, str | None]:
     """Attributes with input messages, system instructions and tool definitions of a request body."""
-    found = {}
+    found: dict[str, str | None] = {}
     messages = input_messages(body)
     if messages:
         found[attributes.GEN_AI_INPUT_MESSAGES] = shortening.messages_as_json(messages)

@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from otel_rl.telemetry import redaction
 from otel_rl.telemetry.attribute_values import MAXIMUM_LENGTH, text
-from otel_rl.telemetry.content_capture import content
+from otel_rl.telemetry.content_capture import content, count_dropped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -25,17 +26,17 @@ _SHORT = 64
 _TYPED = ("server_tool_call", "server_tool_call_response")
 
 
-def messages_as_json(messages: Sequence[Record]) -> str:
-    """Messages as JSON, of at most ``MAXIMUM_LENGTH`` characters."""
+def messages_as_json(messages: Sequence[Record]) -> str | None:
+    """Messages as JSON, of at most ``MAXIMUM_LENGTH`` characters; None where a redaction lets them not pass."""
     return _as_json(messages, lambda count: {"role": "omitted", "parts": [_omitted_part(count)]})
 
 
-def parts_as_json(parts: Sequence[Record]) -> str:
+def parts_as_json(parts: Sequence[Record]) -> str | None:
     """The parts of system instructions as JSON."""
     return _as_json(parts, _omitted_part)
 
 
-def tools_as_json(tools: Sequence[Record]) -> str:
+def tools_as_json(tools: Sequence[Record]) -> str | None:
     """Tool definitions as JSON."""
     return _as_json(tools, lambda count: {"type": "omitted", "name": f"{count} tools"})
 
@@ -44,9 +45,17 @@ def _omitted_part(count: int) -> Record:
     return {"type": "omitted", "count": count}
 
 
-def _as_json(records: Sequence[Record], omitted: Callable[[int], Record]) -> str:
+def _as_json(records: Sequence[Record], omitted: Callable[[int], Record]) -> str | None:
+    try:
+        plain = [_plain(_with_fewer_parts(record, _MOST)) for record in _ends(records, _MOST, omitted)]
+    except redaction.Dropped as dropped:
+        count_dropped(dropped)
+        return None
+    return _encoded(plain, omitted)
+
+
+def _encoded(plain: list[Record], omitted: Callable[[int], Record]) -> str:
     kept, limit = _MOST, MAXIMUM_LENGTH
-    plain = [_plain(_with_fewer_parts(record, kept)) for record in _ends(records, kept, omitted)]
     lengths = list(_lengths(plain))
     while limit > _SHORT and sum(min(length, limit) for length in lengths) > MAXIMUM_LENGTH:
         limit = limit * 4 // 5

@@ -74,9 +74,7 @@ def begin(identity: Run) -> None:
     """Start with ``identity``, which the environment tells."""
     global _current
     _current = identity
-    for listener in _listeners:
-        with guard("process_identity.listener"):
-            listener(identity)
+    _notify(identity)
 
 
 def update(**changes: Any) -> Run:
@@ -98,10 +96,14 @@ def update(**changes: Any) -> Run:
         if updated == _current:
             return _current
         _current = updated
+    _notify(updated)
+    return updated
+
+
+def _notify(identity: Run) -> None:
     for listener in _listeners:
         with guard("process_identity.listener"):
-            listener(updated)
-    return updated
+            listener(identity)
 
 
 def _changes(name: str, value: Any) -> bool:
@@ -112,7 +114,7 @@ def _changes(name: str, value: Any) -> bool:
 
 
 def add_listener(listener: Callable[[Run], None]) -> None:
-    """Call ``listener(run)`` after every change."""
+    """Call ``listener(run)`` after every change, and when the identity has settled."""
     _listeners.append(listener)
 
 
@@ -133,7 +135,10 @@ def end_meeting() -> None:
     """The ranks have agreed, or will not."""
     global _meeting
     _meeting = False
-    update(agreed=True)
+    before = _current
+    if update(agreed=True) is before:
+        # Nothing has changed, but from here on nothing will.
+        _notify(before)
 
 
 def settled() -> bool:

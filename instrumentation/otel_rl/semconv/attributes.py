@@ -315,6 +315,9 @@ TORCH_DISTRIBUTED_MESSAGE_SIZE: Final = "torch.distributed.message.size"
 TORCH_DISTRIBUTED_OPERATION: Final = "torch.distributed.operation"
 """Collective operation."""
 
+TORCH_DISTRIBUTED_UNSEEN: Final = "torch.distributed.unseen"
+"""Lower bound of the iteration's collectives that Python did not issue, which no other figure contains."""
+
 TORCH_DISTRIBUTED_WAIT_TIME: Final = "torch.distributed.wait_time"
 """Host time spent waiting for the collectives of the iteration, in seconds."""
 

@@ -77,7 +77,7 @@ RL_PROCESS_EXCEPTION: Final = definitions.EventDefinition(
 )
 RL_RUN_END: Final = definitions.EventDefinition(
     name="rl.run.end",
-    description="A process of the run ended in order",
+    description="A process that had begun ended in order; without it, the process was killed",
     attributes=(
         attributes.RL_RUN_ID,
         attributes.RL_RUN_ATTEMPT,
@@ -86,7 +86,7 @@ RL_RUN_END: Final = definitions.EventDefinition(
 )
 RL_RUN_START: Final = definitions.EventDefinition(
     name="rl.run.start",
-    description="A process of the run began to report",
+    description="A rank or driver has begun and knows its identity, or another process has made its first record",
     attributes=(
         attributes.RL_RUN_ID,
         attributes.RL_RUN_ATTEMPT,

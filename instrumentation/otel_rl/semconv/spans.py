@@ -230,6 +230,7 @@ RL_RANK_STEP: Final = definitions.SpanDefinition(
         attributes.TORCH_DISTRIBUTED_BYTES,
         attributes.TORCH_DISTRIBUTED_HOST_TIME,
         attributes.TORCH_DISTRIBUTED_WAIT_TIME,
+        attributes.TORCH_DISTRIBUTED_UNSEEN,
         attributes.RL_SAMPLING_REASON,
         attributes.ERROR_TYPE,
     ),

@@ -9,6 +9,7 @@ import json
 import os
 from typing import Any, NamedTuple
 
+from otel_rl.telemetry import drops, redaction
 from otel_rl.telemetry.attribute_values import MAXIMUM_LENGTH, plain_content, text
 
 CAPTURE_ENVIRONMENT_VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
@@ -47,18 +48,31 @@ def capture_content() -> bool:
 def content(value: object) -> Any:
     """Content of plain types: all captured content goes through here, whole, before it is cut and encoded.
 
-    A value of more than 65,536 characters is cut before that.
+    The user's redaction function sees each whole text first. Then a value of more than 65,536 characters is cut.
+
+    Raises:
+        redaction.Dropped: that function let the content not pass; see :func:`count_dropped`.
     """
-    return plain_content(value, _LONGEST)
+    return plain_content(value, _LONGEST, redaction.redact())
 
 
-def content_as_json(value: object) -> str:
+def count_dropped(dropped: redaction.Dropped, signal: str = "traces") -> None:
+    """Count content that the user's redaction function let not pass."""
+    drops.count(signal, str(dropped))
+
+
+def content_as_json(value: object, signal: str = "traces") -> str | None:
     """Content as a JSON string, the form that the GenAI conventions prescribe for span attributes.
 
-    Long parts are cut before they are encoded: the result is valid JSON and at most
+    None means that the user's redaction function let the content not pass, which is counted for ``signal``. Long parts
+    are cut before they are encoded: the result is valid JSON and at most
     :data:`~otel_rl.telemetry.attribute_values.MAXIMUM_LENGTH` characters long.
     """
-    shortened = plain_content(content(value))
+    try:
+        shortened = plain_content(content(value))
+    except redaction.Dropped as dropped:
+        count_dropped(dropped, signal)
+        return None
     encoded = json.dumps(shortened, ensure_ascii=False)
     limit = MAXIMUM_LENGTH
     # Escapes (quotes, control characters) make the encoded text longer than its parts.

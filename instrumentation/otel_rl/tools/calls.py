@@ -93,7 +93,9 @@ class ToolCall(CurrentOperation):
         """Record what the tool returned; kept only when content capture is on."""
         with guard("tools.result"):
             if capture_content() and self.span.is_recording():
-                self.span.set_attribute(attributes.GEN_AI_TOOL_CALL_RESULT, content_as_json(value))
+                content = content_as_json(value)
+                if content is not None:
+                    self.span.set_attribute(attributes.GEN_AI_TOOL_CALL_RESULT, content)
 
     def start(self) -> Self:
         """Open the span and make it current."""

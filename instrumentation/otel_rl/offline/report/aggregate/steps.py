@@ -84,6 +84,8 @@ class Steps:
         self.slowest: Largest[SlowStep] = Largest(_SLOWEST)
         self.slowest_collectives: Largest[SlowCollective] = Largest(_SLOWEST)
         self.loops = 0
+        #: Steps of a rank with collectives that were not seen, and how many of these there were at least.
+        self.unseen = Cell()
         self.last_iteration: int | None = None
         self._inside: dict[tuple[str, str], float] = {}
 
@@ -133,6 +135,9 @@ class Steps:
         self.slowest.add(span.seconds, SlowStep(iteration, rank, span.seconds, collectives, span.trace_id))
         self.last_iteration = max(iteration, self.last_iteration or 0)
         self._add_collectives(span, iteration, rank)
+        unseen = _integer(span.attributes.get(names.TORCH_DISTRIBUTED_UNSEEN))
+        if unseen:
+            self.unseen.add(unseen)
 
     def _add_collectives(self, span: Span, iteration: int, rank: int | None) -> None:
         for event in span.events:
