@@ -129,6 +129,8 @@ RL_BACKWARD: Final = definitions.SpanDefinition(
     attributes=(
         attributes.RL_PHASE,
         attributes.RL_LOOP_ITERATION,
+        attributes.RL_SUSPENDED,
+        attributes.RL_ACTIVE_DURATION,
         attributes.ERROR_TYPE,
     ),
 )
@@ -139,16 +141,20 @@ RL_CHECKPOINT: Final = definitions.SpanDefinition(
     attributes=(
         attributes.RL_PHASE,
         attributes.RL_LOOP_ITERATION,
+        attributes.RL_SUSPENDED,
+        attributes.RL_ACTIVE_DURATION,
         attributes.ERROR_TYPE,
     ),
 )
 RL_DATA_WAIT: Final = definitions.SpanDefinition(
     type="rl.data_wait",
     kind="internal",
-    description="Waiting for the next batch",
+    description="Waiting for the data of an iteration",
     attributes=(
         attributes.RL_PHASE,
         attributes.RL_LOOP_ITERATION,
+        attributes.RL_SUSPENDED,
+        attributes.RL_ACTIVE_DURATION,
         attributes.ERROR_TYPE,
     ),
 )
@@ -159,6 +165,8 @@ RL_EVALUATE: Final = definitions.SpanDefinition(
     attributes=(
         attributes.RL_PHASE,
         attributes.RL_LOOP_ITERATION,
+        attributes.RL_SUSPENDED,
+        attributes.RL_ACTIVE_DURATION,
         attributes.ERROR_TYPE,
     ),
 )
@@ -169,6 +177,8 @@ RL_FORWARD: Final = definitions.SpanDefinition(
     attributes=(
         attributes.RL_PHASE,
         attributes.RL_LOOP_ITERATION,
+        attributes.RL_SUSPENDED,
+        attributes.RL_ACTIVE_DURATION,
         attributes.ERROR_TYPE,
     ),
 )
@@ -179,6 +189,8 @@ RL_GENERATE: Final = definitions.SpanDefinition(
     attributes=(
         attributes.RL_PHASE,
         attributes.RL_LOOP_ITERATION,
+        attributes.RL_SUSPENDED,
+        attributes.RL_ACTIVE_DURATION,
         attributes.ERROR_TYPE,
     ),
 )
@@ -189,6 +201,8 @@ RL_LOG_PROBS: Final = definitions.SpanDefinition(
     attributes=(
         attributes.RL_PHASE,
         attributes.RL_LOOP_ITERATION,
+        attributes.RL_SUSPENDED,
+        attributes.RL_ACTIVE_DURATION,
         attributes.ERROR_TYPE,
     ),
 )
@@ -200,6 +214,11 @@ RL_LOOP: Final = definitions.SpanDefinition(
         attributes.RL_LOOP_ITERATION,
         attributes.RL_RUN_ID,
         attributes.RL_RUN_ATTEMPT,
+        attributes.RL_LOOP_NAME,
+        attributes.RL_MODEL_NAME,
+        attributes.RL_LOSS_TYPE,
+        attributes.RL_TRAIN_BATCH_SIZE,
+        attributes.RL_SAMPLE_BATCH_SIZE,
         attributes.RL_SAMPLING_REASON,
         attributes.ERROR_TYPE,
     ),
@@ -211,15 +230,18 @@ RL_OPTIMIZER: Final = definitions.SpanDefinition(
     attributes=(
         attributes.RL_PHASE,
         attributes.RL_LOOP_ITERATION,
+        attributes.RL_SUSPENDED,
+        attributes.RL_ACTIVE_DURATION,
         attributes.ERROR_TYPE,
     ),
 )
 RL_RANK_STEP: Final = definitions.SpanDefinition(
     type="rl.rank.step",
     kind="internal",
-    description="The part of one rank in an iteration",
+    description="The work of one rank in an iteration, from the arrival of its data on",
     attributes=(
         attributes.RL_LOOP_ITERATION,
+        attributes.RL_LOOP_NAME,
         attributes.RL_RANK,
         attributes.TORCH_DISTRIBUTED_CALLS,
         attributes.TORCH_DISTRIBUTED_BYTES,
@@ -236,6 +258,8 @@ RL_REWARD: Final = definitions.SpanDefinition(
     attributes=(
         attributes.RL_PHASE,
         attributes.RL_LOOP_ITERATION,
+        attributes.RL_SUSPENDED,
+        attributes.RL_ACTIVE_DURATION,
         attributes.ERROR_TYPE,
         attributes.RL_REWARD_NAME,
     ),
@@ -272,6 +296,8 @@ RL_SAMPLE: Final = definitions.SpanDefinition(
     attributes=(
         attributes.RL_PHASE,
         attributes.RL_LOOP_ITERATION,
+        attributes.RL_SUSPENDED,
+        attributes.RL_ACTIVE_DURATION,
         attributes.ERROR_TYPE,
     ),
 )
@@ -282,6 +308,8 @@ RL_SYNC: Final = definitions.SpanDefinition(
     attributes=(
         attributes.RL_PHASE,
         attributes.RL_LOOP_ITERATION,
+        attributes.RL_SUSPENDED,
+        attributes.RL_ACTIVE_DURATION,
         attributes.ERROR_TYPE,
     ),
 )
@@ -292,6 +320,8 @@ RL_TRAIN: Final = definitions.SpanDefinition(
     attributes=(
         attributes.RL_PHASE,
         attributes.RL_LOOP_ITERATION,
+        attributes.RL_SUSPENDED,
+        attributes.RL_ACTIVE_DURATION,
         attributes.ERROR_TYPE,
     ),
 )
@@ -302,6 +332,8 @@ RL_WEIGHT_SYNC: Final = definitions.SpanDefinition(
     attributes=(
         attributes.RL_PHASE,
         attributes.RL_LOOP_ITERATION,
+        attributes.RL_SUSPENDED,
+        attributes.RL_ACTIVE_DURATION,
         attributes.ERROR_TYPE,
     ),
 )

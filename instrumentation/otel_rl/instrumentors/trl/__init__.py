@@ -1,9 +1,10 @@
 """Instrumentation of TRL: what its trainers do beyond the Transformers ``Trainer``.
 
 Sampling, generation, log-probabilities, rewards and weight synchronisation become phases of the step that the
-``transformers`` instrumentor opens; most are found through TRL's own ``ProfilingContext``. Each reward function gets a
-span and a histogram of its raw scores. Of the calls to ``tools=[...]`` the slowest and the failed become
-``execute_tool`` spans (``OTEL_RL_SLOWEST``), all of them go into a duration histogram.
+``transformers`` instrumentor opens. TRL's own ``ProfilingContext`` names most of them; the methods of trainers that do
+not use it are in ``methods``. Each reward function gets a span and a histogram of its raw scores. Of the calls to
+``tools=[...]`` the slowest and the failed become ``execute_tool`` spans (``OTEL_RL_SLOWEST``), all of them go into a
+duration histogram.
 """
 
 from __future__ import annotations
@@ -11,18 +12,21 @@ from __future__ import annotations
 from typing import ClassVar
 
 from otel_rl.instrumentors.base import Instrumentor
+from otel_rl.instrumentors.trl.methods import MODULES
 
 
 class TRLInstrumentor(Instrumentor):
-    """Patches ``ProfilingContext`` and the sampling, reward and tool methods of the online trainers."""
+    """Patches ``ProfilingContext`` and the sampling, reward, sync and tool methods of the trainers."""
 
     library = "trl"
     requirements: ClassVar = ("trl >= 0.27, < 2",)
     needs = ("transformers",)
     modules: ClassVar = {
+        "trl": "patch:register_system",
         "trl.extras.profiling": "patch:patch_profiling",
         "trl.generation.vllm_generation": "patch:patch_vllm_generation",
         "trl.trainer.grpo_trainer": "patch:patch_grpo_trainer",
         "trl.trainer.rloo_trainer": "patch:patch_rloo_trainer",
         "trl.trainer.distillation_trainer": "patch:patch_distillation_trainer",
+        **dict.fromkeys(MODULES, "patch:patch_methods"),
     }

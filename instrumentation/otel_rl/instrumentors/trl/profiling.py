@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from otel_rl.semconv import attributes, spans
 from otel_rl.telemetry import Scope, guard
-from otel_rl.training import steps
-from otel_rl.training.trace import trace
+from otel_rl.training import trainer_loop
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -60,18 +59,19 @@ def leave(context: Any, error: BaseException | None) -> None:
 
 def _phase(name: str) -> AbstractContextManager[Any] | None:
     what = name.partition(".")[2]
+    loop = trainer_loop.current()
     definition = PHASES.get(what)
     if definition is not None:
-        return trace.open(definition, scope)
-    if trace.is_open(spans.RL_REWARD):
-        return _reward_function(what)
+        return loop.open(definition, scope)
+    if loop.is_open(spans.RL_REWARD):
+        return _reward_function(loop, what)
     return None
 
 
-def _reward_function(name: str) -> AbstractContextManager[Any] | None:
+def _reward_function(loop: trainer_loop.TrainerLoop, name: str) -> AbstractContextManager[Any] | None:
     """A span per reward function and no duration: that of the phase around it counts."""
-    step = steps.current()
-    if step is None or not trace.take_span(spans.RL_REWARD.type, REWARD_SPANS_PER_STEP):
+    step = loop.step
+    if step is None or not step.take_span(attributes.RL_REWARD_NAME, REWARD_SPANS_PER_STEP):
         return None
     values = {
         attributes.RL_PHASE: attributes.RlPhaseValues.REWARD,
