@@ -12,7 +12,6 @@ a step open at once. The step of a thread or task is that of the loop in its con
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from contextvars import ContextVar
 from itertools import count
@@ -176,7 +175,7 @@ class Step:
                     attributes.RL_PHASE: attributes.RlPhaseValues.DATA_WAIT,
                     attributes.RL_LOOP_ITERATION: self.iteration,
                 },
-                context=self._parent,
+                context=trace_api.set_span_in_context(trace_api.get_current_span(self._parent), self.context),
                 start_time=since.wall,
             )
             self.scope.end_span(span, None, self._start_time)
@@ -195,15 +194,16 @@ class Step:
             with guard("steps.contributor"):
                 contributor(self)
         self.is_open = False
-        elapsed = (at.counter if at else time.perf_counter()) - self.started
+        at = at or deferral.now()
+        elapsed = at.counter - self.started
         for metric, scope, seconds in self._totals.values():
             scope.record(metric, seconds, context=self.context)
         self.scope.record(metrics.RL_LOOP_DURATION, elapsed, context=self.context)
         sampling.keep_if_slow(self.rank_span, elapsed, spans.RL_RANK_STEP.type)
         if self._token is not None:
             detach(self._token)
-        self.scope.end_span(self.rank_span, error, at.wall if at else None)
-        self.scope.end_span(self.root, error, at.wall if at else None)
+        self.scope.end_span(self.rank_span, error, at.wall)
+        self.scope.end_span(self.root, error, at.wall)
 
 
 class Loop:
