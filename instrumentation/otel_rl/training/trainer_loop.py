@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import time
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -56,10 +55,10 @@ class _Duration:
 
     def __init__(self, durations: list[float]) -> None:
         self._durations = durations
-        self._started = time.perf_counter()
+        self._started = deferral.now().counter
 
     def end(self, error: BaseException | None = None) -> None:
-        self._durations.append(time.perf_counter() - self._started)
+        self._durations.append(deferral.now().counter - self._started)
 
 
 class OpenPhase:

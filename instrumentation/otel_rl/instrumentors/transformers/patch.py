@@ -50,7 +50,8 @@ def patch_trainer(module: ModuleType, patches: Patches) -> None:
     """Subclasses reach these methods by ``super()``; where one does not, the phase is missing and nothing else."""
     patches.on_restore(trainer_loop.close_steps)
     patches.observe(module, "Trainer.__init__", before=_identify, required=True)
-    patches.observe(module, "Trainer.train", begin=_training_begins, end=_training_ended, required=True)
+    begin = partial(_training_begins, patches)
+    patches.observe(module, "Trainer.train", begin=begin, end=_training_ended, required=True)
     patches.observe(module, "Trainer.get_batch_samples", begin=_wait_begins, end=_batches_arrived, required=True)
     patches.observe(module, "Trainer.compute_loss_context_manager", after=_loss_begins, required=True)
     for method, phase in _PHASES.items():
@@ -69,9 +70,11 @@ def _identify(configured: Any, *_: Any, **__: Any) -> None:
 # -- steps -------------------------------------------------------------------------------------------------------------
 
 
-def _training_begins(trainer: Any, *_: Any, **__: Any) -> TrainerLoop | None:
+def _training_begins(patches: Patches, trainer: Any, *_: Any, **__: Any) -> TrainerLoop | None:
     if not scope.enabled:
         return None
+    with guard("transformers.callback_handler"):
+        _follow_handler(type(trainer.callback_handler), patches)
     return TrainerLoop(attributes=details.of_trainer(trainer)).enter()
 
 
@@ -117,8 +120,27 @@ def _loss_ended(phase: OpenPhase, _: Any, error: BaseException | None, __: Any) 
 
 # -- events of the trainer ---------------------------------------------------------------------------------------------
 
+#: Classes of handlers with a ``call_event`` of their own, e.g. of ``trl.experimental.bema_for_ref_model`` 1.16.
+_own_handlers: set[type] = set()
 
-def _event_begins(_: Any, event: str, __: Any, state: Any, *___: Any, **details: Any) -> Any:
+
+def _follow_handler(kind: type, patches: Patches) -> None:
+    """Observe the ``call_event`` of a handler that does not inherit it."""
+    owner = next((base for base in kind.__mro__ if "call_event" in vars(base)), None)
+    if owner is None or owner.__module__ == "transformers.trainer_callback" or kind in _own_handlers:
+        return
+    _own_handlers.add(kind)
+    patches.on_restore(partial(_own_handlers.discard, kind))
+    patches.observe(owner, "call_event", begin=_own_event_begins, end=_event_ended)
+
+
+def _event_begins(handler: Any, event: str, args: Any, state: Any, *others: Any, **details: Any) -> Any:
+    if _own_handlers and type(handler) in _own_handlers:
+        return None
+    return _own_event_begins(handler, event, args, state, *others, **details)
+
+
+def _own_event_begins(_: Any, event: str, __: Any, state: Any, *___: Any, **details: Any) -> Any:
     hook = _BEFORE.get(event)
     if hook is not None and scope.enabled:
         with guard(f"transformers.{event}"):
