@@ -193,7 +193,7 @@ class Phase:
         if span is INVALID_SPAN:
             return
         if suspended:
-            span.set_attribute(names.RL_SUSPENDED, True)  # noqa: FBT003 - of the SDK
+            span.set_attribute(names.RL_SUSPENDED, True)
         elif before:
             span.set_attribute(names.RL_ACTIVE_DURATION, self._active)
         self.scope.end_span(span, error, now.wall)
@@ -245,11 +245,19 @@ class Phase:
         return True
 
     def _resume_interrupted(self, now: Moment) -> None:
+        around: Phase | None = None
         while self._interrupted:
             phase = self._interrupted.pop()
             if phase._suspended and not phase._left:  # noqa: SLF001 - of this class
-                phase._suspended = False  # noqa: SLF001
-                phase._begin_stretch(now)  # noqa: SLF001
+                phase._resume(now, around)
+                around = phase
+
+    def _resume(self, now: Moment, around: Phase | None) -> None:
+        """Begin another stretch, as a part below the new stretch of the phase ``around`` it."""
+        self._suspended = False
+        if around is not None and around.span is not INVALID_SPAN:
+            self._base = trace_api.set_span_in_context(around.span, self._base)
+        self._begin_stretch(now)
 
 
 def _reset(mark: Token[Phase | None]) -> bool:

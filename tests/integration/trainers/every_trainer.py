@@ -97,7 +97,9 @@ def _reward_model(model: str) -> Any:
 
 RECIPES: dict[str, Recipe] = {
     "A2POTrainer": Recipe(
-        PROMPTS, {"max_completion_length": 8, "num_value_samples": 2, "filter_all_incorrect": False}, reward_funcs=reward
+        PROMPTS,
+        {"max_completion_length": 8, "num_value_samples": 2, "filter_all_incorrect": False},
+        reward_funcs=reward,
     ),
     "CPOTrainer": Recipe(PREFERENCES),
     "DPOTrainer": Recipe(PREFERENCES),
@@ -139,7 +141,10 @@ def make(kind: type, directory: Path, steps: int = 2, **arguments: Any) -> Any:
     }
     configuration = configuration_class(kind)
     known = configuration.__dataclass_fields__
-    options = {name: value(model) if name != "reward_funcs" and callable(value) else value for name, value in recipe.options.items()}
+    options = {
+        name: value(model) if name != "reward_funcs" and callable(value) else value
+        for name, value in recipe.options.items()
+    }
     return kind(
         **{
             "model": model,

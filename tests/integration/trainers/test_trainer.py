@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import pickle
 from collections import Counter
 
@@ -20,7 +19,6 @@ from tiny_model import make_model, make_tokenizer
 
 from otel_rl.instrumentors.transformers import TransformersInstrumentor
 from otel_rl.instrumentors.trl import TRLInstrumentor
-from otel_rl.telemetry import Scope, cardinality_budgets, drops
 from otel_rl.training import steps, systems
 from otel_rl.training.trainer_loop import SPANS_PER_STEP
 

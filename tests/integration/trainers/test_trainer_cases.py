@@ -11,9 +11,9 @@ import pytest
 import torch
 import transformers
 import trl
-import trl.trainer.grpo_trainer as grpo_trainer
 from datasets import IterableDataset
 from tiny_model import make_model, make_tokenizer
+from trl.trainer import grpo_trainer
 from virtual_work import PIECE, Clock, injected
 
 from otel_rl import instrumentor_status
@@ -87,7 +87,9 @@ def test_an_epoch_that_ends_inside_an_accumulation_continues_the_same_step(instr
         for span in recorded.spans
         if span.name == "rl.data_wait"
         and span.attributes["rl.loop.iteration"] == 2
-        and any(other.context.span_id == span.parent.span_id and other.name == "rl.rank.step" for other in recorded.spans)
+        and any(
+            other.context.span_id == span.parent.span_id and other.name == "rl.rank.step" for other in recorded.spans
+        )
     ]
     assert inside.attributes["rl.phase"] == "data_wait"
 
@@ -317,7 +319,12 @@ def unknown(monkeypatch):
 def test_the_first_specific_system_wins(instrumented, unknown, tmp_path):
     common = {"output_dir": str(tmp_path), "use_cpu": True, "report_to": "none"}
     seen = []
-    for configuration in (transformers.TrainingArguments, trl.GRPOConfig, trl.DPOConfig, transformers.TrainingArguments):
+    for configuration in (
+        transformers.TrainingArguments,
+        trl.GRPOConfig,
+        trl.DPOConfig,
+        transformers.TrainingArguments,
+    ):
         configuration(**common)
         known = process_identity.current()
         seen.append((known.system, known.system_version, known.algorithm, known.role))

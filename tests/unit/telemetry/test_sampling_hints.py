@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from itertools import count
 from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 
 import pytest
 from opentelemetry import baggage, context, trace

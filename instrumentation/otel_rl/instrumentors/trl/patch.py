@@ -11,7 +11,7 @@ from otel_rl.instrumentors.trl.profiling import scope
 from otel_rl.instrumentors.trl.rewards import scores
 from otel_rl.semconv import metrics, spans
 from otel_rl.training import systems, trainer_loop
-from otel_rl.training.trainer_loop import OpenPhase, in_phase
+from otel_rl.training.trainer_loop import OpenPhase
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,7 +27,11 @@ SYSTEM = "trl"
 _ALGORITHMS = {"AsyncGRPO": "grpo", "Reward": "reward_modeling", "AsyncDistillation": "distillation", "IWOPD": "iw_opd"}
 _SUFFIX = re.compile(r"(Trainer|Config|TrainingArguments)$")
 _WORD_START = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z]{2})(?=[A-Z][a-z])")
-_PHASES = {definition.type.removeprefix("rl."): definition for definition in vars(spans).values() if hasattr(definition, "type")}
+_PHASES = {
+    definition.type.removeprefix("rl."): definition
+    for definition in vars(spans).values()
+    if hasattr(definition, "type")
+}
 
 
 def register_system(module: ModuleType, patches: Patches) -> None:
