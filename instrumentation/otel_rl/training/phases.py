@@ -1,9 +1,9 @@
 """Phases of a step: spans, and the durations that belong to them.
 
-``rl.sample``, ``rl.reward``, ``rl.train`` and ``rl.sync`` are exclusive: at any moment a step is in one of them at most.
-One that begins inside another, in the same thread or task, suspends it. The suspended phase has several spans then,
-one for each stretch: all but the last carry ``rl.suspended``, the last ``rl.active_duration``. Parts inside
-a suspended phase are suspended with it. Waiting for data, evaluation and checkpoints suspend too, and are not suspended.
+``rl.sample``, ``rl.reward``, ``rl.train`` and ``rl.sync`` are exclusive: a step is in one of them at most. One that
+begins inside another, in the same thread or task, suspends it. The suspended phase has several spans then, one for each
+stretch: all but the last carry ``rl.suspended``, the last ``rl.active_duration``. Parts inside a suspended phase are
+suspended with it. Waiting for data, evaluation and checkpoints suspend too, and are not suspended.
 
 Within a step the histograms of the four phases get one value per step: the time that the step spent in them.
 """
@@ -117,7 +117,7 @@ class Phase:
             if not enabled():
                 return self
             now = at or deferral.now()
-            if self._definition.type in INTERRUPTING:
+            if self.interrupts:
                 self._interrupt(now)
             self._step, self._base, self._of_step = _place()
             self._begin_stretch(now)
@@ -209,30 +209,38 @@ class Phase:
 
     # -- suspension ------------------------------------------------------------------------------------------------
 
-    def _interrupt(self, now: Moment) -> None:
-        """Suspend the exclusive phase around the current position, and the parts of it that are open."""
-        chain: list[Phase] = []
-        phase = _innermost.get()
-        while phase is not None:
-            if phase._since is None or not _in_same_trace(phase):  # noqa: SLF001 - of this class
-                return
-            chain.append(phase)
-            if phase._definition.type in INTERRUPTING:  # noqa: SLF001
-                break
-            phase = phase._outer()  # noqa: SLF001
-        if phase is None or phase._definition.type not in _DURATIONS:  # noqa: SLF001
-            return
-        for one in chain:
-            if not one._suspend(now):  # noqa: SLF001
-                return
-            self._interrupted.append(one)
+    @property
+    def is_active(self) -> bool:
+        """True between its start and its end, except while it is suspended."""
+        return self._since is not None
 
-    def _outer(self) -> Phase | None:
+    @property
+    def interrupts(self) -> bool:
+        """True for a phase that suspends one of the four."""
+        return self._definition.type in INTERRUPTING
+
+    @property
+    def can_be_suspended(self) -> bool:
+        """True for the four, and no others."""
+        return self._definition.type in _DURATIONS
+
+    @property
+    def outer(self) -> Phase | None:
+        """The phase that this one has begun in, in the same thread or task or in the one it was started from."""
         before = self._mark.old_value if self._mark is not None else None
         return before if isinstance(before, Phase) else None
 
-    def _suspend(self, now: Moment) -> bool:
-        """False where it runs in another thread or task, beside the caller."""
+    @property
+    def is_around(self) -> bool:
+        """True when the current context is in the same trace."""
+        context = get_current()
+        if context is self._context:
+            return True
+        here = trace_api.get_current_span(context).get_span_context().trace_id
+        return here == trace_api.get_current_span(self._context).get_span_context().trace_id
+
+    def suspend(self, now: Moment) -> bool:
+        """End this stretch; False where the phase runs in another thread or task, beside the caller."""
         if self._mark is None or not _reset(self._mark):
             return False
         self._mark = None
@@ -244,20 +252,38 @@ class Phase:
         self._end_stretch(now, suspended=True)
         return True
 
-    def _resume_interrupted(self, now: Moment) -> None:
-        around: Phase | None = None
-        while self._interrupted:
-            phase = self._interrupted.pop()
-            if phase._suspended and not phase._left:  # noqa: SLF001 - of this class
-                phase._resume(now, around)
-                around = phase
-
-    def _resume(self, now: Moment, around: Phase | None) -> None:
-        """Begin another stretch, as a part below the new stretch of the phase ``around`` it."""
+    def resume(self, now: Moment, around: Phase | None) -> bool:
+        """Begin another stretch, below the new one of the phase ``around`` it; False when the phase has ended."""
+        if not self._suspended or self._left:
+            return False
         self._suspended = False
         if around is not None and around.span is not INVALID_SPAN:
             self._base = trace_api.set_span_in_context(around.span, self._base)
         self._begin_stretch(now)
+        return True
+
+    def _interrupt(self, now: Moment) -> None:
+        """Suspend the exclusive phase around the current position, and the parts of it that are open."""
+        chain: list[Phase] = []
+        phase = _innermost.get()
+        while phase is not None and phase.is_active and phase.is_around:
+            chain.append(phase)
+            if phase.interrupts:
+                break
+            phase = phase.outer
+        if not chain or not chain[-1].can_be_suspended:
+            return
+        for one in chain:
+            if not one.suspend(now):
+                return
+            self._interrupted.append(one)
+
+    def _resume_interrupted(self, now: Moment) -> None:
+        around: Phase | None = None
+        while self._interrupted:
+            phase = self._interrupted.pop()
+            if phase.resume(now, around):
+                around = phase
 
 
 def _reset(mark: Token[Phase | None]) -> bool:
@@ -267,14 +293,6 @@ def _reset(mark: Token[Phase | None]) -> bool:
     except (ValueError, RuntimeError):
         return False
     return True
-
-
-def _in_same_trace(phase: Phase) -> bool:
-    context = get_current()
-    if context is phase._context:  # noqa: SLF001 - of this module
-        return True
-    here = trace_api.get_current_span(context).get_span_context().trace_id
-    return here == trace_api.get_current_span(phase._context).get_span_context().trace_id  # noqa: SLF001
 
 
 def _place() -> tuple[steps.Step | None, Context, bool]:

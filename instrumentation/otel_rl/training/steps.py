@@ -187,7 +187,7 @@ class Step:
         )
 
     def close(self, error: BaseException | str | None, at: Moment | None = None) -> None:
-        """Let contributors add to the rank's span, record the durations, end the spans; ``at`` says when, unless now."""
+        """Let contributors add to the rank's span, record the durations, end the spans, ``at`` a moment or now."""
         if self.thinned and error is not None:
             self.rank_span = self._start_rank_span()
         for contributor in _contributors:

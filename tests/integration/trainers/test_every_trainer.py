@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 
 import every_trainer
 import pytest
@@ -100,7 +101,7 @@ def _check_step(root, rank, members):
         if span.parent is not None and span.parent.span_id in (rank.context.span_id, root.context.span_id)
     ]
     parts = sorted((span for span in direct if span is not rank), key=lambda span: span.start_time)
-    for earlier, later in zip(parts, parts[1:], strict=False):
+    for earlier, later in pairwise(parts):
         assert earlier.end_time <= later.start_time, (earlier.name, later.name)
     inside = [span for span in parts if span.parent.span_id == rank.context.span_id]
     covered = sum(span.end_time - span.start_time for span in inside)

@@ -11,7 +11,6 @@ from otel_rl.instrumentors.trl.profiling import scope
 from otel_rl.instrumentors.trl.rewards import scores
 from otel_rl.semconv import metrics, spans
 from otel_rl.training import systems, trainer_loop
-from otel_rl.training.trainer_loop import OpenPhase
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
 
     from otel_rl.instrumentors.patching import Patches
     from otel_rl.semconv.definitions import SpanDefinition
+    from otel_rl.training.trainer_loop import OpenPhase
 
 SYSTEM = "trl"
 

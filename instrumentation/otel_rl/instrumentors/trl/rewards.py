@@ -22,7 +22,7 @@ class RewardScores:
         self._on_device: list[tuple[Sequence[str], Any]] = []
 
     def calculated(self, trainer: Any, scores: Any) -> None:
-        """``scores`` has the rows of all ranks, rank after rank. Sums over the functions, of one column, are left out."""
+        """``scores`` has the rows of all ranks, rank after rank; sums over the functions are left out."""
         # Of an earlier batch, which the device has computed long since.
         self.scored()
         names = getattr(trainer, "reward_func_names", ())
