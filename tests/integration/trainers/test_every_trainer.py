@@ -12,6 +12,7 @@ from virtual_work import PIECE, Clock, injected
 
 from otel_rl.instrumentors.transformers import TransformersInstrumentor
 from otel_rl.instrumentors.trl import TRLInstrumentor
+from otel_rl.instrumentors.trl.methods import MODULES
 from otel_rl.instrumentors.trl.patch import algorithm_of
 
 STEPS = 3
@@ -63,6 +64,12 @@ def short_name(kind):
 def test_every_trainer_class_of_trl_is_built_here_or_left_out_with_a_reason():
     for name, kind in every_trainer.trainer_classes().items():
         assert name in every_trainer.SKIPPED or kind.__name__ in every_trainer.RECIPES, name
+
+
+def test_every_module_with_methods_of_its_own_is_patched():
+    patched = {module for module, function in TRLInstrumentor.modules.items() if function == "patch:patch_methods"}
+
+    assert patched == MODULES.keys()
 
 
 def test_the_trainers_that_are_left_out_exist():

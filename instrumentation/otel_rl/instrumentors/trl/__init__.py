@@ -12,7 +12,6 @@ from __future__ import annotations
 from typing import ClassVar
 
 from otel_rl.instrumentors.base import Instrumentor
-from otel_rl.instrumentors.trl.methods import MODULES
 
 
 class TRLInstrumentor(Instrumentor):
@@ -28,5 +27,13 @@ class TRLInstrumentor(Instrumentor):
         "trl.trainer.grpo_trainer": "patch:patch_grpo_trainer",
         "trl.trainer.rloo_trainer": "patch:patch_rloo_trainer",
         "trl.trainer.distillation_trainer": "patch:patch_distillation_trainer",
-        **dict.fromkeys(MODULES, "patch:patch_methods"),
+        "trl.experimental.a2po.a2po_trainer": "patch:patch_methods",
+        "trl.experimental.async_distillation.async_distillation_trainer": "patch:patch_methods",
+        "trl.experimental.async_grpo.async_grpo_trainer": "patch:patch_methods",
+        "trl.experimental.gkd.gkd_trainer": "patch:patch_methods",
+        "trl.experimental.gold.gold_trainer": "patch:patch_methods",
+        "trl.experimental.iw_opd.iw_opd_trainer": "patch:patch_methods",
+        "trl.experimental.online_dpo.online_dpo_trainer": "patch:patch_methods",
+        "trl.experimental.sdft.sdft_trainer": "patch:patch_methods",
+        "trl.experimental.sdpo.sdpo_trainer": "patch:patch_methods",
     }
