@@ -80,6 +80,7 @@ check-generated: $(VENV)/.test ## fail where a generated file differs from its s
 	$(BIN)/python -m instrumentation.configuration_page --check
 	$(BIN)/python -m instrumentation.support_page --check
 	$(BIN)/python -m dashboards build --check
+	$(BIN)/python -m instrumentation.prose --check
 
 .PHONY: weaver-check
 weaver-check: ## check the registry with OpenTelemetry's weaver, where it is on PATH
@@ -116,6 +117,10 @@ test-versions: $(VENV)/.test ## tests of each instrumented library on the versio
 .PHONY: test-trainers
 test-trainers: $(VENV)/.test ## every trainer class of TRL, stable and experimental, and the Transformers Trainer
 	$(PYTEST) $(PARALLEL) tests/integration/trainers tests/unit/training
+
+.PHONY: test-elastic
+test-elastic: $(VENV)/.test ## a job whose rank fails is restarted by torchrun, plain and instrumented (minutes)
+	$(PYTEST) -q tests/integration/process/test_process_elastic.py -m slow
 
 .PHONY: test-hosts
 test-hosts: $(VENV)/.test ## tests of openai, LangChain, LangGraph and torch, plain against instrumented; writes the table

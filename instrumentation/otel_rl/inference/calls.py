@@ -20,7 +20,7 @@ from otel_rl.semconv.attributes import GenAiTokenTypeValues
 from otel_rl.telemetry import cardinality_budgets, deferral, lifecycle
 from otel_rl.telemetry.attribute_values import clean, error_type
 from otel_rl.telemetry.context import attach, detach
-from otel_rl.telemetry.scope import NO_SPAN
+from otel_rl.telemetry.histograms import NO_SPAN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -139,6 +139,11 @@ def wrap(raw: Any, hooks: Hooks, switch: Switch) -> Any:
 
 
 def _function(original: Function, hooks: Hooks, switch: Switch) -> Function:
+    if hooks.begin is None and hooks.after is None and hooks.before is not None:
+        return _function_with_before(original, hooks.before, hooks.site, switch)
+    if hooks.begin is None and hooks.before is None and hooks.after is not None:
+        return _function_with_after(original, hooks.after, hooks.site, switch)
+
     def function(*args: Any, **kwargs: Any) -> Any:
         followed = _Followed(hooks, switch, args, kwargs)
         try:
@@ -147,6 +152,36 @@ def _function(original: Function, hooks: Hooks, switch: Switch) -> Function:
             followed.raised(error)
             raise
         followed.returned(result)
+        return result
+
+    return function
+
+
+# With one hook only, as on hot paths: no object per call, and a guard only when something went wrong.
+
+
+def _function_with_before(original: Function, before: Function, site: str, switch: Switch) -> Function:
+    def function(*args: Any, **kwargs: Any) -> Any:
+        if switch.on:
+            try:
+                before(*args, **kwargs)
+            except Exception:
+                with guard(site):
+                    raise
+        return original(*args, **kwargs)
+
+    return function
+
+
+def _function_with_after(original: Function, after: Function, site: str, switch: Switch) -> Function:
+    def function(*args: Any, **kwargs: Any) -> Any:
+        result = original(*args, **kwargs)
+        if switch.on:
+            try:
+                after(result, *args, **kwargs)
+            except Exception:
+                with guard(site):
+                    raise
         return result
 
     return function

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from otel_rl.internal_errors import guard
 from otel_rl.pipeline.io_thread import FIRST_EXPORT
 from otel_rl.process import data_loader_workers
-from otel_rl.telemetry import drops
+from otel_rl.telemetry import deferral, drops
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -104,8 +104,8 @@ class BatchQueue(Generic[Item]):
 
     @property
     def pending(self) -> bool:
-        """True while items are queued or in flight."""
-        return bool(self._queue or self.sink.in_flight)
+        """True while items are queued or in flight, or left to the thread."""
+        return bool(self._queue or self.sink.in_flight or deferral.posted)
 
     @property
     def failing(self) -> bool:

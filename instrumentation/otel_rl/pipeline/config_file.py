@@ -72,6 +72,7 @@ def build(path: str) -> Telemetry:
     telemetry.logger_provider = _sdk_provider(logs_api._internal._LOGGER_PROVIDER)  # noqa: SLF001
     _complete(telemetry)
     telemetry.arm()
+    telemetry.accept_posts()
     program_log.record(telemetry.logger_provider)
     return telemetry
 

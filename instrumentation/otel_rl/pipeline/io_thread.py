@@ -9,6 +9,7 @@ beyond any deadline of ours: the kernel frees a process only when its last threa
 
 from __future__ import annotations
 
+import math
 import signal
 import threading
 import time
@@ -65,6 +66,10 @@ class Wakeup:
 
 class Task(Protocol):
     """Something that an I/O thread exports again and again."""
+
+    @property
+    def signal(self) -> str:
+        """``traces``, ``metrics`` or ``logs``."""
 
     @property
     def pending(self) -> bool:
@@ -230,8 +235,10 @@ class IoThread:
         now = time.monotonic()
         due = min((task.next_run() for task in self.tasks), default=now + _LONGEST_SLEEP)
         self._wakeup.wait(min(due - now, _LONGEST_SLEEP))
-        deferral.drain_in_io_thread()
+        deferral.drain_in_io_thread(posts=self._posts_are_due())
         while self._requests:
+            # Again: the program may have recorded while the thread served the request before.
+            deferral.drain_in_io_thread(posts=True)
             with guard(f"io_thread.{self.name}.request"):
                 self._requests.popleft().serve()
         for task in self.tasks:
@@ -239,6 +246,14 @@ class IoThread:
                 with guard(f"io_thread.{self.name}.export"):
                     task.run()
         self._do_chores()
+
+    def _posts_are_due(self) -> bool:
+        """True when there are many, or before an export; logs alone leave too often for that."""
+        if len(deferral.posted) >= deferral.POSTED_BATCH:
+            return True
+        now = time.monotonic()
+        tasks = [task for task in self.tasks if task.signal != "logs"] or self.tasks
+        return any(task.next_run() <= now or task.next_run() == math.inf for task in tasks)
 
     def _do_chores(self) -> None:
         for chore in self.chores:

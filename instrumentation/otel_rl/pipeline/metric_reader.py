@@ -80,8 +80,8 @@ class LazyMetricReader(MetricReader):
 
     @property
     def pending(self) -> bool:
-        """True when anything has been measured."""
-        return self._next != math.inf
+        """True when anything has been measured, or is left to the thread to measure."""
+        return self._next != math.inf or bool(deferral.posted)
 
     @property
     def failing(self) -> bool:
@@ -108,7 +108,7 @@ class LazyMetricReader(MetricReader):
 
     def _collect_guarded(self) -> bool:
         self._delivered, self._closed = False, False
-        deferral.drain_in_io_thread()
+        deferral.drain_in_io_thread(posts=True)
         with guard("metric_reader.collect"), suppress(MetricsTimeoutError):
             self._delivered = True
             self.collect(self._timeout * _SECONDS)
@@ -142,7 +142,7 @@ class LazyMetricReader(MetricReader):
 
     def give_up(self) -> None:
         """The deadline has passed: count at least one lost point if the last collection was not delivered."""
-        self.sink.give_up(int(self.pending and not self._closed and not self.sink.in_flight))
+        self.sink.give_up(int(self._next != math.inf and not self._closed and not self.sink.in_flight))
 
     def after_fork_in_child(self) -> None:
         """The child starts with nothing measured."""

@@ -15,6 +15,7 @@ from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import MetricReader
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import SpanLimits, TracerProvider
+from opentelemetry.sdk.trace.sampling import ALWAYS_ON, ParentBased, StaticSampler, TraceIdRatioBased
 from opentelemetry.trace import get_tracer_provider, set_tracer_provider
 
 from otel_rl import stderr
@@ -41,7 +42,7 @@ from otel_rl.pipeline.metric_reader import (
 from otel_rl.pipeline.processors import SDK_LENGTH_LIMIT, QueueLogRecordProcessor, QueueSpanProcessor, mark_truncation
 from otel_rl.pipeline.sink import Sink
 from otel_rl.process import process_identity
-from otel_rl.telemetry import run_span
+from otel_rl.telemetry import deferral, run_span
 from otel_rl.telemetry.correlation import BaggageLogRecordProcessor, BaggageSpanProcessor
 from otel_rl.telemetry.ids import IdGenerator
 
@@ -107,6 +108,20 @@ class Telemetry:
         if self.meter_provider is not None and self.readers:
             wake_at_first_measurement(self.meter_provider, self.wake_readers)
 
+    def accept_posts(self) -> None:
+        """Let the I/O thread record the spans of steps, where ids and sampling do not depend on when it does."""
+        provider = self.tracer_provider
+        thread = next((thread for thread in (self.files, self.network) if thread.tasks), None)
+        if (
+            thread is not None
+            and provider is get_tracer_provider()
+            and isinstance(provider.id_generator, IdGenerator)
+            and _parent_decides(provider.sampler)
+        ):
+            deferral.accept_posts(thread)
+        else:
+            deferral.accept_posts(None)
+
     def after_fork_in_child(self) -> None:
         """Reset queues, threads, exporters and files: they belong to the parent."""
         self.gate.after_fork_in_child()
@@ -160,6 +175,7 @@ def build(chosen: exporter_selection.Plan, resource: Resource) -> Telemetry:
     set_logger_provider(telemetry.logger_provider)
     _report_refusal(telemetry)
     telemetry.arm()
+    telemetry.accept_posts()
     program_log.record(telemetry.logger_provider)
     return telemetry
 
@@ -273,6 +289,13 @@ def _custom_sampler() -> Any:
     from opentelemetry.sdk._configuration import _import_sampler  # noqa: PLC0415 - costly, rarely needed
 
     return _import_sampler(name)
+
+
+def _parent_decides(sampler: Any) -> bool:
+    """True when a span is sampled exactly if its parent in this process is."""
+    if isinstance(sampler, ParentBased):
+        return sampler._local_parent_sampled is ALWAYS_ON  # noqa: SLF001 - no public way to ask
+    return isinstance(sampler, StaticSampler | TraceIdRatioBased)
 
 
 def _configurator(kind: str) -> dict[str, Any]:

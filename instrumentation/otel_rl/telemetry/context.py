@@ -1,15 +1,22 @@
-"""Attach and detach OpenTelemetry contexts without ever writing to the program's log."""
+"""Attaches and detaches OpenTelemetry contexts without ever writing to the program's log."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from opentelemetry import context as otel_context
+from opentelemetry.trace import INVALID_SPAN
+from opentelemetry.trace.propagation import set_span_in_context
+
+from otel_rl.internal_errors import guard
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from contextvars import Token
+    from types import TracebackType
 
     from opentelemetry.context import Context
+    from opentelemetry.trace import Span
 
 
 def attach(context: Context) -> Token[Context]:
@@ -28,3 +35,42 @@ def detach(token: Token[Context]) -> bool:
     except (ValueError, RuntimeError):
         return False
     return True
+
+
+class SpanInContext:
+    """Context manager behind :meth:`otel_rl.telemetry.scope.Scope.span`.
+
+    ``start()`` makes the span, ``end(span, error)`` ends it; ``context`` is the one below which it becomes current.
+    """
+
+    __slots__ = ("_context", "_end", "_name", "_start", "_token", "span")
+
+    def __init__(
+        self,
+        name: str,
+        start: Callable[[], Span],
+        end: Callable[[Span, BaseException | None], None],
+        context: Context | None,
+    ) -> None:
+        self._name = name
+        self._start = start
+        self._end = end
+        self._context = context
+        self._token: Token[Context] | None = None
+        self.span: Span = INVALID_SPAN
+
+    def __enter__(self) -> Span:
+        self.span = self._start()
+        # Without telemetry there is no span, and the program's context stays as it is.
+        if self.span is not INVALID_SPAN:
+            with guard(f"{self._name}.attach"):
+                self._token = attach(set_span_in_context(self.span, self._context))
+        return self.span
+
+    def __exit__(
+        self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._token is not None:
+            with guard(f"{self._name}.detach"):
+                detach(self._token)
+        self._end(self.span, error)

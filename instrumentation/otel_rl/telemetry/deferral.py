@@ -5,6 +5,10 @@ The SDK's locks are not re-entrant. A handler that records while its own thread 
 :class:`~otel_rl.telemetry.scope.Scope` therefore marks its thread while it is inside the SDK (:data:`thread`), and
 what a handler records meanwhile is queued with its moment and its context. Nothing here takes a lock.
 
+The trainer's thread also leaves recordings to an I/O thread (:func:`post`), because they cost several times more there:
+between two computations of the model our code and the SDK's find the processor's caches cold. An I/O thread records
+those of several seconds together, just before it exports.
+
 Not covered: a handler that interrupts the *program's own* call into the SDK. Signal handlers are described in
 ``docs/signal-handlers.md``.
 """
@@ -16,7 +20,7 @@ import threading
 import time
 from collections import deque
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from otel_rl import clock
 from otel_rl.internal_errors import guard
@@ -28,6 +32,24 @@ if TYPE_CHECKING:
 
 #: Most recordings that wait; further ones are counted as dropped.
 MAXIMUM = 8192
+
+
+#: With so many posts the I/O thread is woken.
+POSTED_BATCH = 512
+
+
+class IoThread(Protocol):
+    """What this module needs of the thread that drains ``posted``."""
+
+    @property
+    def started(self) -> bool:
+        """True while it runs."""
+
+    def start(self) -> bool:
+        """Start it unless it runs; False if the system refuses a thread."""
+
+    def wake(self) -> None:
+        """Let it look at ``posted`` now."""
 
 
 class Moment(NamedTuple):
@@ -52,6 +74,11 @@ class _Thread(threading.local):
 thread = _Thread()
 #: (signal, process, recording), oldest first. Read by Scope at the end of each call.
 pending: deque[tuple[str, int, Callable[[], None]]] = deque()
+#: The same, for an I/O thread only.
+posted: deque[tuple[str, int, Callable[[], None]]] = deque()
+_posted_lock = threading.Lock()
+#: The I/O thread that drains ``posted``; None where there is none of ours.
+_io_thread: IoThread | None = None
 #: Forks in progress. Another thread may hold a lock of the SDK that no one will release in the child.
 forks = 0
 #: True when ``otel_rl.ending`` follows forks: it says when the child's SDK is ready.
@@ -86,16 +113,67 @@ def later(signal: str, recording: Callable[[], None]) -> None:
     pending.append((signal, os.getpid(), recording))
 
 
+def accept_posts(io_thread: IoThread | None) -> None:
+    """Let ``io_thread`` record what is posted; None: from now on every recording runs in place."""
+    global _io_thread
+    _io_thread = io_thread
+
+
+def posting() -> bool:
+    """True when :func:`post` leaves recordings to an I/O thread."""
+    return _io_thread is not None and not thread.draining
+
+
+def post(signal: str, recording: Callable[[], None]) -> None:
+    """Call ``recording`` on an I/O thread at the next export; at once where there is no such thread.
+
+    ``recording`` must hold no tensor and no traceback: it would keep the program's memory alive until then. Nothing is
+    dropped: when the queue is full the caller drains it.
+    """
+    io_thread = _io_thread
+    if io_thread is None or thread.draining:
+        if must_wait():
+            later(signal, recording)
+        else:
+            recording()
+        return
+    posted.append((signal, os.getpid(), recording))
+    number = len(posted)
+    if not io_thread.started and not io_thread.start():
+        drain_all()
+    elif number == POSTED_BATCH:
+        io_thread.wake()
+    elif number >= MAXIMUM:
+        drain_all()
+
+
 def drain() -> None:
     """Drain the queue. Does nothing when this thread must not record or is already draining."""
+    _drain(pending)
+
+
+def drain_all() -> None:
+    """Like :func:`drain`, with what was left to an I/O thread. All of it is recorded when this returns."""
+    if must_wait() or thread.draining:
+        return
+    # Held for as long as a recording takes, which does no I/O. The deadline is for what must not happen.
+    if _posted_lock.acquire(timeout=1.0):
+        try:
+            _drain(posted)
+        finally:
+            _posted_lock.release()
+    _drain(pending)
+
+
+def _drain(queue: deque[tuple[str, int, Callable[[], None]]]) -> None:
     if must_wait() or thread.draining:
         return
     thread.draining = True
     try:
         process = os.getpid()
-        while pending:
+        while queue:
             try:
-                _, owner, recording = pending.popleft()
+                _, owner, recording = queue.popleft()
             except IndexError:  # another thread took the last one
                 return
             # Recordings that waited at a fork belong to the parent.
@@ -106,12 +184,15 @@ def drain() -> None:
         thread.draining = False
 
 
-def drain_in_io_thread() -> None:
-    """Like :func:`drain`, for a thread of ours that is marked for good (:func:`mark_io_thread`)."""
-    if pending:
+def drain_in_io_thread(*, posts: bool) -> None:
+    """Like :func:`drain`, for a thread that is marked for good (:func:`mark_io_thread`); with ``posts`` them too."""
+    if pending or (posts and posted):
         thread.inside = False
         try:
-            drain()
+            if posts:
+                drain_all()
+            else:
+                drain()
         finally:
             thread.inside = True
 
@@ -147,8 +228,10 @@ def wait_for_ending() -> None:
 
 def release_child() -> None:
     """The state of this forked child is its own now: record again."""
-    global forks
+    global forks, _posted_lock
     forks = 0
+    posted.clear()
+    _posted_lock = threading.Lock()  # a thread of the parent may hold the other one
 
 
 def _before_fork() -> None:

@@ -1,25 +1,40 @@
-"""Placeholder for a span that starts where the SDK must not be entered; the real span is made after its end."""
+"""Placeholder for a span whose real one is made after its end.
+
+For spans that start where the SDK must not be entered, and for those that are left to an I/O thread.
+"""
 
 from __future__ import annotations
 
+import traceback
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry import trace as trace_api
-from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags
+from opentelemetry.trace import Link, NonRecordingSpan, SpanContext, TraceFlags
 
 from otel_rl import clock
-from otel_rl.telemetry import deferral, ids
+from otel_rl.semconv import attributes as names
+from otel_rl.telemetry import attribute_values, deferral, ids
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from opentelemetry.context import Context
-    from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode
+    from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 
     #: Starts the real span: name, context, kind, attributes, links, start time.
     Start = Callable[[str, Context, SpanKind, Mapping[str, Any], Sequence[Link], int], Span]
 
 _generator = ids.IdGenerator()
+
+
+def _context_below(context: Context) -> SpanContext:
+    parent = trace_api.get_current_span(context).get_span_context()
+    if parent.is_valid:
+        return SpanContext(
+            parent.trace_id, _generator.generate_span_id(), False, parent.trace_flags, parent.trace_state
+        )
+    flags = TraceFlags(TraceFlags.SAMPLED | TraceFlags.RANDOM_TRACE_ID)
+    return SpanContext(_generator.generate_trace_id(), _generator.generate_span_id(), False, flags)
 
 
 class DeferredSpan(NonRecordingSpan):
@@ -34,24 +49,18 @@ class DeferredSpan(NonRecordingSpan):
         attributes: Mapping[str, Any],
         links: Sequence[Link],
         start_time: int | None,
+        own: SpanContext | None = None,
+        leave: Callable[[str, Callable[[], None]], None] = deferral.later,
     ) -> None:
-        parent = trace_api.get_current_span(context).get_span_context()
-        super().__init__(
-            SpanContext(
-                parent.trace_id if parent.is_valid else _generator.generate_trace_id(),
-                _generator.generate_span_id(),
-                is_remote=False,
-                trace_flags=parent.trace_flags
-                if parent.is_valid
-                else TraceFlags(TraceFlags.SAMPLED | TraceFlags.RANDOM_TRACE_ID),
-            )
-        )
+        """``own`` is derived from the parent unless given; ``leave`` is given what makes the real span."""
+        super().__init__(_context_below(context) if own is None else own)
+        self._leave = leave
         self._start = start
         self._name = name
         self._parent_context = context
         self._kind = kind
-        self._attributes = dict(attributes)
-        self._links = links
+        self._attributes: dict[str, Any] = dict(attributes)
+        self._links = list(links)
         self._start_time = start_time or clock.now()
         self._status: tuple[Any, ...] = ()
         self._events: list[tuple[str, Any, int]] = []
@@ -78,6 +87,26 @@ class DeferredSpan(NonRecordingSpan):
         """Keep for the real span."""
         self._events.append((name, attributes, timestamp or clock.now()))
 
+    def add_link(self, context: SpanContext, attributes: Any = None) -> None:
+        """Keep for the real span."""
+        self._links.append(Link(context, attributes))
+
+    def record_exception(
+        self,
+        exception: BaseException,
+        attributes: Any = None,
+        timestamp: int | None = None,
+        escaped: bool = False,
+    ) -> None:
+        """Keep the event that the SDK would make of ``exception``, and not its traceback, which holds the program's."""
+        values = {
+            names.EXCEPTION_TYPE: attribute_values.error_type(exception),
+            names.EXCEPTION_MESSAGE: str(exception),
+            names.EXCEPTION_STACKTRACE: "".join(traceback.format_exception(exception)),
+            "exception.escaped": str(escaped),
+        }
+        self.add_event("exception", {**values, **(attributes or {})}, timestamp)
+
     def update_name(self, name: str) -> None:
         """Keep for the real span."""
         self._name = name
@@ -91,13 +120,18 @@ class DeferredSpan(NonRecordingSpan):
         if not self._ended:
             self._ended = True
             end_time = end_time or clock.now()
-            deferral.later("traces", lambda: self._record(end_time))
+            self._leave("traces", lambda: self._record(end_time))
 
     def _record(self, end_time: int) -> None:
         own = self.get_span_context()
         with ids.pinned(ids.SpanIds(own.trace_id, own.span_id)):
             span = self._start(
-                self._name, self._parent_context, self._kind, self._attributes, self._links, self._start_time
+                self._name,
+                self._parent_context,
+                self._kind,
+                attribute_values.clean(self._attributes),
+                self._links,
+                self._start_time,
             )
         with deferral.inside_sdk():
             for event in self._events:

@@ -46,12 +46,12 @@ def after_fork_in_child(callback: Callable[[], None]) -> None:
 
 def run_shutdown_callbacks() -> None:
     """Run each registered callback once; the second call finds none left."""
-    deferral.drain()
+    deferral.drain_all()
     while _before_shutdown:
         callback = _before_shutdown.pop()
         with guard("lifecycle.before_shutdown"):
             callback()
-    deferral.drain()
+    deferral.drain_all()
 
 
 def run_after_fork_callbacks() -> None:

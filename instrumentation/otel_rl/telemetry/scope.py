@@ -6,32 +6,31 @@ Instrumentors describe *what* happened with definitions from ``otel_rl.semconv``
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry import _logs as logs_api
 from opentelemetry import metrics as metrics_api
 from opentelemetry import trace as trace_api
-from opentelemetry.context import Context, get_current, set_value
+from opentelemetry.context import get_current
 from opentelemetry.metrics import Observation
 from opentelemetry.trace import SpanKind, Status, StatusCode
-from opentelemetry.trace.propagation import set_span_in_context
 
 from otel_rl import clock
 from otel_rl.internal_errors import guard
 from otel_rl.semconv import SCHEMA_URL, attributes
-from otel_rl.telemetry import attribute_values, cardinality_budgets, deferral, drops, lifecycle, sampling
-from otel_rl.telemetry.context import attach, detach
+from otel_rl.telemetry import attribute_values, cardinality_budgets, deferral, drops, histograms, lifecycle, sampling
+from otel_rl.telemetry.context import SpanInContext
 from otel_rl.telemetry.deferred_span import DeferredSpan
 from otel_rl.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
-    from contextvars import Token
-    from types import TracebackType
 
     from opentelemetry._logs import SeverityNumber
+    from opentelemetry.context import Context
     from opentelemetry.metrics import CallbackOptions
-    from opentelemetry.trace import Link, Span
+    from opentelemetry.trace import Link, Span, SpanContext
 
     from otel_rl.semconv.definitions import EventDefinition, MetricDefinition, SpanDefinition
 
@@ -47,9 +46,6 @@ _SITES = ("start_span", "end_span", "record", "observe", "event")
 MAXIMUM_NAME_LENGTH = 1024
 #: Largest value of a measurement; OTLP carries doubles and 64-bit integers.
 _LARGEST = sys.float_info.max
-#: Measurements in it carry no exemplar, which is a third of what each costs. The entry is there because the SDK takes
-#: the current context for an empty one.
-NO_SPAN = set_value("otel_rl.no_span", True, Context())
 _thread = deferral.thread
 
 
@@ -104,6 +100,27 @@ class Scope:
                     start_time,
                 )
         return trace_api.INVALID_SPAN
+
+    def start_posted_span(
+        self,
+        definition: SpanDefinition,
+        attributes: Attributes,
+        context: Context,
+        links: Sequence[Link] = (),
+        *,
+        own: SpanContext | None = None,
+        start_time: int | None = None,
+    ) -> Span:
+        """Like :meth:`start_span` where the parent decides on sampling; an I/O thread records it after its end.
+
+        ``own`` gives its ids; a root needs them. May raise.
+        """
+        if own is None and not trace_api.get_current_span(context).get_span_context().is_valid:
+            return self.start_span(definition, attributes=attributes, context=context, links=links)
+        kind = _KINDS[definition.kind]
+        return DeferredSpan(
+            self.begin_span, definition.type, context, kind, attributes, links, start_time, own, deferral.post
+        )
 
     def begin_span(
         self,
@@ -184,7 +201,8 @@ class Scope:
         links: Sequence[Link] = (),
     ) -> SpanInContext:
         """``with scope.span(...) as span``: current inside the block, ended after it, any BaseException recorded."""
-        return SpanInContext(self, definition, name, attributes, context, links)
+        start = partial(self.start_span, definition, name, attributes=attributes, context=context, links=links)
+        return SpanInContext(self.name, start, self.end_span, context)
 
     # -- metrics -----------------------------------------------------------------------------------------------
 
@@ -221,36 +239,36 @@ class Scope:
                 self.measure(metric, value, values, context)
 
     def record_all(
-        self, metric: MetricDefinition, values: Sequence[float], attributes: Attributes | None = None
-    ) -> None:
-        """Like :meth:`record` for many floats with the same attributes; only the first one has an exemplar."""
-        with self._guards["record"]:
-            for position, value in enumerate(values):
-                record = self._record.get(metric.name)
-                if position and record is not None and not (_thread.inside or deferral.forks):
-                    self._record_without_exemplar(metric, record, values[position:], attributes)
-                    return
-                self.record(metric, value, attributes)
-
-    def _record_without_exemplar(
         self,
         metric: MetricDefinition,
-        record: Callable[..., None],
         values: Sequence[float],
-        attributes: Attributes | None,
+        attributes: Attributes | None = None,
+        context: Context | None = None,
     ) -> None:
-        labels = cardinality_budgets.labels(metric, attributes) if attributes else {}
-        if labels is None:
-            return
-        _thread.inside = True
-        try:
-            for value in values:
-                if -_LARGEST <= value <= _LARGEST:
-                    record(value, labels, NO_SPAN)
-                else:
-                    drops.count("metrics", "non_finite")
-        finally:
-            _thread.inside = False
+        """Record many floats with the same attributes in a histogram; only the first one has an exemplar."""
+        with self._guards["record"]:
+            finite = [value for value in values if -_LARGEST <= value <= _LARGEST]
+            if len(finite) < len(values):
+                drops.count("metrics", "non_finite", len(values) - len(finite))
+            labels = cardinality_budgets.labels(metric, attributes) if attributes else {}
+            if not finite or labels is None or not enabled():
+                return
+            if _thread.inside or deferral.forks:
+                deferral.later("metrics", lambda: self.measure_all(metric, finite, labels, context))
+            else:
+                self.measure_all(metric, finite, labels, context)
+
+    def measure_all(
+        self, metric: MetricDefinition, values: Sequence[float], labels: Attributes, context: Context | None
+    ) -> None:
+        """Like :meth:`record_all` for values and labels that are checked; may raise."""
+        with deferral.inside_sdk():
+            histogram = self._recorder(metric)
+            if isinstance(histogram, histograms.Histogram):
+                histogram.record_all(values, labels, context)
+            else:
+                for value in values:
+                    histogram(value, labels, context)
         if deferral.pending:
             deferral.drain()
 
@@ -258,14 +276,18 @@ class Scope:
         """Like :meth:`record` for boundaries that check value and labels by themselves; may raise."""
         _thread.inside = True
         try:
-            record = self._record.get(metric.name)
-            if record is None:
-                record = self._record[metric.name] = self._create(metric)
+            record = self._record.get(metric.name) or self._recorder(metric)
             record(value, labels, context)
         finally:
             _thread.inside = False
         if deferral.pending:
             deferral.drain()
+
+    def _recorder(self, metric: MetricDefinition) -> Callable[..., None]:
+        record = self._record.get(metric.name)
+        if record is None:
+            record = self._record[metric.name] = self._create(metric)
+        return record
 
     def _get_meter(self) -> metrics_api.Meter:
         if self._meter is None:
@@ -280,9 +302,11 @@ class Scope:
             return meter.create_up_down_counter(metric.name, metric.unit, metric.description).add
         if metric.instrument == "gauge":
             return meter.create_gauge(metric.name, metric.unit, metric.description).set
-        return meter.create_histogram(
-            metric.name, metric.unit, metric.description, explicit_bucket_boundaries_advisory=metric.boundaries
-        ).record
+        return histograms.Histogram(
+            meter.create_histogram(
+                metric.name, metric.unit, metric.description, explicit_bucket_boundaries_advisory=metric.boundaries
+            )
+        )
 
     def observe(self, metric: MetricDefinition, callback: Observe) -> None:
         """Register ``callback() -> [(value, attributes), ...]``, asked at each export; once per metric."""
@@ -365,39 +389,3 @@ def _restart_counting() -> None:
 
 # A forked child counts anew, so its series begin at the fork.
 lifecycle.after_fork_in_child(_restart_counting)
-
-
-class SpanInContext:
-    """Context manager behind :meth:`Scope.span`."""
-
-    __slots__ = ("_arguments", "_scope", "_token", "span")
-
-    def __init__(
-        self,
-        scope: Scope,
-        definition: SpanDefinition,
-        name: str | None,
-        attributes: Attributes | None,
-        context: Context | None,
-        links: Sequence[Link],
-    ) -> None:
-        self._scope = scope
-        self._arguments = (definition, name, attributes, context, links)
-        self._token: Token[Context] | None = None
-        self.span: Span = trace_api.INVALID_SPAN
-
-    def __enter__(self) -> Span:
-        definition, name, attributes, context, links = self._arguments
-        if enabled():
-            self.span = self._scope.start_span(definition, name, attributes=attributes, context=context, links=links)
-            with guard(f"{self._scope.name}.attach"):
-                self._token = attach(set_span_in_context(self.span, context))
-        return self.span
-
-    def __exit__(
-        self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        if self._token is not None:
-            with guard(f"{self._scope.name}.detach"):
-                detach(self._token)
-        self._scope.end_span(self.span, error)

@@ -22,7 +22,7 @@ from otel_rl.internal_errors import guard
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import metrics, spans
 from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
-from otel_rl.telemetry import deferral, drops
+from otel_rl.telemetry import attribute_values, deferral, drops
 from otel_rl.telemetry.context import attach, detach
 from otel_rl.telemetry.scope import enabled
 from otel_rl.training import steps
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span
     from typing_extensions import Self
 
-    from otel_rl.semconv.definitions import SpanDefinition
+    from otel_rl.semconv.definitions import MetricDefinition, SpanDefinition
     from otel_rl.telemetry.deferral import Moment
     from otel_rl.telemetry.scope import Scope
 
@@ -68,6 +68,7 @@ class Phase:
         "_base",
         "_context",
         "_definition",
+        "_has_duration",
         "_interrupted",
         "_left",
         "_limit",
@@ -88,8 +89,12 @@ class Phase:
         scope: Scope,
         attributes: Mapping[str, Any] | None = None,
         limit: int | None = None,
+        *,
+        has_duration: bool = True,
     ) -> None:
         self._definition = definition
+        #: False for a part of a phase of the same name, which counts as a whole, and which it does not interrupt.
+        self._has_duration = has_duration
         self.scope = scope
         self._attributes = attributes
         self._limit = limit
@@ -134,10 +139,44 @@ class Phase:
         with guard("phases.end"):
             now = at or deferral.now()
             self.leave()
-            self._end_stretch(now, error)
+            kind = attribute_values.error_type(error) if isinstance(error, BaseException) else error
+            stretches = self._active
+            span = self._end_stretch(now, failed=kind is not None)
             self._suspended = False
-            self._record_duration()
+            whole = self._active
+            metric = self._metric_to_record(whole)
+            if span is not INVALID_SPAN or metric is not None:
+                # What the I/O thread needs, and nothing that holds memory of the program.
+                total = whole if stretches else None
+                deferral.post(Signal.TRACES, lambda: self._record(span, metric, whole, total, kind, now.wall))
             self._resume_interrupted(now)
+
+    def _metric_to_record(self, seconds: float) -> MetricDefinition | None:
+        """The histogram for this phase; None where there is none, or where the step records it when it ends."""
+        if not self._has_duration:
+            return None
+        metric = _DURATIONS.get(self._definition.type)
+        if metric is not None and self._of_step and self._step is not None and self._step.is_open:
+            self._step.add(metric, self.scope, seconds)
+            return None
+        return metric or metrics.RL_PHASE_DURATION
+
+    def _record(
+        self,
+        span: Span,
+        metric: MetricDefinition | None,
+        seconds: float,
+        total: float | None,
+        error: str | None,
+        end_time: int,
+    ) -> None:
+        if metric is not None:
+            labels = {names.RL_PHASE: self.name} if metric is metrics.RL_PHASE_DURATION else None
+            self.scope.record(metric, seconds, labels, self._context)
+        if span is not INVALID_SPAN:
+            if total is not None:
+                span.set_attribute(names.RL_ACTIVE_DURATION, total)
+            self.scope.end_span(span, error, end_time)
 
     def leave(self) -> None:
         """Restore what was current before; :meth:`end` does it too."""
@@ -175,37 +214,24 @@ class Phase:
         self._context = self._base
 
     def _start_span(self, start_time: int) -> Span:
-        step = self._step
+        step, context = self._step, self._base
         values = {names.RL_PHASE: self.name, names.RL_LOOP_ITERATION: step.iteration if step else None}
         if self._attributes:
             values.update(self._attributes)
-        return self.scope.start_span(self._definition, attributes=values, context=self._base, start_time=start_time)
+        if deferral.posting() and context is not None:
+            return self.scope.start_posted_span(self._definition, values, context, start_time=start_time)
+        return self.scope.start_span(self._definition, attributes=values, context=context, start_time=start_time)
 
-    def _end_stretch(self, now: Moment, error: BaseException | str | None = None, *, suspended: bool = False) -> None:
+    def _end_stretch(self, now: Moment, *, failed: bool = False) -> Span:
+        """Add up the time and give the span of the stretch away; one that was left out is made for a failure."""
         since, self._since = self._since, None
         if since is None:
-            return
+            return INVALID_SPAN
         span, self.span = self.span, INVALID_SPAN
-        if span is INVALID_SPAN and error is not None:
+        if span is INVALID_SPAN and failed:
             span = self._start_span(since.wall)
-        before = self._active
         self._active += now.counter - since.counter
-        if span is INVALID_SPAN:
-            return
-        if suspended:
-            span.set_attribute(names.RL_SUSPENDED, True)
-        elif before:
-            span.set_attribute(names.RL_ACTIVE_DURATION, self._active)
-        self.scope.end_span(span, error, now.wall)
-
-    def _record_duration(self) -> None:
-        metric = _DURATIONS.get(self._definition.type)
-        if metric is None:
-            self.scope.record(metrics.RL_PHASE_DURATION, self._active, {names.RL_PHASE: self.name}, self._context)
-        elif self._of_step and self._step is not None and self._step.is_open:
-            self._step.add(metric, self.scope, self._active)
-        else:
-            self.scope.record(metric, self._active, context=self._context)
+        return span
 
     # -- suspension ------------------------------------------------------------------------------------------------
 
@@ -217,12 +243,12 @@ class Phase:
     @property
     def interrupts(self) -> bool:
         """True for a phase that suspends one of the four."""
-        return self._definition.type in INTERRUPTING
+        return self._has_duration and self._definition.type in INTERRUPTING
 
     @property
     def can_be_suspended(self) -> bool:
         """True for the four, and no others."""
-        return self._definition.type in _DURATIONS
+        return self._has_duration and self._definition.type in _DURATIONS
 
     @property
     def outer(self) -> Phase | None:
@@ -249,7 +275,9 @@ class Phase:
         # Where the program has made something of its own current meanwhile, that stays current.
         if token is not None and get_current() is self._context and detach(token):
             self._token = None
-        self._end_stretch(now, suspended=True)
+        span = self._end_stretch(now)
+        if span is not INVALID_SPAN:
+            deferral.post(Signal.TRACES, lambda: _end_suspended(self.scope, span, now.wall))
         return True
 
     def resume(self, now: Moment, around: Phase | None) -> bool:
@@ -284,6 +312,11 @@ class Phase:
             phase = self._interrupted.pop()
             if phase.resume(now, around):
                 around = phase
+
+
+def _end_suspended(scope: Scope, span: Span, end_time: int) -> None:
+    span.set_attribute(names.RL_SUSPENDED, True)
+    scope.end_span(span, None, end_time)
 
 
 def _reset(mark: Token[Phase | None]) -> bool:

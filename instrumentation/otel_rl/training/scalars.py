@@ -16,14 +16,19 @@ from contextvars import ContextVar
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
+from opentelemetry.context import get_current
+
+from otel_rl import clock
 from otel_rl.semconv import attributes, events, metrics
 from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
-from otel_rl.telemetry import drops, lifecycle
+from otel_rl.telemetry import deferral, drops, lifecycle
 from otel_rl.telemetry.attribute_values import number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from contextvars import Token
+
+    from opentelemetry.context import Context
 
     from otel_rl.semconv.definitions import MetricDefinition
     from otel_rl.telemetry import Scope
@@ -99,8 +104,9 @@ class ScalarSink:
             return
         owned = {str(key): value for key, value in values.items() if self._take(str(key), source, iteration or 0)}
         if owned:
-            for key, value in self._record(scope, owned, iteration, first).items():
-                _measure(scope, key, value)
+            body, numbers = _exact(owned)
+            context, timestamp = get_current(), clock.now()
+            deferral.post(Signal.LOGS, lambda: _record(scope, iteration, first, body, numbers, context, timestamp))
 
     def measure(self, scope: Scope, source: Source, iteration: int | None, key: str, value: Any) -> None:
         """Like :meth:`log` for one value, without the event."""
@@ -131,38 +137,56 @@ class ScalarSink:
         self._owners[key] = (source, step)
         return True
 
-    def _record(
-        self, scope: Scope, values: Mapping[str, Any], iteration: int | None, first: int | None
-    ) -> dict[str, float | int]:
-        """Emit the event; returns the numbers in it."""
-        body: dict[str, Scalar] = {}
-        numbers: dict[str, float | int] = {}
-        for key, value in values.items():
-            if value is None or isinstance(value, bool | str):
-                body[key] = value
-                continue
-            found = number(value)
-            if found is None:
-                drops.count(Signal.LOGS, "unsupported_type")
-            else:
-                body[key] = numbers[key] = found
-        covers = {attributes.RL_STEP_FIRST: first, attributes.RL_STEP_LAST: iteration} if first is not None else {}
-        scope.event(events.RL_STEP, body=body, attributes={attributes.RL_LOOP_ITERATION: iteration, **covers})
-        return numbers
-
     def reset(self) -> None:
         """Forget who logged what."""
         self._owners.clear()
 
 
-def _measure(scope: Scope, key: str, value: float) -> None:
+def _exact(values: Mapping[str, Any]) -> tuple[dict[str, Scalar], dict[str, float | int]]:
+    """The values that can be recorded, and the numbers among them."""
+    body: dict[str, Scalar] = {}
+    numbers: dict[str, float | int] = {}
+    for key, value in values.items():
+        if value is None or isinstance(value, bool | str):
+            body[key] = value
+            continue
+        found = number(value)
+        if found is None:
+            drops.count(Signal.LOGS, "unsupported_type")
+        else:
+            body[key] = numbers[key] = found
+    return body, numbers
+
+
+def _record(
+    scope: Scope,
+    iteration: int | None,
+    first: int | None,
+    body: Mapping[str, Scalar],
+    numbers: Mapping[str, float | int],
+    context: Context,
+    timestamp: int,
+) -> None:
+    for key, value in numbers.items():
+        _measure(scope, key, value, context)
+    covers = {attributes.RL_STEP_FIRST: first, attributes.RL_STEP_LAST: iteration} if first is not None else {}
+    scope.event(
+        events.RL_STEP,
+        body=body,
+        attributes={attributes.RL_LOOP_ITERATION: iteration, **covers},
+        context=context,
+        timestamp=timestamp,
+    )
+
+
+def _measure(scope: Scope, key: str, value: float, context: Context | None = None) -> None:
     if not math.isfinite(value):
         drops.count(Signal.METRICS, "non_finite")
         return
-    scope.record(metrics.RL_TRAINER_METRIC, value, {attributes.RL_TRAINER_METRIC_KEY: key})
+    scope.record(metrics.RL_TRAINER_METRIC, value, {attributes.RL_TRAINER_METRIC_KEY: key}, context)
     canonical = CANONICAL.get(key)
     if canonical is not None:
-        scope.record(canonical, value)
+        scope.record(canonical, value, context=context)
 
 
 sink = ScalarSink()

@@ -26,7 +26,7 @@ from otel_rl.internal_errors import guard
 from otel_rl.process import process_identity
 from otel_rl.semconv import attributes, metrics, spans
 from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
-from otel_rl.telemetry import deferral, drops, ids, lifecycle, run_span, sampling
+from otel_rl.telemetry import attribute_values, deferral, drops, ids, lifecycle, run_span, sampling
 from otel_rl.telemetry.context import attach, detach
 from otel_rl.telemetry.scope import Scope, enabled
 
@@ -119,7 +119,7 @@ class Step:
             with guard("steps.opener"):
                 opener(self)
         if waiting_since is not None:
-            self._record_wait(waiting_since)
+            deferral.post(Signal.TRACES, lambda: self._record_wait(waiting_since))
 
     def _open_root(self, identity: process_identity.Run, start_time: int) -> Span | None:
         """Start or imitate the root of the trace that the ranks share; None in a process that shares none."""
@@ -135,56 +135,53 @@ class Step:
         }
         again = (self.restarts,) if self.restarts else ()
         root_ids = ids.derive(identity.steps_key, *self.loop.key, self.iteration, *again)
+        sampled = _root_is_sampled(root_ids.trace_id, values)
+        flags = run_span.SAMPLED if sampled else TraceFlags(TraceFlags.RANDOM_TRACE_ID)
         if identity.emits_step_roots:
-            with ids.pinned(root_ids):
-                self.root = self.scope.start_span(
-                    spans.RL_LOOP,
-                    attributes=values,
-                    context=Context(),
-                    links=[run_span.link()],
-                    start_time=start_time,
-                )
+            self.root = self._start_root(root_ids, values, flags, start_time)
             # With a generator that is not ours the ids differ: the children then follow the root that really exists.
             if self.root.get_span_context().is_valid:
                 return self.root
-        sampled = _root_is_sampled(root_ids.trace_id, values)
-        flags = run_span.SAMPLED if sampled else TraceFlags(TraceFlags.RANDOM_TRACE_ID)
         return NonRecordingSpan(SpanContext(*root_ids, is_remote=True, trace_flags=flags))
+
+    def _start_root(self, root_ids: ids.SpanIds, values: Mapping[str, Any], flags: TraceFlags, start_time: int) -> Span:
+        links = [run_span.link()]
+        if deferral.posting() and flags.sampled:
+            own = SpanContext(*root_ids, is_remote=False, trace_flags=flags)
+            return self.scope.start_posted_span(spans.RL_LOOP, values, Context(), links, own=own, start_time=start_time)
+        with ids.pinned(root_ids):
+            return self.scope.start_span(
+                spans.RL_LOOP, attributes=values, context=Context(), links=links, start_time=start_time
+            )
 
     def _start_rank_span(self) -> Span:
         shared = trace_api.get_current_span(self._parent).get_span_context().is_valid
+        values = {
+            attributes.RL_LOOP_ITERATION: self.iteration,
+            attributes.RL_LOOP_NAME: self.loop.name,
+            attributes.RL_RANK: process_identity.current().rank,
+            attributes.RL_SAMPLING_PRIORITY: sampling.KEEP,
+        }
+        links = () if shared else [run_span.link()]
+        start_time = self._start_time
+        if deferral.posting():
+            return self.scope.start_posted_span(spans.RL_RANK_STEP, values, self._parent, links, start_time=start_time)
         return self.scope.start_span(
-            spans.RL_RANK_STEP,
-            attributes={
-                attributes.RL_LOOP_ITERATION: self.iteration,
-                attributes.RL_LOOP_NAME: self.loop.name,
-                attributes.RL_RANK: process_identity.current().rank,
-                attributes.RL_SAMPLING_PRIORITY: sampling.KEEP,
-            },
-            context=self._parent,
-            links=() if shared else [run_span.link()],
-            start_time=self._start_time,
+            spans.RL_RANK_STEP, attributes=values, context=self._parent, links=links, start_time=start_time
         )
 
     def _record_wait(self, since: Moment) -> None:
         """The wait lies before the rank's span, so it is a child of the root."""
+        values = {
+            attributes.RL_PHASE: attributes.RlPhaseValues.DATA_WAIT,
+            attributes.RL_LOOP_ITERATION: self.iteration,
+        }
         if not self.thinned:
-            span = self.scope.start_span(
-                spans.RL_DATA_WAIT,
-                attributes={
-                    attributes.RL_PHASE: attributes.RlPhaseValues.DATA_WAIT,
-                    attributes.RL_LOOP_ITERATION: self.iteration,
-                },
-                context=trace_api.set_span_in_context(trace_api.get_current_span(self._parent), self.context),
-                start_time=since.wall,
-            )
+            context = trace_api.set_span_in_context(trace_api.get_current_span(self._parent), self.context)
+            span = self.scope.start_span(spans.RL_DATA_WAIT, attributes=values, context=context, start_time=since.wall)
             self.scope.end_span(span, None, self._start_time)
-        self.scope.record(
-            metrics.RL_PHASE_DURATION,
-            self.started - since.counter,
-            {attributes.RL_PHASE: attributes.RlPhaseValues.DATA_WAIT},
-            self.context,
-        )
+        labels = {attributes.RL_PHASE: attributes.RlPhaseValues.DATA_WAIT}
+        self.scope.record(metrics.RL_PHASE_DURATION, self.started - since.counter, labels, self.context)
 
     def close(self, error: BaseException | str | None, at: Moment | None = None) -> None:
         """Let contributors add to the rank's span, record the durations, end the spans, ``at`` a moment or now."""
@@ -194,16 +191,19 @@ class Step:
             with guard("steps.contributor"):
                 contributor(self)
         self.is_open = False
-        at = at or deferral.now()
-        elapsed = at.counter - self.started
-        for metric, scope, seconds in self._totals.values():
-            scope.record(metric, seconds, context=self.context)
-        self.scope.record(metrics.RL_LOOP_DURATION, elapsed, context=self.context)
-        sampling.keep_if_slow(self.rank_span, elapsed, spans.RL_RANK_STEP.type)
+        ended = at or deferral.now()
         if self._token is not None:
             detach(self._token)
-        self.scope.end_span(self.rank_span, error, at.wall)
-        self.scope.end_span(self.root, error, at.wall)
+        kind = attribute_values.error_type(error) if isinstance(error, BaseException) else error
+        deferral.post(Signal.TRACES, lambda: self._record(ended.counter - self.started, kind, ended.wall))
+
+    def _record(self, seconds: float, error: str | None, end_time: int) -> None:
+        for metric, scope, total in self._totals.values():
+            scope.record(metric, total, context=self.context)
+        self.scope.record(metrics.RL_LOOP_DURATION, seconds, context=self.context)
+        sampling.keep_if_slow(self.rank_span, seconds, spans.RL_RANK_STEP.type)
+        self.scope.end_span(self.rank_span, error, end_time)
+        self.scope.end_span(self.root, error, end_time)
 
 
 class Loop:
@@ -246,7 +246,9 @@ class Loop:
             self.step = step
             _open.append(self)
             lifecycle.before_shutdown(finish)
-            scope.record(metrics.RL_LOOP_CURRENT, iteration)
+            deferral.post(
+                Signal.METRICS, lambda: scope.record(metrics.RL_LOOP_CURRENT, iteration, context=step.context)
+            )
             return step
         return None
 

@@ -6,7 +6,10 @@ import functools
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
+from opentelemetry.context import get_current
+
 from otel_rl.semconv import attributes, metrics, spans
+from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
 from otel_rl.telemetry import deferral, guard, lifecycle
 from otel_rl.telemetry.context import attach, detach
 from otel_rl.training import steps
@@ -152,9 +155,9 @@ class TrainerLoop(steps.Loop):
     def closing(self) -> None:
         """The open step is about to end: phases that began in it must not outlive it."""
         self.close_all()
-        while self._durations:
-            kind, (scope, durations) = self._durations.popitem()
-            scope.record_all(metrics.RL_PHASE_DURATION, durations, {attributes.RL_PHASE: kind.removeprefix("rl.")})
+        if self._durations:
+            durations, self._durations = self._durations, {}
+            deferral.post(Signal.METRICS, lambda: _record_durations(durations))
 
     # -- phases ----------------------------------------------------------------------------------------------------
 
@@ -235,10 +238,10 @@ class TrainerLoop(steps.Loop):
 
     def count_step(self, scope: Scope, tokens: int) -> None:
         """One optimizer step more, in the rank that speaks for all; ``tokens`` have been trained on so far."""
-        scope.record(metrics.RL_TRAIN_STEPS, 1)
-        if tokens > self._tokens:
-            scope.record(metrics.RL_TRAIN_TOKENS, tokens - self._tokens)
-        self._tokens = tokens
+        trained, self._tokens = tokens - self._tokens, tokens
+        step = self.step
+        context = step.context if step is not None else get_current()
+        deferral.post(Signal.METRICS, lambda: _count_step(scope, trained, context))
 
     def covered_since(self, iteration: int) -> int:
         """The first step that a log call with a loss at ``iteration`` covers; the next call covers what follows."""
@@ -262,6 +265,17 @@ def current() -> TrainerLoop:
     if isinstance(loop, TrainerLoop):
         return loop
     return _running[-1] if _running else _outside
+
+
+def _record_durations(durations: dict[str, tuple[Scope, list[float]]]) -> None:
+    for kind, (scope, seconds) in durations.items():
+        scope.record_all(metrics.RL_PHASE_DURATION, seconds, {attributes.RL_PHASE: kind.removeprefix("rl.")})
+
+
+def _count_step(scope: Scope, tokens: int, context: Context) -> None:
+    scope.record(metrics.RL_TRAIN_STEPS, 1, context=context)
+    if tokens > 0:
+        scope.record(metrics.RL_TRAIN_TOKENS, tokens, context=context)
 
 
 def in_phase(definition: SpanDefinition, scope: Scope) -> Callable[[Function], Function]:

@@ -65,4 +65,4 @@ def test_a_job_whose_rank_fails_recovers_at_the_first_restart_as_without_us(tmp_
     assert [event for event in events if event[2] == "completed"] == [[1, 0, "completed"], [1, 1, "completed"]]
     manifests = Programs(tmp_path / "instrumented").store.manifests()
     completed = [(manifest["attempt"], manifest["rank"]) for manifest in manifests if manifest["clean_exit"]]
-    assert sorted(completed) == [(1, 0), (1, 1)]
+    assert sorted(completed) == [("0.1.0", 0), ("0.1.0", 1)]

@@ -95,7 +95,7 @@ def test_what_is_no_number_is_dropped_and_counted(recorded, value):
 
 def test_scores_of_a_batch_leave_out_those_that_do_not_apply(recorded):
     drops.reset()
-    rewards.record(_scope, "batch", [1, None, math.nan, np.float32(0.5), True, {"a": 1}, math.inf])
+    rewards.record(_scope, {"batch": [1, None, math.nan, np.float32(0.5), True, {"a": 1}, math.inf]})
 
     assert scores(recorded, "batch") == (3, 2.5)
     assert drops.snapshot() == {("metrics", "unsupported_type"): 1, ("metrics", "non_finite"): 1}

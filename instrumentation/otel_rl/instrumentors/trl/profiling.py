@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.semconv import attributes, spans
-from otel_rl.telemetry import Scope, guard
+from otel_rl.telemetry import Scope
 from otel_rl.training import trainer_loop
+from otel_rl.training.phases import Phase
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from contextlib import AbstractContextManager
 
     from otel_rl.semconv.definitions import SpanDefinition
 
@@ -40,42 +40,27 @@ _ATTRIBUTE = "_otel_rl_phase"
 
 def enter(context: Any) -> None:
     """A ``ProfilingContext`` was entered."""
-    if not scope.enabled:
+    what = context.name.partition(".")[2]
+    definition = PHASES.get(what)
+    loop = trainer_loop.current()
+    # First: most contexts are not phases, and this runs several times per micro-batch.
+    if (definition is None and not loop.is_open(spans.RL_REWARD)) or not scope.enabled:
         return
-    with guard("trl.profiling"):
-        phase = _phase(context.name)
-        if phase is not None:
-            phase.__enter__()
-            setattr(context, _ATTRIBUTE, phase)
+    phase = _reward_function(loop, what) if definition is None else loop.open(definition, scope)
+    if phase is not None:
+        setattr(context, _ATTRIBUTE, phase)
 
 
 def leave(context: Any, error: BaseException | None) -> None:
     """The context is about to be left, with ``error`` if it failed."""
-    phase = vars(context).pop(_ATTRIBUTE, None)
+    phase = context.__dict__.pop(_ATTRIBUTE, None)
     if phase is not None:
-        with guard("trl.profiling"):
-            phase.__exit__(type(error) if error is not None else None, error, None)
+        phase.end(error)
 
 
-def _phase(name: str) -> AbstractContextManager[Any] | None:
-    what = name.partition(".")[2]
-    loop = trainer_loop.current()
-    definition = PHASES.get(what)
-    if definition is not None:
-        return loop.open(definition, scope)
-    if loop.is_open(spans.RL_REWARD):
-        return _reward_function(loop, what)
-    return None
-
-
-def _reward_function(loop: trainer_loop.TrainerLoop, name: str) -> AbstractContextManager[Any] | None:
+def _reward_function(loop: trainer_loop.TrainerLoop, name: str) -> Phase | None:
     """A span per reward function and no duration: that of the phase around it counts."""
     step = loop.step
     if step is None or not step.take_span(attributes.RL_REWARD_NAME, REWARD_SPANS_PER_STEP):
         return None
-    values = {
-        attributes.RL_PHASE: attributes.RlPhaseValues.REWARD,
-        attributes.RL_REWARD_NAME: name,
-        attributes.RL_LOOP_ITERATION: step.iteration,
-    }
-    return scope.span(spans.RL_REWARD, attributes=values)
+    return Phase(spans.RL_REWARD, scope, {attributes.RL_REWARD_NAME: name}, has_duration=False).start()

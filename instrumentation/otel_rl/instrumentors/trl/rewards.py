@@ -45,8 +45,7 @@ class RewardScores:
             self._record(*self._on_device.pop())
 
     def _record(self, names: Sequence[str], scores: Any) -> None:
-        for name, column in zip(names, scores.T.tolist(), strict=True):
-            rewards.record(scope, name, column)
+        rewards.record(scope, dict(zip(names, scores.T.tolist(), strict=True)))
 
 
 scores = RewardScores()

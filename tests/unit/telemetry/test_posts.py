@@ -1,0 +1,178 @@
+"""What the trainer's thread leaves to an I/O thread."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import weakref
+
+import pytest
+from opentelemetry import trace
+from opentelemetry.sdk.trace import sampling
+
+from otel_rl.pipeline.io_thread import IoThread
+from otel_rl.pipeline.providers import _parent_decides
+from otel_rl.semconv import spans
+from otel_rl.telemetry import Scope, deferral
+from otel_rl.training import steps
+from otel_rl.training.phases import Phase
+
+_scope = Scope("posts")
+
+
+class ExpectedError(Exception):
+    """Raised by the tests."""
+
+
+class _Program(IoThread):
+    """A real I/O thread without exporters: it records only what it is asked for."""
+
+    def flush_now(self) -> None:
+        deadline = time.monotonic() + 10
+        assert self.post(lambda: True, deadline).wait()
+
+
+@pytest.fixture
+def io_thread(recorded):
+    thread = _Program("otel-rl-test")
+    deferral.accept_posts(thread)
+    yield thread
+    steps.finish()
+    deferral.accept_posts(None)
+    deferral.drain_all()
+    deadline = time.monotonic() + 10
+    assert thread.post(lambda: thread.close(deadline), deadline).wait()
+    thread.join(deadline)
+
+
+def test_a_step_is_recorded_by_the_io_thread_with_its_own_times_and_parents(recorded, io_thread):
+    before = time.time_ns()
+    steps.begin(7, _scope)
+    with Phase(spans.RL_SAMPLE, _scope) as phase, trace.get_tracer("program").start_as_current_span("inside"):
+        here = phase.span.get_span_context()
+    steps.finish()
+    after = time.time_ns()
+    assert [span.name for span in recorded._spans.get_finished_spans()] == ["inside"]
+
+    io_thread.flush_now()
+    sample, inside, step = recorded.span("rl.sample"), recorded.span("inside"), recorded.span("rl.rank.step")
+    assert (sample.context.trace_id, sample.context.span_id) == (here.trace_id, here.span_id)
+    assert inside.parent.span_id == here.span_id
+    assert sample.parent.span_id == step.context.span_id
+    assert before <= step.start_time <= sample.start_time <= sample.end_time <= step.end_time <= after
+    assert sample.attributes["rl.loop.iteration"] == 7
+    points = recorded.metrics()
+    assert (points["rl.sample.duration"][0].count, points["rl.loop.duration"][0].count) == (1, 1)
+    assert 0 <= points["rl.sample.duration"][0].sum <= points["rl.loop.duration"][0].sum
+
+
+def test_what_the_program_does_with_the_current_span_is_on_the_recorded_one(recorded, io_thread):
+    steps.begin(1, _scope)
+    with Phase(spans.RL_REWARD, _scope):
+        current = trace.get_current_span()
+        current.set_attribute("program", "x")
+        current.add_event("seen")
+        current.record_exception(ExpectedError("why"))
+        current.add_link(trace.SpanContext(1, 2, is_remote=True))
+        current.update_name("scored")
+    steps.finish()
+    io_thread.flush_now()
+    span = recorded.span("scored")
+    assert span.attributes["program"] == "x"
+    assert [event.name for event in span.events] == ["seen", "exception"]
+    assert span.events[1].attributes["exception.message"] == "why"
+    assert "ExpectedError" in span.events[1].attributes["exception.type"]
+    assert [(link.context.trace_id, link.context.span_id) for link in span.links] == [(1, 2)]
+
+
+def test_a_failed_phase_keeps_neither_its_exception_nor_what_its_frames_hold(recorded, io_thread):
+    class Tensor:
+        """Stands for the memory that a frame of the program holds."""
+
+    steps.begin(1, _scope)
+    held: list[weakref.ref[Tensor]] = []
+
+    def fail() -> None:
+        tensor = Tensor()
+        held.append(weakref.ref(tensor))
+        with Phase(spans.RL_TRAIN, _scope):
+            raise ExpectedError
+
+    with pytest.raises(ExpectedError):
+        fail()
+    assert deferral.posted
+    assert held[0]() is None
+    steps.finish()
+    io_thread.flush_now()
+    failed = recorded.span("rl.train")
+    assert failed.status.status_code is trace.StatusCode.ERROR
+    assert failed.attributes["error.type"].endswith("ExpectedError")
+
+
+def test_a_full_queue_is_drained_by_the_caller_and_nothing_is_lost(recorded, io_thread, monkeypatch):
+    monkeypatch.setattr(deferral, "MAXIMUM", 4)
+    release, stalled = threading.Event(), threading.Event()
+
+    def stall() -> bool:
+        stalled.set()
+        return release.wait(10)
+
+    io_thread.post(stall, time.monotonic() + 10)
+    assert stalled.wait(10)
+    found: list[int] = []
+    for number in range(10):
+        deferral.post("traces", lambda number=number: found.append(number))
+    # The thread does not serve while it is stalled: whoever posts the fourth records all of them.
+    assert found == list(range(8))
+    release.set()
+    io_thread.flush_now()
+    assert found == list(range(10))
+
+
+def test_where_no_thread_can_be_started_the_caller_records(recorded, io_thread, monkeypatch):
+    monkeypatch.setattr(io_thread, "start", lambda: False)
+    found: list[int] = []
+    deferral.post("traces", lambda: found.append(1))
+    assert found == [1]
+
+
+def test_what_is_posted_at_a_fork_is_recorded_by_the_parent_only(recorded, io_thread):
+    reading, writing = os.pipe()
+    deferral.posted.append(("traces", os.getpid(), lambda: os.write(writing, b"x") and None))
+    pid = os.fork()
+    if pid == 0:
+        deferral.release_child()
+        deferral.drain_all()
+        os._exit(0)
+    os.waitpid(pid, 0)
+    deferral.drain_all()
+    os.close(writing)
+    assert os.read(reading, 10) == b"x"
+
+
+def test_a_thread_that_has_ended_is_started_again_by_the_next_post_whatever_waits(recorded, io_thread):
+    found: list[int] = []
+    deferral.posted.append(("traces", os.getpid(), lambda: found.append(0)))
+    assert not io_thread.started
+    deferral.post("traces", lambda: found.append(1))
+    assert io_thread.started
+    io_thread.flush_now()
+    assert found == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("sampler", "expected"),
+    [
+        (sampling.DEFAULT_ON, True),
+        (sampling.DEFAULT_OFF, True),
+        (sampling.ParentBasedTraceIdRatio(0.5), True),
+        (sampling.ALWAYS_ON, True),
+        (sampling.TraceIdRatioBased(0.1), True),
+        (sampling.ParentBased(sampling.ALWAYS_ON, local_parent_sampled=sampling.TraceIdRatioBased(0.5)), False),
+        (type("Site", (sampling.Sampler,), {"should_sample": None, "get_description": None})(), False),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_spans_are_posted_only_where_the_parent_decides_on_sampling(sampler, expected):
+    assert _parent_decides(sampler) is expected
