@@ -31,6 +31,36 @@ class Clock:
         self.seconds += seconds
 
 
+class IdleIoThread:
+    """Leaves what is posted where it is, until a test looks."""
+
+    started = True
+
+    def wake(self):
+        """Nothing: the test drains."""
+
+
+class Drained:
+    """What has been recorded, with what was posted."""
+
+    def __init__(self, recorded):
+        self._recorded = recorded
+
+    def __getattr__(self, name):
+        deferral.drain_all()
+        return getattr(self._recorded, name)
+
+
+@pytest.fixture(params=["in place", "posted"])
+def recorded(recorded, request):
+    if request.param == "posted":
+        deferral.accept_posts(IdleIoThread())
+    yield Drained(recorded)
+    steps.finish()
+    deferral.accept_posts(None)
+    deferral.drain_all()
+
+
 @pytest.fixture
 def clock(monkeypatch):
     found = Clock()
