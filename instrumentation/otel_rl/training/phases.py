@@ -50,6 +50,8 @@ _DURATIONS = {
 #: Phases that suspend one of the four.
 INTERRUPTING = frozenset({*_DURATIONS, spans.RL_DATA_WAIT.type, spans.RL_EVALUATE.type, spans.RL_CHECKPOINT.type})
 
+_START, _END = guard("phases.start"), guard("phases.end")
+
 #: The innermost phase of this thread or task. A token of it is only accepted where it was set: so a task that runs
 #: beside a phase, and knows it from its copy of the context, does not suspend it.
 _innermost: ContextVar[Phase | None] = ContextVar("otel_rl_phase", default=None)
@@ -118,7 +120,7 @@ class Phase:
 
     def start(self, at: Moment | None = None) -> Self:
         """Open the span below the current one, in a thread without one below the open step; ``at`` says since when."""
-        with guard("phases.start"):
+        with _START:
             if not enabled():
                 return self
             now = at or deferral.now()
@@ -136,7 +138,7 @@ class Phase:
         """
         if self._since is None and not self._suspended:
             return
-        with guard("phases.end"):
+        with _END:
             now = at or deferral.now()
             self.leave()
             kind = attribute_values.error_type(error) if isinstance(error, BaseException) else error
@@ -334,9 +336,11 @@ def _place() -> tuple[steps.Step | None, Context, bool]:
     A rollout is a trace of its own: its phases are no part of the step's time.
     """
     context = get_current()
-    trace_id = trace_api.get_current_span(context).get_span_context().trace_id
     loop = context.get(steps.LOOP)
     step = loop.step if isinstance(loop, steps.Loop) else None
+    if step is not None and context is step.context:
+        return step, context, True
+    trace_id = trace_api.get_current_span(context).get_span_context().trace_id
     if step is not None:
         if step.trace_id == trace_id:
             return step, context, True
