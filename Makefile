@@ -114,6 +114,10 @@ test-newest: | $(UV) ## unit tests on the newest interpreter at hand
 test-versions: $(VENV)/.test ## tests of each instrumented library on the versions in tests/versions.toml
 	$(BIN)/python tests/library_versions.py
 
+.PHONY: test-trainers
+test-trainers: $(VENV)/.test ## every trainer class of TRL, stable and experimental, and the Transformers Trainer
+	$(PYTEST) $(PARALLEL) tests/integration/trainers tests/unit/training
+
 .PHONY: test-elastic
 test-elastic: $(VENV)/.test ## a job whose rank fails is restarted by torchrun, plain and instrumented (minutes)
 	$(PYTEST) -q tests/integration/process/test_process_elastic.py -m slow

@@ -216,13 +216,19 @@ def rollout(
     )
 
 
-def step(iteration: int) -> _Operation:
+def step(iteration: int, *, loop: str | None = None) -> _Operation:
     """One training iteration (one optimizer step), numbered as the trainer's global step after increment.
 
-    All ranks that call it with the same number meet in one trace. For training loops of your own; where a trainer is
-    instrumented its steps are recorded already and this adds nothing.
+    All ranks that call it with the same number meet in one trace. For training loops of your own; inside a step of an
+    instrumented trainer, or of yours, this adds nothing. It may be entered in a helper task or thread: phases and
+    rollouts of the process find it.
+
+    Args:
+        iteration: Number of the step.
+        loop: Name of the loop, from a bounded set, where a process runs several at once, e.g. ``"critic"``. Without
+            names, loops that run at once are told apart by the order in which they begin.
     """
-    return _Operation("step", {"iteration": iteration})
+    return _Operation("step", {"iteration": iteration, "loop": loop})
 
 
 def phase(name: str) -> _DecoratingOperation:
@@ -264,7 +270,9 @@ def reward(name: str, value: float, *, label: str | None = None, explanation: st
 
     Args:
         name: Reward function, from a bounded set: it is a metric attribute, and after 49 names ``_OTHER`` there.
-        value: Raw score in the function's own unit.
+        value: Raw score in the function's own unit: a Python or NumPy number, or a tensor of one element in the host's
+            memory. A boolean counts as 1 or 0, ``None`` as no score. A value that is not finite is in the event only.
+            Anything else, a dictionary for one, is dropped and counted.
         label: Its meaning in one word, e.g. ``pass``.
         explanation: Free text; recorded only where content capture is on.
     """
@@ -275,6 +283,8 @@ def reward(name: str, value: float, *, label: str | None = None, explanation: st
 
 def metric(key: str, value: float) -> None:
     """A value of your own, as gauge ``rl.trainer.metric`` with ``key`` as attribute.
+
+    It wins over a trainer or tracker that logs the same key.
 
     Args:
         key: From a bounded set, e.g. ``"buffer/size"``; what comes after 299 keys is counted as dropped.

@@ -157,7 +157,7 @@ def _limits(item: Item) -> str:
     budget = annotation(item, "cardinality")
     limits = [f"budget {budget}"] if budget else []
     limits += ["not on metrics"] if annotation(item, "identifier") else []
-    return ", ".join(limits + [name for name in ("correlation", "content") if annotation(item, name)])
+    return ", ".join(limits + [name for name in ("correlation", "content", "open") if annotation(item, name)])
 
 
 def _anchored(key: str) -> str:

@@ -27,6 +27,7 @@ from otel_rl.telemetry.scope import Scope
 from otel_rl.tools.calls import ToolCall
 from otel_rl.training import steps
 from otel_rl.training.phases import Phase
+from otel_rl.training.scalars import Source, sink
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -122,18 +123,19 @@ class _Rollout:
 
 
 class _Step:
-    """A step of the user's own loop; silent where an instrumented trainer has one open already."""
+    """A step of the user's own loop; silent inside a step that is open already, of an instrumented trainer for one."""
 
-    def __init__(self, iteration: int) -> None:
-        self._step = steps.begin(iteration, _scope) if steps.current() is None else None
+    def __init__(self, iteration: int, loop: str | None = None) -> None:
+        inside = steps.in_context() is not None and loop is None
+        self._step = None if inside else steps.program_loop(loop).begin(iteration, _scope)
 
     def leave(self) -> None:
         """The step itself does it when it ends."""
 
     def end(self, error: BaseException | str | None, at: Moment | None) -> None:
-        # Another step that began meanwhile has ended ours.
-        if self._step is not None and steps.current() is self._step:
-            steps.finish(error)
+        # Another step of the same loop that began meanwhile has ended ours.
+        if self._step is not None and self._step.loop.step is self._step:
+            self._step.loop.finish(error, at)
 
 
 class _Phase:
@@ -254,6 +256,8 @@ def open_detached(kind: str, arguments: Mapping[str, Any]) -> Detached | None:
 def reward(name: str, value: Any, label: str | None, explanation: str | None) -> None:
     """See :func:`otel_rl.reward`."""
     with guard("producer.reward"):
+        if value is None:
+            return
         score = number(value)
         if score is None:
             drops.count("metrics", "unsupported_type")
@@ -281,7 +285,10 @@ def _explanation(explanation: str | None) -> str | None:
 
 def metric(key: str, value: Any) -> None:
     """See :func:`otel_rl.metric`."""
-    _scope.record(metrics.RL_TRAINER_METRIC, value, {attributes.RL_TRAINER_METRIC_KEY: key})
+    with guard("producer.metric"):
+        step = steps.current()
+        iteration = step.iteration if step is not None else steps.last_iteration()
+        sink.measure(_scope, Source.PRODUCER, iteration, key, value)
 
 
 def event(name: str, body: Any, values: Mapping[str, Any] | None) -> None:

@@ -7,6 +7,7 @@ few collectives of the step become events on it.
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from otel_rl import clock as wall_clock
 from otel_rl.collectives.recorder import BYTES, CALLS, HOST_TIME, WAIT_TIME, clock
@@ -18,7 +19,7 @@ from otel_rl.training import steps
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from otel_rl.collectives.recorder import CollectiveRecorder, Group
+    from otel_rl.collectives.recorder import CollectiveRecorder, Group, Totals
     from otel_rl.semconv.definitions import MetricDefinition
     from otel_rl.telemetry.scope import Scope
 
@@ -39,7 +40,9 @@ class CollectiveReporter:
         self.recorder = recorder
         self.unseen = UnseenCollectives(recorder, numbers)
         self._scope = scope
-        self._before = recorder.totals()
+        self._at_start = recorder.totals()
+        #: Totals when each open step began; several loops may have one.
+        self._before: WeakKeyDictionary[steps.Step, Totals] = WeakKeyDictionary()
 
     def start(self) -> None:
         """Follow the steps, and register the counters when the first collective comes."""
@@ -75,14 +78,13 @@ class CollectiveReporter:
 
     def step_opened(self, step: steps.Step) -> None:
         """Collectives from here on belong to ``step``."""
-        self._before = self.recorder.totals()
+        self._before[step] = self.recorder.totals()
         self.recorder.take_slowest()
         self.unseen.begin()
 
     def step_closing(self, step: steps.Step) -> None:
         """Put what was added during ``step`` on its span."""
-        before, after = self._before, self.recorder.totals()
-        self._before = after
+        before, after = self._before.pop(step, self._at_start), self.recorder.totals()
         slowest = self.recorder.take_slowest()
         if not step.rank_span.is_recording():
             return
@@ -112,7 +114,8 @@ class CollectiveReporter:
     def forked(self) -> None:
         """In a forked child."""
         self.recorder.reset()
-        self._before = self.recorder.totals()
+        self._at_start = self.recorder.totals()
+        self._before.clear()
         self.unseen.begin()
 
 

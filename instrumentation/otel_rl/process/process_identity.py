@@ -33,6 +33,7 @@ class Run:
     node_rank: int | None = None
     role: str | None = None
     system: str | None = None
+    system_version: str | None = None
     algorithm: str | None = None
     launcher: str | None = None
     job_id: str | None = None

@@ -147,6 +147,9 @@ OTEL_COMPONENT_TYPE: Final = "otel.component.type"
 PROCESS_PID: Final = "process.pid"
 """Process id."""
 
+RL_ACTIVE_DURATION: Final = "rl.active_duration"
+"""Seconds of all stretches of a phase that was interrupted, on the span of the last one."""
+
 RL_AGENT_NODE_NAME: Final = "rl.agent.node.name"
 """Name of the node in the agent's graph, or of the task."""
 
@@ -195,6 +198,15 @@ RL_LOCAL_RANK: Final = "rl.local_rank"
 RL_LOOP_ITERATION: Final = "rl.loop.iteration"
 """Training iteration, numbered as the trainer's global step after its increment."""
 
+RL_LOOP_NAME: Final = "rl.loop.name"
+"""Name that the program gave the loop, where a process runs several at once."""
+
+RL_LOSS_TYPE: Final = "rl.loss.type"
+"""Kind of loss, in the words of the trainer."""
+
+RL_MODEL_NAME: Final = "rl.model.name"
+"""Model that is trained, as the trainer knows it; of a model in a folder, the name of the folder."""
+
 RL_NODE_RANK: Final = "rl.node.rank"
 """Rank of the node in the run, from 0."""
 
@@ -225,6 +237,9 @@ RL_RUN_ATTEMPT: Final = "rl.run.attempt"
 RL_RUN_ID: Final = "rl.run.id"
 """Identity of the training run, the same in all its processes and restarts."""
 
+RL_SAMPLE_BATCH_SIZE: Final = "rl.sample.batch_size"
+"""Samples that are made at a time, over all ranks."""
+
 RL_SAMPLE_ID: Final = "rl.sample.id"
 """Identity of the prompt or task in the data set."""
 
@@ -240,8 +255,14 @@ RL_STEP_FIRST: Final = "rl.step.first"
 RL_STEP_LAST: Final = "rl.step.last"
 """Last iteration that the record covers."""
 
+RL_SUSPENDED: Final = "rl.suspended"
+"""The span is a stretch of a phase that another phase interrupted; a later span goes on with it."""
+
 RL_SYSTEM: Final = "rl.system"
-"""Post-training system that drives the run."""
+"""Post-training system that drives the run; the first specific one where there are several."""
+
+RL_SYSTEM_VERSION: Final = "rl.system.version"
+"""Version of the post-training system."""
 
 RL_TELEMETRY_DROP_REASON: Final = "rl.telemetry.drop.reason"
 """Reason for the drop."""
@@ -254,6 +275,9 @@ RL_TELEMETRY_SIGNAL: Final = "rl.telemetry.signal"
 
 RL_TELEMETRY_SITE: Final = "rl.telemetry.site"
 """Place in otel-rl where an error of its own was caught."""
+
+RL_TRAIN_BATCH_SIZE: Final = "rl.train.batch_size"
+"""Samples per optimizer step, over all ranks."""
 
 RL_TRAINER_METRIC_KEY: Final = "rl.trainer.metric.key"
 """Key under which the trainer logged the value, unchanged."""
@@ -414,6 +438,14 @@ class RlAlgorithmValues:
     """Direct preference optimization."""
     SFT: Final = "sft"
     """Supervised fine-tuning."""
+    KTO: Final = "kto"
+    """Kahneman-Tversky optimization."""
+    ONLINE_DPO: Final = "online_dpo"
+    """DPO on samples of the policy."""
+    DISTILLATION: Final = "distillation"
+    """Distillation from a teacher."""
+    REWARD_MODELING: Final = "reward_modeling"
+    """Training a reward model."""
 
 
 class RlInferenceEngineValues:
@@ -537,6 +569,8 @@ class RlSystemValues:
     """AReaL."""
     ROLL: Final = "roll"
     """ROLL."""
+    TRANSFORMERS: Final = "transformers"
+    """Hugging Face Transformers without a system on top."""
 
 
 class RlTelemetrySignalValues:

@@ -277,7 +277,7 @@ RL_LOOP_DURATION: Final = definitions.MetricDefinition(
     name="rl.loop.duration",
     instrument="histogram",
     unit="s",
-    description="Duration of a training iteration",
+    description="Duration of a training iteration on a rank, from the arrival of its data on",
     boundaries=(
         0.005,
         0.01,

@@ -134,6 +134,8 @@ RL_BACKWARD: Final = definitions.SpanDefinition(
     attributes=(
         attributes.RL_PHASE,
         attributes.RL_LOOP_ITERATION,
+        attributes.RL_SUSPENDED,
+        attributes.RL_ACTIVE_DURATION,
         attributes.ERROR_TYPE,
     ),
 )
@@ -144,16 +146,20 @@ RL_CHECKPOINT: Final = definitions.SpanDefinition(
     attributes=(
         attributes.RL_PHASE,
         attributes.RL_LOOP_ITERATION,
+        attributes.RL_SUSPENDED,
+        attributes.RL_ACTIVE_DURATION,
         attributes.ERROR_TYPE,
     ),
 )
 RL_DATA_WAIT: Final = definitions.SpanDefinition(
     type="rl.data_wait",
     kind="internal",
-    description="Waiting for the next batch",
+    description="Waiting for the data of an iteration",
     attributes=(
         attributes.RL_PHASE,
         attributes.RL_LOOP_ITERATION,
+        attributes.RL_SUSPENDED,
+        attributes.RL_ACTIVE_DURATION,
         attributes.ERROR_TYPE,
     ),
 )
@@ -164,6 +170,8 @@ RL_EVALUATE: Final = definitions.SpanDefinition(
     attributes=(
         attributes.RL_PHASE,
         attributes.RL_LOOP_ITERATION,
+        attributes.RL_SUSPENDED,
+        attributes.RL_ACTIVE_DURATION,
         attributes.ERROR_TYPE,
     ),
 )
@@ -174,6 +182,8 @@ RL_FORWARD: Final = definitions.SpanDefinition(
     attributes=(
         attributes.RL_PHASE,
         attributes.RL_LOOP_ITERATION,
+        attributes.RL_SUSPENDED,
+        attributes.RL_ACTIVE_DURATION,
         attributes.ERROR_TYPE,
     ),
 )
@@ -184,6 +194,8 @@ RL_GENERATE: Final = definitions.SpanDefinition(
     attributes=(
         attributes.RL_PHASE,
         attributes.RL_LOOP_ITERATION,
+        attributes.RL_SUSPENDED,
+        attributes.RL_ACTIVE_DURATION,
         attributes.ERROR_TYPE,
     ),
 )
@@ -194,6 +206,8 @@ RL_LOG_PROBS: Final = definitions.SpanDefinition(
     attributes=(
         attributes.RL_PHASE,
         attributes.RL_LOOP_ITERATION,
+        attributes.RL_SUSPENDED,
+        attributes.RL_ACTIVE_DURATION,
         attributes.ERROR_TYPE,
     ),
 )
@@ -205,6 +219,11 @@ RL_LOOP: Final = definitions.SpanDefinition(
         attributes.RL_LOOP_ITERATION,
         attributes.RL_RUN_ID,
         attributes.RL_RUN_ATTEMPT,
+        attributes.RL_LOOP_NAME,
+        attributes.RL_MODEL_NAME,
+        attributes.RL_LOSS_TYPE,
+        attributes.RL_TRAIN_BATCH_SIZE,
+        attributes.RL_SAMPLE_BATCH_SIZE,
         attributes.RL_SAMPLING_REASON,
         attributes.ERROR_TYPE,
     ),
@@ -216,15 +235,18 @@ RL_OPTIMIZER: Final = definitions.SpanDefinition(
     attributes=(
         attributes.RL_PHASE,
         attributes.RL_LOOP_ITERATION,
+        attributes.RL_SUSPENDED,
+        attributes.RL_ACTIVE_DURATION,
         attributes.ERROR_TYPE,
     ),
 )
 RL_RANK_STEP: Final = definitions.SpanDefinition(
     type="rl.rank.step",
     kind="internal",
-    description="The part of one rank in an iteration",
+    description="The work of one rank in an iteration, from the arrival of its data on",
     attributes=(
         attributes.RL_LOOP_ITERATION,
+        attributes.RL_LOOP_NAME,
         attributes.RL_RANK,
         attributes.TORCH_DISTRIBUTED_CALLS,
         attributes.TORCH_DISTRIBUTED_BYTES,
@@ -242,6 +264,8 @@ RL_REWARD: Final = definitions.SpanDefinition(
     attributes=(
         attributes.RL_PHASE,
         attributes.RL_LOOP_ITERATION,
+        attributes.RL_SUSPENDED,
+        attributes.RL_ACTIVE_DURATION,
         attributes.ERROR_TYPE,
         attributes.RL_REWARD_NAME,
     ),
@@ -278,6 +302,8 @@ RL_SAMPLE: Final = definitions.SpanDefinition(
     attributes=(
         attributes.RL_PHASE,
         attributes.RL_LOOP_ITERATION,
+        attributes.RL_SUSPENDED,
+        attributes.RL_ACTIVE_DURATION,
         attributes.ERROR_TYPE,
     ),
 )
@@ -288,6 +314,8 @@ RL_SYNC: Final = definitions.SpanDefinition(
     attributes=(
         attributes.RL_PHASE,
         attributes.RL_LOOP_ITERATION,
+        attributes.RL_SUSPENDED,
+        attributes.RL_ACTIVE_DURATION,
         attributes.ERROR_TYPE,
     ),
 )
@@ -298,6 +326,8 @@ RL_TRAIN: Final = definitions.SpanDefinition(
     attributes=(
         attributes.RL_PHASE,
         attributes.RL_LOOP_ITERATION,
+        attributes.RL_SUSPENDED,
+        attributes.RL_ACTIVE_DURATION,
         attributes.ERROR_TYPE,
     ),
 )
@@ -308,6 +338,8 @@ RL_WEIGHT_SYNC: Final = definitions.SpanDefinition(
     attributes=(
         attributes.RL_PHASE,
         attributes.RL_LOOP_ITERATION,
+        attributes.RL_SUSPENDED,
+        attributes.RL_ACTIVE_DURATION,
         attributes.ERROR_TYPE,
     ),
 )

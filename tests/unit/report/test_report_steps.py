@@ -8,7 +8,7 @@ from opentelemetry.trace import SpanContext, TraceFlags
 from unit.report.synthetic_run import ProcessWriter, process
 
 from otel_rl.offline.reader import Process, Reader, Span, find
-from otel_rl.offline.report.aggregate.steps import OTHER, Steps
+from otel_rl.offline.report.aggregate.steps import UNCOVERED, Steps
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,7 +30,7 @@ def test_phases_of_rollouts_that_run_beside_each_other_are_no_parts_of_the_step(
     steps.add(_span("rl.sample", "s", "a", "t", rl_phase="sample"))
     steps.add(_span("rl.rank.step", "a", "b", "t"))
     seconds = {phase: line[0][1].total for phase, line in steps.phases.lines().items()}
-    assert seconds == {"sample": 1.0, OTHER: 0.0}
+    assert seconds == {"sample": 1.0, UNCOVERED: 0.0}
     assert steps.inclusive["generate"].cell.count == 4
 
 
@@ -68,4 +68,31 @@ def test_a_failed_phase_is_not_counted_in_the_time_of_the_phase_or_step_around_i
 
     assert len(list((tmp_path / "run").glob("*/traces-errors-*.jsonl"))) == 1
     totals = {phase: sum(cell.total for _, cell in line) for phase, line in steps.phases.lines().items()}
-    assert totals == {"generate": 150 * 4.0, "sample": 150 * 2.0, "train": 150 * 3.0, OTHER: 150 * 1.0}
+    assert totals == {"generate": 150 * 4.0, "sample": 150 * 2.0, "train": 150 * 3.0, UNCOVERED: 150 * 1.0}
+
+
+def test_data_wait_lies_between_steps_and_uncovered_time_is_what_no_phase_has() -> None:
+    steps = Steps()
+    for iteration in (1, 2):
+        trace = f"t{iteration}"
+        values = {"rl_loop_iteration": iteration}
+        steps.add(_span("rl.data_wait", f"w{iteration}", f"root{iteration}", trace, rl_phase="data_wait", **values))
+        steps.add(_span("rl.rank.step", f"a{iteration}", f"root{iteration}", trace, **values))
+
+    assert (steps.waits.cell.count, steps.waits.cell.total) == (2, 2.0)
+    assert (steps.uncovered.cell.count, steps.uncovered.cell.total) == (2, 2.0)
+    assert steps.lengths.cell.total == 2.0
+    assert steps._inside == {}
+
+
+def test_stretches_of_a_suspended_phase_are_one_occurrence() -> None:
+    steps = Steps()
+    steps.add(_span("rl.sample", "s1", "a", "t", rl_phase="sample", rl_suspended=True))
+    steps.add(_span("rl.sync", "s2", "a", "t", rl_phase="sync"))
+    last = _span("rl.sample", "s3", "a", "t", rl_phase="sample")
+    last.attributes["rl.active_duration"] = 2.0
+    steps.add(last)
+
+    assert (steps.inclusive["sample"].cell.count, steps.inclusive["sample"].cell.total) == (1, 2.0)
+    seconds = {phase: line[0][1].total for phase, line in steps.phases.lines().items()}
+    assert seconds == {"sample": 2.0, "sync": 1.0}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 
 import pytest
 from opentelemetry import baggage, context, trace
@@ -23,8 +24,8 @@ _scope = Scope("test")
 def fresh(monkeypatch):
     monkeypatch.setattr(sampling, "_durations", {})
     monkeypatch.setattr(sampling, "_traces", {})
-    monkeypatch.setattr(steps, "_last", -1)
-    monkeypatch.setattr(steps, "_restarts", 0)
+    monkeypatch.setattr(steps, "_programs", [])
+    monkeypatch.setattr(steps, "_numbers", count())
     monkeypatch.setattr(process_identity, "_current", process_identity.Run(id="run-1", rank=0, steps_key="run-1/0.0.0"))
 
 
