@@ -163,7 +163,14 @@ def will_meet() -> bool:
 def freeze() -> None:
     """Freeze the identity at the first export: afterwards neither series nor the store's directory are renamed."""
     global _frozen
-    _frozen = True
+    if not _frozen:
+        _frozen = True
+        _notify(_current)
+
+
+def frozen() -> bool:
+    """True from the first export on."""
+    return _frozen
 
 
 def after_fork_in_child() -> None:

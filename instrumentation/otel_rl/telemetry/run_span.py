@@ -104,17 +104,28 @@ def _follow_identity() -> None:
 def _announce(identity: process_identity.Run) -> None:
     """Emit the start event once the identity of this process is final; at the end at the latest."""
     global _announced
-    if not _announced and process_identity.settled() and _reports(identity):
+    if not _announced and _is_final(identity) and _reports(identity):
         _announced = True
         _emit(events.RL_RUN_START, _started)
+
+
+def _is_final(identity: process_identity.Run) -> bool:
+    """A worker may still become a rank: its identity is final with its first export, which this must not hasten."""
+    if identity.leads or _is_rank_or_driver(identity):
+        return process_identity.settled()
+    return process_identity.frozen()
 
 
 def _reports(identity: process_identity.Run) -> bool:
     """True for ranks and drivers, and for other processes that have recorded something."""
     if data_loader_workers.is_data_loader_worker():
         return False
+    return _touched or _is_rank_or_driver(identity)
+
+
+def _is_rank_or_driver(identity: process_identity.Run) -> bool:
     is_rank = identity.rank is not None and (identity.numbered or _place(identity) != _inherited)
-    return _touched or is_rank or identity.role == RlRoleValues.DRIVER
+    return is_rank or identity.role == RlRoleValues.DRIVER
 
 
 def _place(identity: process_identity.Run) -> tuple[int | None, int | None]:

@@ -257,7 +257,8 @@ def test_last_line_says_what_a_full_queue_dropped(programs: Programs) -> None:
     done = programs.instrumented(text, OTEL_BSP_MAX_QUEUE_SIZE="1", OTEL_BSP_MAX_EXPORT_BATCH_SIZE="1")
 
     (line,) = done.err.splitlines()
-    recorded, dropped = re.search(r"recorded (\d+) spans?.*, dropped (\d+) spans \(queue full: raise ", line).groups()
+    pattern = r"recorded (\d+) spans?.*, dropped \(traces: (\d+) queue_full; raise OTEL_BSP_MAX_QUEUE_SIZE"
+    recorded, dropped = re.search(pattern, line).groups()
     assert int(recorded) + int(dropped) == 3001  # the run's own span too
     assert len(programs.store.spans()) == int(recorded)
 
