@@ -156,7 +156,7 @@ class Settings:
     exit_timeout: float = _setting(
         1.5,
         "OTEL_RL_EXIT_TIMEOUT",
-        "seconds that the final delivery may delay the end of a process",
+        "seconds that the final delivery may delay the end of a process; the import of an exporter may add twice that",
         scope=PROCESS,
         parse=_seconds,
         accepted="a number of seconds from 0 to 3600",
