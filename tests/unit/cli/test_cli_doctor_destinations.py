@@ -402,7 +402,11 @@ def test_the_secret_in_the_headers_is_not_printed(monkeypatch: Any, capfd: Any) 
 @pytest.mark.parametrize(
     ("address", "headers", "said"),
     [
-        ("http://127.0.0.1:4318", "authorization=Bearer%20pass%0As3cret%0Aword", "a value of OTEL_EXPORTER_OTLP_HEADERS"),
+        (
+            "http://127.0.0.1:4318",
+            "authorization=Bearer%20pass%0As3cret%0Aword",
+            "a value of OTEL_EXPORTER_OTLP_HEADERS",
+        ),
         ("user:s3cret@127.0.0.1:4318/x", "", "is no address"),
         ("http://user:s3cret@127.0.0.1:99999/x?key=s3cret", "", "is no address"),
         ("http://user:s3cret@[::1:4318/x", "", "is no address"),
