@@ -174,7 +174,10 @@ class InferenceCall:
         ended: str | None = None,
         at: tuple[float, int] | None = None,
     ) -> None:
-        """End the call; later ends are ignored, and those in a forked child, as the parent ends it. ``ended`` says how a stream ended, ``at`` when, unless now."""
+        """End the call; ``ended`` says how a stream ended, ``at`` when, unless now.
+
+        Later ends are ignored, and those in a forked child: the parent ends it.
+        """
         if self._ended or self._process is not _process:
             return
         self._ended = True

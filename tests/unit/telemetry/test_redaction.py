@@ -144,15 +144,15 @@ def test_a_method_of_a_class_can_be_named(use):
 def test_a_secret_across_the_cut_of_a_stream_is_seen_whole(use, kind):
     use(lambda text: text.replace("s3cret", "***"))
     answer = Answer(captures=True)
-    for piece in ("x" * (MAXIMUM_LENGTH - 3), "s3c", "ret", "y" * 100_000):
-        call = [{"index": 0, "id": "c", "function": {"name": "f", "arguments": piece}}]
-        answer.observe_chunk({"choices": [{"index": 0, "delta": {kind: piece if kind == "content" else call}}]})
+    for _ in range(2000):
+        call = [{"index": 0, "id": "c", "function": {"name": "f", "arguments": "s3cret "}}]
+        answer.observe_chunk({"choices": [{"index": 0, "delta": {kind: "s3cret " if kind == "content" else call}}]})
     kept = answer.output_messages()
 
     assert kept is not None
-    assert "s3c" not in kept
+    assert "*** ***" in kept
+    assert "s3" not in kept
     assert len(kept) <= MAXIMUM_LENGTH
-    assert "[truncated, 10819" in kept
 
 
 def test_without_a_function_a_stream_keeps_no_more_than_fits():

@@ -57,8 +57,10 @@ _TEXTS = (
     (r"[Hh]andshake|SSL|TLS", f"and this process do not agree on TLS; {_CERTIFICATE}"),
 )  # fmt: skip
 #: Of a value with which nothing is sent; what ``requests`` says of it quotes the value.
-_INVALID_HEADER = f"was not asked: a value of {_HEADERS} is no valid header, it holds a line break perhaps"
-_INVALID_PROXY = f"was not asked: the address of the proxy is none; {_PROXY}"
+_INVALID = {
+    "InvalidHeader": f"was not asked: a value of {_HEADERS} is no valid header; it holds a line break perhaps",
+    "InvalidProxyURL": f"was not asked: the address of the proxy is none; {_PROXY}",
+}
 _INVALID_ADDRESS = "is no address that a request can be sent to; write it as http://HOST:PORT or https://HOST:PORT"
 #: User and password in an address, which gRPC quotes.
 _CREDENTIALS = re.compile(r"[^\s/@\"'(\[]+@")
@@ -114,10 +116,8 @@ def _of_exception(error: Exception) -> str:
         return f"is reached through a proxy that does not let the request pass ({_cause(error)}); {_PROXY}"
     if "Timeout" in kind:
         return "gives no answer in time; check that it is an OTLP/HTTP receiver, or the firewall"
-    if kind == "InvalidHeader":
-        return _INVALID_HEADER
     if isinstance(error, ValueError):
-        return _INVALID_PROXY if kind == "InvalidProxyURL" else _INVALID_ADDRESS
+        return _INVALID.get(kind, _INVALID_ADDRESS)
     if kind == "SSLError":
         return f"{_text(text, 'and this process do not agree on TLS')}{_ca_bundle()} ({_cause(error)})"
     if _BINARY_ANSWER.search(text):
