@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from otel_rl.inference import messages, servers, shortening
-from otel_rl.inference.fields import NOTHING, count_of, extra_of, fields_of, items_of, text_of
+from otel_rl.inference.fields import NOTHING, count_of, extra_of, fields_of, items_of, milliseconds_of, text_of
 from otel_rl.inference.streamed_messages import StreamedMessages
 from otel_rl.semconv import attributes
 
@@ -139,9 +139,8 @@ class Answer:
                 self.weight_version = str(facts["weight_version"])
         times = extra.get("metrics")
         if isinstance(times, dict):
-            self.server_times = {
-                name: times[key] / 1000 for key, name in _SERVER_TIMES if isinstance(times.get(key), (int, float))
-            }
+            found = {name: milliseconds_of(times.get(key)) for key, name in _SERVER_TIMES}
+            self.server_times = {name: time / 1000 for name, time in found.items() if time is not None}
 
     def _observe_usage(self, usage: dict[str, Any], extra: dict[str, Any]) -> None:
         inputs, outputs = ("prompt", "completion") if "prompt_tokens" in usage else ("input", "output")

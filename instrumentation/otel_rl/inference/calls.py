@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 current: ContextVar[InferenceCall | None] = ContextVar("otel_rl_inference_call", default=None)
 #: Calls whose answer was garbage collected, with the moment of it (perf_counter in s, wall clock in ns).
 _abandoned: deque[tuple[InferenceCall, float, int]] = deque()
+#: Stands for this process: a forked child has another.
+_process = object()
 #: Longest body of an answer that is parsed for its usage where the program does not parse it with its client, in bytes.
 LONGEST_BODY = 262_144
 
@@ -63,6 +65,7 @@ class InferenceCall:
         "_ended",
         "_first_chunk",
         "_input",
+        "_process",
         "_read",
         "_request",
         "_scope",
@@ -82,6 +85,7 @@ class InferenceCall:
         self._current: Token[InferenceCall | None] | None = None
         self._context: Context | None = None
         self._ended = False
+        self._process = _process
         self._first_chunk: float | None = None
         self._read: tuple[float, int] | None = None
         self._watch: weakref.finalize[..., Any] | None = None
@@ -160,7 +164,7 @@ class InferenceCall:
         The collector may have interrupted the SDK while it holds one: the end is recorded at the next call, or at
         shutdown.
         """
-        if not self._ended:
+        if not self._ended and self._process is _process:
             moment, wall = self._read or (time.perf_counter(), time.time_ns())
             _abandoned.append((self, moment, wall))
 
@@ -170,8 +174,11 @@ class InferenceCall:
         ended: str | None = None,
         at: tuple[float, int] | None = None,
     ) -> None:
-        """End the call; later ends are ignored. ``ended`` says how a stream ended, ``at`` when, unless now."""
-        if self._ended:
+        """End the call; ``ended`` says how a stream ended, ``at`` when, unless now.
+
+        Later ends are ignored, and those in a forked child: the parent ends it.
+        """
+        if self._ended or self._process is not _process:
             return
         self._ended = True
         if self._watch is not None:
@@ -267,6 +274,12 @@ def record_abandoned() -> None:
             call.finish(ended=RlInferenceStreamEndedValues.ABANDONED, at=(moment, wall))
 
 
+def _after_fork_in_child() -> None:
+    """The parent ends its own calls; the copies in a child must not be recorded again."""
+    global _process
+    _process = object()
+    _abandoned.clear()
+
+
 lifecycle.before_shutdown(record_abandoned)
-# The parent ends its own calls; the copies in a child must not be recorded again.
-lifecycle.after_fork_in_child(_abandoned.clear)
+lifecycle.after_fork_in_child(_after_fork_in_child)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 NOTHING: dict[str, Any] = {}
+#: Counts from here on are none: OTLP carries integers of 64 bit, and one such number would stay in a sum for ever.
+_LIMIT = 1 << 53
 
 
 def fields_of(source: Any) -> dict[str, Any]:
@@ -38,5 +40,10 @@ def text_of(source: Any) -> str | None:
 def count_of(source: Any) -> int | None:
     """A count of tokens, else None: servers send what they like."""
     if type(source) is int:
-        return source if source >= 0 else None
-    return int(source) if isinstance(source, float) and source.is_integer() and source >= 0 else None
+        return source if 0 <= source < _LIMIT else None
+    return int(source) if isinstance(source, float) and 0 <= source < _LIMIT and source.is_integer() else None
+
+
+def milliseconds_of(source: Any) -> float | None:
+    """A time in milliseconds, else None."""
+    return source if isinstance(source, int | float) and 0 <= source < _LIMIT else None

@@ -27,6 +27,10 @@ _TEXTS = {
     "refusal": "refusal",
 }
 _REASONING = {"reasoning_text": "text", "reasoning": "reasoning", "thinking": "thinking"}
+#: Kinds of the conventions that need fields, which parts of the protocol that are named so do not have.
+_WITH_FIELDS = frozenset(
+    {"blob", "file", "uri", "tool_call", "tool_call_response", "server_tool_call", "server_tool_call_response"}
+)
 #: Registered media types of the formats that the protocol names.
 _AUDIO_TYPES = {"mp3": "audio/mpeg", "wav": "audio/wav"}
 
@@ -109,7 +113,7 @@ def _part(item: Any) -> Part | None:
     if make is not None:
         return make(fields)
     # Of a kind that the conventions do not have the kind is recorded.
-    return {"type": kind} if text_of(fields.get("type")) else None
+    return {"type": kind} if text_of(fields.get("type")) and kind not in _WITH_FIELDS else None
 
 
 def _image(fields: dict[str, Any]) -> Part | None:

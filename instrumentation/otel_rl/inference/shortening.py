@@ -118,8 +118,10 @@ def _shortened(record: Record, limit: int) -> Record:
             _add_nested(found, key, value, limit)
         else:
             found[key] = value
-    if record.get("type") == "blob" and len(record["content"]) > limit:
-        found["byte_size"] = len(record["content"]) * 3 // 4
+    if record.get("type") == "blob":
+        data = record.get("content")
+        if isinstance(data, str) and len(data) > limit:
+            found["byte_size"] = len(data) * 3 // 4
     return found
 
 

@@ -1,6 +1,7 @@
 """Messages of a stream, collected from its chunks; called only when the user wants content.
 
-What a stream brings is bounded: of each text the beginning is kept, and of choices and parts a fixed number.
+What a stream brings is bounded: of each text the beginning is kept, and of choices and parts a fixed number. More of a
+text is kept where a redaction function sees it before it is cut: half a secret would not look like one.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ from typing import Any
 from otel_rl.inference import message_parts as parts_of
 from otel_rl.inference import messages
 from otel_rl.inference.fields import all_fields_of, fields_of, items_of, text_of
+from otel_rl.telemetry import redaction
 from otel_rl.telemetry.attribute_values import MAXIMUM_LENGTH, truncate
+from otel_rl.telemetry.content_capture import LONGEST
 
 #: Most choices, and most tool calls or items of one choice.
 _MOST = 128
@@ -56,23 +59,24 @@ def _one_of(known: dict[int, Any], index: int, kind: type) -> Any:
 
 
 class _Text:
-    """A text in pieces; what exceeds the longest attribute is only counted."""
+    """A text in pieces; what exceeds the longest text that is of use is only counted."""
 
-    __slots__ = ("_length", "_pieces")
+    __slots__ = ("_length", "_longest", "_pieces")
 
     def __init__(self) -> None:
+        self._longest = MAXIMUM_LENGTH if redaction.redact() is None else LONGEST
         self._pieces: list[str] = []
         self._length = 0
 
     def add(self, piece: Any) -> None:
         if isinstance(piece, str) and piece:
-            if self._length <= MAXIMUM_LENGTH:
+            if self._length <= self._longest:
                 self._pieces.append(piece)
             self._length += len(piece)
 
     def whole(self) -> str | None:
         found = "".join(self._pieces)
-        return truncate(found, whole=self._length) if found else None
+        return truncate(found, self._longest, whole=self._length) if found else None
 
 
 class _Call:

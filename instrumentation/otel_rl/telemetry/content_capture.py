@@ -14,7 +14,7 @@ from otel_rl.telemetry.attribute_values import MAXIMUM_LENGTH, plain_content, te
 
 CAPTURE_ENVIRONMENT_VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 #: Bounds the work on one value, in characters.
-_LONGEST = 65536
+LONGEST = 65536
 
 
 class Capture(NamedTuple):
@@ -53,7 +53,7 @@ def content(value: object) -> Any:
     Raises:
         redaction.Dropped: that function let the content not pass; see :func:`count_dropped`.
     """
-    return plain_content(value, _LONGEST, redaction.redact())
+    return plain_content(value, LONGEST, redaction.redact())
 
 
 def count_dropped(dropped: redaction.Dropped, signal: str = "traces") -> None:

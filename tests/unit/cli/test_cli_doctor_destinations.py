@@ -405,6 +405,38 @@ def test_the_secret_in_the_headers_is_not_printed(monkeypatch: Any, capfd: Any) 
     assert "password" not in "".join(problems)
 
 
+@pytest.mark.parametrize(
+    ("address", "headers", "said"),
+    [
+        (
+            "http://127.0.0.1:4318",
+            "authorization=Bearer%20pass%0As3cret%0Aword",
+            "a value of OTEL_EXPORTER_OTLP_HEADERS",
+        ),
+        ("user:s3cret@127.0.0.1:4318/x", "", "is no address"),
+        ("http://user:s3cret@127.0.0.1:99999/x?key=s3cret", "", "is no address"),
+        ("http://user:s3cret@[::1:4318/x", "", "is no address"),
+    ],
+)
+def test_no_secret_is_printed_where_no_request_can_be_sent(
+    monkeypatch: Any, capfd: Any, address: str, headers: str, said: str
+) -> None:
+    problems = _doctor(monkeypatch, capfd, address, OTEL_EXPORTER_OTLP_HEADERS=headers, **HTTP)
+    main(["doctor"])
+
+    assert all(said in problem for problem in problems)
+    assert problems
+    written = capfd.readouterr()
+    assert "s3cret" not in written.out + written.err + "".join(problems)
+
+
+def test_the_user_in_an_address_that_grpc_quotes_is_not_printed(monkeypatch: Any, capfd: Any) -> None:
+    (problem,) = _doctor(monkeypatch, capfd, "http://user:s3cret@127.0.0.1:4317", **GRPC)
+
+    assert "does not answer" in problem
+    assert "s3cret" not in problem
+
+
 def test_a_certificate_file_that_is_not_there_is_named(monkeypatch: Any, capfd: Any) -> None:
     with _http() as server:
         problems = _doctor(

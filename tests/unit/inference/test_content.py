@@ -191,6 +191,15 @@ def test_encoded_data_that_does_not_fit_is_left_out_with_its_size():
     assert (part["content"], part["byte_size"]) == ("", 15000)
 
 
+@pytest.mark.parametrize(
+    "kind", ["blob", "uri", "tool_call", "tool_call_response", "server_tool_call", "server_tool_call_response"]
+)
+def test_a_part_of_a_kind_whose_fields_it_lacks_is_left_out_and_loses_no_other(kind):
+    content = [{"type": kind}, {"type": "text", "text": "hello"}]
+    (found,) = _input({"messages": [{"role": "user", "content": content}]})
+    assert found["parts"] == [{"type": "text", "content": "hello"}]
+
+
 def test_arguments_and_results_that_do_not_fit_become_their_text():
     call = {"id": "c", "function": {"name": "f", "arguments": json.dumps({"x": ["y" * 50] * 140})}}
     body = {"messages": [{"role": "assistant", "tool_calls": [call] * 3}]}

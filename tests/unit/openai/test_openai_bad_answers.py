@@ -149,6 +149,25 @@ def test_what_a_server_sends_in_another_form_is_left_out(captures):
     answer.output_messages()
 
 
+@pytest.mark.parametrize("number", [10**400, 1 << 53, 1e300, -1, float("nan"), "7"])
+def test_a_number_that_cannot_be_a_count_or_a_time_is_left_out(number):
+    answer = Answer()
+    answer.observe({"choices": [{}], "usage": {"prompt_tokens": number}, "metrics": {"queue_time_ms": number}})
+    assert answer.input_tokens is None
+    assert answer.server_attributes() == {}
+
+
+def test_a_count_beyond_all_bounds_costs_no_metric_of_other_calls(recorded, server, client):
+    client.chat.completions.create(**CHAT)
+    server.extra = {"usage": {"prompt_tokens": 10**400, "completion_tokens": 3, "total_tokens": 3}}
+    client.chat.completions.create(**CHAT)
+    found = recorded.metrics()
+    (duration,) = found["gen_ai.client.operation.duration"]
+    assert duration.count == 2
+    tokens = {point.attributes["gen_ai.token.type"]: point.sum for point in found["gen_ai.client.token.usage"]}
+    assert tokens == {"input": 7, "output": 6}
+
+
 def test_ids_that_are_no_text_become_text(recorded, server, client):
     server.extra = {
         "id": 17,

@@ -7,6 +7,7 @@ import inspect
 import logging
 
 import openai
+import pytest
 from openai import _base_client
 
 from otel_rl import instrumentor_status
@@ -83,6 +84,23 @@ def test_nothing_is_recorded_where_no_sdk_is_set_up(recorded, client, monkeypatc
     monkeypatch.setattr(scope, "enabled", lambda: False)
     assert client.embeddings.create(model="tiny", input="x").data
     assert recorded.spans == []
+
+
+@pytest.mark.parametrize("how", ["dropped", "closed", "read to its end"])
+def test_a_forked_child_does_not_record_a_stream_that_its_parent_holds(how, recorded, client):
+    from otel_rl.telemetry import lifecycle
+
+    held = [client.chat.completions.create(model="tiny", messages=[{"role": "user", "content": "hi"}], stream=True)]
+    lifecycle.run_after_fork_callbacks()
+    if how == "closed":
+        held[0].close()
+    elif how == "read to its end":
+        assert list(held[0])
+    held.clear()
+    gc.collect()
+    calls.record_abandoned()
+    assert recorded.spans == []
+    assert "gen_ai.client.operation.duration" not in recorded.metrics()
 
 
 def test_a_forked_child_does_not_record_the_streams_its_parent_abandoned(recorded, client):

@@ -9,6 +9,7 @@ from types import ModuleType
 import pytest
 
 from otel_rl import settings
+from otel_rl.inference.answers import Answer
 from otel_rl.process import process_identity
 from otel_rl.telemetry import drops, redaction
 from otel_rl.telemetry.attribute_values import MAXIMUM_LENGTH
@@ -137,3 +138,27 @@ def test_a_method_of_a_class_can_be_named(use):
 
     use(Privacy, "their_privacy:redact.hide")
     assert content_as_json("secret") == '"hidden"'
+
+
+@pytest.mark.parametrize("kind", ["content", "tool_calls"])
+def test_a_secret_across_the_cut_of_a_stream_is_seen_whole(use, kind):
+    use(lambda text: text.replace("s3cret", "***"))
+    answer = Answer(captures=True)
+    for _ in range(2000):
+        call = [{"index": 0, "id": "c", "function": {"name": "f", "arguments": "s3cret "}}]
+        answer.observe_chunk({"choices": [{"index": 0, "delta": {kind: "s3cret " if kind == "content" else call}}]})
+    kept = answer.output_messages()
+
+    assert kept is not None
+    assert "*** ***" in kept
+    assert "s3" not in kept
+    assert len(kept) <= MAXIMUM_LENGTH
+
+
+def test_without_a_function_a_stream_keeps_no_more_than_fits():
+    answer = Answer(captures=True)
+    for _ in range(100):
+        answer.observe_chunk({"choices": [{"index": 0, "delta": {"content": "x" * 1000}}]})
+
+    (message,) = answer._content.messages()
+    assert len(message["parts"][0]["content"]) <= MAXIMUM_LENGTH

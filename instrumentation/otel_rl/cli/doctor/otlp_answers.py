@@ -56,6 +56,14 @@ _TEXTS = (
     (r"Socket closed|reset by peer", "closes the connection; where it speaks TLS, begin the endpoint with https://"),
     (r"[Hh]andshake|SSL|TLS", f"and this process do not agree on TLS; {_CERTIFICATE}"),
 )  # fmt: skip
+#: Of a value with which nothing is sent; what ``requests`` says of it quotes the value.
+_INVALID = {
+    "InvalidHeader": f"was not asked: a value of {_HEADERS} is no valid header; it holds a line break perhaps",
+    "InvalidProxyURL": f"was not asked: the address of the proxy is none; {_PROXY}",
+}
+_INVALID_ADDRESS = "is no address that a request can be sent to; write it as http://HOST:PORT or https://HOST:PORT"
+#: User and password in an address, which gRPC quotes.
+_CREDENTIALS = re.compile(r"[^\s/@\"'(\[]+@")
 _HTTP_STATUS = re.compile(r"http2 header with status: (\d{3})")
 _OVER_HTTPS = re.compile("HTTPS? (server|port)|plain HTTP request", re.IGNORECASE)
 _SYSTEM = re.compile(r"(?:\[(?:Errno -?\d+|SSL[^\]]*)\] |(?=Tunnel connection failed))([^'\")(\n]+)")
@@ -92,7 +100,7 @@ def of_grpc(code: str, details: str, signal: str) -> str:
     known = _GRPC.get(code, "refuses the request")
     if code in ("UNAVAILABLE", "UNKNOWN", "INTERNAL"):
         known = "is behind a proxy that refuses; " + _PROXY if re.search("[Pp]roxy", details) else _text(details, known)
-    detail = f": {_short(details)}" if details else ""
+    detail = f": {_short(_CREDENTIALS.sub('', details))}" if details else ""
     return f"{_filled(known, signal)} ({code}{detail})"
 
 
@@ -105,16 +113,18 @@ def _of_status(status: int, signal: str) -> str:
 def _of_exception(error: Exception) -> str:
     kind, text = type(error).__name__, str(error)
     if kind == "ProxyError":
-        return f"is reached through a proxy that does not let the request pass ({_cause(text)}); {_PROXY}"
+        return f"is reached through a proxy that does not let the request pass ({_cause(error)}); {_PROXY}"
     if "Timeout" in kind:
         return "gives no answer in time; check that it is an OTLP/HTTP receiver, or the firewall"
+    if isinstance(error, ValueError):
+        return _INVALID.get(kind, _INVALID_ADDRESS)
     if kind == "SSLError":
-        return f"{_text(text, 'and this process do not agree on TLS')}{_ca_bundle()} ({_cause(text)})"
+        return f"{_text(text, 'and this process do not agree on TLS')}{_ca_bundle()} ({_cause(error)})"
     if _BINARY_ANSWER.search(text):
         return (
-            f"does not speak HTTP ({_cause(text)}); {_TO_GRPC}; where it speaks TLS, begin the endpoint with https://"
+            f"does not speak HTTP ({_cause(error)}); {_TO_GRPC}; where it speaks TLS, begin the endpoint with https://"
         )
-    return f"does not answer ({_cause(text)}); {_UNREACHABLE}"
+    return f"does not answer ({_cause(error)}); {_UNREACHABLE}"
 
 
 def _ca_bundle() -> str:
@@ -127,10 +137,10 @@ def _text(details: str, otherwise: str) -> str:
     return next((meaning for pattern, meaning in _TEXTS if re.search(pattern, details)), otherwise)
 
 
-def _cause(text: str) -> str:
-    """Return what the operating system or the TLS library said: the rest names host and path again."""
-    found = _SYSTEM.search(text)
-    return _short(found[1] if found is not None else text)
+def _cause(error: Exception) -> str:
+    """Return what the operating system or the TLS library said: the rest may quote headers and the whole address."""
+    found = _SYSTEM.search(str(error))
+    return _short(found[1]) if found is not None else type(error).__name__
 
 
 def _short(text: str) -> str:

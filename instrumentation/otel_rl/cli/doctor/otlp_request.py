@@ -101,8 +101,8 @@ def _session(signal: str) -> Any:
 
         def request(self, *arguments: Any, **options: Any) -> Any:
             url = str(options.get("url") or arguments[1])
-            self.proxied = bool(requests.utils.select_proxy(url, requests.utils.get_environ_proxies(url)))
             try:
+                self.proxied = bool(requests.utils.select_proxy(url, requests.utils.get_environ_proxies(url)))
                 self.outcome = super().request(*arguments, **options)
             except Exception as error:
                 self.outcome = error
