@@ -163,6 +163,30 @@ def test_a_failed_phase_keeps_neither_its_exception_nor_what_its_frames_hold(rec
     assert failed.attributes["error.type"].endswith("ExpectedError")
 
 
+def test_a_flush_waits_for_what_another_io_thread_is_recording(io_thread):
+    begun, goes_on, recorded_it, asked = (threading.Event() for _ in range(4))
+
+    def recording():
+        begun.set()
+        assert goes_on.wait(10)
+        recorded_it.set()
+
+    other = IoThread("otel-rl-other")
+    deferral.post("traces", recording)
+    mine = io_thread.post(lambda: True, time.monotonic() + 10)
+    assert begun.wait(10)
+    assert not deferral.posted
+    assert deferral.has_posts()
+    other.chores.append(asked.set)
+    its = other.post(recorded_it.is_set, time.monotonic() + 10)
+    # Time enough for a thread that does not wait.
+    asked.wait(0.2)
+    goes_on.set()
+    assert its.wait()
+    assert mine.wait()
+    LastDelivery(other, time.monotonic() + 10).wait()
+
+
 def test_a_full_queue_is_drained_by_the_caller_and_nothing_is_lost(recorded, io_thread, monkeypatch):
     monkeypatch.setattr(deferral, "MAXIMUM", 4)
     release, stalled = threading.Event(), threading.Event()
