@@ -23,7 +23,7 @@ from otel_rl.internal_errors import guard
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import metrics, spans
 from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
-from otel_rl.telemetry import attribute_values, deferral, drops
+from otel_rl.telemetry import attribute_values, deferral, drops, lifecycle
 from otel_rl.telemetry.context import attach, detach
 from otel_rl.telemetry.scope import enabled
 from otel_rl.training import steps
@@ -53,6 +53,9 @@ INTERRUPTING = frozenset({*_DURATIONS, spans.RL_DATA_WAIT.type, spans.RL_EVALUAT
 
 _START, _END = guard("phases.start"), guard("phases.end")
 
+#: How many forks lie between this process and the first one: a phase of a process above is not ours to end.
+_forks = 0
+
 #: The innermost phase of this thread or task. A token of it is only accepted where it was set: so a task that runs
 #: beside a phase, and knows it from its copy of the context, does not suspend it.
 _innermost: ContextVar[Phase | None] = ContextVar("otel_rl_phase", default=None)
@@ -71,6 +74,7 @@ class Phase:
         "_base",
         "_context",
         "_definition",
+        "_forks",
         "_has_duration",
         "_interrupted",
         "_is_exclusive",
@@ -98,6 +102,7 @@ class Phase:
         is_exclusive: bool = True,
     ) -> None:
         self._definition = definition
+        self._forks = _forks
         #: False for one that runs beside others, as a generator does beside its consumer: it suspends none.
         self._is_exclusive = is_exclusive
         #: False for a part of a phase of the same name, which counts as a whole, and which it does not interrupt.
@@ -142,6 +147,9 @@ class Phase:
         unless now.
         """
         if self._since is None and not self._suspended:
+            return
+        if self._forks != _forks:
+            self.leave()
             return
         with _END:
             now = at or deferral.now()
@@ -246,8 +254,8 @@ class Phase:
 
     @property
     def is_active(self) -> bool:
-        """True between its start and its end, except while it is suspended."""
-        return self._since is not None
+        """True between its start and its end, except while it is suspended; in the process that started it."""
+        return self._since is not None and self._forks == _forks
 
     @property
     def interrupts(self) -> bool:
@@ -363,3 +371,11 @@ def _place() -> tuple[steps.Step | None, Context, bool]:
     if step is not None and not trace_id:
         return step, step.context, True
     return step, context, False
+
+
+def _forget() -> None:
+    global _forks
+    _forks += 1
+
+
+lifecycle.after_fork_in_child(_forget)
