@@ -61,7 +61,7 @@ class _Operation(Protocol):
         """Make current again what was current before; a second call does nothing."""
 
     def end(self, error: BaseException | str | None, at: Moment | None) -> None:
-        """Leave and end it; an exception, or an ``error.type`` as text, marks it as failed. ``at`` says when, or now."""
+        """Leave and end it; an exception, or an ``error.type`` as text, marks it as failed. ``at``: when, or now."""
 
 
 class _Rollout:
@@ -144,7 +144,9 @@ class _Step:
 class _Phase:
     def __init__(self, name: str, *, is_exclusive: bool = True) -> None:
         self._phase = Phase(_SPANS_BY_PHASE[name], _scope, is_exclusive=is_exclusive).start()
-        self.leave = self._phase.leave
+
+    def leave(self) -> None:
+        self._phase.leave()
 
     def end(self, error: BaseException | str | None, at: Moment | None) -> None:
         if at is None:

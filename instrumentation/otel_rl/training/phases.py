@@ -194,7 +194,7 @@ class Phase:
             self.scope.end_span(span, error, end_time)
 
     def leave(self) -> bool:
-        """Restore what was current before; :meth:`end` does it too. False where it was not current any more, or here."""
+        """Restore what was current before; :meth:`end` does it too. False where it was not current here."""
         self._left = True
         mark, self._mark = self._mark, None
         was_current = mark is not None and _reset(mark)

@@ -88,7 +88,7 @@ def test_what_the_program_does_with_the_current_span_is_on_the_recorded_one(reco
     assert [(link.context.trace_id, link.context.span_id) for link in span.links] == [(1, 2)]
 
 
-class Mute(Exception):
+class MuteError(Exception):
     """Has no text."""
 
     def __str__(self):
@@ -132,7 +132,7 @@ def test_the_current_span_is_bounded(recorded, io_thread):
 
 def test_an_exception_without_a_text_is_recorded_on_the_current_span(recorded, io_thread):
     steps.begin(1, _scope)
-    trace.get_current_span().record_exception(Mute())
+    trace.get_current_span().record_exception(MuteError())
     steps.finish()
     io_thread.flush_now()
     (event,) = recorded.span("rl.rank.step").events
