@@ -11,7 +11,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from importlib.metadata import EntryPoint
+from importlib.metadata import EntryPoint, version
 from typing import TYPE_CHECKING, Any
 
 import grpc
@@ -156,6 +156,10 @@ def _doctor(monkeypatch: Any, capfd: Any, endpoint: str, **environ: str) -> list
     return problems
 
 
+#: opentelemetry-exporter-otlp-proto-http 1.44 follows redirects, and its certificate wins over REQUESTS_CA_BUNDLE.
+EXPORTER_1_45 = pytest.mark.skipif(
+    version("opentelemetry-exporter-otlp-proto-http").startswith("1.44"), reason="the exporter behaves otherwise"
+)
 HTTP = {"OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"}
 GRPC = {"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}
 
@@ -214,6 +218,7 @@ def test_signals_with_the_same_problem_share_a_sentence(monkeypatch: Any, capfd:
     assert problem.startswith("traces, metrics, logs: ")
 
 
+@EXPORTER_1_45
 def test_a_redirect_is_a_problem_although_the_exporter_takes_it_for_success(monkeypatch: Any, capfd: Any) -> None:
     with _http(302, {"Location": "https://login.invalid/"}) as server:
         (problem,) = _doctor(monkeypatch, capfd, f"http://127.0.0.1:{server.port}", **HTTP)
@@ -255,6 +260,7 @@ def test_a_certificate_that_is_not_trusted_names_the_variable(
     assert trusted == []
 
 
+@EXPORTER_1_45
 def test_a_bundle_that_wins_over_the_certificate_is_named(
     monkeypatch: Any, capfd: Any, certificate: tuple[Path, Path]
 ) -> None:

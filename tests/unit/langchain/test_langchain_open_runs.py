@@ -62,23 +62,23 @@ def test_8192_rollouts_at_once_keep_their_parents(ours, recorded):
 def test_the_run_that_was_used_longest_ago_makes_room_and_ends(ours, recorded, monkeypatch):
     monkeypatch.setattr(runs, "MAXIMUM_RUNS", 4)
     before = _dropped()
+    used = CallbackManager([], metadata=AGENT).on_chain_start(None, {}, name="solver", run_id=uuid4())
     abandoned, _ = _open_rollout()
-    used, _ = _open_rollout()
-    _below(used)
-    assert [span.name for span in recorded.spans] == ["invoke_agent solver"]
-    (span,) = recorded.spans
-    assert span.status.status_code is StatusCode.UNSET
+    _open_rollout()
+    # Five are too many by one. The oldest is not in use: it has gone, and its end was no error.
+    (gone,) = recorded.spans
+    assert gone.status.status_code is StatusCode.UNSET
     assert _dropped() == before + 1
-    # What is in use stays, though it is the oldest now; what was abandoned with its parent goes next.
-    node = _below(used)
-    node.on_chain_end({})
-    last = _spans(recorded, "node model")
-    assert len(last) == 2
     used.on_chain_end({})
-    agents = _spans(recorded, "invoke_agent solver")
-    assert last[1].parent.span_id == agents[1].context.span_id
+    assert recorded.spans == [gone]
+    # Of these four the oldest is in use now, so the next one goes.
+    node = _below(abandoned)
+    assert [span.name for span in recorded.spans] == ["invoke_agent solver", "node model"]
+    node.on_chain_end({})
     abandoned.on_chain_end({})
-    assert len(_spans(recorded, "invoke_agent solver")) == 2
+    agent = _spans(recorded, "invoke_agent solver")[1]
+    assert [span.parent.span_id for span in _spans(recorded, "node model")] == [agent.context.span_id] * 2
+    assert _dropped() == before + 2
     chains.end_all()
 
 

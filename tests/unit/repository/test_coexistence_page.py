@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+
+pytest.importorskip("tomllib")
 from coexistence.page import BEGIN, END, PAGE
 from coexistence.peers import peers
 
