@@ -58,10 +58,10 @@ class _Operation(Protocol):
     """Something that begins when it is made."""
 
     def leave(self) -> None:
-        """Make current again what was current before."""
+        """Make current again what was current before; a second call does nothing."""
 
     def end(self, error: BaseException | str | None, at: Moment | None) -> None:
-        """End it; an exception, or an ``error.type`` as text, marks it as failed. ``at`` says when, unless now."""
+        """Leave and end it; an exception, or an ``error.type`` as text, marks it as failed. ``at``: when, or now."""
 
 
 class _Rollout:
@@ -103,16 +103,19 @@ class _Rollout:
         self._reward: float | None = None
         continuation.install()
         # Last: from here on a signal handler finds the rollout in its context.
-        self._token: Token[Context] = attach(self._context)
+        self._token: Token[Context] | None = attach(self._context)
 
     def add_reward(self, value: float) -> None:
         if math.isfinite(value):
             self._reward = (self._reward or 0.0) + value
 
     def leave(self) -> None:
-        detach(self._token)
+        token, self._token = self._token, None
+        if token is not None:
+            detach(token)
 
     def end(self, error: BaseException | str | None, at: Moment | None) -> None:
+        self.leave()
         kind = error_type(error) if isinstance(error, BaseException) else error
         elapsed = (at.counter if at else time.perf_counter()) - self._started
         _scope.record(metrics.RL_ROLLOUT_DURATION, elapsed, {attributes.ERROR_TYPE: kind}, self._context)
@@ -139,10 +142,19 @@ class _Step:
 
 
 class _Phase:
-    def __init__(self, name: str) -> None:
-        self._phase = Phase(_SPANS_BY_PHASE[name], _scope).start()
-        self.leave = self._phase.leave
-        self.end = self._phase.end
+    def __init__(self, name: str, *, is_exclusive: bool = True) -> None:
+        self._phase = Phase(_SPANS_BY_PHASE[name], _scope, is_exclusive=is_exclusive).start()
+
+    def leave(self) -> None:
+        self._phase.leave()
+
+    def end(self, error: BaseException | str | None, at: Moment | None) -> None:
+        if at is None:
+            self._phase.end(error)
+            return
+        # What the phase has suspended goes on in this thread, now: only what enters the SDK waits.
+        with deferral.inside_sdk():
+            self._phase.end(error, at)
 
 
 class _Tool:
@@ -182,6 +194,11 @@ class Opened:
         if isinstance(self._operation, _Tool):
             self._operation.result(value)
 
+    def leave(self) -> None:
+        """Make current again what was current before."""
+        with guard("producer.leave"):
+            self._operation.leave()
+
     def close(self, error: BaseException | None) -> None:
         """End it; an exception wins over a failure that was only told.
 
@@ -189,8 +206,10 @@ class Opened:
         collector, in the middle of anything, so the end is recorded later.
         """
         with guard("producer.close"):
-            self._operation.leave()
-            if isinstance(error, GeneratorExit):
+            if isinstance(error, GeneratorExit) and isinstance(self._operation, _Phase):
+                self._operation.end(self._failure, deferral.now())
+            elif isinstance(error, GeneratorExit):
+                self._operation.leave()
                 deferral.later("traces", partial(self._operation.end, self._failure, deferral.now()))
             else:
                 self._operation.end(error if error is not None else self._failure, None)
@@ -243,13 +262,18 @@ class Detached:
 
 
 def open_detached(kind: str, arguments: Mapping[str, Any]) -> Detached | None:
-    """Begin an operation without making it current; None when that failed inside."""
+    """Begin an operation without making it current; None when that failed inside.
+
+    A phase suspends none here: between two pieces of its generator, the consumer's phase goes on.
+    """
     with guard(f"producer.{kind}"):
-        token = attach(get_current())
-        try:
-            return Detached(open_operation(kind, arguments), get_current())
-        finally:
-            detach(token)
+        given = {**arguments, "is_exclusive": False} if kind == "phase" else arguments
+        opened = open_operation(kind, given)
+        context = get_current()
+        # Left here and not at its end: the consumer may have made something of its own current until then.
+        if opened is not None:
+            opened.leave()
+        return Detached(opened, context)
     return None
 
 

@@ -105,7 +105,7 @@ class BatchQueue(Generic[Item]):
     @property
     def pending(self) -> bool:
         """True while items are queued or in flight, or left to the thread."""
-        return bool(self._queue or self.sink.in_flight or deferral.posted)
+        return bool(self._queue or self.sink.in_flight or deferral.has_posts())
 
     @property
     def failing(self) -> bool:

@@ -82,7 +82,7 @@ class LazyMetricReader(MetricReader):
     @property
     def pending(self) -> bool:
         """True when anything has been measured, or is left to the thread to measure."""
-        return self._next != math.inf or bool(deferral.posted)
+        return self._next != math.inf or deferral.has_posts()
 
     @property
     def failing(self) -> bool:

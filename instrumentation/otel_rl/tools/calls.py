@@ -131,6 +131,7 @@ class ToolCall(CurrentOperation):
         if started is None:
             return
         with guard("tools.end"):
+            self.leave()
             kind = error_type(error) if error is not None else self._failure
             elapsed = (at.counter if at else time.perf_counter()) - started
             label = self._metric_name or self._name
@@ -145,5 +146,4 @@ class ToolCall(CurrentOperation):
                 {attributes.GEN_AI_TOOL_NAME: label, attributes.ERROR_TYPE: kind},
                 trace_api.set_span_in_context(self.span),
             )
-            self.leave()
             self._scope.end_span(self.span, kind, at.wall if at else None)

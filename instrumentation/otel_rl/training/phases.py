@@ -4,6 +4,7 @@
 begins inside another, in the same thread or task, suspends it. The suspended phase has several spans then, one for each
 stretch: all but the last carry ``rl.suspended``, the last ``rl.active_duration``. Parts inside a suspended phase are
 suspended with it. Waiting for data, evaluation and checkpoints suspend too, and are not suspended.
+A decorated generator's phase runs beside its consumer: it suspends none and is not suspended.
 
 Within a step the histograms of the four phases get one value per step: the time that the step spent in them.
 """
@@ -22,7 +23,7 @@ from otel_rl.internal_errors import guard
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import metrics, spans
 from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
-from otel_rl.telemetry import attribute_values, deferral, drops
+from otel_rl.telemetry import attribute_values, deferral, drops, lifecycle
 from otel_rl.telemetry.context import attach, detach
 from otel_rl.telemetry.scope import enabled
 from otel_rl.training import steps
@@ -52,6 +53,9 @@ INTERRUPTING = frozenset({*_DURATIONS, spans.RL_DATA_WAIT.type, spans.RL_EVALUAT
 
 _START, _END = guard("phases.start"), guard("phases.end")
 
+#: How many forks lie between this process and the first one: a phase of a process above is not ours to end.
+_forks = 0
+
 #: The innermost phase of this thread or task. A token of it is only accepted where it was set: so a task that runs
 #: beside a phase, and knows it from its copy of the context, does not suspend it.
 _innermost: ContextVar[Phase | None] = ContextVar("otel_rl_phase", default=None)
@@ -70,8 +74,10 @@ class Phase:
         "_base",
         "_context",
         "_definition",
+        "_forks",
         "_has_duration",
         "_interrupted",
+        "_is_exclusive",
         "_left",
         "_limit",
         "_mark",
@@ -93,8 +99,12 @@ class Phase:
         limit: int | None = None,
         *,
         has_duration: bool = True,
+        is_exclusive: bool = True,
     ) -> None:
         self._definition = definition
+        self._forks = _forks
+        #: False for one that runs beside others, as a generator does beside its consumer: it suspends none.
+        self._is_exclusive = is_exclusive
         #: False for a part of a phase of the same name, which counts as a whole, and which it does not interrupt.
         self._has_duration = has_duration
         self.scope = scope
@@ -138,9 +148,12 @@ class Phase:
         """
         if self._since is None and not self._suspended:
             return
+        if self._forks != _forks:
+            self.leave()
+            return
         with _END:
             now = at or deferral.now()
-            self.leave()
+            in_place = self.leave()
             kind = attribute_values.error_type(error) if isinstance(error, BaseException) else error
             stretches = self._active
             span = self._end_stretch(now, failed=kind is not None)
@@ -151,7 +164,7 @@ class Phase:
                 # What the I/O thread needs, and nothing that holds memory of the program.
                 total = whole if stretches else None
                 deferral.post(Signal.TRACES, lambda: self._record(span, metric, whole, total, kind, now.wall))
-            self._resume_interrupted(now)
+            self._resume_interrupted(now, in_place=in_place)
 
     def _metric_to_record(self, seconds: float) -> MetricDefinition | None:
         """The histogram for this phase; None where there is none, or where the step records it when it ends."""
@@ -180,15 +193,15 @@ class Phase:
                 span.set_attribute(names.RL_ACTIVE_DURATION, total)
             self.scope.end_span(span, error, end_time)
 
-    def leave(self) -> None:
-        """Restore what was current before; :meth:`end` does it too."""
+    def leave(self) -> bool:
+        """Restore what was current before; :meth:`end` does it too. False where it was not current here."""
         self._left = True
         mark, self._mark = self._mark, None
-        if mark is not None:
-            _reset(mark)
+        was_current = mark is not None and _reset(mark)
         token, self._token = self._token, None
         if token is not None:
             detach(token)
+        return was_current
 
     def __enter__(self) -> Self:
         return self.start()
@@ -200,9 +213,11 @@ class Phase:
 
     # -- stretches -------------------------------------------------------------------------------------------------
 
-    def _begin_stretch(self, now: Moment) -> None:
+    def _begin_stretch(self, now: Moment, *, in_place: bool = True) -> None:
+        """``in_place`` is False where another thread or task runs this: the phase does not become current in it."""
         self._since = now
-        self._mark = _innermost.set(self)
+        if in_place:
+            self._mark = _innermost.set(self)
         step = self._step
         if step is not None and step.thinned:
             drops.count(Signal.TRACES, steps.THINNED)
@@ -210,7 +225,7 @@ class Phase:
             self.span = self._start_span(now.wall)
             self._context = trace_api.set_span_in_context(self.span, self._base)
             # A token from before a suspension: something of the program's own is current, and stays so.
-            if self._token is None:
+            if in_place and self._token is None:
                 self._token = attach(self._context)
             return
         self._context = self._base
@@ -239,18 +254,18 @@ class Phase:
 
     @property
     def is_active(self) -> bool:
-        """True between its start and its end, except while it is suspended."""
-        return self._since is not None
+        """True between its start and its end, except while it is suspended; in the process that started it."""
+        return self._since is not None and self._forks == _forks
 
     @property
     def interrupts(self) -> bool:
         """True for a phase that suspends one of the four."""
-        return self._has_duration and self._definition.type in INTERRUPTING
+        return self._has_duration and self._is_exclusive and self._definition.type in INTERRUPTING
 
     @property
     def can_be_suspended(self) -> bool:
         """True for the four, and no others."""
-        return self._has_duration and self._definition.type in _DURATIONS
+        return self._has_duration and self._is_exclusive and self._definition.type in _DURATIONS
 
     @property
     def outer(self) -> Phase | None:
@@ -282,14 +297,17 @@ class Phase:
             deferral.post(Signal.TRACES, lambda: _end_suspended(self.scope, span, now.wall))
         return True
 
-    def resume(self, now: Moment, around: Phase | None) -> bool:
-        """Begin another stretch, below the new one of the phase ``around`` it; False when the phase has ended."""
+    def resume(self, now: Moment, around: Phase | None, *, in_place: bool) -> bool:
+        """Begin another stretch, below the new one of the phase ``around`` it; False when the phase has ended.
+
+        It becomes current only ``in_place``: in the thread or task that it was suspended in.
+        """
         if not self._suspended or self._left:
             return False
         self._suspended = False
         if around is not None and around.span is not INVALID_SPAN:
             self._base = trace_api.set_span_in_context(around.span, self._base)
-        self._begin_stretch(now)
+        self._begin_stretch(now, in_place=in_place)
         return True
 
     def _interrupt(self, now: Moment) -> None:
@@ -308,11 +326,11 @@ class Phase:
                 return
             self._interrupted.append(one)
 
-    def _resume_interrupted(self, now: Moment) -> None:
+    def _resume_interrupted(self, now: Moment, *, in_place: bool) -> None:
         around: Phase | None = None
         while self._interrupted:
             phase = self._interrupted.pop()
-            if phase.resume(now, around):
+            if phase.resume(now, around, in_place=in_place):
                 around = phase
 
 
@@ -353,3 +371,11 @@ def _place() -> tuple[steps.Step | None, Context, bool]:
     if step is not None and not trace_id:
         return step, step.context, True
     return step, context, False
+
+
+def _forget() -> None:
+    global _forks
+    _forks += 1
+
+
+lifecycle.after_fork_in_child(_forget)

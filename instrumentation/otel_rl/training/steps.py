@@ -244,7 +244,8 @@ class Loop:
             step = Step(iteration, scope, self, at or deferral.now())
             step.open(waiting_since)
             self.step = step
-            _open.append(self)
+            if self not in _open:
+                _open.append(self)
             lifecycle.before_shutdown(finish)
             deferral.post(
                 Signal.METRICS, lambda: scope.record(metrics.RL_LOOP_CURRENT, iteration, context=step.context)
@@ -317,8 +318,9 @@ def begin(iteration: int, scope: Scope, loop: Loop | None = None) -> Step | None
 
 def finish(error: BaseException | str | None = None) -> None:
     """Close every open step of this process."""
+    # Each is taken out first: two threads that share a loop may have put it in twice, and this must end.
     while _open:
-        _open[-1].finish(error)
+        _open.pop().finish(error)
 
 
 def in_context() -> Step | None:

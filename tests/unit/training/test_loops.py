@@ -198,3 +198,33 @@ def test_a_forked_child_has_no_open_step_of_any_loop(recorded):
     loops[1].finish_step()
     loops[0].leave()
     assert not trace.get_current_span().get_span_context().is_valid
+
+
+def test_two_threads_that_begin_a_step_of_one_loop_leave_it_open_once(recorded):
+    loop, other = steps.Loop("critic"), []
+
+    def begin_another(step):
+        if step.iteration == 1:
+            in_thread(lambda: other.append(loop.begin(2, _scope)))
+
+    steps.add_opener(begin_another)
+    try:
+        loop.begin(1, _scope)
+    finally:
+        steps.remove_opener(begin_another)
+    assert other
+    assert steps._open == [loop]
+    loop.finish()
+    assert steps._open == []
+
+
+def test_finishing_ends_whatever_an_interrupted_loop_has_left(recorded):
+    # As a KeyboardInterrupt in the middle of `Loop.finish` leaves it.
+    steps._open.append(steps.Loop())
+    thread = threading.Thread(target=steps.finish, daemon=True)
+    thread.start()
+    thread.join(10)
+    try:
+        assert not thread.is_alive()
+    finally:
+        steps._open.clear()

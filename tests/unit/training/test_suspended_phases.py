@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 
 import pytest
@@ -10,7 +11,7 @@ from opentelemetry import trace
 
 import otel_rl
 from otel_rl.semconv import spans
-from otel_rl.telemetry import Scope, deferral
+from otel_rl.telemetry import Scope, deferral, lifecycle
 from otel_rl.telemetry.deferral import Moment
 from otel_rl.training import steps
 from otel_rl.training.phases import Phase
@@ -319,3 +320,38 @@ def test_a_thinned_rank_suspends_without_spans(recorded, clock, monkeypatch):
 
     assert not [span for span in recorded.spans if "rl.phase" in span.attributes]
     assert durations(recorded) == {"sample": 2.0, "sync": 2.0}
+
+
+def test_a_forked_child_neither_suspends_nor_ends_the_phases_of_its_parent(recorded):
+    otel_rl.step(1).__enter__()
+    with Phase(spans.RL_TRAIN, _scope):
+        child = os.fork()
+        if child == 0:
+            inner = ["unknown"]
+            try:
+                lifecycle.run_after_fork_callbacks()
+                deferral.release_child()
+                with Phase(spans.RL_SAMPLE, _scope):
+                    pass
+                inner = [span.name for span in recorded.spans]
+            finally:
+                os._exit(0 if inner == ["rl.sample"] else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert [span.name for span in recorded.spans] == ["rl.train"]
+
+
+def test_a_forked_child_that_leaves_a_phase_of_its_parent_records_nothing(recorded):
+    phase = Phase(spans.RL_TRAIN, _scope).start()
+    child = os.fork()
+    if child == 0:
+        names = ["unknown"]
+        try:
+            lifecycle.run_after_fork_callbacks()
+            deferral.release_child()
+            phase.end()
+            names = [span.name for span in recorded.spans]
+        finally:
+            os._exit(0 if names == [] and not trace.get_current_span().get_span_context().is_valid else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    phase.end()
+    assert [span.name for span in recorded.spans] == ["rl.train"]
