@@ -135,8 +135,14 @@ test-collector-quick: collector-tests ## the same, with a covering set of the co
 .PHONY: collector-tests
 collector-tests: $(VENV)/.test score-redaction
 	$(BIN)/python otelcol-builder/check.py test
+	$(BIN)/python otelcol-builder/check.py fuzz
 	$(BIN)/python otelcol-builder/build.py
 	$(PYTEST) $(PARALLEL) tests/integration/collector $(SELECTED)
+
+FUZZ_SECONDS := 300
+.PHONY: fuzz
+fuzz: ## every fuzz test of our Go modules for FUZZ_SECONDS each; CI gives those of what anybody may send 20 seconds
+	$(PYTHON) otelcol-builder/check.py fuzz $(FUZZ_SECONDS)
 
 .PHONY: score-redaction
 score-redaction: ## recall of the redaction and the share of look-alikes that it leaves alone, on our own suites

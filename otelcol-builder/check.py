@@ -1,13 +1,15 @@
 """Check our own Go modules: `lint` is gofmt and go vet, `test` is go test with the seeds of every fuzz test.
 
-    python otelcol-builder/check.py lint|test|score
+    python otelcol-builder/check.py lint|test|score|fuzz [SECONDS]
 
 `score` measures the redaction on our own suites: recall, and the share of look-alikes that stays as it is.
+`fuzz` gives every fuzz test that many seconds, and without a number those of CI 20.
 Go is the one that build.py takes; `lint` installs none and says so where there is none.
 """
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -20,6 +22,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 TEST_SECONDS = 600
+CI_FUZZ_SECONDS = 20
+CI_FUZZ = {"requestguardextension", "secretredactionprocessor/detect"}
+"""What takes bytes that anybody may send: its fuzz tests run in CI, five of them, and all others by `make fuzz`."""
 REDACTION = build.HERE / "secretredactionprocessor"
 LEAST_RECALL = 0.99
 LEAST_UNTOUCHED = 0.95
@@ -53,6 +58,26 @@ def test(go: Path, folder: Path) -> None:
     go_build.run([go, "test", "-timeout", f"{TEST_SECONDS}s", "./..."], folder, go_build.go_environment())
 
 
+def fuzz_tests() -> list[tuple[Path, str]]:
+    """Return the package and the name of every fuzz test."""
+    files = sorted(file for folder in modules() for file in folder.rglob("*_test.go"))
+    return [
+        (file.parent, name)
+        for file in files
+        for name in re.findall(r"^func (Fuzz\w+)\(", file.read_text(), re.MULTILINE)
+    ]
+
+
+def fuzz(go: Path, seconds: int | None) -> None:
+    """Give each fuzz test so many seconds, or those of CI theirs; an input that fails is kept in its testdata/fuzz."""
+    for package, name in fuzz_tests():
+        if seconds is None and not any(package == build.HERE / folder for folder in CI_FUZZ):
+            continue
+        limit = f"{seconds or CI_FUZZ_SECONDS}s"
+        command: list[str | Path] = [go, "test", "-run=^$", f"-fuzz=^{name}$", f"-fuzztime={limit}", "."]
+        go_build.run(command, package, go_build.go_environment())
+
+
 def score(go: Path) -> None:
     """Score the redaction on our own suites.
 
@@ -66,8 +91,9 @@ def score(go: Path) -> None:
 
 def main() -> int:
     """Check every module that is there; the exit code is 1 where one has a fault."""
-    action = sys.argv[1] if len(sys.argv) == 2 else ""  # noqa: PLR2004  (the program and one action)
-    if action not in {"lint", "test", "score"}:
+    action, *numbers = sys.argv[1:] or [""]
+    seconds = int(numbers[0]) if action == "fuzz" and len(numbers) == 1 and numbers[0].isdigit() else None
+    if action not in {"lint", "test", "score", "fuzz"} or (numbers and not seconds):
         print(__doc__, file=sys.stderr)
         return 2
     if action == "lint" and not shutil.which("go"):
@@ -77,6 +103,8 @@ def main() -> int:
         go = go_build.go_command()
         if action == "score":
             score(go)
+        elif action == "fuzz":
+            fuzz(go, seconds)
         else:
             for folder in modules():
                 (lint if action == "lint" else test)(go, folder)
