@@ -144,6 +144,10 @@ FUZZ_SECONDS := 300
 fuzz: ## every fuzz test of our Go modules for FUZZ_SECONDS each; CI gives those of what anybody may send 20 seconds
 	$(PYTHON) otelcol-builder/check.py fuzz $(FUZZ_SECONDS)
 
+.PHONY: cost-redaction
+cost-redaction: ## what a byte costs for every word of the redaction's rules, against plain text (half an hour)
+	$(PYTHON) otelcol-builder/check.py cost
+
 .PHONY: score-redaction
 score-redaction: ## recall of the redaction and the share of look-alikes that it leaves alone, on our own suites
 	$(PYTHON) otelcol-builder/check.py score

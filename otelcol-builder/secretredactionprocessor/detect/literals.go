@@ -7,6 +7,8 @@ const (
 	fewestSeedWords   = 12
 	mostSeedWords     = 24
 	longestSeedPhrase = 300
+	longestSeedWord   = 8
+	handlerSeed       = 8
 )
 
 // fallback finds the literal that stands in for an expression: os.environ.get("KEY") or "literal".
@@ -85,7 +87,10 @@ func (s *scan) matchBotTokens() {
 }
 
 // seedPhrase masks the words from which a wallet's keys are made.
-func (s *scan) seedPhrase(_, end int) {
+func (s *scan) seedPhrase(start, end int) {
+	if start < s.done[handlerSeed] {
+		return
+	}
 	at, _ := s.skipClosers(end)
 	for limit := min(len(s.text), at+12); at < limit && !isLower(s.text[at]); {
 		at++
@@ -96,10 +101,10 @@ func (s *scan) seedPhrase(_, end int) {
 	words, stop := 0, at
 	for position := at; position < min(len(s.text), at+longestSeedPhrase) && words < mostSeedWords; {
 		wordEnd := position
-		for wordEnd < len(s.text) && isLower(s.text[wordEnd]) {
+		for limit := min(len(s.text), position+longestSeedWord+1); wordEnd < limit && isLower(s.text[wordEnd]); {
 			wordEnd++
 		}
-		if length := wordEnd - position; length < 3 || length > 8 {
+		if length := wordEnd - position; length < 3 || length > longestSeedWord {
 			break
 		}
 		words++
@@ -109,6 +114,7 @@ func (s *scan) seedPhrase(_, end int) {
 		}
 		position = wordEnd + 1
 	}
+	s.done[handlerSeed] = stop
 	if words >= fewestSeedWords {
 		s.add(at, stop, "seed_phrase")
 	}

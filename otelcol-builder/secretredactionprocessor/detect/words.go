@@ -95,8 +95,8 @@ func ownWords(personal personalData) (map[string][]handler, error) {
 	if err := addVendors(func(text string, handler handler) { phrase(strings.ToLower(text), handler) }); err != nil {
 		return nil, err
 	}
-	for _, program := range commands {
-		phrase(program.name, commandHandler(program))
+	for index, program := range commands {
+		phrase(program.name, commandHandler(index, program))
 	}
 	return words, nil
 }
