@@ -210,6 +210,7 @@ func (w *walk) container(value pcommon.Value, at place) {
 		w.entries(value.Map(), at)
 		return
 	}
+	w.jointly(value.Slice(), at)
 	if at.budget != nil {
 		w.cappedItems(value.Slice(), at)
 		return

@@ -73,7 +73,7 @@ func (s *scan) run() {
 	s.collectRuns()
 	for _, look := range []func(*scan){
 		(*scan).matchWords, (*scan).matchExternalRules, (*scan).matchBotTokens, (*scan).matchKeyContext, (*scan).numbers,
-		(*scan).lettered, (*scan).matchWrapped,
+		(*scan).lettered, (*scan).matchUnnamed, (*scan).matchWrapped,
 	} {
 		if look(s); s.stopped != nil {
 			return
