@@ -126,11 +126,15 @@ test-langchain-core: $(VENV)/.test ## the same for langchain-core alone, which i
 	PYTHONPATH=tests $(BIN)/python -m hosts.compare langchain-core
 
 .PHONY: test-collector
-test-collector: collector-tests ## the collector: its Go components, every configuration, redaction, sampling, durability
+test-collector: collector-race collector-tests ## the collector: its Go components, every configuration, redaction, sampling, durability
 
 .PHONY: test-collector-quick
 test-collector-quick: SELECTED := -m "not slow"
 test-collector-quick: collector-tests ## the same, with a covering set of the configurations started instead of all
+
+.PHONY: collector-race
+collector-race: $(VENV)/.test
+	$(BIN)/python otelcol-builder/check.py race
 
 .PHONY: collector-tests
 collector-tests: $(VENV)/.test score-redaction

@@ -1,7 +1,8 @@
 """Check our own Go modules: `lint` is gofmt and go vet, `test` is go test with the seeds of every fuzz test.
 
-    python otelcol-builder/check.py lint|test|score|cost|fuzz [SECONDS]
+    python otelcol-builder/check.py lint|test|race|score|cost|fuzz [SECONDS]
 
+`race` is test with Go's race detector, which needs a C compiler; without one it says so.
 `score` measures the redaction on our own suites: recall, and the share of look-alikes that stays as it is.
 `cost` measures what a byte costs for every word of the redaction's rules, in texts of 1 MiB (half an hour).
 `fuzz` gives every fuzz test that many seconds, and without a number those of CI 20.
@@ -59,6 +60,12 @@ def test(go: Path, folder: Path) -> None:
     go_build.run([go, "test", "-timeout", f"{TEST_SECONDS}s", "./..."], folder, go_build.go_environment())
 
 
+def race(go: Path, folder: Path) -> None:
+    """Test one module with the race detector."""
+    environment = {**go_build.go_environment(), "CGO_ENABLED": "1"}
+    go_build.run([go, "test", "-race", "-timeout", f"{2 * TEST_SECONDS}s", "./..."], folder, environment)
+
+
 def fuzz_tests() -> list[tuple[Path, str]]:
     """Return the package and the name of every fuzz test."""
     files = sorted(file for folder in modules() for file in folder.rglob("*_test.go"))
@@ -100,11 +107,14 @@ def main() -> int:
     """Check every module that is there; the exit code is 1 where one has a fault."""
     action, *numbers = sys.argv[1:] or [""]
     seconds = int(numbers[0]) if action == "fuzz" and len(numbers) == 1 and numbers[0].isdigit() else None
-    if action not in {"lint", "test", "score", "cost", "fuzz"} or (numbers and not seconds):
+    if action not in {"lint", "test", "race", "score", "cost", "fuzz"} or (numbers and not seconds):
         print(__doc__, file=sys.stderr)
         return 2
     if action == "lint" and not shutil.which("go"):
         go_build.progress("no Go on PATH: gofmt and go vet were not run")
+        return 0
+    if action == "race" and not (shutil.which("gcc") or shutil.which("clang")):
+        go_build.progress("no C compiler on PATH: the race detector was not run")
         return 0
     try:
         go = go_build.go_command()
@@ -116,7 +126,7 @@ def main() -> int:
             fuzz(go, seconds)
         else:
             for folder in modules():
-                (lint if action == "lint" else test)(go, folder)
+                {"lint": lint, "test": test, "race": race}[action](go, folder)
     except go_build.BuildError as error:
         go_build.progress(str(error))
         return 1
