@@ -36,6 +36,9 @@ func reopened(t *testing.T, folder string) (state metadata, items []string, miss
 	fatal(t, err)
 	state, err = decodeMetadata(stored)
 	fatal(t, err)
+	if long := state.writeIndex - state.readIndex; long > 1000 {
+		t.Fatalf("the queue steps over %d indices", long)
+	}
 	for index := state.readIndex; index < state.writeIndex; index++ {
 		read := storage.GetOperation(strconv.FormatUint(index, 10))
 		if err := queue.Batch(t.Context(), read); err != nil || read.Value == nil {
