@@ -80,6 +80,7 @@ check-generated: $(VENV)/.test ## fail where a generated file differs from its s
 	$(BIN)/python -m instrumentation.configuration_page --check
 	$(BIN)/python -m instrumentation.support_page --check
 	$(BIN)/python -m dashboards build --check
+	$(BIN)/python -m instrumentation.prose --check
 
 .PHONY: weaver-check
 weaver-check: ## check the registry with OpenTelemetry's weaver, where it is on PATH

@@ -6,10 +6,9 @@ from dashboards.lib.promql import by, series
 from dashboards.lib.rules import RecordingRule, RuleGroup
 from otel_rl.semconv import attributes, metrics
 
-#: Long enough to hold several training steps; a collective's wait is counted when it ends, so one long step must not
-#: look like a stop.
+#: Holds several training steps. A collective's wait is counted when it ends: one long step must not look like a stop.
 STRAGGLER_WINDOW = "10m"
-#: Long enough to reach back to the start of the collapse; the entropy of a run is highest early.
+#: Reaches back to the start of the collapse. The entropy of a run is highest early.
 ENTROPY_WINDOW = "1d"
 
 _RANKS_OF_A_ROLE = by(attributes.RL_RUN_ID, attributes.RL_ROLE)
@@ -26,10 +25,10 @@ WAIT_SHARE = RecordingRule(
     expr=f"sum {_EACH_RANK} (rate({_WAIT}[{STRAGGLER_WINDOW}]))",
 )
 
-# Everybody waits for a straggler and a straggler waits for nobody, so it shows as the one rank that does not wait. The
-# time is summed over all process groups before ranks are compared: within a second group the straggler's partners
-# arrive late too and would look guilty. The median is that of all ranks, which one rank that is merely fast cannot
-# lift; of two ranks the median lies half way, hence the factor 2.
+# Every rank waits for a straggler, and a straggler waits for no rank. So it is the one rank that does not wait.
+# The time is summed over all process groups first. Within a second group the straggler's partners arrive late too, and
+# would be blamed. The median is that of all ranks: one rank that is merely fast cannot lift it. Of two ranks the median
+# lies half way, hence the factor 2.
 STRAGGLER_SCORE = RecordingRule(
     name="rl:rank:straggler_score",
     description="How much more of its time the typical rank spends waiting in collectives than this one",

@@ -119,21 +119,25 @@ class CollectiveRecorder:
         ``call`` takes the process group first; ``payload`` says which of its first two further arguments (0 or 1) holds
         the tensors whose size is counted. Exceptions of ``call`` pass untouched and uncounted.
 
-        Written for speed, hence in one piece: two arguments and a list of one tensor are what ``torch.distributed``
-        passes most, and passing arguments on as they came costs half of what ``*args`` does.
+        Written for speed, hence in one piece: two or three arguments and a list of one tensor are what
+        ``torch.distributed`` passes most, and passing arguments on as they came costs half of what ``*args`` does.
         """
         slots: dict[int, Slot] = {}
         self._by_method.append(slots)
         pending, limit, find, keep_slow, now = self._pending, self._limit, self._find, self._keep_slow, clock
         has_payload, is_second, absent = payload is not None, payload == 1, ABSENT
 
-        def method(self: Any, first: Any = absent, second: Any = absent, /, *rest: Any, **kwargs: Any) -> Any:
+        def method(
+            self: Any, first: Any = absent, second: Any = absent, third: Any = absent, /, *rest: Any, **kwargs: Any
+        ) -> Any:
             started = now()
             if kwargs or rest or second is absent:
-                given = [argument for argument in (first, second) if argument is not absent]
+                given = [argument for argument in (first, second, third) if argument is not absent]
                 work = call(self, *given, *rest, **kwargs)
-            else:
+            elif third is absent:
                 work = call(self, first, second)
+            else:
+                work = call(self, first, second, third)
             elapsed = now() - started
             try:
                 try:

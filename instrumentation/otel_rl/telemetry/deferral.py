@@ -41,6 +41,10 @@ POSTED_BATCH = 512
 class IoThread(Protocol):
     """What this module needs of the thread that drains ``posted``."""
 
+    @property
+    def started(self) -> bool:
+        """True while it runs."""
+
     def start(self) -> bool:
         """Start it unless it runs; False if the system refuses a thread."""
 
@@ -135,7 +139,7 @@ def post(signal: str, recording: Callable[[], None]) -> None:
         return
     posted.append((signal, os.getpid(), recording))
     number = len(posted)
-    if number == 1 and not io_thread.start():
+    if not io_thread.started and not io_thread.start():
         drain_all()
     elif number == POSTED_BATCH:
         io_thread.wake()
@@ -226,6 +230,7 @@ def release_child() -> None:
     """The state of this forked child is its own now: record again."""
     global forks, _posted_lock
     forks = 0
+    posted.clear()
     _posted_lock = threading.Lock()  # a thread of the parent may hold the other one
 
 

@@ -12,6 +12,7 @@ from opentelemetry import trace as trace_api
 from opentelemetry.trace import Link, NonRecordingSpan, SpanContext, TraceFlags
 
 from otel_rl import clock
+from otel_rl.semconv import attributes as names
 from otel_rl.telemetry import attribute_values, deferral, ids
 
 if TYPE_CHECKING:
@@ -99,9 +100,9 @@ class DeferredSpan(NonRecordingSpan):
     ) -> None:
         """Keep the event that the SDK would make of ``exception``, and not its traceback, which holds the program's."""
         values = {
-            "exception.type": attribute_values.error_type(exception),
-            "exception.message": str(exception),
-            "exception.stacktrace": "".join(traceback.format_exception(exception)),
+            names.EXCEPTION_TYPE: attribute_values.error_type(exception),
+            names.EXCEPTION_MESSAGE: str(exception),
+            names.EXCEPTION_STACKTRACE: "".join(traceback.format_exception(exception)),
             "exception.escaped": str(escaped),
         }
         self.add_event("exception", {**values, **(attributes or {})}, timestamp)

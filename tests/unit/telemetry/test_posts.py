@@ -151,6 +151,16 @@ def test_what_is_posted_at_a_fork_is_recorded_by_the_parent_only(recorded, io_th
     assert os.read(reading, 10) == b"x"
 
 
+def test_a_thread_that_has_ended_is_started_again_by_the_next_post_whatever_waits(recorded, io_thread):
+    found: list[int] = []
+    deferral.posted.append(("traces", os.getpid(), lambda: found.append(0)))
+    assert not io_thread.started
+    deferral.post("traces", lambda: found.append(1))
+    assert io_thread.started
+    io_thread.flush_now()
+    assert found == [0, 1]
+
+
 @pytest.mark.parametrize(
     ("sampler", "expected"),
     [
