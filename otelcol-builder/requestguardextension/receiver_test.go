@@ -168,6 +168,22 @@ func TestTheReceiverOutlivesRequestsThatWouldTakeItsStack(t *testing.T) {
 	}
 }
 
+// otherCodec names another encoding, which gRPC puts into the content type.
+type otherCodec struct{ bytesCodec }
+
+func (otherCodec) Name() string { return "json" }
+
+func TestTheGuardDecodesWhateverEncodingAGRPCRequestNames(t *testing.T) {
+	g := behindGuard(t)
+	deep := g.export(t, append([]byte{0x7b, 0x7c}, nestedProtobuf(mostLevels)...), grpc.ForceCodec(otherCodec{}))
+	if status.Code(deep) != codes.Internal {
+		t.Errorf("%v", deep)
+	}
+	if err := g.export(t, nestedProtobuf(3), grpc.ForceCodec(otherCodec{})); err != nil || g.received.SpanCount() != 1 {
+		t.Errorf("%v, %d spans", err, g.received.SpanCount())
+	}
+}
+
 // FuzzTheReceiverOverHTTP sends any body in any content type and compression: each is answered.
 func FuzzTheReceiverOverHTTP(f *testing.F) {
 	kinds, encodings := []string{protobufType, jsonType, jsonType + "; charset=utf-8", "text/plain"}, []string{"", "gzip", "deflate"}
