@@ -52,7 +52,8 @@ def test_a_value_is_an_exact_record_a_gauge_and_the_metric_of_its_key(sink, reco
     assert event.attributes["rl.loop.iteration"] == 3
     assert (event.attributes["rl.step.first"], event.attributes["rl.step.last"]) == (2, 3)
     metrics = recorded.metrics()
-    assert metrics["rl.train.loss"][0].value == 0.30000000000000004
+    # Trainers of other tests in this process have scopes of their own.
+    assert 0.30000000000000004 in [point.value for point in metrics["rl.train.loss"]]
     assert {"loss"} <= {point.attributes["rl.trainer.metric.key"] for point in metrics["rl.trainer.metric"]}
 
 

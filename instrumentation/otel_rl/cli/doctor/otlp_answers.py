@@ -67,6 +67,8 @@ _CREDENTIALS = re.compile(r"[^\s/@\"'(\[]+@")
 _HTTP_STATUS = re.compile(r"http2 header with status: (\d{3})")
 _OVER_HTTPS = re.compile("HTTPS? (server|port)|plain HTTP request", re.IGNORECASE)
 _SYSTEM = re.compile(r"(?:\[(?:Errno -?\d+|SSL[^\]]*)\] |(?=Tunnel connection failed))([^'\")(\n]+)")
+#: ``requests`` 2.34, ``adapters.HTTPAdapter.cert_verify``.
+_MISSING_FILE = re.compile(r"^Could not find .*invalid path: (.+)$")
 _BINARY_ANSWER = re.compile(r"BadStatusLine|RemoteDisconnected|Connection aborted|Connection reset|InvalidHeader")
 
 
@@ -116,6 +118,9 @@ def _of_exception(error: Exception) -> str:
         return f"is reached through a proxy that does not let the request pass ({_cause(error)}); {_PROXY}"
     if "Timeout" in kind:
         return "gives no answer in time; check that it is an OTLP/HTTP receiver, or the firewall"
+    missing = _MISSING_FILE.search(text)
+    if missing is not None:
+        return f"was not asked: the certificate file {missing[1]} is not there; correct OTEL_EXPORTER_OTLP_CERTIFICATE"
     if isinstance(error, ValueError):
         return _INVALID.get(kind, _INVALID_ADDRESS)
     if kind == "SSLError":
