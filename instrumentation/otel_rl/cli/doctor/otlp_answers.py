@@ -118,11 +118,9 @@ def _of_exception(error: Exception) -> str:
         return f"is reached through a proxy that does not let the request pass ({_cause(error)}); {_PROXY}"
     if "Timeout" in kind:
         return "gives no answer in time; check that it is an OTLP/HTTP receiver, or the firewall"
-    missing = _MISSING_FILE.search(text)
-    if missing is not None:
-        return f"was not asked: the certificate file {missing[1]} is not there; correct OTEL_EXPORTER_OTLP_CERTIFICATE"
-    if isinstance(error, ValueError):
-        return _INVALID.get(kind, _INVALID_ADDRESS)
+    unsent = _unsent(error)
+    if unsent:
+        return unsent
     if kind == "SSLError":
         return f"{_text(text, 'and this process do not agree on TLS')}{_ca_bundle()} ({_cause(error)})"
     if _BINARY_ANSWER.search(text):
@@ -130,6 +128,14 @@ def _of_exception(error: Exception) -> str:
             f"does not speak HTTP ({_cause(error)}); {_TO_GRPC}; where it speaks TLS, begin the endpoint with https://"
         )
     return f"does not answer ({_cause(error)}); {_UNREACHABLE}"
+
+
+def _unsent(error: Exception) -> str:
+    """Explain why no request was sent; empty where one was."""
+    missing = _MISSING_FILE.search(str(error))
+    if missing is not None:
+        return f"was not asked: the certificate file {missing[1]} is not there; correct OTEL_EXPORTER_OTLP_CERTIFICATE"
+    return _INVALID.get(type(error).__name__, _INVALID_ADDRESS) if isinstance(error, ValueError) else ""
 
 
 def _ca_bundle() -> str:
