@@ -114,6 +114,10 @@ test-newest: | $(UV) ## unit tests on the newest interpreter at hand
 test-versions: $(VENV)/.test ## tests of each instrumented library on the versions in tests/versions.toml
 	$(BIN)/python tests/library_versions.py
 
+.PHONY: test-trainers
+test-trainers: $(VENV)/.test ## every trainer class of TRL, stable and experimental, and the Transformers Trainer
+	$(PYTEST) $(PARALLEL) tests/integration/trainers tests/unit/training
+
 .PHONY: test-elastic
 test-elastic: $(VENV)/.test ## a job whose rank fails is restarted by torchrun, plain and instrumented (minutes)
 	$(PYTEST) -q tests/integration/process/test_process_elastic.py -m slow
@@ -122,22 +126,41 @@ test-elastic: $(VENV)/.test ## a job whose rank fails is restarted by torchrun, 
 test-hosts: $(VENV)/.test ## tests of openai, LangChain, LangGraph and torch, plain against instrumented; writes the table
 	PYTHONPATH=tests $(BIN)/python -m hosts.compare --write
 
+.PHONY: test-coexistence
+test-coexistence: $(VENV)/.test ## model calls beside other instrumentors, each in an environment of its own; writes the table
+	PYTHONPATH=tests $(BIN)/python -m coexistence.page
+	$(PYTEST) -q tests/coexistence
+
 .PHONY: test-langchain-core
 test-langchain-core: $(VENV)/.test ## the same for langchain-core alone, which is CI's part
 	PYTHONPATH=tests $(BIN)/python -m hosts.compare langchain-core
 
 .PHONY: test-collector
-test-collector: collector-tests ## the collector: its Go components, every configuration, redaction, sampling, durability
+test-collector: collector-race collector-tests ## the collector: its Go components, every configuration, redaction, sampling, durability
 
 .PHONY: test-collector-quick
 test-collector-quick: SELECTED := -m "not slow"
 test-collector-quick: collector-tests ## the same, with a covering set of the configurations started instead of all
 
+.PHONY: collector-race
+collector-race: $(VENV)/.test
+	$(BIN)/python otelcol-builder/check.py race
+
 .PHONY: collector-tests
 collector-tests: $(VENV)/.test score-redaction
 	$(BIN)/python otelcol-builder/check.py test
+	$(BIN)/python otelcol-builder/check.py fuzz
 	$(BIN)/python otelcol-builder/build.py
 	$(PYTEST) $(PARALLEL) tests/integration/collector $(SELECTED)
+
+FUZZ_SECONDS := 300
+.PHONY: fuzz
+fuzz: ## every fuzz test of our Go modules for FUZZ_SECONDS each; CI gives those of what anybody may send 20 seconds
+	$(PYTHON) otelcol-builder/check.py fuzz $(FUZZ_SECONDS)
+
+.PHONY: cost-redaction
+cost-redaction: ## what a byte costs for every word of the redaction's rules, against plain text (half an hour)
+	$(PYTHON) otelcol-builder/check.py cost
 
 .PHONY: score-redaction
 score-redaction: ## recall of the redaction and the share of look-alikes that it leaves alone, on our own suites

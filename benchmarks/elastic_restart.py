@@ -8,10 +8,9 @@ A run hangs when all ranks have been in ``init_process_group`` for ``--patience`
 delays one rank in every restart, before ``init_process_group``. ``--partial FILE`` keeps the runs so far with their
 logs, and with ``--py-spy PATH`` the stacks of hung processes.
 
-Torch alone hangs here. Instrumented jobs hung more often in the one series that was run, and why is not known
-(`results/elastic_restart.json`). The agent keeps one TCPStore for all attempts, and the keys do not name the attempt
-(torch 2.13.0: ``_create_c10d_store``, ``StaticTCPRendezvous.next_rendezvous``,
-``DynamicRendezvousHandler.next_rendezvous``).
+Torch alone hangs here, and ``elastic_first_restart.py`` shows what decides. The agent keeps one TCPStore for all
+attempts, and the keys do not name the attempt (torch 2.13.0: ``_create_c10d_store``,
+``StaticTCPRendezvous.next_rendezvous``, ``DynamicRendezvousHandler.next_rendezvous``).
 A restarted rank can read the gloo address of a peer that has died. Gloo then refuses, waits for its timeout of 30
 minutes, or joins, depending on which side has to connect. Two rendezvous avoid it: ``prefix`` puts the attempt
 into the keys; ``unshared`` gives each attempt its own store (``TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1``). See
@@ -81,7 +80,7 @@ note("completed")
 """
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port: int = server.getsockname()[1]
     return port
@@ -90,21 +89,21 @@ def _free_port() -> int:
 def _rendezvous(kind: str) -> list[str]:
     if kind in ("c10d", "unshared"):
         return ["--rdzv-backend=c10d", "--rdzv-endpoint=127.0.0.1:0"]
-    return ["--master-addr=127.0.0.1", f"--master-port={_free_port()}"]
+    return ["--master-addr=127.0.0.1", f"--master-port={free_port()}"]
 
 
-def _descendants(pid: int) -> list[int]:
+def descendants(pid: int) -> list[int]:
     """Processes below ``pid``; torchrun puts each rank into a session of its own."""
     found = []
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
         for child in map(int, task.read_text().split()):
-            found += [child, *_descendants(child)]
+            found += [child, *descendants(child)]
     return found
 
 
 def _stop(job: subprocess.Popen[bytes], py_spy: str | None) -> list[str]:
     """Stacks of a hung job's processes, which are killed."""
-    processes, stacks = [job.pid, *_descendants(job.pid)], []
+    processes, stacks = [job.pid, *descendants(job.pid)], []
     for process in processes if py_spy else ():
         command = [str(py_spy), "dump", "--native", "--pid", str(process)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)

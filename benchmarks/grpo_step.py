@@ -39,7 +39,7 @@ def train(output: Path, pairs: int) -> None:
     from otel_rl.instrumentors.torch_distributed import TorchDistributedInstrumentor
     from otel_rl.instrumentors.transformers import TransformersInstrumentor
     from otel_rl.instrumentors.trl import TRLInstrumentor
-    from otel_rl.training.trace import trace
+    from otel_rl.training import trainer_loop
 
     instrumentors = [TorchDistributedInstrumentor(), TransformersInstrumentor(), TRLInstrumentor()]
     seconds: list[float] = []
@@ -50,7 +50,7 @@ def train(output: Path, pairs: int) -> None:
 
         def on_step_end(self, *_: object, **__: object) -> None:
             if self.watched:
-                trace.finish_step()
+                trainer_loop.close_steps()
                 get_tracer_provider().force_flush()
                 get_logger_provider().force_flush()
             seconds.append(time.process_time() - self.before)

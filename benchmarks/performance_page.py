@@ -170,6 +170,7 @@ TABLES: dict[str, tuple[Row, ...]] = {
     ),
     "grpo": _grpo_step_cpu(),
     "grpo_parts": (),
+    "elastic_first": (),
     "soak_steps": _soak("steps"),
     "soak_calls": _soak("calls"),
     "elastic": tuple(
@@ -241,9 +242,22 @@ def _grpo_parts() -> str:
     return "\n".join(lines)
 
 
+def _elastic_first() -> str:
+    """Outcomes of the first restart, by what of ours is on."""
+    figures = _figures("elastic_first_restart")
+    outcomes = ("recovered", "refused", "hung", "unknown")
+    lines = ["| job | went on | refused | hung | not known in time |", "|---|---|---|---|---|"]
+    for arm in [name.removeprefix("hung_") for name in figures if name.startswith("hung_")]:
+        cells = [str(figures[f"{outcome}_{arm}"]["value"]) for outcome in outcomes]
+        lines.append(f"| {arm.replace('_', ' ')} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def _table(name: str) -> str:
     if name == "grpo_parts":
         return _grpo_parts()
+    if name == "elastic_first":
+        return _elastic_first()
     rows = TABLES[name]
     lines = ["| figure | measured | 95 % interval | limit |", "|---|---|---|---|", *map(_line, rows)]
     return "\n".join(lines)

@@ -44,8 +44,9 @@ def steps() -> Callable[[int], None]:
 
 def calls() -> Callable[[int], None]:
     """Calls in turn: tool, model, reward, metric. Every one has a name that was never seen before."""
-    from otel_rl.inference.calls import Inference
-    from otel_rl.semconv import attributes
+    from otel_rl.inference.calls import InferenceCall
+    from otel_rl.inference.requests import CHAT, Request
+    from otel_rl.inference.servers import server
     from otel_rl.telemetry import Scope
 
     scope = Scope("soak")
@@ -56,11 +57,12 @@ def calls() -> Callable[[int], None]:
                 call.fail(f"failure-{number}")
 
     def model(number: int) -> None:
-        labels = {attributes.GEN_AI_OPERATION_NAME: "chat", attributes.GEN_AI_REQUEST_MODEL: f"model-{number}"}
-        inference = Inference(scope, "chat", labels, {})
+        request = Request(CHAT, server("127.0.0.1", number), {"model": f"model-{number}"})
+        inference = InferenceCall(scope, request)
         inference.enter()
         inference.leave()
-        inference.end(0.01, {}, input_tokens=10, output_tokens=20)
+        inference.answer.observe({"usage": {"prompt_tokens": 10, "completion_tokens": 20}})
+        inference.finish()
 
     def reward(number: int) -> None:
         otel_rl.reward(f"reward-{number}", 0.5, label=f"label-{number}")

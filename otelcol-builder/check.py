@@ -1,13 +1,17 @@
 """Check our own Go modules: `lint` is gofmt and go vet, `test` is go test with the seeds of every fuzz test.
 
-    python otelcol-builder/check.py lint|test|score
+    python otelcol-builder/check.py lint|test|race|score|cost|fuzz [SECONDS]
 
+`race` is test with Go's race detector, which needs a C compiler; without one it says so.
 `score` measures the redaction on our own suites: recall, and the share of look-alikes that stays as it is.
+`cost` measures what a byte costs for every word of the redaction's rules, in texts of 1 MiB (half an hour).
+`fuzz` gives every fuzz test that many seconds, and without a number those of CI 20.
 Go is the one that build.py takes; `lint` installs none and says so where there is none.
 """
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -20,6 +24,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 TEST_SECONDS = 600
+CI_FUZZ_SECONDS = 20
+CI_FUZZ = {"requestguardextension", "secretredactionprocessor/detect"}
+"""What takes bytes that anybody may send: its fuzz tests run in CI, five of them, and all others by `make fuzz`."""
 REDACTION = build.HERE / "secretredactionprocessor"
 LEAST_RECALL = 0.99
 LEAST_UNTOUCHED = 0.95
@@ -53,6 +60,38 @@ def test(go: Path, folder: Path) -> None:
     go_build.run([go, "test", "-timeout", f"{TEST_SECONDS}s", "./..."], folder, go_build.go_environment())
 
 
+def race(go: Path, folder: Path) -> None:
+    """Test one module with the race detector."""
+    environment = {**go_build.go_environment(), "CGO_ENABLED": "1"}
+    go_build.run([go, "test", "-race", "-timeout", f"{2 * TEST_SECONDS}s", "./..."], folder, environment)
+
+
+def fuzz_tests() -> list[tuple[Path, str]]:
+    """Return the package and the name of every fuzz test."""
+    files = sorted(file for folder in modules() for file in folder.rglob("*_test.go"))
+    return [
+        (file.parent, name)
+        for file in files
+        for name in re.findall(r"^func (Fuzz\w+)\(", file.read_text(), re.MULTILINE)
+    ]
+
+
+def fuzz(go: Path, seconds: int | None) -> None:
+    """Give each fuzz test so many seconds, or those of CI theirs; an input that fails is kept in its testdata/fuzz."""
+    for package, name in fuzz_tests():
+        if seconds is None and not any(package == build.HERE / folder for folder in CI_FUZZ):
+            continue
+        limit = f"{seconds or CI_FUZZ_SECONDS}s"
+        command: list[str | Path] = [go, "test", "-run=^$", f"-fuzz=^{name}$", f"-fuzztime={limit}", "."]
+        go_build.run(command, package, go_build.go_environment())
+
+
+def cost(go: Path) -> None:
+    """Measure the cost of a byte in long texts; `test` does it in short ones."""
+    command: list[str | Path] = [go, "test", "-v", "-timeout=3h", "-run=TestTheCostOfAByte", "./detect"]
+    go_build.run(command, REDACTION, {**go_build.go_environment(), "OTEL_RL_LONG_COST": "1"})
+
+
 def score(go: Path) -> None:
     """Score the redaction on our own suites.
 
@@ -66,20 +105,28 @@ def score(go: Path) -> None:
 
 def main() -> int:
     """Check every module that is there; the exit code is 1 where one has a fault."""
-    action = sys.argv[1] if len(sys.argv) == 2 else ""  # noqa: PLR2004  (the program and one action)
-    if action not in {"lint", "test", "score"}:
+    action, *numbers = sys.argv[1:] or [""]
+    seconds = int(numbers[0]) if action == "fuzz" and len(numbers) == 1 and numbers[0].isdigit() else None
+    if action not in {"lint", "test", "race", "score", "cost", "fuzz"} or (numbers and not seconds):
         print(__doc__, file=sys.stderr)
         return 2
     if action == "lint" and not shutil.which("go"):
         go_build.progress("no Go on PATH: gofmt and go vet were not run")
         return 0
+    if action == "race" and not (shutil.which("gcc") or shutil.which("clang")):
+        go_build.progress("no C compiler on PATH: the race detector was not run")
+        return 0
     try:
         go = go_build.go_command()
         if action == "score":
             score(go)
+        elif action == "cost":
+            cost(go)
+        elif action == "fuzz":
+            fuzz(go, seconds)
         else:
             for folder in modules():
-                (lint if action == "lint" else test)(go, folder)
+                {"lint": lint, "test": test, "race": race}[action](go, folder)
     except go_build.BuildError as error:
         go_build.progress(str(error))
         return 1

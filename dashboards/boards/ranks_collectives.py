@@ -40,7 +40,8 @@ _TRACES = Row(
             panels.table(
                 "Steps of each rank",
                 "One row per rank and step with its collectives: calls, bytes, seconds launching and waiting. In one "
-                "step, the rank with the least waiting came last. The slowest collectives are events of the span.",
+                "step, the rank with the least waiting came last. The slowest collectives are events of the span. "
+                "Where *unseen* is not empty, collectives of DDP or of compiled code are missing in these figures.",
                 [
                     TempoQuery(
                         search.traces_of_run(
@@ -53,6 +54,7 @@ _TRACES = Row(
                                 attributes.TORCH_DISTRIBUTED_BYTES,
                                 attributes.TORCH_DISTRIBUTED_HOST_TIME,
                                 attributes.TORCH_DISTRIBUTED_WAIT_TIME,
+                                attributes.TORCH_DISTRIBUTED_UNSEEN,
                             ),
                         )
                     )
@@ -66,8 +68,8 @@ _TRACES = Row(
         Cell(
             panels.timeseries(
                 "Log records, by rank",
-                "Records per minute of each rank. A rank that falls silent while the others go on is the first to "
-                "look at.",
+                "Records per minute of each rank. Each writes one when it begins and one when it ends; in between only "
+                "rank 0 writes regularly, for the trainer. More than that: errors, or the program's own log.",
                 [
                     LokiQuery(
                         f"sum {_BY_RANK} (count_over_time({search.logs(CHOSEN_RANKS)} [1m]))",

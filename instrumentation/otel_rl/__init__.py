@@ -94,10 +94,14 @@ class _Operation:
         #: What is open, innermost last.
         self._opened: tuple[Any, ...] = ()
 
+    def _given(self) -> dict[str, Any]:
+        """Return what the operation is opened with; asked only while telemetry is on."""
+        return self._arguments
+
     def __enter__(self) -> Self:
         operations = _operations()
         if operations is not None:
-            self._opened = (*self._opened, operations.open_operation(self._kind, self._arguments))
+            self._opened = (*self._opened, operations.open_operation(self._kind, self._given()))
         return self
 
     def __exit__(
@@ -112,7 +116,7 @@ class _Operation:
     def open_detached(self) -> Any:
         """For the generator decorator: open without becoming current in the caller; None while telemetry is off."""
         operations = _operations()
-        return None if operations is None else operations.open_detached(self._kind, self._arguments)
+        return None if operations is None else operations.open_detached(self._kind, self._given())
 
     def fail(self, kind: str) -> None:
         """Mark the operation as failed without an exception; ``kind`` becomes ``error.type``, e.g. ``"timeout"``."""
@@ -130,6 +134,41 @@ class _DecoratingOperation(_Operation):
 
         wrapped: Function = wrap(function, lambda: _Operation(self._kind, self._arguments))
         return wrapped
+
+
+class _ToolOperation(_DecoratingOperation):
+    """A tool call. As a decorator it hands on the arguments and the result of each call."""
+
+    __slots__ = ("_call",)
+
+    def __init__(self, kind: str, arguments: dict[str, Any], call: tuple[tuple[str, ...], Any] = ((), ())) -> None:
+        super().__init__(kind, arguments)
+        #: Names and values of the decorated function's arguments.
+        self._call = call
+
+    def __call__(self, function: Function) -> Function:
+        from otel_rl.api.decorator import wrap_tool  # noqa: PLC0415 - as above
+
+        kind, arguments = self._kind, self._arguments
+        wrapped: Function = wrap_tool(function, lambda *call: _ToolOperation(kind, arguments, call))
+        return wrapped
+
+    def _given(self) -> dict[str, Any]:
+        names, values = self._call
+        if not names or self._arguments["arguments"] is not None:
+            return self._arguments
+        return {**self._arguments, "arguments": dict(zip(names, values, strict=True))}
+
+    def result(self, value: Any) -> None:
+        """Record what the tool returned; kept only where content capture is on."""
+        if self._opened and self._opened[-1] is not None:
+            self._opened[-1].result(value)
+
+    def returned(self, value: Function) -> Function:
+        """For the decorator: record ``value`` and hand it on."""
+        if self._opened:
+            self.result(value)
+        return value
 
 
 def _refuse_bare_decorator(form: str, first_argument: object) -> None:
@@ -177,13 +216,19 @@ def rollout(
     )
 
 
-def step(iteration: int) -> _Operation:
+def step(iteration: int, *, loop: str | None = None) -> _Operation:
     """One training iteration (one optimizer step), numbered as the trainer's global step after increment.
 
-    All ranks that call it with the same number meet in one trace. For training loops of your own; where a trainer is
-    instrumented its steps are recorded already and this adds nothing.
+    All ranks that call it with the same number meet in one trace. For training loops of your own; inside a step of an
+    instrumented trainer, or of yours, this adds nothing. It may be entered in a helper task or thread: phases and
+    rollouts of the process find it.
+
+    Args:
+        iteration: Number of the step.
+        loop: Name of the loop, from a bounded set, where a process runs several at once, e.g. ``"critic"``. Without
+            names, loops that run at once are told apart by the order in which they begin.
     """
-    return _Operation("step", {"iteration": iteration})
+    return _Operation("step", {"iteration": iteration, "loop": loop})
 
 
 def phase(name: str) -> _DecoratingOperation:
@@ -201,19 +246,23 @@ def phase(name: str) -> _DecoratingOperation:
     return _DecoratingOperation("phase", {"name": name})
 
 
-def tool(name: str, *, call_id: str | None = None, arguments: Any = None) -> _DecoratingOperation:
+def tool(name: str, *, call_id: str | None = None, arguments: Any = None) -> _ToolOperation:
     """One call of a tool or environment, as an ``execute_tool`` span and a duration in seconds.
+
+    Where content capture is on (``OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT``), arguments and result are
+    recorded too: the decorator takes them from the call, the context manager from ``arguments`` and ``result()``. Of a
+    decorated generator only the arguments are recorded.
 
     Args:
         name: Tool name, from a bounded set: it is a metric attribute, and after 199 names ``_OTHER`` there.
         call_id: Id of the call that the model produced.
-        arguments: Recorded only where content capture is on (``OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT``).
+        arguments: What the model asked for; as a decorator's they stand for the arguments of every call.
 
     Raises:
         TypeError: for ``@otel_rl.tool`` without parentheses (also with telemetry off).
     """
     _refuse_bare_decorator('tool("name")', name)
-    return _DecoratingOperation("tool", {"name": name, "call_id": call_id, "arguments": arguments})
+    return _ToolOperation("tool", {"name": name, "call_id": call_id, "arguments": arguments})
 
 
 def reward(name: str, value: float, *, label: str | None = None, explanation: str | None = None) -> None:
@@ -221,7 +270,9 @@ def reward(name: str, value: float, *, label: str | None = None, explanation: st
 
     Args:
         name: Reward function, from a bounded set: it is a metric attribute, and after 49 names ``_OTHER`` there.
-        value: Raw score in the function's own unit.
+        value: Raw score in the function's own unit: a Python or NumPy number, or a tensor of one element in the host's
+            memory. A boolean counts as 1 or 0, ``None`` as no score. A value that is not finite is in the event only.
+            Anything else, a dictionary for one, is dropped and counted.
         label: Its meaning in one word, e.g. ``pass``.
         explanation: Free text; recorded only where content capture is on.
     """
@@ -232,6 +283,8 @@ def reward(name: str, value: float, *, label: str | None = None, explanation: st
 
 def metric(key: str, value: float) -> None:
     """A value of your own, as gauge ``rl.trainer.metric`` with ``key`` as attribute.
+
+    It wins over a trainer or tracker that logs the same key.
 
     Args:
         key: From a bounded set, e.g. ``"buffer/size"``; what comes after 299 keys is counted as dropped.

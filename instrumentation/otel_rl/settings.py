@@ -121,7 +121,13 @@ class Settings:
         shown="./otel-rl",
         accepted="a path",
     )
-    quiet: bool = _setting(False, "OTEL_RL_QUIET", "true: no summary line at the end", scope=PROCESS, **_BOOLEAN)
+    quiet: bool = _setting(
+        False,
+        "OTEL_RL_QUIET",
+        "true: no summary line at the end; what could not be delivered is still said",
+        scope=PROCESS,
+        **_BOOLEAN,
+    )
     children: str = _setting(
         "launchers",
         "OTEL_RL_CHILDREN",
@@ -150,7 +156,7 @@ class Settings:
     exit_timeout: float = _setting(
         1.5,
         "OTEL_RL_EXIT_TIMEOUT",
-        "seconds that the final delivery may delay the end of a process",
+        "seconds that the final delivery may delay the end of a process; the import of an exporter may add twice that",
         scope=PROCESS,
         parse=_seconds,
         accepted="a number of seconds from 0 to 3600",
@@ -189,6 +195,14 @@ class Settings:
         shown="(none)",
         parse=_hosts,
         accepted="names of hosts, without scheme and port, separated by commas",
+    )
+    redact: str | None = _setting(
+        None,
+        "OTEL_RL_REDACT",
+        "function that is called with captured content, exception text and recorded log lines, and returns what may be "
+        "recorded; where it fails they are dropped and counted, see content.md",
+        shown="(none)",
+        accepted="module:function",
     )
     role: str | None = _setting(
         None,

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import yaml
 
-from instrumentation.registry import form, model, rules
+from instrumentation.registry import form, model, rules, upstream
 from instrumentation.registry.problems import Problem
 
 
-def check(folder: Path = model.REGISTRY) -> list[Problem]:
+def check(folder: Path = model.REGISTRY, pins: Path = upstream.PINS) -> list[Problem]:
     """Every fault of the registry in a folder; the rules that span files are judged once each file has its form."""
     try:
         documents = model.read(folder)
@@ -22,6 +22,7 @@ def check(folder: Path = model.REGISTRY) -> list[Problem]:
     if not problems:
         for rule in rules.ALL:
             problems += rule(documents)
+        problems += upstream.upstream_problems(documents, pins)
     return sorted(problems)
 
 

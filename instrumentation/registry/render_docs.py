@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from instrumentation.registry import upstream
 from instrumentation.registry.model import Item, Registry, Signal, Use, annotation
 from instrumentation.registry.render_python import constant
 
@@ -11,10 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 NOTICE = "<!-- generated; edit instrumentation/registry and run `make generate` -->"
-_UPSTREAM = {
-    "semantic-conventions": "OpenTelemetry",
-    "semantic-conventions-genai": "OpenTelemetry GenAI",
-}
 
 
 def pages(registry: Registry) -> dict[str, str]:
@@ -49,11 +46,12 @@ def _attributes(registry: Registry) -> str:
         "whose values have no bound; *correlation* marks those that any span or log record may carry, copied from "
         "baggage; *content* marks those that are captured only on request."
     )
+    parts.append(_revisions())
     return _page(parts)
 
 
 def _metrics(registry: Registry) -> str:
-    parts = [_heading("Metrics", "Every metric, with the constant of `otel_rl.semconv.metrics`.")]
+    parts = [_heading("Metrics", f"Every metric, with the constant of `otel_rl.semconv.metrics`. {_revisions()}")]
     for signal in registry.metrics:
         parts += _title(signal)
         rows = [
@@ -90,7 +88,8 @@ def _events(registry: Registry) -> str:
         "Every event, with the constant of `otel_rl.semconv.events`: log records with this event name, or span events "
         "where the text says so. Any log record may carry the correlation attributes: "
     )
-    parts = [_heading("Events", lead + _keys(registry.annotated("correlation")) + ".")]
+    lead += f"{_keys(registry.annotated('correlation'))}. {_revisions()}"
+    parts = [_heading("Events", lead)]
     for signal in registry.events:
         rows = [("Constant", f"`{constant(signal.name)}`"), ("Defined by", _origin(signal.item))]
         parts += [*_title(signal), _table(("", ""), rows)]
@@ -145,14 +144,20 @@ def _literal(example: object) -> str:
 
 
 def _origin(item: Item) -> str:
-    return _UPSTREAM.get(annotation(item, "upstream"), "otel-rl")
+    name = annotation(item, "upstream")
+    return upstream.read()[name].title if name else "otel-rl"
+
+
+def _revisions() -> str:
+    links = [pin.link for pin in upstream.read().values()]
+    return f"*Defined by* names the registry that a definition comes from: {', '.join(links)}, or otel-rl's own."
 
 
 def _limits(item: Item) -> str:
     budget = annotation(item, "cardinality")
     limits = [f"budget {budget}"] if budget else []
     limits += ["not on metrics"] if annotation(item, "identifier") else []
-    return ", ".join(limits + [name for name in ("correlation", "content") if annotation(item, name)])
+    return ", ".join(limits + [name for name in ("correlation", "content", "open") if annotation(item, name)])
 
 
 def _anchored(key: str) -> str:

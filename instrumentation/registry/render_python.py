@@ -72,7 +72,7 @@ def _attributes(registry: Registry) -> str:
         for key in registry.annotated("cardinality")
     ]
     lines += ["CARDINALITY: Final = MappingProxyType({", *budgets, "})"]
-    return "\n".join([*lines, _docstring("How many values of an attribute a metric may carry in one process")]) + "\n"
+    return "\n".join([*lines, _docstring("Most values of an attribute that a metric may carry in one process")]) + "\n"
 
 
 def _values(key: str, item: Item) -> list[str]:

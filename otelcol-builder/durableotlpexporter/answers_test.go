@@ -10,9 +10,12 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/pdata/ptrace/ptraceotlp"
+	"go.uber.org/zap/zapcore"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	durable "otel-rl.dev/otelcol-rl/durableotlpexporter"
 )
 
 var httpAnswers = map[string][]int{
@@ -219,7 +222,15 @@ func TestAYesThatCannotBeReadIsKeptAsADeadLetter(t *testing.T) {
 	assert.Equal(t, 1, server.seen())
 }
 
-func TestPartlyTakenRequestsAreCounted(t *testing.T) {
+func TestPartlyTakenRequestsAreCountedWhateverIsLogged(t *testing.T) {
+	for _, level := range []zapcore.Level{zapcore.DebugLevel, zapcore.ErrorLevel} {
+		logLevel = level
+		t.Cleanup(func() { logLevel = zapcore.DebugLevel })
+		t.Run(level.String(), checkPartlyTaken)
+	}
+}
+
+func checkPartlyTaken(t *testing.T) {
 	partial := ptraceotlp.NewExportResponse()
 	partial.PartialSuccess().SetRejectedSpans(3)
 	partial.PartialSuccess().SetErrorMessage("too old")
@@ -244,6 +255,50 @@ func TestPartlyTakenRequestsAreCounted(t *testing.T) {
 		under.eventually(func() bool { return under.counted("partial_success_rejected_items", "") == 3 }, "counted")
 		assert.Empty(t, under.dead())
 	})
+}
+
+func TestALimitThatARequestExceedsForEverHoldsNobodyBack(t *testing.T) {
+	for name, answer := range map[string]int{"rate": http.StatusTooManyRequests, "time": http.StatusGatewayTimeout} {
+		t.Run(name, func(t *testing.T) {
+			server := &backend{}
+			server.answerHTTP(func(writer http.ResponseWriter, _ *http.Request, names []string) bool {
+				if len(names) > 100 {
+					writer.WriteHeader(answer)
+				}
+				return len(names) > 100
+			})
+			under := overHTTP(t, server, queueOf(1000, durable.PushBack, "")) // one consumer
+			large := numbered(950)
+			under.send(large...)
+			for range 50 {
+				under.send("small")
+			}
+			under.eventually(func() bool { return len(server.names()) == 1000 }, "in pieces, and the small ones behind it")
+			assert.Equal(t, large, slices.DeleteFunc(server.names(), func(name string) bool { return name == "small" }), "each once")
+			assert.Empty(t, under.dead())
+			assert.Less(t, server.seen(), 200)
+		})
+	}
+}
+
+func TestAnItemForWhichThereIsNoTimeEverIsBuriedWithTheAnswerWhileOthersGetThrough(t *testing.T) {
+	server := &backend{}
+	server.answerHTTP(func(writer http.ResponseWriter, _ *http.Request, names []string) bool {
+		bad := slices.Contains(names, "bad")
+		if bad {
+			http.Error(writer, "rate limit of this stream", http.StatusTooManyRequests)
+		}
+		return bad
+	})
+	under := overHTTP(t, server)
+	under.send("bad")
+	for number := range 60 {
+		under.send("other")
+		under.eventually(func() bool { return len(server.names()) > number }, "the others are not blocked")
+	}
+	under.eventually(func() bool { return len(under.dead()) == 1 }, "buried")
+	assert.Equal(t, []string{"bad"}, deadNames(under.dead()))
+	assert.Contains(t, under.dead()[0].DeadLetter.Error, "429")
 }
 
 func TestTheEndpointsOwnDelayIsKept(t *testing.T) {

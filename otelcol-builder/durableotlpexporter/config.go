@@ -13,7 +13,8 @@ import (
 const (
 	// PushBack answers the sender with an error, before any other exporter of the same signal has taken the data.
 	PushBack = "push_back"
-	// Wait holds the sender until there is room: for senders that cannot send again, as those behind tail sampling.
+	// Wait holds the sender for up to two seconds until there is room, and then writes dead letters until there was some: for senders
+	// that cannot send again, as those behind tail sampling. An endpoint that is away must not hold back what others wait for.
 	Wait = "wait"
 	// Drop counts the data and lets it go: a full queue of a side sink must not hold the others back.
 	Drop = "drop"
@@ -75,6 +76,14 @@ func (d *Durability) Validate() error {
 	return nil
 }
 
+// batchSizer returns what the size of a batch is counted in: where it does not say, in what the queue's is.
+func batchSizer(queue *exporterhelper.QueueBatchConfig) exporterhelper.RequestSizerType {
+	if sizer := queue.Batch.Get().Sizer; sizer != (exporterhelper.RequestSizerType{}) {
+		return sizer
+	}
+	return queue.Sizer
+}
+
 // ValidateDelivery refuses queue and retry settings that would drop data in an outage.
 func ValidateDelivery(
 	queue *configoptional.Optional[exporterhelper.QueueBatchConfig], retry configretry.BackOffConfig,
@@ -84,9 +93,11 @@ func ValidateDelivery(
 		return errors.New("sending_queue must be enabled: without it nothing waits for an endpoint that is away")
 	case !retry.Enabled || retry.MaxElapsedTime != 0:
 		return errors.New("retry_on_failure must be enabled with max_elapsed_time: 0, else data is dropped when it has passed")
-	case queue.Get().Batch.HasValue() && queue.Get().Batch.Get().MaxSize != 0:
-		return errors.New("set no sending_queue.batch.max_size: an item that is larger would be dropped with the rest of its request;" +
-			" what is too large for the endpoint is split without it")
+	case queue.Get().WaitForResult:
+		return errors.New("set no sending_queue.wait_for_result: a sender would wait as long as the endpoint is away")
+	case queue.Get().Batch.HasValue() && queue.Get().Batch.Get().MaxSize != 0 && batchSizer(queue.Get()) != exporterhelper.RequestSizerTypeItems:
+		return errors.New("set sending_queue.batch.sizer: items with sending_queue.batch.max_size: in bytes, an item that is larger would be" +
+			" dropped with the rest of its request; what is too large for the endpoint is split without it")
 	case queue.Get().BlockOnOverflow:
 		return errors.New("set when_full: wait instead of sending_queue.block_on_overflow")
 	}

@@ -13,11 +13,14 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 )
 
 const (
+	deadLetterPrefix = "dead-letter."
 	deadLetterSuffix = ".jsonl"
+	lockName         = ".in-use"
 	maxErrorText     = 1024
 )
 
@@ -32,6 +35,7 @@ type deadLetters struct {
 	maxBytes int64
 	maxFiles int
 	current  map[string]*os.File // by prefix
+	lock     *os.File
 	number   int
 }
 
@@ -53,12 +57,32 @@ func openDeadLetters(config DeadLetter, removed func(string, int)) (*deadLetters
 	defer foldersLock.Unlock()
 	folder, known := folders[directory]
 	if !known {
-		folder = &deadLetters{directory: directory, removed: removed, current: map[string]*os.File{}}
+		lock, err := lockFolder(directory)
+		if err != nil {
+			return nil, err
+		}
+		folder = &deadLetters{directory: directory, removed: removed, current: map[string]*os.File{}, lock: lock}
 		folders[directory] = folder
 	}
+	folder.mu.Lock()
+	defer folder.mu.Unlock()
 	folder.users++
 	folder.maxBytes, folder.maxFiles = config.MaxMegabytes*1_000_000, config.MaxFiles
 	return folder, nil
+}
+
+// lockFolder makes the folder this process's own: two would remove each other's files.
+func lockFolder(directory string) (*os.File, error) {
+	file, err := os.OpenFile(filepath.Join(directory, lockName), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("dead_letter.directory: %w", err)
+	}
+	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		_ = file.Close()
+		return nil, fmt.Errorf("dead_letter.directory: %s is another collector's; give each a folder of its own"+
+			" (OTEL_RL_COLLECTOR_DEAD_LETTER_DIR): %w", directory, err)
+	}
+	return file, nil
 }
 
 // close ends one exporter's use; the last one closes the files.
@@ -71,7 +95,7 @@ func (d *deadLetters) close() error {
 		return nil
 	}
 	delete(folders, d.directory)
-	var failures []error
+	failures := []error{d.lock.Close()}
 	for _, file := range d.current {
 		failures = append(failures, file.Close())
 	}
@@ -139,7 +163,7 @@ func (d *deadLetters) fileFor(prefix string, size int64) (*os.File, error) {
 		return nil, err
 	}
 	d.number++
-	name := fmt.Sprintf("%s-%s-%d-%d%s", prefix, time.Now().UTC().Format("20060102T150405.000"), os.Getpid(), d.number, deadLetterSuffix)
+	name := fmt.Sprintf("%s%s-%s-%d-%d%s", deadLetterPrefix, prefix, time.Now().UTC().Format("20060102T150405.000"), os.Getpid(), d.number, deadLetterSuffix)
 	file, err := os.OpenFile(filepath.Join(d.directory, name), os.O_CREATE|os.O_EXCL|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, err
@@ -190,7 +214,7 @@ func (d *deadLetters) files() ([]fs.FileInfo, int64, error) {
 	var found []fs.FileInfo
 	var total int64
 	for _, entry := range entries {
-		if info, err := entry.Info(); err == nil && info.Mode().IsRegular() && strings.HasSuffix(entry.Name(), deadLetterSuffix) {
+		if info, err := entry.Info(); err == nil && info.Mode().IsRegular() && isDeadLetter(entry.Name()) {
 			found = append(found, info)
 			total += info.Size()
 		}
@@ -199,6 +223,11 @@ func (d *deadLetters) files() ([]fs.FileInfo, int64, error) {
 		return cmp.Or(a.ModTime().Compare(b.ModTime()), strings.Compare(a.Name(), b.Name()))
 	})
 	return found, total, nil
+}
+
+// isDeadLetter tells our files from what else lies in the folder, which is nobody's to remove.
+func isDeadLetter(name string) bool {
+	return strings.HasPrefix(name, deadLetterPrefix) && strings.HasSuffix(name, deadLetterSuffix)
 }
 
 // countItems returns how many refused items a file holds, as far as it can be read: the sum of its lines' notes.

@@ -16,6 +16,8 @@ const (
 	// poisonFailures is how often a request must have failed, and how many others must have got through meanwhile, until it is
 	// treated as refused although the endpoint did not say so.
 	poisonFailures = 10
+	// patientFailures is the same for answers that speak of a limit, which often pass.
+	patientFailures = 40
 	// searchBudget bounds the requests that look for the refused items of one batch, and coldSearchBudget those while the
 	// endpoint has taken no part of it.
 	searchBudget     = 512
@@ -40,6 +42,8 @@ type delivery[T comparable] struct {
 	left     func(T)
 	onDisk   bool // the queue outlives the process
 	stopping atomic.Bool
+	// fits is how many items the endpoint took when it had refused more for a while; 0 when nothing says that there is a limit.
+	fits atomic.Int64
 }
 
 // part is a piece of a batch with what the endpoint said about it.
@@ -51,15 +55,21 @@ type part[T comparable] struct {
 
 // attempt sends once and judges the answer.
 func (d *delivery[T]) attempt(ctx context.Context, data T) (verdict, error) {
+	kind, _, err := d.ask(ctx, data)
+	return kind, err
+}
+
+// ask is attempt, and says whether the answer may mean that this is too much at once.
+func (d *delivery[T]) ask(ctx context.Context, data T) (kind verdict, tooMuch bool, err error) {
 	watched, answer := withAnswer(ctx)
-	err := d.send(watched, data)
-	kind := judge(err, *answer)
+	err = d.send(watched, data)
+	kind = judge(err, *answer)
 	if kind == accepted {
 		d.health.succeeded(d.counters.lag(d.signal.time(data), time.Now()))
-		return accepted, nil
+		return accepted, false, nil
 	}
 	d.counters.failed(kind)
-	return kind, err
+	return kind, kind == unavailable && mayBeTooMuch(err, *answer), err
 }
 
 // deliver is what the retries call. Without an error the request is dealt with: delivered, or written to the dead letters.
@@ -72,12 +82,18 @@ func (d *delivery[T]) deliver(ctx context.Context, data T) error {
 		d.health.failed(data, data, errEnded)
 		return errEnded // asking a dead endpoint for each batch would make the end endless: keepTheRest keeps it
 	}
-	kind, err := d.attempt(ctx, data)
+	kind, tooMuch, err := d.ask(ctx, data)
 	if kind == accepted {
+		if int64(d.signal.count(data)) > d.fits.Load() {
+			d.fits.Store(0)
+		}
 		d.finished(data)
 		return nil
 	}
-	if kind.waits() && !d.poisoned(data, kind) {
+	if tooMuch && d.mayBeSplit(data) {
+		return d.sendInPieces(ctx, part[T]{data, kind, err})
+	}
+	if kind.waits() && !d.poisoned(data, kind, tooMuch) {
 		return d.wait(data, data, kind, err)
 	}
 	if (kind == refused || kind == tooLarge) && !d.endpointWorks(ctx, data) {
@@ -102,10 +118,17 @@ func (d *delivery[T]) finished(data T) {
 	d.left(data)
 }
 
-// poisoned says whether others get through time and again while this request is answered with an error.
-func (d *delivery[T]) poisoned(data T, kind verdict) bool {
+// poisoned says whether others get through time and again while this request is answered with an error. An answer that may pass
+// shows that only for a single item, and after longer.
+func (d *delivery[T]) poisoned(data T, kind verdict, tooMuch bool) bool {
+	least := poisonFailures
+	if kind == unavailable {
+		if least = patientFailures; !tooMuch || d.signal.count(data) > 1 {
+			return false
+		}
+	}
 	state, known := d.health.known(data)
-	return known && kind != unavailable && state.failures >= poisonFailures && d.health.successes.Load()-state.successes >= poisonFailures
+	return known && state.failures >= least && d.health.successes.Load()-state.successes >= int64(least)
 }
 
 // endpointWorks tells whether it is the items that are refused. An endpoint that refuses even a request without items (no

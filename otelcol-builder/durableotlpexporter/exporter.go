@@ -65,6 +65,7 @@ func newDurable[T comparable](of signalOf[T], settings Settings) (*durable[T], e
 		onDisk: queue.StorageID != nil, signal: of, exporter: settings.Exporter.ID.String(), prefix: filePrefix(settings.Exporter.ID, of.name),
 		health: state, counters: made, logger: logger, quiet: messages, left: entry.left,
 	}
+	entry.patience = waitLimit
 	entry.keep = func(data T, kind verdict, err error) error { return way.bury(part[T]{data, kind, err}) }
 	return &durable[T]{intake: entry, health: state, counters: made, settings: settings, delivery: way}, nil
 }
@@ -87,7 +88,7 @@ func (d *durable[T]) innerSettings() exporter.Settings {
 func (d *durable[T]) outerSettings() exporter.Settings {
 	outer := d.settings.Exporter
 	outer.Logger = outer.Logger.WithOptions(zap.WrapCore(func(core zapcore.Core) zapcore.Core {
-		return innerCore{core, d.counters.rejectedItems}
+		return innerCore{core}
 	}))
 	return outer
 }
@@ -99,7 +100,7 @@ func (d *durable[T]) options(inner component.Component) []exporterhelper.Option 
 		exporterhelper.WithRetry(d.settings.Retry),
 		exporterhelper.WithQueue(d.settings.Queue),
 		exporterhelper.WithStart(func(ctx context.Context, host component.Host) error {
-			return inner.Start(ctx, watchedHost{host})
+			return inner.Start(ctx, watchedHost{host, answerWatcher{rejected: d.rejected}})
 		}),
 		exporterhelper.WithShutdown(inner.Shutdown),
 	}
@@ -113,14 +114,18 @@ func (d *durable[T]) Start(ctx context.Context, host component.Host) error {
 	}
 	d.delivery.letters = letters
 	d.health.start(host)
-	if d.intake.whenFull == Wait {
-		expectEnding()
-	}
 	err = d.counters.observe(d.settings.Exporter.TelemetrySettings, gauges{ages: d.health.ages, letters: func() (int64, int64) {
 		present, size, _ := letters.files()
 		return int64(len(present)), size
 	}})
 	return errors.Join(err, d.outer.Start(ctx, host))
+}
+
+// rejected counts what the endpoint dropped out of a request that it took, by its answer.
+func (d *durable[T]) rejected(answer []byte, isJSON bool) {
+	if items := d.intake.signal.rejected(answer, isJSON); items > 0 {
+		d.counters.rejectedItems(items)
+	}
 }
 
 // removed says that dead letters had to go.
@@ -132,14 +137,15 @@ func (d *durable[T]) removed(file string, items int) {
 
 // Shutdown stops the retries first, so that what is not delivered stays in the queue on disk.
 func (d *durable[T]) Shutdown(ctx context.Context) error {
-	anyStopped.Store(true)
 	d.delivery.stopping.Store(true)
 	select {
 	case <-d.intake.stopped:
 	default:
 		close(d.intake.stopped)
 	}
-	d.intake.leave()
+	if !d.intake.leave(ctx) {
+		d.settings.Exporter.Logger.Warn("A sender is still at the queue; the end goes on without it.")
+	}
 	gateOf(d.intake.signal.name).leave(d.intake)
 	failures := []error{d.outer.Shutdown(ctx)}
 	if d.delivery.letters != nil {

@@ -39,6 +39,9 @@ import (
 	"otel-rl.dev/otelcol-rl/durableotlpexporter/durableotlphttp"
 )
 
+// logLevel is that of the exporters under test.
+var logLevel = zapcore.DebugLevel
+
 const patience = 20 * time.Second
 
 // backend is a real OTLP server: it keeps the names of the spans it took. The refusal decides about each request.
@@ -198,7 +201,7 @@ func quickly(config *durable.Durability) {
 
 func start(t *testing.T, factory exporter.Factory, config component.Config, directory, name string) *bench {
 	telemetry := componenttest.NewTelemetry()
-	core, logs := observer.New(zapcore.DebugLevel)
+	core, logs := observer.New(logLevel)
 	set := exporter.Settings{ID: component.NewIDWithName(factory.Type(), name), TelemetrySettings: telemetry.NewTelemetrySettings()}
 	set.Logger = zap.New(core)
 	made, err := factory.CreateTraces(t.Context(), set, config)

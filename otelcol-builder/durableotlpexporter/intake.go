@@ -11,6 +11,13 @@ import (
 	"go.uber.org/zap"
 )
 
+// waitLimit is for how long senders wait for room before their data becomes dead letters. Once it has passed nobody waits until
+// there has been room: processors hold locks while they wait, and are shut down before the exporters are.
+const waitLimit = 2 * time.Second
+
+// leaveLimit is for how long the end waits for a sender that is at the queue.
+const leaveLimit = 5 * time.Second
+
 // waitPoll is how often a waiting sender looks for room when nothing tells it that there is some.
 const waitPoll = 100 * time.Millisecond
 
@@ -29,6 +36,10 @@ type intake[T comparable] struct {
 	quiet    *quiet
 	stopped  chan struct{}
 	room     chan struct{}
+
+	patience time.Duration
+	// overdue: senders have waited for room as long as they may, and there has been none since.
+	overdue atomic.Bool
 
 	full  atomic.Bool
 	freed atomic.Int64
@@ -60,10 +71,21 @@ func (i *intake[T]) enqueue(ctx context.Context, data T) error {
 	}
 }
 
-// leave returns when every sender is either in the queue or has put its data aside.
-func (i *intake[T]) leave() {
-	i.inside.Lock()
-	defer i.inside.Unlock()
+// leave returns when every sender is either in the queue or has put its data aside; false where that takes too long.
+func (i *intake[T]) leave(ctx context.Context) bool {
+	left := make(chan struct{})
+	go func() {
+		i.inside.Lock()
+		defer i.inside.Unlock()
+		close(left)
+	}()
+	select {
+	case <-left:
+		return true
+	case <-ctx.Done():
+	case <-time.After(leaveLimit):
+	}
+	return false
 }
 
 // takeOrPushBack takes the data only when every exporter of the signal has room.
@@ -107,27 +129,34 @@ func (i *intake[T]) takeOrDrop(ctx context.Context, data T) error {
 	return nil
 }
 
-// takeInTheEnd waits until the queue takes the data: its sender could not send it again. When the collector ends before there
-// is room, the data becomes a dead letter.
+// takeInTheEnd waits for a while until the queue takes the data: its sender could not send it again. When there is no room in that
+// time, or the collector ends before, the data becomes a dead letter.
 func (i *intake[T]) takeInTheEnd(ctx context.Context, data T) error {
-	over := ending()
+	enough := time.NewTimer(i.patience)
+	defer enough.Stop()
 	for {
 		err := i.enqueue(ctx, data)
+		if err == nil {
+			i.overdue.Store(false)
+		}
 		if err == nil || ctx.Err() != nil {
 			return err
 		}
 		if i.capacity > 0 && int64(i.signal.bytes(data)) > i.capacity {
 			return i.takeInParts(ctx, data, err)
 		}
-		i.quiet.say(i.logger, zap.ErrorLevel, "full", "The queue cannot take more: its sender waits."+
+		if i.overdue.Load() && !errors.Is(err, errEnded) {
+			return i.keep(data, queueFull, err)
+		}
+		i.quiet.say(i.logger, zap.ErrorLevel, "full", "The queue cannot take more: its sender waits for a moment, then what comes becomes dead letters."+
 			" Fix: bring the endpoint back, or give the queue more room (sending_queue.queue_size, and the disk when it is kept there).", zap.Error(err))
 		select {
 		case <-ctx.Done():
 			return err
 		case <-i.stopped:
 			return i.keep(data, shutDown, err)
-		case <-over:
-			return i.keep(data, shutDown, err)
+		case <-enough.C:
+			i.overdue.Store(true)
 		case <-i.room:
 		case <-time.After(waitPoll):
 		}

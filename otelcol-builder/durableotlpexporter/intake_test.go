@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -13,8 +14,11 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/component/componentstatus"
+	"go.opentelemetry.io/collector/component/componenttest"
 	"go.opentelemetry.io/collector/config/configoptional"
+	"go.opentelemetry.io/collector/exporter"
 	"go.opentelemetry.io/collector/exporter/exporterhelper"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
@@ -119,28 +123,46 @@ func TestWhatAQueueInMemoryCannotDeliverBeforeTheEndBecomesDeadLetters(t *testin
 	assert.Empty(t, under.logs.FilterMessageSnippet("Dropping data").All())
 }
 
-func TestASenderThatWaitsIsLetGoWhenTheCollectorReloadsAndTheNextOneWaitsAgain(t *testing.T) {
-	for range 2 {
-		server := &backend{}
-		server.answerHTTP(unavailable)
-		under := overHTTP(t, server, queueOf(2, durable.Wait, ""))
-		hangup := make(chan os.Signal, 1)
-		signal.Notify(hangup, syscall.SIGHUP) // as the collector does
-		t.Cleanup(func() { signal.Stop(hangup) })
-		sent := make(chan struct{})
-		go func() {
-			defer close(sent)
-			for range 20 {
-				assert.NoError(t, under.ConsumeTraces(context.Background(), spans("one")))
-			}
-		}()
-		under.eventually(func() bool { return under.counted("failed_requests", "") > 3 }, "full")
-		assert.Empty(t, under.dead(), "the sender waits")
-		require.NoError(t, syscall.Kill(os.Getpid(), syscall.SIGHUP))
-		<-sent
-		require.NoError(t, under.Shutdown(context.Background()))
-		assert.Len(t, deadNames(under.dead()), 20, "nothing is lost")
+func TestAnEndpointThatIsAwayHoldsSendersForAMomentOnlyAndTheirDataBecomesDeadLetters(t *testing.T) {
+	server := &backend{}
+	server.answerHTTP(unavailable)
+	under := overHTTP(t, server, queueOf(2, durable.Wait, ""))
+	for range 200 { // each of them for seconds would take longer than the test may
+		under.send("one")
 	}
+	assert.GreaterOrEqual(t, len(deadNames(under.dead())), 190)
+	assert.Equal(t, "queue_full", under.dead()[0].DeadLetter.Reason)
+	server.answerHTTP(nil)
+	under.eventually(func() bool { return under.gauge("oldest_undelivered_age") == 0 }, "the queue drains")
+	under.send("after")
+	under.eventually(func() bool { return slices.Contains(server.names(), "after") }, "the queue takes data again")
+	assert.Equal(t, 201, len(server.names())+len(deadNames(under.dead())), "nothing is lost or comes twice")
+}
+
+func TestNoSignalChangesWhatASenderDoes(t *testing.T) {
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP) // as the collector does, which then starts its exporters anew
+	t.Cleanup(func() { signal.Stop(hangup) })
+	first := overHTTP(t, &backend{}, queueOf(2, durable.Wait, "first"))
+	require.NoError(t, syscall.Kill(os.Getpid(), syscall.SIGHUP))
+	<-hangup
+	require.NoError(t, first.Shutdown(context.Background()))
+	server := &backend{}
+	server.answerHTTP(unavailable)
+	second := overHTTP(t, server, queueOf(2, durable.Wait, "second"))
+	sent := make(chan struct{})
+	go func() {
+		defer close(sent)
+		for range 20 {
+			assert.NoError(t, second.ConsumeTraces(context.Background(), spans("one")))
+		}
+	}()
+	second.eventually(func() bool { return second.counted("failed_requests", "") > 3 }, "full")
+	assert.Empty(t, second.dead(), "the sender waits")
+	server.answerHTTP(nil)
+	<-sent
+	second.eventually(func() bool { return len(server.names()) == 20 }, "nothing is lost")
+	assert.Empty(t, second.dead())
 }
 
 func TestDataThatComesAfterTheEndBecomesADeadLetter(t *testing.T) {
@@ -148,6 +170,69 @@ func TestDataThatComesAfterTheEndBecomesADeadLetter(t *testing.T) {
 	require.NoError(t, under.Shutdown(context.Background()))
 	under.send("late")
 	assert.Equal(t, []string{"late"}, deadNames(under.dead()))
+}
+
+func TestTheEndDoesNotWaitForADeadEndpoint(t *testing.T) {
+	server := &backend{}
+	server.answerHTTP(unavailable)
+	for _, whenFull := range []string{durable.Wait, durable.PushBack, durable.Drop} {
+		under := overHTTP(t, server, queueOf(2, whenFull, ""))
+		senders := make(chan struct{})
+		go func() {
+			defer close(senders)
+			for range 10 {
+				_ = under.ConsumeTraces(context.Background(), spans("one"))
+			}
+		}()
+		under.eventually(func() bool { return under.counted("failed_requests", "") > 1 }, "tried")
+		ended := make(chan error, 1)
+		go func() { ended <- under.Shutdown(context.Background()) }()
+		select {
+		case err := <-ended:
+			require.NoError(t, err)
+		case <-time.After(patience):
+			t.Fatal("the end waits for the endpoint")
+		}
+		<-senders
+	}
+}
+
+func TestTwoCollectorsCannotShareAFolderOfDeadLetters(t *testing.T) {
+	directory := filepath.Join(t.TempDir(), "letters")
+	require.NoError(t, os.Mkdir(directory, 0o700))
+	other, err := os.Create(filepath.Join(directory, ".in-use"))
+	require.NoError(t, err)
+	require.NoError(t, syscall.Flock(int(other.Fd()), syscall.LOCK_EX))
+	config := durableotlpgrpc.NewFactory().CreateDefaultConfig().(*durableotlpgrpc.Config)
+	config.Exporter.ClientConfig.Endpoint = "127.0.0.1:1"
+	config.Durability.DeadLetter.Directory = directory
+	settings := exporter.Settings{ID: component.NewID(durableotlpgrpc.NewFactory().Type()), TelemetrySettings: componenttest.NewNopTelemetrySettings()}
+	made, err := durableotlpgrpc.NewFactory().CreateTraces(t.Context(), settings, config)
+	require.NoError(t, err)
+	require.ErrorContains(t, made.Start(context.Background(), &host{}), "OTEL_RL_COLLECTOR_DEAD_LETTER_DIR")
+	require.NoError(t, other.Close())
+	require.NoError(t, made.Start(context.Background(), &host{}))
+	require.NoError(t, made.Shutdown(context.Background()))
+}
+
+func TestWhatElseLiesInTheFolderOfDeadLettersIsLeftAlone(t *testing.T) {
+	server := &backend{}
+	server.answerHTTP(func(writer http.ResponseWriter, _ *http.Request, names []string) bool {
+		if len(names) > 0 {
+			writer.WriteHeader(http.StatusBadRequest)
+		}
+		return len(names) > 0
+	})
+	under := overHTTP(t, server, func(config *durable.Durability, _ *queueing) {
+		config.DeadLetter.MaxMegabytes, config.DeadLetter.MaxFiles = 1, 2
+	})
+	foreign := filepath.Join(under.letters, "rollouts.jsonl")
+	require.NoError(t, os.WriteFile(foreign, []byte(strings.Repeat("x", 2_000_000)), 0o600))
+	under.send("one")
+	under.eventually(func() bool { return under.counted("dead_letter_items", "") == 1 }, "written")
+	assert.FileExists(t, foreign)
+	require.NoError(t, os.Remove(foreign))
+	assert.Equal(t, []string{"one"}, deadNames(under.dead()))
 }
 
 func TestALossAtTheEndIsSaid(t *testing.T) {
@@ -298,8 +383,13 @@ func TestSettingsThatWouldLoseDataAreRefused(t *testing.T) {
 	config.Exporter.RetryConfig.MaxElapsedTime = time.Minute
 	require.ErrorContains(t, config.Validate(), "max_elapsed_time: 0")
 	config = valid()
-	config.Exporter.QueueConfig.Get().Batch = configoptional.Some(exporterhelper.BatchConfig{MaxSize: 1})
-	require.ErrorContains(t, config.Validate(), "max_size")
+	config.Exporter.QueueConfig.Get().Batch = configoptional.Some(exporterhelper.BatchConfig{MaxSize: 1, Sizer: exporterhelper.RequestSizerTypeBytes})
+	require.ErrorContains(t, config.Validate(), "batch.sizer: items")
+	config.Exporter.QueueConfig.Get().Batch.Get().Sizer = exporterhelper.RequestSizerTypeItems
+	require.NoError(t, config.Validate())
+	config = valid()
+	config.Exporter.QueueConfig.Get().WaitForResult = true
+	require.ErrorContains(t, config.Validate(), "wait_for_result")
 	config = valid()
 	config.Exporter.QueueConfig.Get().BlockOnOverflow = true
 	require.ErrorContains(t, config.Validate(), "when_full: wait")

@@ -33,17 +33,17 @@ func (q *quiet) say(logger *zap.Logger, level zapcore.Level, reason, message str
 }
 
 // innerCore is the log of the stock exporter inside and of the exporterhelper. What they say about failed requests is left
-// out, since it is said here with the fix, and what they say about partly accepted requests is counted too.
-type innerCore struct {
-	zapcore.Core
-	rejected func(items int64)
-}
+// out, since it is said here with the fix.
+type innerCore struct{ zapcore.Core }
 
 func (c innerCore) With(fields []zapcore.Field) zapcore.Core {
-	return innerCore{c.Core.With(fields), c.rejected}
+	return innerCore{c.Core.With(fields)}
 }
 
 func (c innerCore) Check(entry zapcore.Entry, checked *zapcore.CheckedEntry) *zapcore.CheckedEntry {
+	if !c.Core.Enabled(entry.Level) {
+		return checked
+	}
 	return checked.AddCore(entry, c)
 }
 
@@ -54,10 +54,7 @@ const (
 	interruptedMessage = "Exporting failed. Dropping data."
 	interruptedError   = "interrupted due to shutdown"
 	retryMessage       = "Exporting failed. Will retry"
-	partialMessage     = "Partial success response"
 )
-
-var rejectedFields = map[string]bool{"dropped_spans": true, "dropped_data_points": true, "dropped_log_records": true}
 
 func (c innerCore) Write(entry zapcore.Entry, fields []zapcore.Field) error {
 	// One line for each attempt, about what is said once a minute: for those who look for an error in detail.
@@ -66,16 +63,6 @@ func (c innerCore) Write(entry zapcore.Entry, fields []zapcore.Field) error {
 	}
 	if strings.HasPrefix(entry.Message, rejectedMessage) ||
 		strings.HasPrefix(entry.Message, interruptedMessage) && says(fields, interruptedError) {
-		return nil
-	}
-	if entry.Message == partialMessage {
-		for _, field := range fields {
-			if rejectedFields[field.Key] {
-				c.rejected(field.Integer)
-			}
-		}
-	}
-	if !c.Core.Enabled(entry.Level) {
 		return nil
 	}
 	return c.Core.Write(entry, fields)

@@ -4,8 +4,11 @@ import (
 	"go.opentelemetry.io/collector/consumer/consumererror"
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/plog"
+	"go.opentelemetry.io/collector/pdata/plog/plogotlp"
 	"go.opentelemetry.io/collector/pdata/pmetric"
+	"go.opentelemetry.io/collector/pdata/pmetric/pmetricotlp"
 	"go.opentelemetry.io/collector/pdata/ptrace"
+	"go.opentelemetry.io/collector/pdata/ptrace/ptraceotlp"
 )
 
 // signalOf is what delivery needs to know about one kind of telemetry data.
@@ -26,8 +29,23 @@ type signalOf[T comparable] struct {
 	fromJSON func([]byte) (T, error)
 	// rest returns an error that makes the retry continue with these items only.
 	rest func(error, T) error
+	// rejected returns how many items an answer says that the endpoint dropped out of a request that it took.
+	rejected func(answer []byte, isJSON bool) int64
 	// time returns the time of one of the newest items, 0 when there is none.
 	time func(T) pcommon.Timestamp
+}
+
+// readable is what the answers of all signals are.
+type readable interface {
+	UnmarshalProto([]byte) error
+	UnmarshalJSON([]byte) error
+}
+
+func readAnswer(into readable, answer []byte, isJSON bool) error {
+	if isJSON {
+		return into.UnmarshalJSON(answer)
+	}
+	return into.UnmarshalProto(answer)
 }
 
 // keepRange returns a predicate for RemoveIf that keeps the items from first to before end.
@@ -47,7 +65,14 @@ var traces = signalOf[ptrace.Traces]{
 	json:     (&ptrace.JSONMarshaler{}).MarshalTraces,
 	fromJSON: (&ptrace.JSONUnmarshaler{}).UnmarshalTraces,
 	rest:     consumererror.NewTraces,
-	move:     func(from, to ptrace.Traces) { from.ResourceSpans().MoveAndAppendTo(to.ResourceSpans()) },
+	rejected: func(answer []byte, isJSON bool) int64 {
+		response := ptraceotlp.NewExportResponse()
+		if readAnswer(response, answer, isJSON) != nil {
+			return 0
+		}
+		return response.PartialSuccess().RejectedSpans()
+	},
+	move: func(from, to ptrace.Traces) { from.ResourceSpans().MoveAndAppendTo(to.ResourceSpans()) },
 	cut: func(data ptrace.Traces, first, end int) ptrace.Traces {
 		part := ptrace.NewTraces()
 		data.CopyTo(part)
@@ -83,7 +108,14 @@ var logs = signalOf[plog.Logs]{
 	json:     (&plog.JSONMarshaler{}).MarshalLogs,
 	fromJSON: (&plog.JSONUnmarshaler{}).UnmarshalLogs,
 	rest:     consumererror.NewLogs,
-	move:     func(from, to plog.Logs) { from.ResourceLogs().MoveAndAppendTo(to.ResourceLogs()) },
+	rejected: func(answer []byte, isJSON bool) int64 {
+		response := plogotlp.NewExportResponse()
+		if readAnswer(response, answer, isJSON) != nil {
+			return 0
+		}
+		return response.PartialSuccess().RejectedLogRecords()
+	},
+	move: func(from, to plog.Logs) { from.ResourceLogs().MoveAndAppendTo(to.ResourceLogs()) },
 	cut: func(data plog.Logs, first, end int) plog.Logs {
 		part := plog.NewLogs()
 		data.CopyTo(part)
@@ -120,7 +152,14 @@ var metrics = signalOf[pmetric.Metrics]{
 	json:     (&pmetric.JSONMarshaler{}).MarshalMetrics,
 	fromJSON: (&pmetric.JSONUnmarshaler{}).UnmarshalMetrics,
 	rest:     consumererror.NewMetrics,
-	move:     func(from, to pmetric.Metrics) { from.ResourceMetrics().MoveAndAppendTo(to.ResourceMetrics()) },
+	rejected: func(answer []byte, isJSON bool) int64 {
+		response := pmetricotlp.NewExportResponse()
+		if readAnswer(response, answer, isJSON) != nil {
+			return 0
+		}
+		return response.PartialSuccess().RejectedDataPoints()
+	},
+	move: func(from, to pmetric.Metrics) { from.ResourceMetrics().MoveAndAppendTo(to.ResourceMetrics()) },
 	cut: func(data pmetric.Metrics, first, end int) pmetric.Metrics {
 		part := pmetric.NewMetrics()
 		data.CopyTo(part)

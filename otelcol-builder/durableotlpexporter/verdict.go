@@ -1,6 +1,8 @@
 package durableotlpexporter
 
 import (
+	"context"
+	"errors"
 	"net/http"
 	"regexp"
 
@@ -26,12 +28,26 @@ const (
 	tooLarge verdict = "too_large"
 	// unreadableAnswer: the endpoint said yes, but what it said beyond that cannot be read.
 	unreadableAnswer verdict = "unreadable_answer"
+	// queueFull: there was no room for the items, and their sender could not send them again.
+	queueFull verdict = "queue_full"
 	// shutDown: the collector ended before the endpoint could be asked with success, and no queue on disk keeps the items.
 	shutDown verdict = "shutdown"
 )
 
 // waits says whether the items stay in the queue.
 func (v verdict) waits() bool { return v == unavailable || v == misconfigured || v == serverError }
+
+// mayBeTooMuch says whether an answer may mean that the endpoint takes less at once, now or ever: limits of rate and of time.
+func mayBeTooMuch(err error, answer int) bool {
+	switch answer {
+	case http.StatusTooManyRequests, http.StatusRequestTimeout, http.StatusGatewayTimeout:
+		return true
+	case 0:
+		code := status.Code(err)
+		return code == codes.ResourceExhausted || code == codes.DeadlineExceeded || errors.Is(err, context.DeadlineExceeded)
+	}
+	return false
+}
 
 // grpcVerdicts is the table of gRPC status codes; ResourceExhausted is decided by its message.
 var grpcVerdicts = map[codes.Code]verdict{

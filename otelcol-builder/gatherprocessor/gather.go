@@ -61,6 +61,7 @@ type gatherer struct {
 	ended bool
 
 	stopped chan struct{}
+	stop    sync.Once
 	ticker  sync.WaitGroup
 }
 
@@ -99,7 +100,7 @@ func (g *gatherer) Start(context.Context, component.Host) error {
 
 // Shutdown hands on what is held; what comes later goes on at once.
 func (g *gatherer) Shutdown(ctx context.Context) error {
-	close(g.stopped)
+	g.stop.Do(func() { close(g.stopped) })
 	g.ticker.Wait()
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -133,3 +133,12 @@ func TestWhatComesAfterTheEndGoesOnAtOnce(t *testing.T) {
 		t.Fatal(sink.SpanCount())
 	}
 }
+
+func TestASecondShutdownDoesNothing(t *testing.T) {
+	gathering := started(t, &Config{Wait: longWait, MaxSpans: 100}, new(consumertest.TracesSink))
+	for range 2 {
+		if err := gathering.Shutdown(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -24,7 +24,7 @@ type client struct {
 	damaged func(key string, value []byte)
 }
 
-// open puts back what was under way when the queue was last open.
+// open puts back what was under way when the queue was last open, and closes the gaps that delivered items have left.
 func (c *client) open(ctx context.Context) error {
 	stored, err := c.Get(ctx, metadataKey)
 	if err != nil || len(stored) == 0 {
@@ -34,8 +34,10 @@ func (c *client) open(ctx context.Context) error {
 	if err != nil {
 		return nil //nolint:nilerr // the queue itself starts anew then, and says so
 	}
-	if !state.undispatch() {
-		return nil
+	changed := state.undispatch()
+	moved, err := c.closeGaps(ctx, &state)
+	if err != nil || !changed && !moved {
+		return err
 	}
 	return c.Set(ctx, metadataKey, state.encode())
 }

@@ -3,7 +3,8 @@
 // The OTLP receiver decodes nested values by recursion without a bound: one request of a few megabytes that nests a value
 // a million times takes gigabytes of stack, which no memory limiter sees, and ends the process. And it skips what it
 // does not know, as the specification asks: OTLP JSON of another signal, or of OTLP before 1.0, is answered with success
-// and lost. Both are refused here, counted, and answered with what to do about it.
+// and lost. After an error in JSON it goes on, and recurses where no bracket stands. What does this is refused here,
+// counted, and answered with what to do about it.
 package requestguardextension
 
 import (

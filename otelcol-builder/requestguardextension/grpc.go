@@ -23,12 +23,11 @@ func newGuardedCodec(g *guard) (*guardedCodec, error) {
 	return &guardedCodec{registered, g}, nil
 }
 
-// Unmarshal refuses what is nested too deep; the server answers with the error's text.
+// Unmarshal refuses what the decoder must not see; the server answers with the error's text.
 func (c *guardedCodec) Unmarshal(data mem.BufferSlice, into any) error {
 	whole := data.MaterializeToBuffer(mem.DefaultBufferPool())
 	defer whole.Free()
-	if protobufTooDeep(whole.ReadOnlyData(), c.guard.maxDepth) {
-		refused := c.guard.nestedTooDeep()
+	if refused := c.guard.checkProtobuf(whole.ReadOnlyData()); refused != nil {
 		c.guard.count(context.Background(), refused.reason)
 		return refused
 	}

@@ -2,6 +2,7 @@ package requestguardextension
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -18,6 +19,7 @@ const (
 	tooDeep   = "nested_too_deep"
 	tooLarge  = "too_large"
 	misplaced = "wrong_signal_or_version"
+	malformed = "malformed"
 )
 
 // guard is the extension; it is a middleware of HTTP and of gRPC servers.
@@ -59,18 +61,41 @@ func (g *guard) nestedTooDeep() *refusal {
 // checkBody returns why the body of an OTLP/HTTP request is refused, or nil.
 func (g *guard) checkBody(path string, isJSON bool, body []byte) *refusal {
 	if !isJSON {
-		if protobufTooDeep(body, g.maxDepth) {
-			return g.nestedTooDeep()
-		}
-		return nil
+		return g.checkProtobuf(body)
 	}
 	if jsonTooDeep(body, g.maxDepth) {
 		return g.nestedTooDeep()
+	}
+	if len(body) > 0 && !json.Valid(body) {
+		return malformedJSON(body)
 	}
 	if message := wrongSignal(path, body); message != "" {
 		return &refusal{misplaced, message}
 	}
 	return nil
+}
+
+// checkProtobuf returns why an encoded request is refused, over HTTP and over gRPC, or nil.
+func (g *guard) checkProtobuf(body []byte) *refusal {
+	if protobufTooDeep(body, g.maxDepth) {
+		return g.nestedTooDeep()
+	}
+	if holdsGroup(body) {
+		return &refusal{malformed, "the request has a group of fields (wire types 3 and 4), which OTLP has not; send OTLP protobuf"}
+	}
+	return nil
+}
+
+// malformedJSON says where a text stops being JSON. The decoder must not see it: it goes on after an error and recurses
+// without a bracket.
+func malformedJSON(body []byte) *refusal {
+	var ignored json.RawMessage
+	err := json.Unmarshal(body, &ignored)
+	var place *json.SyntaxError
+	if errors.As(err, &place) {
+		return &refusal{malformed, fmt.Sprintf("the request is no JSON: %v (byte %d of %d); send whole OTLP JSON", err, place.Offset, len(body))}
+	}
+	return &refusal{malformed, fmt.Sprintf("the request is no JSON: %v; send whole OTLP JSON", err)}
 }
 
 // explainReadError turns the error of a body that is over the receiver's limit into what to do about it.

@@ -9,6 +9,12 @@ import (
 
 const cacheShards = 64
 
+// What is longer or has more findings is scanned again: the bound of the cache is one of bytes.
+const (
+	longestCached = 4 << 10
+	mostCached    = 16
+)
+
 // cache remembers where findings are in texts seen before. It holds salted hashes of (key, text) and positions, never a
 // text: a copy of its memory tells no secret without trying out all of them, and the salts are new in every process.
 type cache struct {
@@ -23,7 +29,8 @@ type digest [2]uint64
 type cacheShard struct {
 	mutex      sync.Mutex
 	young, old map[digest][]detect.Finding
-	half       int
+	half       int      // entries of a generation, and findings of all of them
+	findings   int      // of the young generation
 	_          [64]byte // shards on different cache lines
 }
 
@@ -67,9 +74,13 @@ func (c *cache) get(sum digest) (findings []detect.Finding, known bool) {
 	return findings, known
 }
 
-func (c *cache) put(sum digest, findings []detect.Finding) {
-	if c == nil {
+// put remembers the findings in a text of this size.
+func (c *cache) put(sum digest, size int, findings []detect.Finding) {
+	if c == nil || size > longestCached || len(findings) > mostCached {
 		return
+	}
+	if len(findings) > 0 { // a copy of exactly their size: what was scanned may have left room for many more
+		findings = append(make([]detect.Finding, 0, len(findings)), findings...)
 	}
 	shard := &c.shards[sum[0]%cacheShards]
 	shard.mutex.Lock()
@@ -78,10 +89,11 @@ func (c *cache) put(sum digest, findings []detect.Finding) {
 }
 
 func (s *cacheShard) put(sum digest, findings []detect.Finding) {
-	if len(s.young) >= s.half {
-		s.old, s.young = s.young, make(map[digest][]detect.Finding, s.half)
+	if len(s.young) >= s.half || s.findings+len(findings) > s.half+mostCached {
+		s.old, s.young, s.findings = s.young, map[digest][]detect.Finding{}, 0
 	}
 	s.young[sum] = findings
+	s.findings += len(findings)
 }
 
 // entries is the number of texts that are remembered now.

@@ -16,9 +16,9 @@ type countingFinder struct {
 	calls atomic.Int64
 }
 
-func (c *countingFinder) Find(key, text string) ([]detect.Finding, error) {
+func (c *countingFinder) FindWithin(key, text string, _ func() error) ([]detect.Finding, error) {
 	c.calls.Add(1)
-	return c.fakeFinder.Find(key, text)
+	return c.fakeFinder.FindWithin(key, text, nil)
 }
 
 func TestARepeatedTextIsScannedOnce(t *testing.T) {
@@ -42,7 +42,7 @@ func TestTheCacheHoldsNoTextAndNoMoreThanItsEntries(t *testing.T) {
 	const entries = 1024
 	cache := newCache(entries)
 	for i := range 10 * entries {
-		cache.put(cache.digest("key", planted+strconv.Itoa(i)), []detect.Finding{{Start: 0, End: 5, Class: "planted"}})
+		cache.put(cache.digest("key", planted+strconv.Itoa(i)), 20, []detect.Finding{{Start: 0, End: 5, Class: "planted"}})
 	}
 	if number := cache.entries(); number > entries || number < entries/4 {
 		t.Errorf("%d entries", number)
@@ -52,6 +52,41 @@ func TestTheCacheHoldsNoTextAndNoMoreThanItsEntries(t *testing.T) {
 			t.Fatal("a text in the cache")
 		}
 	}
+}
+
+func TestTheCacheIsBoundedInBytes(t *testing.T) {
+	cache := newCache(1024)
+	many := make([]detect.Finding, 16, 1000)
+	for i := range 1 << 16 {
+		cache.put(cache.digest("", strconv.Itoa(i)), 100, many)
+	}
+	kept := 0
+	for i := range cache.shards {
+		for _, findings := range cache.shards[i].young {
+			kept += cap(findings)
+		}
+		for _, findings := range cache.shards[i].old {
+			kept += cap(findings)
+		}
+	}
+	if most := 1024 + 2*cacheShards*mostCached; kept > most || kept < 1024/4 {
+		t.Errorf("room for %d findings, %d at most", kept, most)
+	}
+}
+
+func TestLongTextsAndThoseWithManyFindingsAreNotRemembered(t *testing.T) {
+	finder := &countingFinder{}
+	scan := scanner{finder: finder, cache: newCache(1024)}
+	for _, text := range []string{strings.Repeat("plain text ", 500), strings.Repeat("a@b.org ", mostCached+1)} {
+		finder.calls.Store(0)
+		var counts tally
+		for range 2 {
+			_, err := scan.find("", text, &counts)
+			failOn(t, err)
+		}
+		equal(t, "scans", finder.calls.Load(), 2)
+	}
+	equal(t, "entries", scan.cache.entries(), 0)
 }
 
 func TestTwoProcessesHashOneTextDifferently(t *testing.T) {

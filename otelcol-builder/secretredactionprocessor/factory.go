@@ -92,6 +92,7 @@ func coreWith(config *Config, detector finder) *core {
 		content: config.Content,
 		keys:    newKeyBook(),
 		paths:   newKeyBook(),
+		limit:   mostWork,
 	}
 	if config.Fingerprints.Enabled {
 		made.fingerprintKey = []byte(config.Fingerprints.Key)
@@ -108,7 +109,9 @@ func (f *factory) traces(
 	}
 	clean := func(ctx context.Context, data ptrace.Traces) (ptrace.Traces, error) {
 		pass := walk{core: shared}
-		pass.traces(data)
+		if err := shared.bounded(ctx, &pass, func() { pass.traces(data) }); err != nil {
+			return data, err
+		}
 		metrics.record(ctx, &pass.counts)
 		return data, skipEmpty(data.ResourceSpans().Len())
 	}
@@ -124,7 +127,9 @@ func (f *factory) metrics(
 	}
 	clean := func(ctx context.Context, data pmetric.Metrics) (pmetric.Metrics, error) {
 		pass := walk{core: shared}
-		pass.metrics(data)
+		if err := shared.bounded(ctx, &pass, func() { pass.metrics(data) }); err != nil {
+			return data, err
+		}
 		metrics.record(ctx, &pass.counts)
 		return data, skipEmpty(data.ResourceMetrics().Len())
 	}
@@ -140,7 +145,9 @@ func (f *factory) logs(
 	}
 	clean := func(ctx context.Context, data plog.Logs) (plog.Logs, error) {
 		pass := walk{core: shared}
-		pass.logs(data)
+		if err := shared.bounded(ctx, &pass, func() { pass.logs(data) }); err != nil {
+			return data, err
+		}
 		metrics.record(ctx, &pass.counts)
 		return data, skipEmpty(data.ResourceLogs().Len())
 	}

@@ -109,6 +109,19 @@ func TestAPipelineMasksAndCountsInMetricsOfItsOwn(t *testing.T) {
 	}
 }
 
+func TestEverySignalSaysThatItChangesItsData(t *testing.T) {
+	factory, set := NewFactory(), processortest.NewNopSettings(NewFactory().Type())
+	traces, err := factory.CreateTraces(t.Context(), set, defaultConfig(), consumertest.NewNop())
+	failOn(t, err)
+	metrics, err := factory.CreateMetrics(t.Context(), set, defaultConfig(), consumertest.NewNop())
+	failOn(t, err)
+	logs, err := factory.CreateLogs(t.Context(), set, defaultConfig(), consumertest.NewNop())
+	failOn(t, err)
+	if !traces.Capabilities().MutatesData || !metrics.Capabilities().MutatesData || !logs.Capabilities().MutatesData {
+		t.Error("what other pipelines hold would be changed")
+	}
+}
+
 func TestABatchOfWhichNothingIsLeftGoesNoFurther(t *testing.T) {
 	if skipEmpty(0) == nil || skipEmpty(1) != nil {
 		t.Error("empty batches")

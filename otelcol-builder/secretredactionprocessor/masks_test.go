@@ -104,14 +104,14 @@ func TestRuleNamesFitIntoMasks(t *testing.T) {
 // restless finds one letter more each time.
 type restless struct{ fakeFinder }
 
-func (restless) Find(_, text string) ([]detect.Finding, error) {
+func (restless) FindWithin(_, text string, _ func() error) ([]detect.Finding, error) {
 	last := strings.LastIndexByte(text, ']') + 1
 	return []detect.Finding{{Start: last, End: last + 1, Class: "letter"}}, nil
 }
 
 type misplaced struct{ fakeFinder }
 
-func (misplaced) Find(_, text string) ([]detect.Finding, error) {
+func (misplaced) FindWithin(_, text string, _ func() error) ([]detect.Finding, error) {
 	return []detect.Finding{{Start: 3, End: len(text) + 1, Class: "beyond"}}, nil
 }
 

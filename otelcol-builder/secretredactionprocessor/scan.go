@@ -21,7 +21,7 @@ var (
 
 // finder finds secrets and personal data; *detect.Detector is one.
 type finder interface {
-	Find(key, text string) ([]detect.Finding, error)
+	FindWithin(key, text string, within func() error) ([]detect.Finding, error)
 	SecretKey(key string) bool
 }
 
@@ -63,21 +63,25 @@ func (s *scanner) find(key, text string, counts *tally) ([]detect.Finding, error
 	}
 	counts.misses++
 	counts.bytes += int64(len(text))
-	findings, err := s.ask(key, text)
+	var findings []detect.Finding
+	err := counts.work.scan(len(text), func(within func() error) (err error) {
+		findings, err = s.ask(key, text, within)
+		return err
+	})
 	if err == nil {
-		s.cache.put(sum, findings)
+		s.cache.put(sum, len(text), findings)
 	}
 	return findings, err
 }
 
 // ask guards against a rule that panics and against findings that do not fit the text.
-func (s *scanner) ask(key, text string) (findings []detect.Finding, err error) {
+func (s *scanner) ask(key, text string, within func() error) (findings []detect.Finding, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			err = fmt.Errorf("a rule panicked: %v", cause)
 		}
 	}()
-	if findings, err = s.finder.Find(key, text); err != nil {
+	if findings, err = s.finder.FindWithin(key, text, within); err != nil {
 		return nil, err
 	}
 	end := 0

@@ -25,8 +25,9 @@ const (
 	reasonSummary  = "summary_collision"
 )
 
-// tally counts what happened in one batch.
+// tally counts what happened in one batch, and bounds what its texts cost.
 type tally struct {
+	work                *work
 	classes             map[string]int64
 	dropped             map[string]int64
 	merged              map[string]int64

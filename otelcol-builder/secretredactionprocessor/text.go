@@ -64,7 +64,7 @@ func (w *walk) drop(reason string) string {
 
 func reasonOf(err error) string {
 	switch {
-	case errors.Is(err, errTooLong):
+	case errors.Is(err, errTooLong), errors.Is(err, errTooCostly):
 		return reasonSize
 	case errors.Is(err, errUnstable):
 		return reasonUnstable

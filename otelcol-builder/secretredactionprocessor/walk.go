@@ -1,7 +1,9 @@
 package secretredactionprocessor
 
 import (
+	"context"
 	"hash/maphash"
+	"time"
 
 	"go.opentelemetry.io/collector/pdata/pcommon"
 )
@@ -12,6 +14,15 @@ type core struct {
 	content ContentConfig
 	keys    *keyBook // facts of single keys, which were scanned as well
 	paths   *keyBook // facts of dotted paths of nested keys
+	limit   time.Duration
+}
+
+// bounded runs a pass within the bound of one request; an error means that the request was given up and does not pass.
+func (c *core) bounded(ctx context.Context, pass *walk, run func()) error {
+	return bounded(ctx, c.limit, func(one *work) {
+		pass.counts.work = one
+		run()
+	})
 }
 
 // walk is one pass over one batch.
@@ -199,6 +210,7 @@ func (w *walk) container(value pcommon.Value, at place) {
 		w.entries(value.Map(), at)
 		return
 	}
+	w.jointly(value.Slice(), at)
 	if at.budget != nil {
 		w.cappedItems(value.Slice(), at)
 		return

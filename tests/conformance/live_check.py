@@ -143,8 +143,9 @@ class Checker:
         declared = definition["type"]
         if isinstance(declared, Mapping):
             known = [member["value"] for member in declared["members"]]
-            # Upstream's enumerations are open to new providers and operations; ours are complete.
-            if value.value not in known and not model.annotation(definition, "upstream"):
+            # Upstream's enumerations are open to new providers and operations; ours are complete unless they say so.
+            is_open = model.annotation(definition, "upstream") or model.annotation(definition, "open")
+            if value.value not in known and not is_open:
                 yield f"attribute {key} has value {value.value!r}, which the registry does not list"
         elif declared not in ("any", value.type) and not (value.type == "[]" and declared.endswith("[]")):
             yield f"attribute {key} is of type {value.type}, not {declared}"

@@ -169,6 +169,8 @@ class Handler(BaseHTTPRequestHandler):
         chunks = RESPONSE_EVENTS if named else chat_chunks(body)
         if self.path == "/v1/completions":
             chunks = [{**COMPLETION, "choices": [{**COMPLETION["choices"][0], "finish_reason": None}]}, COMPLETION]
+        if self.server.chunks is not None:
+            chunks = self.server.chunks
         try:
             for number, chunk in enumerate(chunks):
                 if body.get("model") == "stalling" and number == 2:
@@ -176,7 +178,8 @@ class Handler(BaseHTTPRequestHandler):
                 if body.get("model") == "breaking" and number == 2:
                     chunk = {"error": {"message": "engine died"}}  # noqa: PLW2901
                 self.wfile.write((f"event: {chunk['type']}\n" if named else "").encode())
-                self.wfile.write(f"data: {json.dumps(chunk)}\n\n".encode())
+                data = chunk if isinstance(chunk, str) else json.dumps(chunk)
+                self.wfile.write(f"data: {data}\n\n".encode())
                 self.wfile.flush()
             if not named:
                 self.wfile.write(b"data: [DONE]\n\n")
@@ -200,6 +203,8 @@ class FakeOpenAI(ThreadingHTTPServer):
         self.failures = 0
         #: Merged into every answer.
         self.extra: dict[str, Any] = {}
+        #: What a stream sends in place of the usual chunks; a text is sent as it is.
+        self.chunks: list[Any] | None = None
         #: Ends what is waiting for the models "slow" and "stalling".
         self.release = threading.Event()
         self.slow_request_seen = threading.Event()

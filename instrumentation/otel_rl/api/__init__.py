@@ -1,9 +1,10 @@
 """The producer API behind :mod:`otel_rl`.
 
-================  ============================================================
-``continuation``  rollouts go on in threads, executors and processes
-``decorator``     decorators for functions, coroutines and generators
-``operations``    rollouts, steps, phases, tools, rewards, metrics and events
-``spawned``       the context of a rollout on its way into a spawned process
-================  ============================================================
+=====================  =======================================================
+``compiled_function``  functions with the parameters of another one
+``continuation``       rollouts go on in threads, executors and processes
+``decorator``          decorators for functions, coroutines and generators
+``operations``         rollouts, steps, phases, tools, rewards, metrics and events
+``spawned``            the context of a rollout on its way into a spawned process
+=====================  =======================================================
 """

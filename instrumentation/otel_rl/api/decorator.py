@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import functools
 import inspect
-import keyword
 import sys
 import types
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from otel_rl.api.compiled_function import PREFIX, compiled_like, parameters_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,14 +21,26 @@ if TYPE_CHECKING:
 
     #: Makes a fresh operation of the producer API (see ``otel_rl/__init__.py``).
     Operation = Callable[[], Any]
+    #: The same for a tool call, given the names of the parameters and the values of the call.
+    OperationOfCall = Callable[[tuple[str, ...], tuple[Any, ...]], Any]
 
-_FUNCTION = "def {name}({parameters}):\n    with {operation}():\n        return {original}({arguments})\n"
-_COROUTINE = "async def {name}({parameters}):\n    with {operation}():\n        return await {original}({arguments})\n"
+_FUNCTION = "def {name}({parameters}):\n    with {operation}({values}):\n        return {original}({arguments})\n"
+_COROUTINE = (
+    "async def {name}({parameters}):\n    with {operation}({values}):\n        return await {original}({arguments})\n"
+)
+_TOOL = """def {name}({parameters}):
+    with {operation}({values}) as {opened}:
+        return {opened}.returned({original}({arguments}))
+"""
+_TOOL_COROUTINE = """async def {name}({parameters}):
+    with {operation}({values}) as {opened}:
+        return {opened}.returned(await {original}({arguments}))
+"""
 #: The loop of ``yield from`` (PEP 380) with every piece of the original inside the operation. What the consumer throws
 #: is handed on outside of ``except``: it must not become the context of other exceptions. A ``close()`` arrives as
 #: GeneratorExit; handed on like any other, it has the effects of ``close()``.
 _GENERATOR = """{async_}def {name}({parameters}):
-    {pieces} = {make}({operation}(), {original}({arguments}))
+    {pieces} = {make}({operation}({values}), {original}({arguments}))
     {sent} = None
     while True:
         {item} = {await_}{pieces}.resume({sent})
@@ -38,9 +51,9 @@ _GENERATOR = """{async_}def {name}({parameters}):
         except BaseException as {thrown}:
             {pieces}.thrown, {sent} = {thrown}, None
 """
-#: Names in the templates; the prefix keeps them apart from the parameters of the program.
-_NAMES = ("operation", "original", "make", "pieces", "sent", "item", "thrown")
-_PREFIX = "__otel_rl_"
+_VARIABLES = ("opened", "pieces", "sent", "item", "thrown")
+#: First parameters that are no arguments of a tool.
+_RECEIVERS = ("self", "cls")
 #: In our folder, so that ``torch.compile`` takes the compiled functions for ours and looks at none of them.
 _FILE = str(Path(__file__).with_name("<decorator>"))
 
@@ -53,16 +66,29 @@ def wrap(function: Any, operation: Operation) -> Any:
     """
     if isinstance(function, classmethod | staticmethod):
         return type(function)(wrap(function.__func__, operation))
-    make: Any = None
+    return functools.wraps(function)(_compile(function, operation, (_FUNCTION, _COROUTINE), None))
+
+
+def wrap_tool(function: Any, operation: OperationOfCall) -> Any:
+    """Like :func:`wrap`; the operation gets the arguments of the call and, unless a generator's, what it returned."""
+    if isinstance(function, classmethod | staticmethod):
+        return type(function)(wrap_tool(function.__func__, operation))
+    names = _argument_names(_code(function))
+    templates = (_TOOL, _TOOL_COROUTINE)
+    return functools.wraps(function)(_compile(function, lambda *values: operation(names, values), templates, names))
+
+
+def _code(function: Any) -> CodeType | None:
+    return function.__code__ if inspect.isfunction(function) else None
+
+
+def _template(function: Any, templates: tuple[str, str]) -> tuple[str, dict[str, str], Any]:
+    """Source for this kind of function, the words in it, and what makes the pieces of a generator."""
     if inspect.isasyncgenfunction(function):
-        template, make = _GENERATOR, AsyncPieces
-        words = {"async_": "async ", "await_": "await ", "value": ""}
-    elif inspect.isgeneratorfunction(function):
-        template, make = _GENERATOR, Pieces
-        words = {"async_": "", "await_": "", "value": f"{_PREFIX}pieces.value"}
-    else:
-        template, words = _COROUTINE if _is_coroutine_function(function) else _FUNCTION, {}
-    return functools.wraps(function)(_compile(template, words, function, operation, make))
+        return _GENERATOR, {"async_": "async ", "await_": "await ", "value": ""}, AsyncPieces
+    if inspect.isgeneratorfunction(function):
+        return _GENERATOR, {"async_": "", "await_": "", "value": f"{PREFIX}pieces.value"}, Pieces
+    return templates[_is_coroutine_function(function)], {}, None
 
 
 def _is_coroutine_function(function: Any) -> bool:
@@ -71,49 +97,27 @@ def _is_coroutine_function(function: Any) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
 
 
-def _compile(template: str, words: dict[str, str], function: Any, operation: Operation, make: Any) -> Any:
-    code = function.__code__ if inspect.isfunction(function) else None
-    found = _parameters(code) if code is not None else None
-    parameters, arguments = found or ("*args, **kwargs", "*args, **kwargs")
-    names = {name: f"{_PREFIX}{name}" for name in _NAMES}
-    source = template.format(name=f"{_PREFIX}call", parameters=parameters, arguments=arguments, **names, **words)
-    # The name of the module: programs look it up in the frame that called them.
-    namespace = {"__name__": __name__, names["operation"]: operation, names["original"]: function, names["make"]: make}
-    exec(compile(source, _FILE, "exec"), namespace)  # noqa: S102 - our template and names of parameters
-    compiled: Any = namespace[f"{_PREFIX}call"]
+def _compile(function: Any, operation: Any, templates: tuple[str, str], arguments: tuple[str, ...] | None) -> Any:
+    """Compile ``function`` inside of ``operation``, which is called with the parameters named in ``arguments``."""
+    template, words, make = _template(function, templates)
+    objects = {"operation": operation, "original": function, "make": make}
+    words = {**words, "values": ", ".join(arguments or ())}
+    compiled = compiled_like(function, template, words, objects, _VARIABLES, (__name__, _FILE))
+    code = _code(function)
     if code is not None and code.co_flags & inspect.CO_ITERABLE_COROUTINE:
-        compiled = types.coroutine(compiled)
-    if found is not None:
-        compiled.__defaults__, compiled.__kwdefaults__ = function.__defaults__, function.__kwdefaults__
+        return types.coroutine(compiled)
     return compiled
 
 
-def _parameters(code: CodeType) -> tuple[str, str] | None:
-    """The parameters of ``code`` and the arguments that hand them on, as source; None when they have odd names.
-
-    Defaults are not written: the compiled function gets those of the original.
-    """
-    names = list(code.co_varnames)
-    positional, keywords = names[: code.co_argcount], names[code.co_argcount :][: code.co_kwonlyargcount]
-    rest = names[code.co_argcount + code.co_kwonlyargcount :]
-    if not all(
-        name.isidentifier() and not keyword.iskeyword(name) for name in names[: len(names) - len(rest)] + rest[:2]
-    ):
-        return None
-    parameters, arguments = list(positional), list(positional)
-    if code.co_posonlyargcount:
-        parameters.insert(code.co_posonlyargcount, "/")
-    if code.co_flags & inspect.CO_VARARGS:
-        parameters.append(f"*{rest[0]}")
-        arguments.append(f"*{rest.pop(0)}")
-    elif keywords:
-        parameters.append("*")
-    parameters += keywords
-    arguments += [f"{name}={name}" for name in keywords]
-    if code.co_flags & inspect.CO_VARKEYWORDS:
-        parameters.append(f"**{rest[0]}")
-        arguments.append(f"**{rest[0]}")
-    return ", ".join(parameters), ", ".join(arguments)
+def _argument_names(code: CodeType | None) -> tuple[str, ...]:
+    """Names that the compiled function has for its arguments, without the instance or class of a method."""
+    if code is None or parameters_of(code) is None:
+        return ("args", "kwargs")
+    flags = code.co_flags
+    number = code.co_argcount + code.co_kwonlyargcount
+    number += bool(flags & inspect.CO_VARARGS) + bool(flags & inspect.CO_VARKEYWORDS)
+    names = code.co_varnames[:number]
+    return names[1:] if names[:1] and names[0] in _RECEIVERS else names
 
 
 class _Operated:

@@ -18,7 +18,7 @@ from otel_rl.internal_errors import guard
 from otel_rl.process import process_identity
 from otel_rl.semconv import attributes, events, metrics, spans
 from otel_rl.semconv.definitions import EventDefinition
-from otel_rl.telemetry import deferral, drops, ids, run_span, sampling
+from otel_rl.telemetry import deferral, drops, ids, redaction, run_span, sampling
 from otel_rl.telemetry.attribute_values import error_type, number
 from otel_rl.telemetry.content_capture import capture_content
 from otel_rl.telemetry.context import attach, detach
@@ -27,6 +27,7 @@ from otel_rl.telemetry.scope import Scope
 from otel_rl.tools.calls import ToolCall
 from otel_rl.training import steps
 from otel_rl.training.phases import Phase
+from otel_rl.training.scalars import Source, sink
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -57,10 +58,10 @@ class _Operation(Protocol):
     """Something that begins when it is made."""
 
     def leave(self) -> None:
-        """Make current again what was current before."""
+        """Make current again what was current before; a second call does nothing."""
 
     def end(self, error: BaseException | str | None, at: Moment | None) -> None:
-        """End it; an exception, or an ``error.type`` as text, marks it as failed. ``at`` says when, unless now."""
+        """Leave and end it; an exception, or an ``error.type`` as text, marks it as failed. ``at``: when, or now."""
 
 
 class _Rollout:
@@ -102,16 +103,19 @@ class _Rollout:
         self._reward: float | None = None
         continuation.install()
         # Last: from here on a signal handler finds the rollout in its context.
-        self._token: Token[Context] = attach(self._context)
+        self._token: Token[Context] | None = attach(self._context)
 
     def add_reward(self, value: float) -> None:
         if math.isfinite(value):
             self._reward = (self._reward or 0.0) + value
 
     def leave(self) -> None:
-        detach(self._token)
+        token, self._token = self._token, None
+        if token is not None:
+            detach(token)
 
     def end(self, error: BaseException | str | None, at: Moment | None) -> None:
+        self.leave()
         kind = error_type(error) if isinstance(error, BaseException) else error
         elapsed = (at.counter if at else time.perf_counter()) - self._started
         _scope.record(metrics.RL_ROLLOUT_DURATION, elapsed, {attributes.ERROR_TYPE: kind}, self._context)
@@ -122,31 +126,42 @@ class _Rollout:
 
 
 class _Step:
-    """A step of the user's own loop; silent where an instrumented trainer has one open already."""
+    """A step of the user's own loop; silent inside a step that is open already, of an instrumented trainer for one."""
 
-    def __init__(self, iteration: int) -> None:
-        self._step = steps.begin(iteration, _scope) if steps.current() is None else None
+    def __init__(self, iteration: int, loop: str | None = None) -> None:
+        inside = steps.in_context() is not None and loop is None
+        self._step = None if inside else steps.program_loop(loop).begin(iteration, _scope)
 
     def leave(self) -> None:
         """The step itself does it when it ends."""
 
     def end(self, error: BaseException | str | None, at: Moment | None) -> None:
-        # Another step that began meanwhile has ended ours.
-        if self._step is not None and steps.current() is self._step:
-            steps.finish(error)
+        # Another step of the same loop that began meanwhile has ended ours.
+        if self._step is not None and self._step.loop.step is self._step:
+            self._step.loop.finish(error, at)
 
 
 class _Phase:
-    def __init__(self, name: str) -> None:
-        self._phase = Phase(_SPANS_BY_PHASE[name], _scope).start()
-        self.leave = self._phase.leave
-        self.end = self._phase.end
+    def __init__(self, name: str, *, is_exclusive: bool = True) -> None:
+        self._phase = Phase(_SPANS_BY_PHASE[name], _scope, is_exclusive=is_exclusive).start()
+
+    def leave(self) -> None:
+        self._phase.leave()
+
+    def end(self, error: BaseException | str | None, at: Moment | None) -> None:
+        if at is None:
+            self._phase.end(error)
+            return
+        # What the phase has suspended goes on in this thread, now: only what enters the SDK waits.
+        with deferral.inside_sdk():
+            self._phase.end(error, at)
 
 
 class _Tool:
     def __init__(self, name: str, call_id: str | None, arguments: Any) -> None:
         self._call = ToolCall(_scope, name, call_id, arguments=arguments).start()
         self.leave = self._call.leave
+        self.result = self._call.result
 
     def end(self, error: BaseException | str | None, at: Moment | None) -> None:
         if isinstance(error, str):
@@ -174,6 +189,16 @@ class Opened:
         """Mark it as failed without an exception."""
         self._failure = kind
 
+    def result(self, value: Any) -> None:
+        """Record what a tool returned."""
+        if isinstance(self._operation, _Tool):
+            self._operation.result(value)
+
+    def leave(self) -> None:
+        """Make current again what was current before."""
+        with guard("producer.leave"):
+            self._operation.leave()
+
     def close(self, error: BaseException | None) -> None:
         """End it; an exception wins over a failure that was only told.
 
@@ -181,8 +206,10 @@ class Opened:
         collector, in the middle of anything, so the end is recorded later.
         """
         with guard("producer.close"):
-            self._operation.leave()
-            if isinstance(error, GeneratorExit):
+            if isinstance(error, GeneratorExit) and isinstance(self._operation, _Phase):
+                self._operation.end(self._failure, deferral.now())
+            elif isinstance(error, GeneratorExit):
+                self._operation.leave()
                 deferral.later("traces", partial(self._operation.end, self._failure, deferral.now()))
             else:
                 self._operation.end(error if error is not None else self._failure, None)
@@ -235,19 +262,26 @@ class Detached:
 
 
 def open_detached(kind: str, arguments: Mapping[str, Any]) -> Detached | None:
-    """Begin an operation without making it current; None when that failed inside."""
+    """Begin an operation without making it current; None when that failed inside.
+
+    A phase suspends none here: between two pieces of its generator, the consumer's phase goes on.
+    """
     with guard(f"producer.{kind}"):
-        token = attach(get_current())
-        try:
-            return Detached(open_operation(kind, arguments), get_current())
-        finally:
-            detach(token)
+        given = {**arguments, "is_exclusive": False} if kind == "phase" else arguments
+        opened = open_operation(kind, given)
+        context = get_current()
+        # Left here and not at its end: the consumer may have made something of its own current until then.
+        if opened is not None:
+            opened.leave()
+        return Detached(opened, context)
     return None
 
 
 def reward(name: str, value: Any, label: str | None, explanation: str | None) -> None:
     """See :func:`otel_rl.reward`."""
     with guard("producer.reward"):
+        if value is None:
+            return
         score = number(value)
         if score is None:
             drops.count("metrics", "unsupported_type")
@@ -262,14 +296,23 @@ def reward(name: str, value: Any, label: str | None, explanation: str | None) ->
                 attributes.GEN_AI_EVALUATION_NAME: name,
                 attributes.GEN_AI_EVALUATION_SCORE_VALUE: float(score),
                 attributes.GEN_AI_EVALUATION_SCORE_LABEL: label,
-                attributes.GEN_AI_EVALUATION_EXPLANATION: explanation if capture_content() else None,
+                attributes.GEN_AI_EVALUATION_EXPLANATION: _explanation(explanation),
             },
         )
 
 
+def _explanation(explanation: str | None) -> str | None:
+    if explanation is None or not capture_content():
+        return None
+    return redaction.text(str(explanation), "logs")
+
+
 def metric(key: str, value: Any) -> None:
     """See :func:`otel_rl.metric`."""
-    _scope.record(metrics.RL_TRAINER_METRIC, value, {attributes.RL_TRAINER_METRIC_KEY: key})
+    with guard("producer.metric"):
+        step = steps.current()
+        iteration = step.iteration if step is not None else steps.last_iteration()
+        sink.measure(_scope, Source.PRODUCER, iteration, key, value)
 
 
 def event(name: str, body: Any, values: Mapping[str, Any] | None) -> None:

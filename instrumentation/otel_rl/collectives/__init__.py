@@ -3,5 +3,6 @@
 ============  ============================================================
 ``recorder``  counters on the hot path
 ``reports``   metrics, step attributes and span events of the counters
+``unseen``    collectives that Python did not issue
 ============  ============================================================
 """

@@ -7,17 +7,19 @@ few collectives of the step become events on it.
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from otel_rl import clock as wall_clock
 from otel_rl.collectives.recorder import BYTES, CALLS, HOST_TIME, WAIT_TIME, clock
+from otel_rl.collectives.unseen import UnseenCollectives
 from otel_rl.semconv import attributes, events, metrics
 from otel_rl.telemetry import lifecycle
 from otel_rl.training import steps
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
-    from otel_rl.collectives.recorder import CollectiveRecorder, Group
+    from otel_rl.collectives.recorder import CollectiveRecorder, Group, Totals
     from otel_rl.semconv.definitions import MetricDefinition
     from otel_rl.telemetry.scope import Scope
 
@@ -27,12 +29,20 @@ SECONDS = 1e-9
 
 
 class CollectiveReporter:
-    """Publishes a recorder: observable counters, deltas and slowest events on the span of each step."""
+    """Publishes a recorder: observable counters, deltas and slowest events on the span of each step.
 
-    def __init__(self, recorder: CollectiveRecorder, scope: Scope) -> None:
+    ``numbers`` gives the number of each process group's latest collective, see :mod:`otel_rl.collectives.unseen`.
+    """
+
+    def __init__(
+        self, recorder: CollectiveRecorder, scope: Scope, numbers: Callable[[], Mapping[int, int]] = dict
+    ) -> None:
         self.recorder = recorder
+        self.unseen = UnseenCollectives(recorder, numbers)
         self._scope = scope
-        self._before = recorder.totals()
+        self._at_start = recorder.totals()
+        #: Totals when each open step began; several loops may have one.
+        self._before: WeakKeyDictionary[steps.Step, Totals] = WeakKeyDictionary()
 
     def start(self) -> None:
         """Follow the steps, and register the counters when the first collective comes."""
@@ -68,13 +78,13 @@ class CollectiveReporter:
 
     def step_opened(self, step: steps.Step) -> None:
         """Collectives from here on belong to ``step``."""
-        self._before = self.recorder.totals()
+        self._before[step] = self.recorder.totals()
         self.recorder.take_slowest()
+        self.unseen.begin()
 
     def step_closing(self, step: steps.Step) -> None:
         """Put what was added during ``step`` on its span."""
-        before, after = self._before, self.recorder.totals()
-        self._before = after
+        before, after = self._before.pop(step, self._at_start), self.recorder.totals()
         slowest = self.recorder.take_slowest()
         if not step.rank_span.is_recording():
             return
@@ -86,6 +96,9 @@ class CollectiveReporter:
                 attributes.TORCH_DISTRIBUTED_WAIT_TIME: (after.wait_time - before.wait_time) * SECONDS,
             }
         )
+        unseen = self.unseen.end()
+        if unseen:
+            step.rank_span.set_attribute(attributes.TORCH_DISTRIBUTED_UNSEEN, unseen)
         epoch_of_clock = wall_clock.now() - clock()
         for slow in slowest:
             step.rank_span.add_event(
@@ -101,7 +114,9 @@ class CollectiveReporter:
     def forked(self) -> None:
         """In a forked child."""
         self.recorder.reset()
-        self._before = self.recorder.totals()
+        self._at_start = self.recorder.totals()
+        self._before.clear()
+        self.unseen.begin()
 
 
 def _group_attributes(group: Group) -> dict[str, Any]:

@@ -45,14 +45,20 @@ def _configure() -> None:
     from otel_rl import settings  # noqa: PLC0415 - none of this where nothing is set up
     from otel_rl.ending import exit as process_exit  # noqa: PLC0415
     from otel_rl.ending import forks  # noqa: PLC0415
+    from otel_rl.telemetry import run_span  # noqa: PLC0415
 
     # Already taken where our distro started the process.
     for complaint in settings.take_complaints():
         _complain(complaint)
+    if settings.current().redact is not None:
+        from otel_rl.telemetry import redaction  # noqa: PLC0415 - rarely asked for
+
+        redaction.report_bad_form()
     path = os.environ.get(CONFIG_FILE, "").strip()
     _telemetry = (_from_file(path) if path else None) or _from_variables()
     process_exit.register(_telemetry)
     forks.register(_telemetry)
+    run_span.begin()
 
 
 def _from_variables() -> Telemetry:

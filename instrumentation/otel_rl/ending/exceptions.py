@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import sys
 import threading
-import traceback
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +18,8 @@ from otel_rl.internal_errors import guard
 from otel_rl.process import child_processes, process_identity
 from otel_rl.semconv import attributes, events
 from otel_rl.telemetry import run_span
-from otel_rl.telemetry.attribute_values import MAXIMUM_LENGTH, error_type
+from otel_rl.telemetry.attribute_values import error_type
+from otel_rl.telemetry.exception_text import exception_attributes
 from otel_rl.telemetry.scope import Scope
 from otel_rl.training import steps
 
@@ -90,16 +90,12 @@ def record(error: BaseException) -> None:
     """Emit ``rl.process.exception``."""
     with guard("exceptions.record"):
         who, step = process_identity.current(), steps.current()
-        stack = "".join(traceback.format_exception(type(error), error, error.__traceback__))
         _scope.event(
             events.RL_PROCESS_EXCEPTION,
             severity=SeverityNumber.FATAL,
             context=step.context if step is not None else None,
             attributes={
-                attributes.EXCEPTION_TYPE: error_type(error),
-                attributes.EXCEPTION_MESSAGE: str(error),
-                # Its end says where the exception was raised.
-                attributes.EXCEPTION_STACKTRACE: stack[-MAXIMUM_LENGTH:],
+                **exception_attributes(error),
                 attributes.RL_RANK: who.rank,
                 attributes.RL_LOOP_ITERATION: steps.last_iteration(),
             },

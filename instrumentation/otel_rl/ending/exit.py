@@ -15,11 +15,15 @@ from otel_rl import instrumentor_status, settings
 from otel_rl.ending import exceptions, summary
 from otel_rl.internal_errors import guard
 from otel_rl.pipeline import outage
+from otel_rl.pipeline.last_delivery import LastDelivery
+from otel_rl.process import process_identity
 from otel_rl.telemetry import lifecycle
 
 if TYPE_CHECKING:
-    from otel_rl.pipeline.io_thread import IoThread
     from otel_rl.pipeline.providers import Telemetry
+
+#: Times the timeout that the import of exporters may add to the end.
+_IMPORT_SHARE = 2
 
 _telemetry: Telemetry | None = None
 _summarized = False
@@ -70,44 +74,50 @@ def _flush(telemetry: Telemetry, deadline: float) -> bool:
 def deliver() -> None:
     """Deliver everything within ``OTEL_RL_EXIT_TIMEOUT`` seconds, close, and say what became of it.
 
+    The import of an exporter may take up to twice the time more.
+
     What is recorded later is exported as before: this closes nothing for good.
     """
     telemetry = _telemetry
     if telemetry is None:
         return
-    deadline = time.monotonic() + settings.current().exit_timeout
+    timeout = settings.current().exit_timeout
+    deadline = time.monotonic() + timeout
     with guard("exit"):
         outage.be_silent()
         lifecycle.run_shutdown_callbacks()
-        _deliver(telemetry, deadline)
+        _deliver(telemetry, deadline, deadline + _IMPORT_SHARE * timeout)
         _summarize(telemetry)
 
 
-def _deliver(telemetry: Telemetry, deadline: float) -> None:
+def _deliver(telemetry: Telemetry, deadline: float, latest: float) -> None:
     telemetry.gate.force_open()
-    status_is_wanted = settings.current().status_file is not None
-    requests = [
-        (thread, thread.post(partial(_close, telemetry, thread, deadline), deadline))
-        for thread in telemetry.threads
-        if thread.needed or (thread is telemetry.files and status_is_wanted)
-    ]
-    for thread, request in requests:
-        request.wait()
-        if request.finished:
-            thread.join(deadline)
-            continue
-        for task in thread.tasks:
-            task.give_up()
+    network, files = telemetry.network, telemetry.files
+    deliveries = []
+    if network.needed:
+        deliveries.append(LastDelivery(network, deadline, latest=latest, may_hand_over=True))
+    if files.needed or settings.current().status_file is not None or _children_may_have_recorded(telemetry):
+        deliveries.append(LastDelivery(files, deadline, partial(_finish_files, telemetry), latest=latest))
+    for delivery in deliveries:
+        delivery.wait()
 
 
-def _close(telemetry: Telemetry, thread: IoThread, deadline: float) -> bool:
-    """The last work of ``thread``; a stalled file system stops it here and not the program."""
-    delivered = thread.close(deadline)
-    if thread is telemetry.files:
-        telemetry.store.end(exceptions.ending)
-        with guard("exit.status_file"):
-            _write_status()
-    return delivered
+def _children_may_have_recorded(telemetry: Telemetry) -> bool:
+    """True in the process that speaks for the run, has no file of its own, and has waited for children that worked."""
+    if settings.current().quiet or not process_identity.current().leads or telemetry.store.files.directory is not None:
+        return False
+    spent = os.times()
+    return spent.children_user + spent.children_system > 0 and any(sink.destination.is_file for sink in telemetry.sinks)
+
+
+def _finish_files(telemetry: Telemetry) -> None:
+    """The last work of the files' thread; a stalled file system stops it here and not the program."""
+    telemetry.store.end(exceptions.ending)
+    with guard("exit.children"):
+        if _children_may_have_recorded(telemetry):
+            telemetry.store.find_children()
+    with guard("exit.status_file"):
+        _write_status()
 
 
 def _summarize(telemetry: Telemetry) -> None:

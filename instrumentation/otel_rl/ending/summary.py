@@ -8,15 +8,19 @@ import os
 import shlex
 from typing import TYPE_CHECKING
 
+from opentelemetry.sdk.trace.sampling import ALWAYS_ON
+
 from otel_rl import instrumentor_status, settings, stderr
 from otel_rl.pipeline import exporter_selection
 from otel_rl.pipeline.outage import in_words
 from otel_rl.pipeline.sink import NO_ANSWER
 from otel_rl.process import process_identity
-from otel_rl.telemetry import drops
+from otel_rl.telemetry import drops, run_span
+from otel_rl.training import steps
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from otel_rl.pipeline.providers import Telemetry
     from otel_rl.pipeline.sink import Sink
@@ -35,36 +39,69 @@ _started_in = _working_directory()
 
 
 def write(telemetry: Telemetry) -> None:
-    """Say what was lost, from any process; else what was recorded, from the leading one unless told to be quiet."""
+    """Say what was lost, from any process, and what was recorded, from the leading one unless told to be quiet."""
     losses = [*_losses(_losing(telemetry)), *_unwritten(telemetry)]
+    who, recorded = process_identity.current(), _delivered(telemetry)
+    reports = not settings.current().quiet and who.leads and who.rank in (0, None)
+    worth_telling = reports and _is_worth_telling(telemetry, recorded)
     if losses:
-        stderr.write_line(f"{_prefix()}: {'; '.join(losses)}")
-        return
-    who = process_identity.current()
-    if settings.current().quiet or not who.leads or who.rank not in (0, None):
-        return
-    recorded = _delivered(telemetry)
-    if recorded["traces"] or recorded["logs"]:
-        stderr.write_line(
-            f"otel-rl: recorded {in_words(recorded)}{_of_rank(who)}{_overflow()}; {_where(telemetry)}{_degraded()}"
-        )
-    elif any(recorded.values()) or _patched_something():
+        rest = [f"recorded {_recorded(telemetry, recorded)}"] if worth_telling else []
+        stderr.write_line(f"{_prefix()}: {'; '.join([*losses, *rest])}")
+    elif worth_telling:
+        stderr.write_line(f"otel-rl: recorded {_recorded(telemetry, recorded)}{_degraded()}")
+    elif reports and telemetry.store.children_recorded:
+        stderr.write_line(f"otel-rl: child processes recorded; {_show(telemetry.store.run_directory)}{_degraded()}")
+    elif reports and (any(recorded.values()) or _patched_something()):
         stderr.write_line(
             "otel-rl: no span was recorded: the program used no supported trainer, model client or agent library;"
             " `otel-rl doctor` lists them, and otel_rl.step() and otel_rl.rollout() mark a loop of your own"
         )
 
 
+def _is_worth_telling(telemetry: Telemetry, recorded: dict[str, int]) -> bool:
+    """True when more was recorded than that the run began and ended."""
+    if _without_spans(telemetry) or _sampled(telemetry):
+        return any(recorded.values())
+    return recorded["traces"] > 1 or recorded["logs"] > run_span.EVENTS
+
+
+def _recorded(telemetry: Telemetry, recorded: dict[str, int]) -> str:
+    remarks = f"{_of_rank(process_identity.current())}{_without_spans(telemetry)}{_sampled(telemetry)}{_dropped()}"
+    return f"{in_words(recorded)}{remarks}; {_where(telemetry)}"
+
+
+def _without_spans(telemetry: Telemetry) -> str:
+    has_exporter = any(sink.signal == "traces" for sink in telemetry.sinks)
+    return "" if has_exporter else " (no spans: they have no exporter)"
+
+
+def _sampled(telemetry: Telemetry) -> str:
+    """Name a sampler that leaves spans out: their number is not that of what happened."""
+    sampler = getattr(telemetry.tracer_provider, "sampler", None)
+    root = getattr(sampler, "_root", sampler)
+    if root is None or root is ALWAYS_ON:
+        return ""
+    try:
+        return f" (spans sampled by {root.get_description()})"
+    except Exception:  # noqa: BLE001 - a sampler of anybody's
+        return f" (spans sampled by {type(root).__name__})"
+
+
 def _of_rank(who: process_identity.Run) -> str:
     return f" on rank 0 of {who.world_size}" if who.rank == 0 and (who.world_size or 1) > 1 else ""
 
 
-def _overflow() -> str:
-    """Report items dropped by full queues: the program recorded faster than exporters could send or write."""
-    counts = {signal: drops.snapshot().get((signal, "queue_full"), 0) for signal in exporter_selection.SIGNALS}
-    if not any(counts.values()):
+def _dropped() -> str:
+    """Count what the process dropped, by signal and reason; the spans of ranks that take turns are no loss."""
+    parts: dict[str, list[str]] = {}
+    for (signal, reason), number in sorted(drops.snapshot().items()):
+        if reason != steps.THINNED:
+            parts.setdefault(signal, []).append(f"{number} {reason}")
+    if not parts:
         return ""
-    return f", dropped {in_words(counts)} (queue full: raise OTEL_BSP_MAX_QUEUE_SIZE or OTEL_BLRP_MAX_QUEUE_SIZE)"
+    words = "; ".join(f"{signal}: {', '.join(reasons)}" for signal, reasons in parts.items())
+    advice = "; raise OTEL_BSP_MAX_QUEUE_SIZE or OTEL_BLRP_MAX_QUEUE_SIZE" if "queue_full" in words else ""
+    return f", dropped ({words}{advice})"
 
 
 def _degraded() -> str:
@@ -139,11 +176,17 @@ def _because(sinks: list[Sink]) -> str:
 
 def _where(telemetry: Telemetry) -> str:
     files = telemetry.store.files.directory
-    sent = sorted({sink.destination.words for sink in telemetry.sinks if not sink.destination.is_file})
+    sent = sorted(
+        {sink.destination.words for sink in telemetry.sinks if sink.delivered and not sink.destination.is_file}
+    )
     parts = [f"sent to {', '.join(sent)}"] if sent else []
     if files is not None:
-        parts.append(f"show it with: otel-rl report {shlex.quote(_shown(str(files.parent)))}")
+        parts.append(_show(files.parent))
     return "; ".join(parts)
+
+
+def _show(run: Path) -> str:
+    return f"show it with: otel-rl report {shlex.quote(_shown(str(run)))}"
 
 
 def _shown(path: str) -> str:

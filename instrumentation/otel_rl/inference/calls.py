@@ -1,148 +1,285 @@
 """Model calls: one span and one set of metrics per call, whoever else is watching.
 
-The counterpart of :mod:`otel_rl.tools.calls`, and the hottest path of a rollout: one guard, no attribute cleaned
-twice, and the metrics of a few calls recorded together (a histogram costs half as much when the code is still warm).
+The counterpart of :mod:`otel_rl.tools.calls`, and the hottest path of a rollout: one guard, and no attribute cleaned
+twice. A client's instrumentor describes the request, makes the call current while it is sent, and says how it ended::
+
+    call = InferenceCall(scope, Request(endpoint, server, body))
+    call.enter()         # until leave(): the span is current, `current` tells hooks below which call they serve
+    call.answer.observe(answer)
+    call.finish()
 """
 
 from __future__ import annotations
 
+import json
 import time
+import weakref
 from collections import deque
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry import trace as trace_api
 from opentelemetry.trace import SpanKind
 
-from otel_rl.inference import ownership
+from otel_rl.inference import measurements, messages, ownership
+from otel_rl.inference.answers import Answer
 from otel_rl.internal_errors import guard
-from otel_rl.semconv import attributes, metrics
-from otel_rl.semconv.attributes import GenAiTokenTypeValues
-from otel_rl.telemetry import cardinality_budgets, deferral, lifecycle
+from otel_rl.semconv import attributes, events
+from otel_rl.semconv.attributes import RlInferenceStreamEndedValues
+from otel_rl.telemetry import lifecycle
 from otel_rl.telemetry.attribute_values import clean, error_type
+from otel_rl.telemetry.content_capture import capture
 from otel_rl.telemetry.context import attach, detach
-from otel_rl.telemetry.histograms import NO_SPAN
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from contextvars import Token
 
     from opentelemetry.context import Context
 
+    from otel_rl.inference.requests import Request
     from otel_rl.telemetry.scope import Scope
 
-    #: Duration, labels, input tokens, output tokens, time to first chunk, error.type, context.
-    _Measured = tuple[float, dict[str, Any], int | None, int | None, float | None, str | None, Context]
+#: The call whose HTTP attempts are being made; tells a hook on the transport which call an attempt belongs to.
+current: ContextVar[InferenceCall | None] = ContextVar("otel_rl_inference_call", default=None)
+#: Calls whose answer was garbage collected, with the moment of it (perf_counter in s, wall clock in ns).
+_abandoned: deque[tuple[InferenceCall, float, int]] = deque()
+#: Stands for this process: a forked child has another.
+_process = object()
+#: Longest body of an answer that is parsed for its usage where the program does not parse it with its client, in bytes.
+LONGEST_BODY = 262_144
 
-#: Measurements wait for this many calls, at most until metrics are collected.
-_BATCH = 32
-_pending: deque[tuple[Scope, _Measured]] = deque()
 
+class InferenceCall:
+    """A call to a model from its request to the end of its answer.
 
-class Inference:
-    """A call to a model from its request to the end of its answer; ``owned`` where the span is ours.
-
-    ``labels`` become the attributes of the metrics; ``values`` are further attributes of the span's start. Errors of
-    ours are for the caller to guard.
+    ``owned`` is False where another instrumentor has a span for the call: ``span`` is that one, and ours adds to it.
+    Only :meth:`enter`, :meth:`leave` and the construction are for the caller to guard.
     """
 
-    __slots__ = ("_attached", "_context", "_scope", "labels", "owned", "span", "started")
+    __slots__ = (
+        "_attached",
+        "_capture",
+        "_context",
+        "_current",
+        "_emits_metrics",
+        "_ended",
+        "_first_chunk",
+        "_input",
+        "_process",
+        "_read",
+        "_request",
+        "_scope",
+        "_watch",
+        "answer",
+        "attempts",
+        "body",
+        "owned",
+        "span",
+        "started",
+    )
 
-    def __init__(self, scope: Scope, name: str, labels: dict[str, Any], values: Mapping[str, Any]) -> None:
+    def __init__(self, scope: Scope, request: Request) -> None:
         self._scope = scope
+        self._request = request
         self._attached: Token[Context] | None = None
+        self._current: Token[InferenceCall | None] | None = None
         self._context: Context | None = None
-        self.labels = labels
+        self._ended = False
+        self._process = _process
+        self._first_chunk: float | None = None
+        self._read: tuple[float, int] | None = None
+        self._watch: weakref.finalize[..., Any] | None = None
+        self._input: dict[str, str | None] | None = None
+        #: Times the request was sent.
+        self.attempts = 0
+        #: Body of the answer, while nobody has parsed it.
+        self.body: bytes | None = None
         #: Start of the call, ``time.perf_counter()`` in s.
         self.started = time.perf_counter()
-        owner = ownership.inference_span(scope.name)
+        owner = ownership.of_call(scope.name, request.endpoint)
         self.owned = owner is None
+        self._emits_metrics = owner is None or not owner.emits_metrics
         if owner is not None:
-            self.span = owner
+            self.span = owner.span
+            self._capture = None
+            if owner.span.is_recording() and owner.span is not trace_api.get_current_span():
+                # For the trace context on the wire.
+                self._context = trace_api.set_span_in_context(owner.span)
         else:
-            self.span = scope.begin_span(name, None, SpanKind.CLIENT, {**labels, **values})
+            self.span = scope.begin_span(request.name, None, SpanKind.CLIENT, {**request.labels, **request.values})
             self._context = trace_api.set_span_in_context(self.span)
+            wanted = capture()
+            self._capture = wanted if wanted.event or (wanted.span and self.span.is_recording()) else None
+        self.answer = Answer(captures=self._capture is not None)
+        if self._capture is not None:
+            # Now: the program may change its list of messages before the answer is there.
+            with guard("inference.content"):
+                self._input = messages.of_request(request.body)
+        request.body = {}
 
     def enter(self) -> None:
-        """Make the span current until :meth:`leave`; never while the program holds a stream."""
+        """Make the call and its span current until :meth:`leave`; never while the program holds a stream."""
+        self._current = current.set(self)
         if self._context is not None:
             self._attached = attach(self._context)
 
     def leave(self) -> None:
         """Restore what was current before."""
-        attached, self._attached = self._attached, None
-        if attached is not None:
-            detach(attached)
+        with guard("inference.leave"):
+            if self._current is not None:
+                current.reset(self._current)
+                self._current = None
+            attached, self._attached = self._attached, None
+            if attached is not None:
+                detach(attached)
 
-    def end(
-        self,
-        duration: float,
-        found: Mapping[str, Any],
-        *,
-        input_tokens: int | None = None,
-        output_tokens: int | None = None,
-        first_chunk: float | None = None,
-        error: BaseException | None = None,
-        end_time: int | None = None,
-    ) -> None:
-        """Set what was ``found`` on the span, end it if it is ours, and record the metrics.
+    def chunk(self, chunk: Any) -> None:
+        """One chunk of the stream arrived."""
+        with guard("inference.chunk"):
+            if self._first_chunk is None:
+                self._first_chunk = time.perf_counter() - self.started
+            self.answer.observe_chunk(chunk)
 
-        ``duration`` and ``first_chunk`` in s, ``end_time`` in ns since the epoch (default now).
+    def body_was_read(self, body: bytes | None = None) -> None:
+        """The answer is complete now; it may be parsed at any time later, or never.
+
+        ``body`` is parsed for its usage if nobody else does, up to :data:`LONGEST_BODY`.
         """
-        span = self.span
-        kind = None if error is None else error_type(error)
-        if not self.owned:
-            ownership.add_attributes(span, found)
-            if not ownership.emits_metrics(span):
-                context = trace_api.set_span_in_context(span)
-                self._measure((duration, self.labels, input_tokens, output_tokens, first_chunk, kind, context))
+        if self._ended:
             return
-        try:
-            span.set_attributes(clean(found))
-        finally:
-            self._scope.end_span(span, kind, end_time)
-        if self._context is not None:
-            self._measure((duration, self.labels, input_tokens, output_tokens, first_chunk, kind, self._context))
+        if self._read is None:
+            self._read = (time.perf_counter(), time.time_ns())
+        if body is not None and len(body) <= LONGEST_BODY:
+            self.body = body
 
-    def _measure(self, measured: _Measured) -> None:
-        if not _pending:
-            self._scope.observe(metrics.RL_TELEMETRY_ERRORS, _before_collection)
-        _pending.append((self._scope, measured))
-        if len(_pending) >= _BATCH:
-            record_pending()
+    def watch_for_garbage(self, holder: object) -> None:
+        """End the call when ``holder``, the stream or unparsed response, is dropped."""
+        if self._watch is not None:
+            self._watch.detach()
+        self._watch = weakref.finalize(holder, self.abandon)
 
+    def abandon(self) -> None:
+        """The program dropped the answer. Runs inside the garbage collector, where no lock may be taken.
 
-def record_pending() -> None:
-    """Record the measurements that wait."""
-    while not deferral.must_wait():
-        try:
-            scope, measured = _pending.popleft()
-        except IndexError:  # another thread may have taken the last one: asking first would not do
+        The collector may have interrupted the SDK while it holds one: the end is recorded at the next call, or at
+        shutdown.
+        """
+        if not self._ended and self._process is _process:
+            moment, wall = self._read or (time.perf_counter(), time.time_ns())
+            _abandoned.append((self, moment, wall))
+
+    def finish(
+        self,
+        error: BaseException | None = None,
+        ended: str | None = None,
+        at: tuple[float, int] | None = None,
+    ) -> None:
+        """End the call; ``ended`` says how a stream ended, ``at`` when, unless now.
+
+        Later ends are ignored, and those in a forked child: the parent ends it.
+        """
+        if self._ended or self._process is not _process:
             return
-        with guard("inference.metrics"):
-            duration, labels, input_tokens, output_tokens, first_chunk, kind, context = measured
-            # One check for all metrics of the call: they have these attributes in common.
-            labels = cardinality_budgets.labels(metrics.GEN_AI_CLIENT_OPERATION_DURATION, labels) or {}
-            if input_tokens is not None:
-                counted = {**labels, attributes.GEN_AI_TOKEN_TYPE: GenAiTokenTypeValues.INPUT}
-                # No exemplar: the duration of the same call has it.
-                scope.measure(metrics.GEN_AI_CLIENT_TOKEN_USAGE, input_tokens, counted, NO_SPAN)
-            if output_tokens is not None:
-                counted = {**labels, attributes.GEN_AI_TOKEN_TYPE: GenAiTokenTypeValues.OUTPUT}
-                scope.measure(metrics.GEN_AI_CLIENT_TOKEN_USAGE, output_tokens, counted, NO_SPAN)
-            if first_chunk is not None:
-                scope.measure(metrics.GEN_AI_CLIENT_OPERATION_TIME_TO_FIRST_CHUNK, first_chunk, labels, context)
-            if kind is not None:
-                labels[attributes.ERROR_TYPE] = cardinality_budgets.admit(attributes.ERROR_TYPE, kind)
-            scope.measure(metrics.GEN_AI_CLIENT_OPERATION_DURATION, duration, labels, context)
+        self._ended = True
+        if self._watch is not None:
+            self._watch.detach()
+        with guard("inference.finish"):
+            self._finish(error, ended, at)
+
+    def _finish(self, error: BaseException | None, ended: str | None, at: tuple[float, int] | None) -> None:
+        read = at or self._read
+        duration = (time.perf_counter() if read is None else read[0]) - self.started
+        answer = self.answer
+        if error is not None:
+            # LengthFinishReasonError of openai's `parse` carries the answer, with its usage.
+            answer.observe(getattr(error, "completion", None))
+        elif self.body is not None:
+            answer.observe(_parsed(self.body))
+            self.body = None
+        kind = answer.failure if error is None else error_type(error)
+        found = self._found(error, ended)
+        if self.owned:
+            try:
+                self._add_content(found, kind)
+                self.span.set_attributes(clean(found))
+            finally:
+                self._scope.end_span(self.span, kind, None if read is None else read[1])
+        else:
+            ownership.add_attributes(self.span, found)
+        if self._emits_metrics:
+            self._measure(duration, kind)
+
+    def _found(self, error: BaseException | None, ended: str | None) -> dict[str, Any]:
+        found = self.answer.server_attributes()
+        found[attributes.RL_INFERENCE_RETRIES] = max(self.attempts - 1, 0)
+        if self._request.stream:
+            cancelled = error is not None and type(error).__name__ == "CancelledError"
+            found[attributes.RL_INFERENCE_STREAM_ENDED] = RlInferenceStreamEndedValues.CANCELLED if cancelled else ended
+        if self.owned:
+            self.answer.add_attributes(found)
+            if self._first_chunk is not None:
+                found[attributes.GEN_AI_RESPONSE_TIME_TO_FIRST_CHUNK] = self._first_chunk
+        return found
+
+    def _add_content(self, found: dict[str, Any], kind: str | None) -> None:
+        """Add what was said to the attributes of the span, or give it an event, as the user wants it."""
+        if self._capture is None:
+            return
+        with guard("inference.content"):
+            said: dict[str, Any] = {**(self._input or {})}
+            said[attributes.GEN_AI_OUTPUT_MESSAGES] = self.answer.output_messages()
+            if self._capture.event:
+                request = self._request
+                self._scope.event(
+                    events.GEN_AI_CLIENT_INFERENCE_OPERATION_DETAILS,
+                    attributes={**request.labels, **request.values, **found, **said, attributes.ERROR_TYPE: kind},
+                    context=self._context,
+                )
+            if self._capture.span:
+                found.update(said)
+
+    def _measure(self, duration: float, kind: str | None) -> None:
+        context = self._context or trace_api.set_span_in_context(self.span)
+        answer = self.answer
+        measurements.add(
+            measurements.Measured(
+                self._scope,
+                self._request.labels,
+                duration,
+                answer.input_tokens,
+                answer.exact_output_tokens(),
+                self._first_chunk,
+                kind,
+                context,
+            )
+        )
 
 
-def _before_collection() -> tuple[()]:
-    """The callback of an observable instrument, which never observes anything: readers call it before they collect."""
-    with deferral.in_callback_of_sdk():
-        record_pending()
-    return ()
+def _parsed(body: bytes) -> Any:
+    """What a body holds that the program read in another way than with its client; None for anything but JSON."""
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        return None
 
 
-lifecycle.before_shutdown(record_pending)
-# The parent records its own; a child must not record them again.
-lifecycle.after_fork_in_child(_pending.clear)
+def record_abandoned() -> None:
+    """End the calls whose answers have been garbage collected meanwhile."""
+    while _abandoned:
+        try:
+            call, moment, wall = _abandoned.popleft()
+        except IndexError:  # another thread took the last one
+            return
+        with guard("inference.abandoned"):
+            call.finish(ended=RlInferenceStreamEndedValues.ABANDONED, at=(moment, wall))
+
+
+def _after_fork_in_child() -> None:
+    """The parent ends its own calls; the copies in a child must not be recorded again."""
+    global _process
+    _process = object()
+    _abandoned.clear()
+
+
+lifecycle.before_shutdown(record_abandoned)
+lifecycle.after_fork_in_child(_after_fork_in_child)

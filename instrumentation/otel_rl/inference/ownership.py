@@ -6,12 +6,15 @@ compared whole, never by prefix. A metric is withheld only where the owner emits
 
 from __future__ import annotations
 
+import sys
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from opentelemetry import trace as trace_api
 from opentelemetry.context import _SUPPRESS_INSTRUMENTATION_KEY, get_current
-from opentelemetry.trace import Status, StatusCode
+from opentelemetry.trace import INVALID_SPAN, Status, StatusCode
 
+from otel_rl.inference.requests import RESPONSES
 from otel_rl.semconv import attributes
 from otel_rl.telemetry.attribute_values import clean
 
@@ -20,6 +23,8 @@ if TYPE_CHECKING:
 
     from opentelemetry.context import Context
     from opentelemetry.trace import Span
+
+    from otel_rl.inference.requests import Endpoint
 
 #: The outermost inference of ``opentelemetry-util-genai`` (>= 1.3b0) is in the context under this key. Read by its name
 #: and not imported: the package still renames its modules from release to release.
@@ -33,25 +38,14 @@ class Owner(NamedTuple):
 
     Attributes:
         only_model_calls: every span of the scope stands for a model call, whatever its attributes are.
-        emits_metrics: it records the ``gen_ai.client.*`` metrics of the calls it has spans for.
+        measures: operations for which it records the ``gen_ai.client.*`` metrics, beside the spans.
     """
 
     only_model_calls: bool
-    emits_metrics: bool
+    measures: frozenset[str]
 
 
-#: Of a scope that is not listed a span is known by its ``gen_ai.operation.name``; who names it so emits metrics too.
-OWNERS = {
-    "opentelemetry.instrumentation.openai_v2": Owner(only_model_calls=True, emits_metrics=True),
-    # OpenLLMetry (traceloop) has a scope for each major version of the client.
-    "opentelemetry.instrumentation.openai.v0": Owner(only_model_calls=True, emits_metrics=True),
-    "opentelemetry.instrumentation.openai.v1": Owner(only_model_calls=True, emits_metrics=True),
-    # OpenInference records spans and nothing else.
-    "openinference.instrumentation.openai": Owner(only_model_calls=True, emits_metrics=False),
-    "openinference.instrumentation.langchain": Owner(only_model_calls=False, emits_metrics=False),
-}
-_UNKNOWN_OWNER = Owner(only_model_calls=False, emits_metrics=True)
-_MODEL_CALL_OPERATIONS = frozenset(
+_ALL = frozenset(
     {
         attributes.GenAiOperationNameValues.CHAT,
         attributes.GenAiOperationNameValues.TEXT_COMPLETION,
@@ -59,6 +53,77 @@ _MODEL_CALL_OPERATIONS = frozenset(
         attributes.GenAiOperationNameValues.EMBEDDINGS,
     }
 )
+
+
+_NONE: frozenset[str] = frozenset()
+#: OpenLLMetry (traceloop) 0.62.4 has no metrics for text completions and for responses.
+_TRACELOOP = frozenset({attributes.GenAiOperationNameValues.CHAT, attributes.GenAiOperationNameValues.EMBEDDINGS})
+#: Of a scope that is not listed a span is known by its ``gen_ai.operation.name``; who names it so emits metrics too.
+OWNERS = {
+    "opentelemetry.instrumentation.openai_v2": Owner(only_model_calls=True, measures=_ALL),
+    # OpenLLMetry has a scope for each major version of the client.
+    "opentelemetry.instrumentation.openai.v0": Owner(only_model_calls=True, measures=_TRACELOOP),
+    "opentelemetry.instrumentation.openai.v1": Owner(only_model_calls=True, measures=_TRACELOOP),
+    # OpenInference records spans and nothing else.
+    "openinference.instrumentation.openai": Owner(only_model_calls=True, measures=_NONE),
+    "openinference.instrumentation.langchain": Owner(only_model_calls=False, measures=_NONE),
+}
+_UNKNOWN_OWNER = Owner(only_model_calls=False, measures=_ALL)
+#: The span of a model call that an agent library has in progress and does not make current.
+_announced: ContextVar[Span | None] = ContextVar("otel_rl_announced_model_call", default=None)
+#: OpenLLMetry 0.62.4 makes the span of a response when the answer is there: none is current during the request. Its
+#: wrapper is among the callers then.
+_WRAPPER_OF_RESPONSES = "opentelemetry.instrumentation.openai.v1.responses_wrappers"
+#: Above its wrapper: a raw response, of which it records nothing.
+_RAW_RESPONSES = frozenset({"openai._legacy_response", "openai._response"})
+#: Callers that are looked at.
+_MOST_CALLERS = 24
+
+
+class Owned(NamedTuple):
+    """The call of another instrumentor.
+
+    Attributes:
+        span: its span, to add to; one that records nothing where it has none yet.
+        emits_metrics: it records the ``gen_ai.client.*`` metrics of the call.
+    """
+
+    span: Span
+    emits_metrics: bool
+
+
+def of_call(own_scope: str, endpoint: Endpoint) -> Owned | None:
+    """What another instrumentor than that of ``own_scope`` has for the call in progress; None where it is ours."""
+    span = inference_span(own_scope) or _announced_span()
+    if span is not None:
+        return Owned(span, emits_metrics(span, endpoint.operation))
+    if endpoint is RESPONSES and _WRAPPER_OF_RESPONSES in sys.modules and _is_called_by_wrapper():
+        return Owned(INVALID_SPAN, emits_metrics=False)
+    return None
+
+
+def announce(span: Span) -> None:
+    """The model calls that this context makes until ``span`` ends belong to it."""
+    _announced.set(span)
+
+
+def _announced_span() -> Span | None:
+    span = _announced.get()
+    return span if span is not None and span.is_recording() else None
+
+
+def _is_called_by_wrapper() -> bool:
+    frame = sys._getframe(2)  # noqa: SLF001 - there is no other way to see the callers without reading their source
+    found = False
+    for _ in range(_MOST_CALLERS):
+        name = frame.f_globals.get("__name__")
+        if name in _RAW_RESPONSES:
+            return False
+        found = found or name == _WRAPPER_OF_RESPONSES
+        if frame.f_back is None:
+            break
+        frame = frame.f_back
+    return found
 
 
 def suppressed() -> bool:
@@ -80,13 +145,13 @@ def inference_span(own_scope: str) -> Span | None:
     if OWNERS.get(scope.name, _UNKNOWN_OWNER).only_model_calls:
         return span
     operation = (getattr(span, "attributes", None) or {}).get(attributes.GEN_AI_OPERATION_NAME)
-    return span if operation in _MODEL_CALL_OPERATIONS else None
+    return span if operation in _ALL else None
 
 
-def emits_metrics(span: Span) -> bool:
-    """True when the instrumentor that made ``span`` records the metrics of the call as well."""
+def emits_metrics(span: Span, operation: str) -> bool:
+    """True when the instrumentor that made ``span`` records the metrics of such a call as well."""
     scope = getattr(span, "instrumentation_scope", None)
-    return OWNERS.get(getattr(scope, "name", ""), _UNKNOWN_OWNER).emits_metrics
+    return operation in OWNERS.get(getattr(scope, "name", ""), _UNKNOWN_OWNER).measures
 
 
 def span_context(span: Span, base: Context | None = None) -> Context:

@@ -9,13 +9,16 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
+from functools import partial
+from pathlib import Path
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from otel_rl.api.compiled_function import compiled_like
 from otel_rl.internal_errors import guard
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+    from collections.abc import AsyncGenerator, Awaitable, Callable
 
     Function = Callable[..., Any]
 
@@ -31,6 +34,8 @@ class Hooks(NamedTuple):
         before: ``before(*args, **kwargs)``, ahead of the call.
         after: ``after(result, *args, **kwargs)``, when the call returned; of a generator when it is exhausted.
         begin: ``begin(*args, **kwargs)`` returns a state; None means that this call is not followed.
+
+    Of generators the hooks are given the parameters that have a position by position, however the program gave them.
         end: ``end(state, result, error)``, once, however a call that is followed ends.
     """
 
@@ -128,11 +133,11 @@ def wrap(raw: Any, hooks: Hooks, switch: Switch) -> Any:
         raise TypeError(f"{hooks.site} is no function but {type(raw).__name__}")
     kind = getattr(function, _BOUND, function)
     if inspect.isasyncgenfunction(kind):
-        factory: Function = _async_generator
+        factory: Function = partial(_compiled, _ASYNC_GENERATOR)
     elif inspect.iscoroutinefunction(kind):
         factory = _coroutine
     elif inspect.isgeneratorfunction(kind):
-        factory = _generator
+        factory = partial(_compiled, _GENERATOR)
     else:
         factory = _function
     return functools.update_wrapper(factory(function, hooks, switch), function)
@@ -201,44 +206,51 @@ def _coroutine(original: Function, hooks: Hooks, switch: Switch) -> Function:
     return coroutine
 
 
-def _generator(original: Function, hooks: Hooks, switch: Switch) -> Function:
-    def generator(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
-        followed = _Followed(hooks, switch, args, kwargs)
-        try:
-            result = yield from original(*args, **kwargs)
-        except BaseException as error:
-            followed.raised(error)
-            raise
-        followed.returned(result)
-        return result
+#: As templates, so that wrong arguments are refused at the call and not at the first item.
+_GENERATOR = """def {name}({parameters}):
+    {followed}, {items} = {start}({arguments})
+    try:
+        {result} = yield from {items}
+    except BaseException as {error}:
+        {followed}.raised({error})
+        raise
+    {followed}.returned({result})
+    return {result}
+"""
+#: With `yield from` for asynchronous generators, which Python does not have (PEP 525).
+_ASYNC_GENERATOR = """async def {name}({parameters}):
+    {followed}, {items} = {start}({arguments})
+    try:
+        {item} = await {first}({items})
+        while True:
+            try:
+                {sent} = yield {item}
+            except GeneratorExit:
+                await {items}.aclose()
+                raise
+            except BaseException as {error}:
+                {item} = await {items}.athrow({error})
+            else:
+                {item} = await {items}.asend({sent})
+    except StopAsyncIteration:
+        {followed}.returned(None)
+    except BaseException as {error}:
+        {followed}.raised({error})
+        raise
+"""
+_VARIABLES = ("followed", "items", "item", "sent", "result", "error")
+#: In our folder, so that ``torch.compile`` takes the compiled functions for ours and looks at none of them.
+_FILE = str(Path(__file__).with_name("<observing>"))
 
-    return generator
 
+def _compiled(template: str, original: Function, hooks: Hooks, switch: Switch) -> Function:
+    def start(*args: Any, **kwargs: Any) -> tuple[_Followed, Any]:
+        return _Followed(hooks, switch, args, kwargs), original(*args, **kwargs)
 
-def _async_generator(original: Function, hooks: Hooks, switch: Switch) -> Function:
-    async def generator(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
-        followed = _Followed(hooks, switch, args, kwargs)
-        values = original(*args, **kwargs)
-        try:
-            # `yield from` for asynchronous generators, which Python does not have (PEP 525).
-            value = await _first(values)
-            while True:
-                try:
-                    sent = yield value
-                except GeneratorExit:  # noqa: PERF203 - each value is a round trip of its own
-                    await values.aclose()
-                    raise
-                except BaseException as error:  # noqa: BLE001 - what is thrown in is for the original
-                    value = await values.athrow(error)
-                else:
-                    value = await values.asend(sent)
-        except StopAsyncIteration:
-            followed.returned(None)
-        except BaseException as error:
-            followed.raised(error)
-            raise
-
-    return generator
+    values = {"start": start, "first": _first}
+    # The wrapper object of somebody else decides on its arguments itself.
+    like = None if hasattr(original, _BOUND) else original
+    return compiled_like(like, template, {}, values, _VARIABLES, (__name__, _FILE))  # type: ignore[no-any-return]
 
 
 def _first(values: AsyncGenerator[Any, Any]) -> Awaitable[Any]:

@@ -6,8 +6,10 @@
 ``destination``         where an exporter delivers, in words
 ``exporter_selection``  exporter of each signal, from the environment
 ``exporters``           opening exporters by entry-point name
+``http_session``        the session of an OTLP/HTTP exporter, which remembers why a request failed
 ``identity_gate``       delay of the first export until rank and run id are known
 ``io_thread``           the two threads that do input and output
+``last_delivery``       the last delivery of a thread's tasks, which share its deadline
 ``metric_reader``       periodic collection, started by the first measurement
 ``outage``              the line about a destination that cannot be reached
 ``private_random``      a random generator of our own for the SDK

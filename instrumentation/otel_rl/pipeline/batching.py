@@ -105,12 +105,17 @@ class BatchQueue(Generic[Item]):
     @property
     def pending(self) -> bool:
         """True while items are queued or in flight, or left to the thread."""
-        return bool(self._queue or self.sink.in_flight or deferral.posted)
+        return bool(self._queue or self.sink.in_flight or deferral.has_posts())
 
     @property
     def failing(self) -> bool:
         """True when the latest export failed."""
         return self.sink.failing
+
+    @property
+    def busy(self) -> bool:
+        """True while a thread exports for it."""
+        return self.sink.busy
 
     def next_run(self) -> float:
         """Time of the next export; 0.0 (now) when a batch is full."""

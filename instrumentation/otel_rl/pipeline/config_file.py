@@ -17,6 +17,7 @@ from opentelemetry import trace as trace_api
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
 
+from otel_rl import settings
 from otel_rl.internal_errors import guard
 from otel_rl.offline.store.process_store import ProcessStore
 from otel_rl.pipeline import (
@@ -33,6 +34,7 @@ from otel_rl.pipeline.destination import Destination
 from otel_rl.pipeline.metric_reader import LazyMetricReader, count_points
 from otel_rl.pipeline.processors import QueueLogRecordProcessor, QueueSpanProcessor
 from otel_rl.pipeline.providers import METRIC_INTERVAL, METRIC_TIMEOUT, Telemetry
+from otel_rl.pipeline.redaction import RedactingLogRecordProcessor, RedactingSpanProcessor
 from otel_rl.pipeline.sink import Sink
 from otel_rl.process import process_identity
 from otel_rl.semconv import SCHEMA_URL
@@ -41,8 +43,11 @@ from otel_rl.telemetry.correlation import BaggageLogRecordProcessor, BaggageSpan
 from otel_rl.telemetry.ids import IdGenerator
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from types import ModuleType
+
+    from opentelemetry.sdk._logs import LogRecordProcessor
+    from opentelemetry.sdk.trace import SpanProcessor
 
 #: Seconds between exports behind a ``simple`` processor: soon, but not on the program's thread.
 SIMPLE_DELAY = 0.2
@@ -214,15 +219,20 @@ def _complete(telemetry: Telemetry) -> None:
     for provider in _providers(telemetry):
         # The end of the process is ours: bounded, and once.
         atexit.unregister(provider.shutdown)
+    spans: list[SpanProcessor] = [BaggageSpanProcessor()]
+    records: list[LogRecordProcessor] = [BaggageLogRecordProcessor()]
+    if settings.current().redact is not None:
+        spans.append(RedactingSpanProcessor())
+        records.append(RedactingLogRecordProcessor())
     with guard("config_file.tracer_provider"):
         if isinstance(getattr(telemetry.tracer_provider, "id_generator", None), RandomIdGenerator):
             telemetry.tracer_provider.id_generator = IdGenerator()  # type: ignore[union-attr]
         if telemetry.tracer_provider is not None:
-            _put_first(telemetry.tracer_provider, "_active_span_processor", "_span_processors", BaggageSpanProcessor())
+            _put_first(telemetry.tracer_provider, "_active_span_processor", "_span_processors", spans)
     with guard("config_file.logger_provider"):
         if telemetry.logger_provider is not None:
             holder, name = "_multi_log_record_processor", "_log_record_processors"
-            _put_first(telemetry.logger_provider, holder, name, BaggageLogRecordProcessor())
+            _put_first(telemetry.logger_provider, holder, name, records)
     _identify(telemetry)
     self_metrics.register()
     sdk_metrics.register(telemetry)
@@ -233,10 +243,10 @@ def _providers(telemetry: Telemetry) -> list[Any]:
     return [provider for provider in found if provider is not None]
 
 
-def _put_first(provider: Any, holder: str, name: str, processor: Any) -> None:
-    """Put ``processor`` before the exporting processors, because those copy the log record."""
+def _put_first(provider: Any, holder: str, name: str, processors: Sequence[Any]) -> None:
+    """Put ``processors`` before the exporting ones, because those copy the log record."""
     multi = getattr(provider, holder)
-    setattr(multi, name, (processor, *getattr(multi, name)))
+    setattr(multi, name, (*processors, *getattr(multi, name)))
 
 
 def _identify(telemetry: Telemetry) -> None:

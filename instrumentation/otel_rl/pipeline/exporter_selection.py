@@ -8,9 +8,10 @@ An explicit ``OTEL_<SIGNAL>_EXPORTER`` wins; else an ``OTEL_EXPORTER_OTLP_*ENDPO
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
 from otel_rl.process import launch
 
@@ -101,8 +102,11 @@ def _protocol_of_endpoint(address: str | None) -> str:
 
 def without_credentials(address: str) -> str:
     """The address as it may be shown: no user, no password, no query."""
-    parts = urlsplit(address)
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+    # By hand: urlsplit takes a user for the scheme where there is none, and raises for some malformed addresses.
+    scheme, separator, rest = address.rpartition("://") if "://" in address.partition("?")[0] else ("", "", address)
+    shown = re.split("[?#]", rest, maxsplit=1)[0]
+    authority, slash, path = shown.partition("/")
+    return f"{scheme}{separator}{authority.rpartition('@')[2]}{slash}{path}"
 
 
 def destination(environ: Mapping[str, str], signal: str, exporter: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 import threading
 import time
@@ -47,12 +48,20 @@ class _Opening:
         self._forking = threading.local()
         self._patience = FORK_PATIENCE
         self._opener: int | None = None
+        #: Time (``time.monotonic()``) of the latest end.
+        self.ended = 0.0
+
+    @property
+    def in_progress(self) -> bool:
+        """True while an exporter is being opened."""
+        return self._opener is not None
 
     def __enter__(self) -> None:
         self._lock.acquire()
         self._opener = threading.get_ident()
 
     def __exit__(self, *_: object) -> None:
+        self.ended = time.monotonic()
         self._opener = None
         self._lock.release()
 
@@ -108,10 +117,23 @@ def open_exporter(signal: str, name: str, files: FileStore) -> Any:
         from otel_rl.offline.store.file_exporter import FileExporter  # noqa: PLC0415 - the encoders come with the first record
 
         return FileExporter(signal, files, count_points if signal == "metrics" else len)
-    return load_class(signal, name)()
+    exporter = load_class(signal, name)
+    return exporter(**_session(signal)) if name == exporter_selection.OTLP_HTTP else exporter()
 
 
-def load_class(signal: str, name: str) -> Callable[[], Any]:
+def _session(signal: str) -> dict[str, Any]:
+    """Our session, unless the user has chosen one."""
+    variable = "OTEL_PYTHON_EXPORTER_OTLP_HTTP_{}CREDENTIAL_PROVIDER"
+    if os.environ.get(variable.format("")) or os.environ.get(variable.format(f"{signal.upper()}_")):
+        return {}
+    try:
+        from otel_rl.pipeline.http_session import HttpSession  # noqa: PLC0415 - imports requests, as the exporter does
+    except ImportError:  # an exporter that does without requests
+        return {}
+    return {"session": HttpSession()}
+
+
+def load_class(signal: str, name: str) -> Callable[..., Any]:
     """The exporter's (or metric reader's) class."""
     from opentelemetry.util._importlib_metadata import entry_points  # noqa: PLC0415 - not needed by the file store
 

@@ -79,6 +79,10 @@ class Task(Protocol):
     def failing(self) -> bool:
         """True when the latest export failed."""
 
+    @property
+    def busy(self) -> bool:
+        """True while a thread exports for it."""
+
     def next_run(self) -> float:
         """Time of the next :meth:`run` (``time.monotonic()``)."""
 
@@ -104,6 +108,7 @@ class Request:
         self._done = Wakeup()
         self._succeeded = False
         self.finished = False
+        self.refused = False
 
     def serve(self) -> None:
         """Do the work; called by the I/O thread."""
@@ -115,6 +120,7 @@ class Request:
 
     def refuse(self) -> None:
         """Fail the request and wake its waiter: no thread will do the work."""
+        self.refused = True
         self._done.set()
 
     def wait(self) -> bool:
@@ -135,6 +141,7 @@ class IoThread:
     def _reset(self) -> None:
         self._identifier: int | None = None
         self._ending = False
+        self._retired = False
         self._running = allocate_lock()
         self._requests: deque[Request] = deque()
         self._wakeup = Wakeup()
@@ -184,23 +191,21 @@ class IoThread:
 
     def flush(self, deadline: float) -> bool:
         """Flush all tasks; called by the thread itself."""
-        results = [task.flush(deadline) for task in self._working_first()]
+        results = [task.flush(deadline) for task in self.working_first()]
         self._do_chores()
         return all(results)
 
-    def close(self, deadline: float) -> bool:
-        """Flush and close all tasks, then end the thread; called by the thread itself."""
+    def end_with(self, work: Callable[[], object]) -> bool:
+        """Do the last ``work``, then end the thread; called by the thread itself."""
         self._ending = True
-        results = []
-        for task in self._working_first():
-            delivered = False
-            with guard(f"io_thread.{self.name}.close"):
-                delivered = task.flush(deadline)
-                task.close()
-            results.append(delivered)
-        return all(results)
+        work()
+        return True
 
-    def _working_first(self) -> list[Task]:
+    def retire(self) -> None:
+        """A successor delivers in this thread's place: it exports nothing more of its own accord."""
+        self._retired = True
+
+    def working_first(self) -> list[Task]:
         """Sort failing tasks last: a destination that hangs would use up the whole deadline."""
         return sorted(self.tasks, key=lambda task: task.failing)
 
@@ -212,7 +217,7 @@ class IoThread:
                 self._turn()
         finally:
             self._identifier = None
-            self._ending = False
+            self._ending = self._retired = False
             self._release()
 
     def _release(self) -> None:
@@ -222,7 +227,7 @@ class IoThread:
             self.start()
 
     def join(self, deadline: float) -> None:
-        """Wait until the thread has ended after :meth:`close`; the next record starts another one.
+        """Wait until the thread has ended after :meth:`end_with`; the next record starts another one.
 
         The end of the interpreter aborts a thread that is left with ``pthread_exit``, for which glibc loads a library:
         without a free descriptor, or after ``chroot``, that ends the program by SIGABRT
@@ -242,7 +247,7 @@ class IoThread:
             with guard(f"io_thread.{self.name}.request"):
                 self._requests.popleft().serve()
         for task in self.tasks:
-            if task.next_run() <= time.monotonic():
+            if not self._retired and task.next_run() <= time.monotonic():
                 with guard(f"io_thread.{self.name}.export"):
                     task.run()
         self._do_chores()

@@ -67,6 +67,7 @@ class LazyMetricReader(MetricReader):
         self._next = math.inf
         self._delivered = True
         self._closed = False
+        self._collecting = False
 
     def wake(self) -> None:
         """Something has been measured: begin to collect."""
@@ -81,12 +82,17 @@ class LazyMetricReader(MetricReader):
     @property
     def pending(self) -> bool:
         """True when anything has been measured, or is left to the thread to measure."""
-        return self._next != math.inf or bool(deferral.posted)
+        return self._next != math.inf or deferral.has_posts()
 
     @property
     def failing(self) -> bool:
         """True when the latest export failed."""
         return self.sink.failing
+
+    @property
+    def busy(self) -> bool:
+        """True while a thread collects or exports."""
+        return self._collecting or self.sink.busy
 
     def next_run(self) -> float:
         """Time of the next collection; the queues of this thread wake it often enough before the first one."""
@@ -107,6 +113,13 @@ class LazyMetricReader(MetricReader):
         return time.monotonic() < deadline and self._collect_guarded()
 
     def _collect_guarded(self) -> bool:
+        self._collecting = True
+        try:
+            return self._collect_bounded()
+        finally:
+            self._collecting = False
+
+    def _collect_bounded(self) -> bool:
         self._delivered, self._closed = False, False
         deferral.drain_in_io_thread(posts=True)
         with guard("metric_reader.collect"), suppress(MetricsTimeoutError):

@@ -1,36 +1,121 @@
-"""The program's own log as log records, where ``OTEL_PYTHON_LOGGING_AUTO_INSTRUMENTATION_ENABLED`` asks for it."""
+"""The program's own log as log records, where ``OTEL_PYTHON_LOGGING_AUTO_INSTRUMENTATION_ENABLED`` asks for it.
+
+No handler is added: with a handler on the root logger, ``logging.warning()`` and ``logging.basicConfig()`` set up none
+that writes to standard error, and the program's output changes. The handlers of ``opentelemetry-sdk`` and of
+``opentelemetry-instrumentation-logging`` (``_setup_logging_handler``, 0.66b2) are added there. The latter package
+records nothing while the variable is ``true``.
+"""
 
 from __future__ import annotations
 
+import functools
+import logging
 import os
-from typing import TYPE_CHECKING
+import threading
+from typing import TYPE_CHECKING, Any
 
-from otel_rl import stderr
-from otel_rl.process import process_identity
+from opentelemetry._logs import SeverityNumber
+from opentelemetry.context import get_current
+
+from otel_rl.internal_errors import guard
+from otel_rl.semconv import SCHEMA_URL
+from otel_rl.telemetry import deferral, drops, redaction
+from otel_rl.telemetry.attribute_values import clean
+from otel_rl.telemetry.exception_text import exception_attributes
 
 if TYPE_CHECKING:
     from opentelemetry.sdk._logs import LoggerProvider
 
 VARIABLE = "OTEL_PYTHON_LOGGING_AUTO_INSTRUMENTATION_ENABLED"
+#: Loggers of the SDK and of this package. What they say is not the program's, and each export would cause the next.
+_NOT_THE_PROGRAM = frozenset({"opentelemetry", "otel_rl"})
+_OUR_THREADS = "otel-rl"
+#: Attributes that every record has; the others came with ``extra=``.
+_ALWAYS = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+_LEVELS_PER_SEVERITY = 10
+_STEPS_PER_SEVERITY = 4
 
 
 def record(provider: LoggerProvider | None) -> None:
-    """Add the handler of ``opentelemetry-instrumentation-logging``, an optional package; a line says if it is missing.
-
-    Its ``LoggingInstrumentor`` adds none while the variable is set: it leaves that to the SDK's deprecated handler
-    (``LoggingInstrumentor._instrument``, 0.65b0 and 0.66b1). So the handler is added here, once.
-    """
+    """Record what the program's loggers let through from here on, whatever handlers they have."""
     if provider is None or os.environ.get(VARIABLE, "").strip().lower() != "true":
         return
+    original = logging.Logger.callHandlers
+    recorder = _Recorder(provider)
+
+    @functools.wraps(original)
+    def call_handlers(self: logging.Logger, record: logging.LogRecord) -> None:
+        recorder.take(record)
+        return original(self, record)
+
+    logging.Logger.callHandlers = call_handlers  # type: ignore[method-assign]
+
+
+class _Recorder(threading.local):
+    """Makes log records; per thread, so that it is not entered from within itself."""
+
+    inside = False
+
+    def __init__(self, provider: LoggerProvider) -> None:
+        self._provider = provider
+
+    def take(self, record: logging.LogRecord) -> None:
+        """Emit ``record`` with the current trace context, later where the thread is inside the SDK."""
+        if record.name.partition(".")[0] in _NOT_THE_PROGRAM:
+            return
+        if threading.current_thread().name.startswith(_OUR_THREADS):
+            return
+        if self.inside:
+            # A signal handler or the user's redaction function logs while this thread makes a record.
+            drops.count("logs", "program_log_recursion")
+            return
+        self.inside = True
+        try:
+            with guard("program_log"):
+                fields = _fields(record)
+                if deferral.must_wait():
+                    deferral.later("logs", lambda: self._emit(record.name, fields))
+                else:
+                    self._emit(record.name, fields)
+        finally:
+            self.inside = False
+
+    def _emit(self, name: str, fields: dict[str, Any]) -> None:
+        with deferral.inside_sdk():
+            # The URL says which processor has nothing left to do, see otel_rl.pipeline.redaction.
+            self._provider.get_logger(name, schema_url=SCHEMA_URL).emit(**fields)
+
+
+def _fields(record: logging.LogRecord) -> dict[str, Any]:
+    severity = _severity(record.levelno)
+    return {
+        "timestamp": int(record.created * 1e9),
+        "context": get_current(),
+        "severity_number": severity,
+        "severity_text": record.levelname,
+        "body": redaction.text(_message(record), "logs"),
+        "attributes": clean({**_extra(record), **_exception(record)}, "logs"),
+    }
+
+
+def _severity(level: int) -> SeverityNumber:
+    """DEBUG, INFO, WARNING, ERROR and CRITICAL are 5, 9, 13, 17 and 21; levels between them lie between these."""
+    step = min(level % _LEVELS_PER_SEVERITY, _STEPS_PER_SEVERITY - 1)
+    number = level // _LEVELS_PER_SEVERITY * _STEPS_PER_SEVERITY + 1 + step
+    return SeverityNumber(min(max(number, SeverityNumber.TRACE.value), SeverityNumber.FATAL4.value))
+
+
+def _message(record: logging.LogRecord) -> str:
     try:
-        from opentelemetry.instrumentation.logging.handler import (  # noqa: PLC0415 - optional, rarely asked for
-            _setup_logging_handler,
-        )
-    except ImportError:
-        if process_identity.current().leads:
-            stderr.write_line(
-                f"otel-rl: {VARIABLE}=true needs opentelemetry-instrumentation-logging (pip install"
-                " opentelemetry-instrumentation-logging); the program's log is not recorded"
-            )
-        return
-    _setup_logging_handler(logger_provider=provider)
+        return record.getMessage()
+    except Exception:  # noqa: BLE001 - arguments that do not fit: logging itself reports it to the program
+        return str(record.msg)
+
+
+def _extra(record: logging.LogRecord) -> dict[str, Any]:
+    return {key: value for key, value in vars(record).items() if key not in _ALWAYS}
+
+
+def _exception(record: logging.LogRecord) -> dict[str, Any]:
+    error = record.exc_info[1] if isinstance(record.exc_info, tuple) else None
+    return {} if error is None else exception_attributes(error)

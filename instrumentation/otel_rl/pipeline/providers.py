@@ -18,7 +18,7 @@ from opentelemetry.sdk.trace import SpanLimits, TracerProvider
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON, ParentBased, StaticSampler, TraceIdRatioBased
 from opentelemetry.trace import get_tracer_provider, set_tracer_provider
 
-from otel_rl import stderr
+from otel_rl import settings, stderr
 from otel_rl.offline.store.process_store import ProcessStore
 from otel_rl.pipeline import (
     exporter_selection,
@@ -40,6 +40,7 @@ from otel_rl.pipeline.metric_reader import (
     wake_at_first_measurement,
 )
 from otel_rl.pipeline.processors import SDK_LENGTH_LIMIT, QueueLogRecordProcessor, QueueSpanProcessor, mark_truncation
+from otel_rl.pipeline.redaction import RedactingLogRecordProcessor, RedactingSpanProcessor
 from otel_rl.pipeline.sink import Sink
 from otel_rl.process import process_identity
 from otel_rl.telemetry import deferral, run_span
@@ -200,6 +201,9 @@ def _add_processors(telemetry: Telemetry, chosen: exporter_selection.Plan) -> No
         return
     tracer_provider.add_span_processor(BaggageSpanProcessor())
     logger_provider.add_log_record_processor(BaggageLogRecordProcessor())
+    if settings.current().redact is not None:
+        tracer_provider.add_span_processor(RedactingSpanProcessor())
+        logger_provider.add_log_record_processor(RedactingLogRecordProcessor())
     for name in chosen.exporters["traces"]:
         queue = telemetry.queue(
             _sink("traces", name, telemetry), _limits("OTEL_BSP", Limits(delay=5.0)), mark_truncation

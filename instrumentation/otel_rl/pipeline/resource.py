@@ -21,6 +21,7 @@ _RUN_ATTRIBUTES = {
     attributes.RL_RUN_ID: "id",
     attributes.RL_RUN_ATTEMPT: "attempt",
     attributes.RL_SYSTEM: "system",
+    attributes.RL_SYSTEM_VERSION: "system_version",
     attributes.RL_ALGORITHM: "algorithm",
     attributes.RL_RANK: "rank",
     attributes.RL_LOCAL_RANK: "local_rank",

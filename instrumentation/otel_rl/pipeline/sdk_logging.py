@@ -17,6 +17,11 @@ _CAUSE = re.compile(
     "Connection refused|Connection reset|[Tt]imed? ?out|No route to host|Network is unreachable|not known"
     r"|UNAUTHENTICATED|PERMISSION_DENIED|UNIMPLEMENTED|RESOURCE_EXHAUSTED|code: [45]\d\d"
 )
+#: Of an attempt that will be repeated: the answer's reason phrase or the exception.
+_TRANSIENT = re.compile("Transient error (.+?) encountered")
+#: The last words on an export, whatever the cause was: opentelemetry.exporter.otlp.common.http 0.66b1, and the span
+#: exporter of opentelemetry-exporter-otlp-proto-http 1.44.
+_GAVE_UP = "due to timeout, max retries or shutdown"
 _LONGEST = 160
 _LOADER = "opentelemetry.instrumentation.auto_instrumentation._load"
 #: Parts that a program without an SDK of its own does not run: without us they would log nothing.
@@ -42,16 +47,28 @@ class Upstream(logging.Handler):
 
     def __init__(self) -> None:
         super().__init__()
-        #: Latest message of an exporter of ours.
-        self.message = ""
+        #: Latest message on the export that each of our threads is at, by the thread's identifier.
+        self._messages: dict[int, str] = {}
         self._setting_up: int | None = None
         self._program_has_sdk = False
 
-    @property
-    def reason(self) -> str:
-        """The message's core: what the operating system said, else its beginning."""
-        known = _CAUSE.search(self.message)
-        return known[0] if known else self.message[:_LONGEST]
+    def begin_export(self) -> int:
+        """Forget what was said on the latest export of this thread; returns the thread's identifier."""
+        thread = threading.get_ident()
+        self._messages[thread] = ""
+        return thread
+
+    def note(self, message: str) -> None:
+        """Keep what was said on the export that this thread is at."""
+        self._messages[threading.get_ident()] = message
+
+    def reason(self, thread: int) -> str:
+        """Return the core of the latest message of ``thread``: what the operating system said, else its beginning."""
+        message = self._messages.get(thread, "")
+        if known := _CAUSE.search(message):
+            return known[0]
+        transient = _TRANSIENT.match(message)
+        return (transient[1] if transient else message)[:_LONGEST]
 
     def createLock(self) -> None:  # noqa: N802 - logging's name
         """Do without, as ``logging.NullHandler``."""
@@ -89,9 +106,12 @@ class Upstream(logging.Handler):
     def _keep(self, record: logging.LogRecord) -> None:
         if record.name.startswith("opentelemetry.exporter") and record.levelno >= logging.WARNING:
             try:
-                self.message = record.getMessage()
+                message = record.getMessage()
             except Exception:  # noqa: BLE001 - a malformed log call of somebody else
-                self.message = str(record.msg)
+                message = str(record.msg)
+            # Other threads export nothing of ours.
+            if _GAVE_UP not in message and threading.get_ident() in self._messages:
+                self.note(message)
 
 
 last_error = Upstream()

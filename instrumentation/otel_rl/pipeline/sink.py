@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+# By name, before gevent can patch it.
+from _thread import allocate_lock
 from typing import TYPE_CHECKING, Any, Protocol
 
 from otel_rl.pipeline import outage, sdk_logging
@@ -33,7 +35,7 @@ class Exporter(Protocol):
 
 
 class Sink:
-    """Delivers one signal to one destination. Used by one I/O thread only; the counts may be read by any."""
+    """Delivers one signal to one destination. Used by one I/O thread at a time; the counts may be read by any."""
 
     def __init__(
         self,
@@ -51,6 +53,9 @@ class Sink:
     def _reset(self) -> None:
         self._exporter: Exporter | None = None
         self._explains = False
+        self._in_use = allocate_lock()
+        #: Identifier of the thread that exports, or did so last.
+        self._exporting = 0
         #: Items delivered, lost by reason, and handed to the exporter without an answer so far.
         self.delivered = 0
         self.losses: dict[str, int] = {}
@@ -68,8 +73,18 @@ class Sink:
         """Use ``exporter``, which had to be opened at the start."""
         self._exporter = exporter
 
+    @property
+    def busy(self) -> bool:
+        """True while a thread exports."""
+        return self._in_use.locked()
+
     def export(self, data: Any, **options: Any) -> bool:
         """Deliver ``data``; False when any of it was lost."""
+        with self._in_use:
+            return self._deliver(data, options)
+
+    def _deliver(self, data: Any, options: dict[str, Any]) -> bool:
+        self._exporting = sdk_logging.last_error.begin_export()
         number = self._count(data)
         self.in_flight = number
         try:
@@ -113,7 +128,7 @@ class Sink:
         return False
 
     def _succeeds(self, exporter: Exporter, data: Any, options: dict[str, Any]) -> bool:
-        sdk_logging.last_error.message = ""
+        sdk_logging.last_error.begin_export()
         try:
             succeeded = getattr(exporter.export(data, **options), "name", "") == "SUCCESS"
         except _ENCODING_ERRORS as error:
@@ -122,7 +137,7 @@ class Sink:
         except Exception as error:  # noqa: BLE001 - an exporter of anybody's
             self.reason = f"{type(error).__name__}: {error}"
             return False
-        self.reason = "" if succeeded else sdk_logging.last_error.reason
+        self.reason = "" if succeeded else sdk_logging.last_error.reason(self._exporting)
         return succeeded
 
     def _refused(self, number: int) -> None:
@@ -162,8 +177,8 @@ class Sink:
         if not left:
             return
         self.timed_out = True
-        # The latest message is about the export in progress, which may be that of another destination.
-        said = sdk_logging.last_error.reason if self.in_flight and not self.destination.is_file else ""
+        # Without an export in progress, the thread's latest message is about another destination.
+        said = sdk_logging.last_error.reason(self._exporting) if self.in_flight else ""
         self.reason = self.reason or said or NO_ANSWER
         self._add("exit_timeout", left)
         self.in_flight = 0

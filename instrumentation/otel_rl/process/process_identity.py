@@ -33,6 +33,7 @@ class Run:
     node_rank: int | None = None
     role: str | None = None
     system: str | None = None
+    system_version: str | None = None
     algorithm: str | None = None
     launcher: str | None = None
     job_id: str | None = None
@@ -74,9 +75,7 @@ def begin(identity: Run) -> None:
     """Start with ``identity``, which the environment tells."""
     global _current
     _current = identity
-    for listener in _listeners:
-        with guard("process_identity.listener"):
-            listener(identity)
+    _notify(identity)
 
 
 def update(**changes: Any) -> Run:
@@ -98,10 +97,14 @@ def update(**changes: Any) -> Run:
         if updated == _current:
             return _current
         _current = updated
+    _notify(updated)
+    return updated
+
+
+def _notify(identity: Run) -> None:
     for listener in _listeners:
         with guard("process_identity.listener"):
-            listener(updated)
-    return updated
+            listener(identity)
 
 
 def _changes(name: str, value: Any) -> bool:
@@ -112,7 +115,7 @@ def _changes(name: str, value: Any) -> bool:
 
 
 def add_listener(listener: Callable[[Run], None]) -> None:
-    """Call ``listener(run)`` after every change."""
+    """Call ``listener(run)`` after every change, and when the identity has settled."""
     _listeners.append(listener)
 
 
@@ -133,7 +136,10 @@ def end_meeting() -> None:
     """The ranks have agreed, or will not."""
     global _meeting
     _meeting = False
-    update(agreed=True)
+    before = _current
+    if update(agreed=True) is before:
+        # Nothing has changed, but from here on nothing will.
+        _notify(before)
 
 
 def settled() -> bool:
@@ -157,7 +163,14 @@ def will_meet() -> bool:
 def freeze() -> None:
     """Freeze the identity at the first export: afterwards neither series nor the store's directory are renamed."""
     global _frozen
-    _frozen = True
+    if not _frozen:
+        _frozen = True
+        _notify(_current)
+
+
+def frozen() -> bool:
+    """True from the first export on."""
+    return _frozen
 
 
 def after_fork_in_child() -> None:

@@ -25,7 +25,7 @@ GEN_AI_CONVERSATION_ID: Final = "gen_ai.conversation.id"
 """Identity of the conversation, where the program has one."""
 
 GEN_AI_EVALUATION_EXPLANATION: Final = "gen_ai.evaluation.explanation"
-"""Why the evaluation gave the score."""
+"""Reason for the score."""
 
 GEN_AI_EVALUATION_NAME: Final = "gen_ai.evaluation.name"
 """Name of the evaluation; for a reward the name of its function."""
@@ -54,26 +54,38 @@ GEN_AI_PROVIDER_NAME: Final = "gen_ai.provider.name"
 GEN_AI_REQUEST_CHOICE_COUNT: Final = "gen_ai.request.choice.count"
 """Number of candidates asked for."""
 
+GEN_AI_REQUEST_FREQUENCY_PENALTY: Final = "gen_ai.request.frequency_penalty"
+"""Penalty on tokens by how often they occurred."""
+
 GEN_AI_REQUEST_MAX_TOKENS: Final = "gen_ai.request.max_tokens"
 """Most tokens that may be generated."""
 
 GEN_AI_REQUEST_MODEL: Final = "gen_ai.request.model"
 """Model that was asked for."""
 
+GEN_AI_REQUEST_PRESENCE_PENALTY: Final = "gen_ai.request.presence_penalty"
+"""Penalty on tokens that occurred."""
+
 GEN_AI_REQUEST_SEED: Final = "gen_ai.request.seed"
 """Seed of the request."""
 
+GEN_AI_REQUEST_STOP_SEQUENCES: Final = "gen_ai.request.stop_sequences"
+"""Sequences at which generation stops."""
+
 GEN_AI_REQUEST_STREAM: Final = "gen_ai.request.stream"
-"""Whether the answer was asked for as a stream."""
+"""True where the answer was asked for as a stream."""
 
 GEN_AI_REQUEST_TEMPERATURE: Final = "gen_ai.request.temperature"
 """Sampling temperature."""
+
+GEN_AI_REQUEST_TOP_K: Final = "gen_ai.request.top_k"
+"""Number of most likely tokens that are sampled from."""
 
 GEN_AI_REQUEST_TOP_P: Final = "gen_ai.request.top_p"
 """Nucleus sampling."""
 
 GEN_AI_RESPONSE_FINISH_REASONS: Final = "gen_ai.response.finish_reasons"
-"""Why generation ended, one per candidate."""
+"""Reason for the end of generation, one per candidate."""
 
 GEN_AI_RESPONSE_ID: Final = "gen_ai.response.id"
 """Identity of the answer."""
@@ -135,8 +147,11 @@ OTEL_COMPONENT_TYPE: Final = "otel.component.type"
 PROCESS_PID: Final = "process.pid"
 """Process id."""
 
+RL_ACTIVE_DURATION: Final = "rl.active_duration"
+"""Seconds of all stretches of a phase that was interrupted, on the span of the last one."""
+
 RL_AGENT_NODE_NAME: Final = "rl.agent.node.name"
-"""Name of the node in the agent's graph."""
+"""Name of the node in the agent's graph, or of the task."""
 
 RL_ALGORITHM: Final = "rl.algorithm"
 """Training algorithm."""
@@ -144,8 +159,14 @@ RL_ALGORITHM: Final = "rl.algorithm"
 RL_GROUP_ID: Final = "rl.group.id"
 """Identity of the group of trajectories of the same prompt whose rewards are compared."""
 
+RL_INFERENCE_ENGINE: Final = "rl.inference.engine"
+"""Inference engine that answered, where the answer shows it."""
+
+RL_INFERENCE_OUTPUT_TOKENS_ESTIMATED: Final = "rl.inference.output_tokens.estimated"
+"""Chunks with content, counted by the client since the server sent no token count."""
+
 RL_INFERENCE_RETRIES: Final = "rl.inference.retries"
-"""How often the client sent the request again."""
+"""Number of times that the client sent the request again."""
 
 RL_INFERENCE_SERVER_GENERATION_TIME: Final = "rl.inference.server.generation_time"
 """Time of generation, as the server reports it, in seconds."""
@@ -157,13 +178,10 @@ RL_INFERENCE_SERVER_TIME_TO_FIRST_TOKEN: Final = "rl.inference.server.time_to_fi
 """Time to the first token, as the server reports it, in seconds."""
 
 RL_INFERENCE_STREAM_ENDED: Final = "rl.inference.stream.ended"
-"""How reading of the stream ended."""
+"""End of the reading of the stream."""
 
 RL_INFERENCE_TOKEN_IDS_COUNT: Final = "rl.inference.token_ids.count"
 """Token ids that the answer carried."""
-
-RL_INFERENCE_TOKENS_ESTIMATED: Final = "rl.inference.tokens.estimated"
-"""Token counts are counted by the client since the server sent none."""
 
 RL_INFERENCE_WEIGHT_VERSION: Final = "rl.inference.weight_version"
 """Version of the weights that the server says it answered with."""
@@ -172,13 +190,22 @@ RL_JOB_ID: Final = "rl.job.id"
 """Identity that the launcher or scheduler gave the job."""
 
 RL_LAUNCHER: Final = "rl.launcher"
-"""What started the process."""
+"""Launcher that started the process."""
 
 RL_LOCAL_RANK: Final = "rl.local_rank"
 """Rank of the process on its node, from 0."""
 
 RL_LOOP_ITERATION: Final = "rl.loop.iteration"
 """Training iteration, numbered as the trainer's global step after its increment."""
+
+RL_LOOP_NAME: Final = "rl.loop.name"
+"""Name that the program gave the loop, where a process runs several at once."""
+
+RL_LOSS_TYPE: Final = "rl.loss.type"
+"""Kind of loss, in the words of the trainer."""
+
+RL_MODEL_NAME: Final = "rl.model.name"
+"""Model that is trained, as the trainer knows it; of a model in a folder, the name of the folder."""
 
 RL_NODE_RANK: Final = "rl.node.rank"
 """Rank of the node in the run, from 0."""
@@ -196,7 +223,7 @@ RL_REWARD_NAME: Final = "rl.reward.name"
 """Name of the reward function."""
 
 RL_ROLE: Final = "rl.role"
-"""What the process does in the run."""
+"""Role of the process in the run."""
 
 RL_ROLLOUT_ID: Final = "rl.rollout.id"
 """Identity of the trajectory."""
@@ -210,6 +237,9 @@ RL_RUN_ATTEMPT: Final = "rl.run.attempt"
 RL_RUN_ID: Final = "rl.run.id"
 """Identity of the training run, the same in all its processes and restarts."""
 
+RL_SAMPLE_BATCH_SIZE: Final = "rl.sample.batch_size"
+"""Samples that are made at a time, over all ranks."""
+
 RL_SAMPLE_ID: Final = "rl.sample.id"
 """Identity of the prompt or task in the data set."""
 
@@ -217,7 +247,7 @@ RL_SAMPLING_PRIORITY: Final = "rl.sampling.priority"
 """Wish of the producer, 1 (or more) to keep the trace, 0 (or absent) none."""
 
 RL_SAMPLING_REASON: Final = "rl.sampling.reason"
-"""Why this span asks to keep its trace; those of step traces need no reason."""
+"""Reason to keep the trace of this span; spans of step traces need none."""
 
 RL_STEP_FIRST: Final = "rl.step.first"
 """First iteration that the record covers."""
@@ -225,11 +255,17 @@ RL_STEP_FIRST: Final = "rl.step.first"
 RL_STEP_LAST: Final = "rl.step.last"
 """Last iteration that the record covers."""
 
+RL_SUSPENDED: Final = "rl.suspended"
+"""The span is a stretch of a phase that another phase interrupted; a later span goes on with it."""
+
 RL_SYSTEM: Final = "rl.system"
-"""Post-training system that drives the run."""
+"""Post-training system that drives the run; the first specific one where there are several."""
+
+RL_SYSTEM_VERSION: Final = "rl.system.version"
+"""Version of the post-training system."""
 
 RL_TELEMETRY_DROP_REASON: Final = "rl.telemetry.drop.reason"
-"""Why the item was dropped."""
+"""Reason for the drop."""
 
 RL_TELEMETRY_INSTRUMENTOR: Final = "rl.telemetry.instrumentor"
 """Entry point name of the instrumentor."""
@@ -239,6 +275,9 @@ RL_TELEMETRY_SIGNAL: Final = "rl.telemetry.signal"
 
 RL_TELEMETRY_SITE: Final = "rl.telemetry.site"
 """Place in otel-rl where an error of its own was caught."""
+
+RL_TRAIN_BATCH_SIZE: Final = "rl.train.batch_size"
+"""Samples per optimizer step, over all ranks."""
 
 RL_TRAINER_METRIC_KEY: Final = "rl.trainer.metric.key"
 """Key under which the trainer logged the value, unchanged."""
@@ -299,6 +338,9 @@ TORCH_DISTRIBUTED_MESSAGE_SIZE: Final = "torch.distributed.message.size"
 
 TORCH_DISTRIBUTED_OPERATION: Final = "torch.distributed.operation"
 """Collective operation."""
+
+TORCH_DISTRIBUTED_UNSEEN: Final = "torch.distributed.unseen"
+"""Lower bound of the iteration's collectives that Python did not issue, which no other figure contains."""
 
 TORCH_DISTRIBUTED_WAIT_TIME: Final = "torch.distributed.wait_time"
 """Host time spent waiting for the collectives of the iteration, in seconds."""
@@ -364,10 +406,12 @@ class GenAiProviderNameValues:
     """Mistral AI."""
     DEEPSEEK: Final = "deepseek"
     """DeepSeek."""
-    VLLM: Final = "vllm"
-    """A vLLM server."""
-    SGLANG: Final = "sglang"
-    """An SGLang server."""
+    GROQ: Final = "groq"
+    """Groq."""
+    PERPLEXITY: Final = "perplexity"
+    """Perplexity."""
+    X_AI: Final = "x_ai"
+    """xAI."""
     OTHER: Final = "_OTHER"
     """A provider that is not known."""
 
@@ -394,6 +438,23 @@ class RlAlgorithmValues:
     """Direct preference optimization."""
     SFT: Final = "sft"
     """Supervised fine-tuning."""
+    KTO: Final = "kto"
+    """Kahneman-Tversky optimization."""
+    ONLINE_DPO: Final = "online_dpo"
+    """DPO on samples of the policy."""
+    DISTILLATION: Final = "distillation"
+    """Distillation from a teacher."""
+    REWARD_MODELING: Final = "reward_modeling"
+    """Training a reward model."""
+
+
+class RlInferenceEngineValues:
+    """Known values of `rl.inference.engine`."""
+
+    VLLM: Final = "vllm"
+    """vLLM."""
+    SGLANG: Final = "sglang"
+    """SGLang."""
 
 
 class RlInferenceStreamEndedValues:
@@ -508,6 +569,8 @@ class RlSystemValues:
     """AReaL."""
     ROLL: Final = "roll"
     """ROLL."""
+    TRANSFORMERS: Final = "transformers"
+    """Hugging Face Transformers without a system on top."""
 
 
 class RlTelemetrySignalValues:
@@ -626,9 +689,11 @@ CARDINALITY: Final = MappingProxyType(
         RL_TELEMETRY_SIGNAL: 4,
         RL_TELEMETRY_SITE: 200,
         RL_TRAINER_METRIC_KEY: 300,
+        SERVER_ADDRESS: 64,
+        SERVER_PORT: 64,
         TORCH_DISTRIBUTED_GROUP_NAME: 32,
         TORCH_DISTRIBUTED_GROUP_SIZE: 32,
         TORCH_DISTRIBUTED_OPERATION: 20,
     }
 )
-"""How many values of an attribute a metric may carry in one process."""
+"""Most values of an attribute that a metric may carry in one process."""

@@ -33,6 +33,7 @@ RL_TRAINING_RUN: Final = definitions.EntityDefinition(
     attributes=(
         attributes.RL_RUN_ATTEMPT,
         attributes.RL_SYSTEM,
+        attributes.RL_SYSTEM_VERSION,
         attributes.RL_ALGORITHM,
         attributes.RL_WORLD_SIZE,
         attributes.RL_LAUNCHER,

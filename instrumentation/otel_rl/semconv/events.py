@@ -6,6 +6,52 @@ from typing import Final
 
 from otel_rl.semconv import attributes, definitions
 
+GEN_AI_CLIENT_INFERENCE_OPERATION_DETAILS: Final = definitions.EventDefinition(
+    name="gen_ai.client.inference.operation.details",
+    description="Content and facts of a call to a model, for who keeps content apart from traces",
+    attributes=(
+        attributes.GEN_AI_OPERATION_NAME,
+        attributes.GEN_AI_PROVIDER_NAME,
+        attributes.GEN_AI_REQUEST_MODEL,
+        attributes.GEN_AI_RESPONSE_MODEL,
+        attributes.GEN_AI_RESPONSE_ID,
+        attributes.GEN_AI_USAGE_INPUT_TOKENS,
+        attributes.GEN_AI_CONVERSATION_ID,
+        attributes.SERVER_ADDRESS,
+        attributes.SERVER_PORT,
+        attributes.RL_INFERENCE_RETRIES,
+        attributes.ERROR_TYPE,
+        attributes.GEN_AI_REQUEST_STREAM,
+        attributes.GEN_AI_REQUEST_MAX_TOKENS,
+        attributes.GEN_AI_REQUEST_TEMPERATURE,
+        attributes.GEN_AI_REQUEST_TOP_P,
+        attributes.GEN_AI_REQUEST_SEED,
+        attributes.GEN_AI_REQUEST_CHOICE_COUNT,
+        attributes.GEN_AI_REQUEST_TOP_K,
+        attributes.GEN_AI_REQUEST_FREQUENCY_PENALTY,
+        attributes.GEN_AI_REQUEST_PRESENCE_PENALTY,
+        attributes.GEN_AI_REQUEST_STOP_SEQUENCES,
+        attributes.GEN_AI_OUTPUT_TYPE,
+        attributes.GEN_AI_RESPONSE_FINISH_REASONS,
+        attributes.GEN_AI_RESPONSE_TIME_TO_FIRST_CHUNK,
+        attributes.GEN_AI_USAGE_OUTPUT_TOKENS,
+        attributes.GEN_AI_USAGE_CACHE_READ_INPUT_TOKENS,
+        attributes.GEN_AI_USAGE_REASONING_OUTPUT_TOKENS,
+        attributes.GEN_AI_AGENT_NAME,
+        attributes.GEN_AI_INPUT_MESSAGES,
+        attributes.GEN_AI_OUTPUT_MESSAGES,
+        attributes.GEN_AI_SYSTEM_INSTRUCTIONS,
+        attributes.GEN_AI_TOOL_DEFINITIONS,
+        attributes.RL_INFERENCE_STREAM_ENDED,
+        attributes.RL_INFERENCE_TOKEN_IDS_COUNT,
+        attributes.RL_INFERENCE_WEIGHT_VERSION,
+        attributes.RL_INFERENCE_SERVER_QUEUE_TIME,
+        attributes.RL_INFERENCE_SERVER_TIME_TO_FIRST_TOKEN,
+        attributes.RL_INFERENCE_SERVER_GENERATION_TIME,
+        attributes.RL_INFERENCE_OUTPUT_TOKENS_ESTIMATED,
+        attributes.RL_INFERENCE_ENGINE,
+    ),
+)
 GEN_AI_EVALUATION_RESULT: Final = definitions.EventDefinition(
     name="gen_ai.evaluation.result",
     description="Result of an evaluation of the span it belongs to; a reward is one",
@@ -31,7 +77,7 @@ RL_PROCESS_EXCEPTION: Final = definitions.EventDefinition(
 )
 RL_RUN_END: Final = definitions.EventDefinition(
     name="rl.run.end",
-    description="A process of the run ended in order",
+    description="A process that had begun ended in order; without it, the process was killed",
     attributes=(
         attributes.RL_RUN_ID,
         attributes.RL_RUN_ATTEMPT,
@@ -40,7 +86,7 @@ RL_RUN_END: Final = definitions.EventDefinition(
 )
 RL_RUN_START: Final = definitions.EventDefinition(
     name="rl.run.start",
-    description="A process of the run began to report",
+    description="A rank or driver has begun and knows its identity, or another process has made its first record",
     attributes=(
         attributes.RL_RUN_ID,
         attributes.RL_RUN_ATTEMPT,

@@ -16,6 +16,8 @@ GEN_AI_CLIENT_OPERATION_DURATION: Final = definitions.MetricDefinition(
         attributes.GEN_AI_OPERATION_NAME,
         attributes.GEN_AI_PROVIDER_NAME,
         attributes.GEN_AI_REQUEST_MODEL,
+        attributes.SERVER_ADDRESS,
+        attributes.SERVER_PORT,
         attributes.ERROR_TYPE,
     ),
 )
@@ -29,6 +31,8 @@ GEN_AI_CLIENT_OPERATION_TIME_TO_FIRST_CHUNK: Final = definitions.MetricDefinitio
         attributes.GEN_AI_OPERATION_NAME,
         attributes.GEN_AI_PROVIDER_NAME,
         attributes.GEN_AI_REQUEST_MODEL,
+        attributes.SERVER_ADDRESS,
+        attributes.SERVER_PORT,
         attributes.ERROR_TYPE,
     ),
 )
@@ -57,6 +61,8 @@ GEN_AI_CLIENT_TOKEN_USAGE: Final = definitions.MetricDefinition(
         attributes.GEN_AI_OPERATION_NAME,
         attributes.GEN_AI_PROVIDER_NAME,
         attributes.GEN_AI_REQUEST_MODEL,
+        attributes.SERVER_ADDRESS,
+        attributes.SERVER_PORT,
         attributes.ERROR_TYPE,
         attributes.GEN_AI_TOKEN_TYPE,
     ),
@@ -84,6 +90,17 @@ GEN_AI_INVOKE_AGENT_DURATION: Final = definitions.MetricDefinition(
         attributes.GEN_AI_OPERATION_NAME,
         attributes.GEN_AI_PROVIDER_NAME,
         attributes.GEN_AI_REQUEST_MODEL,
+        attributes.ERROR_TYPE,
+    ),
+)
+GEN_AI_INVOKE_WORKFLOW_DURATION: Final = definitions.MetricDefinition(
+    name="gen_ai.invoke_workflow.duration",
+    instrument="histogram",
+    unit="s",
+    description="Duration of an invocation of a workflow",
+    boundaries=(1.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0, 7200.0),
+    attributes=(
+        attributes.GEN_AI_WORKFLOW_NAME,
         attributes.ERROR_TYPE,
     ),
 )
@@ -260,7 +277,7 @@ RL_LOOP_DURATION: Final = definitions.MetricDefinition(
     name="rl.loop.duration",
     instrument="histogram",
     unit="s",
-    description="Duration of a training iteration",
+    description="Duration of a training iteration on a rank, from the arrival of its data on",
     boundaries=(
         0.005,
         0.01,

@@ -62,6 +62,10 @@ GEN_AI_INFERENCE: Final = definitions.SpanDefinition(
         attributes.GEN_AI_REQUEST_TOP_P,
         attributes.GEN_AI_REQUEST_SEED,
         attributes.GEN_AI_REQUEST_CHOICE_COUNT,
+        attributes.GEN_AI_REQUEST_TOP_K,
+        attributes.GEN_AI_REQUEST_FREQUENCY_PENALTY,
+        attributes.GEN_AI_REQUEST_PRESENCE_PENALTY,
+        attributes.GEN_AI_REQUEST_STOP_SEQUENCES,
         attributes.GEN_AI_OUTPUT_TYPE,
         attributes.GEN_AI_RESPONSE_FINISH_REASONS,
         attributes.GEN_AI_RESPONSE_TIME_TO_FIRST_CHUNK,
@@ -79,7 +83,8 @@ GEN_AI_INFERENCE: Final = definitions.SpanDefinition(
         attributes.RL_INFERENCE_SERVER_QUEUE_TIME,
         attributes.RL_INFERENCE_SERVER_TIME_TO_FIRST_TOKEN,
         attributes.RL_INFERENCE_SERVER_GENERATION_TIME,
-        attributes.RL_INFERENCE_TOKENS_ESTIMATED,
+        attributes.RL_INFERENCE_OUTPUT_TOKENS_ESTIMATED,
+        attributes.RL_INFERENCE_ENGINE,
     ),
 )
 GEN_AI_INVOKE_AGENT: Final = definitions.SpanDefinition(
@@ -115,7 +120,7 @@ GEN_AI_INVOKE_WORKFLOW: Final = definitions.SpanDefinition(
 RL_AGENT_NODE: Final = definitions.SpanDefinition(
     type="rl.agent.node",
     kind="internal",
-    description="One run of a node of an agent's graph",
+    description="One run of a node of an agent's graph, or of a task that a node started",
     attributes=(
         attributes.RL_AGENT_NODE_NAME,
         attributes.GEN_AI_AGENT_NAME,
@@ -129,6 +134,8 @@ RL_BACKWARD: Final = definitions.SpanDefinition(
     attributes=(
         attributes.RL_PHASE,
         attributes.RL_LOOP_ITERATION,
+        attributes.RL_SUSPENDED,
+        attributes.RL_ACTIVE_DURATION,
         attributes.ERROR_TYPE,
     ),
 )
@@ -139,16 +146,20 @@ RL_CHECKPOINT: Final = definitions.SpanDefinition(
     attributes=(
         attributes.RL_PHASE,
         attributes.RL_LOOP_ITERATION,
+        attributes.RL_SUSPENDED,
+        attributes.RL_ACTIVE_DURATION,
         attributes.ERROR_TYPE,
     ),
 )
 RL_DATA_WAIT: Final = definitions.SpanDefinition(
     type="rl.data_wait",
     kind="internal",
-    description="Waiting for the next batch",
+    description="Waiting for the data of an iteration",
     attributes=(
         attributes.RL_PHASE,
         attributes.RL_LOOP_ITERATION,
+        attributes.RL_SUSPENDED,
+        attributes.RL_ACTIVE_DURATION,
         attributes.ERROR_TYPE,
     ),
 )
@@ -159,6 +170,8 @@ RL_EVALUATE: Final = definitions.SpanDefinition(
     attributes=(
         attributes.RL_PHASE,
         attributes.RL_LOOP_ITERATION,
+        attributes.RL_SUSPENDED,
+        attributes.RL_ACTIVE_DURATION,
         attributes.ERROR_TYPE,
     ),
 )
@@ -169,6 +182,8 @@ RL_FORWARD: Final = definitions.SpanDefinition(
     attributes=(
         attributes.RL_PHASE,
         attributes.RL_LOOP_ITERATION,
+        attributes.RL_SUSPENDED,
+        attributes.RL_ACTIVE_DURATION,
         attributes.ERROR_TYPE,
     ),
 )
@@ -179,6 +194,8 @@ RL_GENERATE: Final = definitions.SpanDefinition(
     attributes=(
         attributes.RL_PHASE,
         attributes.RL_LOOP_ITERATION,
+        attributes.RL_SUSPENDED,
+        attributes.RL_ACTIVE_DURATION,
         attributes.ERROR_TYPE,
     ),
 )
@@ -189,6 +206,8 @@ RL_LOG_PROBS: Final = definitions.SpanDefinition(
     attributes=(
         attributes.RL_PHASE,
         attributes.RL_LOOP_ITERATION,
+        attributes.RL_SUSPENDED,
+        attributes.RL_ACTIVE_DURATION,
         attributes.ERROR_TYPE,
     ),
 )
@@ -200,6 +219,11 @@ RL_LOOP: Final = definitions.SpanDefinition(
         attributes.RL_LOOP_ITERATION,
         attributes.RL_RUN_ID,
         attributes.RL_RUN_ATTEMPT,
+        attributes.RL_LOOP_NAME,
+        attributes.RL_MODEL_NAME,
+        attributes.RL_LOSS_TYPE,
+        attributes.RL_TRAIN_BATCH_SIZE,
+        attributes.RL_SAMPLE_BATCH_SIZE,
         attributes.RL_SAMPLING_REASON,
         attributes.ERROR_TYPE,
     ),
@@ -211,20 +235,24 @@ RL_OPTIMIZER: Final = definitions.SpanDefinition(
     attributes=(
         attributes.RL_PHASE,
         attributes.RL_LOOP_ITERATION,
+        attributes.RL_SUSPENDED,
+        attributes.RL_ACTIVE_DURATION,
         attributes.ERROR_TYPE,
     ),
 )
 RL_RANK_STEP: Final = definitions.SpanDefinition(
     type="rl.rank.step",
     kind="internal",
-    description="The part of one rank in an iteration",
+    description="The work of one rank in an iteration, from the arrival of its data on",
     attributes=(
         attributes.RL_LOOP_ITERATION,
+        attributes.RL_LOOP_NAME,
         attributes.RL_RANK,
         attributes.TORCH_DISTRIBUTED_CALLS,
         attributes.TORCH_DISTRIBUTED_BYTES,
         attributes.TORCH_DISTRIBUTED_HOST_TIME,
         attributes.TORCH_DISTRIBUTED_WAIT_TIME,
+        attributes.TORCH_DISTRIBUTED_UNSEEN,
         attributes.RL_SAMPLING_REASON,
         attributes.ERROR_TYPE,
     ),
@@ -236,6 +264,8 @@ RL_REWARD: Final = definitions.SpanDefinition(
     attributes=(
         attributes.RL_PHASE,
         attributes.RL_LOOP_ITERATION,
+        attributes.RL_SUSPENDED,
+        attributes.RL_ACTIVE_DURATION,
         attributes.ERROR_TYPE,
         attributes.RL_REWARD_NAME,
     ),
@@ -272,6 +302,8 @@ RL_SAMPLE: Final = definitions.SpanDefinition(
     attributes=(
         attributes.RL_PHASE,
         attributes.RL_LOOP_ITERATION,
+        attributes.RL_SUSPENDED,
+        attributes.RL_ACTIVE_DURATION,
         attributes.ERROR_TYPE,
     ),
 )
@@ -282,6 +314,8 @@ RL_SYNC: Final = definitions.SpanDefinition(
     attributes=(
         attributes.RL_PHASE,
         attributes.RL_LOOP_ITERATION,
+        attributes.RL_SUSPENDED,
+        attributes.RL_ACTIVE_DURATION,
         attributes.ERROR_TYPE,
     ),
 )
@@ -292,6 +326,8 @@ RL_TRAIN: Final = definitions.SpanDefinition(
     attributes=(
         attributes.RL_PHASE,
         attributes.RL_LOOP_ITERATION,
+        attributes.RL_SUSPENDED,
+        attributes.RL_ACTIVE_DURATION,
         attributes.ERROR_TYPE,
     ),
 )
@@ -302,6 +338,8 @@ RL_WEIGHT_SYNC: Final = definitions.SpanDefinition(
     attributes=(
         attributes.RL_PHASE,
         attributes.RL_LOOP_ITERATION,
+        attributes.RL_SUSPENDED,
+        attributes.RL_ACTIVE_DURATION,
         attributes.ERROR_TYPE,
     ),
 )

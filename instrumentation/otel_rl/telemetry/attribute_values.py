@@ -9,13 +9,17 @@ from __future__ import annotations
 import enum
 import math
 import numbers
+import re
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import fields, is_dataclass
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from otel_rl.telemetry import drops
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 #: Longest string attribute in characters: everything we record is bounded. The marker says how much was there.
 MAXIMUM_LENGTH = 8192
@@ -26,16 +30,31 @@ MAXIMUM_DEPTH = 8
 MAXIMUM_ITEMS = 1024
 #: OTLP carries integers of 64 bit.
 _INTEGER_LIMIT = 1 << 63
+#: End of a text that has been cut.
+_MARKER = re.compile(r"\.\.\. \[truncated, \d+ characters\]\Z")
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+#: Values that the message schemas of the GenAI conventions fix: a redaction function has nothing to do there.
+_STRUCTURE = frozenset(
+    {
+        *("system", "developer", "user", "assistant", "tool"),
+        *("text", "reasoning", "tool_call", "tool_call_response", "function", "blob", "file", "uri"),
+        *("stop", "length", "content_filter", "tool_calls", "error"),
+    }
+)
 #: First part of the module of classes whose instances can be large or live on a device: their ``str`` is not asked for.
 _TENSOR_LIBRARIES = frozenset({"cupy", "jax", "jaxlib", "mlx", "numpy", "tensorflow", "torch"})
 
 
-def truncate(text: str, limit: int = MAXIMUM_LENGTH) -> str:
-    """Cut ``text`` to ``limit`` characters and say so at its end."""
-    if len(text) <= limit:
+def truncate(text: str, limit: int = MAXIMUM_LENGTH, whole: int | None = None) -> str:
+    """Cut ``text`` to ``limit`` characters and say so at its end; ``whole`` is its length where less of it is known.
+
+    A text that has been cut before keeps the length that it had at first.
+    """
+    length = whole or len(text)
+    if length <= limit:
         return text
-    marker = f"... [truncated, {len(text)} characters]"
+    before = _MARKER.search(text, max(len(text) - 64, 0))
+    marker = before.group() if before else f"... [truncated, {length} characters]"
     return text[: max(limit - len(marker), 0)] + marker
 
 
@@ -98,19 +117,24 @@ def plain(value: Any) -> Any:
     return _Plain().of(value, MAXIMUM_DEPTH)
 
 
-def plain_content(value: Any) -> Any:
-    """Like :func:`plain`, short enough that its JSON text is about one attribute long."""
-    return _Plain(characters=MAXIMUM_LENGTH).of(value, MAXIMUM_DEPTH)
+def plain_content(value: Any, characters: int = MAXIMUM_LENGTH, redact: Callable[[str], str] | None = None) -> Any:
+    """Like :func:`plain`, short enough that its JSON text is about ``characters`` long.
+
+    ``redact`` gets each text and number whole, before it is cut. Names of fields and :data:`_STRUCTURE` are no content.
+    What it raises passes.
+    """
+    return _Plain(characters, redact).of(value, MAXIMUM_DEPTH)
 
 
 class _Plain:
     """Makes one value plain; counts what it has taken, so that a nested value stays bounded as a whole."""
 
-    __slots__ = ("_characters", "_items")
+    __slots__ = ("_characters", "_items", "_redact")
 
-    def __init__(self, characters: int | None = None) -> None:
+    def __init__(self, characters: int | None = None, redact: Callable[[str], str] | None = None) -> None:
         self._items = MAXIMUM_ITEMS
         self._characters = characters
+        self._redact = redact
 
     def of(self, value: Any, depth: int) -> Any:
         found: Any
@@ -124,12 +148,15 @@ class _Plain:
         elif isinstance(value, str):
             found = self._text(value)
         elif isinstance(value, int):
-            found = self._integer(int.__int__(value))
+            found = int.__int__(value)
         elif isinstance(value, bytes | bytearray | memoryview):
-            found = self._text(bytes(value[: MAXIMUM_LENGTH + 1]).decode(errors="replace"))
+            start = value if self._redact is not None else value[: MAXIMUM_LENGTH + 1]
+            found = self._text(bytes(start).decode(errors="replace"))
         else:
-            found = self._other(value, depth)
-        return found
+            return self._other(value, depth)
+        if self._redact is not None and type(found) in (int, float):
+            found = self._number(found, self._redact)
+        return self._integer(found) if type(found) is int else found
 
     def _other(self, value: Any, depth: int) -> Any:
         if isinstance(value, Mapping):
@@ -147,7 +174,18 @@ class _Plain:
             found = f"<{type(value).__qualname__}>"
         return self._text(found) if isinstance(found, str) else self.of(found, depth)
 
+    def _number(self, value: float, redact: Callable[[str], str]) -> float | str:
+        # A card or telephone number may be one. Python writes no decimal number of more than 4,300 digits.
+        written = hex(value) if isinstance(value, int) and abs(value) >= _INTEGER_LIMIT else str(value)
+        redacted = redact(written)
+        return value if redacted == written else self._cut(redacted)
+
     def _text(self, value: str) -> str:
+        if self._redact is not None and value not in _STRUCTURE:
+            value = self._redact(value)
+        return self._cut(value)
+
+    def _cut(self, value: str) -> str:
         if self._characters is None:
             return text(value)
         cleaned = text(value, max(self._characters, 64))

@@ -1,28 +1,78 @@
-"""Captures prompts, completions, tool arguments and results: only when the user enables it, always as valid JSON."""
+"""Captures prompts, completions, tool arguments and results: only when the user enables it, always as valid JSON.
+
+Everything that is captured goes through :func:`content` first.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+from typing import Any, NamedTuple
 
+from otel_rl.telemetry import drops, redaction
 from otel_rl.telemetry.attribute_values import MAXIMUM_LENGTH, plain_content, text
 
 CAPTURE_ENVIRONMENT_VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
-_SPAN_VALUES = frozenset({"SPAN_ONLY", "SPAN_AND_EVENT", "TRUE"})
+#: Bounds the work on one value, in characters.
+LONGEST = 65536
+
+
+class Capture(NamedTuple):
+    """Where content may go: on the span of the call, on an event of its own."""
+
+    span: bool
+    event: bool
+
+
+_NOWHERE = Capture(span=False, event=False)
+_MODES = {
+    "SPAN_ONLY": Capture(span=True, event=False),
+    "EVENT_ONLY": Capture(span=False, event=True),
+    "SPAN_AND_EVENT": Capture(span=True, event=True),
+    # As older packages spell it.
+    "TRUE": Capture(span=True, event=False),
+}
+
+
+def capture() -> Capture:
+    """Where the user wants content: the environment variable is read at each call, as programs set it late."""
+    wanted = os.environ.get(CAPTURE_ENVIRONMENT_VARIABLE)
+    return _MODES.get(wanted.strip().upper(), _NOWHERE) if wanted else _NOWHERE
 
 
 def capture_content() -> bool:
-    """True when content may be put on spans (SPAN_ONLY or SPAN_AND_EVENT; ``true`` as older packages spell it)."""
-    return os.environ.get(CAPTURE_ENVIRONMENT_VARIABLE, "").strip().upper() in _SPAN_VALUES
+    """True when content may be put on spans."""
+    return capture().span
 
 
-def content_as_json(value: object) -> str:
+def content(value: object) -> Any:
+    """Content of plain types: all captured content goes through here, whole, before it is cut and encoded.
+
+    The user's redaction function sees each whole text first. Then a value of more than 65,536 characters is cut.
+
+    Raises:
+        redaction.Dropped: that function let the content not pass; see :func:`count_dropped`.
+    """
+    return plain_content(value, LONGEST, redaction.redact())
+
+
+def count_dropped(dropped: redaction.Dropped, signal: str = "traces") -> None:
+    """Count content that the user's redaction function let not pass."""
+    drops.count(signal, str(dropped))
+
+
+def content_as_json(value: object, signal: str = "traces") -> str | None:
     """Content as a JSON string, the form that the GenAI conventions prescribe for span attributes.
 
-    Long parts are cut before they are encoded: the result is valid JSON and at most
+    None means that the user's redaction function let the content not pass, which is counted for ``signal``. Long parts
+    are cut before they are encoded: the result is valid JSON and at most
     :data:`~otel_rl.telemetry.attribute_values.MAXIMUM_LENGTH` characters long.
     """
-    shortened = plain_content(value)
+    try:
+        shortened = plain_content(content(value))
+    except redaction.Dropped as dropped:
+        count_dropped(dropped, signal)
+        return None
     encoded = json.dumps(shortened, ensure_ascii=False)
     limit = MAXIMUM_LENGTH
     # Escapes (quotes, control characters) make the encoded text longer than its parts.

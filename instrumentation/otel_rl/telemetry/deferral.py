@@ -147,6 +147,11 @@ def post(signal: str, recording: Callable[[], None]) -> None:
         drain_all()
 
 
+def has_posts() -> bool:
+    """True while posts wait, or while a thread is recording them: the last one has left the queue then."""
+    return bool(posted) or _posted_lock.locked()
+
+
 def drain() -> None:
     """Drain the queue. Does nothing when this thread must not record or is already draining."""
     _drain(pending)
@@ -186,7 +191,7 @@ def _drain(queue: deque[tuple[str, int, Callable[[], None]]]) -> None:
 
 def drain_in_io_thread(*, posts: bool) -> None:
     """Like :func:`drain`, for a thread that is marked for good (:func:`mark_io_thread`); with ``posts`` them too."""
-    if pending or (posts and posted):
+    if pending or (posts and has_posts()):
         thread.inside = False
         try:
             if posts:

@@ -1,19 +1,23 @@
 """Placeholder for a span whose real one is made after its end.
 
-For spans that start where the SDK must not be entered, and for those that are left to an I/O thread.
+For spans that start where the SDK must not be entered, and for those that are left to an I/O thread. It is the current
+span of the program: like one of the SDK it takes values as they are at the call, is bounded, and takes nothing once
+its end is recorded. Unlike those it raises nothing.
 """
 
 from __future__ import annotations
 
 import traceback
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry import trace as trace_api
 from opentelemetry.trace import Link, NonRecordingSpan, SpanContext, TraceFlags
 
 from otel_rl import clock
+from otel_rl.internal_errors import guard
 from otel_rl.semconv import attributes as names
-from otel_rl.telemetry import attribute_values, deferral, ids
+from otel_rl.telemetry import attribute_values, deferral, drops, ids
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -24,7 +28,11 @@ if TYPE_CHECKING:
     #: Starts the real span: name, context, kind, attributes, links, start time.
     Start = Callable[[str, Context, SpanKind, Mapping[str, Any], Sequence[Link], int], Span]
 
+#: Most events and links that are kept, the newest ones. The provider may have lower limits for the real span.
+MAXIMUM_EVENTS = 1024
+
 _generator = ids.IdGenerator()
+_site = guard("deferred_span.set")
 
 
 def _context_below(context: Context) -> SpanContext:
@@ -35,6 +43,13 @@ def _context_below(context: Context) -> SpanContext:
         )
     flags = TraceFlags(TraceFlags.SAMPLED | TraceFlags.RANDOM_TRACE_ID)
     return SpanContext(_generator.generate_trace_id(), _generator.generate_span_id(), False, flags)
+
+
+def _message(exception: BaseException) -> str:
+    try:
+        return str(exception)
+    except Exception:  # noqa: BLE001 - code of the program runs here
+        return "<exception str() failed>"
 
 
 class DeferredSpan(NonRecordingSpan):
@@ -59,11 +74,11 @@ class DeferredSpan(NonRecordingSpan):
         self._name = name
         self._parent_context = context
         self._kind = kind
-        self._attributes: dict[str, Any] = dict(attributes)
-        self._links = list(links)
+        self._attributes: dict[str, Any] = attribute_values.clean(attributes)
+        self._links = deque(links, MAXIMUM_EVENTS)
         self._start_time = start_time or clock.now()
         self._status: tuple[Any, ...] = ()
-        self._events: list[tuple[str, Any, int]] = []
+        self._events: deque[tuple[str, Any, int]] = deque(maxlen=MAXIMUM_EVENTS)
         self._ended = False
 
     @property
@@ -77,19 +92,37 @@ class DeferredSpan(NonRecordingSpan):
 
     def set_attribute(self, key: str, value: Any) -> None:
         """Keep for the real span."""
-        self._attributes[key] = value
+        with _site:
+            self.set_attributes({key: value})
 
     def set_attributes(self, attributes: Mapping[str, Any]) -> None:
         """Keep for the real span."""
-        self._attributes.update(attributes)
+        if self._ended:
+            return
+        with _site:
+            for key, value in attribute_values.clean(attributes).items():
+                if key in self._attributes or len(self._attributes) < attribute_values.MAXIMUM_ATTRIBUTES:
+                    self._attributes[key] = value
+                else:
+                    drops.count("traces", "attribute_limit")
 
     def add_event(self, name: str, attributes: Any = None, timestamp: int | None = None) -> None:
         """Keep for the real span."""
-        self._events.append((name, attributes, timestamp or clock.now()))
+        if self._ended:
+            return
+        with _site:
+            if len(self._events) == MAXIMUM_EVENTS:
+                drops.count("traces", "event_limit")
+            self._events.append((name, attribute_values.clean(attributes), timestamp or clock.now()))
 
     def add_link(self, context: SpanContext, attributes: Any = None) -> None:
         """Keep for the real span."""
-        self._links.append(Link(context, attributes))
+        if self._ended:
+            return
+        with _site:
+            if len(self._links) == MAXIMUM_EVENTS:
+                drops.count("traces", "link_limit")
+            self._links.append(Link(context, attribute_values.clean(attributes)))
 
     def record_exception(
         self,
@@ -101,7 +134,7 @@ class DeferredSpan(NonRecordingSpan):
         """Keep the event that the SDK would make of ``exception``, and not its traceback, which holds the program's."""
         values = {
             names.EXCEPTION_TYPE: attribute_values.error_type(exception),
-            names.EXCEPTION_MESSAGE: str(exception),
+            names.EXCEPTION_MESSAGE: _message(exception),
             names.EXCEPTION_STACKTRACE: "".join(traceback.format_exception(exception)),
             "exception.escaped": str(escaped),
         }
@@ -109,11 +142,13 @@ class DeferredSpan(NonRecordingSpan):
 
     def update_name(self, name: str) -> None:
         """Keep for the real span."""
-        self._name = name
+        if not self._ended:
+            self._name = name
 
     def set_status(self, status: Status | StatusCode, description: str | None = None) -> None:
         """Keep for the real span."""
-        self._status = (status, description)
+        if not self._ended:
+            self._status = (status, description)
 
     def end(self, end_time: int | None = None) -> None:
         """Create the real span as soon as the SDK can be entered."""
@@ -129,12 +164,13 @@ class DeferredSpan(NonRecordingSpan):
                 self._name,
                 self._parent_context,
                 self._kind,
-                attribute_values.clean(self._attributes),
-                self._links,
+                # Copied in one go: another thread of the program may be setting one.
+                self._attributes.copy(),
+                list(self._links),
                 self._start_time,
             )
         with deferral.inside_sdk():
-            for event in self._events:
+            for event in list(self._events):
                 span.add_event(*event)
             if self._status:
                 span.set_status(*self._status)

@@ -1,11 +1,15 @@
-"""The run span: child of an inherited ``TRACEPARENT``, the span every step trace links to.
+"""The run span, and the begin and end events of every process that reports.
 
-Its ids are derived from run id and attempt, so every rank can link to it although only the leading process emits it.
-It begins with the process and is emitted at its end, and only where something else was recorded.
+The span is the child of an inherited ``TRACEPARENT``, and every step trace links to it. Its ids are derived from run id
+and attempt, so every rank can link to it although only the leading process emits it, at its end.
+
+``rl.run.start`` comes from ranks and drivers once their identity is final, from other processes with their first
+record; ``rl.run.end`` when the process ends in order. A begin without an end means that the process was killed.
 """
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from opentelemetry import trace as trace_api
@@ -13,24 +17,35 @@ from opentelemetry.context import Context
 from opentelemetry.trace import Link, SpanContext, TraceFlags
 
 from otel_rl import clock
-from otel_rl.process import process_identity
+from otel_rl.process import data_loader_workers, process_identity
 from otel_rl.semconv import attributes, events, spans
+from otel_rl.semconv.attributes import RlRoleValues
 from otel_rl.telemetry import ids, lifecycle
+from otel_rl.telemetry.attribute_values import error_type
 from otel_rl.telemetry.sampling import KEEP
 from otel_rl.telemetry.scope import Scope
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from otel_rl.semconv.definitions import EventDefinition
 
 _scope = Scope("run")
 #: Sampled, and random enough for ratio samplers (hash of a random run id).
 SAMPLED = TraceFlags(TraceFlags.SAMPLED | TraceFlags.RANDOM_TRACE_ID)
 
+#: Log records by which a process says that it has begun and ended.
+EVENTS = 2
+
 _started = clock.now()
 _parent: Context | None = None
 _touched = False
 _announced = False
+_ended = False
+_listening = False
 _error: BaseException | None = None
+#: Rank and world size that belong to the process above this one.
+_inherited: tuple[int | None, int | None] = (None, None)
 
 
 def set_parent(context: Context) -> None:
@@ -58,33 +73,80 @@ def link() -> Link:
     return Link(SpanContext(expected.trace_id, expected.span_id, is_remote=True, trace_flags=SAMPLED))
 
 
+def begin() -> None:
+    """At start, with the providers in place: ranks and drivers will report, whether they record something or not."""
+    global _inherited
+    identity = process_identity.current()
+    if not identity.numbered:
+        _inherited = _place(identity)
+    lifecycle.before_shutdown(close)
+    _follow_identity()
+
+
 def touch() -> None:
-    """Called at the first span of any scope: the run has something to report, so it gets its span and events."""
+    """Called at the first record of any scope: the process has something to report, so it gets its span and events."""
     global _touched
     if _touched:
         return
     _touched = True
     lifecycle.before_shutdown(close)
-    process_identity.add_listener(_announce)
+    _follow_identity()
+
+
+def _follow_identity() -> None:
+    global _listening
+    if not _listening:
+        _listening = True
+        process_identity.add_listener(_announce)
     _announce(process_identity.current())
 
 
-def _announce(_: process_identity.Run) -> None:
-    """Emit the start event once this process is known to lead; at the end at the latest."""
+def _announce(identity: process_identity.Run) -> None:
+    """Emit the start event once the identity of this process is final; at the end at the latest."""
     global _announced
-    if not _announced and process_identity.settled() and process_identity.current().leads:
+    if not _announced and _is_final(identity) and _reports(identity):
         _announced = True
         _emit(events.RL_RUN_START, _started)
+
+
+def _is_final(identity: process_identity.Run) -> bool:
+    """A worker may still become a rank: its identity is final with its first export, which this must not hasten."""
+    if identity.leads or _is_rank_or_driver(identity):
+        return process_identity.settled()
+    return process_identity.frozen()
+
+
+def _reports(identity: process_identity.Run) -> bool:
+    """True for ranks and drivers, and for other processes that have recorded something."""
+    if data_loader_workers.is_data_loader_worker():
+        return False
+    return _touched or _is_rank_or_driver(identity)
+
+
+def _is_rank_or_driver(identity: process_identity.Run) -> bool:
+    is_rank = identity.rank is not None and (identity.numbered or _place(identity) != _inherited)
+    return is_rank or identity.role == RlRoleValues.DRIVER
+
+
+def _place(identity: process_identity.Run) -> tuple[int | None, int | None]:
+    return identity.rank, identity.world_size
 
 
 def close() -> None:
-    """Emit the run span and its end event; only the leading process does."""
-    global _announced
-    if not process_identity.current().leads:
+    """Emit the end event of this process, and the run span where it leads."""
+    global _announced, _ended
+    identity = process_identity.current()
+    # The first record of a process may be its own begin event, made here: that registers this function again.
+    if _ended or not _reports(identity):
         return
+    _ended = True
     if not _announced:
         _announced = True
         _emit(events.RL_RUN_START, _started)
+    failure = {attributes.ERROR_TYPE: None if _error is None else error_type(_error)}
+    if not identity.leads:
+        _emit(events.RL_RUN_END, clock.now(), failure)
+        return
     with ids.pinned(_expected_ids()):
         span = _scope.start_span(
             spans.RL_RUN,
@@ -92,7 +154,7 @@ def close() -> None:
             context=_parent or Context(),
             start_time=_started,
         )
-    _emit(events.RL_RUN_END, clock.now())
+    _emit(events.RL_RUN_END, clock.now(), failure)
     _scope.end_span(span, _error)
 
 
@@ -101,9 +163,18 @@ def _attributes() -> dict[str, object]:
     return {attributes.RL_RUN_ID: identity.id, attributes.RL_RUN_ATTEMPT: identity.attempt}
 
 
-def _emit(event: EventDefinition, timestamp: int) -> None:
+def _emit(event: EventDefinition, timestamp: int, further: Mapping[str, object] = MappingProxyType({})) -> None:
     context = trace_api.set_span_in_context(trace_api.NonRecordingSpan(link().context))
-    _scope.event(event, attributes=_attributes(), context=context, timestamp=timestamp)
+    _scope.event(event, attributes={**_attributes(), **further}, context=context, timestamp=timestamp)
+
+
+def _forget() -> None:
+    """A forked child begins at the fork, and reports it with its first record or a rank of its own."""
+    global _started, _touched, _announced, _ended, _error, _inherited
+    _started, _error = clock.now(), None
+    _touched = _announced = _ended = False
+    _inherited = _place(process_identity.current())
 
 
 lifecycle.at_first_record(touch)
+lifecycle.after_fork_in_child(_forget)

@@ -17,6 +17,7 @@ from otel_rl.internal_errors import guard
 from otel_rl.semconv import attributes
 from otel_rl.semconv.attributes import RlSamplingReasonValues
 from otel_rl.telemetry import deferral, lifecycle
+from otel_rl.telemetry.cardinality_budgets import within_budget
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span
@@ -47,7 +48,6 @@ class Durations:
         slow = len(known) >= WARM_UP and duration > FACTOR * known[int(QUANTILE * len(known))]
         while len(known) >= REMEMBERED and self._latest:
             del known[bisect_left(known, self._latest.popleft())]
-        # In this order: a signal handler that interrupts here evicts only durations that are in both.
         insort(known, duration)
         self._latest.append(duration)
         return slow
@@ -55,23 +55,39 @@ class Durations:
 
 # Re-entrant: a signal handler of the program may end an operation on a thread that is comparing.
 _lock = threading.RLock()
+#: True while the thread that holds the lock compares: what a signal handler ends on it meanwhile is not compared.
+_comparing = False
 _durations: dict[tuple[str, str], Durations] = {}
 _traces: dict[int, None] = {}
 
 
-def keep_if_slow(span: Span, duration: float, kind: str, name: str = "") -> None:
-    """Mark the trace to keep if ``duration`` (s) is slow for operations of this ``kind`` and ``name`` (bounded)."""
+def keep_if_slow(span: Span, duration: float, kind: str, name: str = "", attribute: str = "") -> None:
+    """Mark the trace to keep if ``duration`` (s) is slow for operations of this ``kind`` and ``name``.
+
+    Names that the program chooses have the budget of ``attribute``; what is beyond it is judged together.
+    """
     # With a guard of its own: the caller has a span to end after this.
     with guard("sampling.slow"):
         if deferral.forks:
             return  # another thread may hold the lock, which the child would never get
         with _lock:
-            durations = _durations.get((kind, name))
-            if durations is None:
-                durations = _durations[kind, name] = Durations()
-            slow = durations.is_slow(duration)
+            slow = not _comparing and _is_slow(duration, kind, name, attribute)
         if slow:
             keep(span)
+
+
+def _is_slow(duration: float, kind: str, name: str, attribute: str) -> bool:
+    global _comparing
+    _comparing = True
+    try:
+        durations = _durations.get((kind, name))
+        if durations is None:
+            # The budget is asked about a new name only.
+            bounded = within_budget(attribute, name) if attribute else name
+            durations = _durations.setdefault((kind, bounded), Durations())
+        return durations.is_slow(duration)
+    finally:
+        _comparing = False
 
 
 def keep(span: Span) -> None:
@@ -103,9 +119,9 @@ def reason_to_keep_rollout(*, forced: bool, iteration: int | None) -> str | None
 
 
 def _forget() -> None:
-    global _lock
+    global _lock, _comparing
     # The parent may have held the lock at the fork.
-    _lock = threading.RLock()
+    _lock, _comparing = threading.RLock(), False
     _durations.clear()
     _traces.clear()
 

@@ -6,22 +6,17 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry import trace as trace_api
-from opentelemetry.trace import INVALID_SPAN, Status, StatusCode
+from opentelemetry.trace import INVALID_SPAN
 
 from otel_rl.internal_errors import guard
 from otel_rl.semconv import attributes, metrics, spans
 from otel_rl.telemetry import sampling
 from otel_rl.telemetry.attribute_values import error_type
-from otel_rl.telemetry.cardinality_budgets import within_budget
 from otel_rl.telemetry.content_capture import capture_content, content_as_json
-from otel_rl.telemetry.context import attach, detach
+from otel_rl.telemetry.current_operation import CurrentOperation, mark_error
 from otel_rl.telemetry.scope import enabled
 
 if TYPE_CHECKING:
-    from contextvars import Token
-    from types import TracebackType
-
-    from opentelemetry.context import Context
     from opentelemetry.trace import Span
     from typing_extensions import Self
 
@@ -47,7 +42,7 @@ def current_tool_span(name: str, own_scope: str) -> Span | None:
     return None
 
 
-class ToolCall:
+class ToolCall(CurrentOperation):
     """``with ToolCall(scope, "search") as call``: times the call and marks its outcome.
 
     A failure that the tool reports without raising is told by :meth:`fail`. Where an ``execute_tool`` span of this tool
@@ -65,7 +60,6 @@ class ToolCall:
         "_owned",
         "_scope",
         "_started",
-        "_token",
         "_type",
         "span",
     )
@@ -79,6 +73,7 @@ class ToolCall:
         arguments: object = None,
         metric_name: str | None = None,
     ) -> None:
+        super().__init__()
         self._scope = scope
         self._name = name
         self._metric_name = metric_name
@@ -88,7 +83,6 @@ class ToolCall:
         self._failure: str | None = None
         self._owned = True
         self._started: float | None = None
-        self._token: Token[Context] | None = None
         self.span: Span = INVALID_SPAN
 
     def fail(self, kind: str) -> None:
@@ -99,7 +93,9 @@ class ToolCall:
         """Record what the tool returned; kept only when content capture is on."""
         with guard("tools.result"):
             if capture_content() and self.span.is_recording():
-                self.span.set_attribute(attributes.GEN_AI_TOOL_CALL_RESULT, content_as_json(value))
+                content = content_as_json(value)
+                if content is not None:
+                    self.span.set_attribute(attributes.GEN_AI_TOOL_CALL_RESULT, content)
 
     def start(self) -> Self:
         """Open the span and make it current."""
@@ -115,7 +111,7 @@ class ToolCall:
             self.span = self._scope.start_span(
                 spans.GEN_AI_EXECUTE_TOOL, f"{OPERATION} {self._name}", attributes=self._span_attributes()
             )
-            self._token = attach(trace_api.set_span_in_context(self.span))
+            self.enter(trace_api.set_span_in_context(self.span))
         return self
 
     def _span_attributes(self) -> dict[str, Any]:
@@ -135,14 +131,14 @@ class ToolCall:
         if started is None:
             return
         with guard("tools.end"):
+            self.leave()
             kind = error_type(error) if error is not None else self._failure
             elapsed = (at.counter if at else time.perf_counter()) - started
             label = self._metric_name or self._name
-            sampling.keep_if_slow(self.span, elapsed, OPERATION, within_budget(attributes.GEN_AI_TOOL_NAME, label))
+            sampling.keep_if_slow(self.span, elapsed, OPERATION, label, attributes.GEN_AI_TOOL_NAME)
             if not self._owned:
-                if kind is not None and self.span.is_recording():
-                    self.span.set_attribute(attributes.ERROR_TYPE, kind)
-                    self.span.set_status(Status(StatusCode.ERROR, kind))
+                if kind is not None:
+                    mark_error(self.span, kind)
                 return
             self._scope.record(
                 metrics.GEN_AI_EXECUTE_TOOL_DURATION,
@@ -150,19 +146,4 @@ class ToolCall:
                 {attributes.GEN_AI_TOOL_NAME: label, attributes.ERROR_TYPE: kind},
                 trace_api.set_span_in_context(self.span),
             )
-            self.leave()
             self._scope.end_span(self.span, kind, at.wall if at else None)
-
-    def leave(self) -> None:
-        """Restore what was current before; :meth:`end` does it too."""
-        token, self._token = self._token, None
-        if token is not None:
-            detach(token)
-
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(
-        self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.end(error)

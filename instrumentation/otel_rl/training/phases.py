@@ -1,20 +1,29 @@
-"""Phases of a step: a span plus the duration histogram that belongs to it."""
+"""Phases of a step: spans, and the durations that belong to them.
+
+``rl.sample``, ``rl.reward``, ``rl.train`` and ``rl.sync`` are exclusive: a step is in one of them at most. One that
+begins inside another, in the same thread or task, suspends it. The suspended phase has several spans then, one for each
+stretch: all but the last carry ``rl.suspended``, the last ``rl.active_duration``. Parts inside a suspended phase are
+suspended with it. Waiting for data, evaluation and checkpoints suspend too, and are not suspended.
+A decorated generator's phase runs beside its consumer: it suspends none and is not suspended.
+
+Within a step the histograms of the four phases get one value per step: the time that the step spent in them.
+"""
 
 from __future__ import annotations
 
-import time
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
+from opentelemetry import baggage
 from opentelemetry import trace as trace_api
 from opentelemetry.context import get_current
 from opentelemetry.trace import INVALID_SPAN
 
-from otel_rl import clock
 from otel_rl.internal_errors import guard
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import metrics, spans
 from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
-from otel_rl.telemetry import attribute_values, deferral, drops
+from otel_rl.telemetry import attribute_values, deferral, drops, lifecycle
 from otel_rl.telemetry.context import attach, detach
 from otel_rl.telemetry.scope import enabled
 from otel_rl.training import steps
@@ -28,7 +37,7 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span
     from typing_extensions import Self
 
-    from otel_rl.semconv.definitions import SpanDefinition
+    from otel_rl.semconv.definitions import MetricDefinition, SpanDefinition
     from otel_rl.telemetry.deferral import Moment
     from otel_rl.telemetry.scope import Scope
 
@@ -39,25 +48,46 @@ _DURATIONS = {
     spans.RL_TRAIN.type: metrics.RL_TRAIN_DURATION,
     spans.RL_SYNC.type: metrics.RL_SYNC_DURATION,
 }
+#: Phases that suspend one of the four.
+INTERRUPTING = frozenset({*_DURATIONS, spans.RL_DATA_WAIT.type, spans.RL_EVALUATE.type, spans.RL_CHECKPOINT.type})
+
+_START, _END = guard("phases.start"), guard("phases.end")
+
+#: How many forks lie between this process and the first one: a phase of a process above is not ours to end.
+_forks = 0
+
+#: The innermost phase of this thread or task. A token of it is only accepted where it was set: so a task that runs
+#: beside a phase, and knows it from its copy of the context, does not suspend it.
+_innermost: ContextVar[Phase | None] = ContextVar("otel_rl_phase", default=None)
 
 
 class Phase:
     """One phase; ``start`` and ``end`` for hooks that come in pairs, or a context manager.
 
-    ``name`` is the value of ``rl.phase``: the span type without its ``rl.`` prefix.
+    ``name`` is the value of ``rl.phase``: the span type without its ``rl.`` prefix. ``limit`` is the largest number of
+    spans of this kind in a step; further ones are emitted only if they fail, and go into the histogram.
     """
 
     __slots__ = (
+        "_active",
         "_attributes",
+        "_base",
         "_context",
         "_definition",
+        "_forks",
         "_has_duration",
-        "_scope",
-        "_start_time",
-        "_started",
-        "_thinned",
+        "_interrupted",
+        "_is_exclusive",
+        "_left",
+        "_limit",
+        "_mark",
+        "_of_step",
+        "_since",
+        "_step",
+        "_suspended",
         "_token",
         "name",
+        "scope",
         "span",
     )
 
@@ -66,50 +96,49 @@ class Phase:
         definition: SpanDefinition,
         scope: Scope,
         attributes: Mapping[str, Any] | None = None,
+        limit: int | None = None,
         *,
         has_duration: bool = True,
+        is_exclusive: bool = True,
     ) -> None:
         self._definition = definition
-        #: False for a part of a phase of the same name, which counts as a whole.
+        self._forks = _forks
+        #: False for one that runs beside others, as a generator does beside its consumer: it suspends none.
+        self._is_exclusive = is_exclusive
+        #: False for a part of a phase of the same name, which counts as a whole, and which it does not interrupt.
         self._has_duration = has_duration
-        self._scope = scope
+        self.scope = scope
         self._attributes = attributes
+        self._limit = limit
         self._token: Token[Context] | None = None
+        self._mark: Token[Phase | None] | None = None
+        self._base: Context | None = None
         self._context: Context | None = None
-        self._started: float | None = None
-        #: Not this rank's turn, see :mod:`otel_rl.training.steps`: the span is emitted only if the phase fails.
-        self._thinned = False
-        self._start_time: int | None = None
+        self._step: steps.Step | None = None
+        #: True where it is a part of the step's time, and not of a rollout's.
+        self._of_step = False
+        #: Since when it has been active; None before its start, after its end, and while it is suspended.
+        self._since: Moment | None = None
+        #: Seconds of the stretches that have ended.
+        self._active = 0.0
+        self._suspended = False
+        self._left = False
+        #: Phases that this one has suspended, innermost first.
+        self._interrupted: list[Phase] = []
         self.name = definition.type.removeprefix("rl.")
         self.span: Span = INVALID_SPAN
 
-    def start(self) -> Self:
-        """Open the span below the current one; in a thread without one, below the open step."""
-        with guard("phases.start"):
+    def start(self, at: Moment | None = None) -> Self:
+        """Open the span below the current one, in a thread without one below the open step; ``at`` says since when."""
+        with _START:
             if not enabled():
                 return self
-            step = steps.current()
-            parent = get_current()
-            if step is not None and not trace_api.get_current_span(parent).get_span_context().is_valid:
-                parent = step.context
-            if step is not None and step.thinned:
-                self._thinned, self._start_time, self._context = True, clock.now(), parent
-                drops.count(Signal.TRACES, steps.THINNED)
-            else:
-                self.span = self._start_span(parent)
-                self._context = trace_api.set_span_in_context(self.span, parent)
-                self._token = attach(self._context)
-            self._started = time.perf_counter()
+            now = at or deferral.now()
+            if self.interrupts:
+                self._interrupt(now)
+            self._step, self._base, self._of_step = _place()
+            self._begin_stretch(now)
         return self
-
-    def _start_span(self, parent: Context) -> Span:
-        step = steps.current()
-        values = {names.RL_PHASE: self.name, names.RL_LOOP_ITERATION: step.iteration if step else None}
-        if self._attributes:
-            values.update(self._attributes)
-        if deferral.posting():
-            return self._scope.start_posted_span(self._definition, values, parent, start_time=self._start_time)
-        return self._scope.start_span(self._definition, attributes=values, context=parent, start_time=self._start_time)
 
     def end(self, error: BaseException | str | None = None, at: Moment | None = None) -> None:
         """Close the span and record the duration in seconds; a second call does nothing.
@@ -117,34 +146,62 @@ class Phase:
         ``error`` (an exception, or an ``error.type`` as text) marks the phase as failed; ``at`` says when it ended,
         unless now.
         """
-        started, self._started = self._started, None
-        if started is None:
+        if self._since is None and not self._suspended:
             return
-        with guard("phases.end"):
-            ended = at or deferral.now()
+        if self._forks != _forks:
             self.leave()
-            if self._thinned and error is not None and self._context is not None:
-                self.span = self._start_span(self._context)
+            return
+        with _END:
+            now = at or deferral.now()
+            in_place = self.leave()
             kind = attribute_values.error_type(error) if isinstance(error, BaseException) else error
-            deferral.post(Signal.TRACES, lambda: self._record(ended.counter - started, kind, ended.wall))
+            stretches = self._active
+            span = self._end_stretch(now, failed=kind is not None)
+            self._suspended = False
+            whole = self._active
+            metric = self._metric_to_record(whole)
+            if span is not INVALID_SPAN or metric is not None:
+                # What the I/O thread needs, and nothing that holds memory of the program.
+                total = whole if stretches else None
+                deferral.post(Signal.TRACES, lambda: self._record(span, metric, whole, total, kind, now.wall))
+            self._resume_interrupted(now, in_place=in_place)
 
-    def _record(self, seconds: float, error: str | None, end_time: int) -> None:
-        if self._has_duration:
-            self._record_duration(seconds)
-        self._scope.end_span(self.span, error, end_time)
-
-    def _record_duration(self, seconds: float) -> None:
+    def _metric_to_record(self, seconds: float) -> MetricDefinition | None:
+        """The histogram for this phase; None where there is none, or where the step records it when it ends."""
+        if not self._has_duration:
+            return None
         metric = _DURATIONS.get(self._definition.type)
-        if metric is not None:
-            self._scope.record(metric, seconds, context=self._context)
-        else:
-            self._scope.record(metrics.RL_PHASE_DURATION, seconds, {names.RL_PHASE: self.name}, self._context)
+        if metric is not None and self._of_step and self._step is not None and self._step.is_open:
+            self._step.add(metric, self.scope, seconds)
+            return None
+        return metric or metrics.RL_PHASE_DURATION
 
-    def leave(self) -> None:
-        """Restore what was current before; :meth:`end` does it too."""
+    def _record(
+        self,
+        span: Span,
+        metric: MetricDefinition | None,
+        seconds: float,
+        total: float | None,
+        error: str | None,
+        end_time: int,
+    ) -> None:
+        if metric is not None:
+            labels = {names.RL_PHASE: self.name} if metric is metrics.RL_PHASE_DURATION else None
+            self.scope.record(metric, seconds, labels, self._context)
+        if span is not INVALID_SPAN:
+            if total is not None:
+                span.set_attribute(names.RL_ACTIVE_DURATION, total)
+            self.scope.end_span(span, error, end_time)
+
+    def leave(self) -> bool:
+        """Restore what was current before; :meth:`end` does it too. False where it was not current here."""
+        self._left = True
+        mark, self._mark = self._mark, None
+        was_current = mark is not None and _reset(mark)
         token, self._token = self._token, None
         if token is not None:
             detach(token)
+        return was_current
 
     def __enter__(self) -> Self:
         return self.start()
@@ -153,3 +210,172 @@ class Phase:
         self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.end(error)
+
+    # -- stretches -------------------------------------------------------------------------------------------------
+
+    def _begin_stretch(self, now: Moment, *, in_place: bool = True) -> None:
+        """``in_place`` is False where another thread or task runs this: the phase does not become current in it."""
+        self._since = now
+        if in_place:
+            self._mark = _innermost.set(self)
+        step = self._step
+        if step is not None and step.thinned:
+            drops.count(Signal.TRACES, steps.THINNED)
+        elif self._limit is None or step is None or step.take_span(self._definition.type, self._limit):
+            self.span = self._start_span(now.wall)
+            self._context = trace_api.set_span_in_context(self.span, self._base)
+            # A token from before a suspension: something of the program's own is current, and stays so.
+            if in_place and self._token is None:
+                self._token = attach(self._context)
+            return
+        self._context = self._base
+
+    def _start_span(self, start_time: int) -> Span:
+        step, context = self._step, self._base
+        values = {names.RL_PHASE: self.name, names.RL_LOOP_ITERATION: step.iteration if step else None}
+        if self._attributes:
+            values.update(self._attributes)
+        if deferral.posting() and context is not None:
+            return self.scope.start_posted_span(self._definition, values, context, start_time=start_time)
+        return self.scope.start_span(self._definition, attributes=values, context=context, start_time=start_time)
+
+    def _end_stretch(self, now: Moment, *, failed: bool = False) -> Span:
+        """Add up the time and give the span of the stretch away; one that was left out is made for a failure."""
+        since, self._since = self._since, None
+        if since is None:
+            return INVALID_SPAN
+        span, self.span = self.span, INVALID_SPAN
+        if span is INVALID_SPAN and failed:
+            span = self._start_span(since.wall)
+        self._active += now.counter - since.counter
+        return span
+
+    # -- suspension ------------------------------------------------------------------------------------------------
+
+    @property
+    def is_active(self) -> bool:
+        """True between its start and its end, except while it is suspended; in the process that started it."""
+        return self._since is not None and self._forks == _forks
+
+    @property
+    def interrupts(self) -> bool:
+        """True for a phase that suspends one of the four."""
+        return self._has_duration and self._is_exclusive and self._definition.type in INTERRUPTING
+
+    @property
+    def can_be_suspended(self) -> bool:
+        """True for the four, and no others."""
+        return self._has_duration and self._is_exclusive and self._definition.type in _DURATIONS
+
+    @property
+    def outer(self) -> Phase | None:
+        """The phase that this one has begun in, in the same thread or task or in the one it was started from."""
+        before = self._mark.old_value if self._mark is not None else None
+        return before if isinstance(before, Phase) else None
+
+    @property
+    def is_around(self) -> bool:
+        """True when the current context is in the same trace."""
+        context = get_current()
+        if context is self._context:
+            return True
+        here = trace_api.get_current_span(context).get_span_context().trace_id
+        return here == trace_api.get_current_span(self._context).get_span_context().trace_id
+
+    def suspend(self, now: Moment) -> bool:
+        """End this stretch; False where the phase runs in another thread or task, beside the caller."""
+        if self._mark is None or not _reset(self._mark):
+            return False
+        self._mark = None
+        self._suspended = True
+        token = self._token
+        # Where the program has made something of its own current meanwhile, that stays current.
+        if token is not None and get_current() is self._context and detach(token):
+            self._token = None
+        span = self._end_stretch(now)
+        if span is not INVALID_SPAN:
+            deferral.post(Signal.TRACES, lambda: _end_suspended(self.scope, span, now.wall))
+        return True
+
+    def resume(self, now: Moment, around: Phase | None, *, in_place: bool) -> bool:
+        """Begin another stretch, below the new one of the phase ``around`` it; False when the phase has ended.
+
+        It becomes current only ``in_place``: in the thread or task that it was suspended in.
+        """
+        if not self._suspended or self._left:
+            return False
+        self._suspended = False
+        if around is not None and around.span is not INVALID_SPAN:
+            self._base = trace_api.set_span_in_context(around.span, self._base)
+        self._begin_stretch(now, in_place=in_place)
+        return True
+
+    def _interrupt(self, now: Moment) -> None:
+        """Suspend the exclusive phase around the current position, and the parts of it that are open."""
+        chain: list[Phase] = []
+        phase = _innermost.get()
+        while phase is not None and phase.is_active and phase.is_around:
+            chain.append(phase)
+            if phase.interrupts:
+                break
+            phase = phase.outer
+        if not chain or not chain[-1].can_be_suspended:
+            return
+        for one in chain:
+            if not one.suspend(now):
+                return
+            self._interrupted.append(one)
+
+    def _resume_interrupted(self, now: Moment, *, in_place: bool) -> None:
+        around: Phase | None = None
+        while self._interrupted:
+            phase = self._interrupted.pop()
+            if phase.resume(now, around, in_place=in_place):
+                around = phase
+
+
+def _end_suspended(scope: Scope, span: Span, end_time: int) -> None:
+    span.set_attribute(names.RL_SUSPENDED, True)
+    scope.end_span(span, None, end_time)
+
+
+def _reset(mark: Token[Phase | None]) -> bool:
+    """False where the token belongs to another thread or task."""
+    try:
+        _innermost.reset(mark)
+    except (ValueError, RuntimeError):
+        return False
+    return True
+
+
+def _place() -> tuple[steps.Step | None, Context, bool]:
+    """The open step, the context in which a phase of it begins, and whether that is the step's own trace.
+
+    A rollout is a trace of its own: its phases are no part of the step's time.
+    """
+    context = get_current()
+    loop = context.get(steps.LOOP)
+    step = loop.step if isinstance(loop, steps.Loop) else None
+    if step is not None and context is step.context:
+        return step, context, True
+    trace_id = trace_api.get_current_span(context).get_span_context().trace_id
+    if step is not None:
+        if step.trace_id == trace_id:
+            return step, context, True
+        # Begun in another thread or task since: this context still has an earlier step of the loop.
+        stale = baggage.get_baggage(names.RL_LOOP_ITERATION, context) != str(step.iteration)
+        if stale and baggage.get_baggage(names.RL_ROLLOUT_ID, context) is None:
+            return step, step.context, True
+        return step, context, False
+    step = steps.current()
+    if step is not None and not trace_id:
+        return step, step.context, True
+    return step, context, False
+
+
+def _forget() -> None:
+    global _forks
+    _forks += 1
+
+
+lifecycle.after_fork_in_child(_forget)

@@ -1,9 +1,19 @@
-"""Records the trainer's scalars: one event with exact values, a gauge per key, and matching registry metrics."""
+"""Values that a trainer logs: one sink for trainers and trackers.
+
+A log call becomes one event with the exact values. Every finite number in it becomes the gauge ``rl.trainer.metric``,
+and the metric of the registry where its key has one.
+
+The same value often comes from several sources: a trainer hands it to a tracker. Two rules keep it single:
+
+* Inside a log call of one source the log calls of others are not recorded: the outermost call wins.
+* Each key has one source at each step. When several log it on their own, the first one in :class:`Source` keeps it.
+"""
 
 from __future__ import annotations
 
 import math
-import numbers
+from contextvars import ContextVar
+from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry.context import get_current
@@ -11,14 +21,17 @@ from opentelemetry.context import get_current
 from otel_rl import clock
 from otel_rl.semconv import attributes, events, metrics
 from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
-from otel_rl.telemetry import Scope, deferral, drops
+from otel_rl.telemetry import deferral, drops, lifecycle
+from otel_rl.telemetry.attribute_values import number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from contextvars import Token
 
     from opentelemetry.context import Context
 
     from otel_rl.semconv.definitions import MetricDefinition
+    from otel_rl.telemetry import Scope
 
 #: Key of the trainer -> metric of the registry. Several keys per metric: trainers and versions name them differently.
 CANONICAL: Mapping[str, MetricDefinition] = {
@@ -39,80 +52,142 @@ CANONICAL: Mapping[str, MetricDefinition] = {
     "completions/clipped_ratio": metrics.RL_SAMPLE_TRUNCATED_RATIO,
     "frac_reward_zero_std": metrics.RL_SAMPLE_ZERO_VARIANCE_RATIO,
 }
+#: Most keys whose source is remembered; further ones are recorded from every source.
+MAXIMUM_KEYS = 4096
+#: A source that has not logged a key for this many steps gives it up.
+KEPT_FOR_STEPS = 100
 
 Scalar = float | int | str | bool | None
 
 
-class TrainerScalars:
-    """Records the log calls of the trainer in this process."""
+class Source(IntEnum):
+    """Where log calls come from; for one key the lowest wins."""
 
-    def __init__(self, scope: Scope) -> None:
-        self._scope = scope
-        self._last_logged = 0
-        self._tokens = 0
+    #: :func:`otel_rl.metric`.
+    PRODUCER = 0
+    #: What the trainer logs, as its callbacks get it.
+    TRAINER = 1
+    ACCELERATE = 2
+    RAY = 3
+    WANDB = 4
+    MLFLOW = 5
+    SWANLAB = 6
+    TRACKIO = 7
+    TENSORBOARD = 8
+    #: What this package computes itself.
+    OWN = 9
 
-    def training_begins(self, state: Any) -> None:
-        """Count from where ``state`` stands: a resumed run did not train its earlier steps here."""
-        self._last_logged = state.global_step
-        self._tokens = state.num_input_tokens_seen
 
-    def step_ends(self, state: Any) -> None:
-        """One optimizer step more, in the rank that speaks for all; ``state`` counts the tokens of all ranks."""
-        if not state.is_world_process_zero:
+class ScalarSink:
+    """Takes the log calls of all sources in this process; see the module for which of them are recorded."""
+
+    def __init__(self) -> None:
+        #: Key -> the source it belongs to, the last step at which that source logged it.
+        self._owners: dict[str, tuple[Source, int]] = {}
+        self._calling: ContextVar[Source | None] = ContextVar("otel_rl_log_call", default=None)
+
+    def begin_call(self, source: Source) -> Token[Source | None]:
+        """A log call of ``source`` begins: until :meth:`end_call`, those of other sources are part of it."""
+        outermost = self._calling.get()
+        return self._calling.set(source if outermost is None else outermost)
+
+    def end_call(self, token: Token[Source | None]) -> None:
+        """The call has returned."""
+        self._calling.reset(token)
+
+    def log(
+        self, scope: Scope, source: Source, iteration: int | None, values: Mapping[str, Any], first: int | None = None
+    ) -> None:
+        """Record one log call at step ``iteration``; it covers the steps from ``first`` on."""
+        calling = self._calling.get()
+        if not scope.enabled or (calling is not None and calling is not source):
             return
-        self._scope.record(metrics.RL_TRAIN_STEPS, 1)
-        tokens = state.num_input_tokens_seen
-        if tokens > self._tokens:
-            self._scope.record(metrics.RL_TRAIN_TOKENS, tokens - self._tokens)
-        self._tokens = tokens
+        owned = {str(key): value for key, value in values.items() if self._take(str(key), source, iteration or 0)}
+        if owned:
+            body, numbers = _exact(owned)
+            context, timestamp = get_current(), clock.now()
+            deferral.post(Signal.LOGS, lambda: _record(scope, iteration, first, body, numbers, context, timestamp))
 
-    def logged(self, state: Any, logs: Mapping[str, Any]) -> None:
-        """Record one log call; only the rank that logs does."""
-        if not state.is_world_process_zero:
-            return
-        values, iteration = _scalars(logs), state.global_step
-        first = iteration
-        if "loss" in values:
-            first, self._last_logged = min(self._last_logged + 1, iteration), iteration
-        context, timestamp = get_current(), clock.now()
-        deferral.post(Signal.LOGS, lambda: self._record(iteration, first, values, context, timestamp))
+    def measure(self, scope: Scope, source: Source, iteration: int | None, key: str, value: Any) -> None:
+        """Like :meth:`log` for one value, without the event."""
+        found = number(value)
+        if found is None:
+            drops.count(Signal.METRICS, "unsupported_type")
+        elif self._take(key, source, iteration or 0):
+            _measure(scope, key, found)
 
-    def _record(self, iteration: int, first: int, values: dict[str, Scalar], context: Context, timestamp: int) -> None:
-        for key, value in values.items():
-            if isinstance(value, int | float) and not isinstance(value, bool):
-                self._measure(key, value)
-        self._scope.event(
-            events.RL_STEP,
-            body=values,
-            attributes={
-                attributes.RL_LOOP_ITERATION: iteration,
-                attributes.RL_STEP_FIRST: first,
-                attributes.RL_STEP_LAST: iteration,
-            },
-            context=context,
-            timestamp=timestamp,
-        )
+    def _take(self, key: str, source: Source, step: int) -> bool:
+        """True when ``source`` may record ``key`` at ``step``."""
+        owner = self._owners.get(key)
+        if owner is None:
+            if len(self._owners) < MAXIMUM_KEYS:
+                self._owners[key] = (source, step)
+            return True
+        best, last = owner
+        if source is best:
+            if step != last:
+                self._owners[key] = (source, step)
+            return True
+        if source < best:
+            # Another source has recorded this step already: from the next one on.
+            self._owners[key] = (source, step)
+            return step != last
+        if step - last <= KEPT_FOR_STEPS:
+            return False
+        self._owners[key] = (source, step)
+        return True
 
-    def _measure(self, key: str, value: float) -> None:
-        if not math.isfinite(value):
-            drops.count(Signal.METRICS, "non_finite")
-            return
-        self._scope.record(metrics.RL_TRAINER_METRIC, value, {attributes.RL_TRAINER_METRIC_KEY: key})
-        canonical = CANONICAL.get(key)
-        if canonical is not None:
-            self._scope.record(canonical, value)
+    def reset(self) -> None:
+        """Forget who logged what."""
+        self._owners.clear()
 
 
-def _scalars(logs: Mapping[str, Any]) -> dict[str, Scalar]:
-    """The values that can be recorded. Tensors are left out: reading one would wait for its device."""
-    found: dict[str, Scalar] = {}
-    for key, value in logs.items():
+def _exact(values: Mapping[str, Any]) -> tuple[dict[str, Scalar], dict[str, float | int]]:
+    """The values that can be recorded, and the numbers among them."""
+    body: dict[str, Scalar] = {}
+    numbers: dict[str, float | int] = {}
+    for key, value in values.items():
         if value is None or isinstance(value, bool | str):
-            found[key] = value
-        elif isinstance(value, numbers.Integral):
-            found[key] = int(value)
-        elif isinstance(value, numbers.Real):
-            found[key] = float(value)
-        else:
+            body[key] = value
+            continue
+        found = number(value)
+        if found is None:
             drops.count(Signal.LOGS, "unsupported_type")
-    return found
+        else:
+            body[key] = numbers[key] = found
+    return body, numbers
+
+
+def _record(
+    scope: Scope,
+    iteration: int | None,
+    first: int | None,
+    body: Mapping[str, Scalar],
+    numbers: Mapping[str, float | int],
+    context: Context,
+    timestamp: int,
+) -> None:
+    for key, value in numbers.items():
+        _measure(scope, key, value, context)
+    covers = {attributes.RL_STEP_FIRST: first, attributes.RL_STEP_LAST: iteration} if first is not None else {}
+    scope.event(
+        events.RL_STEP,
+        body=body,
+        attributes={attributes.RL_LOOP_ITERATION: iteration, **covers},
+        context=context,
+        timestamp=timestamp,
+    )
+
+
+def _measure(scope: Scope, key: str, value: float, context: Context | None = None) -> None:
+    if not math.isfinite(value):
+        drops.count(Signal.METRICS, "non_finite")
+        return
+    scope.record(metrics.RL_TRAINER_METRIC, value, {attributes.RL_TRAINER_METRIC_KEY: key}, context)
+    canonical = CANONICAL.get(key)
+    if canonical is not None:
+        scope.record(canonical, value, context=context)
+
+
+sink = ScalarSink()
+lifecycle.after_fork_in_child(sink.reset)

@@ -1,23 +1,27 @@
 """Step traces: one trace per training iteration in which all ranks meet without talking to each other.
 
-Trace id and root span id are a hash of the key that the ranks share (run id and attempt), of the iteration, and of how
-often the numbering began anew (a second trainer, a second ``train()``), which every rank sees alike. Rank 0 emits the
-root ``rl.loop``; every rank emits ``rl.rank.step`` below it and its phases below that. Each rank asks its own sampler
-for the (synthetic) root, so a ratio sampler decides alike everywhere. A worker without a rank shares no step: its
+Trace id and root span id are a hash of the key that the ranks share (run id and attempt), of the loop, of the
+iteration, and of how often the numbering of the loop began anew. Every rank sees these alike. Rank 0 emits the root
+``rl.loop``; every rank emits ``rl.rank.step`` below it and its phases below that. Each rank asks its own sampler for
+the (synthetic) root, so a ratio sampler decides alike everywhere. A worker without a rank shares no step: its
 ``rl.rank.step`` begins a trace of its own, linked to the run.
+
+A :class:`Loop` is one sequence of steps: a call of ``train()``, or a loop of the program's own. Several loops can have
+a step open at once. The step of a thread or task is that of the loop in its context, else the one begun last.
 """
 
 from __future__ import annotations
 
-import time
+from collections import Counter
+from contextvars import ContextVar
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry import baggage
 from opentelemetry import trace as trace_api
-from opentelemetry.context import Context, get_current
+from opentelemetry.context import Context, create_key, get_current, get_value, set_value
 from opentelemetry.trace import INVALID_SPAN, NonRecordingSpan, SpanContext, SpanKind, TraceFlags
 
-from otel_rl import clock
 from otel_rl.internal_errors import guard
 from otel_rl.process import process_identity
 from otel_rl.semconv import attributes, metrics, spans
@@ -32,6 +36,9 @@ if TYPE_CHECKING:
 
     from opentelemetry.trace import Span
 
+    from otel_rl.semconv.definitions import MetricDefinition
+    from otel_rl.telemetry.deferral import Moment
+
 #: Up to this many ranks every rank emits its step and phases at every step. In larger jobs rank 0 does, and the others
 #: take turns: each at every tenth step, a tenth of them at each. Metrics, errors and the program's own spans come from
 #: all ranks.
@@ -41,137 +48,304 @@ OTHER_RANKS_INTERVAL = 10
 #: Reason under which the spans are counted that a rank leaves out because it is not its turn.
 THINNED = "rank_turn"
 
+#: Where a context holds its loop.
+LOOP = create_key("otel_rl.loop")
 _openers: list[Callable[[Step], None]] = []
 _contributors: list[Callable[[Step], None]] = []
-_current: Step | None = None
-#: The iteration begun last, and how often one began that was not higher than the one before it.
-_last, _restarts = -1, 0
 
 
 class Step:
     """One open iteration on this rank."""
 
-    def __init__(self, iteration: int, scope: Scope, restarts: int = 0) -> None:
+    def __init__(self, iteration: int, scope: Scope, loop: Loop, begins: Moment) -> None:
         self.iteration = iteration
-        self.restarts = restarts
         self.scope = scope
-        self.started = time.perf_counter()
+        self.loop = loop
+        self.restarts = loop.restarts
+        self.started = begins.counter
         self.root: Span = INVALID_SPAN
         self.rank_span: Span = INVALID_SPAN
         self.context = Context()
+        self.trace_id = 0
+        self.is_open = True
         #: It is not this rank's turn: its step and phase spans are left out unless they fail.
         self.thinned = False
         self._parent = Context()
-        self._start_time = clock.now()
+        self._start_time = begins.wall
         self._token: Token[Context] | None = None
+        self._spans: Counter[str] = Counter()
+        #: Metric name -> metric, scope that saw it, seconds of all phases of this kind.
+        self._totals: dict[str, tuple[MetricDefinition, Scope, float]] = {}
 
     @property
     def span_context(self) -> SpanContext:
         """Of the span that stands for this step here: the rank's own, or the root where it is not the rank's turn."""
         return trace_api.get_current_span(self.context).get_span_context()
 
-    def open(self) -> None:
-        """Start the spans and make the rank's span current in this thread."""
+    def take_span(self, kind: str, limit: int) -> bool:
+        """True for the first ``limit`` spans of ``kind`` in this step."""
+        self._spans[kind] += 1
+        return self._spans[kind] <= limit
+
+    def add(self, metric: MetricDefinition, scope: Scope, seconds: float) -> None:
+        """Add to what ``metric`` gets for this step when the step ends."""
+        before = self._totals.get(metric.name)
+        self._totals[metric.name] = (metric, scope, seconds if before is None else before[2] + seconds)
+
+    def open(self, waiting_since: Moment | None = None) -> None:
+        """Start the spans and make the rank's span current in this thread.
+
+        The root begins with the wait for the batch, where there was one.
+        """
         identity = process_identity.current()
         self.thinned = not _has_its_turn(identity, self.iteration)
-        root = self._open_root(identity)
+        root = self._open_root(identity, waiting_since.wall if waiting_since else self._start_time)
         self._parent = trace_api.set_span_in_context(root, Context()) if root is not None else Context()
         if self.thinned:
             drops.count(Signal.TRACES, THINNED)
         else:
             self.rank_span = self._start_rank_span()
         # Below the program's own context: its baggage and values must reach its reward functions as they do without us.
-        current = root if self.thinned and root is not None else self.rank_span
-        context = trace_api.set_span_in_context(current, get_current())
+        current: Span = root if self.thinned and root is not None else self.rank_span
+        context = set_value(LOOP, self.loop, trace_api.set_span_in_context(current, get_current()))
         context = baggage.set_baggage(attributes.RL_LOOP_ITERATION, str(self.iteration), context)
         context = baggage.set_baggage(attributes.RL_SAMPLING_PRIORITY, str(sampling.KEEP), context)
         if identity.id is not None:
             context = baggage.set_baggage(attributes.RL_RUN_ID, identity.id, context)
         self.context = context
+        self.trace_id = current.get_span_context().trace_id
         self._token = attach(context)
         for opener in _openers:
             with guard("steps.opener"):
                 opener(self)
+        if waiting_since is not None:
+            deferral.post(Signal.TRACES, lambda: self._record_wait(waiting_since))
 
-    def _open_root(self, identity: process_identity.Run) -> Span | None:
+    def _open_root(self, identity: process_identity.Run, start_time: int) -> Span | None:
         """Start or imitate the root of the trace that the ranks share; None in a process that shares none."""
         if identity.steps_key is None:
             return None
         values = {
             attributes.RL_LOOP_ITERATION: self.iteration,
+            attributes.RL_LOOP_NAME: self.loop.name,
             attributes.RL_RUN_ID: identity.id,
             attributes.RL_RUN_ATTEMPT: identity.attempt,
             attributes.RL_SAMPLING_PRIORITY: sampling.KEEP,
+            **self.loop.attributes,
         }
         again = (self.restarts,) if self.restarts else ()
-        root_ids = ids.derive(identity.steps_key, self.iteration, *again)
+        root_ids = ids.derive(identity.steps_key, *self.loop.key, self.iteration, *again)
         sampled = _root_is_sampled(root_ids.trace_id, values)
         flags = run_span.SAMPLED if sampled else TraceFlags(TraceFlags.RANDOM_TRACE_ID)
         if identity.emits_step_roots:
-            self.root = self._start_root(root_ids, values, flags)
+            self.root = self._start_root(root_ids, values, flags, start_time)
             # With a generator that is not ours the ids differ: the children then follow the root that really exists.
             if self.root.get_span_context().is_valid:
                 return self.root
         return NonRecordingSpan(SpanContext(*root_ids, is_remote=True, trace_flags=flags))
 
-    def _start_root(self, root_ids: ids.SpanIds, values: Mapping[str, Any], flags: TraceFlags) -> Span:
+    def _start_root(self, root_ids: ids.SpanIds, values: Mapping[str, Any], flags: TraceFlags, start_time: int) -> Span:
         links = [run_span.link()]
         if deferral.posting() and flags.sampled:
             own = SpanContext(*root_ids, is_remote=False, trace_flags=flags)
-            return self.scope.start_posted_span(spans.RL_LOOP, values, Context(), links, own=own)
+            return self.scope.start_posted_span(spans.RL_LOOP, values, Context(), links, own=own, start_time=start_time)
         with ids.pinned(root_ids):
-            return self.scope.start_span(spans.RL_LOOP, attributes=values, context=Context(), links=links)
+            return self.scope.start_span(
+                spans.RL_LOOP, attributes=values, context=Context(), links=links, start_time=start_time
+            )
 
-    def _start_rank_span(self, start_time: int | None = None) -> Span:
+    def _start_rank_span(self) -> Span:
         shared = trace_api.get_current_span(self._parent).get_span_context().is_valid
         values = {
             attributes.RL_LOOP_ITERATION: self.iteration,
+            attributes.RL_LOOP_NAME: self.loop.name,
             attributes.RL_RANK: process_identity.current().rank,
             attributes.RL_SAMPLING_PRIORITY: sampling.KEEP,
         }
         links = () if shared else [run_span.link()]
+        start_time = self._start_time
         if deferral.posting():
             return self.scope.start_posted_span(spans.RL_RANK_STEP, values, self._parent, links, start_time=start_time)
         return self.scope.start_span(
             spans.RL_RANK_STEP, attributes=values, context=self._parent, links=links, start_time=start_time
         )
 
-    def close(self, error: BaseException | str | None) -> None:
-        """Let contributors add to the rank's span, record the duration, end the spans."""
+    def _record_wait(self, since: Moment) -> None:
+        """The wait lies before the rank's span, so it is a child of the root."""
+        values = {
+            attributes.RL_PHASE: attributes.RlPhaseValues.DATA_WAIT,
+            attributes.RL_LOOP_ITERATION: self.iteration,
+        }
+        if not self.thinned:
+            context = trace_api.set_span_in_context(trace_api.get_current_span(self._parent), self.context)
+            span = self.scope.start_span(spans.RL_DATA_WAIT, attributes=values, context=context, start_time=since.wall)
+            self.scope.end_span(span, None, self._start_time)
+        labels = {attributes.RL_PHASE: attributes.RlPhaseValues.DATA_WAIT}
+        self.scope.record(metrics.RL_PHASE_DURATION, self.started - since.counter, labels, self.context)
+
+    def close(self, error: BaseException | str | None, at: Moment | None = None) -> None:
+        """Let contributors add to the rank's span, record the durations, end the spans, ``at`` a moment or now."""
         if self.thinned and error is not None:
-            self.rank_span = self._start_rank_span(self._start_time)
+            self.rank_span = self._start_rank_span()
         for contributor in _contributors:
             with guard("steps.contributor"):
                 contributor(self)
-        ended = deferral.now()
+        self.is_open = False
+        ended = at or deferral.now()
         if self._token is not None:
             detach(self._token)
         kind = attribute_values.error_type(error) if isinstance(error, BaseException) else error
         deferral.post(Signal.TRACES, lambda: self._record(ended.counter - self.started, kind, ended.wall))
 
     def _record(self, seconds: float, error: str | None, end_time: int) -> None:
+        for metric, scope, total in self._totals.values():
+            scope.record(metric, total, context=self.context)
         self.scope.record(metrics.RL_LOOP_DURATION, seconds, context=self.context)
         sampling.keep_if_slow(self.rank_span, seconds, spans.RL_RANK_STEP.type)
         self.scope.end_span(self.rank_span, error, end_time)
         self.scope.end_span(self.root, error, end_time)
 
 
-def _has_its_turn(identity: process_identity.Run, iteration: int) -> bool:
-    rank = identity.rank
-    if not rank or identity.steps_key is None or (identity.world_size or 1) <= ALL_RANKS_LIMIT:
-        return True
-    return (iteration + rank) % OTHER_RANKS_INTERVAL == 0
+class Loop:
+    """One sequence of steps; at most one of them is open.
+
+    ``name`` tells a named loop from others; without one, loops are told apart by the order of their first steps, which
+    every rank sees alike. ``attributes`` go onto the root span of each step.
+    """
+
+    def __init__(self, name: str | None = None, attributes: Mapping[str, Any] | None = None) -> None:
+        self.name = name
+        self.attributes: Mapping[str, Any] = attributes or {}
+        self.step: Step | None = None
+        #: The iteration begun last, and how often one began that was not higher than the one before it.
+        self.last, self.restarts = -1, 0
+        #: What sets its step traces apart from those of other loops; nothing for the first loop of the process.
+        self.key: tuple[object, ...] = ()
+        #: Its steps follow each other without a caller in between: while none is open, no other loop stands in.
+        self.running = False
+
+    def begin(
+        self, iteration: int, scope: Scope, at: Moment | None = None, waiting_since: Moment | None = None
+    ) -> Step | None:
+        """Open step ``iteration`` (the trainer's global step after increment); closes the one that is open.
+
+        The wait for the batch, from ``waiting_since`` on, belongs to neither of the two steps.
+        """
+        global _last_iteration
+        with guard("steps.begin"):
+            self.finish(at=waiting_since or at)
+            if iteration <= self.last:
+                self.restarts += 1
+            elif self.last < 0:
+                self.key = _take_key(self.name)
+            self.last = _last_iteration = iteration
+            if not enabled():
+                return None
+            step = Step(iteration, scope, self, at or deferral.now())
+            step.open(waiting_since)
+            self.step = step
+            if self not in _open:
+                _open.append(self)
+            lifecycle.before_shutdown(finish)
+            deferral.post(
+                Signal.METRICS, lambda: scope.record(metrics.RL_LOOP_CURRENT, iteration, context=step.context)
+            )
+            return step
+        return None
+
+    def finish(self, error: BaseException | str | None = None, at: Moment | None = None) -> None:
+        """Close the open step, if there is one; ``at`` says when it ended, unless now."""
+        step, self.step = self.step, None
+        if step is not None:
+            if self in _open:
+                _open.remove(self)
+            with guard("steps.finish"):
+                step.close(error, at)
+
+    def forget(self) -> None:
+        """In a forked child: the step is the parent's, and the child must not end its spans again."""
+        self.step = None
+        self.running = False
 
 
-def _root_is_sampled(trace_id: int, values: Mapping[str, Any]) -> bool:
-    sampler = getattr(trace_api.get_tracer_provider(), "sampler", None)
-    if sampler is None:
-        return True
-    # In an empty context, as rank 0 has it: a span that happens to be open here must not decide.
-    result = sampler.should_sample(
-        Context(), trace_id, spans.RL_LOOP.type, SpanKind.INTERNAL, values, [run_span.link()]
-    )
-    return bool(result.decision.is_sampled())
+#: Loops that have a step open, the one begun last at the end.
+_open: list[Loop] = []
+#: Loops of the program itself, opened through the producer API; more than one where several were open at once.
+_programs: list[Loop] = []
+_named: dict[str, Loop] = {}
+#: Most named loops whose numbering is remembered.
+_MAXIMUM_NAMES = 100
+_numbers = count()
+_mine: ContextVar[Loop | None] = ContextVar("otel_rl_program_loop", default=None)
+_last_iteration: int | None = None
+
+
+def _take_key(name: str | None) -> tuple[object, ...]:
+    if name is not None:
+        return ("loop", name)
+    number = next(_numbers)
+    return ("loop", number) if number else ()
+
+
+def running(loop: Loop) -> Context:
+    """The current context with ``loop`` as its loop; what runs in it finds the steps of ``loop`` and no others."""
+    loop.running = True
+    return set_value(LOOP, loop, get_current())
+
+
+def program_loop(name: str | None = None) -> Loop:
+    """The loop that the program's next step in this thread or task belongs to: its last one, or one that is free."""
+    if name is not None:
+        return _named.setdefault(name, Loop(name)) if len(_named) < _MAXIMUM_NAMES else _named.get(name, Loop(name))
+    loop = _mine.get()
+    if loop is None or loop.step is not None:
+        loop = next((one for one in _programs if one.step is None), None)
+    if loop is None:
+        loop = Loop()
+        _programs.append(loop)
+    _mine.set(loop)
+    return loop
+
+
+def begin(iteration: int, scope: Scope, loop: Loop | None = None) -> Step | None:
+    """Open step ``iteration`` of ``loop``, by default of the program's first one; see :meth:`Loop.begin`."""
+    if loop is None:
+        if not _programs:
+            _programs.append(Loop())
+        loop = _programs[0]
+    return loop.begin(iteration, scope)
+
+
+def finish(error: BaseException | str | None = None) -> None:
+    """Close every open step of this process."""
+    # Each is taken out first: two threads that share a loop may have put it in twice, and this must end.
+    while _open:
+        _open.pop().finish(error)
+
+
+def in_context() -> Step | None:
+    """The open step that the current context is inside of."""
+    loop = get_value(LOOP)
+    return loop.step if isinstance(loop, Loop) else None
+
+
+def current_loop() -> Loop | None:
+    """The loop of the current context; in a context of none, the loop of this process whose step began last."""
+    loop = get_value(LOOP)
+    if isinstance(loop, Loop) and (loop.step is not None or loop.running):
+        return loop
+    return _open[-1] if _open else None
+
+
+def current() -> Step | None:
+    """The open step of :func:`current_loop`."""
+    loop = current_loop()
+    return loop.step if loop is not None else None
+
+
+def last_iteration() -> int | None:
+    """Return the iteration begun last in this process."""
+    return _last_iteration
 
 
 def add_opener(opener: Callable[[Step], None]) -> None:
@@ -198,48 +372,28 @@ def remove_contributor(contributor: Callable[[Step], None]) -> None:
         _contributors.remove(contributor)
 
 
-def current() -> Step | None:
-    """The open step of this process."""
-    return _current
+def _has_its_turn(identity: process_identity.Run, iteration: int) -> bool:
+    rank = identity.rank
+    if not rank or identity.steps_key is None or (identity.world_size or 1) <= ALL_RANKS_LIMIT:
+        return True
+    return (iteration + rank) % OTHER_RANKS_INTERVAL == 0
 
 
-def last_iteration() -> int | None:
-    """Return the iteration begun last in this process."""
-    return None if _last < 0 else _last
-
-
-def begin(iteration: int, scope: Scope) -> Step | None:
-    """Open step ``iteration`` (the trainer's global step after increment); closes the one that is open."""
-    global _current, _last, _restarts
-    with guard("steps.begin"):
-        finish()
-        if iteration <= _last:
-            _restarts += 1
-        _last = iteration
-        if not enabled():
-            return None
-        step = Step(iteration, scope, _restarts)
-        step.open()
-        _current = step
-        lifecycle.before_shutdown(finish)
-        deferral.post(Signal.METRICS, lambda: scope.record(metrics.RL_LOOP_CURRENT, iteration, context=step.context))
-        return step
-    return None
-
-
-def finish(error: BaseException | str | None = None) -> None:
-    """Close the open step, if there is one."""
-    global _current
-    step, _current = _current, None
-    if step is not None:
-        with guard("steps.finish"):
-            step.close(error)
+def _root_is_sampled(trace_id: int, values: Mapping[str, Any]) -> bool:
+    sampler = getattr(trace_api.get_tracer_provider(), "sampler", None)
+    if sampler is None:
+        return True
+    # In an empty context, as rank 0 has it: a span that happens to be open here must not decide.
+    result = sampler.should_sample(
+        Context(), trace_id, spans.RL_LOOP.type, SpanKind.INTERNAL, values, [run_span.link()]
+    )
+    return bool(result.decision.is_sampled())
 
 
 def _forget() -> None:
-    global _current
-    _current = None
+    for loop in _open:
+        loop.forget()
+    _open.clear()
 
 
-# The step belongs to the parent: a forked child must not end its spans again.
 lifecycle.after_fork_in_child(_forget)

@@ -3,6 +3,7 @@ package durableotlpgrpc // import "otel-rl.dev/otelcol-rl/durableotlpexporter/du
 
 import (
 	"context"
+	"slices"
 
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/config/configoptional"
@@ -47,6 +48,7 @@ func settings(set exporter.Settings, generic component.Config) durable.Settings 
 	inner := config.Exporter
 	inner.QueueConfig = configoptional.None[exporterhelper.QueueBatchConfig]()
 	inner.RetryConfig = configretry.BackOffConfig{}
+	inner.ClientConfig.Middlewares = append(slices.Clone(inner.ClientConfig.Middlewares), durable.WatchAnswers())
 	return durable.Settings{
 		Exporter: set, Config: config, Durability: config.Durability,
 		Queue: config.Exporter.QueueConfig, Retry: config.Exporter.RetryConfig,

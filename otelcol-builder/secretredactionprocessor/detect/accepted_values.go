@@ -29,7 +29,7 @@ func acceptValue(power strength, name string, found value) bool {
 		if found.separator == spaced || found.separator == spoken {
 			return looksRandom(text, 16) && !isUUID(text) && !isDigest(text)
 		}
-		return looksRandom(text, 10) || isUUID(text) || lastWord(name) == "secret" && strings.Contains(text, " ") && isSecretPhrase(found)
+		return looksRandom(text, 10) || isUUID(text) || strings.HasSuffix(lastWord(name), "secret") && isSecretPhrase(found)
 	default:
 		return acceptWeak(found)
 	}

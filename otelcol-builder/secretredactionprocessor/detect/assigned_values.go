@@ -97,7 +97,7 @@ func (s *scan) readQuoted(open int, escape string) value {
 	}
 	end = min(end, limit)
 	closed := end < limit && (s.text[end] == quote || s.text[end] == '\\')
-	return value{text: s.text[start:end], start: start, end: end, quoted: true, closed: closed, next: s.byteAt(end + 1)}
+	return value{text: s.text[start:end], start: start, end: end, quoted: true, closed: closed, next: s.byteAt(end + 1), reach: end}
 }
 
 func (s *scan) readElement(position int) value {
@@ -109,18 +109,35 @@ func (s *scan) readElement(position int) value {
 		position++
 	}
 	limit := min(len(s.text), position+longestValue)
-	end := position
-	for end < limit && s.text[end] != '<' && s.text[end] != '\n' && !strings.HasPrefix(s.text[end:], "]]>") {
-		end++
+	reach := s.inside.endOf(s.text, position, func(character byte) bool { return character != '<' && character != '\n' })
+	end := min(limit, reach)
+	if close := strings.Index(s.text[position:end], "]]>"); close >= 0 {
+		end = position + close
 	}
-	return value{text: s.text[position:end], start: position, end: end, quoted: true}
+	return value{text: s.text[position:end], start: position, end: end, quoted: true, reach: reach}
 }
 
 // readBare reads a value without quotes.
 func (s *scan) readBare(position int, kind separator) value {
-	limit := min(len(s.text), position+longestBare)
+	reach := s.bareEnd(position, kind)
+	end := min(reach, position+longestBare)
+	for end > position && strings.IndexByte(".,:?", s.text[end-1]) >= 0 {
+		end--
+	}
+	return value{text: s.text[position:end], start: position, end: end, next: s.byteAt(end), reach: reach}
+}
+
+// bareEnd returns where a value without quotes ends; what was found for one word holds for the words inside of its value.
+func (s *scan) bareEnd(position int, kind separator) int {
+	known := &s.bare[0]
+	if kind == assigned {
+		known = &s.bare[1]
+	}
+	if position >= known.start && position < known.end {
+		return known.end
+	}
 	end := position
-	for end < limit && !endsBare(s.text[end]) {
+	for end < len(s.text) && !endsBare(s.text[end]) {
 		if kind == assigned {
 			character := s.text[end]
 			if character == '|' || character == '&' && s.endsAtAmpersand(end) {
@@ -132,11 +149,8 @@ func (s *scan) readBare(position int, kind separator) value {
 		}
 		end++
 	}
-	end = min(end, limit)
-	for end > position && strings.IndexByte(".,:?", s.text[end-1]) >= 0 {
-		end--
-	}
-	return value{text: s.text[position:end], start: position, end: end, next: s.byteAt(end)}
+	known.start, known.end = position, min(end, len(s.text))
+	return known.end
 }
 
 func endsBare(character byte) bool {

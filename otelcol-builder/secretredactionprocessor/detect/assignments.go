@@ -27,7 +27,11 @@ func (s *scan) assignment(start, end int) {
 		return
 	}
 	found, ok := s.valueAfter(nameStart, nameEnd)
+	if ok && found.reach == s.refused && found.reach-found.start > longestJudged {
+		return // the end of a long value that was none
+	}
 	if ok && !acceptValue(power, name, found) {
+		s.refused = found.reach
 		found, ok = s.fallback(found)
 		ok = ok && acceptValue(power, name, found)
 	}
@@ -104,6 +108,7 @@ type value struct {
 	afterLogin bool // in a line of .netrc: login name password value
 	tight      bool // no space around the separator
 	next       byte // what follows the value
+	reach      int  // where the run of characters ends that the value was taken from, however long
 }
 
 // valueAfter parses what follows a name; false when it is no assignment.

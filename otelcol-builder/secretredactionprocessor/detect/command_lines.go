@@ -31,14 +31,24 @@ var commands = []command{
 	{name: "rabbitmqctl add_user", flags: ""}, {name: "rabbitmqctl change_password", flags: ""}, {name: "gpg", flags: "--passphrase"}, {name: "pscp", flags: "-pw"}, {name: "plink", flags: "-pw"}, {name: "putty", flags: "-pw"}, {name: "kinit", flags: "--password"},
 }
 
-// commandHandler returns who looks behind the name of a program.
-func commandHandler(program command) handler {
+const (
+	longestCommands = 128 // commands at most
+	longestLineEnd  = 512
+	mostPositional  = 16 // words that are looked at for a secret by place
+)
+
+// commandHandler returns who looks behind the name of a program; index is that of the program.
+func commandHandler(index int, program command) handler {
 	flags := strings.Fields(program.flags)
 	return func(s *scan, start, end int) {
 		if start > 0 && (isAlnum(s.text[start-1]) || s.text[start-1] == '_') || end < len(s.text) && s.text[end-1] != ' ' && !isSpace(s.text[end]) && !strings.HasPrefix(s.text[end:], ".exe") {
 			return
 		}
-		line := s.text[end:min(len(s.text), end+512)]
+		from := end
+		if len(flags) > 0 {
+			from = max(end, s.commands[index]) // the same program before has looked at the arguments up to there
+		}
+		line := s.text[from:max(from, min(len(s.text), end+longestLineEnd))]
 		if stop := strings.IndexByte(line, '\n'); stop >= 0 {
 			line = line[:stop]
 		}
@@ -51,8 +61,9 @@ func commandHandler(program command) handler {
 			if start == stop {
 				return
 			}
-			s.flagArgument(program, flags, line, start, stop, end)
+			s.flagArgument(program, flags, line, start, stop, from)
 			position = stop
+			s.commands[index] = from + stop
 		}
 	}
 }
@@ -127,7 +138,7 @@ func (s *scan) argumentSecret(pair bool, start, end int) {
 // positional masks the secret of commands that take it by place.
 func (s *scan) positional(name, line string, offset int) {
 	var words []span
-	for position := 0; position < len(line); {
+	for position := 0; position < len(line) && len(words) < mostPositional; {
 		start, stop := nextArgument(line, position)
 		if start == stop {
 			break

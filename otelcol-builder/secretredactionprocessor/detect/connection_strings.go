@@ -81,6 +81,24 @@ func (s *scan) accountPassword(start, colon, at int) {
 	}
 }
 
+// accountBefore finds the password in connection strings without a scheme: user:password@tcp(host)/db of Go, and
+// user/password@//host of Oracle.
+func (s *scan) accountBefore(at, _ int) {
+	start := at
+	for limit := max(0, at-longestName); start > limit && !isSpace(s.text[start-1]) && strings.IndexByte("\"'`<>=,", s.text[start-1]) < 0; {
+		start--
+	}
+	account := s.text[start:at]
+	sign := ":"
+	if s.text[at+1] == '/' {
+		sign = "/"
+	}
+	user, password, found := strings.Cut(account, sign)
+	if found && user != "" && isIdentifier(user) && len(password) >= shortestSecret && !strings.HasPrefix(password, "/") && !isPlaceholder(password) {
+		s.add(at-len(password), at, classURL)
+	}
+}
+
 // oracle finds the password in jdbc:oracle:thin:user/password@host.
 func (s *scan) oracle(_, end int) {
 	limit := min(len(s.text), end+128)

@@ -64,6 +64,11 @@ func New(config Config) (*Detector, error) {
 // Find returns what has to be masked in a text, sorted by position and without overlap. The key is the name of the
 // attribute that holds the text, or empty.
 func (d *Detector) Find(key, text string) ([]Finding, error) {
+	return d.FindWithin(key, text, nil)
+}
+
+// FindWithin does the same within a bound: it asks again and again whether to go on, and ends with the error it is given.
+func (d *Detector) FindWithin(key, text string, within func() error) ([]Finding, error) {
 	if len(text) > MaxTextBytes {
 		return nil, fmt.Errorf("text of %d bytes is longer than the %d bytes that are scanned", len(text), MaxTextBytes)
 	}
@@ -71,11 +76,15 @@ func (d *Detector) Find(key, text string) ([]Finding, error) {
 		return nil, nil
 	}
 	if !strings.Contains(text, maskStart) {
-		return d.findInSegment(key, text, 0), nil
+		return d.findInSegment(key, text, 0, within)
 	}
 	var found []Finding
 	for _, segment := range unmaskedSegments(text) {
-		for _, finding := range d.findInSegment(key, text[segment.start:segment.end], 0) {
+		inside, err := d.findInSegment(key, text[segment.start:segment.end], 0, within)
+		if err != nil {
+			return nil, err
+		}
+		for _, finding := range inside {
 			finding.Start += segment.start
 			finding.End += segment.start
 			found = append(found, finding)
@@ -85,12 +94,25 @@ func (d *Detector) Find(key, text string) ([]Finding, error) {
 }
 
 // findInSegment scans a text without masks; the depth counts how often it was unwrapped.
-func (d *Detector) findInSegment(key, text string, depth int) []Finding {
+func (d *Detector) findInSegment(key, text string, depth int, within func() error) ([]Finding, error) {
 	s := d.scans.Get().(*scan)
 	s.begin(key, text, depth)
+	s.within = within
 	s.run()
-	found := s.result()
+	found, err := s.result(), s.stopped
 	s.end()
 	d.scans.Put(s)
+	if err != nil {
+		return nil, err
+	}
+	return found, nil
+}
+
+// findInside scans what a scan has unwrapped. Where the bound is reached the scan around it ends as well.
+func (s *scan) findInside(text string) []Finding {
+	found, err := s.detector.findInSegment("", text, s.depth+1, s.within)
+	if err != nil {
+		s.stopped = err
+	}
 	return found
 }

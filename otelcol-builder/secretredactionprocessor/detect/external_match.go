@@ -67,6 +67,9 @@ func (s *scan) worthwhile(rule *externalRule, position int) bool {
 		if run.start > position+ruleReach {
 			return false
 		}
+		if position-run.start > ruleReach && run.end-position > ruleReach {
+			return false // deep inside of encoded data: no vendor's token is that long, and JSON web tokens are found by their shape
+		}
 		// A secret may be cut into runs by a character such as '=': a part of its length is enough to look.
 		if run.end-run.start >= min(rule.shortest, runBytes) && !s.covered(run) {
 			return true
@@ -104,7 +107,10 @@ func (s *scan) covered(run span) bool {
 // endsAssignment says whether the text between a word and a value ends like an assignment.
 func endsAssignment(gap string) bool {
 	trimmed := strings.TrimRight(gap, "`'\"= \t\n\\(")
-	return strings.ContainsAny(gap[len(trimmed):], "=") || trimmed != "" && strings.IndexByte(">:|,?", trimmed[len(trimmed)-1]) >= 0
+	if strings.HasSuffix(trimmed, ",") {
+		return strings.ContainsAny(gap, "'\"`") // the arguments of a call
+	}
+	return strings.ContainsAny(gap[len(trimmed):], "=") || trimmed != "" && strings.IndexByte(">:|?", trimmed[len(trimmed)-1]) >= 0
 }
 
 // runsFrom returns the runs that end behind a position.
@@ -129,6 +135,10 @@ func (s *scan) neighbourhood(position int) (int, int) {
 }
 
 func (s *scan) matchRule(rule *externalRule, from, to int) {
+	s.looks = handlersPerCheck // a pattern costs as much as many looks
+	if !s.goOn() {
+		return
+	}
 	piece := s.text[from:to]
 	for _, match := range rule.regex.FindAllStringSubmatchIndex(piece, -1) {
 		start, end := secretPlace(rule, match)
@@ -191,16 +201,22 @@ func (r *externalRule) allows(piece string, start, end int, secret string) bool 
 	return false
 }
 
+// longestLine bounds what an allowlist sees of a line on either side of a match.
+const longestLine = 512
+
 func lineAround(text string, start, end int) string {
-	from := strings.LastIndexByte(text[:start], '\n') + 1
+	from, to := max(0, start-longestLine), min(len(text), end+longestLine)
+	text, start, end = text[from:to], start-from, end-from
+	begin := strings.LastIndexByte(text[:start], '\n') + 1
 	if next := strings.IndexByte(text[end:], '\n'); next >= 0 {
-		return text[from : end+next]
+		return text[begin : end+next]
 	}
-	return text[from:]
+	return text[begin:]
 }
 
 // entropy returns Shannon's entropy of a text in bits per byte.
 func entropy(text string) float64 {
+	text = judged(text)
 	var counts [256]int
 	for position := range len(text) {
 		counts[text[position]]++

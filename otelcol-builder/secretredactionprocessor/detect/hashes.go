@@ -2,14 +2,18 @@ package detect
 
 import "strings"
 
-const classHash = "password_hash"
+const (
+	classHash   = "password_hash"
+	handlerHash = 6
+)
 
 // cryptHash masks a password hash in the modular form: $id$salt$hash.
 func (s *scan) cryptHash(start, end int) {
-	if start > 0 && (isAlnum(s.text[start-1]) || s.text[start-1] == '$') {
+	if start < s.done[handlerHash] || start > 0 && (isAlnum(s.text[start-1]) || s.text[start-1] == '$') {
 		return
 	}
 	stop := hashEnd(s.text, end)
+	s.done[handlerHash] = stop
 	text := s.text[start:stop]
 	if stop-end < 13 || longestPiece(text[end-start:]) < 12 || strings.Contains(strings.ToLower(text), "xxxx") || isMonotonous(text[max(0, len(text)-20):]) {
 		return

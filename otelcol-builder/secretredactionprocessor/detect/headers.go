@@ -10,13 +10,15 @@ const (
 	classBasic     = "basic_auth"
 	classCookie    = "session_cookie"
 	classSignature = "signed_url"
+
+	handlerCookie    = 4
+	handlerSignature = 5
+	longestHeader    = 1024
 )
 
 // tokenRun returns the end of the token characters that begin at a position, with the padding of base64.
 func (s *scan) tokenRun(position int) int {
-	for position < len(s.text) && byteClass[s.text[position]]&valueByte != 0 {
-		position++
-	}
+	position = s.tokens.endOf(s.text, position, isTokenByte)
 	for range 2 {
 		if position < len(s.text) && s.text[position] == '=' {
 			position++
@@ -24,6 +26,8 @@ func (s *scan) tokenRun(position int) int {
 	}
 	return position
 }
+
+func isTokenByte(character byte) bool { return byteClass[character]&valueByte != 0 }
 
 // bearer finds the token after "Bearer ".
 func (s *scan) bearer(start, end int) {
@@ -77,7 +81,7 @@ func (s *scan) authorization(_, end int) {
 	for limit := min(len(s.text), at+8); at < limit && strings.IndexByte(" \t\"'\\`>=[", s.text[at]) >= 0; {
 		at++
 	}
-	line := s.text[at:min(len(s.text), at+2048)]
+	line := s.text[at:min(len(s.text), at+longestHeader)]
 	if stop := strings.IndexAny(line, "\r\n"); stop >= 0 {
 		line = line[:stop]
 	}
@@ -104,7 +108,10 @@ func (s *scan) authorization(_, end int) {
 var sessionWords = []string{"sess", "sid", "token", "auth", "jwt", "csrf", "xsrf", "remember", "login", "identity", "ticket", "aspx", "key", "secret"}
 
 // cookie finds the values of session cookies in a Cookie or Set-Cookie header.
-func (s *scan) cookie(_, end int) {
+func (s *scan) cookie(start, end int) {
+	if start < s.done[handlerCookie] {
+		return // in a value of the header before
+	}
 	at, _ := s.skipClosers(end)
 	if at >= len(s.text) || s.text[at] != ':' && s.text[at] != '=' {
 		return
@@ -119,6 +126,7 @@ func (s *scan) cookie(_, end int) {
 		for nameEnd < limit && strings.IndexByte("=;\r\n\"' ,", s.text[nameEnd]) < 0 {
 			nameEnd++
 		}
+		s.done[handlerCookie] = nameEnd
 		if nameEnd >= limit || s.text[nameEnd] != '=' {
 			return
 		}
@@ -128,6 +136,7 @@ func (s *scan) cookie(_, end int) {
 		}
 		s.cookieValue(s.text[at:nameEnd], nameEnd+1, stop)
 		at = stop
+		s.done[handlerCookie] = stop
 		if at < limit && s.text[at] != ';' {
 			return
 		}
@@ -151,13 +160,14 @@ func (s *scan) cookieValue(name string, start, end int) {
 
 // signedURL finds the signature in the query of a pre-signed address.
 func (s *scan) signedURL(start, end int) {
-	if start == 0 || s.text[start-1] != '?' && s.text[start-1] != '&' && s.text[start-1] != ';' && s.text[start-1] != '-' {
+	if start == 0 || start < s.done[handlerSignature] || s.text[start-1] != '?' && s.text[start-1] != '&' && s.text[start-1] != ';' && s.text[start-1] != '-' {
 		return
 	}
 	stop := end
 	for stop < len(s.text) && (byteClass[s.text[stop]]&valueByte != 0 || s.text[stop] == '%' || s.text[stop] == '=') {
 		stop++
 	}
+	s.done[handlerSignature] = stop
 	if text := s.text[end:stop]; looksRandom(text, 16) {
 		s.add(end, stop, classSignature)
 	}

@@ -9,6 +9,7 @@ const (
 	handlerKeyBlock   = 1
 	handlerWebKey     = 2
 	handlerElements   = 3
+	handlerLines      = 7
 	longestBlockLabel = 64
 )
 
@@ -24,16 +25,11 @@ func (s *scan) keyBlock(start, end int) {
 	}
 	body := end + stop
 	block := s.text[body:min(len(s.text), body+longestKeyBlock)]
-	length := strings.Index(block, "END ")
-	for length >= 0 && !strings.HasSuffix(block[:length], "-") && !strings.HasSuffix(block[:length], "- ") {
-		next := strings.Index(block[length+4:], "END ")
-		if next < 0 {
-			length = -1
-			break
-		}
-		length += 4 + next
+	length := s.ends.next(s.text, "-END ", body)
+	if spaced := s.spacedEnds.next(s.text, "- END ", body); spaced >= 0 && (length < 0 || spaced+1 < length) {
+		length = spaced + 1
 	}
-	if length < 0 {
+	if length -= body - 1; length < 0 || length > len(block) {
 		length = openBlock(block)
 	}
 	if countBase64(block[:length]) < shortestKeyBlock {
@@ -91,7 +87,10 @@ func countBase64(text string) int {
 }
 
 // linesAfter masks the lines of base64 that follow a marker line, as in PuTTY's and minisign's files.
-func (s *scan) linesAfter(_, end int) {
+func (s *scan) linesAfter(start, end int) {
+	if start < s.done[handlerLines] {
+		return
+	}
 	position := end
 	for position < len(s.text) && s.text[position] != '\n' && s.text[position] != '\\' && position < end+24 {
 		position++
@@ -104,6 +103,7 @@ func (s *scan) linesAfter(_, end int) {
 	for stop < limit && (isAlnum(s.text[stop]) || isSpace(s.text[stop]) || strings.IndexByte("+/=\\", s.text[stop]) >= 0) {
 		stop++
 	}
+	s.done[handlerLines] = stop
 	if marker := strings.Index(s.text[position:stop], "Private"); marker > 0 {
 		stop = position + marker
 	}

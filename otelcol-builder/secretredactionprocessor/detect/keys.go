@@ -43,7 +43,7 @@ func (s *scan) matchKeyContext() {
 		}
 	}
 	prefix := s.key + "="
-	for _, finding := range s.detector.findInSegment("", prefix+s.text, s.depth+1) {
+	for _, finding := range s.findInside(prefix + s.text) {
 		if finding.End > len(prefix) {
 			finding.Start, finding.End = max(0, finding.Start-len(prefix)), finding.End-len(prefix)
 			s.addFinding(finding)

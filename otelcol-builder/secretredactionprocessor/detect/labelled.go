@@ -85,7 +85,7 @@ func (s *scan) spareCode(start, end int) {
 		end++
 	}
 	found, ok := s.valueAfter(start, end)
-	if !ok || found.separator != assigned || len(found.text) < 8 || isPlaceholder(found.text) || isPath(found.text) {
+	if !ok || found.separator != assigned || len(found.text) < 8 || len(found.text) > longestJudged || isPlaceholder(found.text) || isPath(found.text) {
 		return
 	}
 	counted := shapeOf(found.text)

@@ -7,6 +7,9 @@ const (
 	fewestSeedWords   = 12
 	mostSeedWords     = 24
 	longestSeedPhrase = 300
+	longestSeedWord   = 8
+	longestTelegram   = 35
+	handlerSeed       = 8
 )
 
 // fallback finds the literal that stands in for an expression: os.environ.get("KEY") or "literal".
@@ -38,7 +41,10 @@ func (s *scan) fallback(found value) (value, bool) {
 
 // accountPair masks the second string of a pair of user and password: auth=("user", "password").
 func (s *scan) accountPair(_, end int) {
-	if s.text[end-1] == '(' && end > 3 && strings.EqualFold(s.text[end-3:end], "on(") { // getConnection(url, user, password)
+	if s.text[end-1] == '(' && end > 3 && (strings.EqualFold(s.text[end-3:end], "on(") || strings.EqualFold(s.text[end-3:end], "ry(")) { // getConnection(url, user, password)
+		if url, ok := s.stringAt(end); ok {
+			end = url.end + 1
+		}
 		comma := strings.IndexByte(s.text[end:min(len(s.text), end+longestName)], ',')
 		if comma < 0 {
 			return
@@ -59,6 +65,18 @@ func (s *scan) accountPair(_, end int) {
 	}
 }
 
+// calledWithKey masks the key that a call over JSON-RPC is given: "method": "auth.login_with_api_key", "params": ["key"].
+func (s *scan) calledWithKey(_, end int) {
+	near := s.text[end:min(len(s.text), end+longestName)]
+	if at := strings.Index(near, `"params"`); at >= 0 {
+		if open := strings.IndexByte(near[at:], '['); open >= 0 {
+			if key, ok := s.stringAt(end + at + open + 1); ok && looksRandom(key.text, 10) {
+				s.add(key.start, key.end, classSecret)
+			}
+		}
+	}
+}
+
 // stringAt reads the string literal that begins at a position, behind spaces.
 func (s *scan) stringAt(position int) (value, bool) {
 	at := s.skipSpaces(position, 4)
@@ -69,10 +87,21 @@ func (s *scan) stringAt(position int) (value, bool) {
 	return found, found.end < len(s.text) && len(found.text) < longestName
 }
 
-// matchBotTokens masks tokens of Discord's bots, which have a form but no word: an id, a time and a code in base64.
+// matchBotTokens masks tokens of Discord's bots, which have a form but no word: an id, a time and a code in base64; and those of
+// Telegram's: an id, a colon and 34 or 35 characters.
 func (s *scan) matchBotTokens() {
 	for _, run := range s.runs {
 		text := s.text[run.start:run.end]
+		if start := run.start - 1; (len(text) == longestTelegram || len(text) == longestTelegram-1) && start > 0 && s.text[start] == ':' && looksRandom(text, longestTelegram-1) {
+			digits := start
+			for digits > 0 && start-digits < 11 && isDigit(s.text[digits-1]) {
+				digits--
+			}
+			if length := start - digits; length >= 8 && length <= 10 && (digits == 0 || !isWordByte(s.text[digits-1])) {
+				s.add(digits, run.end, "telegram_token")
+			}
+			continue
+		}
 		if len(text) < 58 || len(text) > 76 || strings.IndexByte("MNO", text[0]) < 0 || strings.ContainsAny(text, "+/~") {
 			continue
 		}
@@ -85,7 +114,10 @@ func (s *scan) matchBotTokens() {
 }
 
 // seedPhrase masks the words from which a wallet's keys are made.
-func (s *scan) seedPhrase(_, end int) {
+func (s *scan) seedPhrase(start, end int) {
+	if start < s.done[handlerSeed] {
+		return
+	}
 	at, _ := s.skipClosers(end)
 	for limit := min(len(s.text), at+12); at < limit && !isLower(s.text[at]); {
 		at++
@@ -96,10 +128,10 @@ func (s *scan) seedPhrase(_, end int) {
 	words, stop := 0, at
 	for position := at; position < min(len(s.text), at+longestSeedPhrase) && words < mostSeedWords; {
 		wordEnd := position
-		for wordEnd < len(s.text) && isLower(s.text[wordEnd]) {
+		for limit := min(len(s.text), position+longestSeedWord+1); wordEnd < limit && isLower(s.text[wordEnd]); {
 			wordEnd++
 		}
-		if length := wordEnd - position; length < 3 || length > 8 {
+		if length := wordEnd - position; length < 3 || length > longestSeedWord {
 			break
 		}
 		words++
@@ -109,6 +141,7 @@ func (s *scan) seedPhrase(_, end int) {
 		}
 		position = wordEnd + 1
 	}
+	s.done[handlerSeed] = stop
 	if words >= fewestSeedWords {
 		s.add(at, stop, "seed_phrase")
 	}

@@ -117,7 +117,7 @@ func hasWord(name string, set map[string]bool) bool {
 
 func classRank(class string) int {
 	switch class {
-	case classWeak, "generic_api_key", "vendor_credential":
+	case classWeak, "generic_api_key", "vendor_credential", "unnamed_credential":
 		return 3
 	case classSecret, classPassword:
 		return 2

@@ -38,18 +38,59 @@ func isPlaceholder(value string) bool {
 		return true
 	}
 	text := string(lowered)
-	for _, part := range placeholderParts {
-		if strings.Contains(text, part) {
-			return true
-		}
+	if rest, found := withoutPlaceholders(text); found && !isMixedRest(value, rest) || isDocumented(value) {
+		return true
 	}
 	return isMonotonous(text)
+}
+
+// withoutPlaceholders takes the words of placeholders out of a value. A word counts where it stands by itself: "sampler" and
+// "resample" are no placeholders.
+func withoutPlaceholders(lowered string) (string, bool) {
+	found := false
+	for _, part := range placeholderParts {
+		for from := 0; ; {
+			at := strings.Index(lowered[from:], part)
+			if at < 0 {
+				break
+			}
+			at += from
+			end := at + len(part)
+			if at > 0 && isLetter(part[0]) && isLetter(lowered[at-1]) || end < len(lowered) && isLetter(part[len(part)-1]) && isLetter(lowered[end]) && !gluedPlaceholders[part] {
+				from = end
+				continue
+			}
+			lowered, from, found = lowered[:at]+"-"+lowered[end:], at+1, true
+		}
+	}
+	return lowered, found
+}
+
+// gluedPlaceholders may run into the next word: yourapikey.
+var gluedPlaceholders = setOf("yourapi yourtoken yoursecret yourkey changeme replaceme placeholder dummy xxxx")
+
+// isMixedRest says whether what stands beside the words of a placeholder is a secret by itself: letters and digits mixed.
+func isMixedRest(value, rest string) bool {
+	rest = strings.Trim(rest, "-_ .")
+	counted := shapeOf(rest)
+	if placeholderValues[rest] || counted.digits < 2 || counted.letters() < 2 || counted.letters()+counted.digits < 6 {
+		return false
+	}
+	return !isWordLike(rest) || !isWordLike(value)
+}
+
+// isDocumented says whether a value ends as those in the documentation of clouds do: AKIAIOSFODNN7EXAMPLE.
+func isDocumented(value string) bool {
+	return strings.HasSuffix(value, "EXAMPLE") || strings.HasSuffix(value, "EXAMPLEKEY")
 }
 
 // isReference says whether a value names where the secret comes from: a variable, a template, a call.
 func isReference(value string) bool {
 	switch value[0] {
 	case '$':
+		if standsForLetter("s", value[1:]) {
+			return false
+		}
 		return len(value) > 1 && (value[1] == '{' || value[1] == '(' || value[1] == '$' && len(value) > 2 && value[2] == '{' || isVariable(value[1:]))
 	case '<':
 		return strings.HasSuffix(value, ">") || strings.HasPrefix(value, "<%")
@@ -62,12 +103,29 @@ func isReference(value string) bool {
 	case '#':
 		return strings.HasPrefix(value, "#{")
 	case '@':
+		if standsForLetter("a", value[1:]) {
+			return false
+		}
 		return len(value) > 1 && isIdentifier(value[1:]) || strings.HasPrefix(value, "@{") || strings.HasPrefix(value, "@Microsoft")
 	}
 	return strings.Contains(value, "${") || strings.Contains(value, "{{") || strings.HasPrefix(value, "vault:") ||
 		strings.HasPrefix(value, "env:") || strings.HasPrefix(value, "env(") || strings.HasPrefix(value, "arn:aws:") ||
 		strings.HasPrefix(value, "ref+") || strings.HasPrefix(value, "op://") || strings.HasPrefix(value, "secretsmanager:")
 }
+
+// standsForLetter says whether a sign was typed in place of a letter, as people do in passwords: $uperSecret, @dminPass.
+func standsForLetter(letter, rest string) bool {
+	word := letter + strings.ToLower(rest)
+	for _, begin := range typedBeginnings {
+		if strings.HasPrefix(word, begin) {
+			return true
+		}
+	}
+	return false
+}
+
+var typedBeginnings = strings.Fields("admin apple april august autumn angel alpha access amazing awesome arsenal andrea alex anna " +
+	"super secret secure summer spring september sunday saturday sunshine strong shadow silver soccer starwars samsung smile sysadmin")
 
 // isVariable says whether a text is the name of a shell variable, rather than the rest of a password.
 func isVariable(name string) bool {

@@ -11,6 +11,7 @@ const (
 	ruleReach    = 256 // how far from its keyword an external rule looks for a value
 	genericReach = 64
 	mostCompared = 64 // findings that a run is compared with
+	hitDistance  = 24 // a word that stands again closer than this has the same neighbourhood
 )
 
 // word is something that the first pass looks for, and who is asked when it stands in the text.
@@ -25,14 +26,27 @@ type handler func(s *scan, start, end int)
 
 // scan is the state of one look at one text.
 type scan struct {
-	detector *Detector
-	key      string
-	text     string
-	depth    int
-	found    []Finding
-	runs     []span
-	hits     []ruleHit
-	done     [handlerKinds]int // up to where a handler has already looked
+	detector        *Detector
+	key             string
+	text            string
+	depth           int
+	found           []Finding
+	runs            []span
+	hits            []ruleHit
+	done            [handlerKinds]int // up to where a handler has already looked
+	tokens          reach
+	bare            [2]reach // values without quotes: behind an assignment, and other ones
+	inside          reach    // of an element
+	kinds           [128]reach
+	ends            place // of the next end of a key block
+	spacedEnds      place
+	commands        [longestCommands]int
+	refused         int // where the value ends that was refused last
+	refusedToken    int
+	hitWord, hitEnd int // the word for which rules were noted last
+	within          func() error
+	looks           int
+	stopped         error
 }
 
 type ruleHit struct{ rule, position int }
@@ -40,12 +54,16 @@ type ruleHit struct{ rule, position int }
 func (s *scan) begin(key, text string, depth int) {
 	s.key, s.text, s.depth = key, text, depth
 	s.found, s.runs, s.hits = s.found[:0], s.runs[:0], s.hits[:0]
-	s.done = [handlerKinds]int{}
+	s.done, s.commands = [handlerKinds]int{}, [longestCommands]int{}
+	s.tokens, s.bare, s.inside, s.kinds = reach{}, [2]reach{}, reach{}, [128]reach{}
+	s.ends, s.spacedEnds = place{from: -1}, place{from: -1}
+	s.refused, s.refusedToken, s.looks, s.stopped = -1, -1, 0, nil
+	s.hitWord = -1
 }
 
 // end drops what refers to the text, so that the pool keeps nothing alive.
 func (s *scan) end() {
-	s.key, s.text = "", ""
+	s.key, s.text, s.within = "", "", nil
 	if cap(s.found) > 1024 || cap(s.hits) > 65536 || cap(s.runs) > 65536 {
 		s.found, s.hits, s.runs = nil, nil, nil
 	}
@@ -53,13 +71,14 @@ func (s *scan) end() {
 
 func (s *scan) run() {
 	s.collectRuns()
-	s.matchWords()
-	s.matchExternalRules()
-	s.matchBotTokens()
-	s.matchKeyContext()
-	s.numbers()
-	s.lettered()
-	s.matchWrapped()
+	for _, look := range []func(*scan){
+		(*scan).matchWords, (*scan).matchExternalRules, (*scan).matchBotTokens, (*scan).matchKeyContext, (*scan).numbers,
+		(*scan).lettered, (*scan).matchUnnamed, (*scan).matchWrapped,
+	} {
+		if look(s); s.stopped != nil {
+			return
+		}
+	}
 }
 
 // matchWords walks the automaton over the text and asks the handlers of each word.
@@ -71,6 +90,9 @@ func (s *scan) matchWords() {
 		state = int(next[state*width+int(automaton.fold[text[position]])])
 		if outputs := automaton.outputs[state]; outputs != nil {
 			s.askHandlers(outputs, position+1)
+			if s.stopped != nil {
+				return
+			}
 		}
 	}
 }
@@ -79,10 +101,16 @@ func (s *scan) askHandlers(outputs []int, end int) {
 	for _, index := range outputs {
 		word := &s.detector.words[index]
 		for _, handler := range word.handlers {
+			if !s.goOn() {
+				return
+			}
 			handler(s, end-len(word.text), end)
 		}
 		inside := len(word.text) <= 2 && end > 2 && isLetter(s.text[end-len(word.text)-1]) // such as "ey" in "key"
-		if len(s.runs) > 0 && !inside {
+		if len(s.runs) > 0 && !inside && (index != s.hitWord || end-s.hitEnd >= hitDistance) {
+			if len(word.rules) > 0 {
+				s.hitWord, s.hitEnd = index, end
+			}
 			for _, rule := range word.rules {
 				s.hits = append(s.hits, ruleHit{rule, end})
 			}
@@ -122,11 +150,13 @@ func (s *scan) add(start, end int, class string) {
 }
 
 func (s *scan) addFinding(finding Finding) {
-	for finding.Start > 0 && !utf8.RuneStart(s.text[finding.Start]) {
-		finding.Start--
-	}
-	for finding.End < len(s.text) && !utf8.RuneStart(s.text[finding.End]) {
-		finding.End++
+	for range utf8.UTFMax - 1 {
+		if finding.Start > 0 && !utf8.RuneStart(s.text[finding.Start]) {
+			finding.Start--
+		}
+		if finding.End < len(s.text) && !utf8.RuneStart(s.text[finding.End]) {
+			finding.End++
+		}
 	}
 	if finding.Start < finding.End {
 		s.found = append(s.found, finding)

@@ -53,6 +53,7 @@ func looksRandom(value string, shortest int) bool {
 	if len(value) < shortest || isPlaceholder(value) {
 		return false
 	}
+	value = judged(value)
 	counted := shapeOf(value)
 	if counted.letters() == 0 || counted.other > counted.length/4 || counted.longestSame > 6 {
 		return false
@@ -80,6 +81,7 @@ func minimumEntropy(length int) float64 {
 
 // isWordLike says whether a value is made of words and numbers: names of models, files, functions, hosts.
 func isWordLike(value string) bool {
+	value = judged(value)
 	letters, wordLetters, pieces, joints := 0, 0, 0, 0
 	separators := strings.Count(value, "-") + strings.Count(value, "_") + strings.Count(value, ".") + strings.Count(value, "/")
 	for start := 0; start < len(value); {

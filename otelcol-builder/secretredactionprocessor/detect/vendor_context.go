@@ -8,6 +8,8 @@ import (
 const (
 	vendorReach     = 80
 	longestVendorID = 600
+
+	shortestVendorValue = 14
 )
 
 // vendorContext masks a random value behind a vendor's name and a word such as key or token: many vendors' tokens
@@ -57,7 +59,7 @@ func separates(gap string) bool {
 // vendorValue judges one run of token characters after a vendor's name.
 func (s *scan) vendorValue(start int, gap string, run span) bool {
 	text := s.text[run.start:run.end]
-	if run.end-run.start > longestVendorID {
+	if len(text) > longestVendorID || len(text) < shortestVendorValue {
 		return false
 	}
 	power := contextStrength(strings.ToLower(s.text[max(0, start-24):start]), strings.ToLower(gap))
@@ -77,7 +79,7 @@ func (s *scan) vendorValue(start int, gap string, run span) bool {
 		}
 	case isResourceName(s.text[max(0, start-4):start], text):
 		return false
-	case !looksRandom(text, 14) || shapeOf(text).digits < 2 && !named:
+	case !looksRandom(text, shortestVendorValue) || shapeOf(text).digits < 2 && !named:
 		return false
 	}
 	for run.end < len(s.text) && s.text[run.end] == '=' {

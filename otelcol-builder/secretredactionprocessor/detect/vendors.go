@@ -132,15 +132,19 @@ func (t tokenShape) handlerOf() handler {
 		if !t.loose && from > 0 && isAlnum(s.text[from-1]) && !afterEscape(s.text, from) {
 			return
 		}
-		stop, ok := t.matchAfter(s.text, end)
+		stop, ok := t.matchAfter(s, end)
 		if !ok {
 			return
+		}
+		if stop == s.refusedToken && stop-from > longestJudged {
+			return // the end of a long run that was none
 		}
 		variable := s.text[from:stop]
 		if stop-end > 8 && from == start {
 			variable = s.text[end:stop]
 		}
-		if isPlaceholder(variable) || isName(s.text[end:stop]) || len(variable) >= 16 && entropy(variable) < 2.6 {
+		if isPlaceholder(variable) || isName(judged(s.text[end:stop])) || len(variable) >= 16 && entropy(variable) < 2.6 {
+			s.refusedToken = stop
 			return
 		}
 		s.add(from, stop, t.class)
@@ -180,7 +184,8 @@ func (p piece) matches(text string) bool {
 }
 
 // matchAfter matches the pieces behind the anchor; a run takes all it can, and a token ends where its kind does.
-func (t tokenShape) matchAfter(text string, position int) (int, bool) {
+func (t tokenShape) matchAfter(s *scan, position int) (int, bool) {
+	text := s.text
 	last, open := byte(0), false
 	for index := t.anchor + 1; index < len(t.pieces); index++ {
 		one := t.pieces[index]
@@ -192,11 +197,7 @@ func (t tokenShape) matchAfter(text string, position int) (int, bool) {
 			last = 0
 			continue
 		}
-		pass := kinds[one.kind]
-		length := 0
-		for length < one.max && position+length < len(text) && pass(text[position+length]) {
-			length++
-		}
+		length := min(one.max, s.kinds[one.kind].endOf(text, position, kinds[one.kind])-position)
 		if length < one.min {
 			return 0, false
 		}

@@ -4,7 +4,7 @@ package detect
 const operationsTokens = `
 grafana_token glsa_{A32}_{x8} glc_{s32-} eyJrIjoi{s60-}
 datadog_key ddapp_{A34-} ddpat_{A30-} pub{h32}
-newrelic_key NRAK-{U27} NRII-{b32} NRJS-{h19} NRRA-{h42} NRAA-{h27} NRIQ-{b32} NRSP-{h2}{A4}{h31} NRBR-{h19} {h36}NRAL {A36}FFFFNRAL eu01xx{a30}NRAL
+newrelic_key NRAK-{U27-32} NRII-{b32} NRJS-{h19} NRRA-{h42} NRAA-{h27} NRIQ-{b32} NRSP-{h2}{A4}{h31} NRBR-{h19} {h36}NRAL {A36}FFFFNRAL eu01xx{a30}NRAL
 dynatrace_token dt0c01.{U24}.{U64} dt0s01.{U8}.{U64} dt0s02.{U8}.{U64} dt0s08.{U8}.{U64} dt0s16.{U8}.{U64} dt0s04.{U8}.{U64} dt0s06.{U8}.{U64}
 honeycomb_key hcaik_{a58} hcxik_{a58} hcbik_{a58} hcamk_{a58} hcxmk_{a58} hcaic_{a58} hcxlk_{A20-}
 logfire_token pylf_v1_us_{A43} pylf_v1_eu_{A43} pylf_v{d1}_{l2-}_{A43}

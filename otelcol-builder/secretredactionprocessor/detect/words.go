@@ -55,7 +55,7 @@ func ownWords(personal personalData) (map[string][]handler, error) {
 	add("cookie", (*scan).cookie)
 	add("sig= signature=", (*scan).signedURL)
 	add("code=", (*scan).accessCode)
-	add("auth=( auth:( basicauth( basic_auth( .login( networkcredential( .getconnection(", (*scan).accountPair)
+	add("auth=( auth:( basicauth( basic_auth( .login( networkcredential( .getconnection( directoryentry(", (*scan).accountPair)
 	add("wallet(", (*scan).walletKey)
 	add("scram-sha-256$ scram-sha-1$", (*scan).scramHash)
 	phrase("ntlm)", (*scan).labelledHash)
@@ -73,6 +73,8 @@ func ownWords(personal personalData) (map[string][]handler, error) {
 	phrase("recovery phrase", (*scan).seedPhrase)
 	add("://", (*scan).address)
 	add("jdbc:oracle:thin:", (*scan).oracle)
+	add("@tcp( @unix( @//", (*scan).accountBefore)
+	add("login_with_api_key login_with_token", (*scan).calledWithKey)
 	if personal.email {
 		phrase("@", (*scan).emailAddress)
 	}
@@ -95,8 +97,8 @@ func ownWords(personal personalData) (map[string][]handler, error) {
 	if err := addVendors(func(text string, handler handler) { phrase(strings.ToLower(text), handler) }); err != nil {
 		return nil, err
 	}
-	for _, program := range commands {
-		phrase(program.name, commandHandler(program))
+	for index, program := range commands {
+		phrase(program.name, commandHandler(index, program))
 	}
 	return words, nil
 }

@@ -21,6 +21,9 @@ func (s *scan) matchWrapped() {
 		s.matchEscaped()
 	}
 	for _, run := range s.runs {
+		if !s.goOn() {
+			return
+		}
 		if run.end-run.start >= shortestWrapped && run.end-run.start <= longestUnwrapped {
 			s.matchEncoded(run)
 		}
@@ -33,7 +36,7 @@ func (s *scan) matchEscaped() {
 	if decoded == "" {
 		return
 	}
-	for _, finding := range s.detector.findInSegment("", decoded, s.depth+1) {
+	for _, finding := range s.findInside(decoded) {
 		finding.Start, finding.End = int(places[finding.Start]), int(places[finding.End])
 		s.addFinding(finding)
 	}
@@ -142,7 +145,7 @@ func backslashAt(text string) (string, int) {
 func (s *scan) matchEncoded(run span) {
 	text := s.text[run.start:run.end]
 	decoded, ok := decodeRun(text)
-	if !ok || len(s.detector.findInSegment("", decoded, s.depth+1)) == 0 {
+	if !ok || len(s.findInside(decoded)) == 0 {
 		return
 	}
 	for range 2 {

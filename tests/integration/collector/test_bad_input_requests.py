@@ -105,8 +105,8 @@ def test_protobuf_of_another_signal_is_refused(collector: CollectorProcess, path
     ("body", "kind", "encoding", "status", "says"),
     [
         (os.urandom(300), PROTOBUF, None, 400, ""),
-        (b'{"resourceSpans": [{', JSON, None, 400, "error found in"),
-        (export([span("x")]), PROTOBUF, None, 400, "wireType"),
+        (b'{"resourceSpans": [{', JSON, None, 400, "the request is no JSON: unexpected end"),
+        (export([span("x")]), PROTOBUF, None, 400, "wire types 3 and 4"),
         (export([span("x")]), "text/plain", None, 415, "supported: [application/json, application/x-protobuf]"),
         (export([span("x")]), None, None, 415, "supported: [application/json, application/x-protobuf]"),
         (export([span("x")]), JSON, "br", 400, "unsupported Content-Encoding: br"),

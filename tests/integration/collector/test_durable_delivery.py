@@ -109,7 +109,7 @@ def test_only_the_refused_item_becomes_a_dead_letter_and_it_can_be_replayed(otel
         (letter,) = dead_letters(gateway)
         assert letter["deadLetter"]["reason"] == "refused"
         assert "422" in letter["deadLetter"]["error"]
-        (file,) = (gateway.folder / "letters").iterdir()
+        (file,) = (gateway.folder / "letters").glob("*.jsonl")
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
         assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
 

@@ -153,3 +153,46 @@ def test_program_that_replaces_itself_goes_on_recording_as_the_same_run(programs
     assert programs.store.span_names() == ["work", "work"]
     assert len({resource["rl.run.id"] for resource in programs.store.resources()}) == 1
     assert len(done.err.splitlines()) == 1
+
+
+def _parent_of_a_worker(work: str, method: str = "spawn") -> str:
+    """A program that records nothing itself and runs ``work`` in a child of multiprocessing."""
+    return (
+        "import multiprocessing\n"
+        f"def run():\n    exec({work!r}, {{}})\n"
+        "if __name__ == '__main__':\n"
+        f"    worker = multiprocessing.get_context({method!r}).Process(target=run); worker.start(); worker.join()\n"
+    )
+
+
+@pytest.mark.parametrize("method", ["spawn", "fork"])
+def test_program_whose_children_alone_record_says_where_their_files_are(programs: Programs, method: str) -> None:
+    done = programs.instrumented(_parent_of_a_worker(ONE_SPAN, method))
+
+    (directory,) = programs.store.directories
+    assert done.err.splitlines() == [
+        f"otel-rl: child processes recorded; show it with: otel-rl report ./otel-rl/{directory.parent.name}"
+    ]
+
+
+def test_program_whose_children_record_nothing_says_nothing(programs: Programs) -> None:
+    done = programs.instrumented(_parent_of_a_worker("sum(range(10**6))"))
+
+    assert (done.code, done.err) == (0, "")
+    assert not (programs.directory / "otel-rl").exists()
+
+
+def test_files_of_an_earlier_launch_are_not_taken_for_those_of_children(programs: Programs) -> None:
+    programs.instrumented(ONE_SPAN, OTEL_RL_RUN_ID="chosen")
+
+    done = programs.instrumented(_parent_of_a_worker("sum(range(10**6))"), OTEL_RL_RUN_ID="chosen")
+
+    assert len(programs.store.directories) == 1
+    assert done.err == ""
+
+
+def test_program_that_is_quiet_does_not_say_that_its_children_recorded(programs: Programs) -> None:
+    done = programs.instrumented(_parent_of_a_worker(ONE_SPAN), OTEL_RL_QUIET="1")
+
+    assert len(programs.store.directories) == 1
+    assert done.err == ""

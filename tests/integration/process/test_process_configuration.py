@@ -85,33 +85,6 @@ def test_temporality_preference_of_otlp_is_honoured(programs: Programs, collecto
     assert "DELTA" in done.out
 
 
-def test_log_of_the_program_is_recorded_where_asked_for(programs: Programs) -> None:
-    pytest.importorskip("opentelemetry.instrumentation.logging")
-    programs.instrumented(
-        "import logging\nlogging.getLogger('mine').warning('hello %s', 'log')\n",
-        OTEL_PYTHON_LOGGING_AUTO_INSTRUMENTATION_ENABLED="true",
-    )
-
-    assert "hello log" in (programs.store.directories[0] / "logs-0001.jsonl").read_text()
-
-
-def test_log_of_the_program_without_its_package_says_what_to_install(programs: Programs) -> None:
-    programs.write("site/sitecustomize.py", "import sys; sys.modules['opentelemetry.instrumentation.logging'] = None\n")
-    done = programs.child(
-        sys.executable,
-        "-c",
-        ONE_SPAN,
-        OTEL_PYTHON_LOGGING_AUTO_INSTRUMENTATION_ENABLED="true",
-        OTEL_RL_CHILDREN="all",
-        OTEL_RL_QUIET="1",
-        PYTHONPATH=f"{BOOTSTRAP}:{programs.directory / 'site'}",
-    )
-
-    (line,) = done.err.splitlines()
-    assert "pip install opentelemetry-instrumentation-logging" in line
-    assert programs.store.span_names() == ["work"]
-
-
 def test_configuration_file_wins_and_our_part_still_works(programs: Programs, collector: Collector) -> None:
     pytest.importorskip("opentelemetry.configuration")
     programs.write("otel.yaml", CONFIGURATION.format(port=collector.port))

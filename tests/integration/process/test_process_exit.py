@@ -39,6 +39,86 @@ def test_dead_collector_delays_the_end_by_no_more_than_the_timeout(
     assert not (programs.directory / "otel-rl").exists()
 
 
+@pytest.mark.parametrize("protocol", ["http/protobuf", "grpc"])
+@pytest.mark.parametrize(
+    ("signal", "lost"), [("traces", "2 spans"), ("logs", "2 log records"), ("metrics", "1 metric")]
+)
+def test_endpoint_that_hangs_at_the_end_costs_its_own_signal_only(
+    programs: Programs, collector: Collector, signal: str, lost: str, protocol: str
+) -> None:
+    with silent_server() as port:
+        done = programs.instrumented(
+            # Imported before the end, whose time is for the endpoints here.
+            "import opentelemetry.exporter.otlp.proto.grpc.trace_exporter\n"
+            "import opentelemetry.exporter.otlp.proto.http.trace_exporter\n" + ONE_SPAN,
+            OTEL_EXPORTER_OTLP_ENDPOINT=f"http://127.0.0.1:{collector.port}",
+            OTEL_EXPORTER_OTLP_PROTOCOL="http/protobuf",
+            OTEL_RL_EXIT_TIMEOUT="6",
+            **{
+                f"OTEL_EXPORTER_OTLP_{signal.upper()}_ENDPOINT": f"http://127.0.0.1:{port}/v1/{signal}",
+                f"OTEL_EXPORTER_OTLP_{signal.upper()}_PROTOCOL": protocol,
+            },
+        )
+
+    others = {"traces", "logs", "metrics"} - {signal}
+    assert set(collector.requests) == {f"/v1/{other}" for other in others}
+    (line,) = done.err.splitlines()
+    assert re.search(rf"{lost}( point)?s? could not be delivered to http://127.0.0.1:{port}", line), line
+    assert done.code == 0
+
+
+@pytest.mark.parametrize("protocol", ["http/protobuf", "grpc"])
+def test_exporter_whose_import_takes_longer_than_the_timeout_still_delivers(
+    programs: Programs, collector: Collector, protocol: str
+) -> None:
+    name = protocol.partition("/")[0]
+    done = programs.instrumented(
+        ONE_SPAN + "import sys, time\n"
+        "class SlowDisk:\n"
+        "    def find_spec(self, name, *_):\n"
+        f"        if name == 'opentelemetry.exporter.otlp.proto.{name}.trace_exporter': time.sleep(2)\n"
+        "sys.meta_path.insert(0, SlowDisk())\n",
+        OTEL_EXPORTER_OTLP_ENDPOINT=f"http://127.0.0.1:{collector.port}",
+        OTEL_EXPORTER_OTLP_PROTOCOL="http/protobuf",
+        OTEL_EXPORTER_OTLP_TRACES_PROTOCOL=protocol,
+    )
+
+    # The collector speaks HTTP: of gRPC it shows that the other signals are delivered.
+    expected = {"/v1/traces", "/v1/metrics", "/v1/logs"} - ({"/v1/traces"} if name == "grpc" else set())
+    assert set(collector.requests) == expected, done.err
+    assert done.code == 0
+
+
+def test_timeout_of_nought_waits_for_no_import(programs: Programs, collector: Collector) -> None:
+    done = programs.instrumented(
+        ONE_SPAN + "import sys, time\n"
+        "class SlowDisk:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'opentelemetry.exporter.otlp.proto.http.trace_exporter': time.sleep(30)\n"
+        "sys.meta_path.insert(0, SlowDisk())\n",
+        OTEL_EXPORTER_OTLP_ENDPOINT=f"http://127.0.0.1:{collector.port}",
+        OTEL_EXPORTER_OTLP_PROTOCOL="http/protobuf",
+        OTEL_RL_EXIT_TIMEOUT="0",
+    )
+
+    assert done.seconds < 25
+    assert done.code == 0
+
+
+def test_files_are_written_where_an_endpoint_beside_them_hangs_at_the_end(programs: Programs) -> None:
+    with silent_server() as port:
+        done = programs.instrumented(
+            ONE_SPAN,
+            OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=f"http://127.0.0.1:{port}/v1/traces",
+            OTEL_TRACES_EXPORTER="otlp,otel_rl_file",
+            OTEL_RL_EXIT_TIMEOUT="2",
+        )
+
+    assert programs.store.span_names() == ["work"]
+    assert len(programs.store.points("made")) == 1
+    assert "could not be delivered to http://127.0.0.1:" in done.err
+
+
 def test_exit_code_and_stderr_of_an_exception_are_the_programs_own(programs: Programs) -> None:
     text = ONE_SPAN + "def fail():\n    raise ValueError('boom')\nfail()\n"
     without, done = programs.plain(text), programs.instrumented(text, OTEL_RL_QUIET="1")
@@ -177,7 +257,8 @@ def test_last_line_says_what_a_full_queue_dropped(programs: Programs) -> None:
     done = programs.instrumented(text, OTEL_BSP_MAX_QUEUE_SIZE="1", OTEL_BSP_MAX_EXPORT_BATCH_SIZE="1")
 
     (line,) = done.err.splitlines()
-    recorded, dropped = re.search(r"recorded (\d+) spans?.*, dropped (\d+) spans \(queue full: raise ", line).groups()
+    pattern = r"recorded (\d+) spans?.*, dropped \(traces: (\d+) queue_full; raise OTEL_BSP_MAX_QUEUE_SIZE"
+    recorded, dropped = re.search(pattern, line).groups()
     assert int(recorded) + int(dropped) == 3001  # the run's own span too
     assert len(programs.store.spans()) == int(recorded)
 
@@ -271,6 +352,9 @@ def test_dead_collector_is_told_once_while_the_program_runs_and_with_its_cost_at
 
     running, end = done.err.splitlines()
     assert "nothing reaches http://127.0.0.1:" in running
+    # The exporter itself says "due to timeout, max retries or shutdown" here.
+    assert "(Connection refused)" in running
+    assert "(Connection refused)" in end
     assert "the program goes on; check that a collector answers there" in running
     assert "6 spans" in end
 

@@ -19,7 +19,7 @@ from otel_rl.instrumentors.trl.profiling import scope
 from otel_rl.instrumentors.trl.rewards import RewardScores
 from otel_rl.telemetry import drops
 from otel_rl.training import steps
-from otel_rl.training.trace import trace
+from otel_rl.training.trainer_loop import TrainerLoop
 
 
 @pytest.fixture
@@ -120,13 +120,14 @@ def test_a_failing_reward_function_marks_its_span_and_raises_as_before(instrumen
 def test_weights_travel_inside_the_sync_phase(instrumented, recorded):
     engines = pytest.importorskip("trl.generation.vllm_generation")
     engine = object.__new__(engines.VLLMGeneration)
-    trace.begin_step(1, scope)
+    loop = TrainerLoop().enter()
+    loop.begin_step(1, scope)
     with (
         pytest.raises(AttributeError, match="VLLMGeneration"),
         ProfilingContext("GRPOTrainer.sync_weights", report_to=[]),
     ):
         engine.sync_weights()
-    trace.finish_step()
+    loop.leave()
 
     outer, inner = recorded.span("rl.sync"), recorded.span("rl.weight_sync")
     assert inner.parent.span_id == outer.context.span_id
@@ -136,14 +137,15 @@ def test_weights_travel_inside_the_sync_phase(instrumented, recorded):
 def test_sampling_again_within_a_step_is_not_training(instrumented, recorded):
     from otel_rl.semconv import spans
 
-    trace.begin_step(1, scope)
-    with trace.phase(spans.RL_FORWARD, scope):
+    loop = TrainerLoop()
+    loop.begin_step(1, scope)
+    with loop.phase(spans.RL_FORWARD, scope):
         pass
-    with trace.phase(spans.RL_SAMPLE, scope):
+    with loop.phase(spans.RL_SAMPLE, scope):
         pass
-    with trace.phase(spans.RL_FORWARD, scope):
+    with loop.phase(spans.RL_FORWARD, scope):
         pass
-    trace.finish_step()
+    loop.finish_step()
 
     first, second = sorted(
         (span for span in recorded.spans if span.name == "rl.train"), key=lambda span: span.start_time
@@ -162,6 +164,7 @@ def test_a_phase_outside_of_any_step_is_not_recorded(instrumented, recorded):
 
 class Accelerator:
     process_index = 1
+    num_processes = 2
 
 
 class Trainer:
@@ -180,7 +183,7 @@ def test_scores_on_a_device_are_read_only_after_the_trainer_has(recorded):
             return super().tolist()
 
     scores = RewardScores()
-    scores.calculated(Trainer(), 2, torch.tensor([[1.0], [2.0], [3.0], [4.0]]).as_subclass(OnDevice))
+    scores.calculated(Trainer(), torch.tensor([[1.0], [2.0], [3.0], [4.0]]).as_subclass(OnDevice))
     assert not read
     scores.scored()
 

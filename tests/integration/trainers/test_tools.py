@@ -18,7 +18,7 @@ from trl import GRPOConfig, GRPOTrainer
 from otel_rl import settings
 from otel_rl.instrumentors.transformers import TransformersInstrumentor
 from otel_rl.instrumentors.trl import TRLInstrumentor
-from otel_rl.instrumentors.trl.tools import ToolCalls
+from otel_rl.instrumentors.trl.tools import Call, ToolCalls, _Content
 from otel_rl.telemetry import Scope, drops
 from otel_rl.training import steps
 
@@ -127,6 +127,34 @@ def test_the_calls_of_a_step_are_spans_inside_sampling_with_their_times(instrume
     assert spans["execute_tool slow"].end_time - spans["execute_tool slow"].start_time >= 20e6
     assert spans["execute_tool fail"].attributes["error.type"] == "ValueError"
     assert not any("secret" in str(span.to_json()) for span in spans.values())
+
+
+def test_arguments_and_results_are_recorded_where_content_capture_is_on(instrumented, recorded, trainer, monkeypatch):
+    monkeypatch.setenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "SPAN_ONLY")
+    trainer.train()
+
+    content = {
+        span.name: [span.attributes.get(f"gen_ai.tool.call.{part}") for part in ("arguments", "result")]
+        for span in recorded.spans
+        if span.name.startswith("execute_tool")
+    }
+    assert content == {
+        "execute_tool add": ['{"a": 1, "b": 2}', "3"],
+        "execute_tool slow": ['{"a": 1, "b": 2}', "3"],
+        "execute_tool fail": ['{"a": 1, "b": 2}', None],
+    }
+
+
+def test_content_is_kept_of_the_calls_that_are_shown_and_of_no_other(monkeypatch):
+    monkeypatch.setenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "SPAN_ONLY")
+    monkeypatch.setattr(settings, "current", lambda: settings.Settings(slowest=2))
+    content = _Content()
+    calls = [Call(duration, 0, "work", "ValueError" if duration in (1, 2, 3) else "") for duration in range(10)]
+    for call in calls:
+        content.add(call, {"n": call.duration}, None)
+
+    shown = [call.duration for call in calls if content.of(call)]
+    assert shown == [1, 2, 8, 9]
 
 
 def test_all_calls_are_in_the_histogram_and_an_unknown_tool_is_an_event(instrumented, recorded, trainer):

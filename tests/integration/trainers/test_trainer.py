@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import pickle
 from collections import Counter
 
@@ -19,12 +18,9 @@ import trl.trainer.rloo_trainer
 from tiny_model import make_model, make_tokenizer
 
 from otel_rl.instrumentors.transformers import TransformersInstrumentor
-from otel_rl.instrumentors.transformers.identity import identify
 from otel_rl.instrumentors.trl import TRLInstrumentor
-from otel_rl.telemetry import Scope, cardinality_budgets, drops
-from otel_rl.training import steps
-from otel_rl.training.scalars import TrainerScalars
-from otel_rl.training.trace import SPANS_PER_STEP
+from otel_rl.training import steps, systems
+from otel_rl.training.trainer_loop import SPANS_PER_STEP
 
 OWNERS = (
     transformers.trainer.Trainer,
@@ -183,60 +179,6 @@ def test_every_attribute_that_is_wrapped_exists_in_the_installed_versions(instru
     assert missing == []
 
 
-class State:
-    is_world_process_zero = True
-    global_step = 3
-    num_input_tokens_seen = 0
-
-
-def test_values_that_are_not_finite_stay_in_the_event_and_are_counted(recorded):
-    drops.reset()
-    TrainerScalars(Scope("test")).logged(
-        State(), {"loss": math.nan, "kl": math.inf, "entropy": 1.5, "note": "text", "none": None}
-    )
-
-    [event] = recorded.events("rl.step")
-    assert math.isnan(event.body["loss"])
-    assert event.body["kl"] == math.inf
-    assert event.body["note"] == "text"
-    assert event.body["none"] is None
-    points = {point.attributes["rl.trainer.metric.key"] for point in recorded.metrics()["rl.trainer.metric"]}
-    assert "entropy" in points
-    assert drops.snapshot()["metrics", "non_finite"] == 2
-
-
-def test_keys_beyond_the_budget_are_dropped_and_counted(recorded, monkeypatch):
-    drops.reset()
-    monkeypatch.setattr(cardinality_budgets, "_seen", {})
-    TrainerScalars(Scope("test")).logged(State(), {f"budget_{number}": float(number) for number in range(310)})
-
-    assert len(recorded.events("rl.step")[0].body) == 310
-    keys = {point.attributes["rl.trainer.metric.key"] for point in recorded.metrics()["rl.trainer.metric"]}
-    assert len([key for key in keys if key.startswith("budget_")]) == 299
-    assert drops.snapshot()["metrics", "cardinality"] == 11
-
-
-def test_a_rank_that_does_not_log_records_no_scalars(recorded):
-    class Other(State):
-        is_world_process_zero = False
-
-    recorder = TrainerScalars(Scope("test"))
-    recorder.logged(Other(), {"loss": 1.0})
-    recorder.step_ends(Other())
-
-    assert recorded.events("rl.step") == []
-
-
-def test_tensors_in_the_logs_are_not_read(recorded):
-    class Untouchable(torch.Tensor):
-        def item(self):
-            pytest.fail("reading a tensor waits for its device")
-
-    TrainerScalars(Scope("test")).logged(State(), {"loss": torch.ones(1).as_subclass(Untouchable), "kl": 0.5})
-
-    assert recorded.events("rl.step")[0].body == {"kl": 0.5}
-
-
 @pytest.mark.parametrize(
     ("kind", "expected"),
     [
@@ -252,5 +194,7 @@ def test_tensors_in_the_logs_are_not_read(recorded):
         (type("OnlineDPOTrainer", (), {"__module__": "trl.experimental"}), ("trl", "online_dpo")),
     ],
 )
-def test_system_and_algorithm_follow_from_the_class(kind, expected):
-    assert identify(kind) == expected
+def test_system_and_algorithm_follow_from_the_class(instrumented, kind, expected):
+    system, _, algorithm = systems.identify(kind, "transformers")
+
+    assert (system, algorithm) == expected

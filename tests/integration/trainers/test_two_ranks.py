@@ -14,7 +14,7 @@ REWARDS = ("length_reward", "digit_reward")
 #: Parent of every kind of span in a step; the evaluation and the checkpoint only where they happened.
 PARENTS = {
     "rl.rank.step": "rl.loop",
-    "rl.data_wait": "rl.rank.step",
+    "rl.data_wait": "rl.loop",
     "rl.sample": "rl.rank.step",
     "rl.generate": "rl.sample",
     "rl.log_probs": "rl.rank.step",
@@ -108,11 +108,22 @@ def test_phases_lie_inside_their_parents_and_say_what_they_are(traces):
                 assert parent["name"] == ("rl.reward" if named else "rl.rank.step")
             else:
                 assert parent["name"] == PARENTS[span["name"]]
-            # Ranks begin and end a step on their own; what is inside a rank lies inside its step.
-            if span["name"] != "rl.rank.step":
+            # Ranks begin and end a step on their own, and wait for data before it; the rest lies inside the step.
+            if span["name"] not in ("rl.rank.step", "rl.data_wait"):
                 assert int(parent["startTimeUnixNano"]) <= int(span["startTimeUnixNano"])
                 assert int(span["endTimeUnixNano"]) <= int(parent["endTimeUnixNano"])
                 assert values["rl.phase"] == span["name"].removeprefix("rl.")
+
+
+def test_each_rank_waits_for_data_between_its_steps(traces):
+    ended = dict.fromkeys((0, 1), 0)
+    for members in traces.values():
+        for rank in (0, 1):
+            own = {span["name"]: span for owner, span in members if owner == rank}
+            wait, step = own["rl.data_wait"], own["rl.rank.step"]
+            assert ended[rank] <= int(wait["startTimeUnixNano"])
+            assert wait["endTimeUnixNano"] == step["startTimeUnixNano"]
+            ended[rank] = int(step["endTimeUnixNano"])
 
 
 def test_each_reward_function_has_its_span(traces):

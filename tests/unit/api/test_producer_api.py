@@ -257,13 +257,18 @@ def test_names_beyond_their_budget_make_no_further_series(recorded, monkeypatch)
     assert "tool-399" in {span.attributes["gen_ai.tool.name"] for span in recorded.spans}
 
 
-def test_without_telemetry_a_call_costs_less_than_a_microsecond():
+def test_without_telemetry_a_call_costs_no_more_than_a_few_of_an_empty_context_manager():
     program = """
-import timeit, otel_rl
+import contextlib, timeit, otel_rl
+@contextlib.contextmanager
+def empty(): yield
+def plain():
+    with empty(): pass
 def span():
     with otel_rl.tool("search"): pass
-for call in (span, lambda: otel_rl.reward("f", 1.0), lambda: otel_rl.metric("k", 1.0), lambda: otel_rl.event("e")):
-    print(min(timeit.repeat(call, number=2000, repeat=50)) / 2000)
+calls = (span, lambda: otel_rl.reward("f", 1.0), lambda: otel_rl.metric("k", 1.0), lambda: otel_rl.event("e"))
+best = lambda call: min(timeit.repeat(call, number=2000, repeat=50))
+print(max(map(best, calls)) / best(plain))
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
-    assert max(map(float, done.stdout.split())) < 1e-6
+    assert float(done.stdout) < 4

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import socket
 import sys
-import time
 from importlib.metadata import EntryPoint
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +13,6 @@ from otel_rl.cli import main
 from otel_rl.cli.doctor import installed_instrumentors
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 
@@ -35,12 +32,6 @@ def one_library(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch,
         EntryPoint("otel_rl_openai", "otel_rl.instrumentors.openai:OpenAIInstrumentor", installed_instrumentors.GROUP),
     )
-
-
-@pytest.fixture
-def listener() -> Iterator[int]:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        yield server.getsockname()[1]
 
 
 def _installed(monkeypatch: pytest.MonkeyPatch, *found: EntryPoint) -> None:
@@ -64,28 +55,6 @@ def test_with_no_configuration_files_are_written_below_the_working_directory(tmp
 
 
 @pytest.mark.usefixtures("one_library")
-def test_an_endpoint_that_answers_is_told_so(monkeypatch: Any, capsys: Any, listener: int) -> None:
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://user:secret@127.0.0.1:{listener}/v1")
-    code, found = _doctor(capsys)
-    assert code == 0
-    assert {one["answers"] for exporters in found["signals"].values() for one in exporters} == {"yes"}
-    assert "secret" not in json.dumps(found)
-
-
-@pytest.mark.usefixtures("one_library")
-def test_a_dead_endpoint_is_one_problem_found_quickly(monkeypatch: Any, capsys: Any) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"127.0.0.1:{port}")
-    began = time.monotonic()
-    code, found = _doctor(capsys)
-    assert time.monotonic() - began < 5
-    assert code == 1
-    (problem,) = found["problems"]
-    assert f"127.0.0.1:{port} does not answer (Connection refused); start a collector there" in problem
-
-
-@pytest.mark.usefixtures("one_library")
 def test_a_data_directory_that_cannot_be_written_is_a_problem(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("OTEL_RL_DATA_DIR", str(tmp_path / "file" / "data"))
@@ -98,10 +67,12 @@ def test_a_data_directory_that_cannot_be_written_is_a_problem(tmp_path: Path, mo
 @pytest.mark.usefixtures("one_library")
 def test_values_that_cannot_be_parsed_and_a_disabled_sdk_are_problems(monkeypatch: Any, capsys: Any) -> None:
     monkeypatch.setenv("OTEL_RL_SLOWEST", "many")
+    monkeypatch.setenv("OTEL_RL_REDACT", "privacy")
     monkeypatch.setenv("OTEL_SDK_DISABLED", "true")
     code, found = _doctor(capsys)
     assert code == 1
     assert any('OTEL_RL_SLOWEST="many" is not valid' in one for one in found["problems"])
+    assert any('OTEL_RL_REDACT="privacy" cannot be used' in one for one in found["problems"])
     assert "OTEL_SDK_DISABLED is set: nothing is recorded" in found["problems"]
 
 

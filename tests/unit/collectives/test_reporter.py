@@ -67,6 +67,23 @@ def test_a_step_gets_what_happened_in_it_and_nothing_from_before(recorded, group
     assert second.events == ()
 
 
+def test_a_step_that_begins_beside_another_takes_none_of_its_collectives_away(recorded, group):
+    scope, outer, inner = Scope("test"), steps.Loop(), steps.Loop()
+    outer.begin(1, scope)
+    group.allreduce([Tensor()], None).wait()
+    inner.begin(2, scope)
+    group.allreduce([Tensor()], None).wait()
+    inner.finish()
+    outer.finish()
+
+    calls = {
+        span.attributes[attributes.RL_LOOP_ITERATION]: span.attributes[attributes.TORCH_DISTRIBUTED_CALLS]
+        for span in recorded.spans
+        if span.name == spans.RL_RANK_STEP.type
+    }
+    assert calls == {1: 2, 2: 1}
+
+
 def test_the_slowest_collectives_of_a_step_are_events_with_the_time_they_began(recorded, group):
     steps.begin(1, Scope("test"))
     for _ in range(4):

@@ -12,6 +12,7 @@ from otel_rl.pipeline.batching import BatchQueue, Limits
 from otel_rl.pipeline.destination import Destination
 from otel_rl.pipeline.identity_gate import Gate
 from otel_rl.pipeline.io_thread import IoThread
+from otel_rl.pipeline.last_delivery import LastDelivery
 from otel_rl.pipeline.sink import Sink
 from otel_rl.process import process_identity
 from otel_rl.telemetry import drops
@@ -64,11 +65,7 @@ class Line:
 
     def close(self, seconds=5.0):
         """As at the end of the process."""
-        deadline = time.monotonic() + seconds
-        request = self.thread.post(lambda: self.thread.close(deadline), deadline)
-        request.wait()
-        if not request.finished:
-            self.queue.give_up()
+        LastDelivery(self.thread, time.monotonic() + seconds, may_hand_over=True).wait()
 
 
 def make(exporter, **limits):
@@ -248,7 +245,6 @@ def test_destination_that_hangs_does_not_cost_the_last_delivery_of_the_others():
     logs.emit("log record")
     traces.emit("span 2")
     line.close(1)
-    traces.give_up()
 
     assert working.batches == [["log record"]]
     assert order == ["span 1", "span 2"]
@@ -256,14 +252,27 @@ def test_destination_that_hangs_does_not_cost_the_last_delivery_of_the_others():
     release.set()
 
 
-def test_reason_of_a_loss_is_not_that_of_another_destination(monkeypatch):
-    monkeypatch.setattr(sdk_logging.last_error, "message", "Connection refused")
-    in_progress, waiting = make(Exporter()).sink, make(Exporter()).sink
-    in_progress.in_flight = 1
-    in_progress.give_up(0)
-    waiting.give_up(1)
+def test_reason_of_a_loss_is_not_that_of_another_destination():
+    begun, release = threading.Event(), threading.Event()
+    line = make(Exporter())
 
-    assert (in_progress.reason, waiting.reason) == ("Connection refused", "no answer in time")
+    class Retrying(Exporter):
+        def export(self, batch):
+            sdk_logging.last_error.note("Transient error Connection refused encountered")
+            begun.set()
+            release.wait(10)
+            return Failure()
+
+    retrying = BatchQueue(Sink("logs", Destination("test", "there"), Retrying), line.thread, Gate(), Limits())
+    retrying.emit("log record")
+    retrying._thread.post(lambda: retrying.flush(time.monotonic() + 10), time.monotonic() + 10)
+    assert begun.wait(10)
+    line.sink.give_up(1)
+    retrying.give_up()
+    release.set()
+    line.close()
+
+    assert (retrying.sink.reason, line.sink.reason) == ("Connection refused", "no answer in time")
 
 
 def test_request_to_a_thread_that_is_ending_is_served(monkeypatch):
@@ -275,7 +284,7 @@ def test_request_to_a_thread_that_is_ending_is_served(monkeypatch):
     def close():
         begun.set()
         end.wait(10)
-        return line.thread.close(deadline)
+        return line.thread.end_with(lambda: line.queue.flush(deadline))
 
     line.thread.post(close, deadline)
     assert begun.wait(10)

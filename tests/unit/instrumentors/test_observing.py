@@ -144,6 +144,30 @@ async def test_an_async_generator_takes_what_is_sent_and_thrown(recorded_calls):
     assert await generator.athrow(error) is error
 
 
+@pytest.mark.parametrize("arguments", [(), ("x", "y")])
+@pytest.mark.parametrize("recorded_calls", ["generator", "async_generator"], indirect=True)
+def test_wrong_arguments_are_refused_at_the_call_and_not_at_the_first_item(recorded_calls, arguments, request):
+    name = request.node.callspec.params["recorded_calls"]
+    with pytest.raises(TypeError, match="positional argument"):
+        getattr(Library(), name)(*arguments)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'other'"):
+        getattr(Library(), name)("x", other=1)
+    assert recorded_calls.seen == []
+
+
+def test_hooks_of_a_generator_are_given_defaults_and_what_is_beyond_the_named_parameters():
+    class Library:
+        def stream(self, first, second=2, *rest, only=3, **others):
+            yield first, second, rest, only, others
+
+    given, patches = [], Patches()
+    patches.observe(Library, "stream", before=lambda _, *args, **kwargs: given.append((args, kwargs)))
+
+    assert list(Library().stream(second=5, first=1, more=6)) == [(1, 5, (), 3, {"more": 6})]
+    assert list(Library().stream(1, 2, 3, only=4)) == [(1, 2, (3,), 4, {})]
+    assert given == [((1, 5), {"only": 3, "more": 6}), ((1, 2, 3), {"only": 4})]
+
+
 @pytest.mark.parametrize("recorded_calls", ["coroutine"], indirect=True)
 async def test_cancellation_ends_a_followed_coroutine_and_passes(recorded_calls):
     task = asyncio.get_running_loop().create_task(Library().coroutine("x"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import sys
 
 import pytest
@@ -155,6 +156,107 @@ def test_an_agent_that_raises_is_an_error(mode, recorded):
     assert (span.status.status_code, span.attributes["error.type"]) == (StatusCode.ERROR, "ValueError")
 
 
+@pytest.mark.parametrize("asynchronous", [False, True])
+async def test_a_workflow_has_a_duration_with_its_name(asynchronous, mode, recorded):
+    graph = _graph(_scripted())
+    if asynchronous:
+        await graph.ainvoke(QUESTION)
+    else:
+        graph.invoke(QUESTION)
+
+    (point,) = recorded.metrics()["gen_ai.invoke_workflow.duration"]
+    assert (point.attributes["gen_ai.workflow.name"], point.count) == ("rollout graph", 1)
+    assert "error.type" not in point.attributes
+
+
+def test_a_workflow_that_raises_has_its_error_on_the_duration(mode, recorded):
+    def fails(_):
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        _judged(fails).invoke(UNSCORED)
+
+    (point,) = recorded.metrics()["gen_ai.invoke_workflow.duration"]
+    assert point.attributes["error.type"] == "ValueError"
+
+
+def _flow(*, asynchronous=False):
+    """An entry point of the functional API whose two tasks each call a tool."""
+    functional = pytest.importorskip("langgraph.func")
+
+    @functional.task
+    def double(number):
+        return add.invoke({"a": number, "b": number})
+
+    @functional.task(name="sum of both")
+    async def total(first, second):
+        return await add.ainvoke({"a": first, "b": second})
+
+    @functional.entrypoint()
+    def flow(number):
+        return double(number).result()
+
+    @functional.entrypoint()
+    async def asynchronous_flow(number):
+        return await total(number, await double(number))
+
+    return asynchronous_flow if asynchronous else flow
+
+
+def test_a_task_of_the_functional_api_has_a_span_with_what_it_does_below(ours, recorded):
+    assert _flow().invoke(3) == 6
+
+    assert _parents(recorded) == {
+        "execute_tool add": "node double",
+        "node double": "node flow",
+        "node flow": "invoke_workflow LangGraph",
+        "invoke_workflow LangGraph": None,
+    }
+    assert recorded.span("node double").attributes["rl.agent.node.name"] == "double"
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="LangGraph gives asynchronous tasks no context of their own")
+async def test_an_asynchronous_task_has_a_span_too(ours, recorded):
+    assert await _flow(asynchronous=True).ainvoke(3) == 9
+
+    parents = _parents(recorded)
+    assert parents["node double"] == parents["node sum of both"] == "node asynchronous_flow"
+    assert [span.name for span in recorded.spans].count("execute_tool add") == 2
+
+
+def test_a_task_that_raises_is_an_error(ours, recorded):
+    functional = pytest.importorskip("langgraph.func")
+
+    @functional.task
+    def fails():
+        raise ValueError("no")
+
+    @functional.entrypoint()
+    def flow(_):
+        return fails().result()
+
+    with pytest.raises(ValueError, match="no"):
+        flow.invoke(1)
+    span = recorded.span("node fails")
+    assert (span.status.status_code, span.attributes["error.type"]) == (StatusCode.ERROR, "ValueError")
+
+
+def test_a_task_inside_a_node_of_a_graph_is_below_the_node_and_what_runs_in_it_is_no_task(ours, recorded):
+    functional = pytest.importorskip("langgraph.func")
+    runnables = pytest.importorskip("langchain_core.runnables")
+
+    @functional.task
+    def judge(answer):
+        steps = runnables.RunnableLambda(lambda text: text) | runnables.RunnableLambda(len)
+        return {"reward": float(steps.invoke(answer))}
+
+    _judged(lambda _: {"result": judge("four").result()["reward"]}).invoke(UNSCORED)
+
+    assert _parents(recorded)["node judge"] == "node node 0"
+    assert [span.name for span in recorded.spans].count("node judge") == 1
+    assert _scores(recorded) == []
+
+
 async def test_parallel_rollouts_do_not_mix(mode, chat_model, recorded):
     graph = _graph(chat_model)
 
@@ -169,6 +271,25 @@ async def test_parallel_rollouts_do_not_mix(mode, chat_model, recorded):
     assert len(by_trace) == 4
     for names in by_trace.values():
         assert names.count("chat tiny") == names.count("execute_tool add") == 1
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+async def test_a_models_stream_that_is_left_early_is_no_error(asynchronous, mode, chat_model, recorded):
+    from otel_rl.inference.calls import record_abandoned
+
+    if asynchronous:
+        stream = chat_model.astream("hi")
+        await anext(stream)
+        await stream.aclose()
+    else:
+        stream = chat_model.stream("hi")
+        next(stream)
+        stream.close()
+    for _ in range(3):
+        gc.collect()
+        await asyncio.sleep(0)
+    record_abandoned()
+    assert recorded.span("chat tiny").status.status_code is StatusCode.UNSET
 
 
 def test_a_graph_whose_stream_is_left_early_is_no_error(ours, recorded):

@@ -227,3 +227,18 @@ def test_a_tool_that_returns_a_table_ends(mode, recorded):
     assert type(query.invoke({"x": 1})) is _Table
     assert recorded.span("execute_tool query").status.status_code is StatusCode.UNSET
     assert not trace.get_current_span().get_span_context().is_valid
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+async def test_a_failure_that_a_tool_called_directly_handled_is_one(asynchronous, mode, recorded):
+    from langchain_core.tools import StructuredTool, ToolException
+
+    def fail(x: int) -> int:
+        """Fails."""
+        raise ToolException("planted")
+
+    broken = StructuredTool.from_function(fail, handle_tool_error=True)
+    arguments = {"x": 1}
+    assert (await broken.ainvoke(arguments) if asynchronous else broken.invoke(arguments)) == "planted"
+    add.invoke({"a": 1, "b": 2})
+    assert _tool_spans(recorded) == {"execute_tool fail": (StatusCode.ERROR, "tool_error"), "execute_tool add": OK}

@@ -23,12 +23,13 @@ def server() -> Iterator[FakeOpenAI]:
 
 @pytest.fixture
 def instrumented(recorded) -> Iterator[None]:
-    from otel_rl.instrumentors.openai import OpenAIInstrumentor, provider
-    from otel_rl.instrumentors.openai.call import record_abandoned
+    from otel_rl.inference import servers
+    from otel_rl.inference.calls import record_abandoned
+    from otel_rl.instrumentors.openai import OpenAIInstrumentor
 
     record_abandoned()
     recorded.clear()
-    provider.forget()
+    servers.forget()
     OpenAIInstrumentor().instrument(skip_dep_check=True)
     yield
     OpenAIInstrumentor().uninstrument()

@@ -12,6 +12,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 from pydantic import BaseModel
 from support.fake_openai import VLLM
 
+from otel_rl.inference import servers
 from otel_rl.semconv import attributes
 from otel_rl.telemetry import cardinality_budgets
 
@@ -128,7 +129,7 @@ def _expect_call(recorded, server, name, inputs, outputs, streamed):
     assert span.status.status_code is StatusCode.UNSET
     found = dict(span.attributes)
     assert found["gen_ai.request.model"] == "tiny"
-    assert found["gen_ai.provider.name"] == "_OTHER"
+    assert found["gen_ai.provider.name"] == "openai"
     assert (found["server.address"], found["server.port"]) == ("127.0.0.1", server.server_port)
     assert found["gen_ai.usage.input_tokens"] == inputs
     assert found.get("gen_ai.usage.output_tokens") == outputs
@@ -141,8 +142,10 @@ def _expect_call(recorded, server, name, inputs, outputs, streamed):
     assert [point.count for point in durations] == [1]
     assert dict(durations[0].attributes) == {
         "gen_ai.operation.name": found["gen_ai.operation.name"],
-        "gen_ai.provider.name": "_OTHER",
+        "gen_ai.provider.name": "openai",
         "gen_ai.request.model": "tiny",
+        "server.address": "127.0.0.1",
+        "server.port": server.server_port,
     }
     tokens = {point.attributes["gen_ai.token.type"]: point.sum for point in points["gen_ai.client.token.usage"]}
     assert tokens == {"input": inputs, **({} if outputs is None else {"output": outputs})}
@@ -198,31 +201,100 @@ def test_parameters_of_the_request_are_on_the_span(recorded, client):
     assert found["gen_ai.output.type"] == "json"
 
 
+def test_stop_sequences_penalties_and_what_extra_body_adds_are_on_the_span(recorded, server, client):
+    client.chat.completions.create(
+        **CHAT,
+        stop="</answer>",
+        presence_penalty=0.25,
+        frequency_penalty=0.5,
+        extra_body={"top_k": 5, "max_tokens": 7, "n": 4, "stream": False},
+    )
+    found = recorded.span("chat tiny").attributes
+    assert found["gen_ai.request.stop_sequences"] == ("</answer>",)
+    assert found["gen_ai.request.presence_penalty"] == 0.25
+    assert found["gen_ai.request.frequency_penalty"] == 0.5
+    assert found["gen_ai.request.top_k"] == 5
+    assert found["gen_ai.request.max_tokens"] == 7
+    assert found["gen_ai.request.choice.count"] == 4
+    assert server.requests[0][2]["top_k"] == 5
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"stop": {"a": 1}},
+        {"stop": [1, 2]},
+        {"stop": 7},
+        {"temperature": "hot", "n": "two", "max_tokens": None},
+        {"response_format": "json", "model": 7},
+        {"text": "x"},
+    ],
+    ids=str,
+)
+def test_parameters_of_another_type_are_sent_and_not_recorded(body, recorded, server, client):
+    client.post("/completions", body={"prompt": "x", **body}, cast_to=object)
+    assert server.requests[0][2] == {"prompt": "x", **body}
+    (span,) = recorded.spans
+    assert {key for key in span.attributes if key.startswith("gen_ai.request.")} == set()
+
+
 def test_the_request_body_is_sent_as_the_program_wrote_it(server, client):
     list(client.chat.completions.create(**CHAT, stream=True, extra_body={"return_token_ids": True}))
     _, _, body = server.requests[0]
     assert body == {**CHAT, "stream": True, "return_token_ids": True}
 
 
-def test_vllm_shows_in_provider_server_times_and_token_ids(recorded, server, client):
+def test_vllm_shows_in_engine_server_times_and_token_ids(recorded, server, client):
     server.extra = VLLM
     client.completions.create(model="tiny", prompt="x")
     found = recorded.span("text_completion tiny").attributes
-    assert found["gen_ai.provider.name"] == "vllm"
+    assert found["gen_ai.provider.name"] == "openai"
+    assert found["rl.inference.engine"] == "vllm"
     assert found["rl.inference.server.queue_time"] == pytest.approx(0.002)
     assert found["rl.inference.server.time_to_first_token"] == pytest.approx(0.0125)
     assert found["rl.inference.server.generation_time"] == pytest.approx(0.25)
     assert found["rl.inference.token_ids.count"] == 2
-    assert [p.attributes["gen_ai.provider.name"] for p in recorded.metrics()["gen_ai.client.operation.duration"]] == [
-        "vllm"
-    ]
 
 
-def test_sglang_shows_in_provider_and_weight_version(recorded, server, client):
+def test_a_server_is_one_series_before_and_after_it_shows_its_engine(recorded, server, client):
+    server.failures = 3
+    with pytest.raises(openai.InternalServerError):
+        client.completions.create(model="tiny", prompt="x")
+    server.extra = VLLM
+    client.completions.create(model="tiny", prompt="x")
+    points = recorded.metrics()["gen_ai.client.operation.duration"]
+    series = [{key: value for key, value in p.attributes.items() if key != "error.type"} for p in points]
+    assert len(points) == 2
+    assert series[0] == series[1]
+
+
+def test_calls_of_one_server_are_measured_together_and_each_counts(recorded, client):
+    for _ in range(40):
+        client.chat.completions.create(**CHAT)
+    list(client.chat.completions.create(**CHAT, **OPTIONS, stream=True))
+    with pytest.raises(openai.NotFoundError):
+        client.chat.completions.create(model="missing", messages=MESSAGES)
+    points = recorded.metrics()
+    durations = {point.attributes.get("error.type"): point for point in points["gen_ai.client.operation.duration"]}
+    assert durations[None].count == 41
+    assert sum(durations[None].bucket_counts) == 41
+    assert durations["openai.NotFoundError"].count == 1
+    tokens = {
+        point.attributes["gen_ai.token.type"]: (point.count, point.sum) for point in points["gen_ai.client.token.usage"]
+    }
+    assert tokens == {"input": (41, 41 * 7), "output": (41, 41 * 3)}
+    (first,) = points["gen_ai.client.operation.time_to_first_chunk"]
+    assert first.count == 1
+    exemplars = {exemplar.span_id for exemplar in durations[None].exemplars}
+    assert exemplars
+    assert exemplars <= {span.context.span_id for span in recorded.spans}
+
+
+def test_sglang_shows_in_engine_and_weight_version(recorded, server, client):
     server.extra = {"metadata": {"weight_version": "step-7", "weight_versions": ["step-7"]}}
     client.chat.completions.create(**CHAT)
     found = recorded.span("chat tiny").attributes
-    assert found["gen_ai.provider.name"] == "sglang"
+    assert found["rl.inference.engine"] == "sglang"
     assert found["rl.inference.weight_version"] == "step-7"
 
 
@@ -231,8 +303,11 @@ def test_sglang_shows_in_provider_and_weight_version(recorded, server, client):
     [
         ("https://api.openai.com/v1", "openai"),
         ("https://mine.openai.azure.com/openai/v1", "azure.ai.openai"),
+        ("https://mine.cognitiveservices.azure.us/openai/v1", "azure.ai.openai"),
         ("https://api.deepseek.com", "deepseek"),
-        ("http://10.0.0.5:8000/v1", "_OTHER"),
+        ("https://api.x.ai/v1", "x_ai"),
+        ("https://not-api.openai.com.example.org/v1", "openai"),
+        ("http://10.0.0.5:8000/v1", "openai"),
     ],
 )
 def test_the_provider_is_known_from_the_address(base_url, provider):
@@ -241,6 +316,28 @@ def test_the_provider_is_known_from_the_address(base_url, provider):
     options = openai._models.FinalRequestOptions.construct(method="post", url="/chat/completions", json_data=dict(CHAT))
     request = describe(openai.OpenAI(api_key="none", base_url=base_url), options)
     assert request.labels["gen_ai.provider.name"] == provider
+
+
+def test_an_azure_client_is_one_on_a_domain_of_the_users_own(recorded, server, instrumented):
+    client = openai.AzureOpenAI(
+        api_key="none", api_version="2024-10-21", azure_endpoint=server.base_url.removesuffix("/v1"), max_retries=0
+    )
+    with client, pytest.raises(openai.APIError):
+        client.chat.completions.create(model="missing", messages=MESSAGES)
+    assert recorded.span("chat missing").attributes["gen_ai.provider.name"] == "azure.ai.openai"
+
+
+def test_servers_beyond_the_budget_are_one_series_and_keep_their_address_on_the_span(recorded, server, instrumented):
+    for number in range(servers.MAXIMUM_SERVERS):
+        servers.server("10.0.0.1", number)
+    with openai.OpenAI(api_key="none", base_url=server.base_url) as client:
+        client.chat.completions.create(**CHAT)
+    found = recorded.span("chat tiny").attributes
+    assert (found["server.address"], found["server.port"]) == ("127.0.0.1", server.server_port)
+    points = recorded.metrics()
+    (point,) = points["gen_ai.client.operation.duration"]
+    assert point.attributes["server.address"] == "_OTHER"
+    assert "server.port" not in point.attributes
 
 
 @pytest.mark.parametrize(

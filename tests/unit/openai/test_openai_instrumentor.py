@@ -7,11 +7,13 @@ import inspect
 import logging
 
 import openai
+import pytest
 from openai import _base_client
 
 from otel_rl import instrumentor_status
+from otel_rl.inference import calls
+from otel_rl.inference.answers import Answer
 from otel_rl.instrumentors.openai import OpenAIInstrumentor, patch
-from otel_rl.instrumentors.openai import call as call_module
 
 TARGETS = [
     (_base_client.SyncAPIClient, "request"),
@@ -65,9 +67,9 @@ def test_a_defect_of_ours_reaches_neither_the_program_nor_its_stream(recorded, c
         raise RuntimeError("ours")
 
     monkeypatch.delenv("OTEL_RL_RAISE_INTERNAL_ERRORS")
-    monkeypatch.setattr(call_module.Outcome, "observe", fail)
-    monkeypatch.setattr(call_module.Outcome, "observe_chunk", fail)
-    monkeypatch.setattr(call_module.Inference, "end", fail)
+    monkeypatch.setattr(Answer, "observe", fail)
+    monkeypatch.setattr(Answer, "observe_chunk", fail)
+    monkeypatch.setattr(calls.InferenceCall, "_finish", fail)
     monkeypatch.setattr(patch.propagation, "inject", fail)
     with caplog.at_level(logging.WARNING, logger="otel_rl"):
         chat = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}]}
@@ -84,11 +86,28 @@ def test_nothing_is_recorded_where_no_sdk_is_set_up(recorded, client, monkeypatc
     assert recorded.spans == []
 
 
+@pytest.mark.parametrize("how", ["dropped", "closed", "read to its end"])
+def test_a_forked_child_does_not_record_a_stream_that_its_parent_holds(how, recorded, client):
+    from otel_rl.telemetry import lifecycle
+
+    held = [client.chat.completions.create(model="tiny", messages=[{"role": "user", "content": "hi"}], stream=True)]
+    lifecycle.run_after_fork_callbacks()
+    if how == "closed":
+        held[0].close()
+    elif how == "read to its end":
+        assert list(held[0])
+    held.clear()
+    gc.collect()
+    calls.record_abandoned()
+    assert recorded.spans == []
+    assert "gen_ai.client.operation.duration" not in recorded.metrics()
+
+
 def test_a_forked_child_does_not_record_the_streams_its_parent_abandoned(recorded, client):
     from otel_rl.telemetry import lifecycle
 
     client.chat.completions.create(model="tiny", messages=[{"role": "user", "content": "hi"}], stream=True)
     gc.collect()
     lifecycle.run_after_fork_callbacks()
-    call_module.record_abandoned()
+    calls.record_abandoned()
     assert recorded.spans == []

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import openai
 import pytest
+import wrapt
 from opentelemetry import context, trace
 from opentelemetry.trace import StatusCode
 from support.fake_openai import VLLM
 
 from otel_rl.inference import ownership
+from otel_rl.instrumentors.openai import OpenAIInstrumentor
 
 OURS = "otel_rl.openai"
 CHAT: dict[str, Any] = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}]}
@@ -100,6 +103,38 @@ def test_a_span_that_stands_for_the_call_gets_no_second_beside_it(recorded, clie
     assert span.status.status_code is StatusCode.UNSET
     assert "gen_ai.client.token.usage" not in recorded.metrics()
     assert trace.get_current_span() is trace.INVALID_SPAN
+
+
+def test_a_span_that_is_announced_stands_for_the_calls_until_it_ends(recorded, server, client):
+    span = recorded.tracer_provider.get_tracer("openinference.instrumentation.langchain").start_span("ChatOpenAI")
+    ownership.announce(span)
+    client.chat.completions.create(**CHAT)
+    assert recorded.spans == []
+    assert server.requests[0][1]["traceparent"].split("-")[2] == f"{span.get_span_context().span_id:016x}"
+    span.end()
+    client.chat.completions.create(**CHAT)
+    assert [one.name for one in recorded.spans] == ["ChatOpenAI", "chat tiny"]
+    (point,) = recorded.metrics()["gen_ai.client.operation.duration"]
+    assert point.count == 2
+
+
+@pytest.fixture
+def wrapped_before():
+    """``request`` as an instrumentor leaves it that wraps the method of the client's own class, before ours."""
+    original = openai.OpenAI.request
+    wrapper = wrapt.FunctionWrapper(original, lambda wrapped, _, args, kwargs: wrapped(*args, **kwargs))
+    openai.OpenAI.request = wrapper
+    yield wrapper, original
+    del openai.OpenAI.request
+
+
+def test_a_wrapper_that_was_there_first_does_not_hide_the_call(wrapped_before, recorded, client):
+    wrapper, original = wrapped_before
+    client.chat.completions.create(**CHAT)
+    assert [one.name for one in recorded.spans] == ["chat tiny"]
+    OpenAIInstrumentor().uninstrument()
+    assert wrapper.__wrapped__ is original
+    OpenAIInstrumentor().instrument(skip_dep_check=True)
 
 
 def test_metrics_are_ours_where_the_owner_of_the_span_emits_none(recorded, client):

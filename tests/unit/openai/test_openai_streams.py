@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import time
 import types
 import weakref
 from collections import deque
@@ -15,9 +16,8 @@ from opentelemetry import trace
 from opentelemetry.trace import StatusCode
 from support.fake_openai import CHUNKS
 
-from otel_rl.inference import calls
-from otel_rl.instrumentors.openai import call
-from otel_rl.instrumentors.openai.call import record_abandoned
+from otel_rl.inference import calls, measurements
+from otel_rl.inference.calls import record_abandoned
 
 CHAT: dict[str, Any] = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}], "stream": True}
 
@@ -81,6 +81,40 @@ def test_a_raw_response_that_is_never_parsed_ends_when_its_body_was_read(recorde
     raw = client.chat.completions.with_raw_response.create(**{**CHAT, "stream": False})
     assert recorded.spans == []
     del raw
+    dropped = time.time_ns()
+    gc.collect()
+    record_abandoned()
+    assert recorded.span("chat tiny").end_time <= dropped
+
+
+def _text_of_raw(client):
+    return client.chat.completions.with_raw_response.create(**{**CHAT, "stream": False}).text
+
+
+def _json_of_streaming(client):
+    with client.chat.completions.with_streaming_response.create(**{**CHAT, "stream": False}) as response:
+        return response.json()
+
+
+def _http_response(client):
+    http = openai._base_client.__dict__.get("httpx2") or openai._base_client.httpx
+    return client.post("/chat/completions", body={**CHAT, "stream": False}, cast_to=http.Response).json()
+
+
+@pytest.mark.parametrize("read", [_text_of_raw, _json_of_streaming, _http_response])
+def test_the_usage_of_a_raw_response_that_the_program_parses_itself_is_recorded(read, recorded, client):
+    assert read(client)
+    gc.collect()
+    record_abandoned()
+    found = recorded.span("chat tiny").attributes
+    assert (found["gen_ai.usage.input_tokens"], found["gen_ai.usage.output_tokens"]) == (7, 3)
+    tokens = {p.attributes["gen_ai.token.type"]: p.sum for p in recorded.metrics()["gen_ai.client.token.usage"]}
+    assert tokens == {"input": 7, "output": 3}
+
+
+def test_a_raw_body_that_is_large_is_not_parsed_by_us(recorded, client, monkeypatch):
+    monkeypatch.setattr(calls, "LONGEST_BODY", 10)
+    _text_of_raw(client)
     gc.collect()
     record_abandoned()
     assert "gen_ai.usage.input_tokens" not in recorded.span("chat tiny").attributes
@@ -124,16 +158,16 @@ def test_tokens_are_counted_from_token_ids_where_usage_is_missing(recorded, clie
     list(client.chat.completions.create(**CHAT, extra_body={"return_token_ids": True}))
     found = recorded.span("chat tiny").attributes
     assert found["gen_ai.usage.output_tokens"] == found["rl.inference.token_ids.count"] == 2 * CHUNKS
-    assert "rl.inference.tokens.estimated" not in found
+    assert "rl.inference.output_tokens.estimated" not in found
     (point,) = recorded.metrics()["gen_ai.client.token.usage"]
     assert point.sum == 2 * CHUNKS
 
 
-def test_an_estimate_is_marked_and_stays_off_the_metric(recorded, client):
+def test_an_estimate_has_a_name_of_its_own_and_stays_off_the_metric(recorded, client):
     list(client.chat.completions.create(**CHAT))
     found = recorded.span("chat tiny").attributes
-    assert found["gen_ai.usage.output_tokens"] == CHUNKS
-    assert found["rl.inference.tokens.estimated"] is True
+    assert found["rl.inference.output_tokens.estimated"] == CHUNKS
+    assert "gen_ai.usage.output_tokens" not in found
     assert "gen_ai.client.token.usage" not in recorded.metrics()
 
 
@@ -225,8 +259,8 @@ class _TakenByAnotherThread(deque):
 
 
 def test_another_thread_may_record_the_last_measurement_or_abandoned_call(recorded, client, monkeypatch):
-    monkeypatch.setattr(call, "_abandoned", _TakenByAnotherThread())
-    monkeypatch.setattr(calls, "_pending", _TakenByAnotherThread())
+    monkeypatch.setattr(calls, "_abandoned", _TakenByAnotherThread())
+    monkeypatch.setattr(measurements, "_pending", _TakenByAnotherThread())
     # An internal error would be raised here.
     record_abandoned()
-    calls.record_pending()
+    measurements.record_pending()

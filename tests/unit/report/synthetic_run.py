@@ -33,6 +33,8 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext, Status, StatusCod
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from opentelemetry.sdk.trace import ReadableSpan
+
 SECOND = 1_000_000_000
 PHASE_PARTS = (
     ("rl.sample", (("rl.generate", 0.62), ("rl.log_probs", 0.12)), 0.55),
@@ -130,13 +132,18 @@ class ProcessWriter:
         """Write one line per batch of spans and logs, one line of metrics, and the manifest."""
         self.folder.mkdir(parents=True, exist_ok=True)
         spans = self.spans.get_finished_spans()
-        batches = [spans[index : index + 100] for index in range(0, len(spans), 100)]
-        self._lines("traces", [encode_spans(batch).to_json() for batch in batches])
+        self._spans("traces", [span for span in spans if span.status.status_code is not StatusCode.ERROR])
+        self._spans("traces-errors", [span for span in spans if span.status.status_code is StatusCode.ERROR])
         self._lines("logs", [encode_logs(self.logs.get_finished_logs()).to_json()])
         data = self.metric_reader.get_metrics_data()
         self._lines("metrics", [encode_metrics(data).to_json()] if data else [])
         (self.folder / "manifest.json").write_text(json.dumps(self.manifest()))
         return self.folder
+
+    def _spans(self, stream: str, spans: list[ReadableSpan]) -> None:
+        batches = [spans[index : index + 100] for index in range(0, len(spans), 100)]
+        if batches:
+            self._lines(stream, [encode_spans(batch).to_json() for batch in batches])
 
     def _lines(self, signal: str, lines: list[str]) -> None:
         (self.folder / f"{signal}-0001.jsonl").write_text("".join(line + "\n" for line in lines))

@@ -88,7 +88,7 @@ def test_phases_share_the_step_without_counting_inner_time_twice(grpo: Page) -> 
     rows = re.findall(r"<i class=\"swatch\".*?</i>(\w+)</td>.*?>([\d.]+ %)<", grpo.source, re.DOTALL)
     shares = {phase: float(share.removesuffix(" %")) for phase, share in rows}
     assert set(shares) == {
-        *("sample", "generate", "log_probs", "reward", "train", "forward", "backward", "optimizer", "sync", "other")
+        *("sample", "generate", "log_probs", "reward", "train", "forward", "backward", "optimizer", "sync", "uncovered")
     }
     assert sum(shares.values()) == pytest.approx(100, abs=2)
     assert shares["generate"] == pytest.approx(55 * 0.62, abs=1)

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from otel_rl.offline.reader import Process, Span
-from otel_rl.offline.report.aggregate.steps import OTHER, Steps
+from opentelemetry.trace import SpanContext, TraceFlags
+from unit.report.synthetic_run import ProcessWriter, process
+
+from otel_rl.offline.reader import Process, Reader, Span, find
+from otel_rl.offline.report.aggregate.steps import UNCOVERED, Steps
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SECOND = 1_000_000_000
 
@@ -24,5 +30,69 @@ def test_phases_of_rollouts_that_run_beside_each_other_are_no_parts_of_the_step(
     steps.add(_span("rl.sample", "s", "a", "t", rl_phase="sample"))
     steps.add(_span("rl.rank.step", "a", "b", "t"))
     seconds = {phase: line[0][1].total for phase, line in steps.phases.lines().items()}
-    assert seconds == {"sample": 1.0, OTHER: 0.0}
+    assert seconds == {"sample": 1.0, UNCOVERED: 0.0}
     assert steps.inclusive["generate"].cell.count == 4
+
+
+def _write_step_with_a_failed_phase(writer: ProcessWriter, iteration: int) -> None:
+    """A step of 10 s: ``rl.sample`` of 6 s with ``rl.generate`` of 4 s in it that failed, and ``rl.train`` of 3 s."""
+    start, trace_id = 20.0 * iteration, iteration + 1
+    step, sample = (
+        SpanContext(trace_id, 2 * iteration + number, is_remote=False, trace_flags=TraceFlags(1)) for number in (1, 2)
+    )
+
+    def phase(name: str, begin: float, seconds: float, parent: SpanContext, error: str | None = None) -> None:
+        attributes = {"rl.loop.iteration": iteration, "rl.phase": name}
+        writer.span(f"rl.{name}", begin, begin + seconds, attributes, parent, error)
+
+    # Half of the failed phases end together with the phase around them.
+    phase("generate", start + (iteration % 2) * 2, 4.0, sample, error="RuntimeError")
+    writer.ids.span = sample.span_id
+    phase("sample", start, 6.0, step)
+    phase("train", start + 6, 3.0, step)
+    writer.ids.span = step.span_id
+    root = SpanContext(trace_id, 1_000_000 + iteration, is_remote=True, trace_flags=TraceFlags(1))
+    writer.span("rl.rank.step", start, start + 10, {"rl.loop.iteration": iteration}, root)
+
+
+def test_a_failed_phase_is_not_counted_in_the_time_of_the_phase_or_step_around_it(tmp_path: Path) -> None:
+    writer = process(tmp_path / "run", 0, started=1_800_000_000 * SECOND)
+    for iteration in range(150):
+        _write_step_with_a_failed_phase(writer, iteration)
+    writer.write()
+
+    steps = Steps()
+    for record in Reader(find(tmp_path / "run")).records():
+        if isinstance(record, Span):
+            steps.add(record)
+
+    assert len(list((tmp_path / "run").glob("*/traces-errors-*.jsonl"))) == 1
+    totals = {phase: sum(cell.total for _, cell in line) for phase, line in steps.phases.lines().items()}
+    assert totals == {"generate": 150 * 4.0, "sample": 150 * 2.0, "train": 150 * 3.0, UNCOVERED: 150 * 1.0}
+
+
+def test_data_wait_lies_between_steps_and_uncovered_time_is_what_no_phase_has() -> None:
+    steps = Steps()
+    for iteration in (1, 2):
+        trace = f"t{iteration}"
+        values = {"rl_loop_iteration": iteration}
+        steps.add(_span("rl.data_wait", f"w{iteration}", f"root{iteration}", trace, rl_phase="data_wait", **values))
+        steps.add(_span("rl.rank.step", f"a{iteration}", f"root{iteration}", trace, **values))
+
+    assert (steps.waits.cell.count, steps.waits.cell.total) == (2, 2.0)
+    assert (steps.uncovered.cell.count, steps.uncovered.cell.total) == (2, 2.0)
+    assert steps.lengths.cell.total == 2.0
+    assert steps._inside == {}
+
+
+def test_stretches_of_a_suspended_phase_are_one_occurrence() -> None:
+    steps = Steps()
+    steps.add(_span("rl.sample", "s1", "a", "t", rl_phase="sample", rl_suspended=True))
+    steps.add(_span("rl.sync", "s2", "a", "t", rl_phase="sync"))
+    last = _span("rl.sample", "s3", "a", "t", rl_phase="sample")
+    last.attributes["rl.active_duration"] = 2.0
+    steps.add(last)
+
+    assert (steps.inclusive["sample"].cell.count, steps.inclusive["sample"].cell.total) == (1, 2.0)
+    seconds = {phase: line[0][1].total for phase, line in steps.phases.lines().items()}
+    assert seconds == {"sample": 2.0, "sync": 1.0}

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from instrumentation.registry import generate, model, render_docs, render_python
+from instrumentation.registry import generate, model, render_docs, render_python, upstream
 from otel_rl import semconv
 from otel_rl.semconv import attributes, entities, events, metrics, spans
 
@@ -23,6 +23,14 @@ def written(files, tmp_path):
 
 def test_the_committed_files_are_what_the_registry_gives(files):
     assert generate.differences(files, generate.ROOT) == []
+
+
+@pytest.mark.parametrize("page", ["attributes", "metrics", "events"])
+def test_the_pages_that_say_who_defined_a_name_link_to_the_revision(files, page):
+    text = files[generate.PAGES / f"{page}.md"]
+
+    for pin in upstream.read().values():
+        assert f"]({pin.url}/tree/{pin.revision})" in text
 
 
 def test_the_same_registry_gives_the_same_bytes_in_another_process_and_folder(files, tmp_path):

@@ -182,6 +182,14 @@ def unknown_requirement(data):
     data["spans"][0]["attributes"][0]["requirement_level"] = "maybe"
 
 
+def brief_as_a_question(data):
+    data["spans"][0]["brief"] = "Whether it is a thing"
+
+
+def upstream_without_a_revision(data):
+    data["metrics"][1]["annotations"] = {"otel_rl": {"upstream": "things-of-others"}}
+
+
 @pytest.mark.parametrize(
     ("plant", "message"),
     [
@@ -215,6 +223,11 @@ def unknown_requirement(data):
         (no_stability, "things.yaml: rl.thing: 'stability' is a required property"),
         (unknown_kind, "things.yaml: rl.thing kind: 'local' is not one of ['internal', 'client'"),
         (unknown_requirement, "things.yaml: rl.thing attributes 0 requirement_level: 'maybe' is not one of"),
+        (brief_as_a_question, "things.yaml: rl.thing brief: 'Whether it is a thing' does not match"),
+        (
+            upstream_without_a_revision,
+            "things.yaml: rl.thing.count: upstream things-of-others has no revision in upstream.yaml",
+        ),
     ],
 )
 def test_a_planted_fault_is_named(tmp_path, plant, message):
@@ -224,6 +237,20 @@ def test_a_planted_fault_is_named(tmp_path, plant, message):
     found = problems(tmp_path, data)
 
     assert any(problem.startswith(message) for problem in found), found
+
+
+@pytest.mark.parametrize("revision", ["main", "HEAD", "b694ec3", "", "v1.44", None])
+def test_a_revision_that_can_change_is_refused(tmp_path, revision):
+    pins = tmp_path / "pins" / "upstream.yaml"
+    pins.parent.mkdir()
+    pins.write_text(yaml.safe_dump({"others": {"title": "Others", "url": "https://o.invalid", "revision": revision}}))
+    shutil.copy(model.REGISTRY / "manifest.yaml", tmp_path)
+
+    [problem] = check.check(tmp_path, pins)
+
+    assert (
+        str(problem) == f"upstream.yaml: others: revision {revision!r} is neither a version tag nor a whole commit hash"
+    )
 
 
 def test_a_name_defined_in_two_files_names_both(tmp_path):

@@ -8,7 +8,7 @@ import pytest
 
 import otel_rl
 from otel_rl.semconv import attributes, metrics
-from otel_rl.telemetry import Scope, cardinality_budgets, drops
+from otel_rl.telemetry import Scope, cardinality_budgets, drops, sampling
 from otel_rl.tools.calls import ToolCall
 
 
@@ -34,6 +34,29 @@ def test_a_tool_beyond_the_budget_has_its_name_on_the_span_and_not_on_the_metric
     assert recorded.span("execute_tool third").attributes["gen_ai.tool.name"] == "third"
     points = recorded.metrics()["gen_ai.execute_tool.duration"]
     assert {point.attributes["gen_ai.tool.name"]: point.count for point in points} == {"first": 1, "_OTHER": 2}
+
+
+def test_a_tool_call_asks_the_budget_of_its_name_once(recorded, monkeypatch):
+    monkeypatch.setattr(sampling, "_durations", {})
+    scope, asked, admit = Scope("test"), [], cardinality_budgets.admit
+    with ToolCall(scope, "search"):
+        pass
+    monkeypatch.setattr(cardinality_budgets, "admit", lambda key, value: asked.append(value) or admit(key, value))
+    for _ in range(10):
+        with ToolCall(scope, "search"):
+            pass
+    assert asked == []  # the label itself is looked up among those that are known
+    (point,) = recorded.metrics()["gen_ai.execute_tool.duration"]
+    assert (point.attributes["gen_ai.tool.name"], point.count) == ("search", 11)
+
+
+def test_durations_of_tools_beyond_the_budget_are_judged_together(recorded, monkeypatch):
+    monkeypatch.setattr(sampling, "_durations", {})
+    monkeypatch.setattr(attributes, "CARDINALITY", {attributes.GEN_AI_TOOL_NAME: 2})
+    for number in range(20):
+        with ToolCall(Scope("test"), f"tool {number}"):
+            pass
+    assert set(sampling._durations) == {("execute_tool", "tool 0"), ("execute_tool", "_OTHER")}
 
 
 def test_error_types_that_a_program_makes_up_stay_within_the_budget(recorded):

@@ -166,6 +166,18 @@ def test_a_tool_span_that_somebody_else_opened_is_enriched_not_doubled(recorded)
     assert "gen_ai.execute_tool.duration" not in recorded.metrics()
 
 
+def test_an_error_on_a_span_of_another_instrumentor_is_as_plain_as_on_ours(recorded):
+    foreign = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "add"}
+    with trace.get_tracer("foreign").start_as_current_span("execute_tool add", attributes=foreign):
+        with ToolCall(_scope, "add") as call:
+            call.fail("bad\ud83d")
+    with ToolCall(_scope, "search") as call:
+        call.fail("bad\ud83d")
+    kinds = {span.attributes["error.type"] for span in recorded.spans}
+    assert len(kinds) == 1
+    assert kinds.pop().isprintable()
+
+
 def test_a_tool_that_two_of_our_instrumentors_see_is_one_call(recorded):
     with ToolCall(Scope("langchain"), "add"), ToolCall(Scope("mcp"), "add"):
         pass

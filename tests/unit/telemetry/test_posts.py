@@ -12,9 +12,12 @@ from opentelemetry import trace
 from opentelemetry.sdk.trace import sampling
 
 from otel_rl.pipeline.io_thread import IoThread
+from otel_rl.pipeline.last_delivery import LastDelivery
 from otel_rl.pipeline.providers import _parent_decides
 from otel_rl.semconv import spans
-from otel_rl.telemetry import Scope, deferral
+from otel_rl.telemetry import Scope, deferral, drops
+from otel_rl.telemetry.attribute_values import MAXIMUM_ATTRIBUTES
+from otel_rl.telemetry.deferred_span import MAXIMUM_EVENTS
 from otel_rl.training import steps
 from otel_rl.training.phases import Phase
 
@@ -41,9 +44,8 @@ def io_thread(recorded):
     steps.finish()
     deferral.accept_posts(None)
     deferral.drain_all()
-    deadline = time.monotonic() + 10
-    assert thread.post(lambda: thread.close(deadline), deadline).wait()
-    thread.join(deadline)
+    LastDelivery(thread, time.monotonic() + 10).wait()
+    assert not thread.started
 
 
 def test_a_step_is_recorded_by_the_io_thread_with_its_own_times_and_parents(recorded, io_thread):
@@ -86,6 +88,57 @@ def test_what_the_program_does_with_the_current_span_is_on_the_recorded_one(reco
     assert [(link.context.trace_id, link.context.span_id) for link in span.links] == [(1, 2)]
 
 
+class MuteError(Exception):
+    """Has no text."""
+
+    def __str__(self):
+        raise RuntimeError("no text")
+
+
+def test_the_current_span_takes_values_as_they_are_at_the_call(recorded, io_thread):
+    tags, details, value = ["first"], {"k": 1}, threading.Event()
+    kept = weakref.ref(value)
+    steps.begin(1, _scope)
+    current = trace.get_current_span()
+    current.set_attribute("tags", tags)
+    current.set_attributes({"value": value})
+    current.add_event("seen", details)
+    tags.append("second")
+    details["k"] = 2
+    del value
+    assert kept() is None
+    steps.finish()
+    io_thread.flush_now()
+    step = recorded.span("rl.rank.step")
+    assert step.attributes["tags"] == ("first",)
+    assert [dict(event.attributes) for event in step.events] == [{"k": 1}]
+
+
+def test_the_current_span_is_bounded(recorded, io_thread):
+    steps.begin(1, _scope)
+    current = trace.get_current_span()
+    for number in range(MAXIMUM_EVENTS + 500):
+        current.add_event(f"token {number}")
+        current.add_link(trace.SpanContext(1, number + 1, is_remote=True))
+        current.set_attribute(f"token {number}", number)
+    assert (len(current._events), len(current._links)) == (MAXIMUM_EVENTS, MAXIMUM_EVENTS)
+    assert len(current.attributes) == MAXIMUM_ATTRIBUTES
+    counted = drops.snapshot()
+    assert (counted["traces", "event_limit"], counted["traces", "link_limit"]) == (500, 500)
+    steps.finish()
+    io_thread.flush_now()
+    assert recorded.span("rl.rank.step").events[-1].name == f"token {MAXIMUM_EVENTS + 499}"
+
+
+def test_an_exception_without_a_text_is_recorded_on_the_current_span(recorded, io_thread):
+    steps.begin(1, _scope)
+    trace.get_current_span().record_exception(MuteError())
+    steps.finish()
+    io_thread.flush_now()
+    (event,) = recorded.span("rl.rank.step").events
+    assert event.attributes["exception.message"] == "<exception str() failed>"
+
+
 def test_a_failed_phase_keeps_neither_its_exception_nor_what_its_frames_hold(recorded, io_thread):
     class Tensor:
         """Stands for the memory that a frame of the program holds."""
@@ -108,6 +161,30 @@ def test_a_failed_phase_keeps_neither_its_exception_nor_what_its_frames_hold(rec
     failed = recorded.span("rl.train")
     assert failed.status.status_code is trace.StatusCode.ERROR
     assert failed.attributes["error.type"].endswith("ExpectedError")
+
+
+def test_a_flush_waits_for_what_another_io_thread_is_recording(io_thread):
+    begun, goes_on, recorded_it, asked = (threading.Event() for _ in range(4))
+
+    def recording():
+        begun.set()
+        assert goes_on.wait(10)
+        recorded_it.set()
+
+    other = IoThread("otel-rl-other")
+    deferral.post("traces", recording)
+    mine = io_thread.post(lambda: True, time.monotonic() + 10)
+    assert begun.wait(10)
+    assert not deferral.posted
+    assert deferral.has_posts()
+    other.chores.append(asked.set)
+    its = other.post(recorded_it.is_set, time.monotonic() + 10)
+    # Time enough for a thread that does not wait.
+    asked.wait(0.2)
+    goes_on.set()
+    assert its.wait()
+    assert mine.wait()
+    LastDelivery(other, time.monotonic() + 10).wait()
 
 
 def test_a_full_queue_is_drained_by_the_caller_and_nothing_is_lost(recorded, io_thread, monkeypatch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 
 import pytest
 from opentelemetry import baggage, context, trace
@@ -23,8 +24,8 @@ _scope = Scope("test")
 def fresh(monkeypatch):
     monkeypatch.setattr(sampling, "_durations", {})
     monkeypatch.setattr(sampling, "_traces", {})
-    monkeypatch.setattr(steps, "_last", -1)
-    monkeypatch.setattr(steps, "_restarts", 0)
+    monkeypatch.setattr(steps, "_programs", [])
+    monkeypatch.setattr(steps, "_numbers", count())
     monkeypatch.setattr(process_identity, "_current", process_identity.Run(id="run-1", rank=0, steps_key="run-1/0.0.0"))
 
 
@@ -202,3 +203,18 @@ def test_the_derived_ids_of_steps_are_random_enough_for_a_share_by_trace_id(shar
     randomness = [ids.derive("run-1", 0, iteration).trace_id % (1 << 56) for iteration in range(10_000)]
     kept = sum(each >= (1 - share) * (1 << 56) for each in randomness)
     assert abs(kept - share * 10_000) < 200
+
+
+def test_an_operation_that_ends_in_a_signal_handler_during_a_comparison_is_not_compared(recorded, monkeypatch):
+    compared = []
+
+    def is_slow(durations, duration):
+        compared.append(duration)
+        if duration == 1.0:  # the handler interrupts here, on the same thread
+            sampling.keep_if_slow(trace.INVALID_SPAN, 2.0, "kind")
+        return False
+
+    monkeypatch.setattr(sampling.Durations, "is_slow", is_slow)
+    sampling.keep_if_slow(trace.INVALID_SPAN, 1.0, "kind")
+    sampling.keep_if_slow(trace.INVALID_SPAN, 3.0, "kind")
+    assert compared == [1.0, 3.0]

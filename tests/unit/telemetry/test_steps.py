@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import count
 
 import pytest
 from opentelemetry import baggage, context, propagate, trace
@@ -14,7 +15,7 @@ from otel_rl.semconv import spans
 from otel_rl.telemetry import Scope, drops, ids
 from otel_rl.training import steps
 from otel_rl.training.phases import Phase
-from otel_rl.training.trace import SPANS_PER_STEP, TrainingTrace
+from otel_rl.training.trainer_loop import SPANS_PER_STEP, TrainerLoop
 
 _scope = Scope("test")
 
@@ -23,8 +24,8 @@ _scope = Scope("test")
 def identity(monkeypatch):
     def become(**changes):
         # Another rank is another process, which has not begun a step yet.
-        monkeypatch.setattr(steps, "_last", -1)
-        monkeypatch.setattr(steps, "_restarts", 0)
+        monkeypatch.setattr(steps, "_programs", [])
+        monkeypatch.setattr(steps, "_numbers", count())
         run = process_identity.Run(id="run-1", **changes)
         key = f"run-1/{run.attempt}"
         monkeypatch.setattr(process_identity, "_current", replace(run, steps_key=changes.get("steps_key", key)))
@@ -220,16 +221,15 @@ def test_the_root_links_to_the_run_span(recorded, identity):
     assert link.context.span_id == ids.derive("run-1", "0.0.0", "run").span_id
 
 
-def test_durations_of_phases_without_a_span_are_recorded_together_when_anybody_ends_the_step(recorded, request):
+def test_durations_of_parts_without_a_span_are_recorded_together_when_anybody_ends_the_step(recorded):
     def forward_passes():
         points = recorded.metrics().get("rl.phase.duration", ())
         return [(point.count, len(point.exemplars)) for point in points if point.attributes["rl.phase"] == "forward"]
 
-    trainer = TrainingTrace()
-    request.addfinalizer(lambda: steps.remove_contributor(trainer._step_closing))
-    trainer.begin_step(7, _scope)
+    loop = TrainerLoop()
+    loop.begin_step(7, _scope)
     for _ in range(SPANS_PER_STEP + 4):
-        with trainer.phase(spans.RL_FORWARD, _scope):
+        with loop.phase(spans.RL_FORWARD, _scope):
             pass
     assert forward_passes()[0][0] == SPANS_PER_STEP
     steps.finish()

@@ -3,6 +3,8 @@
 Modules:
     environment_checks: the findings about this environment, as one object.
     installed_instrumentors: the installed instrumentors, and the library version that each of them meets.
+    otlp_request: an empty OTLP request per signal, sent as a run would send it.
+    otlp_answers: what each answer means and how to mend it.
     run_under_doctor: the findings of a program that ran under ``opentelemetry-instrument``.
     findings_text: the findings as text.
 """
@@ -20,7 +22,8 @@ if TYPE_CHECKING:
 
 _DESCRIPTION = """\
 Say what opentelemetry-instrument would do here: which libraries are instrumented and which not, and why; where
-telemetry goes and whether something answers there; the run id; whether files can be written."""
+telemetry goes, and how an empty OTLP request per signal is answered there; the run id; whether files can be
+written."""
 
 _EPILOG = """\
 With a command after --, run it under opentelemetry-instrument and report what was really instrumented:

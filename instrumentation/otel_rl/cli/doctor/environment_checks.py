@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import platform
-import socket
 import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from otel_rl import settings
-from otel_rl.cli.doctor import installed_instrumentors
+from otel_rl.cli.doctor import installed_instrumentors, otlp_request
 from otel_rl.pipeline import exporter_selection
 from otel_rl.process import launch
+from otel_rl.telemetry import redaction
 from otel_rl.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-CONNECT_TIMEOUT = 2.0
-"""Seconds that a connection attempt may take."""
-
 _PACKAGES = ("opentelemetry-api", "opentelemetry-sdk", "opentelemetry-instrumentation", "opentelemetry-distro")
-_PORTS = {exporter_selection.OTLP_GRPC: 4317, exporter_selection.OTLP_HTTP: 4318}
 
 
 def check(environ: Mapping[str, str]) -> dict[str, Any]:
@@ -34,15 +29,10 @@ def check(environ: Mapping[str, str]) -> dict[str, Any]:
     instrumentors = installed_instrumentors.states(environ)
     problems += [f"{name}: {one['reason']}" for name, one in instrumentors.items() if one.get("problem")]
     problems += _start_problems(planned)
+    if configured.redact is not None and redaction.bad_form(configured.redact):
+        problems.append(redaction.bad_form(configured.redact))
     directory = _data_directory(configured.data_directory, planned["signals"], problems)
-    reached: dict[str, str] = {}
-    for exporter in (one for exporters in planned["signals"].values() for one in exporters):
-        exporter["answers"] = _answers(exporter, reached)
-        if exporter["answers"] not in ("", "yes"):
-            problems.append(
-                f"{exporter['destination']} does not answer ({exporter['answers']}); start a collector there, "
-                "or unset OTEL_EXPORTER_OTLP_ENDPOINT to write files"
-            )
+    _ask_destinations(planned, problems)
     return {
         "versions": {"otel-rl": __version__, "python": platform.python_version(), **_versions()},
         "python": sys.executable,
@@ -91,21 +81,19 @@ def _why_not_writable(path: Path) -> str:
         return error.strerror or type(error).__name__
 
 
-def _answers(exporter: Mapping[str, str], reached: dict[str, str]) -> str:
-    """``yes``, why not, or ``""`` where there is nothing to connect to."""
-    if not exporter["exporter"].startswith("otlp"):
-        return ""
-    address = exporter["destination"]
-    parts = urlsplit(address if "://" in address else f"//{address}")
-    try:
-        port = parts.port or (_PORTS.get(exporter["exporter"], 4318) if parts.scheme != "https" else 443)
-    except ValueError:
-        return "its port is no number"
-    place = f"{parts.hostname}:{port}"
-    if place not in reached:
-        try:
-            with socket.create_connection((parts.hostname or "localhost", port), timeout=CONNECT_TIMEOUT):
-                reached[place] = "yes"
-        except OSError as error:
-            reached[place] = error.strerror or str(error) or type(error).__name__
-    return reached[place]
+def _ask_destinations(planned: dict[str, Any], problems: list[str]) -> None:
+    """Send an empty request to each OTLP destination that a run would use; ``answers`` says what came of it."""
+    exporters = [(signal, exporter) for signal, found in planned["signals"].items() for exporter in found]
+    for _, exporter in exporters:
+        exporter["answers"] = ""
+    if planned["disabled"] or planned["config_file"]:
+        # Nothing is sent, or the file says where.
+        return
+    asked = [(signal, exporter) for signal, exporter in exporters if exporter["exporter"].startswith("otlp")]
+    found: dict[tuple[str, str], list[str]] = {}
+    sentences = otlp_request.send_all([(signal, exporter["exporter"]) for signal, exporter in asked])
+    for (signal, exporter), sentence in zip(asked, sentences, strict=True):
+        exporter["answers"] = sentence.partition(";")[0] or "yes"
+        if sentence:
+            found.setdefault((exporter["destination"], sentence), []).append(signal)
+    problems += [f"{', '.join(signals)}: {where} {sentence}" for (where, sentence), signals in found.items()]

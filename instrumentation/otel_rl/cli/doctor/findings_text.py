@@ -22,7 +22,9 @@ def as_text(findings: dict[str, Any]) -> str:
         ("data directory", f"{directory['path']} ({_directory_state(directory)})"),
     ]
     if findings["config_file"]:
-        rows.append(("config file", f"{findings['config_file']} (decides where telemetry goes)"))
+        rows.append(
+            ("config file", f"{findings['config_file']} (decides where telemetry goes; nothing was sent there)")
+        )
     if findings["config_file"]:
         findings = {**findings, "signals": {}}
     signals = [

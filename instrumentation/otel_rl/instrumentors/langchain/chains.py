@@ -12,7 +12,7 @@ from otel_rl.instrumentors.langchain.errors import error_in
 from otel_rl.semconv import attributes, events, metrics, spans
 from otel_rl.semconv.attributes import GenAiOperationNameValues
 from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
-from otel_rl.telemetry import Scope, drops, guard
+from otel_rl.telemetry import Scope, drops, guard, lifecycle
 from otel_rl.telemetry.attribute_values import error_type, score
 
 if TYPE_CHECKING:
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from otel_rl.semconv.definitions import SpanDefinition
 
-    #: Definition, span name, attributes, agent name.
-    Description = tuple[SpanDefinition, str, dict[str, Any], str | None]
+    #: Definition, span name, attributes, metric of the duration with its attributes.
+    Description = tuple[SpanDefinition, str, dict[str, Any], runs.Duration | None]
 
 scope = Scope("langchain")
 #: Key of the state that holds the reward of a rollout, and the name the reward gets.
@@ -33,23 +33,24 @@ def started(manager: Any, name: str | None, serialized: dict[str, Any] | None, i
     """A chain, graph or node has started; ``manager`` is the run manager that LangChain made for it."""
     if not scope.enabled:
         return
-    parent = runs.find(manager.parent_run_id)
+    parent = runs.use(manager.parent_run_id)
     tags, metadata = manager.tags or (), manager.metadata or {}
     is_node = _is_node(tags, metadata)
     description = None
     if not other_instrumentors.is_taken():  # the rewards of nodes are ours to record, whoever has the spans
         description = _describe(serialized, name, tags, metadata, manager.parent_run_id is None)
     if description is None:
-        run = runs.Run(parent.context if parent else None, is_node=is_node, above=parent)
+        run = runs.Run(manager.run_id, parent.context if parent else None, is_node=is_node, above=parent)
     else:
-        definition, span_name, values, agent_name = description
+        definition, span_name, values, duration = description
         above = runs.context_below(parent)
         span = scope.start_span(definition, span_name, attributes=values, context=above)
         context = ownership.span_context(span, above)
-        run = runs.Run(context, span, agent_name, time.perf_counter(), is_node, parent)
+        run = runs.Run(manager.run_id, context, span, duration, time.perf_counter(), is_node, parent)
     if is_node and isinstance(inputs, dict):
         run.given = tuple(inputs), inputs.get(_REWARD)
-    runs.add(manager.run_id, run)
+    for evicted in runs.add(run):
+        _end(evicted)
 
 
 def returned(run_id: UUID, outputs: Any) -> None:
@@ -58,26 +59,30 @@ def returned(run_id: UUID, outputs: Any) -> None:
         run = runs.find(run_id)
         if run is not None and run.is_node:
             _record_reward(_update_in(outputs), run)
-    _end(run_id, None)
+    for run in runs.pop(run_id):
+        _end(run)
 
 
 def raised(run_id: UUID, error: BaseException | None) -> None:
     """It raised, was cancelled, or only passed control flow on."""
-    _end(run_id, error_in(error))
+    for run in runs.pop(run_id):
+        _end(run, error_in(error) if run.run_id == run_id else None)
 
 
-def _end(run_id: UUID, error: BaseException | None) -> None:
-    run = runs.pop(run_id)
-    if run is None or run.span is None:
+def end_all() -> None:
+    """End the runs that are still open when the process ends."""
+    for run in runs.pop_all():
+        _end(run)
+
+
+def _end(run: runs.Run, error: BaseException | None = None) -> None:
+    if run.span is None:
         return
-    if run.agent_name is not None:
-        labels = {
-            attributes.GEN_AI_OPERATION_NAME: GenAiOperationNameValues.INVOKE_AGENT,
-            attributes.GEN_AI_AGENT_NAME: run.agent_name or None,
-            attributes.ERROR_TYPE: None if error is None else error_type(error),
-        }
-        duration = time.perf_counter() - run.started
-        scope.record(metrics.GEN_AI_INVOKE_AGENT_DURATION, duration, labels, run.context)
+    if run.duration is not None:
+        metric, labels = run.duration
+        if error is not None:
+            labels = {**labels, attributes.ERROR_TYPE: error_type(error)}
+        scope.record(metric, time.perf_counter() - run.started, labels, run.context)
     scope.end_span(run.span, error)
 
 
@@ -85,7 +90,7 @@ def _describe(
     serialized: dict[str, Any] | None, name: str | None, tags: Any, metadata: dict[str, Any], is_root: bool
 ) -> Description | None:
     """Classify a run by its LangChain and LangGraph metadata; return None for internal runs."""
-    if _is_node(tags, metadata):
+    if _is_node(tags, metadata) or _is_task(name, metadata):
         node = metadata["langgraph_node"]
         if node.startswith("__"):
             return None
@@ -105,6 +110,16 @@ def _is_node(tags: Any, metadata: dict[str, Any] | None) -> bool:
     return bool(
         metadata and metadata.get("langgraph_node") and any(tag.startswith("graph:step:") for tag in tags or ())
     )
+
+
+def _is_task(name: str | None, metadata: dict[str, Any]) -> bool:
+    """A ``@task`` of LangGraph's functional API runs as a node that another node pushed, marked at the end of its path.
+
+    langgraph 1.2.22, ``pregel._algo.prepare_push_task_functional``; 0.4.0 does the same. What runs inside has another
+    name.
+    """
+    path: tuple[Any, ...] = metadata.get("langgraph_path") or ()
+    return len(path) > 1 and path[0] == "__pregel_push" and path[-1] is True and name == metadata.get("langgraph_node")
 
 
 def _update_in(outputs: Any) -> dict[str, Any]:
@@ -155,7 +170,9 @@ def _agent(name: str, metadata: dict[str, Any]) -> Description:
         attributes.GEN_AI_AGENT_NAME: name or None,
         attributes.GEN_AI_CONVERSATION_ID: _conversation(metadata),
     }
-    return spans.GEN_AI_INVOKE_AGENT, f"{operation} {name}".strip(), values, name
+    labels = {attributes.GEN_AI_OPERATION_NAME: operation, attributes.GEN_AI_AGENT_NAME: name or None}
+    duration = metrics.GEN_AI_INVOKE_AGENT_DURATION, labels
+    return spans.GEN_AI_INVOKE_AGENT, f"{operation} {name}".strip(), values, duration
 
 
 def _workflow(name: str, metadata: dict[str, Any]) -> Description:
@@ -165,7 +182,8 @@ def _workflow(name: str, metadata: dict[str, Any]) -> Description:
         attributes.GEN_AI_WORKFLOW_NAME: name or None,
         attributes.GEN_AI_CONVERSATION_ID: _conversation(metadata),
     }
-    return spans.GEN_AI_INVOKE_WORKFLOW, f"{operation} {name}".strip(), values, None
+    duration = metrics.GEN_AI_INVOKE_WORKFLOW_DURATION, {attributes.GEN_AI_WORKFLOW_NAME: name or None}
+    return spans.GEN_AI_INVOKE_WORKFLOW, f"{operation} {name}".strip(), values, duration
 
 
 def _conversation(metadata: dict[str, Any]) -> str | None:
@@ -173,3 +191,6 @@ def _conversation(metadata: dict[str, Any]) -> str | None:
         if metadata.get(key):
             return str(metadata[key])
     return None
+
+
+lifecycle.before_shutdown(end_all)

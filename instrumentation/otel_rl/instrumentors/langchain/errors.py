@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextvars import ContextVar
 from typing import Any
 
 #: ``error.type`` of a tool that reported a failure in its result instead of raising.
@@ -11,8 +12,22 @@ TOOL_ERROR = "tool_error"
 UNKNOWN_TOOL = "unknown_tool"
 
 
+#: True where the tool that returned last in this context had handled an exception of its own.
+_handled: ContextVar[bool] = ContextVar("otel_rl_langchain_handled_error", default=False)
+
+
+def formatted(_: Any, __: Any, ___: Any, ____: Any, status: str) -> None:
+    """Before ``langchain_core.tools.base._format_output``, which every tool that returns ends with.
+
+    A tool that is called directly has no message to put its status in: what it returns is a text like any other.
+    """
+    _handled.set(status == "error")
+
+
 def failure_in(result: Any) -> str | None:
-    """``error.type`` for what a tool returned: a ``ToolMessage`` with status "error" is a failure."""
+    """``error.type`` for what a tool returned, where it handled an exception or gave a message of status "error"."""
+    if _handled.get():
+        return TOOL_ERROR
     # Tools return anything: a data frame has its column "status" there, whose comparison has no truth value.
     is_message = hasattr(result, "tool_call_id") and isinstance(getattr(result, "status", None), str)
     return TOOL_ERROR if is_message and result.status == "error" else None

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from otel_rl.inference import ownership
 from otel_rl.instrumentors.langchain.errors import error_in, failure_in
 from otel_rl.semconv import attributes
+from otel_rl.telemetry import guard
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,6 +27,7 @@ def patch_handler(module: ModuleType, patches: Patches) -> None:
     patches.observe(module, f"{handler}.on_tool_end", before=_mark_failure, required=True)
     patches.replace(module, f"{handler}.on_tool_error", functools.partial(_error, "on_tool_end"), required=True)
     patches.replace(module, f"{handler}.on_chain_error", functools.partial(_error, "on_chain_end"), required=True)
+    patches.replace(module, f"{handler}.on_llm_error", _model_error, required=True)
 
 
 def _mark_failure(handler: Any, output: Any, *, run_id: Any, **_: Any) -> None:
@@ -48,3 +50,26 @@ def _error(end: str, original: Callable[..., Any]) -> Callable[..., Any]:
         return original(self, error, **kwargs)
 
     return on_error
+
+
+def _model_error(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Treats a stream that its reader left early as no error (replaces ``on_llm_error``)."""
+
+    @functools.wraps(original)
+    def on_llm_error(self: Any, error: BaseException, **kwargs: Any) -> Any:
+        if error_in(error) is None and _stop(self, kwargs.get("run_id")):
+            return None
+        return original(self, error, **kwargs)
+
+    return on_llm_error
+
+
+def _stop(handler: Any, run_id: Any) -> bool:
+    """End the model call without an error; True where there is one. Its own way to do so wants an answer."""
+    with guard("langchain.model_error"):
+        invocation = handler._invocation_manager.get_invocation(run_id)  # noqa: SLF001 - see above
+        if hasattr(invocation, "stop"):
+            invocation.stop()
+            handler._invocation_manager.delete_invocation_state(run_id)  # noqa: SLF001
+            return True
+    return False

@@ -11,7 +11,7 @@ import functools
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from otel_rl.instrumentors.langchain import chains, runs, tools
+from otel_rl.instrumentors.langchain import chains, errors, other_instrumentors, runs, tools
 from otel_rl.telemetry import guard
 
 if TYPE_CHECKING:
@@ -26,6 +26,9 @@ def patch_callback_managers(module: ModuleType, patches: Patches) -> None:
     """Patch ``langchain_core.callbacks.manager``: every run begins and ends at one of its managers."""
     for prefix in ("", "Async"):
         patches.observe(module, f"{prefix}CallbackManager.on_chain_start", after=_started, required=True)
+        for start in ("on_chat_model_start", "on_llm_start"):
+            announce = other_instrumentors.announce_model_call
+            patches.observe(module, f"{prefix}CallbackManager.{start}", after=announce, required=True)
         run = f"{prefix}CallbackManagerForChainRun"
         patches.observe(module, f"{run}.on_chain_end", before=_returned, required=True)
         patches.observe(module, f"{run}.on_chain_error", before=_raised, required=True)
@@ -71,6 +74,7 @@ def patch_tools(module: ModuleType, patches: Patches) -> None:
     """Patch ``langchain_core.tools.base``."""
     patches.observe(module, "BaseTool.run", begin=tools.begin, end=tools.end, required=True)
     patches.observe(module, "BaseTool.arun", begin=tools.begin, end=tools.end, required=True)
+    patches.observe(module, "_format_output", before=errors.formatted)
 
 
 def patch_tool_node(module: ModuleType, patches: Patches) -> None:

@@ -1,7 +1,14 @@
-"""Runs of LangChain and the spans they belong to, by run id."""
+"""Runs of LangChain and the spans they belong to, by run id.
+
+Some runs never end: a stream of events that the program abandons loses their callbacks. Those that are open when the
+run at the top of their tree ends, end with it; and where the table is full, the one that was used longest ago makes
+room.
+"""
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from contextlib import suppress
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
@@ -11,32 +18,49 @@ from otel_rl.telemetry.context import attach
 if TYPE_CHECKING:
     from uuid import UUID
 
+    from otel_rl.semconv.definitions import MetricDefinition
+
+    #: A metric, and its attributes.
+    Duration = tuple[MetricDefinition, dict[str, Any]]
     #: Context and span of OpenTelemetry, which only telemetry/ knows.
     Context = Any
     Span = Any
 
-#: Runs that never end (their callbacks were lost) must not grow without a limit.
-MAXIMUM_RUNS = 10_000
+#: Open runs: eight of each of 8,192 rollouts at once. An agent holds two to four of them.
+MAXIMUM_RUNS = 65_536
 
 
 class Run:
     """A run; its ``context`` is its own span's, or that of the nearest run above it that has one."""
 
-    __slots__ = ("above", "agent_name", "context", "given", "is_node", "scored", "span", "started")
+    __slots__ = (
+        "above",
+        "context",
+        "duration",
+        "given",
+        "is_node",
+        "open_below",
+        "run_id",
+        "scored",
+        "span",
+        "started",
+    )
 
     def __init__(
         self,
+        run_id: UUID,
         context: Context | None = None,
         span: Span | None = None,
-        agent_name: str | None = None,
+        duration: Duration | None = None,
         started: float = 0,
         is_node: bool = False,
         above: Run | None = None,
     ) -> None:
+        self.run_id = run_id
         self.context = context
         self.span = span
-        #: Set where the run is an agent's.
-        self.agent_name = agent_name
+        #: What its duration is recorded as; set where the run is an agent's or a workflow's.
+        self.duration = duration
         #: ``time.perf_counter()`` in s.
         self.started = started
         self.is_node = is_node
@@ -45,29 +69,68 @@ class Run:
         self.given: tuple[tuple[str, ...], object] = ((), None)
         #: The reward last recorded in or below this run.
         self.scored: float | None = None
+        #: All that are open below it, where it is the top of its tree; the tree has one such table.
+        self.open_below: dict[UUID, Run] = {} if above is None else above.open_below
 
 
-_runs: dict[UUID, Run] = {}
+#: Those that were used longest ago come first.
+_runs: OrderedDict[UUID, Run] = OrderedDict()
 #: The run whose context has been entered; tells a context below it from one that lost it on the way.
 _entered: ContextVar[Run | None] = ContextVar("otel_rl_langchain_run", default=None)
 
 
-def add(run_id: UUID, run: Run) -> None:
-    """Remember a run that starts."""
-    if len(_runs) >= MAXIMUM_RUNS:
+def add(run: Run) -> list[Run]:
+    """Remember a run that starts; return the runs that had to make room, for the caller to end."""
+    evicted = []
+    while len(_runs) >= MAXIMUM_RUNS:
+        try:
+            oldest_id, oldest = _runs.popitem(last=False)
+        except KeyError:  # other threads took the rest
+            break
+        oldest.open_below.pop(oldest_id, None)
+        evicted.append(oldest)
         drops.count("traces", "too_many_open_runs")
-        return
-    _runs[run_id] = run
+    _runs[run.run_id] = run
+    if run.above is not None:
+        run.open_below[run.run_id] = run
+    return evicted
 
 
-def pop(run_id: UUID) -> Run | None:
-    """Forget a run that ended."""
-    return _runs.pop(run_id, None)
+def pop(run_id: UUID) -> list[Run]:
+    """Forget a run that ended, and all that are still open below it where it is the top; the run itself is the last."""
+    run = _runs.pop(run_id, None)
+    if run is None:
+        return []
+    if run.above is not None:
+        run.open_below.pop(run_id, None)
+        return [run]
+    orphans = list(run.open_below.values())
+    run.open_below.clear()
+    return [*(orphan for orphan in reversed(orphans) if _runs.pop(orphan.run_id, None) is not None), run]
+
+
+def pop_all() -> list[Run]:
+    """Forget every run, those that began last first."""
+    found = list(reversed(_runs.values()))
+    _runs.clear()
+    return found
 
 
 def find(run_id: UUID | None) -> Run | None:
     """An open run."""
     return None if run_id is None else _runs.get(run_id)
+
+
+def use(run_id: UUID | None) -> Run | None:
+    """An open run below which another one starts: neither it nor those above it make room before others do."""
+    run = found = find(run_id)
+    if len(_runs) * 2 < MAXIMUM_RUNS:
+        return found
+    while run is not None:
+        with suppress(KeyError):  # one of those above may have ended
+            _runs.move_to_end(run.run_id)
+        run = run.above
+    return found
 
 
 def context_below(run: Run | None) -> Context | None:

@@ -6,10 +6,10 @@ import functools
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.inference import ownership
-from otel_rl.instrumentors.openai import streams
-from otel_rl.instrumentors.openai.call import InferenceCall, current, record_abandoned, scope
+from otel_rl.inference.calls import InferenceCall, current, record_abandoned
+from otel_rl.instrumentors.openai import answers
 from otel_rl.instrumentors.openai.request import describe
-from otel_rl.telemetry import guard, propagation
+from otel_rl.telemetry import Scope, guard, propagation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,43 +17,63 @@ if TYPE_CHECKING:
 
     from otel_rl.instrumentors.patching import Patches
 
+scope = Scope("openai")
 #: Classes in which ``openai._base_client`` returns an answer that is read later.
 _STREAMS = ("Stream", "AsyncStream")
 _RAW_RESPONSES = ("LegacyAPIResponse", "APIResponse", "AsyncAPIResponse")
 #: Their methods that end a call, and the factories of our replacements.
 _METHODS = (
-    ("Stream", "close", streams.closes),
-    ("AsyncStream", "close", streams.closes_async),
-    ("APIResponse", "close", streams.closes),
-    ("AsyncAPIResponse", "close", streams.closes_async),
-    ("LegacyAPIResponse", "parse", streams.parses),
-    ("APIResponse", "parse", streams.parses),
-    ("AsyncAPIResponse", "parse", streams.parses_async),
+    ("Stream", "close", answers.closes),
+    ("AsyncStream", "close", answers.closes_async),
+    ("APIResponse", "close", answers.closes),
+    ("AsyncAPIResponse", "close", answers.closes_async),
+    ("LegacyAPIResponse", "parse", answers.parses),
+    ("APIResponse", "parse", answers.parses),
+    ("AsyncAPIResponse", "parse", answers.parses_async),
 )
 
 
 def patch_base_client(module: ModuleType, patches: Patches) -> None:
     """Patch ``openai._base_client``; runs once, after its import."""
-    streams.use_types(
+    answers.use_types(
         tuple(getattr(module, name) for name in _STREAMS), tuple(getattr(module, name) for name in _RAW_RESPONSES)
     )
     for class_name, method, factory in _METHODS:
         patches.replace(module, f"{class_name}.{method}", factory, required=True)
     patches.replace(module, "BaseClient._build_headers", _build_headers, required=True)
-    patches.replace(module, "SyncAPIClient.request", _request, required=True)
-    patches.replace(module, "AsyncAPIClient.request", _request_async, required=True)
+    for name, factory in (("SyncAPIClient", _request), ("AsyncAPIClient", _request_async)):
+        patches.replace(module, f"{name}.request", factory, required=True)
+        _replace_below_wrappers(getattr(module, name), factory, patches)
+
+
+def _replace_below_wrappers(base: Any, factory: Callable[..., Any], patches: Patches) -> None:
+    """Get below wrappers that have been put on ``request`` of a client's class, and hold the original themselves.
+
+    So does ``openinference.instrumentation.openai`` 0.1.66 (``OpenAIInstrumentor._instrument``).
+    """
+    original = getattr(vars(base)["request"], "__wrapped__", None)
+    for client in base.__subclasses__():
+        wrapper = vars(client).get("request")
+        if wrapper is not None and getattr(wrapper, "__wrapped__", None) is original:
+            ours = wrapper.__wrapped__ = factory(original)
+            patches.on_restore(functools.partial(_put_back, wrapper, ours, original))
+
+
+def _put_back(wrapper: Any, ours: Any, original: Any) -> None:
+    if wrapper.__wrapped__ is ours:
+        wrapper.__wrapped__ = original
 
 
 def patch_chat_helper(module: ModuleType, patches: Patches) -> None:
     """Patch what ``chat.completions.stream()`` gives: it closes past the stream inside it."""
-    patches.replace(module, "ChatCompletionStream.close", streams.closes, required=True)
-    patches.replace(module, "AsyncChatCompletionStream.close", streams.closes_async, required=True)
+    patches.replace(module, "ChatCompletionStream.close", answers.closes, required=True)
+    patches.replace(module, "AsyncChatCompletionStream.close", answers.closes_async, required=True)
 
 
 def patch_responses_helper(module: ModuleType, patches: Patches) -> None:
     """Patch what ``responses.stream()`` gives, for the same reason."""
-    patches.replace(module, "ResponseStream.close", streams.closes, required=True)
-    patches.replace(module, "AsyncResponseStream.close", streams.closes_async, required=True)
+    patches.replace(module, "ResponseStream.close", answers.closes, required=True)
+    patches.replace(module, "AsyncResponseStream.close", answers.closes_async, required=True)
 
 
 def _request(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -69,7 +89,7 @@ def _request(original: Callable[..., Any]) -> Callable[..., Any]:
             raise
         finally:
             call.leave()
-        streams.answered(call, answer)
+        answers.answered(call, answer)
         return answer
 
     return request
@@ -88,7 +108,7 @@ def _request_async(original: Callable[..., Any]) -> Callable[..., Any]:
             raise
         finally:
             call.leave()
-        streams.answered(call, answer)
+        answers.answered(call, answer)
         return answer
 
     return request
@@ -103,7 +123,7 @@ def _begin(client: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Infere
         options = kwargs["options"] if "options" in kwargs else args[1]
         request = describe(client, options)
         if request is not None:
-            call = InferenceCall(request)
+            call = InferenceCall(scope, request)
             call.enter()
     return call
 

@@ -6,7 +6,7 @@ span. When the default process group is set up the process learns its rank, and 
 
 ``OTEL_RL_COLLECTIVES=off`` leaves the process groups alone; ``OTEL_RL_SLOWEST`` is how many of the slowest collectives
 become events of each step. Collectives that C++ issues (the reducer of DDP, compiled or functional collectives) do not
-pass Python and are not counted.
+pass Python and are not counted; a step with such ones has the attribute ``torch.distributed.unseen``.
 """
 
 from __future__ import annotations

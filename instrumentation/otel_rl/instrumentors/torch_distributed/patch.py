@@ -13,6 +13,7 @@ from otel_rl import settings
 from otel_rl.collectives.recorder import CollectiveRecorder
 from otel_rl.collectives.reports import CollectiveReporter
 from otel_rl.instrumentors.dynamo import outside_dynamo
+from otel_rl.instrumentors.torch_distributed import sequence_numbers
 from otel_rl.instrumentors.torch_distributed.operations import IN_ALL_VERSIONS, METHODS, Method
 from otel_rl.instrumentors.torch_distributed.process_group_init import announce
 from otel_rl.process import process_identity
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     Function = Callable[..., Any]
 
 scope = Scope("torch_distributed")
+#: Made of sends and receives with each rank, all of which get a number (torch 2.13, ``ProcessGroupGloo``).
+_MOVES_BY_SEVERAL = "monitored_barrier"
 
 
 def patch_distributed_c10d(module: ModuleType, patches: Patches) -> None:
@@ -44,7 +47,7 @@ def patch_distributed_c10d(module: ModuleType, patches: Patches) -> None:
         patches.replace(
             module.ProcessGroup,
             method.name,
-            functools.partial(_counted, recorder, method),
+            functools.partial(_counted, reporter, method),
             required=method.name in IN_ALL_VERSIONS,
         )
     patches.replace(module, "Work.wait", functools.partial(_timed, recorder), required=True)
@@ -54,7 +57,8 @@ def patch_distributed_c10d(module: ModuleType, patches: Patches) -> None:
 @functools.cache
 def collectives() -> CollectiveReporter:
     """The one of this process: its counters outlive an uninstrumentation, as instruments cannot be taken back."""
-    return CollectiveReporter(CollectiveRecorder(settings.current().slowest, outside_dynamo), scope)
+    recorder = CollectiveRecorder(settings.current().slowest, outside_dynamo)
+    return CollectiveReporter(recorder, scope, sequence_numbers.read)
 
 
 def _stop() -> None:
@@ -67,8 +71,17 @@ def _is_launcher() -> bool:
     return process_identity.current().role == RlRoleValues.LAUNCHER
 
 
-def _counted(recorder: CollectiveRecorder, method: Method, original: Function) -> Function:
-    return functools.update_wrapper(recorder.recording(method.operation, method.payload, original), original)
+def _counted(reporter: CollectiveReporter, method: Method, original: Function) -> Function:
+    call = _blurring(reporter, original) if method.name == _MOVES_BY_SEVERAL else original
+    return functools.update_wrapper(reporter.recorder.recording(method.operation, method.payload, call), original)
+
+
+def _blurring(reporter: CollectiveReporter, original: Function) -> Function:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        reporter.unseen.blur()
+        return original(*args, **kwargs)
+
+    return call
 
 
 def _timed(recorder: CollectiveRecorder, original: Function) -> Function:

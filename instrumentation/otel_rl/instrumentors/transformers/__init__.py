@@ -3,9 +3,9 @@
 Each optimizer step becomes a step trace: data wait, forward and backward passes, optimizer, evaluation and checkpoint
 are phases of it. What the trainer logs becomes metrics and one event per log call, from the one rank that logs.
 
-A step is numbered as ``global_step`` will read after it. It begins when its batch is fetched, which happens before the
-trainer's own ``on_step_begin``, and stays open until the next one begins, so that logging, evaluation and saving, which
-follow ``on_step_end``, belong to the step they describe.
+A step is numbered as ``global_step`` will read after it. It begins when its batch has arrived, and stays open until the
+trainer asks for the batch of the next one. So logging, evaluation and saving, which follow ``on_step_end``, belong to
+the step they describe, and the wait for data lies between two steps.
 
 No callback is added to the trainer's list, where the program could see, move or remove it: the one method through which
 all callbacks are called is wrapped instead.

@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from contextlib import ExitStack
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from otel_rl import settings
-from otel_rl.instrumentors.transformers.identity import identify
-from otel_rl.process import process_identity
+from otel_rl.instrumentors.transformers import details
 from otel_rl.semconv import spans
 from otel_rl.semconv.attributes import RlRoleValues
-from otel_rl.telemetry import Scope, guard
-from otel_rl.training.scalars import TrainerScalars
-from otel_rl.training.trace import OpenPhase, in_phase, trace
+from otel_rl.telemetry import Scope, deferral, guard
+from otel_rl.training import systems, trainer_loop
+from otel_rl.training.scalars import Source, sink
+from otel_rl.training.trainer_loop import OpenPhase, TrainerLoop, in_phase
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from contextvars import Token
     from types import ModuleType
 
     from otel_rl.instrumentors.patching import Patches
+    from otel_rl.telemetry.deferral import Moment
 
-    Hook = Callable[[Any, Mapping[str, Any]], None]
+    Hook = Callable[[TrainerLoop, Any], None]
 
+SYSTEM = "transformers"
 scope = Scope("transformers")
-scalars = TrainerScalars(scope)
 
-#: Methods of the trainer that are phases.
+#: Methods of the trainer that are phases. A loss that a program computes in its own ``training_step`` is one too.
 _PHASES = {
     "compute_loss": spans.RL_FORWARD,
     "evaluate": spans.RL_EVALUATE,
@@ -40,15 +43,17 @@ def patch_training_args(module: ModuleType, patches: Patches) -> None:
 
 def patch_trainer_callback(module: ModuleType, patches: Patches) -> None:
     """Every event of the trainer passes ``call_event``."""
-    patches.observe(module, "CallbackHandler.call_event", before=_before_event, after=_after_event, required=True)
+    patches.observe(module, "CallbackHandler.call_event", begin=_event_begins, end=_event_ended, required=True)
 
 
 def patch_trainer(module: ModuleType, patches: Patches) -> None:
     """Subclasses reach these methods by ``super()``; where one does not, the phase is missing and nothing else."""
-    patches.on_restore(trace.finish_step)
+    patches.on_restore(trainer_loop.close_steps)
     patches.observe(module, "Trainer.__init__", before=_identify, required=True)
-    patches.observe(module, "Trainer.train", begin=_always, end=_finish_step, required=True)
-    patches.observe(module, "Trainer.get_batch_samples", begin=_begin_step, end=_end_phase, required=True)
+    begin = partial(_training_begins, patches)
+    patches.observe(module, "Trainer.train", begin=begin, end=_training_ended, required=True)
+    patches.observe(module, "Trainer.get_batch_samples", begin=_wait_begins, end=_batches_arrived, required=True)
+    patches.observe(module, "Trainer.compute_loss_context_manager", after=_loss_begins, required=True)
     for method, phase in _PHASES.items():
         patches.replace(module, f"Trainer.{method}", in_phase(phase, scope), required=True)
 
@@ -59,77 +64,133 @@ def patch_accelerator(module: ModuleType, patches: Patches) -> None:
 
 
 def _identify(configured: Any, *_: Any, **__: Any) -> None:
-    system, algorithm = identify(type(configured))
-    process_identity.update(
-        system=system,
-        algorithm=settings.current().algorithm or algorithm,
-        role=process_identity.current().role or RlRoleValues.TRAINER,
-    )
+    systems.configured(type(configured), SYSTEM, details.version(), RlRoleValues.TRAINER)
 
 
-def _begin_step(trainer: Any, *_: Any, **__: Any) -> OpenPhase | None:
-    trace.begin_step(trainer.state.global_step + 1, scope)
-    return trace.open(spans.RL_DATA_WAIT, scope)
+# -- steps -------------------------------------------------------------------------------------------------------------
 
 
-def _end_phase(phase: OpenPhase, _: Any, error: BaseException | None) -> None:
+def _training_begins(patches: Patches, trainer: Any, *_: Any, **__: Any) -> TrainerLoop | None:
+    if not scope.enabled:
+        return None
+    with guard("transformers.callback_handler"):
+        _follow_handler(type(trainer.callback_handler), patches)
+    return TrainerLoop(attributes=details.of_trainer(trainer)).enter()
+
+
+def _training_ended(loop: TrainerLoop, _: Any, error: BaseException | None) -> None:
+    loop.leave(error)
+
+
+class _Wait(NamedTuple):
+    """The trainer asks for the batches of a step."""
+
+    loop: TrainerLoop
+    iteration: int
+    since: Moment
+
+
+def _wait_begins(trainer: Any, *_: Any, **__: Any) -> _Wait | None:
+    if not scope.enabled:
+        return None
+    return _Wait(trainer_loop.current(), trainer.state.global_step + 1, deferral.now())
+
+
+def _batches_arrived(wait: _Wait, result: Any, error: BaseException | None) -> None:
+    # An iterable data set that has ended is asked up to `max_steps` times, and gives nothing: no step begins then.
+    if error is None and result[0]:
+        wait.loop.begin_step(wait.iteration, scope, wait.since)
+
+
+# -- phases ------------------------------------------------------------------------------------------------------------
+
+
+def _loss_begins(stack: Any, *_: Any, **__: Any) -> None:
+    """The base ``training_step`` computes the loss inside this context, whatever class defines ``compute_loss``."""
+    if type(stack) is not ExitStack:
+        return
+    phase = trainer_loop.current().open(spans.RL_FORWARD, scope)
+    if phase is not None:
+        stack.push(partial(_loss_ended, phase))
+
+
+def _loss_ended(phase: OpenPhase, _: Any, error: BaseException | None, __: Any) -> None:
     phase.end(error)
 
 
-def _always(*_: Any, **__: Any) -> bool:
-    return True
+# -- events of the trainer ---------------------------------------------------------------------------------------------
+
+#: Classes of handlers with a ``call_event`` of their own, e.g. of ``trl.experimental.bema_for_ref_model`` 1.16.
+_own_handlers: set[type] = set()
 
 
-def _finish_step(_: Any, __: Any, error: BaseException | None) -> None:
-    trace.finish_step(error)
+def _follow_handler(kind: type, patches: Patches) -> None:
+    """Observe the ``call_event`` of a handler that does not inherit it."""
+    owner = next((base for base in kind.__mro__ if "call_event" in vars(base)), None)
+    if owner is None or owner.__module__ == "transformers.trainer_callback" or kind in _own_handlers:
+        return
+    _own_handlers.add(kind)
+    patches.on_restore(partial(_own_handlers.discard, kind))
+    patches.observe(owner, "call_event", begin=_own_event_begins, end=_event_ended)
 
 
-def _before_event(_: Any, event: str, __: Any, state: Any, *___: Any, **details: Any) -> None:
-    _run_hook(_BEFORE, event, state, details)
+def _event_begins(handler: Any, event: str, args: Any, state: Any, *others: Any, **details: Any) -> Any:
+    if _own_handlers and type(handler) in _own_handlers:
+        return None
+    return _own_event_begins(handler, event, args, state, *others, **details)
 
 
-def _after_event(_: Any, __: Any, event: str, ___: Any, state: Any, *____: Any, **details: Any) -> None:
-    _run_hook(_AFTER, event, state, details)
-
-
-def _run_hook(hooks: Mapping[str, Hook], event: str, state: Any, details: Mapping[str, Any]) -> None:
-    hook = hooks.get(event)
+def _own_event_begins(_: Any, event: str, __: Any, state: Any, *___: Any, **details: Any) -> Any:
+    hook = _BEFORE.get(event)
     if hook is not None and scope.enabled:
         with guard(f"transformers.{event}"):
-            hook(state, details)
+            hook(trainer_loop.current(), state)
+    if event == "on_log":
+        return _log_begins(state, details.get("logs") or {})
+    return event if event == "on_pre_optimizer_step" else None
 
 
-def _train_begins(state: Any, _: Mapping[str, Any]) -> None:
-    scalars.training_begins(state)
+def _event_ended(state: Any, _: Any, error: BaseException | None) -> None:
+    if state == "on_pre_optimizer_step":
+        if error is None:
+            trainer_loop.current().open(spans.RL_OPTIMIZER, scope)
+    else:
+        sink.end_call(state)
 
 
-def _step_begins(state: Any, _: Mapping[str, Any]) -> None:
-    trace.begin_step(state.global_step + 1, scope)
+def _log_begins(state: Any, logs: Mapping[str, Any]) -> Token[Source | None]:
+    """Record what is logged before the program's callbacks get it: some change what they are given."""
+    token = sink.begin_call(Source.TRAINER)
+    if state.is_world_process_zero:
+        with guard("transformers.on_log"):
+            iteration = state.global_step
+            first = trainer_loop.current().covered_since(iteration) if "loss" in logs else iteration
+            sink.log(scope, Source.TRAINER, iteration, logs, first)
+    return token
 
 
-def _optimizer_begins(_: Any, __: Mapping[str, Any]) -> None:
-    trace.open(spans.RL_OPTIMIZER, scope)
+def _train_begins(loop: TrainerLoop, state: Any) -> None:
+    loop.counts_from(state.global_step, state.num_input_tokens_seen)
 
 
-def _optimizer_ends(_: Any, __: Mapping[str, Any]) -> None:
-    trace.end(spans.RL_OPTIMIZER)
+def _step_begins(loop: TrainerLoop, state: Any) -> None:
+    loop.begin_step(state.global_step + 1, scope)
 
 
-def _step_ends(state: Any, _: Mapping[str, Any]) -> None:
-    trace.end(spans.RL_TRAIN)
-    scalars.step_ends(state)
+def _optimizer_ends(loop: TrainerLoop, _: Any) -> None:
+    loop.end(spans.RL_OPTIMIZER)
 
 
-def _logged(state: Any, details: Mapping[str, Any]) -> None:
-    scalars.logged(state, details.get("logs") or {})
+def _step_ends(loop: TrainerLoop, state: Any) -> None:
+    loop.end(spans.RL_TRAIN)
+    if state.is_world_process_zero:
+        loop.count_step(scope, state.num_input_tokens_seen)
 
 
-#: Before the program's callbacks: some change what they are given (one removes a key from the logs).
+#: Before the program's callbacks.
 _BEFORE: Mapping[str, Hook] = {
     "on_train_begin": _train_begins,
     "on_step_begin": _step_begins,
     "on_optimizer_step": _optimizer_ends,
     "on_step_end": _step_ends,
-    "on_log": _logged,
 }
-_AFTER: Mapping[str, Hook] = {"on_pre_optimizer_step": _optimizer_begins}

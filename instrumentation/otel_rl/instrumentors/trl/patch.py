@@ -2,19 +2,55 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.instrumentors.trl import profiling, tools
+from otel_rl.instrumentors.trl.methods import MODULES
 from otel_rl.instrumentors.trl.profiling import scope
 from otel_rl.instrumentors.trl.rewards import scores
 from otel_rl.semconv import metrics, spans
-from otel_rl.training.trace import OpenPhase, in_phase, trace
+from otel_rl.training import systems, trainer_loop
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from contextlib import AbstractContextManager
     from types import ModuleType
 
     from otel_rl.instrumentors.patching import Patches
+    from otel_rl.semconv.definitions import SpanDefinition
+    from otel_rl.training.trainer_loop import OpenPhase
+
+SYSTEM = "trl"
+
+#: Class name without its suffix -> algorithm, where lower-casing the name does not say it.
+_ALGORITHMS = {"AsyncGRPO": "grpo", "Reward": "reward_modeling", "AsyncDistillation": "distillation", "IWOPD": "iw_opd"}
+_SUFFIX = re.compile(r"(Trainer|Config|TrainingArguments)$")
+_WORD_START = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z]{2})(?=[A-Z][a-z])")
+_PHASES = {
+    definition.type.removeprefix("rl."): definition
+    for definition in vars(spans).values()
+    if hasattr(definition, "type")
+}
+
+
+def register_system(module: ModuleType, patches: Patches) -> None:
+    """Trainers and configurations of TRL name the system and the algorithm of the process."""
+    systems.register(module.__name__, SYSTEM, getattr(module, "__version__", None), algorithm_of)
+    patches.on_restore(lambda: systems.unregister(SYSTEM))
+
+
+def algorithm_of(kind: type) -> str | None:
+    """The algorithm of a trainer class of TRL or of its configuration class; None for bases that have none.
+
+    >>> from trl import GRPOConfig
+    >>> algorithm_of(GRPOConfig)
+    'grpo'
+    """
+    name = _SUFFIX.sub("", kind.__name__)
+    if kind.__name__.startswith("_") or name in (kind.__name__, "", "Base"):
+        return None
+    return _ALGORITHMS.get(name) or _WORD_START.sub("_", name).lower()
 
 
 def patch_profiling(module: ModuleType, patches: Patches) -> None:
@@ -24,8 +60,11 @@ def patch_profiling(module: ModuleType, patches: Patches) -> None:
 
 
 def patch_vllm_generation(module: ModuleType, patches: Patches) -> None:
-    """The part of the trainer's ``sync_weights`` in which weights travel to the engine."""
-    patches.replace(module, "VLLMGeneration.sync_weights", in_phase(spans.RL_WEIGHT_SYNC, scope), required=True)
+    """The client of the engine; several trainers call it outside of a profiling context."""
+    patches.observe(module, "VLLMGeneration.sync_weights", begin=_begin_sync, end=_end_sync, required=True)
+    patches.observe(
+        module, "VLLMGeneration.generate", begin=_beginning(spans.RL_GENERATE), end=_end_phase, required=True
+    )
 
 
 def patch_grpo_trainer(module: ModuleType, patches: Patches) -> None:
@@ -45,6 +84,23 @@ def patch_distillation_trainer(module: ModuleType, patches: Patches) -> None:
     _observe_tools(module, "DistillationTrainer", patches)
 
 
+def patch_methods(module: ModuleType, patches: Patches) -> None:
+    """Trainers whose phases are single methods, see ``methods``."""
+    for kind, phases in MODULES[module.__name__].items():
+        trainer = getattr(module, kind, None)
+        for phase, methods in phases.items():
+            known = [method for method in methods if hasattr(trainer, method)]
+            for method in known or methods[:1]:
+                _patch_method(module, f"{kind}.{method}", _PHASES[phase], patches)
+
+
+def _patch_method(module: ModuleType, name: str, phase: SpanDefinition, patches: Patches) -> None:
+    begin = _begin_sync if phase is spans.RL_SYNC else _beginning(phase)
+    end = _end_sync if phase is spans.RL_SYNC else _end_phase
+    after = _calculated if phase is spans.RL_REWARD else None
+    patches.observe(module, name, begin=begin, end=end, after=after, required=True)
+
+
 def _patch_online_trainer(module: ModuleType, trainer: str, patches: Patches) -> None:
     _observe_sampling(module, trainer, patches, required=True)
     patches.observe(module, f"{trainer}._calculate_rewards", after=_calculated, required=True)
@@ -52,8 +108,8 @@ def _patch_online_trainer(module: ModuleType, trainer: str, patches: Patches) ->
 
 
 def _observe_sampling(module: ModuleType, trainer: str, patches: Patches, *, required: bool) -> None:
-    name = f"{trainer}._generate"
-    patches.observe(module, name, begin=_begin_sampling, end=_end_phase, after=_sampled, required=required)
+    name, begin = f"{trainer}._generate", _beginning(spans.RL_SAMPLE)
+    patches.observe(module, name, begin=begin, end=_end_phase, after=_sampled, required=required)
 
 
 def _observe_tools(module: ModuleType, trainer: str, patches: Patches) -> None:
@@ -69,21 +125,37 @@ def _leave(context: Any, _: Any, error: Any, __: Any) -> None:
     profiling.leave(context, error)
 
 
-def _begin_sampling(*_: Any, **__: Any) -> OpenPhase | None:
-    return trace.open(spans.RL_SAMPLE, scope)
+def _beginning(phase: SpanDefinition) -> Callable[..., OpenPhase | None]:
+    def begin(*_: Any, **__: Any) -> OpenPhase | None:
+        return trainer_loop.current().open(phase, scope)
+
+    return begin
 
 
 def _end_phase(phase: OpenPhase, _: Any, error: BaseException | None) -> None:
     phase.end(error)
 
 
+def _begin_sync(*_: Any, **__: Any) -> tuple[OpenPhase | None, OpenPhase | None]:
+    """The transfer is all of the phase, or, where a profiling context has opened the phase, a part of it."""
+    loop = trainer_loop.current()
+    return loop.open(spans.RL_SYNC, scope), loop.open(spans.RL_WEIGHT_SYNC, scope)
+
+
+def _end_sync(opened: tuple[OpenPhase | None, OpenPhase | None], _: Any, error: BaseException | None) -> None:
+    phase, transfer = opened
+    for one in (transfer, phase):
+        if one is not None:
+            one.end(error)
+
+
 def _sampled(_: Any, __: Any, prompts: Any, *___: Any, **____: Any) -> None:
-    if scope.enabled and not trace.is_open(spans.RL_EVALUATE):
+    if scope.enabled and not trainer_loop.current().is_open(spans.RL_EVALUATE):
         scope.record(metrics.RL_SAMPLE_SAMPLES, len(prompts))
 
 
-def _calculated(result: Any, trainer: Any, _: Any, prompts: Any, *__: Any, **___: Any) -> None:
-    scores.calculated(trainer, len(prompts), result)
+def _calculated(result: Any, trainer: Any, *_: Any, **__: Any) -> None:
+    scores.calculated(trainer, result)
 
 
 def _scored(*_: Any, **__: Any) -> None:

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from otel_rl.semconv import attributes, spans
 from otel_rl.telemetry import Scope
-from otel_rl.training import steps
+from otel_rl.training import trainer_loop
 from otel_rl.training.phases import Phase
-from otel_rl.training.trace import trace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,10 +42,11 @@ def enter(context: Any) -> None:
     """A ``ProfilingContext`` was entered."""
     what = context.name.partition(".")[2]
     definition = PHASES.get(what)
+    loop = trainer_loop.current()
     # First: most contexts are not phases, and this runs several times per micro-batch.
-    if (definition is None and not trace.is_open(spans.RL_REWARD)) or not scope.enabled:
+    if (definition is None and not loop.is_open(spans.RL_REWARD)) or not scope.enabled:
         return
-    phase = _reward_function(what) if definition is None else trace.open(definition, scope)
+    phase = _reward_function(loop, what) if definition is None else loop.open(definition, scope)
     if phase is not None:
         setattr(context, _ATTRIBUTE, phase)
 
@@ -58,8 +58,9 @@ def leave(context: Any, error: BaseException | None) -> None:
         phase.end(error)
 
 
-def _reward_function(name: str) -> Phase | None:
+def _reward_function(loop: trainer_loop.TrainerLoop, name: str) -> Phase | None:
     """A span per reward function and no duration: that of the phase around it counts."""
-    if steps.current() is None or not trace.take_span(spans.RL_REWARD.type, REWARD_SPANS_PER_STEP):
+    step = loop.step
+    if step is None or not step.take_span(attributes.RL_REWARD_NAME, REWARD_SPANS_PER_STEP):
         return None
     return Phase(spans.RL_REWARD, scope, {attributes.RL_REWARD_NAME: name}, has_duration=False).start()

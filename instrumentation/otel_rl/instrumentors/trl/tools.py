@@ -1,7 +1,8 @@
 """Calls of the functions given as ``tools=[...]``.
 
 One batch of completions may call tools thousands of times, so a call is only noted while it runs. After the batch all
-durations go into the histogram; the slowest calls and the first failed ones become spans with the times they had.
+durations go into the histogram; the slowest calls and the first failed ones become spans with the times they had, and
+with arguments and result where content capture is on.
 """
 
 from __future__ import annotations
@@ -19,9 +20,13 @@ from otel_rl.semconv import attributes, events, metrics, spans
 from otel_rl.semconv.attributes import GenAiOperationNameValues
 from otel_rl.telemetry import drops, guard
 from otel_rl.telemetry.attribute_values import error_type
+from otel_rl.telemetry.content_capture import capture_content, content_as_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    #: Takes start (``time.perf_counter_ns``), exception, arguments and result of a call.
+    Note = Callable[[int, BaseException | None, Any, Any], None]
 
 #: Attributes of trainers that hold tools by name, one dictionary or one per sample, in the order of being asked.
 _DICTIONARIES = ("_tool_dict", "_sync_tool_dict", "_sync_tool_dicts", "_async_tool_dict", "_async_tool_dicts")
@@ -38,12 +43,46 @@ class Call(NamedTuple):
     error: str
 
 
+class _Content:
+    """Arguments and results, as JSON, of the calls that will be shown: the slowest and the first failed ones."""
+
+    def __init__(self) -> None:
+        self._captures = capture_content()
+        self._keep = settings.current().slowest
+        #: A heap, and the first failed calls.
+        self._slowest: list[Call] = []
+        self._failed: list[Call] = []
+        self._of: dict[Call, dict[str, str | None]] = {}
+
+    def add(self, call: Call, arguments: Any, result: Any) -> None:
+        """Encode what ``call`` was given and returned, unless it is too quick to be shown."""
+        if not self._captures or not self._keep:
+            return
+        if call.error and len(self._failed) < self._keep:
+            self._failed.append(call)
+        heapq.heappush(self._slowest, call)
+        quickest = heapq.heappop(self._slowest) if len(self._slowest) > self._keep else None
+        if quickest is not None and quickest not in self._failed:
+            self._of.pop(quickest, None)
+            if quickest is call:
+                return
+        self._of[call] = {
+            attributes.GEN_AI_TOOL_CALL_ARGUMENTS: content_as_json(arguments),
+            attributes.GEN_AI_TOOL_CALL_RESULT: None if call.error else content_as_json(result),
+        }
+
+    def of(self, call: Call) -> dict[str, str | None]:
+        """Attributes of the span of ``call``."""
+        return self._of.get(call, {})
+
+
 class ToolCalls:
     """Notes the calls of one batch."""
 
     def __init__(self) -> None:
         self._calls: list[Call] = []
         self._unknown: list[str] = []
+        self._content = _Content()
 
     def watch(self, tools: dict[str, Any]) -> dict[str, Any]:
         """A copy of ``tools`` whose functions note their calls."""
@@ -53,10 +92,13 @@ class ToolCalls:
         """Like :meth:`watch`, for the dictionary that is asked last: a name it lacks is unknown."""
         return _LastTools(self.watch(tools), self._unknown)
 
-    def _noter(self, name: str) -> Callable[[int, BaseException | None], None]:
-        def note(started: int, error: BaseException | None) -> None:
+    def _noter(self, name: str) -> Note:
+        def note(started: int, error: BaseException | None, arguments: Any, result: Any) -> None:
             duration = time.perf_counter_ns() - started
-            self._calls.append(Call(duration, time.time_ns(), name, "" if error is None else error_type(error)))
+            call = Call(duration, time.time_ns(), name, "" if error is None else error_type(error))
+            self._calls.append(call)
+            with guard("trl.tool_content"):
+                self._content.add(call, arguments, result)
 
         return note
 
@@ -70,7 +112,7 @@ class ToolCalls:
             for call in self._calls:
                 _record_duration(call)
             for call in shown:
-                _record_span(call)
+                _record_span(call, self._content.of(call))
             drops.count(attributes.RlTelemetrySignalValues.LOGS, "unknown_tool", max(len(self._unknown) - keep, 0))
             for name in self._unknown[:keep]:
                 scope.event(events.RL_TOOL_UNKNOWN, attributes={attributes.GEN_AI_TOOL_NAME: name})
@@ -79,7 +121,7 @@ class ToolCalls:
 class _WatchedTool(wrapt.ObjectProxy):  # type: ignore[type-arg]  # generic for type checkers only
     """Stands for a tool: same name, signature and kind (``iscoroutinefunction``), and pickled as the tool itself."""
 
-    def __init__(self, tool: Any, note: Callable[[int, BaseException | None], None]) -> None:
+    def __init__(self, tool: Any, note: Note) -> None:
         super().__init__(tool)
         self._self_note = note
 
@@ -90,9 +132,9 @@ class _WatchedTool(wrapt.ObjectProxy):  # type: ignore[type-arg]  # generic for 
         try:
             result = self.__wrapped__(*args, **kwargs)
         except BaseException as error:
-            self._self_note(started, error)
+            self._self_note(started, error, kwargs or args, None)
             raise
-        self._self_note(started, None)
+        self._self_note(started, None, kwargs or args, result)
         return result
 
     def __reduce__(self) -> Any:
@@ -102,16 +144,14 @@ class _WatchedTool(wrapt.ObjectProxy):  # type: ignore[type-arg]  # generic for 
         return _itself, (self.__wrapped__,)
 
 
-async def _watched_coroutine(
-    tool: Any, note: Callable[[int, BaseException | None], None], args: Any, kwargs: Any
-) -> Any:
+async def _watched_coroutine(tool: Any, note: Note, args: Any, kwargs: Any) -> Any:
     started = time.perf_counter_ns()
     try:
         result = await tool(*args, **kwargs)
     except BaseException as error:
-        note(started, error)
+        note(started, error, kwargs or args, None)
         raise
-    note(started, None)
+    note(started, None, kwargs or args, result)
     return result
 
 
@@ -181,7 +221,7 @@ def _record_duration(call: Call) -> None:
     )
 
 
-def _record_span(call: Call) -> None:
+def _record_span(call: Call, content: dict[str, str | None]) -> None:
     span = scope.start_span(
         spans.GEN_AI_EXECUTE_TOOL,
         f"{_OPERATION} {call.name}",
@@ -189,6 +229,7 @@ def _record_span(call: Call) -> None:
             attributes.GEN_AI_OPERATION_NAME: _OPERATION,
             attributes.GEN_AI_TOOL_NAME: call.name,
             attributes.GEN_AI_TOOL_TYPE: "function",
+            **content,
         },
         start_time=call.ended - call.duration,
     )

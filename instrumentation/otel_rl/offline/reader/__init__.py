@@ -21,11 +21,12 @@ Modules, each importing only those below it:
 
 from __future__ import annotations
 
+from heapq import merge
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.offline.reader.errors import UnusableInput
 from otel_rl.offline.reader.lines import matching_lines, parse, requests
-from otel_rl.offline.reader.locate import SignalFile, Source, find
+from otel_rl.offline.reader.locate import SignalFile, Source, find, written_together
 from otel_rl.offline.reader.otlp import records
 from otel_rl.offline.reader.processes import Process, ProcessRegistry
 from otel_rl.offline.reader.records import Log, Point, Record, Span
@@ -62,13 +63,18 @@ class Reader:
         Raises:
             UnusableInput: not one of the files can be read.
         """
-        for file in self.source.files:
+        for streams in written_together(self.source.files):
+            # A failed span is in another file than the span around it, which must not come first.
+            yield from merge(*(self._stream(files, advance) for files in streams), key=_moment)
+        if self.source.files and len(self.problems.errors) == len(self.source.files):
+            raise UnusableInput(f"none of the files can be read: {self.problems.errors[0]}")
+
+    def _stream(self, files: list[SignalFile], advance: Callable[[int], object]) -> Iterator[Record]:
+        for file in files:
             problems = Unreadable()
             for request in requests(file.path, problems, advance):
                 yield from self._of_this_run(request, file)
             self._count(problems, file)
-        if self.source.files and len(self.problems.errors) == len(self.source.files):
-            raise UnusableInput(f"none of the files can be read: {self.problems.errors[0]}")
 
     def traces(self, trace_ids: set[str]) -> Iterator[Span]:
         """All spans of a few traces; lines that do not name one of them are not even parsed."""
@@ -115,6 +121,11 @@ class Reader:
         self.problems.add(problems)
         if file.process is not None:
             file.process.unreadable.add(problems)
+
+
+def _moment(record: Record) -> tuple[int, int]:
+    # Of two spans that end together, the one that began later is inside the other.
+    return (record.end, -record.start) if isinstance(record, Span) else (record.time, 0)
 
 
 def _count_record(record: Record) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from otel_rl.offline.reader.errors import UnusableInput
@@ -12,10 +13,12 @@ from otel_rl.offline.reader.lines import run_ids
 from otel_rl.offline.reader.processes import MANIFEST, Process, from_folder
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 _SIGNAL_FILE = re.compile(r"(traces|metrics|logs)([-_.].*)?\.jsonl?")
 _STORE_FILE = re.compile(r"(traces|metrics|logs)(-errors)?-\d+\.jsonl")
+_ERRORS = "-errors-"
 _NAMES_SHOWN = 5
 
 EXPECTED = (
@@ -104,6 +107,15 @@ def _signal_files(path: Path) -> list[SignalFile]:
         if match and child.is_file():
             found.append(SignalFile(child, match[1]))
     return found
+
+
+def written_together(files: list[SignalFile]) -> Iterator[list[list[SignalFile]]]:
+    """The streams of each process and signal: the files of each in order, those with the errors beside the others."""
+    for _, group in groupby(files, key=lambda file: (id(file.process), file.signal)):
+        streams: dict[bool, list[SignalFile]] = {}
+        for file in group:
+            streams.setdefault(_ERRORS in file.path.name, []).append(file)
+        yield list(streams.values())
 
 
 def _rotation_order(path: Path) -> tuple[bool, str]:

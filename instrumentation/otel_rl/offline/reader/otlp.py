@@ -112,6 +112,7 @@ def _logs(scoped: dict[str, Any], process: Process, scope: str) -> Iterator[Reco
             body=any_value(item.get("body")),
             attributes=key_values(item.get("attributes")),
             trace_id=str(item.get("traceId") or "").lower(),
+            span_id=str(item.get("spanId") or "").lower(),
         )
 
 

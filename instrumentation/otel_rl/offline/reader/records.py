@@ -83,6 +83,7 @@ class Log:
     body: Any
     attributes: Attributes
     trace_id: str
+    span_id: str = ""
 
 
 Record = Span | Point | Log

@@ -8,7 +8,7 @@ import socket
 import sys
 import time
 from contextlib import suppress
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 from otel_rl import instrumentor_status, settings, stderr
@@ -48,6 +48,8 @@ class ProcessStore:
         self._monotonic = time.monotonic_ns()
         self.ended: int | None = None
         self.exit_reason: str | None = None
+        #: Child processes wrote files of this run, as far as :meth:`find_children` has looked.
+        self.children_recorded = False
         self.files = FileStore(
             configured.data_directory,
             self._place,
@@ -68,7 +70,18 @@ class ProcessStore:
         process = f"rank{who.rank}" if who.rank is not None else f"pid{self._value(attributes.PROCESS_PID)}"
         instance = str(self._value(attributes.SERVICE_INSTANCE_ID) or "").replace("-", "")[:8]
         name = f"{safe(socket.gethostname())}-{process}-{instance}"
-        return str(PurePath(safe(who.id or "unknown-run")) / name)
+        return str(PurePath(_run_name(who)) / name)
+
+    @property
+    def run_directory(self) -> Path:
+        """The directory of the run, which all its processes on this file system share."""
+        return Path(settings.current().data_directory) / _run_name(process_identity.current())
+
+    def find_children(self) -> None:
+        """See whether other processes wrote files of this run since this one began. For the files' thread only."""
+        manifests = self.run_directory.glob(f"*/{manifest.NAME}")
+        # A run id that the user chose may have files of an earlier launch.
+        self.children_recorded = any(found.stat().st_mtime_ns >= self._started for found in manifests)
 
     def _value(self, key: str) -> Any:
         return self._resource.attributes.get(key)
@@ -110,6 +123,7 @@ class ProcessStore:
         self.describe(resource)
         self._started, self._monotonic = time.time_ns(), time.monotonic_ns()
         self.ended = self.exit_reason = None
+        self.children_recorded = False
         self.files.after_fork_in_child()
 
 
@@ -123,6 +137,10 @@ def _loaded_versions() -> dict[str, str]:
             with suppress(PackageNotFoundError):
                 found[distribution] = version(distribution)
     return found
+
+
+def _run_name(who: process_identity.Run) -> str:
+    return safe(who.id or "unknown-run")
 
 
 def safe(text: str) -> str:

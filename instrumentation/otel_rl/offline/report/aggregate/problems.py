@@ -18,6 +18,10 @@ METRICS = (metrics.RL_TELEMETRY_DROPPED, metrics.RL_TELEMETRY_ERRORS)
 _GROUPS = 200
 _EXCEPTIONS = 20
 _MESSAGE_LENGTH = 300
+#: ``error.type`` of the span that the LangChain instrumentor makes for a tool that does not exist.
+_UNKNOWN_TOOL = "unknown_tool"
+#: Most calls of unknown tools that are matched with their events.
+_UNKNOWN_TOOLS = 10_000
 
 
 @dataclass(slots=True)
@@ -64,6 +68,8 @@ class Problems:
         self.number = 0
         self.groups_left_out = 0
         self.dropped_from_spans: dict[str, int] = {}
+        #: Spans of calls of unknown tools, from the span itself or from the event in it.
+        self._unknown_tools: dict[str, str] = {}
 
     def add_span(self, span: Span) -> None:
         """Take in a span: an error, or attributes, events or links that were cut off."""
@@ -71,7 +77,7 @@ class Problems:
             who = span.process.label
             self.dropped_from_spans[who] = self.dropped_from_spans.get(who, 0) + span.dropped
         kind = error_of(span)
-        if kind:
+        if kind and not (kind == _UNKNOWN_TOOL and self._is_counted(span.span_id, "span")):
             message = "" if span.message == kind else span.message
             self._add(span.name, kind, message, span.start, span.process, span.attributes)
 
@@ -85,9 +91,15 @@ class Problems:
             kind = str(log.attributes.get(names.EXCEPTION_TYPE) or log.severity_text or "error")
             message = str(log.attributes.get(names.EXCEPTION_MESSAGE) or log.body or log.event)
             self._add(log.event or f"log {log.scope}".strip(), kind, message, log.time, log.process, log.attributes)
-        elif log.event == events.RL_TOOL_UNKNOWN.name:
+        elif log.event == events.RL_TOOL_UNKNOWN.name and not self._is_counted(log.span_id, "event"):
             tool = str(log.attributes.get(names.GEN_AI_TOOL_NAME))
             self._add(f"tool {tool}", "unknown tool", "", log.time, log.process, log.attributes)
+
+    def _is_counted(self, span_id: str, source: str) -> bool:
+        """True when an unknown tool has been counted by the other of the two that tell it: error span and event."""
+        if len(self._unknown_tools) >= _UNKNOWN_TOOLS:
+            return False
+        return bool(span_id) and self._unknown_tools.setdefault(span_id, source) != source
 
     def _add(self, where: str, kind: str, message: str, time: int, process: Process, values: dict[str, Any]) -> None:
         self.number += 1

@@ -29,7 +29,7 @@ _NAMED = {
 }
 METRICS = (*_NAMED.values(), metrics.RL_PHASE_DURATION)
 
-OTHER = "other"
+UNCOVERED = "uncovered"
 """Name for a rank's step time outside of every phase."""
 
 
@@ -75,6 +75,10 @@ class Steps:
         self.phases = BinnedSeries(_PHASE_CELLS)
         #: Seconds a phase took with everything inside it.
         self.inclusive: dict[str, Spread] = {}
+        #: Seconds that a rank waited for data between two of its steps.
+        self.waits = Spread()
+        #: Seconds of each step outside of every phase.
+        self.uncovered = Spread()
         #: Length of the step on each rank, by iteration and rank.
         self.by_rank = BinnedSeries(_RANK_CELLS)
         #: The part of it outside of collectives, by iteration and rank.
@@ -84,6 +88,8 @@ class Steps:
         self.slowest: Largest[SlowStep] = Largest(_SLOWEST)
         self.slowest_collectives: Largest[SlowCollective] = Largest(_SLOWEST)
         self.loops = 0
+        #: Steps of a rank with collectives that were not seen, and how many of these there were at least.
+        self.unseen = Cell()
         self.last_iteration: int | None = None
         self._inside: dict[tuple[str, str], float] = {}
 
@@ -103,8 +109,12 @@ class Steps:
         self._inside[parent] = self._inside.get(parent, 0.0) + span.seconds
         if len(self._inside) > _OPEN_PARENTS:
             del self._inside[next(iter(self._inside))]
-        if names.RL_REWARD_NAME not in span.attributes:
-            self.inclusive.setdefault(phase, Spread()).add(span.seconds)
+        if names.RL_REWARD_NAME not in span.attributes and names.RL_SUSPENDED not in span.attributes:
+            whole = span.attributes.get(names.RL_ACTIVE_DURATION)
+            seconds = float(whole) if isinstance(whole, (int, float)) else span.seconds
+            self.inclusive.setdefault(phase, Spread()).add(seconds)
+            if phase == Phase.DATA_WAIT:
+                self.waits.add(seconds)
         iteration = _integer(span.attributes.get(names.RL_LOOP_ITERATION))
         # Rollouts run beside each other and in traces of their own: their phases are no parts of the step's time.
         if iteration is not None and names.RL_ROLLOUT_ID not in span.attributes:
@@ -122,7 +132,11 @@ class Steps:
         rank = span.process.rank if rank is None else rank
         waited = _seconds(span, names.TORCH_DISTRIBUTED_WAIT_TIME) + _seconds(span, names.TORCH_DISTRIBUTED_HOST_TIME)
         collectives = min(waited, span.seconds)
-        self.phases.add(iteration, OTHER, self._without_children(span))
+        # Before the rank's work it waited for data, below the root: no part of this span.
+        self._inside.pop((span.trace_id, span.parent_id), None)
+        uncovered = self._without_children(span)
+        self.uncovered.add(uncovered)
+        self.phases.add(iteration, UNCOVERED, uncovered)
         self.lengths.add(span.seconds)
         self.by_rank.add(iteration, rank, span.seconds)
         self.own.add(iteration, rank, span.seconds - collectives)
@@ -133,6 +147,9 @@ class Steps:
         self.slowest.add(span.seconds, SlowStep(iteration, rank, span.seconds, collectives, span.trace_id))
         self.last_iteration = max(iteration, self.last_iteration or 0)
         self._add_collectives(span, iteration, rank)
+        unseen = _integer(span.attributes.get(names.TORCH_DISTRIBUTED_UNSEEN))
+        if unseen:
+            self.unseen.add(unseen)
 
     def _add_collectives(self, span: Span, iteration: int, rank: int | None) -> None:
         for event in span.events:
@@ -164,12 +181,15 @@ class Steps:
         return len(met)
 
     def mean_phases(self) -> tuple[list[int], dict[str, list[float]]]:
-        """Mean seconds of each phase per step and rank, by bin: the parts add up to the mean step time."""
+        """Mean seconds of each phase per step and rank, by bin.
+
+        The parts add up to the mean step time and the wait for data before it.
+        """
         lines = {phase: dict(line) for phase, line in self.phases.lines().items()}
-        steps = {first: cell.count for first, cell in lines.get(OTHER, {}).items()}
+        steps = {first: cell.count for first, cell in lines.get(UNCOVERED, {}).items()}
         bins = self.phases.bins()
         table: dict[str, list[float]] = {}
-        for phase in sorted(lines, key=lambda phase: phase == OTHER):
+        for phase in sorted(lines, key=lambda phase: phase == UNCOVERED):
             cells = (lines[phase].get(first) for first in bins)
             table[phase] = [
                 cell.total / steps.get(first, 1) if cell else 0.0 for first, cell in zip(bins, cells, strict=True)

@@ -18,6 +18,7 @@ BY_KIND = {
     Phase.DATA_WAIT: "#d9480f",
     Phase.CHECKPOINT: "#8e5bb5",
     Phase.EVALUATE: "#14a3a8",
+    "uncovered": "#a3a9b5",
     "other": "#a3a9b5",
     "model": "#2f7ed8",
     "tool": "#f0a020",
@@ -38,4 +39,4 @@ def of(kind: str) -> str:
 def order(phase: str) -> int:
     """Return a phase's position in a stack: step order, with unknown phases just before the remainder."""
     known = list(BY_KIND)
-    return known.index(phase) if phase in BY_KIND else known.index("other") - 1
+    return known.index(phase) if phase in BY_KIND else known.index("uncovered") - 1

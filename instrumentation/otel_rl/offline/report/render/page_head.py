@@ -118,6 +118,8 @@ def findings(collected: Collected, summary: Summary) -> list[tuple[str, str, str
         text = f"{number}, most often {groups[0].kind} in {groups[0].where}."
         found.append(("bad", text, "errors"))
     found += _skew(collected)
+    if unseen(collected):
+        found.append(("warn", unseen(collected), "ranks"))
     lost = sum(drop.number for drop in drops(collected.reader.processes, collected.totals))
     if lost:
         found.append(("warn", f"{human.amount(lost, 'item')} of telemetry dropped.", "telemetry"))
@@ -149,6 +151,19 @@ def _skew(collected: Collected) -> list[tuple[str, str, str]]:
         f"{human.duration(more)} more per step ({human.percent(more / length)} of a step)."
     )
     return [("warn", text, "ranks")]
+
+
+def unseen(collected: Collected) -> str:
+    """One sentence on collectives that were not seen, ``""`` when there were none."""
+    steps = collected.steps
+    if not steps.unseen.count:
+        return ""
+    several, each = human.number(steps.unseen.count), human.number(round(steps.unseen.mean))
+    return (
+        f"{several} of {human.amount(steps.lengths.cell.count, 'step')} issued collectives that are not seen (DDP's"
+        f" reducer, functional or compiled ones; at least {each} a step): the time in collectives is too low, and a"
+        " rank that makes the others wait may not show."
+    )
 
 
 def _unreadable(collected: Collected) -> list[tuple[str, str, str]]:

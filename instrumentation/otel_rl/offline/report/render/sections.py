@@ -13,6 +13,7 @@ from otel_rl.offline.report.render.tables import call_tables, training_tables
 if TYPE_CHECKING:
     from otel_rl.offline.report.aggregate.collected import Collected
     from otel_rl.offline.report.aggregate.scalars import Curve
+    from otel_rl.offline.report.aggregate.steps import Steps
     from otel_rl.offline.report.aggregate.timeline import Timeline
     from otel_rl.offline.report.render.charts import Charts
 
@@ -49,11 +50,20 @@ def _steps(collected: Collected, charts: Charts) -> Section:
     if not steps.ranks:
         return _without_steps(section, collected)
     section.lead = "Time of each step by phase, mean over the ranks; every phase without the phases inside it."
-    section.lead += _per(steps.phases.width)
+    section.lead += _per(steps.phases.width) + _between_phases(steps)
     section.blocks.append(Block(charts=[charts.phases("Step time by phase", steps)]))
     section.blocks.append(Block(table=training_tables.phases(steps)))
     section.blocks += [_timeline("Slowest step: ", one, charts) for one in collected.slowest_step]
     return section
+
+
+def _between_phases(steps: Steps) -> str:
+    """What lies between steps, and what no phase of a step covers."""
+    count = steps.lengths.cell.count
+    waited, uncovered = steps.waits.cell.total / count, steps.uncovered.cell.total / count
+    share = uncovered / steps.lengths.cell.mean if steps.lengths.cell.mean else 0.0
+    text = f" Between steps a rank waits {human.duration(waited)} for data on average." if waited else ""
+    return f"{text} {human.duration(uncovered)} of a step ({human.percent(share)}) are in no phase (uncovered)."
 
 
 def _without_steps(section: Section, collected: Collected) -> Section:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from otel_rl.offline.report.aggregate.statistics import Spread
+from otel_rl.offline.report.aggregate.steps import UNCOVERED
 from otel_rl.offline.report.render import colours, human
 from otel_rl.offline.report.render.tables.cells import Table, Value, number_cell, seconds_cell
 
@@ -18,10 +19,10 @@ def phases(steps: Steps) -> Table:
     """Build the table of step time by phase."""
     table = Table(["Phase", ">Own time per step", ">Share", ">With inner phases, mean", ">p95", ">Longest"])
     count = steps.lengths.cell.count or 1
-    whole = steps.lengths.cell.total
     own = {phase: sum(cell.total for _, cell in line) for phase, line in steps.phases.lines().items()}
+    whole = sum(own.values())
     for phase in sorted(own, key=colours.order):
-        spread = steps.inclusive.get(phase)
+        spread = steps.uncovered if phase == UNCOVERED else steps.inclusive.get(phase)
         table.rows.append(
             [
                 Value(phase, swatch=colours.of(phase)),

@@ -5,13 +5,14 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
+from otel_rl.inference.streams import follow, follow_async
 from otel_rl.semconv.attributes import RlInferenceStreamEndedValues
 from otel_rl.telemetry import guard
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator
+    from collections.abc import Callable
 
-    from otel_rl.instrumentors.openai.call import InferenceCall
+    from otel_rl.inference.calls import InferenceCall
 
 #: Where a stream or raw response keeps the call it belongs to. Not on the call's side: a cycle would delay its release.
 CALL = "_otel_rl_call"
@@ -20,55 +21,18 @@ CALL = "_otel_rl_call"
 def follow_stream(call: InferenceCall, stream: Any) -> None:
     """Watch ``stream``: only the iterator inside it is replaced, ``isinstance`` and its attributes stay as they are."""
     chunks = stream._iterator  # noqa: SLF001 - a private name, the same in all supported versions
-    follow = _chunks_async if hasattr(chunks, "__anext__") else _chunks
-    stream._iterator = follow(call, chunks)  # noqa: SLF001
+    stream._iterator = (follow_async if hasattr(chunks, "__anext__") else follow)(call, chunks)  # noqa: SLF001
     setattr(stream, CALL, call)
     call.watch_for_garbage(stream)
 
 
 def follow_raw(call: InferenceCall, response: Any) -> None:
     """Watch a raw response: its call ends when it is parsed, closed or dropped, at the time its body was complete."""
-    if getattr(response.http_response, "is_closed", False):
-        call.body_was_read()
+    http_response = response.http_response
+    if getattr(http_response, "is_closed", False):
+        call.body_was_read(_body(http_response))
     setattr(response, CALL, call)
     call.watch_for_garbage(response)
-
-
-def _chunks(call: InferenceCall, chunks: Iterator[Any]) -> Generator[Any, None, None]:
-    try:
-        for chunk in chunks:
-            call.chunk(chunk)
-            yield chunk
-    except GeneratorExit:
-        # Raised by the garbage collector, or by whoever closes the iterator without its stream.
-        call.abandon()
-        getattr(chunks, "close", _nothing)()
-        raise
-    except BaseException as error:
-        call.finish(error)
-        raise
-    call.finish(ended=RlInferenceStreamEndedValues.COMPLETED)
-
-
-async def _chunks_async(call: InferenceCall, chunks: AsyncIterator[Any]) -> AsyncGenerator[Any, None]:
-    try:
-        async for chunk in chunks:
-            call.chunk(chunk)
-            yield chunk
-    except GeneratorExit:
-        call.abandon()
-        close = getattr(chunks, "aclose", None)
-        if close is not None:
-            await close()
-        raise
-    except BaseException as error:
-        call.finish(error)
-        raise
-    call.finish(ended=RlInferenceStreamEndedValues.COMPLETED)
-
-
-def _nothing() -> None:
-    """Stands for the ``close`` of an iterator that has none."""
 
 
 def closes(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -110,6 +74,7 @@ def _finish(answer: Any, ended: str) -> None:
         # The helpers' streams keep the one that was answered inside; another instrumentor may have put its own there.
         call = getattr(vars(answer).get("_raw_stream", answer), CALL, None)
         if call is not None:
+            _take_body(call, answer)
             call.finish(ended=ended)
 
 
@@ -126,6 +91,7 @@ def parses(original: Callable[..., Any]) -> Callable[..., Any]:
         except BaseException as error:
             call.finish(error)
             raise
+        call.body = None
         answered(call, parsed)
         return parsed
 
@@ -145,6 +111,7 @@ def parses_async(original: Callable[..., Any]) -> Callable[..., Any]:
         except BaseException as error:
             call.finish(error)
             raise
+        call.body = None
         answered(call, parsed)
         return parsed
 
@@ -161,8 +128,30 @@ def answered(call: InferenceCall, answer: Any) -> None:
         if isinstance(answer, _raw_types):
             follow_raw(call, answer)
             return
-        call.outcome.observe(answer)
+        if _is_http_response(answer):
+            call.body_was_read(_body(answer))
+        else:
+            call.answer.observe(answer)
     call.finish()
+
+
+def _is_http_response(answer: Any) -> bool:
+    """True for the response of httpx or httpx2 itself, which ``cast_to=httpx.Response`` asks for."""
+    return type(answer).__name__ == "Response" and type(answer).__module__.partition(".")[0] in ("httpx", "httpx2")
+
+
+def _body(http_response: Any) -> bytes | None:
+    """The body of a response of httpx where it has been read; it is never read here."""
+    # `content` raises where the body was streamed and not kept.
+    found = vars(http_response).get("_content")
+    return found if isinstance(found, bytes) else None
+
+
+def _take_body(call: InferenceCall, answer: Any) -> None:
+    """Keep what the program read of a raw response by other means than ``parse``, its usage for one."""
+    http_response = vars(answer).get("http_response")
+    if http_response is not None:
+        call.body_was_read(_body(http_response))
 
 
 _stream_types: tuple[type, ...] = ()

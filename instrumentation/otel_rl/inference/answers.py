@@ -1,0 +1,242 @@
+"""Tokens, finish reasons, failures and server facts of an answer, from one parsed object or the chunks of a stream.
+
+Content is counted; it is kept only where the user wants it. What a server sends in another form than the protocol's is
+left out.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from otel_rl.inference import messages, servers, shortening
+from otel_rl.inference.fields import NOTHING, count_of, extra_of, fields_of, items_of, milliseconds_of, text_of
+from otel_rl.inference.streamed_messages import StreamedMessages
+from otel_rl.semconv import attributes
+
+#: Server-side times that vLLM reports per request, in ms.
+_SERVER_TIMES = (
+    ("queue_time_ms", attributes.RL_INFERENCE_SERVER_QUEUE_TIME),
+    ("time_to_first_token_ms", attributes.RL_INFERENCE_SERVER_TIME_TO_FIRST_TOKEN),
+    ("generation_time_ms", attributes.RL_INFERENCE_SERVER_GENERATION_TIME),
+)
+_STATUS_REASONS = {"completed": "stop", "failed": "error", "cancelled": "cancelled"}
+#: ``error.type`` of a failed response that names no code.
+_FAILED = "response_failed"
+#: Most choices whose finish reason is kept.
+_MOST_CHOICES = 1024
+
+
+class Answer:
+    """Facts of one answer."""
+
+    __slots__ = (
+        "_content",
+        "_finish_reasons",
+        "_messages",
+        "cached_tokens",
+        "engine",
+        "failure",
+        "input_tokens",
+        "model",
+        "output_chunks",
+        "output_tokens",
+        "reasoning_tokens",
+        "response_id",
+        "server_times",
+        "token_ids",
+        "weight_version",
+    )
+
+    def __init__(self, captures: bool = False) -> None:
+        #: The content of a stream so far, where content is wanted.
+        self._content = StreamedMessages() if captures else None
+        self._messages: list[messages.Message] | None = None
+        self._finish_reasons: dict[int, str] | None = None
+        #: ``error.type`` of an answer that reports a failure instead of raising it.
+        self.failure: str | None = None
+        self.server_times = NOTHING
+        self.output_chunks = self.token_ids = 0
+        self.model: str | None = None
+        self.response_id: str | None = None
+        self.engine: str | None = None
+        self.weight_version: str | None = None
+        self.input_tokens: int | None = None
+        self.output_tokens: int | None = None
+        self.cached_tokens: int | None = None
+        self.reasoning_tokens: int | None = None
+
+    # -- what came -------------------------------------------------------------------------------------------------
+
+    def observe(self, answer: Any) -> None:
+        """Take the facts of a complete answer: a model of a client, or the dictionary that a raw ``post`` returns."""
+        fields = fields_of(answer)
+        if not fields:
+            return
+        self._observe_head(fields, extra_of(answer, fields))
+        choices = fields.get("choices")
+        if choices:
+            for position, choice in enumerate(items_of(choices)):
+                self._observe_choice(choice, fields_of(choice), position)
+        elif isinstance(fields.get("status"), str):
+            self._observe_status(fields, fields["status"])
+        if self._content is not None:
+            found = messages.output_messages(fields)
+            if found:
+                self._messages = found
+
+    def observe_chunk(self, chunk: Any) -> None:
+        """Take the facts of one chunk of a stream: of a chat or text completion, or an event of a response."""
+        fields = fields_of(chunk)
+        choices = fields.get("choices")
+        if choices is None:
+            self._observe_event(fields)
+            return
+        # Servers put what they add on the first chunk, on the one with the finish reason, or on the one with the usage.
+        if self.response_id is None or not choices or fields.get("usage") is not None:
+            self._observe_head(fields, extra_of(chunk, fields))
+        for position, choice in enumerate(items_of(choices)):
+            parts = fields_of(choice)
+            if self._observe_choice(choice, parts, position):
+                self._observe_server(fields, extra_of(chunk, fields))
+            if _says_something(parts):
+                self.output_chunks += 1
+            if self._content is not None:
+                self._content.add_choice(parts, _index(parts, position))
+
+    def _observe_event(self, fields: dict[str, Any]) -> None:
+        response = fields.get("response")
+        if response is not None:
+            self.observe(response)
+            return
+        kind = str(fields.get("type"))
+        if kind.endswith(".delta"):
+            self.output_chunks += 1
+        elif kind == "error":
+            self.failure = text_of(fields.get("code")) or _FAILED
+        if self._content is not None:
+            self._content.add_event(fields, kind)
+
+    def _observe_head(self, fields: dict[str, Any], extra: dict[str, Any]) -> None:
+        self.model = text_of(fields.get("model")) or self.model
+        identifier = fields.get("id")
+        if identifier is not None:
+            self.response_id = str(identifier)
+        usage = fields.get("usage")
+        if usage is not None:
+            usage_fields = fields_of(usage)
+            self._observe_usage(usage_fields, extra_of(usage, usage_fields))
+        self._observe_server(fields, extra)
+        engine = servers.engine_of(fields.get("system_fingerprint"), self.weight_version is not None)
+        if engine is not None:
+            self.engine = engine
+
+    def _observe_server(self, fields: dict[str, Any], extra: dict[str, Any]) -> None:
+        """Read the protocol extensions of SGLang (weight version) and vLLM (times)."""
+        if extra is NOTHING and fields.get("metadata") is None:
+            return
+        for facts in (fields.get("metadata"), extra.get("metadata"), extra.get("meta_info")):
+            if isinstance(facts, dict) and facts.get("weight_version") is not None:
+                self.weight_version = str(facts["weight_version"])
+        times = extra.get("metrics")
+        if isinstance(times, dict):
+            found = {name: milliseconds_of(times.get(key)) for key, name in _SERVER_TIMES}
+            self.server_times = {name: time / 1000 for name, time in found.items() if time is not None}
+
+    def _observe_usage(self, usage: dict[str, Any], extra: dict[str, Any]) -> None:
+        inputs, outputs = ("prompt", "completion") if "prompt_tokens" in usage else ("input", "output")
+        self.input_tokens = count_of(usage.get(f"{inputs}_tokens"))
+        self.output_tokens = count_of(usage.get(f"{outputs}_tokens"))
+        # Versions of the client that do not know the details keep them among the extra fields.
+        inputs, outputs = f"{inputs}_tokens_details", f"{outputs}_tokens_details"
+        self.cached_tokens = count_of(fields_of(usage.get(inputs) or extra.get(inputs)).get("cached_tokens"))
+        self.reasoning_tokens = count_of(fields_of(usage.get(outputs) or extra.get(outputs)).get("reasoning_tokens"))
+
+    def _observe_choice(self, choice: Any, fields: dict[str, Any], position: int) -> bool:
+        """True when the choice is complete."""
+        reason = fields.get("finish_reason")
+        if reason is not None:
+            if self._finish_reasons is None:
+                self._finish_reasons = {}
+            if len(self._finish_reasons) < _MOST_CHOICES:
+                self._finish_reasons[_index(fields, position)] = str(reason)
+        token_ids = extra_of(choice, fields).get("token_ids")
+        if isinstance(token_ids, list):
+            self.token_ids += len(token_ids)
+        return reason is not None
+
+    def _observe_status(self, fields: dict[str, Any], status: str) -> None:
+        reason = _STATUS_REASONS.get(status)
+        if status == "incomplete":
+            because = text_of(fields_of(fields.get("incomplete_details")).get("reason"))
+            reason = "length" if because == "max_output_tokens" else because or status
+        elif status == "failed":
+            self.failure = text_of(fields_of(fields.get("error")).get("code")) or _FAILED
+        elif any(fields_of(item).get("type") == "function_call" for item in items_of(fields.get("output"))):
+            reason = "tool_calls"
+        self._finish_reasons = None if reason is None else {0: reason}
+
+    # -- what it says ----------------------------------------------------------------------------------------------
+
+    @property
+    def finish_reasons(self) -> list[str] | None:
+        """Why generation ended, in the order of the choices; None where no choice says."""
+        reasons = self._finish_reasons
+        if reasons is None:
+            return None
+        return list(reasons.values()) if len(reasons) == 1 else [reason for _, reason in sorted(reasons.items())]
+
+    def exact_output_tokens(self) -> int | None:
+        """Output tokens as the server counted them, or the number of token ids it sent."""
+        return self.token_ids or None if self.output_tokens is None else self.output_tokens
+
+    def server_attributes(self) -> dict[str, Any]:
+        """Return the attributes that only RL inference servers report, for the span of the call."""
+        found: dict[str, Any] = dict(self.server_times)
+        if self.token_ids:
+            found[attributes.RL_INFERENCE_TOKEN_IDS_COUNT] = self.token_ids
+        if self.weight_version is not None:
+            found[attributes.RL_INFERENCE_WEIGHT_VERSION] = self.weight_version
+        if self.engine is not None:
+            found[attributes.RL_INFERENCE_ENGINE] = self.engine
+        if self.output_chunks and self.output_tokens is None and not self.token_ids:
+            # An estimate has a name of its own and stays off the metric, which could not say that it is one.
+            found[attributes.RL_INFERENCE_OUTPUT_TOKENS_ESTIMATED] = self.output_chunks
+        return found
+
+    def add_attributes(self, found: dict[str, Any]) -> None:
+        """Add what the conventions ask of an answer; None when it did not say."""
+        found[attributes.GEN_AI_RESPONSE_MODEL] = self.model
+        found[attributes.GEN_AI_RESPONSE_ID] = self.response_id
+        found[attributes.GEN_AI_RESPONSE_FINISH_REASONS] = self.finish_reasons
+        found[attributes.GEN_AI_USAGE_INPUT_TOKENS] = self.input_tokens
+        found[attributes.GEN_AI_USAGE_OUTPUT_TOKENS] = self.exact_output_tokens()
+        found[attributes.GEN_AI_USAGE_CACHE_READ_INPUT_TOKENS] = self.cached_tokens
+        found[attributes.GEN_AI_USAGE_REASONING_OUTPUT_TOKENS] = self.reasoning_tokens
+
+    def output_messages(self) -> str | None:
+        """Messages of the answer as JSON, where content is wanted and there is some."""
+        if self._content is None:
+            return None
+        found = self._messages or self._content.messages()
+        if not found:
+            return None
+        reasons = self._finish_reasons
+        if reasons is not None and len(found) == 1:
+            # That of a response is known from its status.
+            found = [messages.answered(found[0]["parts"], reasons.get(0) or next(iter(reasons.values())))]
+        return shortening.messages_as_json(found)
+
+
+def _index(choice: dict[str, Any], position: int) -> int:
+    index = choice.get("index")
+    return index if isinstance(index, int) else position
+
+
+def _says_something(choice: dict[str, Any]) -> bool:
+    """True for a chunk with text, a tool call or reasoning; one token each, as servers send them."""
+    given = choice.get("delta")
+    delta = fields_of(given)
+    if delta.get("content") or choice.get("text") or delta.get("tool_calls"):
+        return True
+    extra = extra_of(given, delta)
+    return bool(extra and (extra.get("reasoning") or extra.get("reasoning_content")))

@@ -1,0 +1,84 @@
+"""The servers that calls go to: address, port and provider, as they are on spans and on metrics.
+
+A server that speaks the protocol of OpenAI has the provider ``openai`` unless its address says otherwise. So one server
+is one series from its first call on; the engine behind it is an attribute of the span, once an answer shows it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from otel_rl.semconv import attributes
+from otel_rl.semconv.attributes import GenAiProviderNameValues, RlInferenceEngineValues
+from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
+from otel_rl.telemetry import drops
+from otel_rl.telemetry.cardinality_budgets import OTHER
+
+_HOSTS = {
+    "api.openai.com": GenAiProviderNameValues.OPENAI,
+    "api.anthropic.com": GenAiProviderNameValues.ANTHROPIC,
+    "api.deepseek.com": GenAiProviderNameValues.DEEPSEEK,
+    "api.groq.com": GenAiProviderNameValues.GROQ,
+    "api.mistral.ai": GenAiProviderNameValues.MISTRAL_AI,
+    "api.perplexity.ai": GenAiProviderNameValues.PERPLEXITY,
+    "api.x.ai": GenAiProviderNameValues.X_AI,
+    "generativelanguage.googleapis.com": GenAiProviderNameValues.GCP_GEMINI,
+}
+#: Azure's public cloud, and its clouds of the United States and China.
+_AZURE = tuple(
+    f".{service}.azure.{cloud}" for service in ("openai", "cognitiveservices") for cloud in ("com", "us", "cn")
+)
+#: Servers on metrics; the budget of the address keeps one place for all others.
+MAXIMUM_SERVERS = attributes.CARDINALITY[attributes.SERVER_ADDRESS] - 1
+
+
+class Server:
+    """A server: ``labels`` go on metrics and spans, ``values`` on spans only, where they replace labels."""
+
+    __slots__ = ("labels", "values")
+
+    def __init__(self, address: str, port: int, provider: str, *, within_budget: bool) -> None:
+        itself = {attributes.SERVER_ADDRESS: address, attributes.SERVER_PORT: port}
+        others = {attributes.SERVER_ADDRESS: OTHER}
+        self.labels: dict[str, Any] = {
+            attributes.GEN_AI_PROVIDER_NAME: provider,
+            **(itself if within_budget else others),
+        }
+        self.values: dict[str, Any] = {} if within_budget else itself
+
+
+_servers: dict[tuple[str, int, str | None], Server] = {}
+
+
+def server(address: str, port: int, provider: str | None = None) -> Server:
+    """The server at an address; ``provider`` where the client knows it (an Azure client at any address)."""
+    known = _servers.get((address, port, provider))
+    if known is not None:
+        return known
+    within_budget = len(_servers) < MAXIMUM_SERVERS
+    found = Server(address, port, provider or provider_of(address), within_budget=within_budget)
+    if within_budget:
+        _servers[address, port, provider] = found
+    else:
+        drops.count(Signal.METRICS, "cardinality")
+    return found
+
+
+def provider_of(address: str) -> str:
+    """The provider behind a host name; ``openai`` where the name does not say."""
+    if address.endswith(_AZURE):
+        return GenAiProviderNameValues.AZURE_AI_OPENAI
+    return _HOSTS.get(address, GenAiProviderNameValues.OPENAI)
+
+
+def engine_of(fingerprint: object, has_weight_version: bool) -> str | None:
+    """The engine that made an answer, where it shows; None when it does not."""
+    if isinstance(fingerprint, str) and fingerprint.startswith("vllm-"):
+        return RlInferenceEngineValues.VLLM
+    # Of the servers known, SGLang alone labels its answers with the version of its weights.
+    return RlInferenceEngineValues.SGLANG if has_weight_version else None
+
+
+def forget() -> None:
+    """Forget every server seen."""
+    _servers.clear()

@@ -1,0 +1,51 @@
+"""Iterators that follow the chunks of a stream for its call, and leave its laziness alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from otel_rl.semconv.attributes import RlInferenceStreamEndedValues
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator
+
+    from otel_rl.inference.calls import InferenceCall
+
+
+def follow(call: InferenceCall, chunks: Iterator[Any]) -> Generator[Any, None, None]:
+    """Every chunk of ``chunks``, as ``call`` sees it; it ends with the stream."""
+    try:
+        for chunk in chunks:
+            call.chunk(chunk)
+            yield chunk
+    except GeneratorExit:
+        # Raised by the garbage collector, or by whoever closes the iterator without its stream.
+        call.abandon()
+        getattr(chunks, "close", _nothing)()
+        raise
+    except BaseException as error:
+        call.finish(error)
+        raise
+    call.finish(ended=RlInferenceStreamEndedValues.COMPLETED)
+
+
+async def follow_async(call: InferenceCall, chunks: AsyncIterator[Any]) -> AsyncGenerator[Any, None]:
+    """Like :func:`follow`, for an asynchronous stream."""
+    try:
+        async for chunk in chunks:
+            call.chunk(chunk)
+            yield chunk
+    except GeneratorExit:
+        call.abandon()
+        close = getattr(chunks, "aclose", None)
+        if close is not None:
+            await close()
+        raise
+    except BaseException as error:
+        call.finish(error)
+        raise
+    call.finish(ended=RlInferenceStreamEndedValues.COMPLETED)
+
+
+def _nothing() -> None:
+    """Stands for the ``close`` of an iterator that has none."""

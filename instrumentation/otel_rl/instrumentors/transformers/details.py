@@ -1,0 +1,49 @@
+"""What a trainer says about itself: model, kind of loss, batch sizes."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+from otel_rl.internal_errors import guard
+from otel_rl.semconv import attributes
+
+
+def version() -> str | None:
+    """The version of transformers."""
+    return getattr(sys.modules.get("transformers"), "__version__", None)
+
+
+def of_trainer(trainer: Any) -> dict[str, Any]:
+    """Attributes for the steps of ``trainer``; what it does not have is left out.
+
+    Batch sizes are per optimizer step and over all ranks, in samples.
+    """
+    found: dict[str, Any] = {}
+    with guard("transformers.details"):
+        args = trainer.args
+        ranks = max(int(args.world_size), 1)
+        train = args.train_batch_size * args.gradient_accumulation_steps * ranks
+        sampled = getattr(args, "generation_batch_size", None)
+        found = {
+            attributes.RL_MODEL_NAME: _model_name(trainer.model),
+            attributes.RL_LOSS_TYPE: _text(getattr(args, "loss_type", None)),
+            attributes.RL_TRAIN_BATCH_SIZE: train,
+            attributes.RL_SAMPLE_BATCH_SIZE: sampled if isinstance(sampled, int) else None,
+        }
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def _model_name(model: Any) -> str | None:
+    name = getattr(getattr(model, "config", None), "_name_or_path", None)
+    if not isinstance(name, str) or not name:
+        return None
+    # Of a model in a folder, the name of the folder: where it lies is not what it is.
+    return os.path.basename(name.rstrip(os.sep)) if os.path.isabs(name) else name  # noqa: PTH117, PTH119 - text
+
+
+def _text(value: Any) -> str | None:
+    if isinstance(value, list | tuple):
+        value = ",".join(map(str, value))
+    return value if isinstance(value, str) and value else None

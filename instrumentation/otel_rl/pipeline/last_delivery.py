@@ -1,0 +1,130 @@
+"""The last delivery of an I/O thread's tasks, within a deadline that they share.
+
+An exporter that waits for its server cannot be interrupted. So each task has a share of the time: when it is over, a
+successor of the thread delivers what the others have, and the thread goes on with its own until the deadline.
+
+A short program imports its exporters here. Without bytecode, or from a slow disk, that alone can take longer than the
+deadline, so what is left after the import has a time of its own.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING
+
+from otel_rl.internal_errors import guard
+from otel_rl.pipeline import exporters
+from otel_rl.pipeline.io_thread import IoThread, Wakeup
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from otel_rl.pipeline.io_thread import Request, Task
+
+#: Seconds that an exporter has at least from its import on.
+AFTER_IMPORT = 0.5
+#: Seconds between two looks at a share that has passed while nothing could be handed over.
+_INTERVAL = 0.05
+
+
+class LastDelivery:
+    """Flushes and closes every task of ``thread`` and ends the thread.
+
+    Args:
+        thread: The thread whose tasks they are.
+        deadline: Time (``time.monotonic()``) at which what is left is given up.
+        latest: The same where an exporter is still being imported then.
+        finish: The thread's last work.
+        may_hand_over: False where two threads must not work at once, as on one file system.
+    """
+
+    def __init__(
+        self,
+        thread: IoThread,
+        deadline: float,
+        finish: Callable[[], object] = lambda: None,
+        *,
+        latest: float = 0.0,
+        may_hand_over: bool = False,
+    ) -> None:
+        self._thread = thread
+        self._deadline = deadline
+        self._latest = latest
+        self._waiting = deque(thread.working_first())
+        self._unfinished = set(self._waiting)
+        #: A single task needs no successor; each further one at most one.
+        self._successors = len(self._waiting) - 1 if may_hand_over else 0
+        self._share_ends = self._end_of_share(len(self._waiting))
+        self._progress = Wakeup()
+        #: Threads that have done their part.
+        self._ended: list[IoThread] = []
+        self._request = self._post_to(thread, finish)
+
+    def wait(self) -> None:
+        """Wait until all is delivered or the deadline has passed; then what is left counts as lost."""
+        while not self._done() and (now := time.monotonic()) < (limit := self._limit()):
+            if now >= self._share_ends and self._can_hand_over():
+                self._hand_over()
+                continue
+            look_again = max(self._share_ends, now + _INTERVAL) if self._successors else limit
+            self._progress.wait(min(look_again, limit) - now)
+        for task in self._unfinished.copy():
+            task.give_up()
+        for thread in self._ended:
+            thread.join(self._limit())
+
+    def _limit(self) -> float:
+        """The deadline, or later, after an import at the end."""
+        imported = time.monotonic() if exporters.opening.in_progress else exporters.opening.ended
+        return max(self._deadline, min(imported + AFTER_IMPORT, self._latest))
+
+    def _can_hand_over(self) -> bool:
+        # A successor would wait for an import too.
+        return (
+            self._successors > 0
+            and not exporters.opening.in_progress
+            and any(not task.busy for task in self._waiting.copy())
+        )
+
+    def _done(self) -> bool:
+        return self._request.refused or (self._thread in self._ended and not self._unfinished)
+
+    def _hand_over(self) -> None:
+        self._successors -= 1
+        self._share_ends = self._end_of_share(len(self._waiting))
+        self._thread.retire()
+        self._post_to(IoThread(self._thread.name), lambda: None)
+
+    def _post_to(self, thread: IoThread, finish: Callable[[], object]) -> Request:
+        return thread.post(partial(thread.end_with, partial(self._work, thread, finish)), self._deadline)
+
+    def _end_of_share(self, shares: int) -> float:
+        now = time.monotonic()
+        return now + (self._deadline - now) / max(shares, 1)
+
+    def _work(self, thread: IoThread, finish: Callable[[], object]) -> None:
+        """Deliver one task after the other; called by ``thread``, which may be a successor."""
+        try:
+            while (task := self._take()) is not None:
+                self._share_ends = self._end_of_share(len(self._waiting) + 1)
+                with guard(f"last_delivery.{thread.name}"):
+                    task.flush(self._limit())
+                    task.close()
+                self._unfinished.discard(task)
+            finish()
+        finally:
+            self._ended.append(thread)
+            self._progress.set()
+
+    def _take(self) -> Task | None:
+        """The next task that no other thread is at."""
+        for _ in range(len(self._waiting)):
+            with suppress(IndexError):  # another thread took the last one
+                task = self._waiting.popleft()
+                if not task.busy:
+                    return task
+                self._waiting.append(task)
+        return None

@@ -1,0 +1,313 @@
+"""The steps and phases of a trainer, in the order in which its hooks report them."""
+
+from __future__ import annotations
+
+import functools
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
+
+from opentelemetry.context import get_current
+
+from otel_rl.semconv import attributes, metrics, spans
+from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
+from otel_rl.telemetry import deferral, guard, lifecycle
+from otel_rl.telemetry.context import attach, detach
+from otel_rl.training import steps
+from otel_rl.training.phases import INTERRUPTING, Phase
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from contextlib import AbstractContextManager
+    from contextvars import Token
+    from types import TracebackType
+
+    from opentelemetry.context import Context
+
+    from otel_rl.semconv.definitions import SpanDefinition
+    from otel_rl.telemetry import Scope
+    from otel_rl.telemetry.deferral import Moment
+
+    Function = Callable[..., Any]
+
+#: Spans per step of each part of a phase. With many micro-batches the later ones only go into the duration histogram:
+#: a step trace is to be read, and 64 micro-batches would give it 128 spans that say the same.
+SPANS_PER_STEP = 3
+#: Spans per step of each phase that has parts; one that is suspended has several.
+PHASE_SPANS_PER_STEP = 8
+
+#: Parts of training proper: the first one opens ``rl.train`` around all that follow.
+_TRAINING = frozenset({spans.RL_FORWARD.type, spans.RL_BACKWARD.type, spans.RL_OPTIMIZER.type})
+#: Phases that may lie outside of a step: evaluating or saving a model that is not being trained.
+_OUTSIDE_STEPS = frozenset({spans.RL_EVALUATE.type, spans.RL_CHECKPOINT.type})
+#: A phase is not a phase inside these: the loss computes log-probabilities by its forward pass, and an evaluation is
+#: one phase, however many batches it samples and scores.
+_HIDDEN_INSIDE = {spans.RL_LOG_PROBS.type: frozenset({spans.RL_FORWARD.type, spans.RL_EVALUATE.type})}
+_HIDDEN = frozenset({spans.RL_EVALUATE.type})
+
+NO_PHASE: AbstractContextManager[None] = nullcontext()
+
+
+class _Duration:
+    """Stands for a part whose span would be one too many: only the histogram is fed, at the end of the step.
+
+    Between the trainer's computations our code finds the processor's caches cold: all durations of a step together
+    cost a fraction of each one on its own.
+    """
+
+    __slots__ = ("_durations", "_started")
+
+    def __init__(self, durations: list[float]) -> None:
+        self._durations = durations
+        self._started = deferral.now().counter
+
+    def end(self, error: BaseException | None = None) -> None:
+        self._durations.append(deferral.now().counter - self._started)
+
+
+class OpenPhase:
+    """A phase that is running; ends once, by :meth:`end` or by leaving the ``with`` block."""
+
+    __slots__ = ("_kind", "_loop", "_phase")
+
+    def __init__(self, loop: TrainerLoop, kind: str, phase: Phase | _Duration) -> None:
+        self._loop = loop
+        self._kind = kind
+        self._phase = phase
+
+    def end(self, error: BaseException | None = None) -> None:
+        """Close it, and whatever was left open inside it, with the exception that ended it."""
+        with guard("training.phase"):
+            self._loop.close_down_to(self._kind, error, self)
+
+    def close(self, error: BaseException | None) -> None:
+        """For the loop only."""
+        self._phase.end(error)
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(
+        self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.end(error)
+
+
+class TrainerLoop(steps.Loop):
+    """The steps of one call of ``train()``, and their phases."""
+
+    def __init__(self, name: str | None = None, attributes: Mapping[str, Any] | None = None) -> None:
+        super().__init__(name, attributes)
+        self._phases: dict[str, OpenPhase] = {}
+        #: Of the open step, by kind: the scope that saw them, seconds.
+        self._durations: dict[str, tuple[Scope, list[float]]] = {}
+        self._token: Token[Context] | None = None
+        #: The last step that a log call with a loss has covered, and the tokens counted so far.
+        self._last_logged = 0
+        self._tokens = 0
+
+    # -- the call of train() ---------------------------------------------------------------------------------------
+
+    def enter(self) -> TrainerLoop:
+        """Make this the loop of everything that runs in this thread or task from here on."""
+        self._token = attach(steps.running(self))
+        _running.append(self)
+        return self
+
+    def leave(self, error: BaseException | None = None) -> None:
+        """End the open step and restore what was current before :meth:`enter`."""
+        self.finish_step(error)
+        self.running = False
+        if self in _running:
+            _running.remove(self)
+        token, self._token = self._token, None
+        if token is not None:
+            detach(token)
+
+    # -- steps -----------------------------------------------------------------------------------------------------
+
+    def begin_step(self, iteration: int, scope: Scope, waiting_since: Moment | None = None) -> None:
+        """Open step ``iteration`` unless it is open; several hooks report the same step.
+
+        ``waiting_since`` says since when the trainer has waited for the batch that begins the step. The step before
+        ends then, and the wait lies between the two. Within a step it is a phase.
+        """
+        if not scope.enabled:
+            return
+        if self.step is not None and self.step.iteration == iteration:
+            if waiting_since is not None:
+                self._record_wait_inside(scope, waiting_since)
+            return
+        self.close_all()
+        steps.add_contributor(_step_closing)
+        self.begin(iteration, scope, deferral.now(), waiting_since)
+
+    def _record_wait_inside(self, scope: Scope, since: Moment) -> None:
+        """More batches for the same step, e.g. after an epoch that ended in the middle of an accumulation."""
+        phase = Phase(spans.RL_DATA_WAIT, scope, limit=SPANS_PER_STEP)
+        phase.start(since)
+        phase.end()
+
+    def finish_step(self, error: BaseException | None = None) -> None:
+        """Close the step and the phases left open in it."""
+        self.close_all(error)
+        self.finish(error)
+
+    def closing(self) -> None:
+        """The open step is about to end: phases that began in it must not outlive it."""
+        self.close_all()
+        if self._durations:
+            durations, self._durations = self._durations, {}
+            deferral.post(Signal.METRICS, lambda: _record_durations(durations))
+
+    # -- phases ----------------------------------------------------------------------------------------------------
+
+    def phase(self, definition: SpanDefinition, scope: Scope) -> AbstractContextManager[None]:
+        """Run a ``with`` block as a phase; does nothing where such a phase is open already or hidden."""
+        with guard("training.phase"):
+            return self.open(definition, scope) or NO_PHASE
+        return NO_PHASE
+
+    def open(self, definition: SpanDefinition, scope: Scope) -> OpenPhase | None:
+        """Start a phase that another hook ends, see :meth:`end`; None where there is nothing to record."""
+        kind = definition.type
+        found = self._phases
+        if kind in found or not scope.enabled:
+            return None
+        step = self.step
+        if found and not found.keys().isdisjoint(_HIDDEN_INSIDE.get(kind, _HIDDEN)):
+            return None
+        if step is None and kind not in _OUTSIDE_STEPS:
+            return None
+        phase: Phase | _Duration
+        if kind in INTERRUPTING:
+            if next(reversed(found), None) == spans.RL_TRAIN.type:
+                # What lies between two updates is not training, which its next part opens again. Inside of a part,
+                # training is only suspended.
+                self.end(spans.RL_TRAIN)
+            phase = Phase(definition, scope, limit=PHASE_SPANS_PER_STEP).start()
+        else:
+            if kind in _TRAINING and spans.RL_TRAIN.type not in found:
+                self._open_training(scope)
+            crowded = step is not None and not step.take_span(kind, SPANS_PER_STEP)
+            phase = _Duration(self._durations_of(kind, scope)) if crowded else Phase(definition, scope).start()
+        opened = found[kind] = OpenPhase(self, kind, phase)
+        return opened
+
+    def _open_training(self, scope: Scope) -> None:
+        phase = Phase(spans.RL_TRAIN, scope, limit=PHASE_SPANS_PER_STEP).start()
+        self._phases[spans.RL_TRAIN.type] = OpenPhase(self, spans.RL_TRAIN.type, phase)
+
+    def _durations_of(self, kind: str, scope: Scope) -> list[float]:
+        return self._durations.setdefault(kind, (scope, []))[1]
+
+    def end(self, definition: SpanDefinition, error: BaseException | None = None) -> None:
+        """End the phase of this kind if it is open."""
+        self.close_down_to(definition.type, error)
+
+    def is_open(self, definition: SpanDefinition) -> bool:
+        """True while a phase of this kind is running."""
+        return definition.type in self._phases
+
+    def close_down_to(self, kind: str, error: BaseException | None, phase: OpenPhase | None = None) -> None:
+        """End the phase ``kind``, or this very ``phase``, and those opened after it, innermost first."""
+        found = self._phases.get(kind)
+        if found is None or (phase is not None and phase is not found):
+            return
+        while self._phases:
+            innermost, opened = self._phases.popitem()
+            opened.close(error)
+            if innermost == kind:
+                return
+
+    def close_all(self, error: BaseException | None = None) -> None:
+        """End every open phase, innermost first."""
+        while self._phases:
+            self._phases.popitem()[1].close(error)
+
+    def forget(self) -> None:
+        """In a forked child: the phases are the parent's."""
+        super().forget()
+        self._phases.clear()
+        self._durations.clear()
+
+    # -- progress --------------------------------------------------------------------------------------------------
+
+    def counts_from(self, iteration: int, tokens: int) -> None:
+        """Training begins here: a resumed run did not train its earlier steps and tokens in this process."""
+        self._last_logged, self._tokens = iteration, tokens
+
+    def count_step(self, scope: Scope, tokens: int) -> None:
+        """One optimizer step more, in the rank that speaks for all; ``tokens`` have been trained on so far."""
+        trained, self._tokens = tokens - self._tokens, tokens
+        step = self.step
+        context = step.context if step is not None else get_current()
+        deferral.post(Signal.METRICS, lambda: _count_step(scope, trained, context))
+
+    def covered_since(self, iteration: int) -> int:
+        """The first step that a log call with a loss at ``iteration`` covers; the next call covers what follows."""
+        first = min(self._last_logged + 1, iteration)
+        self._last_logged = iteration
+        return first
+
+
+#: Loops inside a call of ``train()``, the one begun last at the end.
+_running: list[TrainerLoop] = []
+#: Holds the phases that a trainer has outside of ``train()``.
+_outside = TrainerLoop()
+
+
+def current() -> TrainerLoop:
+    """The loop of the trainer that the caller runs in.
+
+    In a thread without context that is the trainer begun last; outside of ``train()``, one that has no steps.
+    """
+    loop = steps.current_loop()
+    if isinstance(loop, TrainerLoop):
+        return loop
+    return _running[-1] if _running else _outside
+
+
+def _record_durations(durations: dict[str, tuple[Scope, list[float]]]) -> None:
+    for kind, (scope, seconds) in durations.items():
+        scope.record_all(metrics.RL_PHASE_DURATION, seconds, {attributes.RL_PHASE: kind.removeprefix("rl.")})
+
+
+def _count_step(scope: Scope, tokens: int, context: Context) -> None:
+    scope.record(metrics.RL_TRAIN_STEPS, 1, context=context)
+    if tokens > 0:
+        scope.record(metrics.RL_TRAIN_TOKENS, tokens, context=context)
+
+
+def in_phase(definition: SpanDefinition, scope: Scope) -> Callable[[Function], Function]:
+    """Return a factory of wrappers that run the original as a phase of ``scope``."""
+
+    def factory(original: Function) -> Function:
+        @functools.wraps(original)
+        def method(*args: Any, **kwargs: Any) -> Any:
+            with current().phase(definition, scope):
+                return original(*args, **kwargs)
+
+        return method
+
+    return factory
+
+
+def close_steps() -> None:
+    """End the steps of all trainers: nobody follows them any more."""
+    for loop in (*_running, _outside):
+        with guard("training.close_steps"):
+            loop.finish_step()
+
+
+def _step_closing(step: steps.Step) -> None:
+    if isinstance(step.loop, TrainerLoop):
+        step.loop.closing()
+
+
+def _forget() -> None:
+    for loop in (*_running, _outside):
+        loop.forget()
+    _running.clear()
+
+
+lifecycle.after_fork_in_child(_forget)

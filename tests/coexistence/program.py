@@ -1,0 +1,123 @@
+"""Makes every kind of model call beside another instrumentor and prints what was recorded, as one JSON object.
+
+    python program.py MODULE:CLASS [MODULE:CLASS ...] [--ours-after | --ours-before]
+
+Runs in an environment of its own, without pytest, with the folder `tests` on PYTHONPATH. The server is real, the
+telemetry pipeline is in memory.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from opentelemetry import metrics, trace
+from opentelemetry.sdk.metrics import Histogram, MeterProvider
+from opentelemetry.sdk.metrics.export import AggregationTemporality, InMemoryMetricReader
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from support.fake_openai import FakeOpenAI
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+OURS = ("otel_rl.instrumentors.openai:OpenAIInstrumentor", "otel_rl.instrumentors.langchain:LangChainInstrumentor")
+MESSAGES = [{"role": "user", "content": "hi"}]
+CHAT = {"model": "tiny", "messages": MESSAGES}
+STREAM = {"stream": True, "stream_options": {"include_usage": True}}
+#: Where the instrumentors say how many input tokens a call had.
+INPUT_TOKENS = ("gen_ai.usage.input_tokens", "llm.token_count.prompt")
+OPENAI_CALLS: dict[str, Callable[[Any], Any]] = {
+    "chat": lambda c: c.chat.completions.create(**CHAT),
+    "chat, streamed": lambda c: list(c.chat.completions.create(**CHAT, **STREAM)),
+    "chat, raw": lambda c: c.chat.completions.with_raw_response.create(**CHAT).parse(),
+    "text completion": lambda c: c.completions.create(model="tiny", prompt="hi"),
+    "embeddings": lambda c: c.embeddings.create(model="tiny", input="hi"),
+    "responses": lambda c: c.responses.create(model="tiny", input="hi"),
+    "responses, streamed": lambda c: list(c.responses.create(model="tiny", input="hi", stream=True)),
+    "responses, raw": lambda c: c.responses.with_raw_response.create(model="tiny", input="hi").parse(),
+}
+
+
+class Recorded:
+    """What was recorded since it was last asked."""
+
+    def __init__(self) -> None:
+        self._spans = InMemorySpanExporter()
+        self._metrics = InMemoryMetricReader({Histogram: AggregationTemporality.DELTA})
+        provider = TracerProvider()
+        provider.add_span_processor(SimpleSpanProcessor(self._spans))
+        trace.set_tracer_provider(provider)
+        metrics.set_meter_provider(MeterProvider([self._metrics]))
+
+    def take(self) -> dict[str, Any]:
+        """Scopes and input tokens of the spans that have any, and the count of each metric by scope."""
+        spans = []
+        for span in self._spans.get_finished_spans():
+            tokens = next((span.attributes[key] for key in INPUT_TOKENS if key in (span.attributes or {})), None)
+            if tokens is not None:
+                spans.append([span.instrumentation_scope.name, tokens])
+        self._spans.clear()
+        durations: Counter[str] = Counter()
+        tokens_by_scope: Counter[str] = Counter()
+        data = self._metrics.get_metrics_data()
+        for resource in data.resource_metrics if data else ():
+            for scope in resource.scope_metrics:
+                for metric in scope.metrics:
+                    for point in metric.data.data_points:
+                        if metric.name == "gen_ai.client.operation.duration":
+                            durations[scope.scope.name] += point.count
+                        elif point.attributes.get("gen_ai.token.type") == "input":
+                            tokens_by_scope[scope.scope.name] += point.sum
+        return {"spans": spans, "durations": dict(durations), "tokens": dict(tokens_by_scope)}
+
+
+def _instrument(names: list[str]) -> None:
+    for name in names:
+        module, _, kind = name.partition(":")
+        getattr(importlib.import_module(module), kind)().instrument(skip_dep_check=True)
+
+
+def _agent(base_url: str) -> Callable[[], Any]:
+    from langchain_openai import ChatOpenAI
+    from langgraph.graph import START, MessagesState, StateGraph
+
+    model = ChatOpenAI(model="tiny", base_url=base_url, api_key="none", max_retries=0)
+    graph = StateGraph(MessagesState)
+    graph.add_node("think", lambda state: {"messages": [model.invoke(state["messages"])]})
+    graph.add_edge(START, "think")
+    compiled = graph.compile()
+    return lambda: compiled.invoke({"messages": [("user", "hi")]})
+
+
+def main(arguments: list[str]) -> int:
+    names = [argument for argument in arguments if not argument.startswith("--")]
+    recorded = Recorded()
+    if "--ours-before" in arguments:
+        _instrument(list(OURS))
+    _instrument(names)
+    if "--ours-after" in arguments:
+        _instrument(list(OURS))
+    import openai
+
+    found = {}
+    with FakeOpenAI() as server:
+        client = openai.OpenAI(api_key="none", base_url=server.base_url, max_retries=0)
+        recorded.take()
+        for name, call in OPENAI_CALLS.items():
+            call(client)
+            found[name] = recorded.take()
+        agent = _agent(server.base_url)
+        recorded.take()
+        agent()
+        found["LangGraph with ChatOpenAI"] = recorded.take()
+    print(json.dumps(found))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,34 @@
+"""Beside every other instrumentor a model call has one span, one token count, and each metric once."""
+
+from __future__ import annotations
+
+import pytest
+
+from coexistence.page import PAGE, rows
+from coexistence.peers import outcomes, peers
+
+TOKENS = {"embeddings": 2, "responses": 5}
+#: Owners that record less than a whole set of metrics: what is missing is theirs, and ours does not add to it.
+INCOMPLETE = {"openai-v2": {"chat, streamed", "chat, raw", "LangGraph with ChatOpenAI"}}
+
+
+def _total(recorded: tuple[tuple[str, int], ...]) -> int:
+    return sum(count for _, count in recorded)
+
+
+@pytest.mark.parametrize("peer", peers(), ids=lambda peer: peer.name)
+def test_a_call_is_recorded_once_and_as_the_table_says(peer):
+    alone = outcomes(peer, "alone")
+    for mode in ("--ours-after", "--ours-before"):
+        for call, outcome in outcomes(peer, mode).items():
+            expected = TOKENS.get(call.partition(",")[0], 7)
+            assert len(outcome.spans) == max(len(alone[call].spans), 1), (mode, call, outcome)
+            assert {tokens for _, tokens in outcome.spans} == {expected}, (mode, call, outcome)
+            assert _total(outcome.durations) == 1, (mode, call, outcome)
+            if call in INCOMPLETE.get(peer.name, ()):
+                assert _total(outcome.tokens) == 0 == _total(alone[call].tokens), (mode, call, outcome)
+            else:
+                assert _total(outcome.tokens) == expected, (mode, call, outcome)
+    page = PAGE.read_text()
+    for row in rows(peer):
+        assert row in page

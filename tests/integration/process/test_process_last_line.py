@@ -1,0 +1,99 @@
+"""The last line says what was recorded, with samplers, several destinations and drops, and nothing that is not so."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from process_support import closed_port
+
+if TYPE_CHECKING:
+    from process_support import Collector, Programs
+
+#: Three spans, the run's among them, and a metric point.
+PROGRAM = """
+from opentelemetry import metrics, trace
+for name in ("one", "two"):
+    with trace.get_tracer("program").start_as_current_span(name):
+        metrics.get_meter("program").create_counter("made").add(1)
+"""
+
+
+def _line(programs: Programs, text: str = PROGRAM, **environ: str) -> str:
+    done = programs.instrumented(text, OTEL_RL_EXIT_TIMEOUT="30", **environ)
+    (line,) = [line for line in done.err.splitlines() if line.startswith("otel-rl")]
+    return line
+
+
+def test_each_span_counts_once_however_many_destinations_it_has(programs: Programs, collector: Collector) -> None:
+    line = _line(
+        programs,
+        OTEL_TRACES_EXPORTER="otlp,otel_rl_file",
+        OTEL_EXPORTER_OTLP_ENDPOINT=f"http://127.0.0.1:{collector.port}",
+        OTEL_EXPORTER_OTLP_PROTOCOL="http/protobuf",
+    )
+
+    assert "recorded 3 spans, " in line
+    assert f"sent to http://127.0.0.1:{collector.port}; show it with: otel-rl report" in line
+
+
+@pytest.mark.parametrize(
+    ("sampler", "words"),
+    [
+        ("always_off", "(spans sampled by AlwaysOffSampler)"),
+        ("parentbased_traceidratio", "(spans sampled by TraceIdRatioBased{0.0})"),
+    ],
+)
+def test_a_sampler_that_leaves_spans_out_is_named_and_the_program_is_not_blamed(
+    programs: Programs, sampler: str, words: str
+) -> None:
+    line = _line(programs, OTEL_TRACES_SAMPLER=sampler, OTEL_TRACES_SAMPLER_ARG="0")
+
+    assert words in line
+    assert "no supported" not in line
+
+
+def test_the_default_sampler_is_not_mentioned(programs: Programs) -> None:
+    assert "sampled" not in _line(programs)
+
+
+def test_traces_that_are_switched_off_are_said_to_be_off(programs: Programs) -> None:
+    line = _line(programs, OTEL_TRACES_EXPORTER="none")
+
+    assert "(no spans: they have no exporter)" in line
+    assert "no supported" not in line
+
+
+def test_a_program_of_which_only_begin_and_end_are_known_is_told_what_is_missing(programs: Programs) -> None:
+    line = _line(programs, "print('working')", OTEL_RL_ROLE="driver")
+
+    assert "no span was recorded: the program used no supported trainer" in line
+
+
+def test_what_a_full_queue_and_a_budget_cost_is_said_by_reason(programs: Programs) -> None:
+    text = (
+        "import otel_rl\n"
+        "for number in range(100): otel_rl.event('e')\n"
+        "for number in range(400): otel_rl.metric(f'key {number}', 1)\n"
+    )
+    line = _line(programs, text, OTEL_BLRP_MAX_QUEUE_SIZE="10", OTEL_BLRP_SCHEDULE_DELAY="60000")
+
+    assert ", dropped (logs: " in line
+    assert " queue_full; metrics: 101 cardinality; raise OTEL_BSP_MAX_QUEUE_SIZE or OTEL_BLRP_MAX_QUEUE_SIZE)" in line
+
+
+def test_a_loss_at_one_destination_does_not_hide_what_another_has(programs: Programs) -> None:
+    line = _line(
+        programs,
+        OTEL_TRACES_EXPORTER="otlp,otel_rl_file",
+        OTEL_METRICS_EXPORTER="otel_rl_file",
+        OTEL_LOGS_EXPORTER="otel_rl_file",
+        OTEL_EXPORTER_OTLP_ENDPOINT=f"http://127.0.0.1:{closed_port()}",
+        OTEL_EXPORTER_OTLP_PROTOCOL="http/protobuf",
+        OTEL_EXPORTER_OTLP_TIMEOUT="1",
+    )
+
+    assert line.startswith("otel-rl: 3 spans could not be delivered to http://127.0.0.1:")
+    assert "; recorded 3 spans, " in line
+    assert "sent to" not in line
+    assert "show it with: otel-rl report" in line

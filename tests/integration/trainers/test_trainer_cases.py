@@ -1,0 +1,356 @@
+"""What training programs do beside plain steps: data that ends early, resuming, stopping, several trainers, engines."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+
+import engine_stand_in
+import every_trainer
+import pytest
+import torch
+import transformers
+import trl
+from datasets import IterableDataset
+from tiny_model import make_model, make_tokenizer
+from trl.trainer import grpo_trainer
+from virtual_work import PIECE, Clock, injected
+
+from otel_rl import instrumentor_status
+from otel_rl.instrumentors.transformers import TransformersInstrumentor
+from otel_rl.instrumentors.trl import TRLInstrumentor
+from otel_rl.instrumentors.trl.profiling import scope
+from otel_rl.process import process_identity
+from otel_rl.training import steps, systems
+from otel_rl.training.trainer_loop import TrainerLoop
+
+
+@pytest.fixture
+def instrumented(recorded):
+    instrumentors = [TransformersInstrumentor(), TRLInstrumentor()]
+    for instrumentor in instrumentors:
+        instrumentor.instrument(skip_dep_check=True)
+    yield instrumentors
+    for instrumentor in instrumentors:
+        instrumentor.uninstrument()
+
+
+class Sentences(torch.utils.data.IterableDataset):
+    """Eight samples per epoch, without a length."""
+
+    def __iter__(self):
+        for index in range(8):
+            ids = torch.arange(8) + index
+            yield {"input_ids": ids, "labels": ids}
+
+
+def make_trainer(directory, max_steps, data=None, callbacks=None, **arguments):
+    return transformers.Trainer(
+        model=make_model(make_tokenizer()),
+        args=transformers.TrainingArguments(
+            output_dir=str(directory),
+            max_steps=max_steps,
+            per_device_train_batch_size=2,
+            logging_steps=1,
+            report_to="none",
+            use_cpu=True,
+            disable_tqdm=True,
+            **{"save_strategy": "no", **arguments},
+        ),
+        train_dataset=data or Sentences(),
+        callbacks=callbacks,
+    )
+
+
+def iterations(recorded, name="rl.loop"):
+    found = [span for span in recorded.spans if span.name == name]
+    return [span.attributes["rl.loop.iteration"] for span in sorted(found, key=lambda span: span.start_time)]
+
+
+def test_data_that_ends_early_begins_no_steps_and_waits(instrumented, recorded, tmp_path):
+    make_trainer(tmp_path, max_steps=300).train()
+
+    assert iterations(recorded) == list(range(1, 301))
+    counts = Counter(span.name for span in recorded.spans)
+    assert counts["rl.data_wait"] == counts["rl.rank.step"] == 300
+    assert sum(counts.values()) <= 300 * 7
+
+
+def test_an_epoch_that_ends_inside_an_accumulation_continues_the_same_step(instrumented, recorded, tmp_path):
+    # Four batches per epoch, three per step: the fourth is trained on, and the step ends in the next epoch.
+    make_trainer(tmp_path, max_steps=3, gradient_accumulation_steps=3).train()
+
+    assert iterations(recorded) == [1, 2, 3]
+    assert iterations(recorded, "rl.data_wait")[:3] == [1, 2, 2]
+    [inside] = [
+        span
+        for span in recorded.spans
+        if span.name == "rl.data_wait"
+        and span.attributes["rl.loop.iteration"] == 2
+        and any(
+            other.context.span_id == span.parent.span_id and other.name == "rl.rank.step" for other in recorded.spans
+        )
+    ]
+    assert inside.attributes["rl.phase"] == "data_wait"
+
+
+def test_a_resumed_run_goes_on_with_the_next_number(instrumented, recorded, tmp_path):
+    make_trainer(tmp_path, max_steps=2, save_strategy="steps", save_steps=2).train()
+    recorded.clear()
+    make_trainer(tmp_path, max_steps=4).train(resume_from_checkpoint=str(tmp_path / "checkpoint-2"))
+
+    assert iterations(recorded) == [3, 4]
+    logged = [event for event in recorded.events("rl.step") if "loss" in event.body]
+    assert [(event.attributes["rl.step.first"], event.attributes["rl.step.last"]) for event in logged] == [
+        (3, 3),
+        (4, 4),
+    ]
+    assert recorded.metrics()["rl.train.steps"][0].value == 2
+
+
+def test_reusing_samples_is_training_without_sampling(instrumented, recorded, tmp_path):
+    every_trainer.make(trl.GRPOTrainer, tmp_path, steps=4, num_iterations=2).train()
+
+    assert iterations(recorded) == [1, 2, 3, 4]
+    sampled = [span.attributes["rl.loop.iteration"] for span in recorded.spans if span.name == "rl.sample"]
+    assert sorted(sampled) == [1, 3]
+    metrics = recorded.metrics()
+    assert (metrics["rl.sample.duration"][0].count, metrics["rl.train.duration"][0].count) == (2, 4)
+
+
+def test_an_early_stop_inside_a_step_closes_it_without_an_error(instrumented, recorded, tmp_path):
+    class Stopping(transformers.TrainerCallback):
+        def on_substep_end(self, args, state, control, **kwargs):
+            control.should_training_stop = state.global_step == 1
+
+    make_trainer(tmp_path, max_steps=5, callbacks=[Stopping()], gradient_accumulation_steps=2).train()
+
+    assert iterations(recorded) == [1, 2]
+    assert not [span for span in recorded.spans if "error.type" in span.attributes]
+    assert steps.current() is None
+
+
+def test_an_exception_inside_a_part_marks_what_was_open(instrumented, recorded, tmp_path):
+    error = ArithmeticError("secret")
+    trainer = make_trainer(tmp_path, max_steps=5)
+
+    def fail(*_):
+        if trainer.state.global_step == 1:
+            raise error
+
+    trainer.model.register_forward_pre_hook(fail)
+    with pytest.raises(ArithmeticError) as caught:
+        trainer.train()
+
+    assert caught.value is error
+    failed = {span.name for span in recorded.spans if span.attributes.get("error.type") == "ArithmeticError"}
+    assert failed == {"rl.loop", "rl.rank.step", "rl.train", "rl.forward"}
+    assert steps.current() is None
+    assert not any("secret" in span.to_json() for span in recorded.spans)
+
+
+# -- several trainers --------------------------------------------------------------------------------------------------
+
+
+def test_trainers_one_after_the_other_have_step_traces_of_their_own(instrumented, recorded, tmp_path):
+    for _ in range(2):
+        make_trainer(tmp_path, max_steps=2).train()
+
+    assert iterations(recorded) == [1, 2, 1, 2]
+    assert len({span.context.trace_id for span in recorded.spans if span.name == "rl.loop"}) == 4
+
+
+def test_a_trainer_inside_a_callback_of_another_leaves_the_outer_step_open(instrumented, recorded, tmp_path):
+    inner = make_trainer(tmp_path / "inner", max_steps=2)
+
+    class Distilling(transformers.TrainerCallback):
+        def on_step_end(self, args, state, control, **kwargs):
+            if state.global_step == 1:
+                inner.train()
+
+    make_trainer(tmp_path, max_steps=2, callbacks=[Distilling()]).train()
+
+    loops = [span for span in recorded.spans if span.name == "rl.loop"]
+    assert sorted(span.attributes["rl.loop.iteration"] for span in loops) == [1, 1, 2, 2]
+    outer, *insides = sorted(loops, key=lambda span: span.start_time)[:3]
+    for span in insides:
+        assert span.end_time <= outer.end_time
+    per_trace = Counter(span.context.trace_id for span in recorded.spans if span.name == "rl.optimizer")
+    assert set(per_trace.values()) == {1}
+
+
+def test_trainers_in_several_threads_at_once_keep_their_phases_apart(instrumented, recorded, tmp_path):
+    meet = threading.Barrier(2, timeout=60)
+
+    class Meeting(transformers.TrainerCallback):
+        def on_step_begin(self, *_, **__):
+            meet.wait()
+
+    trainers = [make_trainer(tmp_path / str(n), max_steps=3, callbacks=[Meeting()]) for n in range(2)]
+    threads = [threading.Thread(target=trainer.train) for trainer in trainers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+
+    roots = [span for span in recorded.spans if span.name == "rl.loop"]
+    assert sorted(span.attributes["rl.loop.iteration"] for span in roots) == [1, 1, 2, 2, 3, 3]
+    for root in roots:
+        members = Counter(span.name for span in recorded.spans if span.context.trace_id == root.context.trace_id)
+        assert members == Counter(
+            ["rl.loop", "rl.rank.step", "rl.data_wait", "rl.train", "rl.forward", "rl.backward", "rl.optimizer"]
+        )
+
+
+def test_a_driver_and_an_asynchronous_trainer_have_a_step_open_at_once(recorded):
+    import otel_rl
+    from otel_rl.semconv import spans
+
+    ready, go_on = threading.Event(), threading.Event()
+
+    def train():
+        loop = TrainerLoop().enter()
+        loop.begin_step(1, scope)
+        ready.set()
+        go_on.wait(60)
+        with loop.phase(spans.RL_FORWARD, scope):
+            pass
+        loop.leave()
+
+    trainer = threading.Thread(target=train)
+    trainer.start()
+    assert ready.wait(60)
+    with otel_rl.step(7), otel_rl.phase("sample"):
+        go_on.set()
+        trainer.join(60)
+
+    [driver] = [span for span in recorded.spans if span.name == "rl.loop" and span.attributes["rl.loop.iteration"] == 7]
+    assert recorded.span("rl.sample").context.trace_id == driver.context.trace_id
+    assert recorded.span("rl.forward").context.trace_id != driver.context.trace_id
+    assert len(iterations(recorded)) == 2
+
+
+# -- engines -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["server", "colocate"])
+@pytest.mark.parametrize("kind", [trl.GRPOTrainer, trl.RLOOTrainer])
+def test_weight_transfer_is_no_sampling(instrumented, recorded, tmp_path, monkeypatch, kind, mode):
+    pytest.importorskip("trl.generation.vllm_generation")
+    clock = Clock()
+    monkeypatch.setattr(every_trainer, "work", clock.work)
+    trainer = every_trainer.make(kind, tmp_path, steps=2)
+    engine_stand_in.use(trainer, mode, clock.work, monkeypatch)
+    with injected(trainer, clock, monkeypatch):
+        trainer.train()
+
+    names = {span.context.span_id: span.name for span in recorded.spans}
+    for span in recorded.spans:
+        if span.name in ("rl.sync", "rl.sample"):
+            assert names[span.parent.span_id] == "rl.rank.step"
+        if span.name == "rl.generate":
+            assert names[span.parent.span_id] == "rl.sample"
+        if span.name == "rl.weight_sync":
+            assert names[span.parent.span_id] == "rl.sync"
+    metrics = recorded.metrics()
+    for phase, kind_of_work in (("sync", "sync"), ("sample", "sample"), ("reward", "reward")):
+        worked = sum(piece.kind == kind_of_work for piece in clock.pieces) * PIECE * 1e-9
+        assert worked > 0
+        assert metrics[f"rl.{phase}.duration"][0].sum == pytest.approx(worked), phase
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [("async_grpo", "AsyncGRPOTrainer"), ("async_distillation", "AsyncDistillationTrainer")],
+)
+def test_the_sync_of_an_asynchronous_trainer_is_a_phase(instrumented, recorded, module, name):
+    trainers = pytest.importorskip(f"trl.experimental.{module}.{module}_trainer")
+    kind = getattr(trainers, name)
+    trainer = object.__new__(kind)
+    loop = TrainerLoop().enter()
+    loop.begin_step(1, scope)
+    with pytest.raises(AttributeError):
+        trainer._sync_weight()
+    loop.leave()
+
+    assert recorded.span("rl.sync").attributes["error.type"] == "AttributeError"
+
+
+# -- names -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["_generate", "_calculate_rewards"])
+def test_a_private_name_that_has_moved_makes_the_state_degraded(recorded, monkeypatch, name):
+    monkeypatch.delattr(grpo_trainer.GRPOTrainer, name)
+    instrumentor = TRLInstrumentor()
+    instrumentor.instrument(skip_dep_check=True)
+    try:
+        status = instrumentor_status.snapshot()["otel_rl_trl"]
+    finally:
+        instrumentor.uninstrument()
+
+    assert status["state"] == "degraded"
+    assert name in str(status)
+
+
+def test_a_method_of_an_experimental_trainer_that_has_moved_makes_the_state_degraded(recorded, monkeypatch):
+    online_dpo = pytest.importorskip("trl.experimental.online_dpo.online_dpo_trainer")
+    monkeypatch.delattr(online_dpo.OnlineDPOTrainer, "_forward")
+    instrumentor = TRLInstrumentor()
+    instrumentor.instrument(skip_dep_check=True)
+    try:
+        status = instrumentor_status.snapshot()["otel_rl_trl"]
+    finally:
+        instrumentor.uninstrument()
+
+    assert status["state"] == "degraded"
+    assert "OnlineDPOTrainer._forward" in str(status)
+
+
+# -- identity ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def unknown(monkeypatch):
+    monkeypatch.setattr(process_identity, "_current", process_identity.Run())
+    monkeypatch.setattr(systems, "_specific", False)
+
+
+def test_the_first_specific_system_wins(instrumented, unknown, tmp_path):
+    common = {"output_dir": str(tmp_path), "use_cpu": True, "report_to": "none"}
+    seen = []
+    for configuration in (
+        transformers.TrainingArguments,
+        trl.GRPOConfig,
+        trl.DPOConfig,
+        transformers.TrainingArguments,
+    ):
+        configuration(**common)
+        known = process_identity.current()
+        seen.append((known.system, known.system_version, known.algorithm, known.role))
+
+    trl_first = ("trl", trl.__version__, "grpo", "trainer")
+    assert seen == [("transformers", transformers.__version__, None, "trainer"), trl_first, trl_first, trl_first]
+
+
+def test_the_steps_name_model_loss_and_batch_sizes(instrumented, recorded, tmp_path):
+    every_trainer.make(trl.GRPOTrainer, tmp_path, steps=1, gradient_accumulation_steps=2).train()
+
+    found = recorded.span("rl.loop").attributes
+    assert found["rl.model.name"] == "model"
+    assert found["rl.loss.type"] == "dapo"
+    assert found["rl.train.batch_size"] == 8
+    assert found["rl.sample.batch_size"] == 8
+
+
+def test_streamed_prompts_of_grpo_are_steps_of_their_own_number(instrumented, recorded, tmp_path, monkeypatch):
+    def prompts():
+        yield from every_trainer.PROMPTS
+
+    trainer = every_trainer.make(trl.SFTTrainer, tmp_path, steps=6)
+    trainer.train_dataset = IterableDataset.from_generator(prompts).map(
+        lambda _: {"input_ids": [1, 2, 3], "labels": [1, 2, 3]}, remove_columns=["prompt"]
+    )
+    trainer.train()
+
+    assert iterations(recorded) == [1, 2, 3, 4, 5, 6]

@@ -1,0 +1,113 @@
+"""A step says how many collectives it issued that no method of ours has seen."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import torch.distributed as dist  # noqa: E402
+import torch.distributed._functional_collectives as functional  # noqa: E402
+from torch.distributed import distributed_c10d as c10d  # noqa: E402
+
+from otel_rl.collectives.recorder import CollectiveRecorder  # noqa: E402
+from otel_rl.collectives.unseen import UnseenCollectives  # noqa: E402
+from otel_rl.instrumentors.torch_distributed import (  # noqa: E402
+    TorchDistributedInstrumentor,
+    patch,
+    sequence_numbers,
+)
+from otel_rl.semconv import attributes, spans  # noqa: E402
+from otel_rl.telemetry import Scope  # noqa: E402
+from otel_rl.training import steps  # noqa: E402
+
+UNSEEN, CALLS = attributes.TORCH_DISTRIBUTED_UNSEEN, attributes.TORCH_DISTRIBUTED_CALLS
+
+
+@pytest.fixture
+def step(recorded):
+    """Run something in a step of a process group of one, and give the attributes of the step."""
+    instrumentor = TorchDistributedInstrumentor()
+    instrumentor.instrument(skip_dep_check=True)
+    patch.collectives().recorder.reset()
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+
+    def run(work):
+        recorded.clear()
+        steps.begin(1, Scope("test"))
+        work()
+        steps.finish()
+        (span,) = [span for span in recorded.spans if span.name == spans.RL_RANK_STEP.type]
+        return span.attributes
+
+    yield run
+    dist.destroy_process_group()
+    instrumentor.uninstrument()
+
+
+def _every_operation_of_python():
+    tensors = [torch.ones(4) for _ in range(3)]
+    dist.all_reduce(tensors[0])
+    dist.all_reduce(tensors[0], async_op=True).wait()
+    dist.broadcast(tensors[0], 0)
+    dist.reduce(tensors[0], 0)
+    dist.all_gather([tensors[1]], tensors[0])
+    dist.reduce_scatter(tensors[1], [tensors[0]])
+    dist.gather(tensors[0], [tensors[1]])
+    dist.scatter(tensors[0], [tensors[1]])
+    dist.all_to_all_single(tensors[0], tensors[1])
+    dist.barrier()
+    dist.monitored_barrier()
+    dist.all_gather_object([None], "x")
+
+
+def test_collectives_that_python_issues_are_all_seen(step):
+    values = step(_every_operation_of_python)
+    assert values[CALLS] >= 12
+    assert UNSEEN not in values
+
+
+def test_the_gradient_reduction_of_ddp_is_counted_as_not_seen(step):
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4))
+    values = step(lambda: model(torch.ones(2, 4)).sum().backward())
+    assert values[UNSEEN] >= 1
+
+
+def test_functional_collectives_are_counted_as_not_seen_beside_those_that_are(step):
+    def work():
+        dist.all_reduce(torch.ones(4))
+        for _ in range(3):
+            functional.all_reduce(torch.ones(4), "sum", dist.group.WORLD).sum().item()
+
+    values = step(work)
+    assert (values[CALLS], values[UNSEEN]) == (1, 3)
+
+
+def test_collectives_before_the_step_do_not_count(step):
+    functional.all_reduce(torch.ones(4), "sum", dist.group.WORLD).sum().item()
+    assert UNSEEN not in step(lambda: None)
+
+
+def test_a_torch_without_sequence_numbers_finds_none_and_breaks_nothing(step, monkeypatch):
+    monkeypatch.setattr(c10d, "_world", None)
+    assert sequence_numbers.read() == {}
+    monkeypatch.undo()
+
+    class Group:
+        def _get_sequence_number_for_group(self):
+            raise RuntimeError("Backend fake does not support sequence numbers")
+
+    monkeypatch.setattr(c10d, "_world", type("World", (), {"pg_map": {Group(): None, object(): None}}))
+    assert sequence_numbers.read() == {}
+
+
+def test_without_torch_there_is_nothing_to_read(monkeypatch):
+    monkeypatch.delitem(__import__("sys").modules, "torch.distributed.distributed_c10d")
+    assert sequence_numbers.read() == {}
+
+
+def test_a_group_that_comes_or_whose_id_is_used_again_during_a_step_does_not_count():
+    numbers = [{1: 5, 2: 900}, {1: 7, 2: 3, 4: 50}]
+    unseen = UnseenCollectives(CollectiveRecorder(), lambda: numbers.pop(0))
+    unseen.begin()
+    assert unseen.end() == 2

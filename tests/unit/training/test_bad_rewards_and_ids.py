@@ -1,0 +1,154 @@
+"""Rewards and ids of any type: defined, and the program never notices."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import otel_rl
+from otel_rl.telemetry import Scope, drops
+from otel_rl.training import rewards
+
+_scope = Scope("test")
+
+
+class Failing:
+    def __str__(self):
+        raise RuntimeError("no text")
+
+    __repr__ = __str__
+
+    def __float__(self):
+        raise RuntimeError("no number")
+
+
+def scores(recorded, name):
+    points = [
+        point for point in recorded.metrics().get("rl.reward.score", ()) if point.attributes["rl.reward.name"] == name
+    ]
+    return (points[0].count, points[0].sum) if points else (0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("value", "score"),
+    [
+        (1, 1.0),
+        (0.5, 0.5),
+        (True, 1.0),
+        (False, 0.0),
+        (np.float32(0.5), 0.5),
+        (np.int64(2), 2.0),
+        (np.array(0.25), 0.25),
+        (np.array([0.25]), 0.25),
+    ],
+)
+def test_numbers_and_truth_values_are_scores(recorded, value, score):
+    drops.reset()
+    otel_rl.reward("numbers", value)
+
+    [event] = recorded.events("gen_ai.evaluation.result")
+    assert event.attributes["gen_ai.evaluation.score.value"] == score
+    assert scores(recorded, "numbers") == (1, score)
+    assert drops.snapshot() == {}
+
+
+def test_a_tensor_of_one_element_in_the_hosts_memory_is_a_score(recorded):
+    torch = pytest.importorskip("torch")
+    for value in (torch.tensor(0.5), torch.tensor([0.5]), torch.tensor(0.5, dtype=torch.bfloat16)):
+        otel_rl.reward("tensors", value)
+
+    assert scores(recorded, "tensors") == (3, 1.5)
+
+
+def test_none_is_no_score_and_nothing_lost(recorded):
+    drops.reset()
+    otel_rl.reward("none", None)
+
+    assert recorded.events("gen_ai.evaluation.result") == []
+    assert drops.snapshot() == {}
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, np.float64("nan")])
+def test_a_score_that_is_not_finite_is_in_the_event_only(recorded, value):
+    drops.reset()
+    with otel_rl.rollout():
+        otel_rl.reward("infinite", value)
+        otel_rl.reward("infinite", 1.0)
+
+    first, _ = recorded.events("gen_ai.evaluation.result")
+    assert str(first.attributes["gen_ai.evaluation.score.value"]) == str(float(value))
+    assert scores(recorded, "infinite") == (1, 1.0)
+    assert recorded.span("rl.rollout").attributes["rl.rollout.reward"] == 1.0
+    assert drops.snapshot()["metrics", "non_finite"] == 1
+
+
+@pytest.mark.parametrize("value", [{"style": 0.5}, [1.0], "0.5", object(), np.ones(3), 1j, Failing()])
+def test_what_is_no_number_is_dropped_and_counted(recorded, value):
+    drops.reset()
+    otel_rl.reward("other", value)
+
+    assert recorded.events("gen_ai.evaluation.result") == []
+    assert drops.snapshot()["metrics", "unsupported_type"] == 1
+
+
+def test_scores_of_a_batch_leave_out_those_that_do_not_apply(recorded):
+    drops.reset()
+    rewards.record(_scope, {"batch": [1, None, math.nan, np.float32(0.5), True, {"a": 1}, math.inf]})
+
+    assert scores(recorded, "batch") == (3, 2.5)
+    assert drops.snapshot() == {("metrics", "unsupported_type"): 1, ("metrics", "non_finite"): 1}
+
+
+@pytest.mark.parametrize("value", [7, 7.5, True, b"bytes", np.int64(7), ("a", 1), {"a": 1}, "\ud800", object()])
+def test_ids_of_any_type_open_a_rollout(recorded, value):
+    with otel_rl.rollout(value, sample_id=value, group_id=value, policy_version=value):
+        pass
+
+    assert recorded.span("rl.rollout").attributes["rl.rollout.id"]
+
+
+def test_an_id_that_is_too_long_is_left_out_and_counted(recorded):
+    drops.reset()
+    with otel_rl.rollout("x" * 9999):
+        pass
+
+    assert "rl.rollout.id" not in recorded.span("rl.rollout").attributes
+    assert drops.snapshot()["context", "baggage_value_too_long"] == 1
+
+
+@pytest.mark.parametrize("value", [7, np.int64(7)])
+def test_ids_that_are_numbers_are_recorded_as_text(recorded, value):
+    with otel_rl.rollout(value, sample_id=value, group_id=value, policy_version=value):
+        pass
+
+    found = recorded.span("rl.rollout").attributes
+    for key in ("rl.rollout.id", "rl.sample.id", "rl.group.id", "rl.policy.version"):
+        assert found[key] == "7"
+
+
+def test_an_id_without_a_text_leaves_the_program_alone(recorded, monkeypatch):
+    monkeypatch.delenv("OTEL_RL_RAISE_INTERNAL_ERRORS")
+    ran = False
+    with otel_rl.rollout(Failing()):
+        ran = True
+
+    assert ran
+
+
+def test_names_of_rewards_that_are_no_text_are_recorded_as_text(recorded):
+    otel_rl.reward(7, 1.0)  # type: ignore[arg-type]
+
+    [event] = recorded.events("gen_ai.evaluation.result")
+    assert str(event.attributes["gen_ai.evaluation.name"]) == "7"
+
+
+@pytest.mark.parametrize("iteration", [np.int64(3), True, 3.0, "3", None])
+def test_numbers_of_steps_of_any_type_leave_the_program_alone(recorded, monkeypatch, iteration):
+    monkeypatch.delenv("OTEL_RL_RAISE_INTERNAL_ERRORS")
+    ran = False
+    with otel_rl.step(iteration), otel_rl.phase("sample"):
+        ran = True
+
+    assert ran

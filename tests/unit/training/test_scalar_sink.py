@@ -1,0 +1,182 @@
+"""One sink for the values of trainers and trackers: which source wins, what is recorded of what."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import otel_rl
+from otel_rl.telemetry import Scope, cardinality_budgets, drops
+from otel_rl.training.scalars import KEPT_FOR_STEPS, MAXIMUM_KEYS, ScalarSink, Source
+
+_scope = Scope("test")
+
+
+@pytest.fixture
+def sink(recorded):
+    drops.reset()
+    return ScalarSink()
+
+
+def bodies(recorded):
+    return [event.body for event in recorded.events("rl.step")]
+
+
+def gauges(recorded):
+    points = recorded.metrics().get("rl.trainer.metric", ())
+    return {point.attributes["rl.trainer.metric.key"]: point.value for point in points}
+
+
+def test_the_order_of_sources_is_the_documented_one():
+    assert [source.name for source in sorted(Source)] == [
+        "PRODUCER",
+        "TRAINER",
+        "ACCELERATE",
+        "RAY",
+        "WANDB",
+        "MLFLOW",
+        "SWANLAB",
+        "TRACKIO",
+        "TENSORBOARD",
+        "OWN",
+    ]
+
+
+def test_a_value_is_an_exact_record_a_gauge_and_the_metric_of_its_key(sink, recorded):
+    sink.log(_scope, Source.TRAINER, 3, {"loss": 0.1 + 0.2}, first=2)
+
+    [event] = recorded.events("rl.step")
+    assert event.body == {"loss": 0.30000000000000004}
+    assert event.attributes["rl.loop.iteration"] == 3
+    assert (event.attributes["rl.step.first"], event.attributes["rl.step.last"]) == (2, 3)
+    metrics = recorded.metrics()
+    # Trainers of other tests in this process have scopes of their own.
+    assert 0.30000000000000004 in [point.value for point in metrics["rl.train.loss"]]
+    assert {"loss"} <= {point.attributes["rl.trainer.metric.key"] for point in metrics["rl.trainer.metric"]}
+
+
+def test_log_calls_inside_a_log_call_are_part_of_it(sink, recorded):
+    token = sink.begin_call(Source.TRAINER)
+    sink.log(_scope, Source.TRAINER, 1, {"loss": 1.0})
+    inner = sink.begin_call(Source.WANDB)
+    # transformers renames it for wandb.
+    sink.log(_scope, Source.WANDB, 1, {"train/loss": 1.0})
+    sink.end_call(inner)
+    sink.end_call(token)
+    sink.log(_scope, Source.WANDB, 1, {"program/value": 2.0})
+
+    assert bodies(recorded) == [{"loss": 1.0}, {"program/value": 2.0}]
+
+
+@pytest.mark.parametrize("better", list(Source)[:-1])
+def test_of_two_sources_of_a_key_the_better_one_is_recorded(sink, recorded, better):
+    worse = Source(better + 1)
+    for step in (1, 2, 3):
+        sink.log(_scope, better, step, {"kl": float(step)})
+        sink.log(_scope, worse, step, {"kl": -1.0, "own": 0.5})
+
+    assert bodies(recorded) == [{"kl": 1.0}, {"own": 0.5}, {"kl": 2.0}, {"own": 0.5}, {"kl": 3.0}, {"own": 0.5}]
+
+
+def test_a_better_source_that_comes_later_takes_over_at_the_next_step(sink, recorded):
+    for step in (1, 2):
+        sink.log(_scope, Source.WANDB, step, {"kl": -1.0})
+        sink.log(_scope, Source.TRAINER, step, {"kl": float(step)})
+
+    assert bodies(recorded) == [{"kl": -1.0}, {"kl": 2.0}]
+
+
+def test_a_source_that_has_stopped_gives_its_keys_up(sink, recorded):
+    sink.log(_scope, Source.TRAINER, 1, {"kl": 1.0})
+    sink.log(_scope, Source.WANDB, 1 + KEPT_FOR_STEPS, {"kl": 2.0})
+    sink.log(_scope, Source.WANDB, 2 + KEPT_FOR_STEPS, {"kl": 3.0})
+
+    assert bodies(recorded) == [{"kl": 1.0}, {"kl": 3.0}]
+
+
+def test_the_same_source_may_log_a_key_twice_at_a_step(sink, recorded):
+    for value in (1.0, 2.0):
+        sink.log(_scope, Source.TRAINER, 1, {"kl": value})
+
+    assert bodies(recorded) == [{"kl": 1.0}, {"kl": 2.0}]
+
+
+def test_values_that_are_not_finite_stay_in_the_record_and_are_counted(sink, recorded):
+    sink.log(
+        _scope, Source.TRAINER, 1, {"loss": math.nan, "kl": math.inf, "entropy": 1.5, "note": "text", "none": None}
+    )
+
+    [body] = bodies(recorded)
+    assert math.isnan(body["loss"])
+    assert (body["kl"], body["note"], body["none"]) == (math.inf, "text", None)
+    assert all(math.isfinite(value) for value in gauges(recorded).values())
+    assert drops.snapshot()["metrics", "non_finite"] == 2
+
+
+def test_numbers_of_numpy_are_numbers_and_truth_values_and_texts_are_in_the_record_only(sink, recorded):
+    sink.log(
+        _scope,
+        Source.TRAINER,
+        1,
+        {"single": np.float32(0.5), "whole": np.int64(3), "yes": True, "no": np.bool_(False), "text": "x", 7: 8},
+    )
+
+    [body] = bodies(recorded)
+    assert (body["single"], body["whole"], body["yes"], body["text"], body["7"]) == (0.5, 3, True, "x", 8)
+    assert not {"yes", "text"} & gauges(recorded).keys()
+
+
+def test_what_is_no_number_is_left_out_and_counted(sink, recorded):
+    sink.log(_scope, Source.TRAINER, 1, {"nested": {"a": 1}, "list": [1], "array": np.ones(3), "kl": 0.5})
+
+    assert bodies(recorded) == [{"kl": 0.5}]
+    assert drops.snapshot()["logs", "unsupported_type"] == 3
+
+
+def test_tensors_are_read_where_that_waits_for_nothing(sink, recorded):
+    torch = pytest.importorskip("torch")
+
+    class Untouchable(torch.Tensor):
+        def item(self):
+            pytest.fail("reading a tensor waits for its device")
+
+    sink.log(
+        _scope,
+        Source.TRAINER,
+        1,
+        {"loss": torch.ones(1).as_subclass(Untouchable), "kl": torch.tensor(0.5), "meta": torch.ones(1, device="meta")},
+    )
+
+    assert bodies(recorded) == [{"kl": 0.5}]
+
+
+def test_keys_beyond_the_budget_are_dropped_and_counted(sink, recorded, monkeypatch):
+    monkeypatch.setattr(cardinality_budgets, "_seen", {})
+    sink.log(_scope, Source.TRAINER, 1, {f"budget_{number}": float(number) for number in range(310)})
+
+    assert len(bodies(recorded)[0]) == 310
+    assert len([key for key in gauges(recorded) if key.startswith("budget_")]) == 299
+    assert drops.snapshot()["metrics", "cardinality"] == 11
+
+
+def test_what_is_remembered_of_keys_is_bounded(sink, monkeypatch):
+    monkeypatch.setattr(cardinality_budgets, "_seen", {})
+    for number in range(MAXIMUM_KEYS + 10):
+        sink.measure(_scope, Source.OWN, number, f"key {number}", 1.0)
+
+    assert len(sink._owners) == MAXIMUM_KEYS
+
+
+def test_a_metric_of_the_producer_wins_over_the_trainer(recorded, monkeypatch):
+    from otel_rl.api import operations
+
+    sink = ScalarSink()
+    monkeypatch.setattr(operations, "sink", sink)
+    with otel_rl.step(4):
+        otel_rl.metric("producer/kl", 0.25)
+    sink.log(_scope, Source.TRAINER, 4, {"producer/kl": 0.5})
+
+    assert gauges(recorded)["producer/kl"] == 0.25
+    assert bodies(recorded) == []
