@@ -415,7 +415,8 @@ def test_the_secret_in_the_headers_is_not_printed(monkeypatch: Any, capfd: Any) 
         ),
         ("user:s3cret@127.0.0.1:4318/x", "", "is no address"),
         ("http://user:s3cret@127.0.0.1:99999/x?key=s3cret", "", "is no address"),
-        ("http://user:s3cret@[::1:4318/x", "", "is no address"),
+        # Exporter 1.44 refuses it when it is opened, with other words.
+        ("http://user:s3cret@[::1:4318/x", "", "http://[::1:4318/x"),
     ],
 )
 def test_no_secret_is_printed_where_no_request_can_be_sent(
