@@ -14,15 +14,7 @@ from pathlib import Path
 import go_build
 
 HERE = Path(__file__).resolve().parent
-COMPONENTS = (
-    "durableotlpexporter",
-    "gatherprocessor",
-    "queuestorageextension",
-    "requestguardextension",
-    "secretredactionprocessor",
-    "statusextension",
-    "tracebudgetextension",
-)
+COMPONENTS = tuple(sorted(str(module.parent.relative_to(HERE)) for module in HERE.glob("components/*/*/go.mod")))
 """Folders of our own components: Go modules that the locked go.mod takes from beside the generated sources."""
 
 

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 TEST_SECONDS = 600
 CI_FUZZ_SECONDS = 20
-CI_FUZZ = {"requestguardextension", "secretredactionprocessor/detect"}
+CI_FUZZ = {"components/extension/requestguardextension", "components/processor/secretredactionprocessor/detect"}
 """What takes bytes that anybody may send: its fuzz tests run in CI, five of them, and all others by `make fuzz`."""
-REDACTION = build.HERE / "secretredactionprocessor"
+REDACTION = build.HERE / "components" / "processor" / "secretredactionprocessor"
 LEAST_RECALL = 0.99
 LEAST_UNTOUCHED = 0.95
 

@@ -504,16 +504,16 @@ require (
 	sigs.k8s.io/yaml v1.6.0 // indirect
 )
 
-replace otel-rl.dev/otelcol-rl/tracebudgetextension v0.1.0 => ../tracebudgetextension
+replace otel-rl.dev/otelcol-rl/tracebudgetextension v0.1.0 => ../components/extension/tracebudgetextension
 
-replace otel-rl.dev/otelcol-rl/requestguardextension v0.1.0 => ../requestguardextension
+replace otel-rl.dev/otelcol-rl/requestguardextension v0.1.0 => ../components/extension/requestguardextension
 
-replace otel-rl.dev/otelcol-rl/queuestorageextension v0.1.0 => ../queuestorageextension
+replace otel-rl.dev/otelcol-rl/queuestorageextension v0.1.0 => ../components/extension/queuestorageextension
 
-replace otel-rl.dev/otelcol-rl/statusextension v0.1.0 => ../statusextension
+replace otel-rl.dev/otelcol-rl/statusextension v0.1.0 => ../components/extension/statusextension
 
-replace otel-rl.dev/otelcol-rl/durableotlpexporter v0.1.0 => ../durableotlpexporter
+replace otel-rl.dev/otelcol-rl/durableotlpexporter v0.1.0 => ../components/exporter/durableotlpexporter
 
-replace otel-rl.dev/otelcol-rl/gatherprocessor v0.1.0 => ../gatherprocessor
+replace otel-rl.dev/otelcol-rl/gatherprocessor v0.1.0 => ../components/processor/gatherprocessor
 
-replace otel-rl.dev/otelcol-rl/secretredactionprocessor v0.1.0 => ../secretredactionprocessor
+replace otel-rl.dev/otelcol-rl/secretredactionprocessor v0.1.0 => ../components/processor/secretredactionprocessor
