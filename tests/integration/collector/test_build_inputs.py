@@ -25,7 +25,7 @@ OURS = {
     entry["gomod"].split()[0]: str(Path(entry["path"]))
     for kind in KINDS
     for entry in MANIFEST[kind]
-    if "otel-rl.dev" in entry["gomod"] and "path" in entry
+    if "otel-rl.example" in entry["gomod"] and "path" in entry
 }
 """Our own components: module -> folder beside the manifest."""
 

@@ -15,7 +15,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	durable "otel-rl.dev/otelcol-rl/durableotlpexporter"
+	durable "otel-rl.example/otelcol-rl/exporter/durableotlpexporter"
 )
 
 var httpAnswers = map[string][]int{

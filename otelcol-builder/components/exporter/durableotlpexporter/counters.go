@@ -12,7 +12,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-const meterName = "otel-rl.dev/otelcol-rl/durableotlpexporter"
+const meterName = "otel-rl.example/otelcol-rl/exporter/durableotlpexporter"
 
 // counters are the exporter's own metrics. They carry the same two labels as those of the collector's exporterhelper.
 type counters struct {

@@ -4,4 +4,4 @@
 // queue and retries that never give up. Between the two every answer of the endpoint is judged: what the endpoint will take
 // later waits, what it refuses for good is looked for by halving the batch and written to a dead-letter file, and nothing is
 // ever dropped without being counted.
-package durableotlpexporter // import "otel-rl.dev/otelcol-rl/durableotlpexporter"
+package durableotlpexporter // import "otel-rl.example/otelcol-rl/exporter/durableotlpexporter"

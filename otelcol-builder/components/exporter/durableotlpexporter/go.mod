@@ -1,4 +1,4 @@
-module otel-rl.dev/otelcol-rl/durableotlpexporter
+module otel-rl.example/otelcol-rl/exporter/durableotlpexporter
 
 go 1.26.0
 

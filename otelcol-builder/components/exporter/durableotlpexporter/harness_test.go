@@ -34,9 +34,9 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 	"google.golang.org/grpc"
 
-	durable "otel-rl.dev/otelcol-rl/durableotlpexporter"
-	"otel-rl.dev/otelcol-rl/durableotlpexporter/durableotlpgrpc"
-	"otel-rl.dev/otelcol-rl/durableotlpexporter/durableotlphttp"
+	durable "otel-rl.example/otelcol-rl/exporter/durableotlpexporter"
+	"otel-rl.example/otelcol-rl/exporter/durableotlpexporter/durableotlpgrpc"
+	"otel-rl.example/otelcol-rl/exporter/durableotlpexporter/durableotlphttp"
 )
 
 // logLevel is that of the exporters under test.

@@ -23,8 +23,8 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
-	durable "otel-rl.dev/otelcol-rl/durableotlpexporter"
-	"otel-rl.dev/otelcol-rl/durableotlpexporter/durableotlpgrpc"
+	durable "otel-rl.example/otelcol-rl/exporter/durableotlpexporter"
+	"otel-rl.example/otelcol-rl/exporter/durableotlpexporter/durableotlpgrpc"
 )
 
 func stringField(key, value string) zapcore.Field { return zap.String(key, value) }

@@ -7,4 +7,4 @@
 //   - A full disk does not make the queue forget an item that it hands out.
 //
 // Files are those of file_storage: a collector can go from one to the other and back.
-package queuestorageextension // import "otel-rl.dev/otelcol-rl/queuestorageextension"
+package queuestorageextension // import "otel-rl.example/otelcol-rl/extension/queuestorageextension"

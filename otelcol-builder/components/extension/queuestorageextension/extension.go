@@ -17,7 +17,7 @@ import (
 	"go.uber.org/zap"
 )
 
-const scope = "otel-rl.dev/otelcol-rl/queuestorageextension"
+const scope = "otel-rl.example/otelcol-rl/extension/queuestorageextension"
 
 // queueStorage guards the folder of a stock file_storage and the clients that it gives away.
 type queueStorage struct {

@@ -1,4 +1,4 @@
-module otel-rl.dev/otelcol-rl/queuestorageextension
+module otel-rl.example/otelcol-rl/extension/queuestorageextension
 
 go 1.26.0
 

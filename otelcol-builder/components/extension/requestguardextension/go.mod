@@ -1,4 +1,4 @@
-module otel-rl.dev/otelcol-rl/requestguardextension
+module otel-rl.example/otelcol-rl/extension/requestguardextension
 
 go 1.26.0
 

@@ -43,7 +43,7 @@ type refusal struct {
 func (r *refusal) Error() string { return r.message }
 
 func newGuard(config *Config, settings component.TelemetrySettings) (*guard, error) {
-	refused, err := settings.MeterProvider.Meter("otel-rl.dev/otelcol-rl/requestguardextension").Int64Counter(
+	refused, err := settings.MeterProvider.Meter("otel-rl.example/otelcol-rl/extension/requestguardextension").Int64Counter(
 		"otelcol_request_guard_refused_requests",
 		metric.WithUnit("{request}"), metric.WithDescription("Requests refused before they were decoded, by reason"))
 	return &guard{maxDepth: config.MaxDepth, refused: refused}, err

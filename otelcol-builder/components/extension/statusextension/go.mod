@@ -1,4 +1,4 @@
-module otel-rl.dev/otelcol-rl/statusextension
+module otel-rl.example/otelcol-rl/extension/statusextension
 
 go 1.26.0
 

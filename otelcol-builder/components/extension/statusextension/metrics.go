@@ -10,7 +10,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-const scope = "otel-rl.dev/otelcol-rl/statusextension"
+const scope = "otel-rl.example/otelcol-rl/extension/statusextension"
 
 // instruments of the extension; they are read when the collector's own metrics are.
 type instruments struct {

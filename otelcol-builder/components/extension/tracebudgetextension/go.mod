@@ -1,4 +1,4 @@
-module otel-rl.dev/otelcol-rl/tracebudgetextension
+module otel-rl.example/otelcol-rl/extension/tracebudgetextension
 
 go 1.26.0
 

@@ -9,7 +9,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-const scopeName = "otel-rl.dev/otelcol-rl/tracebudgetextension"
+const scopeName = "otel-rl.example/otelcol-rl/extension/tracebudgetextension"
 
 // ownMetrics are the collector's own metrics of the budget; their names begin like those of all other components.
 type ownMetrics struct {

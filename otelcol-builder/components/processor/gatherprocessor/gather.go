@@ -3,7 +3,7 @@
 // Tail sampling hands on one trace at a time, and a queue on disk writes each piece through to the disk: gathered for a fifth of a
 // second, thousands of traces cost one write. What is gathered is in memory, as the undecided traces before it are: it does not
 // belong where each request must be on disk before it is answered.
-package gatherprocessor // import "otel-rl.dev/otelcol-rl/gatherprocessor"
+package gatherprocessor // import "otel-rl.example/otelcol-rl/processor/gatherprocessor"
 
 import (
 	"context"
@@ -66,7 +66,7 @@ type gatherer struct {
 }
 
 func newGatherer(config *Config, settings component.TelemetrySettings, next consumer.Traces) (*gatherer, error) {
-	lost, err := settings.MeterProvider.Meter("otel-rl.dev/otelcol-rl/gatherprocessor").Int64Counter(
+	lost, err := settings.MeterProvider.Meter("otel-rl.example/otelcol-rl/processor/gatherprocessor").Int64Counter(
 		"otelcol_processor_gather_lost_spans", metric.WithUnit("{span}"),
 		metric.WithDescription("Sampled spans that a sink did not take and that nobody can send again."))
 	return &gatherer{

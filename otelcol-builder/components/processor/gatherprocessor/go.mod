@@ -1,4 +1,4 @@
-module otel-rl.dev/otelcol-rl/gatherprocessor
+module otel-rl.example/otelcol-rl/processor/gatherprocessor
 
 go 1.26.0
 

@@ -4,7 +4,7 @@ import (
 	"hash/maphash"
 	"sync"
 
-	"otel-rl.dev/otelcol-rl/secretredactionprocessor/detect"
+	"otel-rl.example/otelcol-rl/processor/secretredactionprocessor/detect"
 )
 
 const cacheShards = 64

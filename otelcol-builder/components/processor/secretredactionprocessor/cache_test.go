@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"otel-rl.dev/otelcol-rl/secretredactionprocessor/detect"
+	"otel-rl.example/otelcol-rl/processor/secretredactionprocessor/detect"
 )
 
 type countingFinder struct {

@@ -18,7 +18,7 @@ import (
 	"go.opentelemetry.io/collector/processor"
 	"go.opentelemetry.io/collector/processor/processorhelper"
 
-	"otel-rl.dev/otelcol-rl/secretredactionprocessor/detect"
+	"otel-rl.example/otelcol-rl/processor/secretredactionprocessor/detect"
 )
 
 var changesData = processorhelper.WithCapabilities(consumer.Capabilities{MutatesData: true})

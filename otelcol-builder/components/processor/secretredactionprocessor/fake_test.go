@@ -10,7 +10,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/pmetric"
 	"go.opentelemetry.io/collector/pdata/ptrace"
 
-	"otel-rl.dev/otelcol-rl/secretredactionprocessor/detect"
+	"otel-rl.example/otelcol-rl/processor/secretredactionprocessor/detect"
 )
 
 const (

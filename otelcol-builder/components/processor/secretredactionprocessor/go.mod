@@ -1,4 +1,4 @@
-module otel-rl.dev/otelcol-rl/secretredactionprocessor
+module otel-rl.example/otelcol-rl/processor/secretredactionprocessor
 
 go 1.26.0
 

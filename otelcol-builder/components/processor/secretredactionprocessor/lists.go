@@ -5,7 +5,7 @@ import (
 
 	"go.opentelemetry.io/collector/pdata/pcommon"
 
-	"otel-rl.dev/otelcol-rl/secretredactionprocessor/detect"
+	"otel-rl.example/otelcol-rl/processor/secretredactionprocessor/detect"
 )
 
 // jointly looks at a list of strings as at one line: in the arguments of a command the name of a secret and the secret are two

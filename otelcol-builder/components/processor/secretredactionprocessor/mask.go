@@ -8,7 +8,7 @@ import (
 	"strings"
 	"unicode"
 
-	"otel-rl.dev/otelcol-rl/secretredactionprocessor/detect"
+	"otel-rl.example/otelcol-rl/processor/secretredactionprocessor/detect"
 )
 
 // Texts that stand for what was taken away.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"otel-rl.dev/otelcol-rl/secretredactionprocessor/detect"
+	"otel-rl.example/otelcol-rl/processor/secretredactionprocessor/detect"
 )
 
 func TestOneSecretHasOneFingerprintWhereverItIs(t *testing.T) {

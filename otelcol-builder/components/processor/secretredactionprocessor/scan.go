@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"otel-rl.dev/otelcol-rl/secretredactionprocessor/detect"
+	"otel-rl.example/otelcol-rl/processor/secretredactionprocessor/detect"
 )
 
 // Limits of what is scanned. What goes beyond them is dropped and counted.

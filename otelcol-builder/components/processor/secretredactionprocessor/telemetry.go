@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	scopeName    = "otel-rl.dev/otelcol-rl/secretredactionprocessor"
+	scopeName    = "otel-rl.example/otelcol-rl/processor/secretredactionprocessor"
 	metricPrefix = "otelcol_processor_secret_redaction_"
 )
 

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"otel-rl.dev/otelcol-rl/secretredactionprocessor/detect"
+	"otel-rl.example/otelcol-rl/processor/secretredactionprocessor/detect"
 )
 
 // name cleans a text without a key: names, descriptions.

@@ -1,5 +1,5 @@
 // Package durableotlpgrpc is the exporter durable_otlp_grpc.
-package durableotlpgrpc // import "otel-rl.dev/otelcol-rl/durableotlpexporter/durableotlpgrpc"
+package durableotlpgrpc // import "otel-rl.example/otelcol-rl/exporter/durableotlpexporter/durableotlpgrpc"
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 	"go.opentelemetry.io/collector/exporter/exporterhelper"
 	"go.opentelemetry.io/collector/exporter/otlpexporter"
 
-	durable "otel-rl.dev/otelcol-rl/durableotlpexporter"
+	durable "otel-rl.example/otelcol-rl/exporter/durableotlpexporter"
 )
 
 // Config is that of the stock exporter otlp_grpc and the keys of durability.

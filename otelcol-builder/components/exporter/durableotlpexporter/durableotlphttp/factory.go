@@ -1,5 +1,5 @@
 // Package durableotlphttp is the exporter durable_otlp_http.
-package durableotlphttp // import "otel-rl.dev/otelcol-rl/durableotlpexporter/durableotlphttp"
+package durableotlphttp // import "otel-rl.example/otelcol-rl/exporter/durableotlpexporter/durableotlphttp"
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 	"go.opentelemetry.io/collector/exporter/exporterhelper"
 	"go.opentelemetry.io/collector/exporter/otlphttpexporter"
 
-	durable "otel-rl.dev/otelcol-rl/durableotlpexporter"
+	durable "otel-rl.example/otelcol-rl/exporter/durableotlpexporter"
 )
 
 // Config is that of the stock exporter otlp_http and the keys of durability.

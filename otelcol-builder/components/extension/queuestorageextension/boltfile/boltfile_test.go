@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"go.etcd.io/bbolt"
-	"otel-rl.dev/otelcol-rl/queuestorageextension/boltfile"
+	"otel-rl.example/otelcol-rl/extension/queuestorageextension/boltfile"
 )
 
 const items = 300

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	scope = "otel-rl.dev/otelcol-rl/statusextension/ownlogs"
+	scope = "otel-rl.example/otelcol-rl/extension/statusextension/ownlogs"
 	// interval between two deliveries. A batch, never a record, goes down the pipeline: a failing delivery makes a few
 	// records of its own, whatever the number of those it carried.
 	interval = time.Second

@@ -2,7 +2,7 @@
 //
 // An error of such an exporter would go back through the fan-out to the sender, which sends everything again: the others would
 // store it twice, as long as the error lasts. Here the items are dropped for this exporter alone, and counted.
-package sidesink // import "otel-rl.dev/otelcol-rl/gatherprocessor/sidesink"
+package sidesink // import "otel-rl.example/otelcol-rl/processor/gatherprocessor/sidesink"
 
 import (
 	"context"
@@ -72,7 +72,7 @@ type sideSink struct {
 }
 
 func newSideSink(settings processor.Settings, config component.Config, signal pipeline.Signal) (*sideSink, error) {
-	dropped, err := settings.MeterProvider.Meter("otel-rl.dev/otelcol-rl/gatherprocessor/sidesink").Int64Counter(
+	dropped, err := settings.MeterProvider.Meter("otel-rl.example/otelcol-rl/processor/gatherprocessor/sidesink").Int64Counter(
 		"otelcol_processor_side_sink_dropped_items", metric.WithUnit("{items}"),
 		metric.WithDescription("Items that the exporter of a side sink did not take; the other sinks have them."))
 	labels := attribute.NewSet(attribute.String("processor", settings.ID.String()), attribute.String("data_type", signal.String()))

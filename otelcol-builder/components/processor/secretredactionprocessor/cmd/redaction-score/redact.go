@@ -12,7 +12,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/ptrace"
 	"go.opentelemetry.io/collector/processor/processortest"
 
-	"otel-rl.dev/otelcol-rl/secretredactionprocessor"
+	"otel-rl.example/otelcol-rl/processor/secretredactionprocessor"
 )
 
 const (
