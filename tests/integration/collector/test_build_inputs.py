@@ -10,6 +10,7 @@ import threading
 from pathlib import Path
 
 import build
+import check
 import go_build
 import pytest
 import yaml
@@ -95,6 +96,18 @@ def test_a_changed_source_of_a_component_is_another_build_and_a_changed_test_is_
     assert go_build.key_of(build.inputs(), []) == before
     (component / "another.go").write_text("package another")
     assert go_build.key_of(build.inputs(), []) != before
+
+
+def generated(components: Path) -> dict[str, str]:
+    files = (file for file in components.rglob("*") if file.name.startswith("generated_") or file.name == "documentation.md")
+    return {str(file.relative_to(components)): file.read_text() for file in files}
+
+
+def test_generated_files_of_the_components_are_what_their_metadata_says(tmp_path: Path):
+    components = tmp_path / "components"
+    shutil.copytree(BUILDER / "components", components, ignore=shutil.ignore_patterns("generated_*", "documentation.md"))
+    check.generate(go_build.go_command(), components)
+    assert generated(components) == generated(BUILDER / "components")
 
 
 def test_manifest_is_sorted_but_for_our_components():

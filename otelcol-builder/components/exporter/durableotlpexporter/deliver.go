@@ -65,10 +65,10 @@ func (d *delivery[T]) ask(ctx context.Context, data T) (kind verdict, tooMuch bo
 	err = d.send(watched, data)
 	kind = judge(err, *answer)
 	if kind == accepted {
-		d.health.succeeded(d.counters.lag(d.signal.time(data), time.Now()))
+		d.health.succeeded(d.counters.noteLag(d.signal.time(data), time.Now()))
 		return accepted, false, nil
 	}
-	d.counters.failed(kind)
+	d.counters.addBecause(d.counters.ExporterFailedRequests, 1, kind)
 	return kind, kind == unavailable && mayBeTooMuch(err, *answer), err
 }
 
@@ -217,10 +217,10 @@ func (d *delivery[T]) bury(bad part[T]) error {
 		err = d.letters.write(d.prefix, line)
 	}
 	if err != nil {
-		d.counters.letterFailed()
+		d.counters.add(d.counters.ExporterDeadLetterFailures, 1)
 		return fmt.Errorf("no dead letter can be written (make room, or give the collector's user the right to write): %w", err)
 	}
-	d.counters.buried(items, bad.kind)
+	d.counters.addBecause(d.counters.ExporterDeadLetterItems, items, bad.kind)
 	message := "The endpoint refuses items for good: they are in the dead letters. Fix: change what the endpoint complains about, then replay the files."
 	if bad.kind == shutDown {
 		message = "What could not be delivered before the end is in the dead letters. Fix: bring the endpoint back, then replay the files."

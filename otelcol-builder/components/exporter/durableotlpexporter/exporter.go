@@ -114,23 +114,23 @@ func (d *durable[T]) Start(ctx context.Context, host component.Host) error {
 	}
 	d.delivery.letters = letters
 	d.health.start(host)
-	err = d.counters.observe(d.settings.Exporter.TelemetrySettings, gauges{ages: d.health.ages, letters: func() (int64, int64) {
+	err = d.counters.observe(d.health.ages, func() (int64, int64) {
 		present, size, _ := letters.files()
 		return int64(len(present)), size
-	}})
+	})
 	return errors.Join(err, d.outer.Start(ctx, host))
 }
 
 // rejected counts what the endpoint dropped out of a request that it took, by its answer.
 func (d *durable[T]) rejected(answer []byte, isJSON bool) {
 	if items := d.intake.signal.rejected(answer, isJSON); items > 0 {
-		d.counters.rejectedItems(items)
+		d.counters.add(d.counters.ExporterPartialSuccessRejectedItems, int(items))
 	}
 }
 
 // removed says that dead letters had to go.
 func (d *durable[T]) removed(file string, items int) {
-	d.counters.removedItems(items)
+	d.counters.add(d.counters.ExporterDeadLetterRemovedItems, items)
 	d.settings.Exporter.Logger.Error("The dead letters are full: the oldest file is removed and its items are lost."+
 		" Fix: replay and remove the files, or raise dead_letter.max_megabytes.", zap.String("file", file), zap.Int("lost_items", items))
 }
@@ -148,8 +148,9 @@ func (d *durable[T]) Shutdown(ctx context.Context) error {
 	}
 	gateOf(d.intake.signal.name).leave(d.intake)
 	failures := []error{d.outer.Shutdown(ctx)}
+	d.counters.Shutdown()
 	if d.delivery.letters != nil {
-		failures = append(failures, d.delivery.keepTheRest(), d.counters.stop(), d.delivery.letters.close())
+		failures = append(failures, d.delivery.keepTheRest(), d.delivery.letters.close())
 	}
 	return errors.Join(failures...)
 }

@@ -91,14 +91,14 @@ func (i *intake[T]) leave(ctx context.Context) bool {
 // takeOrPushBack takes the data only when every exporter of the signal has room.
 func (i *intake[T]) takeOrPushBack(ctx context.Context, data T) error {
 	if !gateOf(i.signal.name).open() {
-		i.counters.pushedBack(i.signal.count(data))
+		i.counters.add(i.counters.ExporterPushedBackItems, i.signal.count(data))
 		return errPushedBack
 	}
 	err := i.enqueue(ctx, data)
 	if err == nil || ctx.Err() != nil || errors.Is(err, errEnded) {
 		return err
 	}
-	i.counters.pushedBack(i.signal.count(data))
+	i.counters.add(i.counters.ExporterPushedBackItems, i.signal.count(data))
 	i.quiet.say(i.logger, zap.ErrorLevel, "full", "The queue cannot take more: senders are told to send again later, and no exporter of the signal takes data."+
 		" Fix: bring the endpoint back, or give the queue more room (sending_queue.queue_size, and the disk when it is kept there).", zap.Error(err))
 	if i.capacity > 0 && int64(i.signal.bytes(data)) > i.capacity {
@@ -122,7 +122,7 @@ func (i *intake[T]) takeOrPushBack(ctx context.Context, data T) error {
 func (i *intake[T]) takeOrDrop(ctx context.Context, data T) error {
 	items := i.signal.count(data)
 	if err := i.enqueue(ctx, data); err != nil {
-		i.counters.overflowed(items)
+		i.counters.add(i.counters.ExporterOverflowDroppedItems, items)
 		i.quiet.say(i.logger, zap.ErrorLevel, "overflow", "The queue cannot take more: items are dropped, since this exporter has when_full: drop."+
 			" Fix: bring the endpoint back, or give the queue more room.", zap.Error(err), zap.Int("dropped_items", items))
 	}

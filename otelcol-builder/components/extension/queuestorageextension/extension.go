@@ -13,11 +13,10 @@ import (
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/extension"
 	"go.opentelemetry.io/collector/extension/xextension/storage"
-	"go.opentelemetry.io/otel/metric"
 	"go.uber.org/zap"
-)
 
-const scope = "otel-rl.example/otelcol-rl/extension/queuestorageextension"
+	generated "otel-rl.example/otelcol-rl/extension/queuestorageextension/internal/metadata"
+)
 
 // queueStorage guards the folder of a stock file_storage and the clients that it gives away.
 type queueStorage struct {
@@ -27,28 +26,19 @@ type queueStorage struct {
 	logger *zap.Logger
 	lock   io.Closer
 
-	damagedFiles metric.Int64Counter
-	damagedItems metric.Int64Counter
-	unstored     metric.Int64Counter
+	telemetry *generated.TelemetryBuilder
 }
 
 func newQueueStorage(stock extension.Extension, config *Config, telemetry component.TelemetrySettings) (*queueStorage, error) {
-	meter := telemetry.MeterProvider.Meter(scope)
-	files, first := meter.Int64Counter("otelcol_queue_storage_damaged_files", metric.WithUnit("{files}"),
-		metric.WithDescription("Queue files that were damaged at the start; what could be read of them was taken over."))
-	items, second := meter.Int64Counter("otelcol_queue_storage_damaged_items", metric.WithUnit("{items}"),
-		metric.WithDescription("Queued requests that were not what had been stored; they are kept in a file beside the queue."))
-	unstored, third := meter.Int64Counter("otelcol_queue_storage_unstored_states", metric.WithUnit("{states}"),
-		metric.WithDescription("Times that the state of a queue could not be written while an item was handed out; the disk is full."))
 	store, isStorage := stock.(storage.Extension)
 	if !isStorage {
 		return nil, errors.New("file_storage is no storage extension")
 	}
-	made := &queueStorage{
-		Extension: stock, stock: store, config: config, logger: telemetry.Logger,
-		damagedFiles: files, damagedItems: items, unstored: unstored,
+	builder, err := generated.NewTelemetryBuilder(telemetry)
+	if err != nil {
+		return nil, err
 	}
-	return made, errors.Join(first, second, third)
+	return &queueStorage{Extension: stock, stock: store, config: config, logger: telemetry.Logger, telemetry: builder}, nil
 }
 
 // Start takes the folder and looks at its files before anything opens them.
@@ -113,7 +103,7 @@ func (q *queueStorage) repair(ctx context.Context, folder, path string) error {
 	if err != nil {
 		return err
 	}
-	q.damagedFiles.Add(ctx, 1)
+	q.telemetry.QueueStorageDamagedFiles.Add(ctx, 1)
 	q.logger.Error("A queue file was damaged: what could be read was taken over into a new one, the rest is lost to this collector."+
 		" Fix: look at the disk; the damaged file is kept and may be removed.", zap.String("file", path), zap.String("kept_as", keptAs),
 		zap.Int("items_taken_over", items), zap.Int("problems", len(problems)), zap.Error(problems[0]))
@@ -141,12 +131,12 @@ func (q *queueStorage) guard(inner storage.Client, owner component.ID, name stri
 	return &client{
 		Client: inner,
 		unstored: func(err error) {
-			q.unstored.Add(context.Background(), 1)
+			q.telemetry.QueueStorageUnstoredStates.Add(context.Background(), 1)
 			q.logger.Warn("The state of a queue cannot be written: what leaves it now comes again after a restart."+
 				" Fix: make room on the disk.", zap.Stringer("queue", owner), zap.Error(err))
 		},
 		damaged: func(key string, value []byte) {
-			q.damagedItems.Add(context.Background(), 1)
+			q.telemetry.QueueStorageDamagedItems.Add(context.Background(), 1)
 			kept := filepath.Join(q.config.Directory, fmt.Sprintf("%s_%s.damaged-item-%s", strings.ReplaceAll(owner.String(), "/", "~"), name, key))
 			err := os.WriteFile(kept, value, 0o600)
 			q.logger.Error("A queued request is not what was stored and is not sent. Fix: look at the disk; its bytes are kept.",

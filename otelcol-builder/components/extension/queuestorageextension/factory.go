@@ -6,15 +6,17 @@ import (
 	"github.com/open-telemetry/opentelemetry-collector-contrib/extension/storage/filestorage"
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/extension"
+
+	generated "otel-rl.example/otelcol-rl/extension/queuestorageextension/internal/metadata"
 )
 
 // NewFactory returns the factory of the extension queue_storage.
 func NewFactory() extension.Factory {
 	return extension.NewFactory(
-		component.MustNewType("queue_storage"),
+		generated.Type,
 		createDefaultConfig,
 		createExtension,
-		component.StabilityLevelDevelopment,
+		generated.ExtensionStability,
 	)
 }
 

@@ -13,6 +13,8 @@ import (
 
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/extension"
+
+	"otel-rl.example/otelcol-rl/extension/requestguardextension/internal/metadata"
 )
 
 // Config of the extension.
@@ -33,11 +35,11 @@ func (c *Config) Validate() error {
 // NewFactory returns the factory of the extension request_guard.
 func NewFactory() extension.Factory {
 	return extension.NewFactory(
-		component.MustNewType("request_guard"),
+		metadata.Type,
 		func() component.Config { return &Config{MaxDepth: 40} },
 		func(_ context.Context, settings extension.Settings, config component.Config) (extension.Extension, error) {
 			return newGuard(config.(*Config), settings.TelemetrySettings)
 		},
-		component.StabilityLevelDevelopment,
+		metadata.ExtensionStability,
 	)
 }

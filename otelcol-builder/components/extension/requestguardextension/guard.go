@@ -12,6 +12,8 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 	"google.golang.org/grpc"
+
+	"otel-rl.example/otelcol-rl/extension/requestguardextension/internal/metadata"
 )
 
 // Reasons by which refused requests are counted.
@@ -43,10 +45,11 @@ type refusal struct {
 func (r *refusal) Error() string { return r.message }
 
 func newGuard(config *Config, settings component.TelemetrySettings) (*guard, error) {
-	refused, err := settings.MeterProvider.Meter("otel-rl.example/otelcol-rl/extension/requestguardextension").Int64Counter(
-		"otelcol_request_guard_refused_requests",
-		metric.WithUnit("{request}"), metric.WithDescription("Requests refused before they were decoded, by reason"))
-	return &guard{maxDepth: config.MaxDepth, refused: refused}, err
+	telemetry, err := metadata.NewTelemetryBuilder(settings)
+	if err != nil {
+		return nil, err
+	}
+	return &guard{maxDepth: config.MaxDepth, refused: telemetry.RequestGuardRefusedRequests}, nil
 }
 
 func (g *guard) count(ctx context.Context, reason string) {

@@ -12,8 +12,9 @@ import (
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/component/componentstatus"
 	"go.opentelemetry.io/collector/extension/extensioncapabilities"
-	"go.opentelemetry.io/otel/metric"
 	"go.uber.org/zap"
+
+	"otel-rl.example/otelcol-rl/extension/statusextension/internal/metadata"
 )
 
 const (
@@ -26,10 +27,10 @@ type statusExtension struct {
 	logger     *zap.Logger
 	components *components
 	// running: the pipelines are started and not yet being stopped.
-	running      atomic.Bool
-	server       *http.Server
-	served       chan struct{}
-	registration metric.Registration
+	running   atomic.Bool
+	server    *http.Server
+	served    chan struct{}
+	telemetry *metadata.TelemetryBuilder
 }
 
 var (
@@ -39,11 +40,11 @@ var (
 
 func newStatusExtension(config *Config, settings component.TelemetrySettings) (*statusExtension, error) {
 	created := &statusExtension{config: config, logger: settings.Logger, components: newComponents()}
-	registration, err := observe(settings.MeterProvider, config.Folders)
+	telemetry, err := observe(settings, config.Folders)
 	if err != nil {
 		return nil, fmt.Errorf("own metrics: %w", err)
 	}
-	created.registration = registration
+	created.telemetry = telemetry
 	return created, nil
 }
 
@@ -66,14 +67,12 @@ func (e *statusExtension) Start(ctx context.Context, _ component.Host) error {
 
 // Shutdown ends the server; probes that wait for an answer still get it.
 func (e *statusExtension) Shutdown(ctx context.Context) error {
-	var err error
-	if e.registration != nil {
-		err = e.registration.Unregister()
+	e.telemetry.Shutdown()
+	if e.server == nil {
+		return nil
 	}
-	if e.server != nil {
-		err = errors.Join(err, e.server.Shutdown(ctx))
-		<-e.served
-	}
+	err := e.server.Shutdown(ctx)
+	<-e.served
 	return err
 }
 

@@ -61,7 +61,9 @@ func TestItStartsAndStopsAndStopsWithoutAStart(t *testing.T) {
 func gauges(t *testing.T, folders map[string]string) map[string]int64 {
 	t.Helper()
 	reader := sdkmetric.NewManualReader()
-	if _, err := observe(sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)), folders); err != nil {
+	settings := componenttest.NewNopTelemetrySettings()
+	settings.MeterProvider = sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))
+	if _, err := observe(settings, folders); err != nil {
 		t.Fatal(err)
 	}
 	var collected metricdata.ResourceMetrics

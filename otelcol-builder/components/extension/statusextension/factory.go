@@ -8,16 +8,18 @@ import (
 
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/extension"
+
+	"otel-rl.example/otelcol-rl/extension/statusextension/internal/metadata"
 )
 
 // NewFactory returns the factory of the extension health_status.
 func NewFactory() extension.Factory {
 	return extension.NewFactory(
-		component.MustNewType("health_status"),
+		metadata.Type,
 		func() component.Config { return &Config{Endpoint: "127.0.0.1:13133"} },
 		func(_ context.Context, settings extension.Settings, config component.Config) (extension.Extension, error) {
 			return newStatusExtension(config.(*Config), settings.TelemetrySettings)
 		},
-		component.StabilityLevelDevelopment,
+		metadata.ExtensionStability,
 	)
 }

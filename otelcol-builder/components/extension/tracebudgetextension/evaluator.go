@@ -22,7 +22,7 @@ var _ samplingpolicy.Extension = (*traceBudget)(nil)
 
 func newTraceBudget(settings component.TelemetrySettings, config *Config, now func() time.Time) (*traceBudget, error) {
 	shared := newBudget(config.SpansPerSecond/float64(config.Gateways), config.Window, now)
-	metrics, err := newOwnMetrics(settings.MeterProvider, config, shared)
+	metrics, err := newOwnMetrics(settings, config, shared)
 	if err != nil {
 		return nil, err
 	}
@@ -31,7 +31,8 @@ func newTraceBudget(settings component.TelemetrySettings, config *Config, now fu
 
 // Shutdown stops the observation of the gauges.
 func (extension *traceBudget) Shutdown(context.Context) error {
-	return extension.metrics.shutdown()
+	extension.metrics.Shutdown()
+	return nil
 }
 
 // NewEvaluator returns the policy `policyName`, which either keeps a percentage or always keeps and counts.
@@ -64,7 +65,7 @@ func thresholdOf(share float64) sampling.Threshold {
 
 type alwaysEvaluator struct {
 	budget   *budget
-	counters policyCounters
+	counters decisions
 }
 
 // Evaluate keeps every trace that it is asked about, and counts it.
@@ -72,7 +73,7 @@ func (evaluator *alwaysEvaluator) Evaluate(
 	ctx context.Context, _ pcommon.TraceID, trace *samplingpolicy.TraceData,
 ) (samplingpolicy.Decision, error) {
 	evaluator.budget.keepAlways(trace.SpanCount)
-	evaluator.counters.kept(ctx, trace.SpanCount)
+	evaluator.counters.count(ctx, evaluator.counters.kept, trace.SpanCount)
 	return samplingpolicy.Sampled, nil
 }
 
@@ -81,7 +82,7 @@ func (*alwaysEvaluator) IsStateful() bool { return true }
 
 type shareEvaluator struct {
 	budget   *budget
-	counters policyCounters
+	counters decisions
 	share    float64
 	full     sampling.Threshold
 }
@@ -104,11 +105,11 @@ func (evaluator *shareEvaluator) EvaluateWithThreshold(
 	if evaluator.full.ShouldSample(randomness) {
 		threshold := thresholdOf(evaluator.share * evaluator.budget.want(trace.SpanCount))
 		if threshold.ShouldSample(randomness) {
-			evaluator.counters.kept(ctx, trace.SpanCount)
+			evaluator.counters.count(ctx, evaluator.counters.kept, trace.SpanCount)
 			return samplingpolicy.Sampled, threshold, nil
 		}
 	}
-	evaluator.counters.letGo(ctx, trace.SpanCount)
+	evaluator.counters.count(ctx, evaluator.counters.letGo, trace.SpanCount)
 	return samplingpolicy.NotSampled, sampling.NeverSampleThreshold, nil
 }
 

@@ -8,6 +8,8 @@ import (
 
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/extension"
+
+	"otel-rl.example/otelcol-rl/extension/tracebudgetextension/internal/metadata"
 )
 
 const defaultWindow = 10 * time.Second
@@ -15,11 +17,11 @@ const defaultWindow = 10 * time.Second
 // NewFactory returns the factory of the extension trace_budget.
 func NewFactory() extension.Factory {
 	return extension.NewFactory(
-		component.MustNewType("trace_budget"),
+		metadata.Type,
 		func() component.Config { return &Config{Gateways: 1, Window: defaultWindow} },
 		func(_ context.Context, settings extension.Settings, config component.Config) (extension.Extension, error) {
 			return newTraceBudget(settings.TelemetrySettings, config.(*Config), time.Now)
 		},
-		component.StabilityLevelDevelopment,
+		metadata.ExtensionStability,
 	)
 }

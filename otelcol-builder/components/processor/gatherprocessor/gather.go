@@ -17,6 +17,8 @@ import (
 	"go.opentelemetry.io/collector/processor"
 	"go.opentelemetry.io/otel/metric"
 	"go.uber.org/zap"
+
+	"otel-rl.example/otelcol-rl/processor/gatherprocessor/internal/metadata"
 )
 
 // Config bounds what is gathered.
@@ -38,13 +40,13 @@ func (c *Config) Validate() error {
 // NewFactory returns the factory of the processor gather.
 func NewFactory() processor.Factory {
 	return processor.NewFactory(
-		component.MustNewType("gather"),
+		metadata.Type,
 		func() component.Config { return &Config{Wait: 200 * time.Millisecond, MaxSpans: 8192} },
 		processor.WithTraces(func(
 			_ context.Context, settings processor.Settings, config component.Config, next consumer.Traces,
 		) (processor.Traces, error) {
 			return newGatherer(config.(*Config), settings.TelemetrySettings, next)
-		}, component.StabilityLevelDevelopment),
+		}, metadata.TracesStability),
 	)
 }
 
@@ -66,12 +68,14 @@ type gatherer struct {
 }
 
 func newGatherer(config *Config, settings component.TelemetrySettings, next consumer.Traces) (*gatherer, error) {
-	lost, err := settings.MeterProvider.Meter("otel-rl.example/otelcol-rl/processor/gatherprocessor").Int64Counter(
-		"otelcol_processor_gather_lost_spans", metric.WithUnit("{span}"),
-		metric.WithDescription("Sampled spans that a sink did not take and that nobody can send again."))
+	telemetry, err := metadata.NewTelemetryBuilder(settings)
+	if err != nil {
+		return nil, err
+	}
 	return &gatherer{
-		config: config, logger: settings.Logger, lost: lost, next: next, held: ptrace.NewTraces(), stopped: make(chan struct{}),
-	}, err
+		config: config, logger: settings.Logger, lost: telemetry.ProcessorGatherLostSpans, next: next,
+		held: ptrace.NewTraces(), stopped: make(chan struct{}),
+	}, nil
 }
 
 // Capabilities says that the spans are taken out of what comes in.

@@ -19,6 +19,7 @@ import (
 	"go.opentelemetry.io/collector/processor/processorhelper"
 
 	"otel-rl.example/otelcol-rl/processor/secretredactionprocessor/detect"
+	"otel-rl.example/otelcol-rl/processor/secretredactionprocessor/internal/metadata"
 )
 
 var changesData = processorhelper.WithCapabilities(consumer.Capabilities{MutatesData: true})
@@ -27,11 +28,11 @@ var changesData = processorhelper.WithCapabilities(consumer.Capabilities{Mutates
 func NewFactory() processor.Factory {
 	made := &factory{cores: map[*Config]*sharedCore{}}
 	return processor.NewFactory(
-		component.MustNewType("secret_redaction"),
+		metadata.Type,
 		createDefaultConfig,
-		processor.WithTraces(made.traces, component.StabilityLevelBeta),
-		processor.WithMetrics(made.metrics, component.StabilityLevelBeta),
-		processor.WithLogs(made.logs, component.StabilityLevelBeta),
+		processor.WithTraces(made.traces, metadata.TracesStability),
+		processor.WithMetrics(made.metrics, metadata.MetricsStability),
+		processor.WithLogs(made.logs, metadata.LogsStability),
 	)
 }
 

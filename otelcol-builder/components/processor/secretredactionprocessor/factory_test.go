@@ -98,7 +98,7 @@ func TestAPipelineMasksAndCountsInMetricsOfItsOwn(t *testing.T) {
 	for name, want := range map[string]int64{
 		"findings": 1, "content_removed": 1, "dropped": 1, "cache_misses": 0, "scanned_bytes": 0,
 	} {
-		got, err := telemetry.GetMetric(metricPrefix + name)
+		got, err := telemetry.GetMetric("otelcol_processor_secret_redaction_" + name)
 		failOn(t, err)
 		points := got.Data.(metricdata.Sum[int64]).DataPoints
 		if want > 0 {

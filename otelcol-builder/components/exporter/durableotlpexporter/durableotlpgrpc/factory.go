@@ -13,6 +13,7 @@ import (
 	"go.opentelemetry.io/collector/exporter/otlpexporter"
 
 	durable "otel-rl.example/otelcol-rl/exporter/durableotlpexporter"
+	"otel-rl.example/otelcol-rl/exporter/durableotlpexporter/durableotlpgrpc/internal/metadata"
 )
 
 // Config is that of the stock exporter otlp_grpc and the keys of durability.
@@ -29,11 +30,11 @@ func (c *Config) Validate() error {
 // NewFactory returns the factory of the exporter.
 func NewFactory() exporter.Factory {
 	return exporter.NewFactory(
-		component.MustNewType("durable_otlp_grpc"),
+		metadata.Type,
 		createDefaultConfig,
-		exporter.WithTraces(createTraces, component.StabilityLevelBeta),
-		exporter.WithMetrics(createMetrics, component.StabilityLevelBeta),
-		exporter.WithLogs(createLogs, component.StabilityLevelBeta),
+		exporter.WithTraces(createTraces, metadata.TracesStability),
+		exporter.WithMetrics(createMetrics, metadata.MetricsStability),
+		exporter.WithLogs(createLogs, metadata.LogsStability),
 	)
 }
 
