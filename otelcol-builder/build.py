@@ -25,7 +25,9 @@ def inputs() -> list[Path]:
         file
         for component in COMPONENTS
         for file in (HERE / component).rglob("*")
-        if file.suffix in {".go", ".mod", ".sum"} and "testdata" not in file.parts and not file.name.endswith("_test.go")
+        if file.suffix in {".go", ".mod", ".sum"}
+        and "testdata" not in file.parts
+        and not file.name.endswith("_test.go")
     )
     return locked + sorted(sources)
 

@@ -99,13 +99,17 @@ def test_a_changed_source_of_a_component_is_another_build_and_a_changed_test_is_
 
 
 def generated(components: Path) -> dict[str, str]:
-    files = (file for file in components.rglob("*") if file.name.startswith("generated_") or file.name == "documentation.md")
+    files = (
+        file for file in components.rglob("*") if file.name.startswith("generated_") or file.name == "documentation.md"
+    )
     return {str(file.relative_to(components)): file.read_text() for file in files}
 
 
 def test_generated_files_of_the_components_are_what_their_metadata_says(tmp_path: Path):
     components = tmp_path / "components"
-    shutil.copytree(BUILDER / "components", components, ignore=shutil.ignore_patterns("generated_*", "documentation.md"))
+    shutil.copytree(
+        BUILDER / "components", components, ignore=shutil.ignore_patterns("generated_*", "documentation.md")
+    )
     check.generate(go_build.go_command(), components)
     assert generated(components) == generated(BUILDER / "components")
 

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"runtime"
 	"time"
+
+	"otel-rl.example/otelcol-rl/processor/secretredactionprocessor/internal/threadclock"
 )
 
 // mostWork is the processor time that the texts of one request may cost. What is left of them then is dropped.
@@ -30,7 +32,7 @@ type work struct {
 func bounded(ctx context.Context, limit time.Duration, pass func(*work)) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	one := &work{ctx: ctx, limit: limit, began: processorTime()}
+	one := &work{ctx: ctx, limit: limit, began: threadclock.Used()}
 	pass(one)
 	if errors.Is(one.ended, errTooCostly) {
 		return nil
@@ -42,7 +44,7 @@ func bounded(ctx context.Context, limit time.Duration, pass func(*work)) error {
 func (w *work) check() error {
 	if w.ended == nil {
 		w.texts, w.bytes = 0, 0
-		if w.ended = w.ctx.Err(); w.ended == nil && processorTime()-w.began > w.limit {
+		if w.ended = w.ctx.Err(); w.ended == nil && threadclock.Used()-w.began > w.limit {
 			w.ended = errTooCostly
 		}
 	}

@@ -1,4 +1,4 @@
-package detect
+package threadclock
 
 import (
 	"syscall"
@@ -9,8 +9,8 @@ import (
 // threadClock is CLOCK_THREAD_CPUTIME_ID of clock_gettime(2).
 const threadClock = 3
 
-// processorTime is what this thread has used, however busy the machine is.
-func processorTime() time.Duration {
+// Used returns the processor time of this thread: what else runs on a busy machine does not count.
+func Used() time.Duration {
 	var used syscall.Timespec
 	if _, _, failed := syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, threadClock, uintptr(unsafe.Pointer(&used)), 0); failed != 0 {
 		return 0
