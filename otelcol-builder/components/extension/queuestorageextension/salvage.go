@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"go.etcd.io/bbolt"
-	"otel-rl.example/otelcol-rl/extension/queuestorageextension/boltfile"
+	"otel-rl.example/otelcol-rl/extension/queuestorageextension/internal/boltfile"
 )
 
 const (

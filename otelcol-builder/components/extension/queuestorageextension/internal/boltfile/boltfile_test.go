@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"go.etcd.io/bbolt"
-	"otel-rl.example/otelcol-rl/extension/queuestorageextension/boltfile"
+	"otel-rl.example/otelcol-rl/extension/queuestorageextension/internal/boltfile"
 )
 
 const items = 300

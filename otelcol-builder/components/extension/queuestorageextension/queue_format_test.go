@@ -1,0 +1,65 @@
+package queuestorageextension
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/component/componenttest"
+	"go.opentelemetry.io/collector/config/configoptional"
+	"go.opentelemetry.io/collector/config/configretry"
+	"go.opentelemetry.io/collector/exporter/exporterhelper"
+	"go.opentelemetry.io/collector/exporter/exportertest"
+	"go.opentelemetry.io/collector/pdata/ptrace"
+)
+
+type hostWith struct {
+	component.Host
+	storage component.Component
+}
+
+func (h hostWith) GetExtensions() map[component.ID]component.Component {
+	return map[component.ID]component.Component{component.MustNewID("queue_storage"): h.storage}
+}
+
+// The state of the queue is a private message of the exporterhelper. A release that changes it fails here, and not at a restart.
+func TestTheStateOfTheCollectorsOwnQueueIsRead(t *testing.T) {
+	made := started(t, t.TempDir())
+	settings, storageID := exportertest.NewNopSettings(owner.Type()), component.MustNewID("queue_storage")
+	settings.ID = owner
+	queue := exporterhelper.NewDefaultQueueConfig()
+	queue.StorageID, queue.NumConsumers = &storageID, 1
+	asked := make(chan struct{}, 1)
+	away := func(context.Context, ptrace.Traces) error {
+		select {
+		case asked <- struct{}{}:
+		default:
+		}
+		return errors.New("away")
+	}
+	exporter, err := exporterhelper.NewTraces(t.Context(), settings, struct{}{}, away,
+		exporterhelper.WithQueue(configoptional.Some(queue)), exporterhelper.WithRetry(configretry.NewDefaultBackOffConfig()))
+	fatal(t, err)
+	fatal(t, exporter.Start(t.Context(), hostWith{componenttest.NewNopHost(), made}))
+	for range 3 {
+		data := ptrace.NewTraces()
+		data.ResourceSpans().AppendEmpty().ScopeSpans().AppendEmpty().Spans().AppendEmpty()
+		fatal(t, exporter.ConsumeTraces(t.Context(), data))
+	}
+	<-asked
+	fatal(t, exporter.Shutdown(t.Context()))
+
+	stored, err := made.stock.GetClient(t.Context(), component.KindExporter, owner, "traces")
+	fatal(t, err)
+	encoded, err := stored.Get(t.Context(), metadataKey)
+	fatal(t, errors.Join(err, stored.Close(t.Context())))
+	content, intact := unseal(encoded)
+	state, err := decodeMetadata(content)
+	if err != nil || !intact || state.writeIndex != 3 || state.readIndex != 1 || len(state.dispatched) != 1 {
+		t.Fatalf("%+v, %v", state, err)
+	}
+	if state := stateOf(t, opened(t, made)); state.readIndex != 0 || len(state.dispatched) != 0 {
+		t.Fatalf("%+v", state)
+	}
+}
