@@ -132,22 +132,12 @@ func (r answerRecorder) RoundTrip(request *http.Request) (*http.Response, error)
 	return response, nil
 }
 
-// read looks at the answer and leaves it to be read again.
+// read looks at the answer and leaves it to be read again; after an error the body gives the same one once more.
 func (r answerRecorder) read(response *http.Response, isJSON bool) {
-	start, err := io.ReadAll(io.LimitReader(response.Body, longestAnswer))
-	rest := io.Reader(response.Body)
-	if err != nil {
-		rest = failing{err}
-	}
-	response.Body = readCloser{io.MultiReader(bytes.NewReader(start), rest), response.Body}
+	start, _ := io.ReadAll(io.LimitReader(response.Body, longestAnswer))
+	response.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(bytes.NewReader(start), response.Body), response.Body}
 	r.rejected(start, isJSON)
 }
-
-type readCloser struct {
-	io.Reader
-	io.Closer
-}
-
-type failing struct{ err error }
-
-func (f failing) Read([]byte) (int, error) { return 0, f.err }

@@ -38,7 +38,6 @@ type delivery[T comparable] struct {
 	health   *health[T]
 	counters *counters
 	logger   *zap.Logger
-	quiet    *quiet
 	left     func(T)
 	onDisk   bool // the queue outlives the process
 	stopping atomic.Bool
@@ -53,13 +52,7 @@ type part[T comparable] struct {
 	err  error
 }
 
-// attempt sends once and judges the answer.
-func (d *delivery[T]) attempt(ctx context.Context, data T) (verdict, error) {
-	kind, _, err := d.ask(ctx, data)
-	return kind, err
-}
-
-// ask is attempt, and says whether the answer may mean that this is too much at once.
+// ask sends once, judges the answer, and says whether it may mean that this is too much at once.
 func (d *delivery[T]) ask(ctx context.Context, data T) (kind verdict, tooMuch bool, err error) {
 	watched, answer := withAnswer(ctx)
 	err = d.send(watched, data)
@@ -176,7 +169,7 @@ func (d *delivery[T]) wait(request, rest T, kind verdict, err error) error {
 	if consumererror.IsPermanent(err) {
 		err = errors.New(text)
 	}
-	d.quiet.say(d.logger, level, string(kind), message+" Fix: "+fixFor(kind, text)+".", zap.String("reason", string(kind)), zap.Error(err))
+	d.logger.Log(level, message+" Fix: "+fixFor(kind, text)+".", zap.String("reason", string(kind)), zap.Error(err))
 	if rest != request {
 		return d.signal.rest(err, rest)
 	}
@@ -221,11 +214,11 @@ func (d *delivery[T]) bury(bad part[T]) error {
 		return fmt.Errorf("no dead letter can be written (make room, or give the collector's user the right to write): %w", err)
 	}
 	d.counters.addBecause(d.counters.ExporterDeadLetterItems, items, bad.kind)
-	message := "The endpoint refuses items for good: they are in the dead letters. Fix: change what the endpoint complains about, then replay the files."
+	message := "The endpoint refuses items for good (" + string(bad.kind) + "): they are in the dead letters. Fix: change what it complains about, then replay the files."
 	if bad.kind == shutDown {
 		message = "What could not be delivered before the end is in the dead letters. Fix: bring the endpoint back, then replay the files."
 	}
-	d.quiet.say(d.logger, zap.ErrorLevel, "letter "+string(bad.kind), message,
+	d.logger.Error(message,
 		zap.String("reason", string(bad.kind)), zap.Int("items", items), zap.String("directory", d.letters.directory), zap.Error(bad.err))
 	return nil
 }

@@ -34,40 +34,46 @@ type Settings struct {
 
 // durable is one exporter for one signal.
 type durable[T comparable] struct {
+	*intake[T]
 	outer    component.Component
-	intake   *intake[T]
-	delivery *delivery[T]
-	health   *health[T]
-	counters *counters
 	settings Settings
 }
 
-// newDurable returns the exporter without exporterhelper and without the stock exporter's send function.
-func newDurable[T comparable](of signalOf[T], settings Settings) (*durable[T], error) {
-	made, err := newCounters(settings.Exporter.TelemetrySettings, settings.Exporter.ID, of.name)
+// newDurable puts the delivery between the stock exporter, which is made by `inner`, and the exporterhelper, which is made by `outer`.
+func newDurable[T comparable, E component.Component, F ~func(context.Context, T) error](
+	ctx context.Context, of signalOf[T], settings Settings, consume func(E, context.Context, T) error,
+	inner func(context.Context, exporter.Settings, component.Config) (E, error),
+	outer func(context.Context, exporter.Settings, component.Config, F, ...exporterhelper.Option) (E, error),
+) (*durable[T], error) {
+	counters, err := newCounters(settings.Exporter.TelemetrySettings, settings.Exporter.ID, of.name)
 	if err != nil {
 		return nil, err
 	}
 	// What it says is about the endpoint, the queue and the disk: where in the program it is said helps nobody.
 	settings.Exporter.Logger = settings.Exporter.Logger.WithOptions(zap.AddStacktrace(zapcore.FatalLevel))
-	logger, messages := settings.Exporter.Logger, newQuiet()
-	state := newHealth[T](settings.Durability.UnhealthyAfter, settings.Durability.UnhealthyLag)
-	queue := settings.Queue.Get()
-	entry := &intake[T]{
-		signal: of, whenFull: settings.Durability.WhenFull,
-		waiting:  func() bool { age, _, _ := state.ages(); return age > 0 },
-		counters: made, logger: logger, quiet: messages, stopped: make(chan struct{}), room: make(chan struct{}, 1),
+	entry := newIntake(&delivery[T]{
+		onDisk: settings.Queue.Get().StorageID != nil, signal: of,
+		exporter: settings.Exporter.ID.String(), prefix: filePrefix(settings.Exporter.ID, of.name),
+		health:   newHealth[T](settings.Durability.UnhealthyAfter, settings.Durability.UnhealthyLag),
+		counters: counters, logger: onceAMinute(settings.Exporter.Logger),
+	}, settings.Durability.WhenFull, settings.Queue.Get())
+	made := &durable[T]{intake: entry, settings: settings}
+	stock, err := inner(ctx, made.innerSettings(), settings.InnerConfig)
+	if err != nil {
+		return nil, err
 	}
-	if queue.Sizer == exporterhelper.RequestSizerTypeBytes {
-		entry.capacity = queue.QueueSize
-	}
-	way := &delivery[T]{
-		onDisk: queue.StorageID != nil, signal: of, exporter: settings.Exporter.ID.String(), prefix: filePrefix(settings.Exporter.ID, of.name),
-		health: state, counters: made, logger: logger, quiet: messages, left: entry.left,
-	}
-	entry.patience = waitLimit
-	entry.keep = func(data T, kind verdict, err error) error { return way.bury(part[T]{data, kind, err}) }
-	return &durable[T]{intake: entry, health: state, counters: made, settings: settings, delivery: way}, nil
+	made.send = func(ctx context.Context, data T) error { return consume(stock, ctx, data) }
+	helper, err := outer(ctx, made.outerSettings(), settings.Config, made.deliver,
+		exporterhelper.WithTimeout(exporterhelper.TimeoutConfig{}), // the stock exporter has its own for each request
+		exporterhelper.WithRetry(settings.Retry),
+		exporterhelper.WithQueue(settings.Queue),
+		exporterhelper.WithStart(func(ctx context.Context, host component.Host) error {
+			return stock.Start(ctx, watchedHost{host, answerWatcher{rejected: made.rejected}})
+		}),
+		exporterhelper.WithShutdown(stock.Shutdown))
+	made.outer = helper
+	entry.next = func(ctx context.Context, data T) error { return consume(helper, ctx, data) }
+	return made, err
 }
 
 // filePrefix returns the first part of the names of an exporter's dead-letter files.
@@ -93,26 +99,13 @@ func (d *durable[T]) outerSettings() exporter.Settings {
 	return outer
 }
 
-// options returns those of the exporterhelper around the delivery.
-func (d *durable[T]) options(inner component.Component) []exporterhelper.Option {
-	return []exporterhelper.Option{
-		exporterhelper.WithTimeout(exporterhelper.TimeoutConfig{}), // the stock exporter has its own for each request
-		exporterhelper.WithRetry(d.settings.Retry),
-		exporterhelper.WithQueue(d.settings.Queue),
-		exporterhelper.WithStart(func(ctx context.Context, host component.Host) error {
-			return inner.Start(ctx, watchedHost{host, answerWatcher{rejected: d.rejected}})
-		}),
-		exporterhelper.WithShutdown(inner.Shutdown),
-	}
-}
-
 // Start opens the dead letters, then the stock exporter and the queue.
 func (d *durable[T]) Start(ctx context.Context, host component.Host) error {
 	letters, err := openDeadLetters(d.settings.Durability.DeadLetter, d.removed)
 	if err != nil {
 		return err
 	}
-	d.delivery.letters = letters
+	d.letters = letters
 	d.health.start(host)
 	err = d.counters.observe(d.health.ages, func() (int64, int64) {
 		present, size, _ := letters.files()
@@ -123,7 +116,7 @@ func (d *durable[T]) Start(ctx context.Context, host component.Host) error {
 
 // rejected counts what the endpoint dropped out of a request that it took, by its answer.
 func (d *durable[T]) rejected(answer []byte, isJSON bool) {
-	if items := d.intake.signal.rejected(answer, isJSON); items > 0 {
+	if items := d.signal.rejected(answer, isJSON); items > 0 {
 		d.counters.add(d.counters.ExporterPartialSuccessRejectedItems, int(items))
 	}
 }
@@ -137,20 +130,16 @@ func (d *durable[T]) removed(file string, items int) {
 
 // Shutdown stops the retries first, so that what is not delivered stays in the queue on disk.
 func (d *durable[T]) Shutdown(ctx context.Context) error {
-	d.delivery.stopping.Store(true)
-	select {
-	case <-d.intake.stopped:
-	default:
-		close(d.intake.stopped)
+	d.stopping.Store(true)
+	d.stop.Do(func() { close(d.stopped) })
+	if !d.leave(ctx) {
+		d.logger.Warn("A sender is still at the queue; the end goes on without it.")
 	}
-	if !d.intake.leave(ctx) {
-		d.settings.Exporter.Logger.Warn("A sender is still at the queue; the end goes on without it.")
-	}
-	gateOf(d.intake.signal.name).leave(d.intake)
+	gateOf(d.signal.name).leave(d.intake)
 	failures := []error{d.outer.Shutdown(ctx)}
 	d.counters.Shutdown()
-	if d.delivery.letters != nil {
-		failures = append(failures, d.delivery.keepTheRest(), d.delivery.letters.close())
+	if d.letters != nil {
+		failures = append(failures, d.keepTheRest(), d.letters.close())
 	}
 	return errors.Join(failures...)
 }
@@ -160,77 +149,52 @@ func (d *durable[T]) Capabilities() consumer.Capabilities {
 	return consumer.Capabilities{MutatesData: true}
 }
 
-type durableTraces struct{ *durable[ptrace.Traces] }
-
-func (d durableTraces) ConsumeTraces(ctx context.Context, data ptrace.Traces) error {
-	return d.intake.take(ctx, data)
+func newTraces(ctx context.Context, settings Settings) (exporter.Traces, error) {
+	made, err := newDurable(ctx, traces, settings, exporter.Traces.ConsumeTraces, settings.Inner.CreateTraces, exporterhelper.NewTraces)
+	if err != nil {
+		return nil, err
+	}
+	return struct {
+		*durable[ptrace.Traces]
+		consumer.ConsumeTracesFunc
+	}{made, made.take}, nil
 }
 
-// NewTraces returns the exporter of traces.
-func NewTraces(ctx context.Context, settings Settings) (exporter.Traces, error) {
-	made, err := newDurable(traces, settings)
+func newMetrics(ctx context.Context, settings Settings) (exporter.Metrics, error) {
+	made, err := newDurable(ctx, metrics, settings, exporter.Metrics.ConsumeMetrics, settings.Inner.CreateMetrics, exporterhelper.NewMetrics)
 	if err != nil {
 		return nil, err
 	}
-	inner, err := settings.Inner.CreateTraces(ctx, made.innerSettings(), settings.InnerConfig)
-	if err != nil {
-		return nil, err
-	}
-	made.delivery.send = inner.ConsumeTraces
-	outer, err := exporterhelper.NewTraces(ctx, made.outerSettings(), settings.Config, made.delivery.deliver, made.options(inner)...)
-	if err != nil {
-		return nil, err
-	}
-	made.outer, made.intake.next = outer, outer.ConsumeTraces
-	return durableTraces{made}, nil
+	return struct {
+		*durable[pmetric.Metrics]
+		consumer.ConsumeMetricsFunc
+	}{made, made.take}, nil
 }
 
-type durableMetrics struct{ *durable[pmetric.Metrics] }
-
-func (d durableMetrics) ConsumeMetrics(ctx context.Context, data pmetric.Metrics) error {
-	return d.intake.take(ctx, data)
+func newLogs(ctx context.Context, settings Settings) (exporter.Logs, error) {
+	made, err := newDurable(ctx, logs, settings, exporter.Logs.ConsumeLogs, settings.Inner.CreateLogs, exporterhelper.NewLogs)
+	if err != nil {
+		return nil, err
+	}
+	return struct {
+		*durable[plog.Logs]
+		consumer.ConsumeLogsFunc
+	}{made, made.take}, nil
 }
 
-// NewMetrics returns the exporter of metrics.
-func NewMetrics(ctx context.Context, settings Settings) (exporter.Metrics, error) {
-	made, err := newDurable(metrics, settings)
-	if err != nil {
-		return nil, err
-	}
-	inner, err := settings.Inner.CreateMetrics(ctx, made.innerSettings(), settings.InnerConfig)
-	if err != nil {
-		return nil, err
-	}
-	made.delivery.send = inner.ConsumeMetrics
-	outer, err := exporterhelper.NewMetrics(ctx, made.outerSettings(), settings.Config, made.delivery.deliver, made.options(inner)...)
-	if err != nil {
-		return nil, err
-	}
-	made.outer, made.intake.next = outer, outer.ConsumeMetrics
-	return durableMetrics{made}, nil
-}
-
-type durableLogs struct{ *durable[plog.Logs] }
-
-func (d durableLogs) ConsumeLogs(ctx context.Context, data plog.Logs) error {
-	return d.intake.take(ctx, data)
-}
-
-// NewLogs returns the exporter of logs.
-func NewLogs(ctx context.Context, settings Settings) (exporter.Logs, error) {
-	made, err := newDurable(logs, settings)
-	if err != nil {
-		return nil, err
-	}
-	inner, err := settings.Inner.CreateLogs(ctx, made.innerSettings(), settings.InnerConfig)
-	if err != nil {
-		return nil, err
-	}
-	made.delivery.send = inner.ConsumeLogs
-	outer, err := exporterhelper.NewLogs(ctx, made.outerSettings(), settings.Config, made.delivery.deliver, made.options(inner)...)
-	if err != nil {
-		return nil, err
-	}
-	made.outer, made.intake.next = outer, outer.ConsumeLogs
-	return durableLogs{made}, nil
+// NewFactory returns the factory of an exporter; settings is how its configuration becomes two.
+func NewFactory(
+	kind component.Type, defaults component.CreateDefaultConfigFunc, stability component.StabilityLevel,
+	settings func(exporter.Settings, component.Config) Settings,
+) exporter.Factory {
+	return exporter.NewFactory(kind, defaults,
+		exporter.WithTraces(func(ctx context.Context, set exporter.Settings, config component.Config) (exporter.Traces, error) {
+			return newTraces(ctx, settings(set, config))
+		}, stability),
+		exporter.WithMetrics(func(ctx context.Context, set exporter.Settings, config component.Config) (exporter.Metrics, error) {
+			return newMetrics(ctx, settings(set, config))
+		}, stability),
+		exporter.WithLogs(func(ctx context.Context, set exporter.Settings, config component.Config) (exporter.Logs, error) {
+			return newLogs(ctx, settings(set, config))
+		}, stability))
 }

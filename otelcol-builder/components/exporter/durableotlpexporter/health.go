@@ -100,6 +100,9 @@ func (h *health[T]) undelivered() []T {
 	return slices.Collect(maps.Keys(h.waiting))
 }
 
+// waits says whether a request waits.
+func (h *health[T]) waits() bool { return len(h.undelivered()) > 0 }
+
 // failing says whether the last request failed.
 func (h *health[T]) failing() bool {
 	h.mu.Lock()

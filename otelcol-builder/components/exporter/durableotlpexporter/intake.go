@@ -23,21 +23,14 @@ const waitPoll = 100 * time.Millisecond
 
 // intake stands before the queue and decides what happens to data that the queue cannot take.
 type intake[T comparable] struct {
-	signal   signalOf[T]
+	*delivery[T]
 	whenFull string
 	// capacity is the queue's size in bytes, 0 when it is counted in something else.
 	capacity int64
 	next     func(context.Context, T) error
-	waiting  func() bool
-	// keep puts data aside that no queue can take any more.
-	keep     func(T, verdict, error) error
-	counters *counters
-	logger   *zap.Logger
-	quiet    *quiet
 	stopped  chan struct{}
+	stop     sync.Once
 	room     chan struct{}
-
-	patience time.Duration
 	// overdue: senders have waited for room as long as they may, and there has been none since.
 	overdue atomic.Bool
 
@@ -45,6 +38,15 @@ type intake[T comparable] struct {
 	freed atomic.Int64
 	// inside is read-locked by each sender: the end waits for those that wait.
 	inside sync.RWMutex
+}
+
+func newIntake[T comparable](to *delivery[T], whenFull string, queue *exporterhelper.QueueBatchConfig) *intake[T] {
+	made := &intake[T]{delivery: to, whenFull: whenFull, stopped: make(chan struct{}), room: make(chan struct{}, 1)}
+	if queue.Sizer == exporterhelper.RequestSizerTypeBytes {
+		made.capacity = queue.QueueSize
+	}
+	to.left = made.left
+	return made
 }
 
 // take puts data into the queue, or says why not.
@@ -99,7 +101,7 @@ func (i *intake[T]) takeOrPushBack(ctx context.Context, data T) error {
 		return err
 	}
 	i.counters.add(i.counters.ExporterPushedBackItems, i.signal.count(data))
-	i.quiet.say(i.logger, zap.ErrorLevel, "full", "The queue cannot take more: senders are told to send again later, and no exporter of the signal takes data."+
+	i.logger.Error("The queue cannot take more: senders are told to send again later, and no exporter of the signal takes data."+
 		" Fix: bring the endpoint back, or give the queue more room (sending_queue.queue_size, and the disk when it is kept there).", zap.Error(err))
 	if i.capacity > 0 && int64(i.signal.bytes(data)) > i.capacity {
 		return err // it never fits: no reason to shut the others out
@@ -109,7 +111,7 @@ func (i *intake[T]) takeOrPushBack(ctx context.Context, data T) error {
 	since, isFull := time.Now(), errors.Is(err, exporterhelper.ErrQueueIsFull)
 	gateOf(i.signal.name).close(i, func() bool {
 		rested := time.Since(since) >= gateRetry
-		if i.freed.Load() > i.capacity/10 || rested && (!isFull || !i.waiting()) {
+		if i.freed.Load() > i.capacity/10 || rested && (!isFull || !i.health.waits()) {
 			i.full.Store(false)
 			return true
 		}
@@ -123,7 +125,7 @@ func (i *intake[T]) takeOrDrop(ctx context.Context, data T) error {
 	items := i.signal.count(data)
 	if err := i.enqueue(ctx, data); err != nil {
 		i.counters.add(i.counters.ExporterOverflowDroppedItems, items)
-		i.quiet.say(i.logger, zap.ErrorLevel, "overflow", "The queue cannot take more: items are dropped, since this exporter has when_full: drop."+
+		i.logger.Error("The queue cannot take more: items are dropped, since this exporter has when_full: drop."+
 			" Fix: bring the endpoint back, or give the queue more room.", zap.Error(err), zap.Int("dropped_items", items))
 	}
 	return nil
@@ -132,7 +134,7 @@ func (i *intake[T]) takeOrDrop(ctx context.Context, data T) error {
 // takeInTheEnd waits for a while until the queue takes the data: its sender could not send it again. When there is no room in that
 // time, or the collector ends before, the data becomes a dead letter.
 func (i *intake[T]) takeInTheEnd(ctx context.Context, data T) error {
-	enough := time.NewTimer(i.patience)
+	enough := time.NewTimer(waitLimit)
 	defer enough.Stop()
 	for {
 		err := i.enqueue(ctx, data)
@@ -146,15 +148,15 @@ func (i *intake[T]) takeInTheEnd(ctx context.Context, data T) error {
 			return i.takeInParts(ctx, data, err)
 		}
 		if i.overdue.Load() && !errors.Is(err, errEnded) {
-			return i.keep(data, queueFull, err)
+			return i.putAside(data, queueFull, err)
 		}
-		i.quiet.say(i.logger, zap.ErrorLevel, "full", "The queue cannot take more: its sender waits for a moment, then what comes becomes dead letters."+
+		i.logger.Error("The queue cannot take more: its sender waits for a moment, then what comes becomes dead letters."+
 			" Fix: bring the endpoint back, or give the queue more room (sending_queue.queue_size, and the disk when it is kept there).", zap.Error(err))
 		select {
 		case <-ctx.Done():
 			return err
 		case <-i.stopped:
-			return i.keep(data, shutDown, err)
+			return i.putAside(data, shutDown, err)
 		case <-enough.C:
 			i.overdue.Store(true)
 		case <-i.room:
@@ -163,12 +165,23 @@ func (i *intake[T]) takeInTheEnd(ctx context.Context, data T) error {
 	}
 }
 
+// putAside makes a dead letter of what the queue could not take. What cannot be written either is lost: its sender cannot repeat it.
+func (i *intake[T]) putAside(data T, kind verdict, why error) error {
+	err := i.bury(part[T]{data, kind, why})
+	if err != nil {
+		i.counters.add(i.counters.ExporterOverflowDroppedItems, i.signal.count(data))
+		i.logger.Error("Items that neither the queue nor a dead letter takes are lost. Fix: see the error.",
+			zap.Error(err), zap.Int("lost_items", i.signal.count(data)))
+	}
+	return err
+}
+
 // takeInParts takes what is larger than the whole queue, and so would wait for ever, in halves. A single item that is too large
 // becomes a dead letter.
 func (i *intake[T]) takeInParts(ctx context.Context, data T, err error) error {
 	items := i.signal.count(data)
 	if items < 2 {
-		return i.keep(data, tooLarge, err)
+		return i.putAside(data, tooLarge, err)
 	}
 	first := i.takeInTheEnd(ctx, i.signal.cut(data, 0, items/2))
 	return errors.Join(first, i.takeInTheEnd(ctx, i.signal.cut(data, items/2, items)))

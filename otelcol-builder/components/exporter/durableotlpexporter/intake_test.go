@@ -172,6 +172,22 @@ func TestDataThatComesAfterTheEndBecomesADeadLetter(t *testing.T) {
 	assert.Equal(t, []string{"late"}, deadNames(under.dead()))
 }
 
+func TestWhatNeitherQueueNorDeadLetterTakesIsCountedAsLost(t *testing.T) {
+	server := &backend{}
+	server.answerHTTP(unavailable)
+	under := overHTTP(t, server, queueOf(2, durable.Wait, ""))
+	require.NoError(t, os.RemoveAll(under.letters))
+	refusals := 0
+	for refusals < 3 {
+		if under.ConsumeTraces(context.Background(), spans("one", "two")) != nil {
+			refusals++
+		}
+	}
+	assert.EqualValues(t, 6, under.counted("overflow_dropped_items", ""))
+	assert.Len(t, under.logs.FilterMessageSnippet("are lost").All(), 1, "once a minute")
+	require.NoError(t, os.Mkdir(under.letters, 0o700))
+}
+
 func TestTheEndDoesNotWaitForADeadEndpoint(t *testing.T) {
 	server := &backend{}
 	server.answerHTTP(unavailable)

@@ -2,34 +2,17 @@ package durableotlpexporter
 
 import (
 	"strings"
-	"sync"
 	"time"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 )
 
-// repeatAfter is how long a message with the same reason is only counted after it was logged.
-const repeatAfter = time.Minute
-
-// quiet logs each reason at most once a minute and says how often it was silent.
-type quiet struct {
-	mu     sync.Mutex
-	spoken map[string]time.Time
-	silent map[string]int
-}
-
-func newQuiet() *quiet { return &quiet{spoken: map[string]time.Time{}, silent: map[string]int{}} }
-
-func (q *quiet) say(logger *zap.Logger, level zapcore.Level, reason, message string, fields ...zap.Field) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if last, spoke := q.spoken[reason]; spoke && time.Since(last) < repeatAfter {
-		q.silent[reason]++
-		return
-	}
-	logger.Log(level, message, append(fields, zap.Int("not_logged_before", q.silent[reason]))...)
-	q.spoken[reason], q.silent[reason] = time.Now(), 0
+// onceAMinute returns a logger that says each message at most once a minute.
+func onceAMinute(logger *zap.Logger) *zap.Logger {
+	return logger.WithOptions(zap.WrapCore(func(core zapcore.Core) zapcore.Core {
+		return zapcore.NewSamplerWithOptions(core, time.Minute, 1, 0)
+	}))
 }
 
 // innerCore is the log of the stock exporter inside and of the exporterhelper. What they say about failed requests is left

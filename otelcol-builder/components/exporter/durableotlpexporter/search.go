@@ -36,7 +36,7 @@ func (d *delivery[T]) search(ctx context.Context, whole part[T]) finding[T] {
 			continue
 		}
 		requests++
-		kind, err := d.attempt(ctx, next)
+		kind, _, err := d.ask(ctx, next)
 		switch {
 		case kind == accepted:
 			found.accepted = true

@@ -24,14 +24,13 @@ type signalOf[T comparable] struct {
 	cut func(data T, first, end int) T
 	// move appends the items of one request to another.
 	move func(from, to T)
-	// json returns the request as OTLP JSON, and fromJSON reads it.
-	json     func(T) ([]byte, error)
-	fromJSON func([]byte) (T, error)
+	// json returns the request as OTLP JSON.
+	json func(T) ([]byte, error)
 	// rest returns an error that makes the retry continue with these items only.
 	rest func(error, T) error
 	// rejected returns how many items an answer says that the endpoint dropped out of a request that it took.
 	rejected func(answer []byte, isJSON bool) int64
-	// time returns the time of one of the newest items, 0 when there is none.
+	// time returns the time of the newest item, 0 when there is none.
 	time func(T) pcommon.Timestamp
 }
 
@@ -41,11 +40,16 @@ type readable interface {
 	UnmarshalJSON([]byte) error
 }
 
-func readAnswer(into readable, answer []byte, isJSON bool) error {
+// readAnswer returns how many items an answer says were dropped; an answer that cannot be read says nothing.
+func readAnswer(into readable, answer []byte, isJSON bool, dropped func() int64) int64 {
+	read := into.UnmarshalProto
 	if isJSON {
-		return into.UnmarshalJSON(answer)
+		read = into.UnmarshalJSON
 	}
-	return into.UnmarshalProto(answer)
+	if read(answer) != nil {
+		return 0
+	}
+	return dropped()
 }
 
 // keepRange returns a predicate for RemoveIf that keeps the items from first to before end.
@@ -58,19 +62,15 @@ func keepRange(first, end int) func() bool {
 }
 
 var traces = signalOf[ptrace.Traces]{
-	name:     "traces",
-	empty:    ptrace.NewTraces,
-	count:    ptrace.Traces.SpanCount,
-	bytes:    (&ptrace.ProtoMarshaler{}).TracesSize,
-	json:     (&ptrace.JSONMarshaler{}).MarshalTraces,
-	fromJSON: (&ptrace.JSONUnmarshaler{}).UnmarshalTraces,
-	rest:     consumererror.NewTraces,
+	name:  "traces",
+	empty: ptrace.NewTraces,
+	count: ptrace.Traces.SpanCount,
+	bytes: (&ptrace.ProtoMarshaler{}).TracesSize,
+	json:  (&ptrace.JSONMarshaler{}).MarshalTraces,
+	rest:  consumererror.NewTraces,
 	rejected: func(answer []byte, isJSON bool) int64 {
 		response := ptraceotlp.NewExportResponse()
-		if readAnswer(response, answer, isJSON) != nil {
-			return 0
-		}
-		return response.PartialSuccess().RejectedSpans()
+		return readAnswer(response, answer, isJSON, func() int64 { return response.PartialSuccess().RejectedSpans() })
 	},
 	move: func(from, to ptrace.Traces) { from.ResourceSpans().MoveAndAppendTo(to.ResourceSpans()) },
 	cut: func(data ptrace.Traces, first, end int) ptrace.Traces {
@@ -86,34 +86,28 @@ var traces = signalOf[ptrace.Traces]{
 		})
 		return part
 	},
-	time: func(data ptrace.Traces) pcommon.Timestamp {
-		resources := data.ResourceSpans()
-		for r := resources.Len() - 1; r >= 0; r-- {
-			scopes := resources.At(r).ScopeSpans()
-			for s := scopes.Len() - 1; s >= 0; s-- {
-				if spans := scopes.At(s).Spans(); spans.Len() > 0 {
-					return spans.At(spans.Len() - 1).EndTimestamp()
+	time: func(data ptrace.Traces) (newest pcommon.Timestamp) {
+		for _, resource := range data.ResourceSpans().All() {
+			for _, scope := range resource.ScopeSpans().All() {
+				for _, span := range scope.Spans().All() {
+					newest = max(newest, span.EndTimestamp())
 				}
 			}
 		}
-		return 0
+		return newest
 	},
 }
 
 var logs = signalOf[plog.Logs]{
-	name:     "logs",
-	empty:    plog.NewLogs,
-	count:    plog.Logs.LogRecordCount,
-	bytes:    (&plog.ProtoMarshaler{}).LogsSize,
-	json:     (&plog.JSONMarshaler{}).MarshalLogs,
-	fromJSON: (&plog.JSONUnmarshaler{}).UnmarshalLogs,
-	rest:     consumererror.NewLogs,
+	name:  "logs",
+	empty: plog.NewLogs,
+	count: plog.Logs.LogRecordCount,
+	bytes: (&plog.ProtoMarshaler{}).LogsSize,
+	json:  (&plog.JSONMarshaler{}).MarshalLogs,
+	rest:  consumererror.NewLogs,
 	rejected: func(answer []byte, isJSON bool) int64 {
 		response := plogotlp.NewExportResponse()
-		if readAnswer(response, answer, isJSON) != nil {
-			return 0
-		}
-		return response.PartialSuccess().RejectedLogRecords()
+		return readAnswer(response, answer, isJSON, func() int64 { return response.PartialSuccess().RejectedLogRecords() })
 	},
 	move: func(from, to plog.Logs) { from.ResourceLogs().MoveAndAppendTo(to.ResourceLogs()) },
 	cut: func(data plog.Logs, first, end int) plog.Logs {
@@ -129,35 +123,28 @@ var logs = signalOf[plog.Logs]{
 		})
 		return part
 	},
-	time: func(data plog.Logs) pcommon.Timestamp {
-		resources := data.ResourceLogs()
-		for r := resources.Len() - 1; r >= 0; r-- {
-			scopes := resources.At(r).ScopeLogs()
-			for s := scopes.Len() - 1; s >= 0; s-- {
-				if records := scopes.At(s).LogRecords(); records.Len() > 0 {
-					record := records.At(records.Len() - 1)
-					return max(record.Timestamp(), record.ObservedTimestamp())
+	time: func(data plog.Logs) (newest pcommon.Timestamp) {
+		for _, resource := range data.ResourceLogs().All() {
+			for _, scope := range resource.ScopeLogs().All() {
+				for _, record := range scope.LogRecords().All() {
+					newest = max(newest, record.Timestamp(), record.ObservedTimestamp())
 				}
 			}
 		}
-		return 0
+		return newest
 	},
 }
 
 var metrics = signalOf[pmetric.Metrics]{
-	name:     "metrics",
-	empty:    pmetric.NewMetrics,
-	count:    pmetric.Metrics.DataPointCount,
-	bytes:    (&pmetric.ProtoMarshaler{}).MetricsSize,
-	json:     (&pmetric.JSONMarshaler{}).MarshalMetrics,
-	fromJSON: (&pmetric.JSONUnmarshaler{}).UnmarshalMetrics,
-	rest:     consumererror.NewMetrics,
+	name:  "metrics",
+	empty: pmetric.NewMetrics,
+	count: pmetric.Metrics.DataPointCount,
+	bytes: (&pmetric.ProtoMarshaler{}).MetricsSize,
+	json:  (&pmetric.JSONMarshaler{}).MarshalMetrics,
+	rest:  consumererror.NewMetrics,
 	rejected: func(answer []byte, isJSON bool) int64 {
 		response := pmetricotlp.NewExportResponse()
-		if readAnswer(response, answer, isJSON) != nil {
-			return 0
-		}
-		return response.PartialSuccess().RejectedDataPoints()
+		return readAnswer(response, answer, isJSON, func() int64 { return response.PartialSuccess().RejectedDataPoints() })
 	},
 	move: func(from, to pmetric.Metrics) { from.ResourceMetrics().MoveAndAppendTo(to.ResourceMetrics()) },
 	cut: func(data pmetric.Metrics, first, end int) pmetric.Metrics {

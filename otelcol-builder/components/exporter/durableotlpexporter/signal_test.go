@@ -40,7 +40,7 @@ func TestADeadLetterOfLogsIsOrdinaryOTLPJSON(t *testing.T) {
 	line, err := letterLine(request, letterNote{Reason: "refused", Error: "bad \xff bytes", Items: 1})
 	require.NoError(t, err)
 	assert.Equal(t, byte('\n'), line[len(line)-1])
-	read, err := logs.fromJSON(line)
+	read, err := (&plog.JSONUnmarshaler{}).UnmarshalLogs(line)
 	require.NoError(t, err)
 	assert.Equal(t, 1, read.LogRecordCount())
 	assert.Equal(t, "{}\n\"", read.ResourceLogs().At(0).ScopeLogs().At(0).LogRecords().At(0).Body().Str())

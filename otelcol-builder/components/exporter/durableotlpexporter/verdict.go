@@ -49,49 +49,6 @@ func mayBeTooMuch(err error, answer int) bool {
 	return false
 }
 
-// grpcVerdicts is the table of gRPC status codes; ResourceExhausted is decided by its message.
-var grpcVerdicts = map[codes.Code]verdict{
-	codes.Canceled:           unavailable,
-	codes.DeadlineExceeded:   unavailable,
-	codes.Aborted:            unavailable,
-	codes.OutOfRange:         unavailable,
-	codes.Unavailable:        unavailable,
-	codes.DataLoss:           unavailable,
-	codes.ResourceExhausted:  unavailable,
-	codes.Unauthenticated:    misconfigured,
-	codes.PermissionDenied:   misconfigured,
-	codes.Unimplemented:      misconfigured,
-	codes.NotFound:           misconfigured,
-	codes.Internal:           serverError,
-	codes.Unknown:            serverError,
-	codes.InvalidArgument:    refused,
-	codes.FailedPrecondition: refused,
-	codes.AlreadyExists:      refused,
-}
-
-// httpVerdicts is the table of HTTP status codes; see httpVerdict for the rest.
-var httpVerdicts = map[int]verdict{
-	http.StatusRequestTimeout:        unavailable,
-	http.StatusTooEarly:              unavailable,
-	http.StatusTooManyRequests:       unavailable,
-	http.StatusBadGateway:            unavailable,
-	http.StatusServiceUnavailable:    unavailable,
-	http.StatusGatewayTimeout:        unavailable,
-	http.StatusUnauthorized:          misconfigured,
-	http.StatusPaymentRequired:       misconfigured,
-	http.StatusForbidden:             misconfigured,
-	http.StatusNotFound:              misconfigured,
-	http.StatusMethodNotAllowed:      misconfigured,
-	http.StatusNotAcceptable:         misconfigured,
-	http.StatusProxyAuthRequired:     misconfigured,
-	http.StatusLengthRequired:        misconfigured,
-	http.StatusUnsupportedMediaType:  misconfigured,
-	http.StatusMisdirectedRequest:    misconfigured,
-	http.StatusUpgradeRequired:       misconfigured,
-	http.StatusNotImplemented:        misconfigured,
-	http.StatusRequestEntityTooLarge: tooLarge,
-}
-
 // sizeMessage finds the refusals of a message's size among the many meanings of ResourceExhausted: those of the gRPC libraries
 // for Go, C and Java, on the sending and on the receiving side.
 var sizeMessage = regexp.MustCompile(`(?i)message.*(larger than|exceeds) max|exceeds maximum size|message.*too large`)
@@ -117,15 +74,33 @@ func judge(err error, answer int) verdict {
 	case state.Code() == codes.ResourceExhausted && sizeMessage.MatchString(state.Message()):
 		return tooLarge
 	}
-	if found, listed := grpcVerdicts[state.Code()]; listed {
-		return found
+	return grpcVerdict(state.Code())
+}
+
+func grpcVerdict(code codes.Code) verdict {
+	switch code {
+	case codes.Canceled, codes.DeadlineExceeded, codes.Aborted, codes.OutOfRange, codes.Unavailable, codes.DataLoss, codes.ResourceExhausted:
+		return unavailable
+	case codes.Unauthenticated, codes.PermissionDenied, codes.Unimplemented, codes.NotFound:
+		return misconfigured
+	case codes.InvalidArgument, codes.FailedPrecondition, codes.AlreadyExists:
+		return refused
+	default:
+		return serverError
 	}
-	return serverError
 }
 
 func httpVerdict(answer int) verdict {
-	if found, listed := httpVerdicts[answer]; listed {
-		return found
+	switch answer {
+	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests,
+		http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return unavailable
+	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed,
+		http.StatusNotAcceptable, http.StatusProxyAuthRequired, http.StatusLengthRequired, http.StatusUnsupportedMediaType,
+		http.StatusMisdirectedRequest, http.StatusUpgradeRequired, http.StatusNotImplemented:
+		return misconfigured
+	case http.StatusRequestEntityTooLarge:
+		return tooLarge
 	}
 	switch {
 	case answer >= 500:

@@ -2,7 +2,6 @@
 package durableotlpgrpc // import "otel-rl.example/otelcol-rl/exporter/durableotlpexporter/durableotlpgrpc"
 
 import (
-	"context"
 	"slices"
 
 	"go.opentelemetry.io/collector/component"
@@ -29,13 +28,7 @@ func (c *Config) Validate() error {
 
 // NewFactory returns the factory of the exporter.
 func NewFactory() exporter.Factory {
-	return exporter.NewFactory(
-		metadata.Type,
-		createDefaultConfig,
-		exporter.WithTraces(createTraces, metadata.TracesStability),
-		exporter.WithMetrics(createMetrics, metadata.MetricsStability),
-		exporter.WithLogs(createLogs, metadata.LogsStability),
-	)
+	return durable.NewFactory(metadata.Type, createDefaultConfig, metadata.TracesStability, settings)
 }
 
 func createDefaultConfig() component.Config {
@@ -55,16 +48,4 @@ func settings(set exporter.Settings, generic component.Config) durable.Settings 
 		Queue: config.Exporter.QueueConfig, Retry: config.Exporter.RetryConfig,
 		Inner: otlpexporter.NewFactory(), InnerConfig: &inner,
 	}
-}
-
-func createTraces(ctx context.Context, set exporter.Settings, config component.Config) (exporter.Traces, error) {
-	return durable.NewTraces(ctx, settings(set, config))
-}
-
-func createMetrics(ctx context.Context, set exporter.Settings, config component.Config) (exporter.Metrics, error) {
-	return durable.NewMetrics(ctx, settings(set, config))
-}
-
-func createLogs(ctx context.Context, set exporter.Settings, config component.Config) (exporter.Logs, error) {
-	return durable.NewLogs(ctx, settings(set, config))
 }

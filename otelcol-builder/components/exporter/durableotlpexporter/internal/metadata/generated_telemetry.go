@@ -216,7 +216,7 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	errs = errors.Join(errs, err)
 	builder.ExporterOverflowDroppedItems, err = builder.meter.Int64Counter(
 		"otelcol_exporter_overflow_dropped_items",
-		metric.WithDescription("Items dropped because the queue was full and the exporter has when_full: drop. [Alpha]"),
+		metric.WithDescription("Items lost because the queue was full: with when_full: drop, and with wait while no dead letter can be written. [Alpha]"),
 		metric.WithUnit("{items}"),
 	)
 	errs = errors.Join(errs, err)

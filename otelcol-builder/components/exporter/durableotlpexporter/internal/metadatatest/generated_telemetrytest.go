@@ -120,7 +120,7 @@ func AssertEqualExporterOldestUndeliveredAge(t *testing.T, tt *componenttest.Tel
 func AssertEqualExporterOverflowDroppedItems(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_exporter_overflow_dropped_items",
-		Description: "Items dropped because the queue was full and the exporter has when_full: drop. [Alpha]",
+		Description: "Items lost because the queue was full: with when_full: drop, and with wait while no dead letter can be written. [Alpha]",
 		Unit:        "{items}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
