@@ -57,6 +57,7 @@ require (
 	go.opentelemetry.io/collector/extension/zpagesextension v0.158.0
 	go.opentelemetry.io/collector/otelcol v0.158.0
 	go.opentelemetry.io/collector/processor v1.64.0
+	go.opentelemetry.io/collector/processor/batchprocessor v0.158.0
 	go.opentelemetry.io/collector/processor/memorylimiterprocessor v0.158.0
 	go.opentelemetry.io/collector/receiver v1.64.0
 	go.opentelemetry.io/collector/receiver/otlpreceiver v0.158.0
@@ -67,7 +68,6 @@ require (
 	otel-rl.example/otelcol-rl/extension/requestguardextension v0.1.0
 	otel-rl.example/otelcol-rl/extension/statusextension v0.1.0
 	otel-rl.example/otelcol-rl/extension/tracebudgetextension v0.1.0
-	otel-rl.example/otelcol-rl/processor/gatherprocessor v0.1.0
 	otel-rl.example/otelcol-rl/processor/secretredactionprocessor v0.1.0
 	otel-rl.example/otelcol-rl/processor/sidesinkprocessor v0.1.0
 	otel-rl.example/otelcol-rl/receiver/ownlogsreceiver v0.1.0
@@ -506,20 +506,18 @@ require (
 	sigs.k8s.io/yaml v1.6.0 // indirect
 )
 
-replace otel-rl.example/otelcol-rl/exporter/durableotlpexporter v0.1.0 => ../components/exporter/durableotlpexporter
-
-replace otel-rl.example/otelcol-rl/extension/queuestorageextension v0.1.0 => ../components/extension/queuestorageextension
+replace otel-rl.example/otelcol-rl/extension/tracebudgetextension v0.1.0 => ../components/extension/tracebudgetextension
 
 replace otel-rl.example/otelcol-rl/extension/requestguardextension v0.1.0 => ../components/extension/requestguardextension
 
+replace otel-rl.example/otelcol-rl/extension/queuestorageextension v0.1.0 => ../components/extension/queuestorageextension
+
 replace otel-rl.example/otelcol-rl/extension/statusextension v0.1.0 => ../components/extension/statusextension
 
-replace otel-rl.example/otelcol-rl/extension/tracebudgetextension v0.1.0 => ../components/extension/tracebudgetextension
+replace otel-rl.example/otelcol-rl/receiver/ownlogsreceiver v0.1.0 => ../components/receiver/ownlogsreceiver
 
-replace otel-rl.example/otelcol-rl/processor/gatherprocessor v0.1.0 => ../components/processor/gatherprocessor
-
-replace otel-rl.example/otelcol-rl/processor/secretredactionprocessor v0.1.0 => ../components/processor/secretredactionprocessor
+replace otel-rl.example/otelcol-rl/exporter/durableotlpexporter v0.1.0 => ../components/exporter/durableotlpexporter
 
 replace otel-rl.example/otelcol-rl/processor/sidesinkprocessor v0.1.0 => ../components/processor/sidesinkprocessor
 
-replace otel-rl.example/otelcol-rl/receiver/ownlogsreceiver v0.1.0 => ../components/receiver/ownlogsreceiver
+replace otel-rl.example/otelcol-rl/processor/secretredactionprocessor v0.1.0 => ../components/processor/secretredactionprocessor
