@@ -267,6 +267,24 @@ func TestALossAtTheEndIsSaid(t *testing.T) {
 	under.Traces = once{Traces: under.Traces, end: func() error { return nil }}
 }
 
+// The log of the parts of the collector inside is filtered by their words. A release that changes them fails here.
+func TestOfAnOutageOnlyOurWordsAreLoggedWithTheirFix(t *testing.T) {
+	logLevel = zapcore.InfoLevel
+	t.Cleanup(func() { logLevel = zapcore.DebugLevel })
+	server := &backend{}
+	server.answerHTTP(unavailable)
+	under := overHTTP(t, server, queueOf(1000, durable.PushBack, ""))
+	for range 20 {
+		under.send("one")
+	}
+	under.eventually(func() bool { return under.counted("failed_requests", "") > 2 }, "tried again")
+	require.NoError(t, under.Shutdown(context.Background()))
+	assert.Len(t, under.logs.FilterMessageSnippet("waits in the queue").All(), 1)
+	for _, entry := range under.logs.All() {
+		assert.Contains(t, entry.Message, "Fix: ")
+	}
+}
+
 func TestADeadLetterThatIsLargerThanTheFolderMayBeIsKeptAlone(t *testing.T) {
 	server := &backend{}
 	server.answerHTTP(func(writer http.ResponseWriter, _ *http.Request, names []string) bool {

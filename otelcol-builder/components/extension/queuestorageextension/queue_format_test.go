@@ -3,8 +3,11 @@ package queuestorageextension
 import (
 	"context"
 	"errors"
+	"os"
+	"slices"
 	"testing"
 
+	"github.com/open-telemetry/opentelemetry-collector-contrib/extension/storage/filestorage"
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/component/componenttest"
 	"go.opentelemetry.io/collector/config/configoptional"
@@ -13,6 +16,26 @@ import (
 	"go.opentelemetry.io/collector/exporter/exportertest"
 	"go.opentelemetry.io/collector/pdata/ptrace"
 )
+
+// A release that names its files otherwise would leave them unexamined, or take those of a compaction for queues.
+func TestQueueFilesHaveTheNamesOfTheStockStorage(t *testing.T) {
+	folder := t.TempDir()
+	made := started(t, folder)
+	fatal(t, opened(t, made).Close(t.Context()))
+	compacting, err := os.CreateTemp(folder, filestorage.TempDbPrefix+"_")
+	fatal(t, errors.Join(err, compacting.Close()))
+	entries, err := os.ReadDir(folder)
+	fatal(t, err)
+	var queues []string
+	for _, entry := range entries {
+		if isQueue(entry.Name()) {
+			queues = append(queues, entry.Name())
+		}
+	}
+	if !slices.Equal(queues, []string{"exporter_durable_otlp_grpc_gateway_1_traces"}) {
+		t.Fatal(queues)
+	}
+}
 
 type hostWith struct {
 	component.Host
