@@ -1,15 +1,20 @@
 """What the stock components of this release do where otelcol-rl has one of its own.
 
-Each test shows a stock component failing at what ours is for. A test that fails after an upgrade says that upstream can do
-it now: replace our component, see docs/upstream.md.
+Each test shows a stock component failing at what ours is for. A test that fails after an upgrade says that upstream
+can do it now: replace our component, see docs/upstream.md.
 """
 
 from __future__ import annotations
 
 import itertools
+import json
 import os
+import re
+import subprocess
+import sys
 import urllib.error
 import urllib.request
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,8 +25,9 @@ from otlp import log_resource, span, trace_resource, value
 from otlp_backend import OtlpBackend, Request
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Callable
 
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "upstream.md"
 QUEUE = "exporter_otlp_http__traces"
 
 
@@ -31,8 +37,9 @@ def stock(
     exporters: dict[str, Any],
     extensions: dict[str, Any] | None = None,
     logs: dict[str, Any] | None = None,
+    processors: dict[str, Any] | None = None,
 ) -> CollectorProcess:
-    """Return a collector of stock components: OTLP over HTTP in, these exporters out."""
+    """Return a collector of stock components: OTLP over HTTP in, for traces these processors, these exporters out."""
     folder.mkdir(exist_ok=True)
     extensions = {"health_check": {"endpoint": "${env:OTEL_RL_COLLECTOR_HEALTH_ENDPOINT}"}, **(extensions or {})}
     flow = {"receivers": ["otlp"], "exporters": list(exporters)}
@@ -40,11 +47,12 @@ def stock(
     configuration = {
         "extensions": extensions,
         "receivers": {"otlp": {"protocols": {"http": http}}},
+        "processors": processors or {},
         "exporters": exporters,
         "service": {
             "extensions": list(extensions),
             "telemetry": {"metrics": {"level": "none"}, **({"logs": logs} if logs else {})},
-            "pipelines": {"traces": flow, "logs": flow},
+            "pipelines": {"traces": {**flow, "processors": list(processors or {})}, "logs": flow},
         },
     }
     file = folder / "stock.yaml"
@@ -76,12 +84,50 @@ def taken(collector: CollectorProcess, body: str) -> bool:
     return True
 
 
-def test_without_request_guard_one_request_ends_the_process(otelcol_rl: Path, tmp_path: Path):
+def of_the_page() -> bytes:
+    """Return what the program in docs/upstream.md writes."""
+    found = re.search(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    assert found
+    return subprocess.run([sys.executable, "-c", found[1]], capture_output=True, timeout=60, check=True).stdout
+
+
+@pytest.mark.parametrize("body", [lambda: nested_protobuf(2_000_000), of_the_page], ids=["ours", "of the page"])
+def test_without_request_guard_one_request_ends_the_process(
+    otelcol_rl: Path, tmp_path: Path, body: Callable[[], bytes]
+):
     with stock(otelcol_rl, tmp_path, {"nop": {}}) as collector:
-        post(collector, nested_protobuf(2_000_000), kind=PROTOBUF)
+        post(collector, body(), kind=PROTOBUF)
         assert collector.process is not None
         assert collector.process.wait(timeout=60) == 2
         assert "stack" in collector.log()
+
+
+def test_without_request_guard_json_of_another_signal_is_answered_with_success_and_lost(
+    otelcol_rl: Path, tmp_path: Path
+):
+    with OtlpBackend() as backend, stock(otelcol_rl, tmp_path, otlp_http(backend.url)) as collector:
+        records = json.dumps({"resourceLogs": [log_resource([{"body": value("lost")}])]}).encode()
+        status, _ = post(collector, records, path="/v1/traces")
+        collector.send("traces", [trace_resource([span("after")])])
+        wait_for(lambda: "after" in backend.taken, "the request after it")
+        assert (status, backend.taken) == (200, ["after"])
+
+
+def test_the_stock_budget_of_tail_sampling_keeps_what_comes_first(otelcol_rl: Path, tmp_path: Path):
+    """Two gateways, or one after a restart, keep other traces: a child run has traces that its parent run lacks."""
+    budget = {"name": "budget", "type": "rate_limiting", "rate_limiting": {"spans_per_second": 5}}
+    sampling = {"tail_sampling": {"decision_wait": "1s", "policies": [budget]}}
+    spans = [span(f"rollout {number}", trace_id=f"{number + 1:032x}") for number in range(40)]
+    kept = []
+    for name, order in (("one", spans), ("two", spans[::-1])):
+        with (
+            OtlpBackend() as backend,
+            stock(otelcol_rl, tmp_path / name, otlp_http(backend.url), processors=sampling) as gateway,
+        ):
+            gateway.send("traces", [trace_resource(order)])
+            wait_for(lambda taken=backend.taken: len(taken) >= 4, "the decisions")
+            kept.append(set(backend.taken))
+    assert not kept[0] & kept[1]
 
 
 @pytest.mark.parametrize("include", [True, False])
