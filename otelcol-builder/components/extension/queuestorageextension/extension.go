@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -24,7 +23,7 @@ type queueStorage struct {
 	stock  storage.Extension
 	config *Config
 	logger *zap.Logger
-	lock   io.Closer
+	lock   *os.File
 
 	telemetry *generated.TelemetryBuilder
 }
@@ -89,7 +88,8 @@ func isQueue(name string) bool {
 }
 
 func (q *queueStorage) repair(ctx context.Context, folder, path string) error {
-	if err := probeFile(folder, path, q.config.Timeout); err != nil {
+	file, err := lock(path, folder, q.config.Timeout)
+	if err != nil || file.Close() != nil {
 		return err
 	}
 	problems, err := examine(path)

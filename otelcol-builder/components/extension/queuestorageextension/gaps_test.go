@@ -1,88 +1,89 @@
 package queuestorageextension
 
 import (
-	"fmt"
+	"context"
+	"errors"
 	"strconv"
+	"sync/atomic"
 	"testing"
 
+	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/extension/xextension/storage"
+	"go.opentelemetry.io/collector/pdata/ptrace"
 )
 
-// gapped leaves a queue behind that holds these items only, up to a write index.
-func gapped(t *testing.T, folder string, state metadata, items ...uint64) {
+// counting counts the transactions of a store.
+type counting struct {
+	storage.Extension
+	transactions *atomic.Int64
+}
+
+type countingClient struct {
+	storage.Client
+	storage.Walker
+	transactions *atomic.Int64
+}
+
+func (c counting) GetClient(ctx context.Context, kind component.Kind, of component.ID, name string) (storage.Client, error) {
+	inner, err := c.Extension.GetClient(ctx, kind, of, name)
+	return countingClient{inner, inner.(storage.Walker), c.transactions}, err
+}
+
+func (c countingClient) Batch(ctx context.Context, operations ...*storage.Operation) error {
+	c.transactions.Add(1)
+	return c.Client.Batch(ctx, operations...)
+}
+
+// spread moves the items of a queue, 0 and following, to other indices and sets the write index.
+func spread(t *testing.T, folder string, writeIndex uint64, to ...uint64) {
 	t.Helper()
 	from := started(t, folder)
 	queue := opened(t, from)
-	for _, index := range items {
-		fatal(t, queue.Set(t.Context(), strconv.FormatUint(index, 10), fmt.Append(nil, "item ", index)))
+	for index := len(to) - 1; index >= 0; index-- {
+		read := storage.GetOperation(strconv.Itoa(index))
+		fatal(t, queue.Batch(t.Context(), read))
+		fatal(t, queue.Batch(t.Context(), storage.DeleteOperation(read.Key), storage.SetOperation(strconv.FormatUint(to[index], 10), read.Value)))
 	}
-	fatal(t, queue.Set(t.Context(), metadataKey, state.encode()))
-	fatal(t, queue.Close(t.Context()))
-	fatal(t, from.Shutdown(t.Context()))
+	fatal(t, queue.Set(t.Context(), metadataKey, (&metadata{writeIndex: writeIndex}).encode()))
+	fatal(t, errors.Join(queue.Close(t.Context()), from.Shutdown(t.Context())))
 }
 
-func fatal(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// reopened returns the state of the queue and the items from its read index to its write index; none may be missing.
-func reopened(t *testing.T, folder string) (state metadata, items []string, missing int) {
-	t.Helper()
-	queue := opened(t, started(t, folder))
-	stored, err := queue.Get(t.Context(), metadataKey)
-	fatal(t, err)
-	state, err = decodeMetadata(stored)
-	fatal(t, err)
-	if long := state.writeIndex - state.readIndex; long > 1000 {
-		t.Fatalf("the queue steps over %d indices", long)
-	}
-	for index := state.readIndex; index < state.writeIndex; index++ {
-		read := storage.GetOperation(strconv.FormatUint(index, 10))
-		if err := queue.Batch(t.Context(), read); err != nil || read.Value == nil {
-			missing++
-			continue
-		}
-		items = append(items, string(read.Value))
-	}
-	return state, items, missing
-}
-
-func TestItemsThatWereLeftBehindForADayAreFoundAtOnce(t *testing.T) {
+// An item that could not be delivered for a day stays behind, with 172,800 indices of what was delivered meanwhile after it.
+func TestIndicesWithoutAnItemCostNoTransactions(t *testing.T) {
 	const day = 172_800
-	folder := t.TempDir()
-	gapped(t, folder, metadata{readIndex: day + 3, writeIndex: day + 5, dispatched: []uint64{7, 9}}, 7, 9, day, day+1, day+2, day+3, day+4)
-	state, items, missing := reopened(t, folder)
-	if missing > 0 || state.writeIndex != day+5 || len(state.dispatched) != 0 {
-		t.Errorf("%d missing in %+v", missing, state)
-	}
-	wanted := fmt.Sprint([]string{"item 7", "item 9", "item 172800", "item 172801", "item 172802", "item 172803", "item 172804"})
-	if found := fmt.Sprint(items); found != wanted {
-		t.Errorf("%s, not %s", found, wanted)
-	}
-}
-
-func TestGapsAtTheEndsAndEmptyQueuesAreSteppedOver(t *testing.T) {
-	for name, c := range map[string]struct {
-		state metadata
-		items []uint64
-		read  uint64
-		write uint64
-	}{
-		"nothing stored": {metadata{readIndex: 5, writeIndex: 200_000}, nil, 200_000, 200_000},
-		"at the start":   {metadata{readIndex: 5, writeIndex: 200_000}, []uint64{199_999}, 199_999, 200_000},
-		"at the end":     {metadata{readIndex: 5, writeIndex: 200_000}, []uint64{5, 6}, 5, 7},
-		"short":          {metadata{readIndex: 5, writeIndex: 60}, []uint64{5, 59}, 5, 60},
-		"two of them":    {metadata{readIndex: 1, writeIndex: 9001}, []uint64{1, 3000, 9000}, 8998, 9001},
+	for name, to := range map[string][]uint64{
+		"after what was left behind": {7, day, day + 1},
+		"before all items":           {day - 2, day - 1, day},
+		"after all items":            {0, 1, 2},
+		"between items":              {0, day / 2, day},
 	} {
 		t.Run(name, func(t *testing.T) {
 			folder := t.TempDir()
-			gapped(t, folder, c.state, c.items...)
-			state, items, _ := reopened(t, folder)
-			if state.readIndex != c.read || state.writeIndex != c.write || len(items) != len(c.items) {
-				t.Errorf("from %d to %d with %q", state.readIndex, state.writeIndex, items)
+			away := exporterOn(t, started(t, folder), func(context.Context, ptrace.Traces) error { return errors.New("away") })
+			send(t, away, "one", "two", "three")
+			fatal(t, away.end())
+			spread(t, folder, day+5, to...)
+
+			made := started(t, folder)
+			transactions := new(atomic.Int64)
+			made.stock = counting{made.stock, transactions}
+			taken := make(chan string)
+			back := exporterOn(t, made, func(_ context.Context, data ptrace.Traces) error {
+				taken <- data.ResourceSpans().At(0).ScopeSpans().At(0).Spans().At(0).Name()
+				return nil
+			})
+			for _, name := range []string{"one", "two", "three"} {
+				if found := <-taken; found != name {
+					t.Errorf("%s, not %s", found, name)
+				}
+			}
+			send(t, back, "four")
+			if found := <-taken; found != "four" {
+				t.Error(found)
+			}
+			fatal(t, back.end())
+			if number := transactions.Load(); number > 20 {
+				t.Errorf("%d transactions", number)
 			}
 		})
 	}

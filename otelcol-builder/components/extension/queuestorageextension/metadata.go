@@ -5,91 +5,68 @@ import (
 	"errors"
 	"slices"
 	"strconv"
+
+	"google.golang.org/protobuf/encoding/protowire"
 )
 
 // metadataKey is where the collector's persistent queue keeps its state; every other key of a queue is the index of an item.
 const metadataKey = "qmv0"
 
-// Fields of the queue's metadata message. All of them are fixed 64-bit numbers.
-const (
-	itemsSizeField = 1 + iota
-	bytesSizeField
-	readIndexField
-	writeIndexField
-	dispatchedField
-)
-
-const (
-	fixed64Wire = 1
-	bytesWire   = 2
-)
-
 var errMetadata = errors.New("the queue's metadata cannot be read")
 
-// metadata is the state of a persistent queue.
+// metadata is the state of a persistent queue: a protobuf message whose fields are fixed 64-bit numbers.
 type metadata struct {
 	itemsSize, bytesSize  uint64
 	readIndex, writeIndex uint64
 	dispatched            []uint64
 }
 
+const dispatchedField = 5
+
+// single returns the fields that hold one number, by their numbers from 1 on.
+func (m *metadata) single() []*uint64 {
+	return []*uint64{&m.itemsSize, &m.bytesSize, &m.readIndex, &m.writeIndex}
+}
+
 func decodeMetadata(message []byte) (read metadata, err error) {
+	single := read.single()
 	for len(message) > 0 {
-		tag, size := binary.Uvarint(message)
-		if size <= 0 {
+		field, kind, size := protowire.ConsumeTag(message)
+		if size < 0 {
 			return read, errMetadata
 		}
 		message = message[size:]
-		var numbers []byte
-		switch tag & 7 {
-		case fixed64Wire:
-			numbers, message, err = split(message, 8)
-		case bytesWire:
-			length, prefix := binary.Uvarint(message)
-			numbers, message, err = split(message[max(prefix, 0):], length)
+		numbers := message[:min(8, len(message))]
+		switch size = len(numbers); kind {
+		case protowire.Fixed64Type:
+		case protowire.BytesType: // many numbers
+			numbers, size = protowire.ConsumeBytes(message)
 		default:
-			err = errMetadata
+			return read, errMetadata
 		}
-		if err != nil {
-			return read, err
+		if size < 0 || len(numbers)%8 != 0 || kind == protowire.Fixed64Type && size < 8 {
+			return read, errMetadata
 		}
+		message = message[size:]
 		for ; len(numbers) >= 8; numbers = numbers[8:] {
-			read.set(tag>>3, binary.LittleEndian.Uint64(numbers))
+			number := binary.LittleEndian.Uint64(numbers)
+			switch {
+			case field == dispatchedField:
+				read.dispatched = append(read.dispatched, number)
+			case int(field) <= len(single):
+				*single[field-1] = number
+			}
 		}
 	}
 	return read, nil
 }
 
-func split(message []byte, length uint64) (first, rest []byte, err error) {
-	if length > uint64(len(message)) {
-		return nil, nil, errMetadata
-	}
-	return message[:length], message[length:], nil
-}
-
-func (m *metadata) set(field, number uint64) {
-	switch field {
-	case itemsSizeField:
-		m.itemsSize = number
-	case bytesSizeField:
-		m.bytesSize = number
-	case readIndexField:
-		m.readIndex = number
-	case writeIndexField:
-		m.writeIndex = number
-	case dispatchedField:
-		m.dispatched = append(m.dispatched, number)
-	}
-}
-
 func (m *metadata) encode() (message []byte) {
-	for field, number := range map[uint64]uint64{
-		itemsSizeField: m.itemsSize, bytesSizeField: m.bytesSize, readIndexField: m.readIndex, writeIndexField: m.writeIndex,
-	} {
-		message = binary.LittleEndian.AppendUint64(binary.AppendUvarint(message, field<<3|fixed64Wire), number)
+	for index, number := range m.single() {
+		message = protowire.AppendFixed64(protowire.AppendTag(message, protowire.Number(index+1), protowire.Fixed64Type), *number)
 	}
 	for _, index := range m.dispatched {
-		message = binary.LittleEndian.AppendUint64(binary.AppendUvarint(message, dispatchedField<<3|fixed64Wire), index)
+		message = protowire.AppendFixed64(protowire.AppendTag(message, dispatchedField, protowire.Fixed64Type), index)
 	}
 	return message
 }

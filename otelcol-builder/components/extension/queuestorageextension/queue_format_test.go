@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/collector/component/componenttest"
 	"go.opentelemetry.io/collector/config/configoptional"
 	"go.opentelemetry.io/collector/config/configretry"
+	"go.opentelemetry.io/collector/exporter"
 	"go.opentelemetry.io/collector/exporter/exporterhelper"
 	"go.opentelemetry.io/collector/exporter/exportertest"
 	"go.opentelemetry.io/collector/pdata/ptrace"
@@ -46,33 +47,56 @@ func (h hostWith) GetExtensions() map[component.ID]component.Component {
 	return map[component.ID]component.Component{component.MustNewID("queue_storage"): h.storage}
 }
 
-// The state of the queue is a private message of the exporterhelper. A release that changes it fails here, and not at a restart.
-func TestTheStateOfTheCollectorsOwnQueueIsRead(t *testing.T) {
-	made := started(t, t.TempDir())
+// queueing is an exporter with a real queue.
+type queueing struct {
+	exporter.Traces
+	end func() error
+}
+
+func exporterOn(t *testing.T, store *queueStorage, push func(context.Context, ptrace.Traces) error) queueing {
+	t.Helper()
 	settings, storageID := exportertest.NewNopSettings(owner.Type()), component.MustNewID("queue_storage")
 	settings.ID = owner
 	queue := exporterhelper.NewDefaultQueueConfig()
 	queue.StorageID, queue.NumConsumers = &storageID, 1
-	asked := make(chan struct{}, 1)
-	away := func(context.Context, ptrace.Traces) error {
+	made, err := exporterhelper.NewTraces(t.Context(), settings, struct{}{}, push,
+		exporterhelper.WithQueue(configoptional.Some(queue)), exporterhelper.WithRetry(configretry.NewDefaultBackOffConfig()))
+	fatal(t, err)
+	fatal(t, made.Start(t.Context(), hostWith{componenttest.NewNopHost(), store}))
+	return queueing{made, func() error { return errors.Join(made.Shutdown(t.Context()), store.Shutdown(t.Context())) }}
+}
+
+func send(t *testing.T, to exporter.Traces, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		data := ptrace.NewTraces()
+		data.ResourceSpans().AppendEmpty().ScopeSpans().AppendEmpty().Spans().AppendEmpty().SetName(name)
+		fatal(t, to.ConsumeTraces(t.Context(), data))
+	}
+}
+
+func fatal(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The state of the queue is a private message of the exporterhelper. A release that changes it fails here, and not at a restart.
+func TestTheStateOfTheCollectorsOwnQueueIsRead(t *testing.T) {
+	folder, asked := t.TempDir(), make(chan struct{}, 1)
+	away := exporterOn(t, started(t, folder), func(context.Context, ptrace.Traces) error {
 		select {
 		case asked <- struct{}{}:
 		default:
 		}
 		return errors.New("away")
-	}
-	exporter, err := exporterhelper.NewTraces(t.Context(), settings, struct{}{}, away,
-		exporterhelper.WithQueue(configoptional.Some(queue)), exporterhelper.WithRetry(configretry.NewDefaultBackOffConfig()))
-	fatal(t, err)
-	fatal(t, exporter.Start(t.Context(), hostWith{componenttest.NewNopHost(), made}))
-	for range 3 {
-		data := ptrace.NewTraces()
-		data.ResourceSpans().AppendEmpty().ScopeSpans().AppendEmpty().Spans().AppendEmpty()
-		fatal(t, exporter.ConsumeTraces(t.Context(), data))
-	}
+	})
+	send(t, away, "one", "two", "three")
 	<-asked
-	fatal(t, exporter.Shutdown(t.Context()))
+	fatal(t, away.end())
 
+	made := started(t, folder)
 	stored, err := made.stock.GetClient(t.Context(), component.KindExporter, owner, "traces")
 	fatal(t, err)
 	encoded, err := stored.Get(t.Context(), metadataKey)
