@@ -1,6 +1,7 @@
 package queuestorageextension
 
 import (
+	"errors"
 	"os"
 	"time"
 
@@ -26,7 +27,7 @@ func examine(path string) ([]error, error) {
 		return []error{err}, nil
 	}
 	defer file.Close()
-	return file.Entries(bucketName, func(boltfile.Entry) error { return nil })
+	return file.Entries(bucketName, func(boltfile.Entry) {}), nil
 }
 
 // salvage moves the items that can still be read into a new file and keeps the damaged one beside it. Where the new one cannot be
@@ -59,12 +60,8 @@ func rescue(from, to string) (items int, err error) {
 	copied := &copying{store: store, taken: map[string]bool{}}
 	if file, opened := boltfile.Open(from); opened == nil {
 		defer file.Close()
-		if _, err := file.Entries(bucketName, copied.take); err != nil {
-			return 0, err
-		}
-		if err := file.Leaves(copied.take); err != nil {
-			return 0, err
-		}
+		file.Entries(bucketName, copied.take)
+		file.Leaves(copied.take)
 	}
 	return len(copied.indices), copied.finish()
 }
@@ -77,24 +74,25 @@ type copying struct {
 	taken   map[string]bool
 	waiting []pair
 	bytes   int
+	failure error // to write
 }
 
 type pair struct{ key, value []byte }
 
-func (c *copying) take(entry boltfile.Entry) error {
+func (c *copying) take(entry boltfile.Entry) {
 	value, err := entry.Value()
 	if err != nil {
-		return nil //nolint:nilerr // it is not whole: left behind in the damaged file
+		return // it is not whole: left behind in the damaged file
 	}
 	content, intact := unseal(value)
 	if isSealed(entry.Key) && !intact || c.taken[entry.Key] {
-		return nil
+		return
 	}
 	if entry.Key == metadataKey {
 		if read, err := decodeMetadata(content); err == nil {
 			c.state = read
 		}
-		return nil
+		return
 	}
 	c.taken[entry.Key] = true
 	if index, isItem := itemIndex(entry.Key); isItem {
@@ -102,12 +100,11 @@ func (c *copying) take(entry boltfile.Entry) error {
 	}
 	c.waiting = append(c.waiting, pair{[]byte(entry.Key), value})
 	if c.bytes += len(value); c.bytes > bytesPerWrite {
-		return c.write()
+		c.write()
 	}
-	return nil
 }
 
-func (c *copying) write() error {
+func (c *copying) write() {
 	err := c.store.Update(func(transaction *bbolt.Tx) error {
 		bucket, err := transaction.CreateBucketIfNotExists([]byte(bucketName))
 		for _, each := range c.waiting {
@@ -118,8 +115,7 @@ func (c *copying) write() error {
 		}
 		return err
 	})
-	c.waiting, c.bytes = nil, 0
-	return err
+	c.waiting, c.bytes, c.failure = nil, 0, errors.Join(c.failure, err)
 }
 
 func (c *copying) finish() error {
@@ -127,5 +123,6 @@ func (c *copying) finish() error {
 		state := c.state.covering(c.indices)
 		c.waiting = append(c.waiting, pair{[]byte(metadataKey), state.encode()})
 	}
-	return c.write()
+	c.write()
+	return c.failure
 }

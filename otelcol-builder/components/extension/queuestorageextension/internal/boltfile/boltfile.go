@@ -32,9 +32,8 @@ type File struct {
 	file      *os.File
 	size      int64
 	pageSize  int64
-	root      uint64
+	root      uint64 // 0: no meta page is whole
 	highWater uint64
-	noMeta    bool
 	seen      map[uint64]bool
 	problems  []error
 }
@@ -42,11 +41,16 @@ type File struct {
 // defaultPage is what bbolt takes where nothing else is known: the page of the operating system.
 var defaultPage = int64(os.Getpagesize())
 
-// Entry is a key of a bucket; Value reads what belongs to it.
+// Entry is a key of a bucket.
 type Entry struct {
-	Key   string
-	Value func() ([]byte, error)
+	Key      string
+	isBucket bool
+	in       *File
+	at, size int64
 }
+
+// Value reads what belongs to the key.
+func (e Entry) Value() ([]byte, error) { return e.in.read(e.at, e.size) }
 
 // Open opens a file and reads the newer meta page that is whole.
 func Open(path string) (*File, error) {
@@ -59,11 +63,8 @@ func Open(path string) (*File, error) {
 		_ = file.Close()
 		return nil, err
 	}
-	opened := &File{file: file, size: info.Size()}
-	if !opened.readMetas() {
-		opened.pageSize, opened.highWater = defaultPage, uint64(info.Size()/defaultPage)
-		opened.noMeta = true
-	}
+	opened := &File{file: file, size: info.Size(), pageSize: defaultPage, highWater: uint64(info.Size() / defaultPage)}
+	opened.readMetas()
 	return opened, nil
 }
 
@@ -71,7 +72,7 @@ func Open(path string) (*File, error) {
 func (f *File) Close() error { return f.file.Close() }
 
 // readMetas takes the meta page of the newest transaction. The second one lies one page behind the first, whatever a page is.
-func (f *File) readMetas() (found bool) {
+func (f *File) readMetas() {
 	newest := uint64(0)
 	for offset := int64(0); offset <= largestPage; offset = max(2*offset, smallestPage) {
 		meta := make([]byte, metaSize)
@@ -84,133 +85,99 @@ func (f *File) readMetas() (found bool) {
 		pageSize := int64(binary.LittleEndian.Uint32(meta[8:]))
 		whole := binary.LittleEndian.Uint32(meta) == magic && binary.LittleEndian.Uint32(meta[4:]) == version &&
 			word(56) == sum.Sum64() && pageSize >= smallestPage && (offset == 0 || offset == pageSize)
-		if transaction := word(48); whole && (!found || transaction > newest) {
-			found, newest = true, transaction
+		if transaction := word(48); whole && (f.root == 0 || transaction > newest) {
+			newest = transaction
 			f.pageSize, f.root, f.highWater = pageSize, word(16), word(40)
 		}
 	}
-	return found
 }
 
 // Entries calls visit for each entry of a top-level bucket that is whole, and returns what is not.
-func (f *File) Entries(bucket string, visit func(Entry) error) (problems []error, err error) {
-	f.seen, f.problems = map[uint64]bool{}, nil
-	if f.noMeta {
-		return []error{errNoMeta}, nil
+func (f *File) Entries(bucket string, visit func(Entry)) []error {
+	if f.root == 0 {
+		return []error{errNoMeta}
 	}
+	f.seen, f.problems = map[uint64]bool{}, nil
 	if need := int64(f.highWater) * f.pageSize; need > f.size {
 		f.problem("the file has %d bytes, its pages need %d", f.size, need)
 	}
-	err = f.page(f.root, func(root entry) error {
-		if root.flags&bucketEntry == 0 || root.key != bucket {
-			return nil
+	f.page(f.root, func(root Entry) {
+		if !root.isBucket || root.Key != bucket {
+			return
 		}
-		header, err := f.read(root.valueAt, min(root.valueSize, headerSize))
+		header, err := f.read(root.at, min(root.size, headerSize))
 		if err != nil || len(header) < headerSize {
 			f.problem("the bucket %s cannot be read", bucket)
-			return nil
+		} else if page := binary.LittleEndian.Uint64(header); page != 0 {
+			f.page(page, visit)
+		} else { // a small bucket lies inside
+			f.elements(root.at+headerSize, root.size-headerSize, visit)
 		}
-		inside := func(found entry) error { return visit(f.public(found)) }
-		if page := binary.LittleEndian.Uint64(header); page != 0 {
-			return f.page(page, inside)
-		}
-		return f.elements(root.valueAt+headerSize, root.valueSize-headerSize, inside)
 	})
-	return f.problems, err
+	return f.problems
 }
 
 // Leaves visits the entries of every leaf page, whether a tree leads to it or not: those of a tree that is broken, and those of
 // pages that were given free and still hold what was deleted.
-func (f *File) Leaves(visit func(Entry) error) error {
+func (f *File) Leaves(visit func(Entry)) {
 	f.seen = map[uint64]bool{}
 	for id := range uint64(f.size / f.pageSize) {
 		header, err := f.read(int64(id)*f.pageSize, headerSize)
-		if err != nil || binary.LittleEndian.Uint64(header) != id || binary.LittleEndian.Uint16(header[8:]) != leafPage {
-			continue
-		}
-		if err := f.page(id, func(found entry) error {
-			if found.flags&bucketEntry != 0 {
-				return nil
-			}
-			return visit(f.public(found))
-		}); err != nil {
-			return err
+		if err == nil && binary.LittleEndian.Uint64(header) == id && binary.LittleEndian.Uint16(header[8:]) == leafPage {
+			f.page(id, func(found Entry) {
+				if !found.isBucket {
+					visit(found)
+				}
+			})
 		}
 	}
-	return nil
-}
-
-func (f *File) public(found entry) Entry {
-	return Entry{found.key, func() ([]byte, error) { return f.read(found.valueAt, found.valueSize) }}
-}
-
-// entry is an element of a leaf page.
-type entry struct {
-	flags     uint32
-	key       string
-	valueAt   int64
-	valueSize int64
 }
 
 // page visits the entries below a page.
-func (f *File) page(id uint64, visit func(entry) error) error {
-	if f.seen[id] {
-		f.problem("page %d belongs to more than one place", id)
-		return nil
-	}
-	f.seen[id] = true
+func (f *File) page(id uint64, visit func(Entry)) {
 	at := int64(id) * f.pageSize
 	header, err := f.read(at, headerSize)
-	if err != nil || id >= f.highWater || binary.LittleEndian.Uint64(header) != id {
+	switch {
+	case f.seen[id]:
+		f.problem("page %d belongs to more than one place", id)
+	case err != nil || id >= f.highWater || binary.LittleEndian.Uint64(header) != id:
 		f.problem("page %d cannot be read", id)
-		return nil
+	default:
+		f.seen[id] = true
+		f.elements(at, (int64(binary.LittleEndian.Uint32(header[12:]))+1)*f.pageSize, visit)
 	}
-	size := (int64(binary.LittleEndian.Uint32(header[12:])) + 1) * f.pageSize
-	return f.elements(at, size, visit)
 }
 
 // elements visits the elements of a page that lies at an offset: those of a leaf, or the pages below a branch.
-func (f *File) elements(at, size int64, visit func(entry) error) error {
+func (f *File) elements(at, size int64, visit func(Entry)) {
 	header, err := f.read(at, headerSize)
 	if err != nil {
 		f.problem("the page at byte %d cannot be read", at)
-		return nil
+		return
 	}
 	kind, count := binary.LittleEndian.Uint16(header[8:]), int64(binary.LittleEndian.Uint16(header[10:]))
 	table, err := f.read(at+headerSize, count*elementSize)
 	if err != nil || kind != leafPage && kind != branchPage || headerSize+count*elementSize > size {
 		f.problem("the page at byte %d is no page of a tree", at)
-		return nil
+		return
 	}
 	previous := ""
 	for index := range count {
 		element := table[index*elementSize:][:elementSize]
 		if kind == branchPage {
-			err = f.page(binary.LittleEndian.Uint64(element[8:]), visit)
-		} else {
-			previous, err = f.leaf(element, at+headerSize+index*elementSize, at+size, previous, visit)
+			f.page(binary.LittleEndian.Uint64(element[8:]), visit)
+			continue
 		}
-		if err != nil {
-			return err
+		number := func(at int) int64 { return int64(binary.LittleEndian.Uint32(element[at:])) }
+		keyAt, keySize, valueSize := at+headerSize+index*elementSize+number(4), number(8), number(12)
+		key, err := f.read(keyAt, keySize)
+		if err != nil || keyAt+keySize+valueSize > min(at+size, f.size) || string(key) <= previous { // keys ascend
+			f.problem("the entry at byte %d is none, or reaches beyond its page", keyAt)
+			continue
 		}
+		previous = string(key)
+		visit(Entry{previous, number(0)&bucketEntry != 0, f, keyAt + keySize, valueSize})
 	}
-	return nil
-}
-
-// leaf visits one entry of a leaf, whose keys ascend, and returns its key.
-func (f *File) leaf(element []byte, at, end int64, previous string, visit func(entry) error) (string, error) {
-	number := func(at int) int64 { return int64(binary.LittleEndian.Uint32(element[at:])) }
-	keyAt, keySize, valueSize := at+number(4), number(8), number(12)
-	if keyAt+keySize+valueSize > min(end, f.size) {
-		f.problem("an entry at byte %d reaches beyond its page", at)
-		return previous, nil
-	}
-	key, err := f.read(keyAt, keySize)
-	if err != nil || string(key) <= previous {
-		f.problem("the key at byte %d cannot be read", keyAt)
-		return previous, nil
-	}
-	return string(key), visit(entry{uint32(number(0)), string(key), keyAt + keySize, valueSize})
 }
 
 func (f *File) read(at, size int64) ([]byte, error) {
