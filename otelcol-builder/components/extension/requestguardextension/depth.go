@@ -1,9 +1,6 @@
 package requestguardextension
 
-import (
-	"bytes"
-	"math"
-)
+import "math"
 
 // A value in OTLP that is nested in one more map costs three messages in protobuf (AnyValue, KeyValueList, KeyValue) and
 // four brackets in JSON; what is around a value that is not nested at all is less than the constants.
@@ -119,39 +116,21 @@ func varint(encoded []byte) (number uint64, size int) {
 // jsonTooDeep tells whether the brackets of a valid JSON text are nested deeper than levels of values make them. In a text
 // that is none the decoder finds levels without brackets: after an error it goes on, and takes a comma for one.
 func jsonTooDeep(text []byte, levels int) bool {
-	limit, depth := bracketsAroundValue+bracketsPerLevel*levels, 0
+	limit, depth, inString := bracketsAroundValue+bracketsPerLevel*levels, 0, false
 	for position := 0; position < len(text); position++ {
-		switch text[position] {
-		case '"':
-			position = endOfString(text, position)
-		case '{', '[':
-			depth++
-			if depth > limit {
+		switch character := text[position]; {
+		case character == '"':
+			inString = !inString
+		case character == '\\' && inString:
+			position++ // the next character is no end
+		case inString:
+		case character == '{' || character == '[':
+			if depth++; depth > limit {
 				return true
 			}
-		case '}', ']':
+		case character == '}' || character == ']':
 			depth--
 		}
 	}
 	return false
-}
-
-// endOfString returns where the string that begins at start has its closing quote, or the length of the text.
-func endOfString(text []byte, start int) int {
-	for position := start + 1; position < len(text); {
-		found := bytes.IndexByte(text[position:], '"')
-		if found < 0 {
-			return len(text)
-		}
-		position += found
-		escapes := 0
-		for text[position-1-escapes] == '\\' {
-			escapes++
-		}
-		if escapes%2 == 0 {
-			return position
-		}
-		position++
-	}
-	return len(text)
 }

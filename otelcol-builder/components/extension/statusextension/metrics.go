@@ -3,12 +3,14 @@ package statusextension
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"path/filepath"
 
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
+	"golang.org/x/sys/unix"
 
 	"otel-rl.example/otelcol-rl/extension/statusextension/internal/metadata"
 )
@@ -53,4 +55,13 @@ func folderSize(folder string) (int64, error) {
 		return nil
 	})
 	return total, err
+}
+
+// freeSpace returns the bytes that the collector may still write to the disk of a folder.
+func freeSpace(folder string) (int64, error) {
+	var disk unix.Statfs_t
+	if err := unix.Statfs(folder, &disk); err != nil {
+		return 0, fmt.Errorf("free space of %s: %w", folder, err)
+	}
+	return int64(disk.Bavail) * int64(disk.Bsize), nil //nolint:gosec,unconvert // the types differ between systems
 }

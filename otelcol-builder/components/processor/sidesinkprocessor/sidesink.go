@@ -7,7 +7,6 @@ package sidesinkprocessor // import "otel-rl.example/otelcol-rl/processor/sidesi
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	"go.opentelemetry.io/collector/component"
@@ -20,6 +19,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 
 	"otel-rl.example/otelcol-rl/processor/sidesinkprocessor/internal/metadata"
 )
@@ -31,9 +31,6 @@ const (
 	// PushBack answers the sender with the error: where the exporter is the only one.
 	PushBack = "push_back"
 )
-
-// repeatAfter is how long a further loss is only counted after one was logged.
-const repeatAfter = time.Minute
 
 // Config of the processor.
 type Config struct {
@@ -68,9 +65,6 @@ type sideSink struct {
 	logger   *zap.Logger
 	dropped  metric.Int64Counter
 	labels   metric.MeasurementOption
-
-	mu     sync.Mutex
-	spoken time.Time
 }
 
 func newSideSink(settings processor.Settings, config component.Config, signal pipeline.Signal) (*sideSink, error) {
@@ -80,9 +74,16 @@ func newSideSink(settings processor.Settings, config component.Config, signal pi
 	}
 	labels := attribute.NewSet(attribute.String("processor", settings.ID.String()), attribute.String("data_type", signal.String()))
 	return &sideSink{
-		whenFull: config.(*Config).WhenFull, logger: settings.Logger, dropped: telemetry.ProcessorSideSinkDroppedItems,
+		whenFull: config.(*Config).WhenFull, logger: onceAMinute(settings.Logger), dropped: telemetry.ProcessorSideSinkDroppedItems,
 		labels: metric.WithAttributeSet(labels),
 	}, nil
+}
+
+// onceAMinute returns a logger that says a message at most once a minute.
+func onceAMinute(logger *zap.Logger) *zap.Logger {
+	return logger.WithOptions(zap.WrapCore(func(core zapcore.Core) zapcore.Core {
+		return zapcore.NewSamplerWithOptions(core, time.Minute, 1, 0)
+	}))
 }
 
 // Capabilities says that the data stays as it is.
@@ -94,60 +95,42 @@ func (s *sideSink) settle(ctx context.Context, items int, err error) error {
 		return err
 	}
 	s.dropped.Add(ctx, int64(items), s.labels)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.spoken.IsZero() || time.Since(s.spoken) >= repeatAfter {
-		s.spoken = time.Now()
-		s.logger.Error("A side sink does not take items: they are dropped for it and counted, the other sinks get them."+
-			" Fix: see the error; make room on the disk that it writes to.", zap.Int("dropped_items", items), zap.Error(err))
-	}
+	s.logger.Error("A side sink does not take items: they are dropped for it and counted, the other sinks get them."+
+		" Fix: see the error; make room on the disk that it writes to.", zap.Int("dropped_items", items), zap.Error(err))
 	return nil
 }
 
-type tracesSink struct {
-	*sideSink
-	next consumer.Traces
-}
+// What is counted is counted before it is handed on, since the next component may take it out.
 
 func createTraces(_ context.Context, set processor.Settings, config component.Config, next consumer.Traces) (processor.Traces, error) {
-	made, err := newSideSink(set, config, pipeline.SignalTraces)
-	return tracesSink{made, next}, err
-}
-
-// ConsumeTraces hands on; what is counted is counted before, since the next component may take it out.
-func (s tracesSink) ConsumeTraces(ctx context.Context, data ptrace.Traces) error {
-	items := data.SpanCount()
-	return s.settle(ctx, items, s.next.ConsumeTraces(ctx, data))
-}
-
-type metricsSink struct {
-	*sideSink
-	next consumer.Metrics
+	sink, err := newSideSink(set, config, pipeline.SignalTraces)
+	return struct {
+		*sideSink
+		consumer.ConsumeTracesFunc
+	}{sink, func(ctx context.Context, data ptrace.Traces) error {
+		items := data.SpanCount()
+		return sink.settle(ctx, items, next.ConsumeTraces(ctx, data))
+	}}, err
 }
 
 func createMetrics(_ context.Context, set processor.Settings, config component.Config, next consumer.Metrics) (processor.Metrics, error) {
-	made, err := newSideSink(set, config, pipeline.SignalMetrics)
-	return metricsSink{made, next}, err
-}
-
-// ConsumeMetrics hands on; what is counted is counted before, since the next component may take it out.
-func (s metricsSink) ConsumeMetrics(ctx context.Context, data pmetric.Metrics) error {
-	items := data.DataPointCount()
-	return s.settle(ctx, items, s.next.ConsumeMetrics(ctx, data))
-}
-
-type logsSink struct {
-	*sideSink
-	next consumer.Logs
+	sink, err := newSideSink(set, config, pipeline.SignalMetrics)
+	return struct {
+		*sideSink
+		consumer.ConsumeMetricsFunc
+	}{sink, func(ctx context.Context, data pmetric.Metrics) error {
+		items := data.DataPointCount()
+		return sink.settle(ctx, items, next.ConsumeMetrics(ctx, data))
+	}}, err
 }
 
 func createLogs(_ context.Context, set processor.Settings, config component.Config, next consumer.Logs) (processor.Logs, error) {
-	made, err := newSideSink(set, config, pipeline.SignalLogs)
-	return logsSink{made, next}, err
-}
-
-// ConsumeLogs hands on; what is counted is counted before, since the next component may take it out.
-func (s logsSink) ConsumeLogs(ctx context.Context, data plog.Logs) error {
-	items := data.LogRecordCount()
-	return s.settle(ctx, items, s.next.ConsumeLogs(ctx, data))
+	sink, err := newSideSink(set, config, pipeline.SignalLogs)
+	return struct {
+		*sideSink
+		consumer.ConsumeLogsFunc
+	}{sink, func(ctx context.Context, data plog.Logs) error {
+		items := data.LogRecordCount()
+		return sink.settle(ctx, items, next.ConsumeLogs(ctx, data))
+	}}, err
 }
