@@ -36,30 +36,17 @@ func newBudget(spansPerSecond float64, window time.Duration, now func() time.Tim
 	}
 }
 
-// keepAlways counts a trace that is kept whatever the budget says.
-func (b *budget) keepAlways(spans int64) {
+// count counts the spans of traces that are kept whatever the budget says, and of those that their full percentage would keep. It
+// returns the factor that holds for them.
+func (b *budget) count(fixed, wanted int64) float64 {
 	b.mutex.Lock()
 	defer b.mutex.Unlock()
 	b.advance()
-	b.fixed += float64(spans)
-	b.lower()
-}
-
-// want counts a trace that its full percentage would keep, and returns the factor that holds for it.
-func (b *budget) want(spans int64) float64 {
-	b.mutex.Lock()
-	defer b.mutex.Unlock()
-	b.advance()
-	b.wanted += float64(spans)
-	b.lower()
-	return b.factor
-}
-
-// current returns the factor that holds now.
-func (b *budget) current() float64 {
-	b.mutex.Lock()
-	defer b.mutex.Unlock()
-	b.advance()
+	b.fixed += float64(fixed)
+	b.wanted += float64(wanted)
+	if b.allowance > 0 {
+		b.factor = min(b.factor, b.possible())
+	}
 	return b.factor
 }
 
@@ -70,12 +57,6 @@ func (b *budget) possible() float64 {
 		return 1
 	}
 	return left / b.wanted
-}
-
-func (b *budget) lower() {
-	if b.allowance > 0 {
-		b.factor = min(b.factor, b.possible())
-	}
 }
 
 // advance closes the windows that have ended: the one with the counts, then those in which nothing came.

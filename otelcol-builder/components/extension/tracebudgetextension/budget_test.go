@@ -20,7 +20,7 @@ const window = 10 * time.Second
 func TestWithoutABudgetTheFactorStaysAtOne(t *testing.T) {
 	b := newBudget(0, window, newClock().now)
 	for range 1000 {
-		if factor := b.want(1_000_000); factor != 1 {
+		if factor := b.count(0, 1_000_000); factor != 1 {
 			t.Fatalf("factor %v", factor)
 		}
 	}
@@ -31,7 +31,7 @@ func TestWithinItsBudgetTheFactorStaysAtOne(t *testing.T) {
 	b := newBudget(10, window, time.now)
 	for range 5 {
 		for range 10 {
-			if factor := b.want(10); factor != 1 {
+			if factor := b.count(0, 10); factor != 1 {
 				t.Fatalf("factor %v", factor)
 			}
 		}
@@ -43,7 +43,7 @@ func TestWithinAWindowTheFactorOnlyFallsAndInSmallSteps(t *testing.T) {
 	b := newBudget(10, window, newClock().now)
 	previous := 1.0
 	for range 1000 {
-		factor := b.want(1)
+		factor := b.count(0, 1)
 		if factor > previous {
 			t.Fatalf("rose from %v to %v", previous, factor)
 		}
@@ -63,7 +63,7 @@ func TestASteadyOverloadIsKeptWithinItsBudgetFromTheSecondWindowOn(t *testing.T)
 	for number := range 20 {
 		kept := 0.0
 		for range 1000 {
-			kept += b.want(1)
+			kept += b.count(0, 1)
 		}
 		if number > 0 && kept > 1.5*100 {
 			t.Fatalf("window %d: %v spans kept of the 100 allowed", number, kept)
@@ -77,13 +77,13 @@ func TestASteadyOverloadIsKeptWithinItsBudgetFromTheSecondWindowOn(t *testing.T)
 
 func TestWhatIsAlwaysKeptTakesItsPartOfTheBudgetFirst(t *testing.T) {
 	b := newBudget(10, window, newClock().now)
-	b.keepAlways(75)
-	b.want(50)
-	if factor := b.current(); factor != 0.5 {
+	b.count(75, 0)
+	b.count(0, 50)
+	if factor := b.count(0, 0); factor != 0.5 {
 		t.Fatalf("factor %v", factor)
 	}
-	b.keepAlways(1000)
-	if factor := b.current(); factor != 0 {
+	b.count(1000, 0)
+	if factor := b.count(0, 0); factor != 0 {
 		t.Fatalf("factor %v although nothing is left", factor)
 	}
 }
@@ -91,13 +91,13 @@ func TestWhatIsAlwaysKeptTakesItsPartOfTheBudgetFirst(t *testing.T) {
 func TestTheFactorRisesSlowlyAgainAndNeverBeyondOne(t *testing.T) {
 	time := newClock()
 	b := newBudget(10, window, time.now)
-	b.want(10_000)
-	low := b.current()
+	b.count(0, 10_000)
+	low := b.count(0, 0)
 	previous := low
 	for range 15 {
 		time.pass(window)
-		b.want(1)
-		factor := b.current()
+		b.count(0, 1)
+		factor := b.count(0, 0)
 		if factor < previous || factor-previous > risePerWindow+1e-9 {
 			t.Fatalf("from %v to %v in one window", previous, factor)
 		}
@@ -111,15 +111,15 @@ func TestTheFactorRisesSlowlyAgainAndNeverBeyondOne(t *testing.T) {
 func TestAnIdleTimeRaisesTheFactorAsItsWindowsWouldHave(t *testing.T) {
 	time := newClock()
 	b := newBudget(10, window, time.now)
-	b.want(1_000_000)
-	low := b.current()
+	b.count(0, 1_000_000)
+	low := b.count(0, 0)
 	time.pass(3 * window)
 	// The first of the three windows is the one with the load: it does not raise anything.
-	if factor := b.current(); math.Abs(factor-(low+2*risePerWindow)) > 1e-9 {
+	if factor := b.count(0, 0); math.Abs(factor-(low+2*risePerWindow)) > 1e-9 {
 		t.Fatalf("from %v to %v", low, factor)
 	}
 	time.pass(1000 * window)
-	if factor := b.current(); factor != 1 {
+	if factor := b.count(0, 0); factor != 1 {
 		t.Fatalf("factor %v", factor)
 	}
 }

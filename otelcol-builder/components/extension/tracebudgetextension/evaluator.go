@@ -46,7 +46,7 @@ func (extension *traceBudget) NewEvaluator(policyName string, values map[string]
 		return &alwaysEvaluator{budget: extension.budget, counters: counters}, nil
 	}
 	share := *parsed.Percentage / 100
-	extension.metrics.observeShare(policyName, share)
+	extension.metrics.shares.Store(policyName, share)
 	return &shareEvaluator{budget: extension.budget, counters: counters, share: share, full: thresholdOf(share)}, nil
 }
 
@@ -72,7 +72,7 @@ type alwaysEvaluator struct {
 func (evaluator *alwaysEvaluator) Evaluate(
 	ctx context.Context, _ pcommon.TraceID, trace *samplingpolicy.TraceData,
 ) (samplingpolicy.Decision, error) {
-	evaluator.budget.keepAlways(trace.SpanCount)
+	evaluator.budget.count(trace.SpanCount, 0)
 	evaluator.counters.count(ctx, evaluator.counters.kept, trace.SpanCount)
 	return samplingpolicy.Sampled, nil
 }
@@ -103,7 +103,7 @@ func (evaluator *shareEvaluator) EvaluateWithThreshold(
 ) (samplingpolicy.Decision, sampling.Threshold, error) {
 	randomness := sampling.TraceIDToRandomness(id)
 	if evaluator.full.ShouldSample(randomness) {
-		threshold := thresholdOf(evaluator.share * evaluator.budget.want(trace.SpanCount))
+		threshold := thresholdOf(evaluator.share * evaluator.budget.count(0, trace.SpanCount))
 		if threshold.ShouldSample(randomness) {
 			evaluator.counters.count(ctx, evaluator.counters.kept, trace.SpanCount)
 			return samplingpolicy.Sampled, threshold, nil

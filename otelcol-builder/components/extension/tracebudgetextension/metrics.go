@@ -15,8 +15,7 @@ import (
 // ownMetrics are the collector's own metrics of the budget.
 type ownMetrics struct {
 	*metadata.TelemetryBuilder
-	mutex  sync.Mutex
-	shares map[string]float64 // by policy
+	shares sync.Map // policy -> its full share
 }
 
 func newOwnMetrics(settings component.TelemetrySettings, config *Config, shared *budget) (*ownMetrics, error) {
@@ -24,27 +23,20 @@ func newOwnMetrics(settings component.TelemetrySettings, config *Config, shared 
 	if err != nil {
 		return nil, err
 	}
-	own := &ownMetrics{TelemetryBuilder: builder, shares: map[string]float64{}}
+	own := &ownMetrics{TelemetryBuilder: builder}
 	return own, errors.Join(
 		builder.RegisterTraceBudgetLimitCallback(func(_ context.Context, observer metric.Float64Observer) error {
 			observer.Observe(config.SpansPerSecond / float64(config.Gateways))
 			return nil
 		}),
 		builder.RegisterTraceBudgetPercentageCallback(func(_ context.Context, observer metric.Float64Observer) error {
-			factor := shared.current()
-			own.mutex.Lock()
-			defer own.mutex.Unlock()
-			for policy, share := range own.shares {
-				observer.Observe(100*share*factor, metric.WithAttributes(attribute.String("policy", policy)))
-			}
+			factor := shared.count(0, 0)
+			own.shares.Range(func(policy, share any) bool {
+				observer.Observe(100*share.(float64)*factor, metric.WithAttributes(attribute.String("policy", policy.(string))))
+				return true
+			})
 			return nil
 		}))
-}
-
-func (own *ownMetrics) observeShare(policy string, share float64) {
-	own.mutex.Lock()
-	defer own.mutex.Unlock()
-	own.shares[policy] = share
 }
 
 // decisions counts the traces of one policy; the attribute sets are made once.
