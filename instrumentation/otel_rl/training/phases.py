@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from opentelemetry import baggage
 from opentelemetry import trace as trace_api
-from opentelemetry.context import get_current
+from opentelemetry.context import Context, get_current
 from opentelemetry.trace import INVALID_SPAN
 
 from otel_rl.internal_errors import guard
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from contextvars import Token
     from types import TracebackType
 
-    from opentelemetry.context import Context
     from opentelemetry.trace import Span
     from typing_extensions import Self
 
@@ -52,6 +51,8 @@ _DURATIONS = {
 INTERRUPTING = frozenset({*_DURATIONS, spans.RL_DATA_WAIT.type, spans.RL_EVALUATE.type, spans.RL_CHECKPOINT.type})
 
 _START, _END = guard("phases.start"), guard("phases.end")
+
+_EMPTY = Context()
 
 #: How many forks lie between this process and the first one: a phase of a process above is not ours to end.
 _forks = 0
@@ -112,8 +113,7 @@ class Phase:
         self._limit = limit
         self._token: Token[Context] | None = None
         self._mark: Token[Phase | None] | None = None
-        self._base: Context | None = None
-        self._context: Context | None = None
+        self._base = self._context = _EMPTY
         self._step: steps.Step | None = None
         #: True where it is a part of the step's time, and not of a rollout's.
         self._of_step = False
@@ -171,10 +171,14 @@ class Phase:
         if not self._has_duration:
             return None
         metric = _DURATIONS.get(self._definition.type)
-        if metric is not None and self._of_step and self._step is not None and self._step.is_open:
-            self._step.add(metric, self.scope, seconds)
-            return None
-        return metric or metrics.RL_PHASE_DURATION
+        step = self._step if self._of_step else None
+        if step is None or not step.is_open:
+            return metric or metrics.RL_PHASE_DURATION
+        if metric is not None:
+            step.add(metric, self.scope, seconds)
+        else:
+            step.durations_of(self.name, self.scope).append(seconds)
+        return None
 
     def _record(
         self,
@@ -235,9 +239,7 @@ class Phase:
         values = {names.RL_PHASE: self.name, names.RL_LOOP_ITERATION: step.iteration if step else None}
         if self._attributes:
             values.update(self._attributes)
-        if deferral.posting() and context is not None:
-            return self.scope.start_posted_span(self._definition, values, context, start_time=start_time)
-        return self.scope.start_span(self._definition, attributes=values, context=context, start_time=start_time)
+        return self.scope.start_posted_span(self._definition, values, context, start_time=start_time)
 
     def _end_stretch(self, now: Moment, *, failed: bool = False) -> Span:
         """Add up the time and give the span of the stretch away; one that was left out is made for a failure."""

@@ -76,6 +76,8 @@ class Step:
         self._spans: Counter[str] = Counter()
         #: Metric name -> metric, scope that saw it, seconds of all phases of this kind.
         self._totals: dict[str, tuple[MetricDefinition, Scope, float]] = {}
+        #: Phase, scope that saw it -> seconds of each one.
+        self._durations: dict[tuple[str, Scope], list[float]] = {}
 
     @property
     def span_context(self) -> SpanContext:
@@ -91,6 +93,14 @@ class Step:
         """Add to what ``metric`` gets for this step when the step ends."""
         before = self._totals.get(metric.name)
         self._totals[metric.name] = (metric, scope, seconds if before is None else before[2] + seconds)
+
+    def durations_of(self, phase: str, scope: Scope) -> list[float]:
+        """Where ``scope`` adds the seconds of each phase that shares ``rl.phase.duration``; recorded at the end.
+
+        Between the trainer's computations our code finds the processor's caches cold: all durations of a step together
+        cost a fraction of each one on its own.
+        """
+        return self._durations.setdefault((phase, scope), [])
 
     def open(self, waiting_since: Moment | None = None) -> None:
         """Start the spans and make the rank's span current in this thread.
@@ -146,13 +156,8 @@ class Step:
 
     def _start_root(self, root_ids: ids.SpanIds, values: Mapping[str, Any], flags: TraceFlags, start_time: int) -> Span:
         links = [run_span.link()]
-        if deferral.posting() and flags.sampled:
-            own = SpanContext(*root_ids, is_remote=False, trace_flags=flags)
-            return self.scope.start_posted_span(spans.RL_LOOP, values, Context(), links, own=own, start_time=start_time)
-        with ids.pinned(root_ids):
-            return self.scope.start_span(
-                spans.RL_LOOP, attributes=values, context=Context(), links=links, start_time=start_time
-            )
+        own = SpanContext(*root_ids, is_remote=False, trace_flags=flags)
+        return self.scope.start_posted_span(spans.RL_LOOP, values, Context(), links, own=own, start_time=start_time)
 
     def _start_rank_span(self) -> Span:
         shared = trace_api.get_current_span(self._parent).get_span_context().is_valid
@@ -164,11 +169,7 @@ class Step:
         }
         links = () if shared else [run_span.link()]
         start_time = self._start_time
-        if deferral.posting():
-            return self.scope.start_posted_span(spans.RL_RANK_STEP, values, self._parent, links, start_time=start_time)
-        return self.scope.start_span(
-            spans.RL_RANK_STEP, attributes=values, context=self._parent, links=links, start_time=start_time
-        )
+        return self.scope.start_posted_span(spans.RL_RANK_STEP, values, self._parent, links, start_time=start_time)
 
     def _record_wait(self, since: Moment) -> None:
         """The wait lies before the rank's span, so it is a child of the root."""
@@ -200,6 +201,8 @@ class Step:
     def _record(self, seconds: float, error: str | None, end_time: int) -> None:
         for metric, scope, total in self._totals.values():
             scope.record(metric, total, context=self.context)
+        for (phase, scope), durations in list(self._durations.items()):
+            scope.record_all(metrics.RL_PHASE_DURATION, durations, {attributes.RL_PHASE: phase}, self.context)
         self.scope.record(metrics.RL_LOOP_DURATION, seconds, context=self.context)
         sampling.keep_if_slow(self.rank_span, seconds, spans.RL_RANK_STEP.type)
         self.scope.end_span(self.rank_span, error, end_time)

@@ -10,6 +10,7 @@ import pytest
 from opentelemetry import trace
 
 import otel_rl
+from otel_rl import clock as clocks
 from otel_rl.semconv import spans
 from otel_rl.telemetry import Scope, deferral, lifecycle
 from otel_rl.telemetry.deferral import Moment
@@ -66,6 +67,7 @@ def recorded(recorded, request):
 def clock(monkeypatch):
     found = Clock()
     monkeypatch.setattr(deferral, "now", found.now)
+    monkeypatch.setattr(clocks, "counter", lambda: found.now().counter)
     return found
 
 
