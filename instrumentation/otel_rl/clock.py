@@ -1,4 +1,4 @@
-"""The clocks of everything that is recorded."""
+"""The wall clock of everything that is recorded."""
 
 from __future__ import annotations
 
@@ -6,5 +6,3 @@ import time
 
 #: Nanoseconds since the epoch.
 now = time.time_ns
-#: Seconds on a clock that never goes back, for durations.
-counter = time.perf_counter

@@ -75,7 +75,10 @@ class Totals(NamedTuple):
 def payload_bytes(payload: Any) -> int:
     """Bytes of a tensor or of tensors in (nested) lists."""
     if isinstance(payload, list | tuple):
-        return sum(map(payload_bytes, payload))
+        size = 0
+        for part in payload:
+            size += payload_bytes(part)
+        return size
     try:
         return int(payload.nbytes)
     except RuntimeError:
@@ -148,7 +151,9 @@ class CollectiveRecorder:
                 if has_payload:
                     message = second if is_second else first
                     try:
-                        size = message[0].nbytes if type(message) is list and len(message) == 1 else message.nbytes
+                        while type(message) is list and len(message) == 1:
+                            message = message[0]
+                        size = payload_bytes(message) if type(message) is list else message.nbytes
                     except (AttributeError, RuntimeError):
                         size = payload_bytes(message)
                 slot[CALLS] += 1

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections import deque
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -50,7 +51,7 @@ class IoThread(Protocol):
 
 
 class Moment(NamedTuple):
-    """One moment on both clocks of :mod:`otel_rl.clock`: s, and ns since the epoch."""
+    """One moment on both clocks: ``time.perf_counter()`` in s, ns since the epoch."""
 
     counter: float
     wall: int
@@ -58,7 +59,7 @@ class Moment(NamedTuple):
 
 def now() -> Moment:
     """The present moment, for an end that is recorded later."""
-    return Moment(clock.counter(), clock.now())
+    return Moment(time.perf_counter(), clock.now())
 
 
 class _Thread(threading.local):

@@ -20,7 +20,16 @@ from opentelemetry.trace import SpanKind, Status, StatusCode
 from otel_rl import clock
 from otel_rl.internal_errors import guard
 from otel_rl.semconv import SCHEMA_URL, attributes
-from otel_rl.telemetry import attribute_values, cardinality_budgets, deferral, drops, histograms, ids, lifecycle, sampling
+from otel_rl.telemetry import (
+    attribute_values,
+    cardinality_budgets,
+    deferral,
+    drops,
+    histograms,
+    ids,
+    lifecycle,
+    sampling,
+)
 from otel_rl.telemetry.context import SpanInContext
 from otel_rl.telemetry.deferred_span import DeferredSpan
 from otel_rl.version import __version__

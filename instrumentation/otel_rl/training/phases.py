@@ -12,9 +12,8 @@ Within a step the histograms of the four phases get one value per step: the time
 from __future__ import annotations
 
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from opentelemetry import baggage
 from opentelemetry import trace as trace_api
 from opentelemetry.context import Context, get_current
 from opentelemetry.trace import INVALID_SPAN
@@ -26,7 +25,7 @@ from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
 from otel_rl.telemetry import attribute_values, deferral, drops, lifecycle
 from otel_rl.telemetry.context import attach, detach
 from otel_rl.telemetry.scope import enabled
-from otel_rl.training import steps
+from otel_rl.training import position, steps
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -62,6 +61,16 @@ _forks = 0
 _innermost: ContextVar[Phase | None] = ContextVar("otel_rl_phase", default=None)
 
 
+class RunningPart(Protocol):
+    """A part of a phase that is suspended with it."""
+
+    def suspend(self, now: Moment) -> None:
+        """The phase has been suspended."""
+
+    def resume(self, now: Moment, before: Context, after: Context) -> None:
+        """The phase goes on; its context was ``before`` and is ``after`` now."""
+
+
 class Phase:
     """One phase; ``start`` and ``end`` for hooks that come in pairs, or a context manager.
 
@@ -88,6 +97,7 @@ class Phase:
         "_suspended",
         "_token",
         "name",
+        "parts",
         "scope",
         "span",
     )
@@ -125,6 +135,8 @@ class Phase:
         self._left = False
         #: Phases that this one has suspended, innermost first.
         self._interrupted: list[Phase] = []
+        #: Parts that have begun in it and are running.
+        self.parts: list[RunningPart] = []
         self.name = definition.type.removeprefix("rl.")
         self.span: Span = INVALID_SPAN
 
@@ -136,7 +148,7 @@ class Phase:
             now = at or deferral.now()
             if self.interrupts:
                 self._interrupt(now)
-            self._step, self._base, self._of_step = _place()
+            self._step, self._base, self._of_step = position.place()
             self._begin_stretch(now)
         return self
 
@@ -294,6 +306,8 @@ class Phase:
         # Where the program has made something of its own current meanwhile, that stays current.
         if token is not None and get_current() is self._context and detach(token):
             self._token = None
+        for part in self.parts:
+            part.suspend(now)
         span = self._end_stretch(now)
         if span is not INVALID_SPAN:
             deferral.post(Signal.TRACES, lambda: _end_suspended(self.scope, span, now.wall))
@@ -309,7 +323,10 @@ class Phase:
         self._suspended = False
         if around is not None and around.span is not INVALID_SPAN:
             self._base = trace_api.set_span_in_context(around.span, self._base)
+        before = self._context
         self._begin_stretch(now, in_place=in_place)
+        for part in self.parts:
+            part.resume(now, before, self._context)
         return True
 
     def _interrupt(self, now: Moment) -> None:
@@ -350,29 +367,9 @@ def _reset(mark: Token[Phase | None]) -> bool:
     return True
 
 
-def _place() -> tuple[steps.Step | None, Context, bool]:
-    """The open step, the context in which a phase of it begins, and whether that is the step's own trace.
-
-    A rollout is a trace of its own: its phases are no part of the step's time.
-    """
-    context = get_current()
-    loop = context.get(steps.LOOP)
-    step = loop.step if isinstance(loop, steps.Loop) else None
-    if step is not None and context is step.context:
-        return step, context, True
-    trace_id = trace_api.get_current_span(context).get_span_context().trace_id
-    if step is not None:
-        if step.trace_id == trace_id:
-            return step, context, True
-        # Begun in another thread or task since: this context still has an earlier step of the loop.
-        stale = baggage.get_baggage(names.RL_LOOP_ITERATION, context) != str(step.iteration)
-        if stale and baggage.get_baggage(names.RL_ROLLOUT_ID, context) is None:
-            return step, step.context, True
-        return step, context, False
-    step = steps.current()
-    if step is not None and not trace_id:
-        return step, step.context, True
-    return step, context, False
+def innermost() -> Phase | None:
+    """The phase that the caller's thread or task is in."""
+    return _innermost.get()
 
 
 def _forget() -> None:

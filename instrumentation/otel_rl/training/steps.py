@@ -95,11 +95,7 @@ class Step:
         self._totals[metric.name] = (metric, scope, seconds if before is None else before[2] + seconds)
 
     def durations_of(self, phase: str, scope: Scope) -> list[float]:
-        """Where ``scope`` adds the seconds of each phase that shares ``rl.phase.duration``; recorded at the end.
-
-        Between the trainer's computations our code finds the processor's caches cold: all durations of a step together
-        cost a fraction of each one on its own.
-        """
+        """Where ``scope`` adds the seconds of each phase that shares ``rl.phase.duration``; recorded at the end."""
         return self._durations.setdefault((phase, scope), [])
 
     def open(self, waiting_since: Moment | None = None) -> None:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from opentelemetry.context import get_current
 
-from otel_rl import clock
 from otel_rl.semconv import metrics, spans
 from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
 from otel_rl.telemetry import deferral, guard, lifecycle
 from otel_rl.telemetry.context import attach, detach
 from otel_rl.training import steps
+from otel_rl.training.parts import Part
 from otel_rl.training.phases import INTERRUPTING, Phase
 
 if TYPE_CHECKING:
@@ -38,6 +38,8 @@ PHASE_SPANS_PER_STEP = 8
 
 #: Parts of training proper: the first one opens ``rl.train`` around all that follow.
 _TRAINING = frozenset({spans.RL_FORWARD.type, spans.RL_BACKWARD.type, spans.RL_OPTIMIZER.type})
+#: Parts in which nothing else begins that needs them as its parent.
+_LEAVES = _TRAINING | {spans.RL_LOG_PROBS.type}
 #: Phases that may lie outside of a step: evaluating or saving a model that is not being trained.
 _OUTSIDE_STEPS = frozenset({spans.RL_EVALUATE.type, spans.RL_CHECKPOINT.type})
 #: A phase is not a phase inside these: the loss computes log-probabilities by its forward pass, and an evaluation is
@@ -49,25 +51,12 @@ _PHASE = guard("training.phase")
 NO_PHASE: AbstractContextManager[None] = nullcontext()
 
 
-class _Duration:
-    """Stands for a part whose span would be one too many: only the histogram is fed, at the end of the step."""
-
-    __slots__ = ("_durations", "_started")
-
-    def __init__(self, durations: list[float]) -> None:
-        self._durations = durations
-        self._started = clock.counter()
-
-    def end(self, error: BaseException | None = None) -> None:
-        self._durations.append(clock.counter() - self._started)
-
-
 class OpenPhase:
     """A phase that is running; ends once, by :meth:`end` or by leaving the ``with`` block."""
 
     __slots__ = ("_kind", "_loop", "_phase")
 
-    def __init__(self, loop: TrainerLoop, kind: str, phase: Phase | _Duration) -> None:
+    def __init__(self, loop: TrainerLoop, kind: str, phase: Phase | Part) -> None:
         self._loop = loop
         self._kind = kind
         self._phase = phase
@@ -167,7 +156,7 @@ class TrainerLoop(steps.Loop):
             return None
         if step is None and kind not in _OUTSIDE_STEPS:
             return None
-        phase: Phase | _Duration
+        phase: Phase | Part
         if kind in INTERRUPTING:
             if next(reversed(found), None) == spans.RL_TRAIN.type:
                 # What lies between two updates is not training, which its next part opens again. Inside of a part,
@@ -177,10 +166,11 @@ class TrainerLoop(steps.Loop):
         else:
             if kind in _TRAINING and spans.RL_TRAIN.type not in found:
                 self._open_training(scope)
-            if step is None or step.take_span(kind, SPANS_PER_STEP):
-                phase = Phase(definition, scope).start()
+            has_span = step is None or step.take_span(kind, SPANS_PER_STEP)
+            if step is not None and (kind in _LEAVES or not has_span):
+                phase = Part(definition, scope, step, has_span=has_span)
             else:
-                phase = _Duration(step.durations_of(kind.removeprefix("rl."), scope))
+                phase = Phase(definition, scope).start()
         opened = found[kind] = OpenPhase(self, kind, phase)
         return opened
 

@@ -10,16 +10,19 @@ import pytest
 from opentelemetry import trace
 
 import otel_rl
-from otel_rl import clock as clocks
 from otel_rl.semconv import spans
 from otel_rl.telemetry import Scope, deferral, lifecycle
 from otel_rl.telemetry.deferral import Moment
 from otel_rl.training import steps
 from otel_rl.training.phases import Phase
-from otel_rl.training.trainer_loop import PHASE_SPANS_PER_STEP, TrainerLoop
+from otel_rl.training.trainer_loop import PHASE_SPANS_PER_STEP, SPANS_PER_STEP, TrainerLoop
 
 _scope = Scope("test")
 SECOND = 1_000_000_000
+
+
+class ExpectedError(Exception):
+    """Raised by the tests."""
 
 
 class Clock:
@@ -67,7 +70,6 @@ def recorded(recorded, request):
 def clock(monkeypatch):
     found = Clock()
     monkeypatch.setattr(deferral, "now", found.now)
-    monkeypatch.setattr(clocks, "counter", lambda: found.now().counter)
     return found
 
 
@@ -310,6 +312,73 @@ def test_a_weight_sync_inside_the_loss_suspends_training(recorded, clock):
     loop.finish_step()
 
     assert durations(recorded) == {"train": 2.0, "sync": 2.0, "phase": 2.0}
+
+
+def test_a_part_that_is_interrupted_has_a_span_for_each_stretch(recorded, clock):
+    loop = TrainerLoop()
+    loop.begin_step(1, _scope)
+    with loop.phase(spans.RL_FORWARD, _scope):
+        clock.passes(1)
+        with loop.phase(spans.RL_SYNC, _scope):
+            clock.passes(2)
+        clock.passes(1)
+    loop.finish_step()
+
+    first, second = sorted(
+        (span for span in recorded.spans if span.name == "rl.forward"), key=lambda span: span.start_time
+    )
+    trains = sorted((span for span in recorded.spans if span.name == "rl.train"), key=lambda span: span.start_time)
+    assert [first.parent.span_id, second.parent.span_id] == [train.context.span_id for train in trains]
+    assert [(span.end_time - span.start_time) // SECOND for span in (first, second)] == [1, 1]
+    assert first.attributes["rl.suspended"]
+    assert (second.attributes["rl.active_duration"], "rl.suspended" in second.attributes) == (2.0, False)
+
+
+def test_a_part_without_a_span_of_its_own_does_not_count_what_interrupts_it(recorded, clock):
+    loop = TrainerLoop()
+    loop.begin_step(1, _scope)
+    for _ in range(SPANS_PER_STEP + 1):
+        with loop.phase(spans.RL_FORWARD, _scope):
+            clock.passes(1)
+            with loop.phase(spans.RL_SYNC, _scope):
+                clock.passes(2)
+            clock.passes(1)
+    loop.finish_step()
+
+    assert durations(recorded)["phase"] == 2.0 * (SPANS_PER_STEP + 1)
+
+
+def test_a_span_of_the_program_inside_a_part_is_a_child_of_the_phase_around_it(recorded):
+    loop = TrainerLoop()
+    loop.begin_step(1, _scope)
+    with (
+        loop.phase(spans.RL_FORWARD, _scope),
+        trace.get_tracer("program").start_as_current_span("loss"),
+        loop.phase(spans.RL_OPTIMIZER, _scope),
+    ):
+        pass
+    loop.finish_step()
+
+    train, loss = recorded.span("rl.train"), recorded.span("loss")
+    assert recorded.span("rl.forward").parent.span_id == loss.parent.span_id == train.context.span_id
+    assert recorded.span("rl.optimizer").parent.span_id == loss.context.span_id
+
+
+def test_a_part_that_fails_has_a_span_even_where_it_is_one_too_many(recorded):
+    loop = TrainerLoop()
+    loop.begin_step(1, _scope)
+    for _ in range(SPANS_PER_STEP):
+        with loop.phase(spans.RL_FORWARD, _scope):
+            pass
+    with pytest.raises(ExpectedError), loop.phase(spans.RL_FORWARD, _scope):
+        raise ExpectedError
+    loop.finish_step()
+
+    found = [span for span in recorded.spans if span.name == "rl.forward"]
+    assert [span.attributes.get("error.type") for span in found] == [
+        *[None] * SPANS_PER_STEP,
+        f"{__name__}.ExpectedError",
+    ]
 
 
 def test_a_thinned_rank_suspends_without_spans(recorded, clock, monkeypatch):

@@ -206,7 +206,7 @@ def _key_value(key: str, value: Any) -> str:
     return f"{prefix}{_value(value)}}}"
 
 
-def _value(value: Any) -> str:
+def _value(value: Any) -> str:  # noqa: PLR0911 - one kind of value each
     if value is None:
         return "{}"
     if isinstance(value, bool):
