@@ -208,12 +208,14 @@ class _Plain:
 
     def _mapping(self, value: Mapping[Any, Any], depth: int) -> dict[str, Any]:
         found: dict[str, Any] = {}
+        is_simple = self._characters is None and self._redact is None
         for taken, (key, item) in enumerate(list(value.items())):
             name = text(_key(key), 256)
             if self._full(len(name) + 6):
                 found["..."] = f"[{len(value) - taken} more]"
                 break
-            found[name] = self.of(item, depth - 1)
+            # The common case, for the many numbers of a trainer's log call.
+            found[name] = item if is_simple and type(item) is float else self.of(item, depth - 1)
         return found
 
     def _sequence(self, value: Any, depth: int) -> list[Any]:

@@ -164,7 +164,7 @@ def _exact(values: Mapping[str, Any]) -> tuple[dict[str, Scalar], dict[str, floa
         if value is None or isinstance(value, bool | str):
             body[key] = value
             continue
-        found = number(value)
+        found = value if type(value) is float else number(value)
         if found is None:
             drops.count(Signal.LOGS, "unsupported_type")
         else:

@@ -42,8 +42,8 @@ REWARD_SPANS_PER_STEP = 8
 _ATTRIBUTE = "_otel_rl_phase"
 
 
-def enter(context: Any) -> None:
-    """A ``ProfilingContext`` was entered."""
+def entered(_: Any, context: Any) -> None:
+    """``ProfilingContext.__enter__`` has returned."""
     name = context.name
     loop = trainer_loop.current()
     phase: OpenPhase | Phase | None
@@ -64,8 +64,8 @@ def enter(context: Any) -> None:
         setattr(context, _ATTRIBUTE, phase)
 
 
-def leave(context: Any, error: BaseException | None) -> None:
-    """The context is about to be left, with ``error`` if it failed."""
+def left(context: Any, _: Any, error: BaseException | None, __: Any) -> None:
+    """``ProfilingContext.__exit__`` is about to run, with ``error`` if the block failed."""
     phase = context.__dict__.pop(_ATTRIBUTE, None)
     if phase is not None:
         phase.end(error)
