@@ -25,7 +25,7 @@ from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
 from otel_rl.telemetry import attribute_values, deferral, drops, lifecycle
 from otel_rl.telemetry.context import attach, detach
 from otel_rl.telemetry.scope import enabled
-from otel_rl.training import position, steps
+from otel_rl.training import position, step_sampling, steps
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -142,7 +142,7 @@ class Phase:
 
     def start(self, at: Moment | None = None) -> Self:
         """Open the span below the current one, in a thread without one below the open step; ``at`` says since when."""
-        with _START:
+        try:
             if not enabled():
                 return self
             now = at or deferral.now()
@@ -150,6 +150,8 @@ class Phase:
                 self._interrupt(now)
             self._step, self._base, self._of_step = position.place()
             self._begin_stretch(now)
+        except Exception as ours:  # noqa: BLE001 - counted
+            _START.handle(ours)
         return self
 
     def end(self, error: BaseException | str | None = None, at: Moment | None = None) -> None:
@@ -163,7 +165,7 @@ class Phase:
         if self._forks != _forks:
             self.leave()
             return
-        with _END:
+        try:
             now = at or deferral.now()
             in_place = self.leave()
             kind = attribute_values.error_type(error) if isinstance(error, BaseException) else error
@@ -176,7 +178,10 @@ class Phase:
                 # What the I/O thread needs, and nothing that holds memory of the program.
                 total = whole if stretches else None
                 deferral.post(Signal.TRACES, lambda: self._record(span, metric, whole, total, kind, now.wall))
-            self._resume_interrupted(now, in_place=in_place)
+            if self._interrupted:
+                self._resume_interrupted(now, in_place=in_place)
+        except Exception as ours:  # noqa: BLE001 - counted
+            _END.handle(ours)
 
     def _metric_to_record(self, seconds: float) -> MetricDefinition | None:
         """The histogram for this phase; None where there is none, or where the step records it when it ends."""
@@ -189,7 +194,7 @@ class Phase:
         if metric is not None:
             step.add(metric, self.scope, seconds)
         else:
-            step.durations_of(self.name, self.scope).append(seconds)
+            step.durations_of(self._definition.type, self.scope).append(seconds)
         return None
 
     def _record(
@@ -236,7 +241,7 @@ class Phase:
             self._mark = _innermost.set(self)
         step = self._step
         if step is not None and step.thinned:
-            drops.count(Signal.TRACES, steps.THINNED)
+            drops.count(Signal.TRACES, step_sampling.THINNED)
         elif self._limit is None or step is None or step.take_span(self._definition.type, self._limit):
             self.span = self._start_span(now.wall)
             self._context = trace_api.set_span_in_context(self.span, self._base)
@@ -265,6 +270,11 @@ class Phase:
         return span
 
     # -- suspension ------------------------------------------------------------------------------------------------
+
+    @property
+    def context(self) -> Context:
+        """The one in which its present stretch runs."""
+        return self._context
 
     @property
     def is_active(self) -> bool:

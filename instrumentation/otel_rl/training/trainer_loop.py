@@ -42,10 +42,10 @@ _TRAINING = frozenset({spans.RL_FORWARD.type, spans.RL_BACKWARD.type, spans.RL_O
 _LEAVES = _TRAINING | {spans.RL_LOG_PROBS.type}
 #: Phases that may lie outside of a step: evaluating or saving a model that is not being trained.
 _OUTSIDE_STEPS = frozenset({spans.RL_EVALUATE.type, spans.RL_CHECKPOINT.type})
-#: A phase is not a phase inside these: the loss computes log-probabilities by its forward pass, and an evaluation is
-#: one phase, however many batches it samples and scores.
-_HIDDEN_INSIDE = {spans.RL_LOG_PROBS.type: frozenset({spans.RL_FORWARD.type, spans.RL_EVALUATE.type})}
-_HIDDEN = frozenset({spans.RL_EVALUATE.type})
+#: No phases inside a forward pass: the loss computes log-probabilities by it. Nothing is a phase inside an evaluation,
+#: which is one phase, however many batches it samples and scores.
+_FORWARD = spans.RL_FORWARD.type
+_HIDDEN_IN_FORWARD = frozenset({spans.RL_LOG_PROBS.type})
 
 _PHASE = guard("training.phase")
 NO_PHASE: AbstractContextManager[None] = nullcontext()
@@ -63,8 +63,10 @@ class OpenPhase:
 
     def end(self, error: BaseException | None = None) -> None:
         """Close it, and whatever was left open inside it, with the exception that ended it."""
-        with _PHASE:
+        try:
             self._loop.close_down_to(self._kind, error, self)
+        except Exception as ours:  # noqa: BLE001 - counted
+            _PHASE.handle(ours)
 
     def close(self, error: BaseException | None) -> None:
         """For the loop only."""
@@ -149,12 +151,10 @@ class TrainerLoop(steps.Loop):
         """Start a phase that another hook ends, see :meth:`end`; None where there is nothing to record."""
         kind = definition.type
         found = self._phases
-        if kind in found or not scope.enabled:
+        if kind in found or spans.RL_EVALUATE.type in found or (kind in _HIDDEN_IN_FORWARD and _FORWARD in found):
             return None
         step = self.step
-        if found and not found.keys().isdisjoint(_HIDDEN_INSIDE.get(kind, _HIDDEN)):
-            return None
-        if step is None and kind not in _OUTSIDE_STEPS:
+        if step is None and (kind not in _OUTSIDE_STEPS or not scope.enabled):
             return None
         phase: Phase | Part
         if kind in INTERRUPTING:
@@ -259,8 +259,20 @@ def in_phase(definition: SpanDefinition, scope: Scope) -> Callable[[Function], F
     def factory(original: Function) -> Function:
         @functools.wraps(original)
         def method(*args: Any, **kwargs: Any) -> Any:
-            with current().phase(definition, scope):
+            opened: OpenPhase | None = None
+            try:
+                opened = current().open(definition, scope)
+            except Exception as ours:  # noqa: BLE001 - counted
+                _PHASE.handle(ours)
+            if opened is None:
                 return original(*args, **kwargs)
+            try:
+                result = original(*args, **kwargs)
+            except BaseException as error:
+                opened.end(error)
+                raise
+            opened.end()
+            return result
 
         return method
 

@@ -10,10 +10,11 @@ import pytest
 from opentelemetry import trace
 
 import otel_rl
+from otel_rl import clock as clocks
 from otel_rl.semconv import spans
 from otel_rl.telemetry import Scope, deferral, lifecycle
 from otel_rl.telemetry.deferral import Moment
-from otel_rl.training import steps
+from otel_rl.training import step_sampling, steps
 from otel_rl.training.phases import Phase
 from otel_rl.training.trainer_loop import PHASE_SPANS_PER_STEP, SPANS_PER_STEP, TrainerLoop
 
@@ -70,6 +71,7 @@ def recorded(recorded, request):
 def clock(monkeypatch):
     found = Clock()
     monkeypatch.setattr(deferral, "now", found.now)
+    monkeypatch.setattr(clocks, "counter", lambda: found.now().counter)
     return found
 
 
@@ -382,7 +384,7 @@ def test_a_part_that_fails_has_a_span_even_where_it_is_one_too_many(recorded):
 
 
 def test_a_thinned_rank_suspends_without_spans(recorded, clock, monkeypatch):
-    monkeypatch.setattr(steps, "_has_its_turn", lambda *_: False)
+    monkeypatch.setattr(step_sampling, "has_its_turn", lambda *_: False)
     with otel_rl.step(1), otel_rl.phase("sample"):
         clock.passes(1)
         with otel_rl.phase("sync"):
