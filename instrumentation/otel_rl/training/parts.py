@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 
 class _Stretch(NamedTuple):
-    """From when to when, by ``clock.counter()``, and where in the trace."""
+    """When it ended, how many seconds it took, and where in the trace it was."""
 
-    since: float
-    until: float
+    end: int
+    seconds: float
     context: Context
 
 
@@ -80,8 +80,8 @@ class Part:
     def _end(self, step: steps.Step, now: float, error: str | None) -> None:
         stretches = self._stretches or []
         if self._since is not None:
-            stretches.append(_Stretch(self._since, now, self._context))
-        seconds = sum(stretch.until - stretch.since for stretch in stretches)
+            stretches.append(_Stretch(clock.now(), now - self._since, self._context))
+        seconds = sum(stretch.seconds for stretch in stretches)
         in_step, definition, scope = step.is_open, self._definition, self._scope
         if in_step:
             step.durations_of(definition.type, scope).append(seconds)
@@ -98,7 +98,7 @@ class Part:
     def suspend(self, now: Moment) -> None:
         """The phase around it has been suspended."""
         if self._since is not None:
-            self._stretches = [*(self._stretches or ()), _Stretch(self._since, now.counter, self._context)]
+            self._stretches = [*(self._stretches or ()), _Stretch(now.wall, now.counter - self._since, self._context)]
             self._since = None
 
     def resume(self, now: Moment, before: Context, after: Context) -> None:
@@ -127,6 +127,6 @@ def _record(
             values[names.RL_SUSPENDED] = True
         elif last:
             values[names.RL_ACTIVE_DURATION] = seconds
-        begun, ended = step.wall(stretch.since), step.wall(stretch.until)
+        begun = stretch.end - round(stretch.seconds * 1e9)
         span = scope.start_span(definition, attributes=values, context=stretch.context, start_time=begun)
-        scope.end_span(span, error if number == last else None, ended)
+        scope.end_span(span, error if number == last else None, stretch.end)

@@ -99,10 +99,6 @@ class Step:
         if len(self._recordings) == 1:
             deferral.post(Signal.TRACES, self._record_posts)
 
-    def wall(self, counter: float) -> int:
-        """The moment ``counter`` of this step on the wall clock, ns since the epoch."""
-        return self._start_time + round((counter - self.started) * 1e9)
-
     def open(self, waiting_since: Moment | None = None) -> None:
         """Start the spans and make the rank's span current in this thread.
 

@@ -13,7 +13,6 @@ import otel_rl
 from otel_rl import clock as clocks
 from otel_rl.semconv import spans
 from otel_rl.telemetry import Scope, deferral, lifecycle
-from otel_rl.telemetry.deferral import Moment
 from otel_rl.training import step_sampling, steps
 from otel_rl.training.phases import Phase
 from otel_rl.training.trainer_loop import PHASE_SPANS_PER_STEP, SPANS_PER_STEP, TrainerLoop
@@ -30,8 +29,11 @@ class Clock:
     def __init__(self):
         self.seconds = 0
 
+    def counter(self):
+        return float(self.seconds)
+
     def now(self):
-        return Moment(float(self.seconds), (1000 + self.seconds) * SECOND)
+        return (1000 + self.seconds) * SECOND
 
     def passes(self, seconds):
         self.seconds += seconds
@@ -70,8 +72,8 @@ def recorded(recorded, request):
 @pytest.fixture
 def clock(monkeypatch):
     found = Clock()
-    monkeypatch.setattr(deferral, "now", found.now)
-    monkeypatch.setattr(clocks, "counter", lambda: found.now().counter)
+    monkeypatch.setattr(clocks, "counter", found.counter)
+    monkeypatch.setattr(clocks, "now", found.now)
     return found
 
 
