@@ -238,6 +238,11 @@ class CollectiveRecorder:
         columns = zip(*(values for _, values in self.values()), strict=True)
         return Totals(*map(sum, columns)) if self._slots else Totals(0, 0, 0, 0)
 
+    @property
+    def keeps(self) -> int:
+        """How many of the slowest collectives are kept."""
+        return self._keep
+
     def take_slowest(self) -> list[Slow]:
         """The slowest collectives since the last call, longest first."""
         slow = [Slow(*fields) for fields in sorted(self._slow, reverse=True)]
