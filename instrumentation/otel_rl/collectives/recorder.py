@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 CALLS, BYTES, HOST_TIME, WAIT_TIME, GROUP = range(5)
 #: Collectives shorter than this are never among the slowest: nobody looks for them.
 SHORTEST_SLOW_NS = 1_000_000
-#: Launched and not yet waited for. What nobody waits for (fire and forget) must not pile up: beyond this number the
-#: table is emptied at the next step or export. Between them it cannot hold more works than have lived.
+#: Launched and not yet waited for. What nobody waits for (fire and forget) must not pile up: a table of this length is
+#: emptied. Then the waits for its works are not counted.
 MAXIMUM_PENDING = 4096
 OTHER_GROUP = "_OTHER"
 
@@ -128,7 +128,7 @@ class CollectiveRecorder:
         slots: dict[int, Slot] = {}
         self._by_method.append(slots)
         pending, limit, find, keep_slow, now = self._pending, self._limit, self._find, self._keep_slow, clock
-        has_payload, is_second, absent = payload is not None, payload == 1, ABSENT
+        has_payload, is_second, absent, most = payload is not None, payload == 1, ABSENT, MAXIMUM_PENDING
 
         def method(
             self: Any, first: Any = absent, second: Any = absent, third: Any = absent, /, *rest: Any, **kwargs: Any
@@ -159,6 +159,8 @@ class CollectiveRecorder:
                 slot[CALLS] += 1
                 slot[BYTES] += size
                 slot[HOST_TIME] += elapsed
+                if len(pending) >= most:
+                    pending.clear()
                 pending[id(work)] = slot, started, elapsed, size
                 if elapsed > limit[0]:
                     keep_slow((elapsed, started, size, slot[GROUP]))
@@ -234,14 +236,17 @@ class CollectiveRecorder:
 
     def values(self) -> list[tuple[Group, tuple[int, int, int, int]]]:
         """Every slot with its sums since the process started: calls, bytes, ns launching, ns waiting."""
-        if len(self._pending) > MAXIMUM_PENDING:
-            self._pending.clear()
         return [(group, (slot[0], slot[1], slot[2], slot[3])) for group, slot in list(self._slots.items())]
 
     def totals(self) -> Totals:
         """Sums over all slots since the process started."""
         columns = zip(*(values for _, values in self.values()), strict=True)
         return Totals(*map(sum, columns)) if self._slots else Totals(0, 0, 0, 0)
+
+    @property
+    def keeps(self) -> int:
+        """How many of the slowest collectives are kept."""
+        return self._keep
 
     def take_slowest(self) -> list[Slow]:
         """The slowest collectives since the last call, longest first."""

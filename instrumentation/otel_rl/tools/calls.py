@@ -10,7 +10,7 @@ from opentelemetry.trace import INVALID_SPAN
 
 from otel_rl.internal_errors import guard
 from otel_rl.semconv import attributes, metrics, spans
-from otel_rl.telemetry import sampling
+from otel_rl.telemetry import lifecycle, sampling
 from otel_rl.telemetry.attribute_values import error_type
 from otel_rl.telemetry.content_capture import capture_content, content_as_json
 from otel_rl.telemetry.current_operation import CurrentOperation, mark_error
@@ -55,6 +55,7 @@ class ToolCall(CurrentOperation):
         "_arguments",
         "_call_id",
         "_failure",
+        "_forks",
         "_metric_name",
         "_name",
         "_owned",
@@ -82,6 +83,7 @@ class ToolCall(CurrentOperation):
         self._arguments = arguments
         self._failure: str | None = None
         self._owned = True
+        self._forks = lifecycle.forks
         self._started: float | None = None
         self.span: Span = INVALID_SPAN
 
@@ -126,12 +128,17 @@ class ToolCall(CurrentOperation):
         }
 
     def end(self, error: BaseException | None = None, at: Moment | None = None) -> None:
-        """Close the span; an exception wins over a failure reported by :meth:`fail`. ``at`` says when, unless now."""
+        """Close the span; an exception wins over a failure reported by :meth:`fail`. ``at`` says when, unless now.
+
+        A forked child only leaves the call of its parent: the parent ends it.
+        """
         started, self._started = self._started, None
         if started is None:
             return
         with guard("tools.end"):
             self.leave()
+            if self._forks != lifecycle.forks:
+                return
             kind = error_type(error) if error is not None else self._failure
             elapsed = (at.counter if at else time.perf_counter()) - started
             label = self._metric_name or self._name

@@ -13,23 +13,11 @@ from datasets import Dataset
 from tiny_model import build
 from trl.extras.profiling import ProfilingContext
 
-from otel_rl.instrumentors.transformers import TransformersInstrumentor
-from otel_rl.instrumentors.trl import TRLInstrumentor
 from otel_rl.instrumentors.trl.profiling import scope
 from otel_rl.instrumentors.trl.rewards import RewardScores
 from otel_rl.telemetry import drops
 from otel_rl.training import steps
 from otel_rl.training.trainer_loop import TrainerLoop
-
-
-@pytest.fixture
-def instrumented(recorded):
-    instrumentors = [TransformersInstrumentor(), TRLInstrumentor()]
-    for instrumentor in instrumentors:
-        instrumentor.instrument(skip_dep_check=True)
-    yield instrumentors
-    for instrumentor in instrumentors:
-        instrumentor.uninstrument()
 
 
 def make_trainer(kind, directory, rewards, **arguments):

@@ -31,26 +31,6 @@ class ExpectedError(Exception):
     """Raised by the tests."""
 
 
-class _Program(IoThread):
-    """A real I/O thread without exporters: it records only what it is asked for."""
-
-    def flush_now(self) -> None:
-        deadline = time.monotonic() + 10
-        assert self.post(lambda: True, deadline).wait()
-
-
-@pytest.fixture
-def io_thread(recorded):
-    thread = _Program("otel-rl-test")
-    deferral.accept_posts(thread)
-    yield thread
-    steps.finish()
-    deferral.accept_posts(None)
-    deferral.drain_all()
-    LastDelivery(thread, time.monotonic() + 10).wait()
-    assert not thread.started
-
-
 def test_a_step_is_recorded_by_the_io_thread_with_its_own_times_and_parents(recorded, io_thread):
     before = time.time_ns()
     steps.begin(7, _scope)
