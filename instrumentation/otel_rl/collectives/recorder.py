@@ -116,7 +116,7 @@ class CollectiveRecorder:
 
     # -- hot path ----------------------------------------------------------------------------------------------
 
-    def recording(self, operation: str, payload: int | None, call: Call) -> Call:
+    def recording(self, operation: str, payload: int | None, call: Call) -> Call:  # noqa: C901 - for speed, see below
         """Return a method that runs ``call(self, ...)`` and counts it.
 
         ``call`` takes the process group first; ``payload`` says which of its first two further arguments (0 or 1) holds

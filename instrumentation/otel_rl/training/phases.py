@@ -53,9 +53,6 @@ _START, _END = guard("phases.start"), guard("phases.end")
 
 _EMPTY = Context()
 
-#: How many forks lie between this process and the first one: a phase of a process above is not ours to end.
-_forks = 0
-
 #: The innermost phase of this thread or task. A token of it is only accepted where it was set: so a task that runs
 #: beside a phase, and knows it from its copy of the context, does not suspend it.
 _innermost: ContextVar[Phase | None] = ContextVar("otel_rl_phase", default=None)
@@ -113,7 +110,7 @@ class Phase:
         is_exclusive: bool = True,
     ) -> None:
         self._definition = definition
-        self._forks = _forks
+        self._forks = lifecycle.forks
         #: False for one that runs beside others, as a generator does beside its consumer: it suspends none.
         self._is_exclusive = is_exclusive
         #: False for a part of a phase of the same name, which counts as a whole, and which it does not interrupt.
@@ -162,7 +159,7 @@ class Phase:
         """
         if self._since is None and not self._suspended:
             return
-        if self._forks != _forks:
+        if self._forks != lifecycle.forks:
             self.leave()
             return
         try:
@@ -279,7 +276,7 @@ class Phase:
     @property
     def is_active(self) -> bool:
         """True between its start and its end, except while it is suspended; in the process that started it."""
-        return self._since is not None and self._forks == _forks
+        return self._since is not None and self._forks == lifecycle.forks
 
     @property
     def interrupts(self) -> bool:
@@ -380,11 +377,3 @@ def _reset(mark: Token[Phase | None]) -> bool:
 def innermost() -> Phase | None:
     """The phase that the caller's thread or task is in."""
     return _innermost.get()
-
-
-def _forget() -> None:
-    global _forks
-    _forks += 1
-
-
-lifecycle.after_fork_in_child(_forget)
