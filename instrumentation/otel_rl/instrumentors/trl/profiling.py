@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from otel_rl.semconv.definitions import SpanDefinition
+    from otel_rl.training.trainer_loop import OpenPhase
 
 scope = Scope("trl")
 
@@ -31,6 +32,9 @@ PHASES: Mapping[str, SpanDefinition] = {
     "compute_loss": spans.RL_FORWARD,
     "sync_weights": spans.RL_SYNC,
 }
+#: Names of contexts that were no phases, as many as are remembered.
+_no_phases: set[str] = set()
+_MAXIMUM_NAMES = 1024
 #: Reward functions with a span of their own per step.
 REWARD_SPANS_PER_STEP = 8
 
@@ -38,21 +42,30 @@ REWARD_SPANS_PER_STEP = 8
 _ATTRIBUTE = "_otel_rl_phase"
 
 
-def enter(context: Any) -> None:
-    """A ``ProfilingContext`` was entered."""
-    what = context.name.partition(".")[2]
-    definition = PHASES.get(what)
+def entered(_: Any, context: Any) -> None:
+    """``ProfilingContext.__enter__`` has returned."""
+    name = context.name
     loop = trainer_loop.current()
+    phase: OpenPhase | Phase | None
     # First: most contexts are not phases, and this runs several times per micro-batch.
-    if (definition is None and not loop.is_open(spans.RL_REWARD)) or not scope.enabled:
+    if name in _no_phases and not loop.is_open(spans.RL_REWARD):
         return
-    phase = _reward_function(loop, what) if definition is None else loop.open(definition, scope)
+    what = name.partition(".")[2]
+    definition = PHASES.get(what)
+    if definition is not None:
+        phase = loop.open(definition, scope)
+    elif loop.is_open(spans.RL_REWARD):
+        phase = _reward_function(loop, what) if scope.enabled else None
+    else:
+        phase = None
+        if len(_no_phases) < _MAXIMUM_NAMES:
+            _no_phases.add(name)
     if phase is not None:
         setattr(context, _ATTRIBUTE, phase)
 
 
-def leave(context: Any, error: BaseException | None) -> None:
-    """The context is about to be left, with ``error`` if it failed."""
+def left(context: Any, _: Any, error: BaseException | None, __: Any) -> None:
+    """``ProfilingContext.__exit__`` is about to run, with ``error`` if the block failed."""
     phase = context.__dict__.pop(_ATTRIBUTE, None)
     if phase is not None:
         phase.end(error)
