@@ -16,5 +16,7 @@ def environment(data_directory: str) -> dict[str, str]:
         "OMP_NUM_THREADS": "1",
         "HF_HUB_OFFLINE": "1",
         # The code of this checkout, whatever the environment has installed.
-        "PYTHONPATH": os.pathsep.join(str(Path(__file__).parents[1] / name) for name in ("examples", "instrumentation")),
+        "PYTHONPATH": os.pathsep.join(
+            str(Path(__file__).parents[1] / name) for name in ("examples", "instrumentation")
+        ),
     }
