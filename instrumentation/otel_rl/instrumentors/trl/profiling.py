@@ -77,7 +77,7 @@ def _decide(context: Any, name: str) -> None:
 
 
 @functools.lru_cache(maxsize=64)
-def _followed(kind: type[Any]) -> type[Any]:
+def _followed(kind: Any) -> Any:
     """A class like ``kind`` whose instances are phases from their ``__enter__`` to their ``__exit__``."""
 
     def enter(self: Any) -> Any:
