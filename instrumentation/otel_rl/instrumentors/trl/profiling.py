@@ -15,7 +15,7 @@ from otel_rl.training import trainer_loop
 from otel_rl.training.phases import Phase
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Hashable, Mapping
 
     from otel_rl.semconv.definitions import SpanDefinition
     from otel_rl.training.trainer_loop import OpenPhase
@@ -68,12 +68,17 @@ def _decide(context: Any, name: str) -> None:
     if definition is not None:
         _phase_of[name] = definition
         if loop.admits(definition.type):
-            context.__class__ = _followed(type(context))
+            _follow(context)
     elif loop.is_open(spans.RL_REWARD):
-        context.__class__ = _followed(type(context))
+        _follow(context)
     elif not loop.is_open(spans.RL_EVALUATE) and len(_phase_of) < _MAXIMUM_NAMES:
         # An evaluation has no reward phase that would tell reward functions from other contexts.
         _phase_of[name] = None
+
+
+def _follow(context: Any) -> None:
+    kind: Hashable = type(context)
+    context.__class__ = _followed(kind)
 
 
 @functools.lru_cache(maxsize=64)
