@@ -54,9 +54,8 @@ def algorithm_of(kind: type) -> str | None:
 
 
 def patch_profiling(module: ModuleType, patches: Patches) -> None:
-    """All trainers profile their parts with this class, looked up by ``with`` on the class."""
-    patches.observe(module, "ProfilingContext.__enter__", after=profiling.entered, required=True)
-    patches.observe(module, "ProfilingContext.__exit__", before=profiling.left, required=True)
+    """All trainers profile their parts with this class."""
+    patches.replace(module, "ProfilingContext.__init__", profiling.deciding, required=True)
 
 
 def patch_vllm_generation(module: ModuleType, patches: Patches) -> None:
