@@ -15,7 +15,7 @@ from otel_rl.training import trainer_loop
 from otel_rl.training.phases import Phase
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Mapping
+    from collections.abc import Callable, Mapping
 
     from otel_rl.semconv.definitions import SpanDefinition
     from otel_rl.training.trainer_loop import OpenPhase
@@ -77,7 +77,7 @@ def _decide(context: Any, name: str) -> None:
 
 
 def _follow(context: Any) -> None:
-    kind: Hashable = type(context)
+    kind: Any = type(context)
     context.__class__ = _followed(kind)
 
 
