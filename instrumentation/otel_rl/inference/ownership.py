@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from opentelemetry import trace as trace_api
 from opentelemetry.context import _SUPPRESS_INSTRUMENTATION_KEY, get_current
-from opentelemetry.trace import INVALID_SPAN, Status, StatusCode
+from opentelemetry.trace import INVALID_SPAN
 
 from otel_rl.inference.requests import RESPONSES
 from otel_rl.semconv import attributes
@@ -163,10 +163,3 @@ def add_attributes(span: Span, values: Mapping[str, Any]) -> None:
     """Set ``values`` on a span of whoever; None values are left out, long strings cut."""
     if span.is_recording():
         span.set_attributes(clean(values))
-
-
-def mark_error(span: Span, kind: str) -> None:
-    """Make ``span`` an error of type ``kind`` without ending it."""
-    if span.is_recording():
-        span.set_attribute(attributes.ERROR_TYPE, kind)
-        span.set_status(Status(StatusCode.ERROR, kind))
