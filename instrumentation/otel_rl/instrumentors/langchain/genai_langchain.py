@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from otel_rl.instrumentors.langchain.errors import error_in, failure_in
 from otel_rl.semconv import attributes
 from otel_rl.telemetry import guard
-from otel_rl.telemetry.current_operation import mark_error
+from otel_rl.telemetry.open_spans import mark_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable
