@@ -65,8 +65,11 @@ def closes_async(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _ended(answer: Any) -> str:
     """Return COMPLETED when the raw response was read to its end before the close, else CLOSED."""
-    complete = getattr(vars(answer).get("http_response"), "is_closed", False)
-    return RlInferenceStreamEndedValues.COMPLETED if complete else RlInferenceStreamEndedValues.CLOSED
+    # The program's transport made the response, and may have made a class of its own for it.
+    with guard("openai.before_close"):
+        if getattr(vars(answer).get("http_response"), "is_closed", False):
+            return RlInferenceStreamEndedValues.COMPLETED
+    return RlInferenceStreamEndedValues.CLOSED
 
 
 def _finish(answer: Any, ended: str) -> None:
