@@ -92,9 +92,9 @@ class Owned(NamedTuple):
     emits_metrics: bool
 
 
-def of_call(own_scope: str, endpoint: Endpoint) -> Owned | None:
+def of_call(own_scope: str, endpoint: Endpoint, context: Context) -> Owned | None:
     """What another instrumentor than that of ``own_scope`` has for the call in progress; None where it is ours."""
-    span = inference_span(own_scope) or _announced_span()
+    span = inference_span(own_scope, context) or _announced_span()
     if span is not None:
         return Owned(span, emits_metrics(span, endpoint.operation))
     if endpoint is RESPONSES and _WRAPPER_OF_RESPONSES in sys.modules and _is_called_by_wrapper():
@@ -132,9 +132,8 @@ def suppressed() -> bool:
     return bool(context.get(_SUPPRESS_INSTRUMENTATION_KEY) or context.get("suppress_instrumentation"))
 
 
-def inference_span(own_scope: str) -> Span | None:
+def inference_span(own_scope: str, context: Context) -> Span | None:
     """The span of another instrumentor than ``own_scope`` that stands for the model call in progress, or None."""
-    context = get_current()
     span = trace_api.get_current_span(context)
     if context.get(INFERENCE_CONTEXT_KEY) is not None or context.get(EMBEDDING_CONTEXT_KEY) is not None:
         return span
