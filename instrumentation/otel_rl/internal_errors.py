@@ -57,7 +57,7 @@ def count_error(site: str, error: BaseException) -> None:
 
 
 def raised_by_signal_handler(error: BaseException) -> bool:
-    """True when a handler of the program has raised ``error``: a timeout by ``signal.alarm`` may come inside our code."""
+    """True when a handler of the program has raised ``error``, as a timeout by ``signal.alarm`` does, inside our code."""
     frames: set[CodeType] = set()
     traceback = error.__traceback__
     while traceback is not None:
@@ -72,7 +72,7 @@ def _code_of(handler: Any) -> CodeType | None:
     function = getattr(handler, "__func__", handler)
     if not hasattr(function, "__code__"):
         # An object that can be called.
-        function = getattr(type(handler), "__call__", None)
+        function = vars(type(handler)).get("__call__")
     return getattr(function, "__code__", None)
 
 

@@ -36,7 +36,7 @@ def _in_with_block(site, code=_broken):
 def _in_except_clause(site, code=_broken):
     try:
         code()
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - as our hot paths do
         guard(site).handle(error)
 
 
