@@ -57,7 +57,7 @@ def count_error(site: str, error: BaseException) -> None:
 
 
 def raised_by_signal_handler(error: BaseException) -> bool:
-    """True when a handler of the program has raised ``error``, as a timeout by ``signal.alarm`` does, inside our code."""
+    """True when a signal handler of the program has raised ``error`` inside our code, as ``signal.alarm`` may."""
     frames: set[CodeType] = set()
     traceback = error.__traceback__
     while traceback is not None:
