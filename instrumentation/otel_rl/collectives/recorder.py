@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 CALLS, BYTES, HOST_TIME, WAIT_TIME, GROUP = range(5)
 #: Collectives shorter than this are never among the slowest: nobody looks for them.
 SHORTEST_SLOW_NS = 1_000_000
-#: Launched and not yet waited for. What nobody waits for (fire and forget) must not pile up: beyond this number the
-#: table is emptied at the next step or export. Between them it cannot hold more works than have lived.
+#: Launched and not yet waited for. What nobody waits for (fire and forget) must not pile up: a table of this length is
+#: emptied. Then the waits for its works are not counted.
 MAXIMUM_PENDING = 4096
 OTHER_GROUP = "_OTHER"
 
@@ -75,7 +75,10 @@ class Totals(NamedTuple):
 def payload_bytes(payload: Any) -> int:
     """Bytes of a tensor or of tensors in (nested) lists."""
     if isinstance(payload, list | tuple):
-        return sum(map(payload_bytes, payload))
+        size = 0
+        for part in payload:
+            size += payload_bytes(part)
+        return size
     try:
         return int(payload.nbytes)
     except RuntimeError:
@@ -113,7 +116,7 @@ class CollectiveRecorder:
 
     # -- hot path ----------------------------------------------------------------------------------------------
 
-    def recording(self, operation: str, payload: int | None, call: Call) -> Call:
+    def recording(self, operation: str, payload: int | None, call: Call) -> Call:  # noqa: C901 - for speed, see below
         """Return a method that runs ``call(self, ...)`` and counts it.
 
         ``call`` takes the process group first; ``payload`` says which of its first two further arguments (0 or 1) holds
@@ -125,7 +128,7 @@ class CollectiveRecorder:
         slots: dict[int, Slot] = {}
         self._by_method.append(slots)
         pending, limit, find, keep_slow, now = self._pending, self._limit, self._find, self._keep_slow, clock
-        has_payload, is_second, absent = payload is not None, payload == 1, ABSENT
+        has_payload, is_second, absent, most = payload is not None, payload == 1, ABSENT, MAXIMUM_PENDING
 
         def method(
             self: Any, first: Any = absent, second: Any = absent, third: Any = absent, /, *rest: Any, **kwargs: Any
@@ -148,12 +151,16 @@ class CollectiveRecorder:
                 if has_payload:
                     message = second if is_second else first
                     try:
-                        size = message[0].nbytes if type(message) is list and len(message) == 1 else message.nbytes
+                        while type(message) is list and len(message) == 1:
+                            message = message[0]
+                        size = payload_bytes(message) if type(message) is list else message.nbytes
                     except (AttributeError, RuntimeError):
                         size = payload_bytes(message)
                 slot[CALLS] += 1
                 slot[BYTES] += size
                 slot[HOST_TIME] += elapsed
+                if len(pending) >= most:
+                    pending.clear()
                 pending[id(work)] = slot, started, elapsed, size
                 if elapsed > limit[0]:
                     keep_slow((elapsed, started, size, slot[GROUP]))
@@ -229,14 +236,17 @@ class CollectiveRecorder:
 
     def values(self) -> list[tuple[Group, tuple[int, int, int, int]]]:
         """Every slot with its sums since the process started: calls, bytes, ns launching, ns waiting."""
-        if len(self._pending) > MAXIMUM_PENDING:
-            self._pending.clear()
         return [(group, (slot[0], slot[1], slot[2], slot[3])) for group, slot in list(self._slots.items())]
 
     def totals(self) -> Totals:
         """Sums over all slots since the process started."""
         columns = zip(*(values for _, values in self.values()), strict=True)
         return Totals(*map(sum, columns)) if self._slots else Totals(0, 0, 0, 0)
+
+    @property
+    def keeps(self) -> int:
+        """How many of the slowest collectives are kept."""
+        return self._keep
 
     def take_slowest(self) -> list[Slow]:
         """The slowest collectives since the last call, longest first."""
