@@ -41,7 +41,7 @@ _NAMED_OTHERWISE = {
     "loadbalancingexporter": Types(("load_balancing",), ("loadbalancing",)),
     "memorylimiterprocessor": Types(("memory_limiter",)),
     "metricstarttimeprocessor": Types(("metric_start_time",), ("metricstarttime",)),
-    "ownlogs": Types(("own_logs",)),
+    "ownlogsreceiver": Types(("own_logs",)),
     "otlpexporter": Types(("otlp_grpc",), ("otlp",)),
     "otlphttpexporter": Types(("otlp_http",), ("otlphttp",)),
     "otlpjsonfilereceiver": Types(("otlp_json_file",), ("otlpjsonfile",)),
@@ -52,7 +52,7 @@ _NAMED_OTHERWISE = {
     "resourcedetectionprocessor": Types(("resource_detection",), ("resourcedetection",)),
     "secretredactionprocessor": Types(("secret_redaction",)),
     "servicegraphconnector": Types(("service_graph",), ("servicegraph",)),
-    "sidesink": Types(("side_sink",)),
+    "sidesinkprocessor": Types(("side_sink",)),
     "signaltometricsconnector": Types(("signal_to_metrics",), ("signaltometrics",)),
     "spanmetricsconnector": Types(("span_metrics",), ("spanmetrics",)),
     "statusextension": Types(("health_status",)),
@@ -64,10 +64,7 @@ _NAMED_OTHERWISE = {
 A test compares this with what the built program lists.
 """
 
-REMOVED = {
-    "processors": {"batch": "every exporter batches in its sending_queue"},
-    "exporters": {"logging": "it is called debug"},
-}
+REMOVED = {"exporters": {"logging": "it is called debug"}}
 """Types that the manifest leaves out on purpose, with what serves instead."""
 
 
