@@ -50,7 +50,8 @@ class Sentence(NamedTuple):
 
 def sentences_of(text: str, line: int) -> Iterator[Sentence]:
     """Split one paragraph of plain text."""
-    text = _CODE.sub("code", _LINK.sub(r"\1", text))
+    # With a capital: a sentence may begin with code.
+    text = _CODE.sub("Code", _LINK.sub(r"\1", text))
     text = _ABBREVIATIONS.sub(lambda found: found.group(0).replace(".", ""), text)
     for sentence in _SENTENCE_END.split(" ".join(text.split())):
         # Numbers and signs are not words; code and names are.

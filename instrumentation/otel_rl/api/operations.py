@@ -18,7 +18,7 @@ from otel_rl.internal_errors import guard
 from otel_rl.process import process_identity
 from otel_rl.semconv import attributes, events, metrics, spans
 from otel_rl.semconv.definitions import EventDefinition
-from otel_rl.telemetry import deferral, drops, ids, redaction, run_span, sampling
+from otel_rl.telemetry import deferral, drops, ids, lifecycle, redaction, run_span, sampling
 from otel_rl.telemetry.attribute_values import error_type, number
 from otel_rl.telemetry.content_capture import capture_content
 from otel_rl.telemetry.context import attach, detach
@@ -184,6 +184,7 @@ class Opened:
     def __init__(self, operation: _Operation) -> None:
         self._operation = operation
         self._failure: str | None = None
+        self._forks = lifecycle.forks
 
     def fail(self, kind: str) -> None:
         """Mark it as failed without an exception."""
@@ -202,11 +203,15 @@ class Opened:
     def close(self, error: BaseException | None) -> None:
         """End it; an exception wins over a failure that was only told.
 
+        A forked child only leaves what its parent has opened: the parent ends it.
+
         GeneratorExit is no failure: the consumer of a generator has stopped early. It may come from the garbage
         collector, in the middle of anything, so the end is recorded later.
         """
         with guard("producer.close"):
-            if isinstance(error, GeneratorExit) and isinstance(self._operation, _Phase):
+            if self._forks != lifecycle.forks:
+                self._operation.leave()
+            elif isinstance(error, GeneratorExit) and isinstance(self._operation, _Phase):
                 self._operation.end(self._failure, deferral.now())
             elif isinstance(error, GeneratorExit):
                 self._operation.leave()

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 CALLS, BYTES, HOST_TIME, WAIT_TIME, GROUP = range(5)
 #: Collectives shorter than this are never among the slowest: nobody looks for them.
 SHORTEST_SLOW_NS = 1_000_000
-#: Launched and not yet waited for. What nobody waits for (fire and forget) must not pile up: beyond this number the
-#: table is emptied at the next step or export. Between them it cannot hold more works than have lived.
+#: Launched and not yet waited for. What nobody waits for (fire and forget) must not pile up: a table of this length
+#: lets its oldest work go, for which a wait is not counted any more.
 MAXIMUM_PENDING = 4096
 OTHER_GROUP = "_OTHER"
 
@@ -75,7 +75,10 @@ class Totals(NamedTuple):
 def payload_bytes(payload: Any) -> int:
     """Bytes of a tensor or of tensors in (nested) lists."""
     if isinstance(payload, list | tuple):
-        return sum(map(payload_bytes, payload))
+        size = 0
+        for part in payload:
+            size += payload_bytes(part)
+        return size
     try:
         return int(payload.nbytes)
     except RuntimeError:
@@ -113,7 +116,7 @@ class CollectiveRecorder:
 
     # -- hot path ----------------------------------------------------------------------------------------------
 
-    def recording(self, operation: str, payload: int | None, call: Call) -> Call:
+    def recording(self, operation: str, payload: int | None, call: Call) -> Call:  # noqa: C901 - for speed, see below
         """Return a method that runs ``call(self, ...)`` and counts it.
 
         ``call`` takes the process group first; ``payload`` says which of its first two further arguments (0 or 1) holds
@@ -125,7 +128,7 @@ class CollectiveRecorder:
         slots: dict[int, Slot] = {}
         self._by_method.append(slots)
         pending, limit, find, keep_slow, now = self._pending, self._limit, self._find, self._keep_slow, clock
-        has_payload, is_second, absent = payload is not None, payload == 1, ABSENT
+        has_payload, is_second, absent, most = payload is not None, payload == 1, ABSENT, MAXIMUM_PENDING
 
         def method(
             self: Any, first: Any = absent, second: Any = absent, third: Any = absent, /, *rest: Any, **kwargs: Any
@@ -148,12 +151,16 @@ class CollectiveRecorder:
                 if has_payload:
                     message = second if is_second else first
                     try:
-                        size = message[0].nbytes if type(message) is list and len(message) == 1 else message.nbytes
+                        while type(message) is list and len(message) == 1:
+                            message = message[0]
+                        size = payload_bytes(message) if type(message) is list else message.nbytes
                     except (AttributeError, RuntimeError):
                         size = payload_bytes(message)
                 slot[CALLS] += 1
                 slot[BYTES] += size
                 slot[HOST_TIME] += elapsed
+                if len(pending) >= most:
+                    pending.pop(next(iter(pending)), None)
                 pending[id(work)] = slot, started, elapsed, size
                 if elapsed > limit[0]:
                     keep_slow((elapsed, started, size, slot[GROUP]))
@@ -166,7 +173,7 @@ class CollectiveRecorder:
 
     def waiting(self, call: Call) -> Call:
         """Return a replacement of ``Work.wait`` that adds the time to the operation that was waited for."""
-        take, limit, keep_slow, now, absent = self._pending.pop, self._limit, self._keep_slow, clock, ABSENT
+        take, limit, keep_waited, now, absent = self._pending.pop, self._limit, self._keep_waited, clock, ABSENT
 
         def wait(self: Any, timeout: Any = absent) -> Any:
             begun = now()
@@ -178,9 +185,8 @@ class CollectiveRecorder:
                 if entry is not None:
                     slot, started, launched, size = entry
                     slot[WAIT_TIME] += waited
-                    # Where the launch was the longer part it has been kept already.
-                    if waited + launched > limit[0] and waited > launched:
-                        keep_slow((waited + launched, started, size, slot[GROUP]))
+                    if waited + launched > limit[0]:
+                        keep_waited((waited + launched, started, size, slot[GROUP]), launched)
 
         return wait
 
@@ -217,6 +223,14 @@ class CollectiveRecorder:
         for slots in self._by_method:
             slots.pop(identity, None)
 
+    def _keep_waited(self, slow: tuple[int, int, int, Group], launched: int) -> None:
+        """Keep a collective that was waited for, instead of its launch, which may have been kept."""
+        launch = (launched, *slow[1:])
+        if launch in self._slow:
+            self._slow.remove(launch)
+            heapq.heapify(self._slow)
+        self._keep_slow(slow)
+
     def _keep_slow(self, slow: tuple[int, int, int, Group]) -> None:
         if len(self._slow) < self._keep:
             heapq.heappush(self._slow, slow)
@@ -229,14 +243,17 @@ class CollectiveRecorder:
 
     def values(self) -> list[tuple[Group, tuple[int, int, int, int]]]:
         """Every slot with its sums since the process started: calls, bytes, ns launching, ns waiting."""
-        if len(self._pending) > MAXIMUM_PENDING:
-            self._pending.clear()
         return [(group, (slot[0], slot[1], slot[2], slot[3])) for group, slot in list(self._slots.items())]
 
     def totals(self) -> Totals:
         """Sums over all slots since the process started."""
         columns = zip(*(values for _, values in self.values()), strict=True)
         return Totals(*map(sum, columns)) if self._slots else Totals(0, 0, 0, 0)
+
+    @property
+    def keeps(self) -> int:
+        """How many of the slowest collectives are kept."""
+        return self._keep
 
     def take_slowest(self) -> list[Slow]:
         """The slowest collectives since the last call, longest first."""

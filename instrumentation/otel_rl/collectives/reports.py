@@ -6,7 +6,7 @@ few collectives of the step become events on it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from otel_rl import clock as wall_clock
@@ -19,13 +19,22 @@ from otel_rl.training import steps
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from otel_rl.collectives.recorder import CollectiveRecorder, Group, Totals
+    from otel_rl.collectives.recorder import CollectiveRecorder, Group, Slow, Totals
+    from otel_rl.collectives.unseen import Beginning
     from otel_rl.semconv.definitions import MetricDefinition
     from otel_rl.telemetry.scope import Scope
 
     Observations = Iterator[tuple[float, dict[str, Any]]]
 
 SECONDS = 1e-9
+
+
+class _Opened(NamedTuple):
+    """What was counted when a step began, and the slowest collectives of the step up to now."""
+
+    totals: Totals
+    unseen: Beginning
+    slowest: list[Slow]
 
 
 class CollectiveReporter:
@@ -40,9 +49,9 @@ class CollectiveReporter:
         self.recorder = recorder
         self.unseen = UnseenCollectives(recorder, numbers)
         self._scope = scope
-        self._at_start = recorder.totals()
-        #: Totals when each open step began; several loops may have one.
-        self._before: WeakKeyDictionary[steps.Step, Totals] = WeakKeyDictionary()
+        self._at_start = self._opened()
+        #: What was counted when each open step began; several loops may have one.
+        self._open: WeakKeyDictionary[steps.Step, _Opened] = WeakKeyDictionary()
 
     def start(self) -> None:
         """Follow the steps, and register the counters when the first collective comes."""
@@ -78,14 +87,14 @@ class CollectiveReporter:
 
     def step_opened(self, step: steps.Step) -> None:
         """Collectives from here on belong to ``step``."""
-        self._before[step] = self.recorder.totals()
-        self.recorder.take_slowest()
-        self.unseen.begin()
+        self._share_slowest()
+        self._open[step] = self._opened()
 
     def step_closing(self, step: steps.Step) -> None:
         """Put what was added during ``step`` on its span."""
-        before, after = self._before.pop(step, self._at_start), self.recorder.totals()
-        slowest = self.recorder.take_slowest()
+        self._share_slowest()
+        opened = self._open.pop(step, self._at_start)
+        before, after = opened.totals, self.recorder.totals()
         if not step.rank_span.is_recording():
             return
         step.rank_span.set_attributes(
@@ -96,11 +105,11 @@ class CollectiveReporter:
                 attributes.TORCH_DISTRIBUTED_WAIT_TIME: (after.wait_time - before.wait_time) * SECONDS,
             }
         )
-        unseen = self.unseen.end()
+        unseen = self.unseen.since(opened.unseen)
         if unseen:
             step.rank_span.set_attribute(attributes.TORCH_DISTRIBUTED_UNSEEN, unseen)
         epoch_of_clock = wall_clock.now() - clock()
-        for slow in slowest:
+        for slow in opened.slowest:
             step.rank_span.add_event(
                 events.TORCH_DISTRIBUTED_COLLECTIVE.name,
                 {
@@ -114,9 +123,17 @@ class CollectiveReporter:
     def forked(self) -> None:
         """In a forked child."""
         self.recorder.reset()
-        self._at_start = self.recorder.totals()
-        self._before.clear()
-        self.unseen.begin()
+        self._at_start = self._opened()
+        self._open.clear()
+
+    def _opened(self) -> _Opened:
+        return _Opened(self.recorder.totals(), self.unseen.begin(), [])
+
+    def _share_slowest(self) -> None:
+        """The slowest collectives up to now belong to every step that is open."""
+        slowest = self.recorder.take_slowest()
+        for opened in list(self._open.values()) if slowest else ():
+            opened.slowest[:] = sorted([*opened.slowest, *slowest], reverse=True)[: self.recorder.keeps]
 
 
 def _group_attributes(group: Group) -> dict[str, Any]:

@@ -1,12 +1,13 @@
 """Collectives of a step that Python did not issue: the reducer of DDP, functional and compiled collectives.
 
 Their calls pass no method that the recorder has replaced. Each process group numbers all its collectives though, so
-the difference of the two counts is a lower bound of what was not seen. It is read once per step.
+the difference of the two counts is a lower bound of what was not seen. It is read at both ends of a step. Steps that
+are open at once have a beginning each. One collective may count in several of them, as it does in their sums.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from otel_rl.semconv.attributes import TorchDistributedOperationValues as Operation
 
@@ -20,31 +21,44 @@ if TYPE_CHECKING:
 _MOST_NUMBERS = {Operation.REDUCE_SCATTER: 2}
 
 
+class Beginning(NamedTuple):
+    """What a step compares its end with.
+
+    Attributes:
+        numbers: of each process group's latest collective.
+        explained: how far the collectives that were seen may have moved the numbers.
+        blurs: how often something has moved them by an amount that is not known.
+    """
+
+    numbers: Mapping[int, int]
+    explained: int
+    blurs: int
+
+
 class UnseenCollectives:
-    """Compares the numbers of the process groups with the counts of the recorder over one step."""
+    """Compares the numbers of the process groups with the counts of the recorder over a step."""
 
     def __init__(self, recorder: CollectiveRecorder, numbers: Callable[[], Mapping[int, int]]) -> None:
         self._recorder = recorder
         self._numbers = numbers
-        self._before: Mapping[int, int] = {}
-        self._explained = 0
-        self._unclear = False
+        self._blurs = 0
 
-    def begin(self) -> None:
-        """A step begins."""
-        self._before, self._explained, self._unclear = self._numbers(), self._explained_so_far(), False
+    def begin(self) -> Beginning:
+        """A step begins; give the result to :meth:`since` when it ends."""
+        return Beginning(self._numbers(), self._explained_so_far(), self._blurs)
 
     def blur(self) -> None:
-        """Something has moved the numbers by an amount that is not known: nothing can be said of this step."""
-        self._unclear = True
+        """Something has moved the numbers by an amount that is not known: nothing can be said of any open step."""
+        self._blurs += 1
 
-    def end(self) -> int:
-        """Return how many collectives at least were not seen since :meth:`begin`."""
-        now, before = self._numbers(), self._before
+    def since(self, beginning: Beginning) -> int:
+        """Return how many collectives at least were not seen since ``beginning``."""
+        if self._blurs != beginning.blurs:
+            return 0
+        now, before = self._numbers(), beginning.numbers
         # A group that has come meanwhile has no beginning; an id that was used again may have a smaller number.
         issued = sum(max(number - before[group], 0) for group, number in now.items() if group in before)
-        explained = self._explained_so_far() - self._explained
-        return 0 if self._unclear else max(issued - explained, 0)
+        return max(issued - (self._explained_so_far() - beginning.explained), 0)
 
     def _explained_so_far(self) -> int:
         return sum(values[0] * _MOST_NUMBERS.get(group.operation, 1) for group, values in self._recorder.values())

@@ -12,6 +12,7 @@ import functools
 import logging
 import os
 import threading
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry._logs import SeverityNumber
@@ -20,7 +21,8 @@ from opentelemetry.context import get_current
 from otel_rl.internal_errors import guard
 from otel_rl.semconv import SCHEMA_URL
 from otel_rl.telemetry import deferral, drops, redaction
-from otel_rl.telemetry.attribute_values import clean
+from otel_rl.telemetry.attribute_values import clean, plain_content
+from otel_rl.telemetry.content_capture import LONGEST
 from otel_rl.telemetry.exception_text import exception_attributes
 
 if TYPE_CHECKING:
@@ -93,7 +95,7 @@ def _fields(record: logging.LogRecord) -> dict[str, Any]:
         "context": get_current(),
         "severity_number": severity,
         "severity_text": record.levelname,
-        "body": redaction.text(_message(record), "logs"),
+        "body": _body(record),
         "attributes": clean({**_extra(record), **_exception(record)}, "logs"),
     }
 
@@ -103,6 +105,17 @@ def _severity(level: int) -> SeverityNumber:
     step = min(level % _LEVELS_PER_SEVERITY, _STEPS_PER_SEVERITY - 1)
     number = level // _LEVELS_PER_SEVERITY * _STEPS_PER_SEVERITY + 1 + step
     return SeverityNumber(min(max(number, SeverityNumber.TRACE.value), SeverityNumber.FATAL4.value))
+
+
+def _body(record: logging.LogRecord) -> Any:
+    """The line; a dictionary or list that was logged in its place keeps its structure."""
+    if record.args or not isinstance(record.msg, Mapping | list | tuple):
+        return redaction.text(_message(record), "logs")
+    try:
+        return plain_content(record.msg, LONGEST, redaction.redact())
+    except redaction.Dropped as dropped:
+        drops.count("logs", str(dropped))
+        return None
 
 
 def _message(record: logging.LogRecord) -> str:

@@ -41,6 +41,15 @@ _STRUCTURE = frozenset(
         *("stop", "length", "content_filter", "tool_calls", "error"),
     }
 )
+#: Names of fields in these schemas, in events of messages and in the calls of tools, likewise.
+_FIELDS = frozenset(
+    {
+        *("role", "parts", "finish_reason", "name", "type", "content", "id", "arguments", "response", "count"),
+        *("modality", "mime_type", "file_id", "uri", "server_tool_call", "server_tool_call_response"),
+        *("description", "parameters", "message", "messages", "index", "tool_calls", "function"),
+        *("args", "kwargs"),
+    }
+)
 #: First part of the module of classes whose instances can be large or live on a device: their ``str`` is not asked for.
 _TENSOR_LIBRARIES = frozenset({"cupy", "jax", "jaxlib", "mlx", "numpy", "tensorflow", "torch"})
 
@@ -120,8 +129,8 @@ def plain(value: Any) -> Any:
 def plain_content(value: Any, characters: int = MAXIMUM_LENGTH, redact: Callable[[str], str] | None = None) -> Any:
     """Like :func:`plain`, short enough that its JSON text is about ``characters`` long.
 
-    ``redact`` gets each text and number whole, before it is cut. Names of fields and :data:`_STRUCTURE` are no content.
-    What it raises passes.
+    ``redact`` gets each text, number and key of a mapping whole, before it is cut. :data:`_STRUCTURE` and
+    :data:`_FIELDS` are no content. What it raises passes.
     """
     return _Plain(characters, redact).of(value, MAXIMUM_DEPTH)
 
@@ -208,13 +217,26 @@ class _Plain:
 
     def _mapping(self, value: Mapping[Any, Any], depth: int) -> dict[str, Any]:
         found: dict[str, Any] = {}
+        is_simple = self._characters is None and self._redact is None
         for taken, (key, item) in enumerate(list(value.items())):
-            name = text(_key(key), 256)
+            name = text(_key(key) if self._redact is None else self._redacted_key(key, depth, self._redact), 256)
+            if name in found:
+                # Two keys that have become one: both values stay.
+                name = f"{name} ({taken + 1})"
             if self._full(len(name) + 6):
                 found["..."] = f"[{len(value) - taken} more]"
                 break
-            found[name] = self.of(item, depth - 1)
+            # The common case, for the many numbers of a trainer's log call.
+            found[name] = item if is_simple and type(item) is float else self.of(item, depth - 1)
         return found
+
+    def _redacted_key(self, key: Any, depth: int, redact: Callable[[str], str]) -> str:
+        if isinstance(key, enum.Enum):
+            key = key.value
+        if isinstance(key, str):
+            return key if key in _FIELDS else redact(key)
+        found = self.of(key, depth)
+        return found if isinstance(found, str) else str(found)
 
     def _sequence(self, value: Any, depth: int) -> list[Any]:
         found: list[Any] = []

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from otel_rl.internal_errors import guard
@@ -13,6 +14,9 @@ from otel_rl.telemetry import deferral
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+#: How many forks lie between this process and the first one: what a process above has begun is not ours to end.
+forks = 0
 
 _at_first_record: list[Callable[[], None]] = []
 _before_shutdown: list[Callable[[], None]] = []
@@ -59,3 +63,12 @@ def run_after_fork_callbacks() -> None:
     for callback in _after_fork:
         with guard("lifecycle.after_fork"):
             callback()
+
+
+def _count_fork() -> None:
+    global forks
+    forks += 1
+
+
+# Also where nothing of ``otel_rl.ending`` follows the forks, as in a program that sets up its own SDK.
+os.register_at_fork(after_in_child=_count_fork)

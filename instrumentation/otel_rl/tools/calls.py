@@ -10,13 +10,18 @@ from opentelemetry.trace import INVALID_SPAN
 
 from otel_rl.internal_errors import guard
 from otel_rl.semconv import attributes, metrics, spans
-from otel_rl.telemetry import sampling
+from otel_rl.telemetry import lifecycle, sampling
 from otel_rl.telemetry.attribute_values import error_type
 from otel_rl.telemetry.content_capture import capture_content, content_as_json
-from otel_rl.telemetry.current_operation import CurrentOperation, mark_error
+from otel_rl.telemetry.context import attach, detach
+from otel_rl.telemetry.open_spans import mark_error
 from otel_rl.telemetry.scope import enabled
 
 if TYPE_CHECKING:
+    from contextvars import Token
+    from types import TracebackType
+
+    from opentelemetry.context import Context
     from opentelemetry.trace import Span
     from typing_extensions import Self
 
@@ -42,7 +47,7 @@ def current_tool_span(name: str, own_scope: str) -> Span | None:
     return None
 
 
-class ToolCall(CurrentOperation):
+class ToolCall:
     """``with ToolCall(scope, "search") as call``: times the call and marks its outcome.
 
     A failure that the tool reports without raising is told by :meth:`fail`. Where an ``execute_tool`` span of this tool
@@ -55,11 +60,13 @@ class ToolCall(CurrentOperation):
         "_arguments",
         "_call_id",
         "_failure",
+        "_forks",
         "_metric_name",
         "_name",
         "_owned",
         "_scope",
         "_started",
+        "_token",
         "_type",
         "span",
     )
@@ -73,7 +80,6 @@ class ToolCall(CurrentOperation):
         arguments: object = None,
         metric_name: str | None = None,
     ) -> None:
-        super().__init__()
         self._scope = scope
         self._name = name
         self._metric_name = metric_name
@@ -82,7 +88,9 @@ class ToolCall(CurrentOperation):
         self._arguments = arguments
         self._failure: str | None = None
         self._owned = True
+        self._forks = lifecycle.forks
         self._started: float | None = None
+        self._token: Token[Context] | None = None
         self.span: Span = INVALID_SPAN
 
     def fail(self, kind: str) -> None:
@@ -111,7 +119,7 @@ class ToolCall(CurrentOperation):
             self.span = self._scope.start_span(
                 spans.GEN_AI_EXECUTE_TOOL, f"{OPERATION} {self._name}", attributes=self._span_attributes()
             )
-            self.enter(trace_api.set_span_in_context(self.span))
+            self._token = attach(trace_api.set_span_in_context(self.span))
         return self
 
     def _span_attributes(self) -> dict[str, Any]:
@@ -126,12 +134,17 @@ class ToolCall(CurrentOperation):
         }
 
     def end(self, error: BaseException | None = None, at: Moment | None = None) -> None:
-        """Close the span; an exception wins over a failure reported by :meth:`fail`. ``at`` says when, unless now."""
+        """Close the span; an exception wins over a failure reported by :meth:`fail`. ``at`` says when, unless now.
+
+        A forked child only leaves the call of its parent: the parent ends it.
+        """
         started, self._started = self._started, None
         if started is None:
             return
         with guard("tools.end"):
             self.leave()
+            if self._forks != lifecycle.forks:
+                return
             kind = error_type(error) if error is not None else self._failure
             elapsed = (at.counter if at else time.perf_counter()) - started
             label = self._metric_name or self._name
@@ -147,3 +160,17 @@ class ToolCall(CurrentOperation):
                 trace_api.set_span_in_context(self.span),
             )
             self._scope.end_span(self.span, kind, at.wall if at else None)
+
+    def leave(self) -> None:
+        """Restore what was current before the start; a second call does nothing."""
+        token, self._token = self._token, None
+        if token is not None:
+            detach(token)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.end(error)

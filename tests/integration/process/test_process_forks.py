@@ -56,6 +56,20 @@ def test_plain_fork_keeps_the_exit_code_and_the_pid(programs: Programs) -> None:
     assert {point["asInt"] for point in programs.store.points("things")} == {"1", "10"}
 
 
+def test_blocks_that_a_forked_child_leaves_are_the_parents_alone(programs: Programs) -> None:
+    done = programs.instrumented(
+        PROGRAM + "import otel_rl\n"
+        "with otel_rl.rollout(), otel_rl.tool('search'):\n"
+        "    child = os.fork()\n"
+        "    if not child:\n"
+        "        work('child', 1); sys.exit(3)\n"
+        "    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
+    )
+
+    assert done.out == "3\n"
+    assert programs.store.span_names() == ["child", "execute_tool search", "rl.rollout"]
+
+
 def test_data_loader_workers_write_nothing(programs: Programs) -> None:
     pytest.importorskip("torch")
     done = programs.instrumented(

@@ -53,6 +53,22 @@ def test_records_have_text_level_and_the_trace_in_which_they_were_made(programs:
     assert plain(record["attributes"]) == {"answer": 42}
 
 
+def test_a_dictionary_that_is_logged_keeps_its_structure_and_is_redacted(programs: Programs) -> None:
+    programs.write("privacy.py", "def redact(text):\n    return text.replace('s3cret', '***')\n")
+    done = programs.instrumented(
+        "import logging\nlogging.getLogger('mine').warning({'step': 3, 'losses': [0.5, None], 's3cret': 'a s3cret'})\n",
+        **ON,
+        OTEL_RL_REDACT="privacy:redact",
+    )
+
+    (record,) = _records(programs, "mine")
+    assert done.err == "{'step': 3, 'losses': [0.5, None], 's3cret': 'a s3cret'}\n"
+    values = record["body"]["kvlistValue"]["values"]
+    assert [value["key"] for value in values] == ["step", "losses", "***"]
+    assert values[0]["value"] == {"intValue": "3"}
+    assert values[2]["value"] == {"stringValue": "a ***"}
+
+
 def test_an_exception_that_is_logged_has_type_message_and_stack(programs: Programs) -> None:
     programs.instrumented(
         "import logging\ntry: 1 / 0\nexcept ZeroDivisionError: logging.getLogger('mine').exception('failed')\n", **ON

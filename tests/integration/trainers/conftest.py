@@ -1,9 +1,24 @@
-"""The two launches that the tests here read: one plain, one watched."""
+"""Shared by the tests of trainers: the patches, and two launches that are only read, one plain, one watched."""
 
 from __future__ import annotations
 
 import pytest
 from runs import launch
+
+from otel_rl.instrumentors.transformers import TransformersInstrumentor
+from otel_rl.instrumentors.trl import TRLInstrumentor
+
+
+@pytest.fixture
+def instrumented(recorded):
+    """The instrumentors of transformers and TRL, in place; a test may take them away itself."""
+    instrumentors = [TransformersInstrumentor(), TRLInstrumentor()]
+    for instrumentor in instrumentors:
+        instrumentor.instrument(skip_dep_check=True)
+    yield instrumentors
+    for instrumentor in instrumentors:
+        if instrumentor.is_instrumented_by_opentelemetry:
+            instrumentor.uninstrument()
 
 
 @pytest.fixture(scope="session")

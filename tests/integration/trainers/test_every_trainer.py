@@ -10,7 +10,6 @@ import pytest
 import transformers
 from virtual_work import PIECE, Clock, injected
 
-from otel_rl.instrumentors.transformers import TransformersInstrumentor
 from otel_rl.instrumentors.trl import TRLInstrumentor
 from otel_rl.instrumentors.trl.methods import MODULES
 from otel_rl.instrumentors.trl.patch import algorithm_of
@@ -40,16 +39,6 @@ def _parameters():
         if name not in every_trainer.SKIPPED:
             often = kind.__name__.removesuffix("Trainer") in OFTEN and "bema" not in name
             yield pytest.param(kind, id=name.removeprefix("trl."), marks=() if often else pytest.mark.slow)
-
-
-@pytest.fixture
-def instrumented(recorded):
-    instrumentors = [TransformersInstrumentor(), TRLInstrumentor()]
-    for instrumentor in instrumentors:
-        instrumentor.instrument(skip_dep_check=True)
-    yield instrumentors
-    for instrumentor in instrumentors:
-        instrumentor.uninstrument()
 
 
 @pytest.fixture(scope="module")

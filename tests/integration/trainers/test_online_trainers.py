@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import pickle
 from collections import Counter
 
 import pytest
@@ -13,23 +14,12 @@ from datasets import Dataset
 from tiny_model import build
 from trl.extras.profiling import ProfilingContext
 
-from otel_rl.instrumentors.transformers import TransformersInstrumentor
-from otel_rl.instrumentors.trl import TRLInstrumentor
 from otel_rl.instrumentors.trl.profiling import scope
 from otel_rl.instrumentors.trl.rewards import RewardScores
+from otel_rl.semconv import spans
 from otel_rl.telemetry import drops
 from otel_rl.training import steps
 from otel_rl.training.trainer_loop import TrainerLoop
-
-
-@pytest.fixture
-def instrumented(recorded):
-    instrumentors = [TransformersInstrumentor(), TRLInstrumentor()]
-    for instrumentor in instrumentors:
-        instrumentor.instrument(skip_dep_check=True)
-    yield instrumentors
-    for instrumentor in instrumentors:
-        instrumentor.uninstrument()
 
 
 def make_trainer(kind, directory, rewards, **arguments):
@@ -135,8 +125,6 @@ def test_weights_travel_inside_the_sync_phase(instrumented, recorded):
 
 
 def test_sampling_again_within_a_step_is_not_training(instrumented, recorded):
-    from otel_rl.semconv import spans
-
     loop = TrainerLoop()
     loop.begin_step(1, scope)
     with loop.phase(spans.RL_FORWARD, scope):
@@ -160,6 +148,55 @@ def test_a_phase_outside_of_any_step_is_not_recorded(instrumented, recorded):
         pass
 
     assert recorded.spans == []
+
+
+def test_a_reward_function_that_an_evaluation_has_called_first_has_its_span_in_training(instrumented, recorded):
+    loop = TrainerLoop().enter()
+    loop.begin_step(1, scope)
+    for phase in (spans.RL_EVALUATE, spans.RL_REWARD):
+        with loop.phase(phase, scope), ProfilingContext("GRPOTrainer.score_of_this_test", report_to=[]):
+            pass
+    loop.leave()
+
+    named = [span.attributes["rl.reward.name"] for span in recorded.spans if "rl.reward.name" in span.attributes]
+    assert named == ["score_of_this_test"]
+
+
+class OwnContext(ProfilingContext):
+    """A program's own."""
+
+
+@pytest.mark.parametrize("kind", [ProfilingContext, OwnContext])
+def test_profiling_contexts_stay_what_they_are(instrumented, recorded, kind):
+    loop = TrainerLoop().enter()
+    loop.begin_step(1, scope)
+    context = kind("GRPOTrainer.compute_loss", report_to=[])
+    before = vars(context).keys()
+    with context as entered:
+        assert entered is context
+        assert type(context) is kind
+    assert type(pickle.loads(pickle.dumps(context))) is kind  # noqa: S301 - our own
+    assert vars(context).keys() == before
+    loop.leave()
+
+    assert recorded.span("rl.forward")
+
+
+def test_a_reward_function_that_the_program_has_tried_before_the_training_has_its_span(instrumented, recorded):
+    steps.finish()
+    loop = TrainerLoop()
+    with ProfilingContext("GRPOTrainer.tried_before", report_to=[]):
+        pass
+    loop.enter()
+    loop.begin_step(1, scope)
+    with ProfilingContext("GRPOTrainer.tried_before", report_to=[]):
+        pass
+    with loop.phase(spans.RL_REWARD, scope), ProfilingContext("GRPOTrainer.tried_before", report_to=[]):
+        pass
+    loop.leave()
+
+    named = [span.attributes["rl.reward.name"] for span in recorded.spans if "rl.reward.name" in span.attributes]
+    assert named == ["tried_before"]
 
 
 class Accelerator:

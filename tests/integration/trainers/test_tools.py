@@ -16,8 +16,6 @@ from tiny_model import build
 from trl import GRPOConfig, GRPOTrainer
 
 from otel_rl import settings
-from otel_rl.instrumentors.transformers import TransformersInstrumentor
-from otel_rl.instrumentors.trl import TRLInstrumentor
 from otel_rl.instrumentors.trl.tools import Call, ToolCalls, _Content
 from otel_rl.telemetry import Scope, drops
 from otel_rl.training import steps
@@ -58,16 +56,6 @@ def fail(a: int, b: int) -> int:
 
 def reward(completions, **_):
     return [float(len(completion)) for completion in completions]
-
-
-@pytest.fixture
-def instrumented(recorded):
-    instrumentors = [TransformersInstrumentor(), TRLInstrumentor()]
-    for instrumentor in instrumentors:
-        instrumentor.instrument(skip_dep_check=True)
-    yield instrumentors
-    for instrumentor in instrumentors:
-        instrumentor.uninstrument()
 
 
 @pytest.fixture

@@ -33,17 +33,6 @@ OWNERS = (
 )
 
 
-@pytest.fixture
-def instrumented(recorded):
-    instrumentors = [TransformersInstrumentor(), TRLInstrumentor()]
-    for instrumentor in instrumentors:
-        instrumentor.instrument(skip_dep_check=True)
-    yield instrumentors
-    for instrumentor in instrumentors:
-        if instrumentor.is_instrumented_by_opentelemetry:
-            instrumentor.uninstrument()
-
-
 class Sentences(torch.utils.data.Dataset):
     def __len__(self):
         return 64

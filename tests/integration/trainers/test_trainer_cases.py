@@ -17,22 +17,11 @@ from trl.trainer import grpo_trainer
 from virtual_work import PIECE, Clock, injected
 
 from otel_rl import instrumentor_status
-from otel_rl.instrumentors.transformers import TransformersInstrumentor
 from otel_rl.instrumentors.trl import TRLInstrumentor
 from otel_rl.instrumentors.trl.profiling import scope
 from otel_rl.process import process_identity
 from otel_rl.training import steps, systems
 from otel_rl.training.trainer_loop import TrainerLoop
-
-
-@pytest.fixture
-def instrumented(recorded):
-    instrumentors = [TransformersInstrumentor(), TRLInstrumentor()]
-    for instrumentor in instrumentors:
-        instrumentor.instrument(skip_dep_check=True)
-    yield instrumentors
-    for instrumentor in instrumentors:
-        instrumentor.uninstrument()
 
 
 class Sentences(torch.utils.data.IterableDataset):

@@ -10,22 +10,7 @@ import pytest
 from opentelemetry import context, trace
 
 import otel_rl
-from otel_rl.pipeline.io_thread import IoThread
-from otel_rl.pipeline.last_delivery import LastDelivery
 from otel_rl.telemetry import deferral
-from otel_rl.training import steps
-
-
-@pytest.fixture
-def io_thread(recorded):
-    thread = IoThread("otel-rl-test")
-    deferral.accept_posts(thread)
-    yield thread
-    steps.finish()
-    deferral.accept_posts(None)
-    deferral.drain_all()
-    LastDelivery(thread, time.monotonic() + 10).wait()
-    assert not thread.started
 
 
 def current_id():

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 import pytest
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.proto.collector.logs.v1 import logs_service_pb2, logs_service_pb2_grpc
 from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2, metrics_service_pb2_grpc
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2, trace_service_pb2_grpc
@@ -436,6 +437,24 @@ def test_the_user_in_an_address_that_grpc_quotes_is_not_printed(monkeypatch: Any
 
     assert "does not answer" in problem
     assert "s3cret" not in problem
+
+
+@pytest.mark.parametrize(("status", "said"), [(200, "failed at its shutdown: OSError: still busy"), (401, "401")])
+def test_an_exporter_that_fails_at_its_shutdown_ends_no_check(
+    monkeypatch: Any, capfd: Any, status: int, said: str
+) -> None:
+    original = OTLPSpanExporter.shutdown
+
+    def shutdown(self: OTLPSpanExporter) -> None:
+        original(self)
+        raise OSError("still busy")
+
+    monkeypatch.setattr(OTLPSpanExporter, "shutdown", shutdown)
+    with _http(status) as server:
+        problems = _doctor(monkeypatch, capfd, f"http://127.0.0.1:{server.port}", **HTTP)
+
+    assert any(said in problem for problem in problems)
+    assert any("shutdown" in problem for problem in problems) == (status == 200)
 
 
 def test_a_certificate_file_that_is_not_there_is_named(monkeypatch: Any, capfd: Any) -> None:

@@ -102,6 +102,26 @@ def test_the_slowest_collectives_of_a_step_are_events_with_the_time_they_began(r
         assert event.timestamp + duration * 1e9 <= span.end_time + 100_000
 
 
+def test_a_slow_collective_belongs_to_every_step_that_was_open(recorded, group, monkeypatch):
+    scope, outer, inner = Scope("test"), steps.Loop(), steps.Loop()
+    outer.begin(1, scope)
+    group.allreduce([Tensor()], None).wait()
+    inner.begin(2, scope)
+    monkeypatch.setattr(Tensor, "nbytes", 200)
+    group.allreduce([Tensor()], None).wait()
+    inner.finish()
+    outer.finish()
+
+    sizes = {
+        span.attributes[attributes.RL_LOOP_ITERATION]: {
+            event.attributes[attributes.TORCH_DISTRIBUTED_MESSAGE_SIZE] for event in span.events
+        }
+        for span in recorded.spans
+        if span.name == spans.RL_RANK_STEP.type
+    }
+    assert sizes == {1: {100, 200}, 2: {200}}
+
+
 def test_counters_carry_operation_group_and_size(recorded, group):
     group.allreduce([Tensor()], None).wait()
     group.allreduce([Tensor()], None)

@@ -109,5 +109,45 @@ def test_without_torch_there_is_nothing_to_read(monkeypatch):
 def test_a_group_that_comes_or_whose_id_is_used_again_during_a_step_does_not_count():
     numbers = [{1: 5, 2: 900}, {1: 7, 2: 3, 4: 50}]
     unseen = UnseenCollectives(CollectiveRecorder(), lambda: numbers.pop(0))
-    unseen.begin()
-    assert unseen.end() == 2
+    assert unseen.since(unseen.begin()) == 2
+
+
+def test_steps_that_are_open_at_once_count_from_their_own_beginnings(step, recorded):
+    def functional_one():
+        functional.all_reduce(torch.ones(4), "sum", dist.group.WORLD).sum().item()
+
+    recorded.clear()
+    scope, outer, inner = Scope("test"), steps.Loop(), steps.Loop()
+    outer.begin(1, scope)
+    functional_one()
+    inner.begin(2, scope)
+    functional_one()
+    dist.all_reduce(torch.ones(4))
+    inner.finish()
+    functional_one()
+    outer.finish()
+
+    found = {
+        span.attributes[attributes.RL_LOOP_ITERATION]: (span.attributes[CALLS], span.attributes[UNSEEN])
+        for span in recorded.spans
+        if span.name == spans.RL_RANK_STEP.type
+    }
+    assert found == {2: (1, 1), 1: (1, 3)}
+
+
+def test_a_step_that_begins_after_numbers_became_unclear_is_clear(step, recorded):
+    recorded.clear()
+    scope, outer, inner = Scope("test"), steps.Loop(), steps.Loop()
+    outer.begin(1, scope)
+    patch.collectives().unseen.blur()
+    inner.begin(2, scope)
+    functional.all_reduce(torch.ones(4), "sum", dist.group.WORLD).sum().item()
+    inner.finish()
+    outer.finish()
+
+    found = {
+        span.attributes[attributes.RL_LOOP_ITERATION]: span.attributes.get(UNSEEN)
+        for span in recorded.spans
+        if span.name == spans.RL_RANK_STEP.type
+    }
+    assert found == {2: 1, 1: None}

@@ -57,6 +57,12 @@ def test_sentences_of_a_page_are_those_of_its_paragraphs_and_entries(tmp_path: P
     assert _words(page) == [5, 10, 6, 2]
 
 
+def test_a_sentence_may_begin_with_code(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("Run it once. `otel-rl` then says what it found. `make` lists more!")
+    assert _words(page) == [3, 6, 3]
+
+
 def test_sentences_of_a_program_are_those_of_docstrings_and_comments(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)

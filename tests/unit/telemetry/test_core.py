@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import random
+import signal
 import threading
 
 import pytest
@@ -22,19 +24,37 @@ from otel_rl.tools.calls import ToolCall
 _scope = Scope("test")
 
 
-def test_an_error_of_ours_is_swallowed_counted_and_logged_once_per_site(monkeypatch, caplog):
+def _broken():
+    raise RuntimeError("ours")
+
+
+def _in_with_block(site, code=_broken):
+    with guard(site):
+        code()
+
+
+def _in_except_clause(site, code=_broken):
+    try:
+        code()
+    except Exception as error:  # noqa: BLE001 - as our hot paths do
+        guard(site).handle(error)
+
+
+@pytest.mark.parametrize("fail", [_in_with_block, _in_except_clause])
+def test_an_error_of_ours_is_swallowed_counted_and_logged_once_per_site(monkeypatch, caplog, fail):
     monkeypatch.setenv("OTEL_RL_RAISE_INTERNAL_ERRORS", "0")
+    site = f"test.{fail.__name__}"
     with caplog.at_level(logging.WARNING, "otel_rl"):
         for _ in range(3):
-            with guard("test.site"):
-                raise RuntimeError("ours")
-    assert error_counts()["test.site"] == 3
-    assert len([record for record in caplog.records if "test.site" in record.getMessage()]) == 1
+            fail(site)
+    assert error_counts()[site] == 3
+    assert len([record for record in caplog.records if site in record.getMessage()]) == 1
 
 
-def test_under_our_tests_an_error_of_ours_surfaces():
-    with pytest.raises(RuntimeError), guard("test.raises"):
-        raise RuntimeError("ours")
+@pytest.mark.parametrize("fail", [_in_with_block, _in_except_clause])
+def test_under_our_tests_an_error_of_ours_surfaces(fail):
+    with pytest.raises(RuntimeError):
+        fail("test.raises")
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, asyncio.CancelledError])
@@ -42,6 +62,34 @@ def test_the_guard_lets_the_programs_own_interrupts_pass(monkeypatch, error):
     monkeypatch.setenv("OTEL_RL_RAISE_INTERNAL_ERRORS", "0")
     with pytest.raises(error), guard("test.interrupt"):
         raise error
+
+
+class Timeouts:
+    """Handlers of the program, in every form."""
+
+    def method(self, *_):
+        raise TimeoutError("the program's")
+
+    __call__ = method
+
+    @staticmethod
+    def function(*_):
+        raise TimeoutError("the program's")
+
+
+@pytest.mark.parametrize("fail", [_in_with_block, _in_except_clause])
+@pytest.mark.parametrize(
+    "handler", [Timeouts().method, Timeouts.function, Timeouts(), functools.partial(Timeouts.function, 1)]
+)
+def test_what_a_signal_handler_raises_inside_our_code_reaches_the_program(monkeypatch, fail, handler):
+    monkeypatch.setenv("OTEL_RL_RAISE_INTERNAL_ERRORS", "0")
+    before = signal.signal(signal.SIGUSR1, handler)
+    try:
+        with pytest.raises(TimeoutError, match="the program's"):
+            fail("test.signals", lambda: signal.raise_signal(signal.SIGUSR1))
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert "test.signals" not in error_counts()
 
 
 def test_a_log_handler_of_the_program_that_raises_does_not_bring_our_error_to_it(monkeypatch):

@@ -6,6 +6,7 @@ import os
 import threading
 import time
 import weakref
+from dataclasses import replace
 
 import pytest
 from opentelemetry import trace
@@ -14,11 +15,13 @@ from opentelemetry.sdk.trace import sampling
 from otel_rl.pipeline.io_thread import IoThread
 from otel_rl.pipeline.last_delivery import LastDelivery
 from otel_rl.pipeline.providers import _parent_decides
+from otel_rl.process import process_identity
 from otel_rl.semconv import spans
 from otel_rl.telemetry import Scope, deferral, drops
 from otel_rl.telemetry.attribute_values import MAXIMUM_ATTRIBUTES
+from otel_rl.telemetry.deferral import Moment
 from otel_rl.telemetry.deferred_span import MAXIMUM_EVENTS
-from otel_rl.training import steps
+from otel_rl.training import scalars, steps
 from otel_rl.training.phases import Phase
 
 _scope = Scope("posts")
@@ -26,26 +29,6 @@ _scope = Scope("posts")
 
 class ExpectedError(Exception):
     """Raised by the tests."""
-
-
-class _Program(IoThread):
-    """A real I/O thread without exporters: it records only what it is asked for."""
-
-    def flush_now(self) -> None:
-        deadline = time.monotonic() + 10
-        assert self.post(lambda: True, deadline).wait()
-
-
-@pytest.fixture
-def io_thread(recorded):
-    thread = _Program("otel-rl-test")
-    deferral.accept_posts(thread)
-    yield thread
-    steps.finish()
-    deferral.accept_posts(None)
-    deferral.drain_all()
-    LastDelivery(thread, time.monotonic() + 10).wait()
-    assert not thread.started
 
 
 def test_a_step_is_recorded_by_the_io_thread_with_its_own_times_and_parents(recorded, io_thread):
@@ -67,6 +50,30 @@ def test_a_step_is_recorded_by_the_io_thread_with_its_own_times_and_parents(reco
     points = recorded.metrics()
     assert (points["rl.sample.duration"][0].count, points["rl.loop.duration"][0].count) == (1, 1)
     assert 0 <= points["rl.sample.duration"][0].sum <= points["rl.loop.duration"][0].sum
+
+
+def test_of_a_gauge_that_is_logged_again_before_it_is_recorded_the_last_value_counts(recorded, io_thread, monkeypatch):
+    measured = []
+    measure = Scope.measure
+    monkeypatch.setattr(Scope, "measure", lambda *args: measured.append(args[1].name) or measure(*args))
+    values = scalars.ScalarSink()
+    for step in (1, 2, 3):
+        values.log(_scope, scalars.Source.TRAINER, step, {"loss": float(step)})
+
+    io_thread.flush_now()
+    assert [event.body for event in recorded.events("rl.step")] == [{"loss": 1.0}, {"loss": 2.0}, {"loss": 3.0}]
+    assert measured.count("rl.train.loss") == 1
+    assert 3.0 in [point.value for point in recorded.metrics()["rl.train.loss"]]
+
+
+def test_a_step_of_a_process_without_a_shared_root_begins_when_it_began(recorded, io_thread, monkeypatch):
+    alone = replace(process_identity.current(), steps_key=None)
+    monkeypatch.setattr(process_identity, "_current", alone)
+    loop = steps.Loop()
+    loop.begin(1, _scope, Moment(1.0, 1_000_000_000))
+    loop.finish()
+    io_thread.flush_now()
+    assert recorded.span("rl.rank.step").start_time == 1_000_000_000
 
 
 def test_what_the_program_does_with_the_current_span_is_on_the_recorded_one(recorded, io_thread):
@@ -253,3 +260,15 @@ def test_a_thread_that_has_ended_is_started_again_by_the_next_post_whatever_wait
 )
 def test_spans_are_posted_only_where_the_parent_decides_on_sampling(sampler, expected):
     assert _parent_decides(sampler) is expected
+
+
+def test_a_full_queue_inside_the_sdk_drops_and_counts(recorded, io_thread, monkeypatch):
+    monkeypatch.setattr(deferral, "MAXIMUM", 4)
+    before = drops.snapshot().get(("traces", "deferral_full"), 0)
+    found = []
+    with deferral.inside_sdk():
+        for number in range(6):
+            deferral.post("traces", lambda number=number: found.append(number))
+    io_thread.flush_now()
+    assert found == [0, 1, 2, 3]
+    assert drops.snapshot()["traces", "deferral_full"] == before + 2

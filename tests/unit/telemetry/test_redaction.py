@@ -9,6 +9,7 @@ from types import ModuleType
 import pytest
 
 from otel_rl import settings
+from otel_rl.inference import messages
 from otel_rl.inference.answers import Answer
 from otel_rl.process import process_identity
 from otel_rl.telemetry import drops, redaction
@@ -60,6 +61,40 @@ def test_numbers_are_passed_too_and_stay_numbers_where_nothing_was_changed(use):
     assert found == {"card": "[card]", "amount": 12.5, "count": 3, "yes": True}
 
 
+def test_keys_of_dictionaries_are_passed_whole_whatever_their_type(use):
+    use(lambda text: text.replace("s3cret", "***").replace("4111", "[card]"))
+    long = "x" * (MAXIMUM_LENGTH - 3) + "s3cret"
+    keys = ["mail of s3cret", long, b"s3cret", ("a", "s3cret"), 4111, frozenset({"s3cret"})]
+    kept = content_as_json({"users": [{"deep": dict.fromkeys(keys, 1)}]})
+    assert "s3c" not in kept
+    assert "4111" not in kept
+    names = list(json.loads(kept)["users"][0]["deep"])
+    assert (names[0], *names[2:]) == ("mail of ***", "***", "['a', '***']", "[card]", "['***']")
+
+
+def test_a_secret_key_of_the_arguments_that_a_model_wrote_is_passed(use):
+    use(lambda text: text.replace("s3cret", "***"))
+    answer = Answer(captures=True)
+    call = {"index": 0, "id": "c", "function": {"name": "f", "arguments": '{"by": {"s3cret": 1}}'}}
+    answer.observe_chunk({"choices": [{"index": 0, "delta": {"tool_calls": [call]}}]})
+    assert '{"by": {"***": 1}}' in answer.output_messages()
+
+
+def test_keys_that_become_one_keep_their_values(use):
+    use(lambda text: "[hidden]")
+    assert json.loads(content_as_json({"a": True, "b": False, "c": None})) == {
+        "[hidden]": True,
+        "[hidden] (2)": False,
+        "[hidden] (3)": None,
+    }
+
+
+def test_a_key_that_the_function_does_not_let_pass_costs_the_content(use):
+    use(lambda text: None if text == "s3cret" else text)
+    assert content_as_json({"s3cret": 1}) is None
+    assert drops.snapshot() == {("traces", "redaction_withheld"): 1}
+
+
 def test_bytes_are_passed_whole(use):
     use(lambda text: text.replace("secret", "***"))
     kept = json.loads(content_as_json(b"x" * (MAXIMUM_LENGTH - 3) + b"secret"))
@@ -72,6 +107,26 @@ def test_words_of_the_message_schema_are_not_passed_so_that_the_content_stays_va
     assert json.loads(content_as_json([message])) == [
         {"role": "assistant", "parts": [{"type": "text", "content": "[hidden]"}], "finish_reason": "stop"}
     ]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:image/png;,x"}}]}]},
+        {"messages": [{"role": "user", "content": [{"type": "file", "file": {"file_id": "f"}}]}]},
+        {"input": [{"type": "web_search_call", "id": "i", "action": {"query": "x"}}], "instructions": "be brief"},
+        {"tools": [{"type": "function", "function": {"name": "f", "description": "d", "parameters": {"type": "x"}}}]},
+    ],
+)
+def test_names_of_fields_stay_when_the_function_hides_everything(use, body):
+    plain = messages.of_request(body)
+    use(lambda text: "[hidden]")
+    hidden = messages.of_request(body)
+    for name, content in plain.items():
+        fields = [sorted(each) for each in json.loads(content)]
+        assert [sorted(each) for each in json.loads(hidden[name])] == fields
+        parts = [[sorted(part) for part in each.get("parts", ())] for each in json.loads(content)]
+        assert [[sorted(part) for part in each.get("parts", ())] for each in json.loads(hidden[name])] == parts
 
 
 async def _coroutine(text):
@@ -91,7 +146,7 @@ async def _coroutine(text):
 )
 def test_a_function_that_fails_costs_the_content_and_is_counted(use, capsys, function, reason):
     use(function)
-    kept = content_as_json({"q": "secret"})
+    kept = content_as_json(["secret"])
     if reason is None:
         assert "secret" not in kept
         reason = "redaction_recursion"

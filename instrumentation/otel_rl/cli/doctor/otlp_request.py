@@ -43,13 +43,20 @@ def _send(signal: str, name: str, messages: dict[int, str]) -> str:
         exporter: Any = exporter_class(timeout=TIMEOUT, **({"session": session} if session is not None else {}))
     except Exception as error:  # noqa: BLE001 - a wrong value, a certificate that is not there, somebody's exporter
         return f"the exporter {name} cannot be opened: {type(error).__name__}: {error}"
+    found = _answer(exporter, signal, name, session, messages)
+    try:
+        exporter.shutdown()
+    except Exception as error:  # noqa: BLE001 - as above; what the request met comes first
+        return found or f"the exporter {name} failed at its shutdown: {type(error).__name__}: {error}"
+    return found
+
+
+def _answer(exporter: Any, signal: str, name: str, session: Any, messages: dict[int, str]) -> str:
     errors = _rpc_errors(exporter)
     try:
         accepted = _export(exporter, signal)
     except Exception as error:  # noqa: BLE001 - as above
         return f"the exporter {name} failed: {type(error).__name__}: {error}"
-    finally:
-        exporter.shutdown()
     if session is not None and session.outcome is not None:
         return otlp_answers.of_http(session.outcome, signal, proxied=session.proxied)
     if accepted:

@@ -6,17 +6,19 @@ are calculated, ``<what>`` is the name of a reward function.
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.semconv import attributes, spans
-from otel_rl.telemetry import Scope
+from otel_rl.telemetry import Scope, guard
 from otel_rl.training import trainer_loop
 from otel_rl.training.phases import Phase
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from otel_rl.semconv.definitions import SpanDefinition
+    from otel_rl.training.trainer_loop import OpenPhase
 
 scope = Scope("trl")
 
@@ -31,36 +33,71 @@ PHASES: Mapping[str, SpanDefinition] = {
     "compute_loss": spans.RL_FORWARD,
     "sync_weights": spans.RL_SYNC,
 }
+#: Full name of a context -> its phase; as many as are remembered.
+_phases: dict[str, SpanDefinition | None] = {}
+_MAXIMUM_NAMES = 1024
 #: Reward functions with a span of their own per step.
 REWARD_SPANS_PER_STEP = 8
 
 #: Where a running context keeps its phase: a context may be entered in another task than the one that made it.
 _ATTRIBUTE = "_otel_rl_phase"
 
+_guard = guard("trl.profiling")
 
-def enter(context: Any) -> None:
-    """A ``ProfilingContext`` was entered."""
-    what = context.name.partition(".")[2]
-    definition = PHASES.get(what)
-    loop = trainer_loop.current()
-    # First: most contexts are not phases, and this runs several times per micro-batch.
-    if (definition is None and not loop.is_open(spans.RL_REWARD)) or not scope.enabled:
-        return
-    phase = _reward_function(loop, what) if definition is None else loop.open(definition, scope)
+
+def entering(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return a replacement of ``ProfilingContext.__enter__`` that opens the phase of this name, if it has one.
+
+    Of some thirty contexts per step four or five are phases. So the others must cost little.
+    """
+
+    @functools.wraps(original)
+    def enter(self: Any) -> Any:
+        result = original(self)
+        try:
+            name = self.name
+            if name not in _phases:
+                _remember(name)
+            definition = _phases.get(name)
+            loop = trainer_loop.current()
+            if definition is None:
+                if loop.is_open(spans.RL_REWARD):
+                    _keep(self, _reward_function(loop, name.partition(".")[2]))
+            elif not loop.is_open(definition):
+                _keep(self, loop.open(definition, scope))
+        except Exception as ours:  # noqa: BLE001 - counted
+            _guard.handle(ours)
+        return result
+
+    return enter
+
+
+def leaving(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a replacement of ``ProfilingContext.__exit__`` that ends the phase, with the error of the block."""
+
+    @functools.wraps(original)
+    def leave(self: Any, error_type: Any, error: BaseException | None, traceback: Any) -> Any:
+        if _ATTRIBUTE in self.__dict__:
+            self.__dict__.pop(_ATTRIBUTE).end(error)
+        return original(self, error_type, error, traceback)
+
+    return leave
+
+
+def _remember(name: str) -> None:
+    if len(_phases) >= _MAXIMUM_NAMES:
+        _phases.clear()
+    _phases[name] = PHASES.get(name.partition(".")[2])
+
+
+def _keep(context: Any, phase: OpenPhase | Phase | None) -> None:
     if phase is not None:
         setattr(context, _ATTRIBUTE, phase)
-
-
-def leave(context: Any, error: BaseException | None) -> None:
-    """The context is about to be left, with ``error`` if it failed."""
-    phase = context.__dict__.pop(_ATTRIBUTE, None)
-    if phase is not None:
-        phase.end(error)
 
 
 def _reward_function(loop: trainer_loop.TrainerLoop, name: str) -> Phase | None:
     """A span per reward function and no duration: that of the phase around it counts."""
     step = loop.step
-    if step is None or not step.take_span(attributes.RL_REWARD_NAME, REWARD_SPANS_PER_STEP):
+    if step is None or not scope.enabled or not step.take_span(attributes.RL_REWARD_NAME, REWARD_SPANS_PER_STEP):
         return None
     return Phase(spans.RL_REWARD, scope, {attributes.RL_REWARD_NAME: name}, has_duration=False).start()

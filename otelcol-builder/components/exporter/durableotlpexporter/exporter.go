@@ -58,12 +58,17 @@ func newDurable[T comparable, E component.Component, F ~func(context.Context, T)
 		counters: counters, logger: onceAMinute(settings.Exporter.Logger),
 	}, settings.Durability.WhenFull, settings.Queue.Get())
 	made := &durable[T]{intake: entry, settings: settings}
-	stock, err := inner(ctx, made.innerSettings(), settings.InnerConfig)
+	outside := settings.Exporter // its words about rejected data are left out: they are said once a minute, with the fix
+	outside.Logger = outside.Logger.WithOptions(zap.WrapCore(func(core zapcore.Core) zapcore.Core { return innerCore{core} }))
+	inside := outside
+	inside.ID = component.NewIDWithName(settings.Inner.Type(), outside.ID.Name())
+	inside.MeterProvider = noop.NewMeterProvider() // or every item would be counted twice
+	stock, err := inner(ctx, inside, settings.InnerConfig)
 	if err != nil {
 		return nil, err
 	}
 	made.send = func(ctx context.Context, data T) error { return consume(stock, ctx, data) }
-	helper, err := outer(ctx, made.outerSettings(), settings.Config, made.deliver,
+	helper, err := outer(ctx, outside, settings.Config, made.deliver,
 		exporterhelper.WithTimeout(exporterhelper.TimeoutConfig{}), // the stock exporter has its own for each request
 		exporterhelper.WithRetry(settings.Retry),
 		exporterhelper.WithQueue(settings.Queue),
@@ -79,24 +84,6 @@ func newDurable[T comparable, E component.Component, F ~func(context.Context, T)
 // filePrefix returns the first part of the names of an exporter's dead-letter files.
 func filePrefix(exporter component.ID, signalName string) string {
 	return strings.NewReplacer("/", "~", string(filepath.Separator), "~", " ", "~").Replace(exporter.String()) + "-" + signalName
-}
-
-// innerSettings are those of the stock exporter: it counts nothing, or every item would be counted twice.
-func (d *durable[T]) innerSettings() exporter.Settings {
-	inner := d.settings.Exporter
-	inner.ID = component.NewIDWithName(d.settings.Inner.Type(), inner.ID.Name())
-	inner.MeterProvider = noop.NewMeterProvider()
-	inner.Logger = d.outerSettings().Logger
-	return inner
-}
-
-// outerSettings are those of the exporterhelper: what it says about rejected data is said once a minute, with the fix.
-func (d *durable[T]) outerSettings() exporter.Settings {
-	outer := d.settings.Exporter
-	outer.Logger = outer.Logger.WithOptions(zap.WrapCore(func(core zapcore.Core) zapcore.Core {
-		return innerCore{core}
-	}))
-	return outer
 }
 
 // Start opens the dead letters, then the stock exporter and the queue.

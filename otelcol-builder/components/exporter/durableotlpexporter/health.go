@@ -24,7 +24,6 @@ type health[T comparable] struct {
 	host           component.Host
 	unhealthyAfter time.Duration
 	unhealthyLag   time.Duration
-	now            func() time.Time
 
 	successes atomic.Int64
 
@@ -32,18 +31,20 @@ type health[T comparable] struct {
 	waiting      map[T]attempt
 	failingSince time.Time // zero: the last request got through
 	lastSuccess  time.Time
-	unhealthy    bool
-	late         bool // what made it unhealthy is the age of what it delivers
+	reason       string // why it is unhealthy, "" when it is not
 }
 
+// Reasons why an exporter is unhealthy.
+const late, failing = "late", "failing"
+
 func newHealth[T comparable](after, lag time.Duration) *health[T] {
-	return &health[T]{unhealthyAfter: after, unhealthyLag: lag, now: time.Now, waiting: map[T]attempt{}}
+	return &health[T]{unhealthyAfter: after, unhealthyLag: lag, waiting: map[T]attempt{}}
 }
 
 func (h *health[T]) start(host component.Host) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.host, h.lastSuccess = host, h.now()
+	h.host, h.lastSuccess = host, time.Now()
 }
 
 // succeeded notes that the endpoint took something that was of this age.
@@ -51,27 +52,32 @@ func (h *health[T]) succeeded(age time.Duration) {
 	h.successes.Add(1)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.lastSuccess, h.failingSince = h.now(), time.Time{}
-	late := h.unhealthyLag > 0 && age > h.unhealthyLag
-	if h.unhealthy && !(late && h.late) {
-		h.report(componentstatus.NewEvent(componentstatus.StatusOK))
-		h.unhealthy = false
+	h.lastSuccess, h.failingSince = time.Now(), time.Time{}
+	if h.unhealthyLag > 0 && age > h.unhealthyLag {
+		h.turn(late, fmt.Errorf("late: what is delivered now is %s old", age.Round(time.Second)))
+	} else {
+		h.turn("", nil)
 	}
-	if late && !h.unhealthy {
-		err := fmt.Errorf("late: what is delivered now is %s old", age.Round(time.Second))
-		h.report(componentstatus.NewRecoverableErrorEvent(err))
-	}
-	h.unhealthy, h.late = late, late
 }
 
-// report tells the collector. It knows no way from one error to another but through OK.
-func (h *health[T]) report(event *componentstatus.Event) { componentstatus.ReportStatus(h.host, event) }
+// turn tells the collector what is new. It knows no way from one error to another but through OK.
+func (h *health[T]) turn(reason string, err error) {
+	if reason == h.reason {
+		return
+	}
+	if h.reason != "" {
+		componentstatus.ReportStatus(h.host, componentstatus.NewEvent(componentstatus.StatusOK))
+	}
+	if h.reason = reason; reason != "" {
+		componentstatus.ReportStatus(h.host, componentstatus.NewRecoverableErrorEvent(err))
+	}
+}
 
-// failed notes that a request has to wait, and returns what is known of it. rest is what remains of the request.
-func (h *health[T]) failed(request, rest T, err error) attempt {
+// failed notes that a request has to wait. rest is what remains of it.
+func (h *health[T]) failed(request, rest T, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	now := h.now()
+	now := time.Now()
 	state, known := h.waiting[request]
 	if !known {
 		state = attempt{since: now, successes: h.successes.Load()}
@@ -82,15 +88,9 @@ func (h *health[T]) failed(request, rest T, err error) attempt {
 	if h.failingSince.IsZero() {
 		h.failingSince = now
 	}
-	if failing := now.Sub(h.failingSince); failing >= h.unhealthyAfter && (!h.unhealthy || h.late) {
-		if h.unhealthy {
-			h.report(componentstatus.NewEvent(componentstatus.StatusOK))
-		}
-		h.unhealthy, h.late = true, false
-		err = fmt.Errorf("nothing could be delivered for %s: %w", failing.Round(time.Second), err)
-		h.report(componentstatus.NewRecoverableErrorEvent(err))
+	if since := now.Sub(h.failingSince); since >= h.unhealthyAfter {
+		h.turn(failing, fmt.Errorf("nothing could be delivered for %s: %w", since.Round(time.Second), err))
 	}
-	return state
 }
 
 // undelivered returns the requests that wait.
@@ -130,12 +130,12 @@ func (h *health[T]) known(request T) (attempt, bool) {
 func (h *health[T]) ages() (oldest, sinceSuccess float64, unhealthy bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	now := h.now()
+	now := time.Now()
 	for _, state := range h.waiting {
 		oldest = max(oldest, now.Sub(state.since).Seconds())
 	}
 	if len(h.waiting) > 0 {
 		sinceSuccess = now.Sub(h.lastSuccess).Seconds()
 	}
-	return oldest, sinceSuccess, h.unhealthy
+	return oldest, sinceSuccess, h.reason != ""
 }

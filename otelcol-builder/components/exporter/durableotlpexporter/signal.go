@@ -61,6 +61,25 @@ func keepRange(first, end int) func() bool {
 	}
 }
 
+// list is what pdata calls a slice.
+type list[E any] interface {
+	RemoveIf(func(E) bool)
+	Len() int
+}
+
+// removeFrom removes elements and says whether none is left.
+func removeFrom[E any](from list[E], unwanted func(E) bool) bool {
+	from.RemoveIf(unwanted)
+	return from.Len() == 0
+}
+
+// prune removes items, and the scopes and resources that have none left.
+func prune[R, S, I any, SS list[S], IS list[I]](from list[R], scopes func(R) SS, items func(S) IS, unwanted func(I) bool) {
+	removeFrom(from, func(resource R) bool {
+		return removeFrom(scopes(resource), func(scope S) bool { return removeFrom(items(scope), unwanted) })
+	})
+}
+
 var traces = signalOf[ptrace.Traces]{
 	name:  "traces",
 	empty: ptrace.NewTraces,
@@ -77,13 +96,7 @@ var traces = signalOf[ptrace.Traces]{
 		part := ptrace.NewTraces()
 		data.CopyTo(part)
 		outside := keepRange(first, end)
-		part.ResourceSpans().RemoveIf(func(resource ptrace.ResourceSpans) bool {
-			resource.ScopeSpans().RemoveIf(func(scope ptrace.ScopeSpans) bool {
-				scope.Spans().RemoveIf(func(ptrace.Span) bool { return outside() })
-				return scope.Spans().Len() == 0
-			})
-			return resource.ScopeSpans().Len() == 0
-		})
+		prune(part.ResourceSpans(), ptrace.ResourceSpans.ScopeSpans, ptrace.ScopeSpans.Spans, func(ptrace.Span) bool { return outside() })
 		return part
 	},
 	time: func(data ptrace.Traces) (newest pcommon.Timestamp) {
@@ -114,13 +127,7 @@ var logs = signalOf[plog.Logs]{
 		part := plog.NewLogs()
 		data.CopyTo(part)
 		outside := keepRange(first, end)
-		part.ResourceLogs().RemoveIf(func(resource plog.ResourceLogs) bool {
-			resource.ScopeLogs().RemoveIf(func(scope plog.ScopeLogs) bool {
-				scope.LogRecords().RemoveIf(func(plog.LogRecord) bool { return outside() })
-				return scope.LogRecords().Len() == 0
-			})
-			return resource.ScopeLogs().Len() == 0
-		})
+		prune(part.ResourceLogs(), plog.ResourceLogs.ScopeLogs, plog.ScopeLogs.LogRecords, func(plog.LogRecord) bool { return outside() })
 		return part
 	},
 	time: func(data plog.Logs) (newest pcommon.Timestamp) {
@@ -151,13 +158,8 @@ var metrics = signalOf[pmetric.Metrics]{
 		part := pmetric.NewMetrics()
 		data.CopyTo(part)
 		outside := keepRange(first, end)
-		part.ResourceMetrics().RemoveIf(func(resource pmetric.ResourceMetrics) bool {
-			resource.ScopeMetrics().RemoveIf(func(scope pmetric.ScopeMetrics) bool {
-				scope.Metrics().RemoveIf(func(metric pmetric.Metric) bool { return removePoints(metric, outside) })
-				return scope.Metrics().Len() == 0
-			})
-			return resource.ScopeMetrics().Len() == 0
-		})
+		prune(part.ResourceMetrics(), pmetric.ResourceMetrics.ScopeMetrics, pmetric.ScopeMetrics.Metrics,
+			func(metric pmetric.Metric) bool { return removePoints(metric, outside) })
 		return part
 	},
 	// Data points of a batch are of about the same moment, and their place depends on the type: lag is told by spans and logs.
@@ -168,25 +170,15 @@ var metrics = signalOf[pmetric.Metrics]{
 func removePoints(metric pmetric.Metric, outside func() bool) bool {
 	switch metric.Type() {
 	case pmetric.MetricTypeGauge:
-		points := metric.Gauge().DataPoints()
-		points.RemoveIf(func(pmetric.NumberDataPoint) bool { return outside() })
-		return points.Len() == 0
+		return removeFrom(metric.Gauge().DataPoints(), func(pmetric.NumberDataPoint) bool { return outside() })
 	case pmetric.MetricTypeSum:
-		points := metric.Sum().DataPoints()
-		points.RemoveIf(func(pmetric.NumberDataPoint) bool { return outside() })
-		return points.Len() == 0
+		return removeFrom(metric.Sum().DataPoints(), func(pmetric.NumberDataPoint) bool { return outside() })
 	case pmetric.MetricTypeHistogram:
-		points := metric.Histogram().DataPoints()
-		points.RemoveIf(func(pmetric.HistogramDataPoint) bool { return outside() })
-		return points.Len() == 0
+		return removeFrom(metric.Histogram().DataPoints(), func(pmetric.HistogramDataPoint) bool { return outside() })
 	case pmetric.MetricTypeExponentialHistogram:
-		points := metric.ExponentialHistogram().DataPoints()
-		points.RemoveIf(func(pmetric.ExponentialHistogramDataPoint) bool { return outside() })
-		return points.Len() == 0
+		return removeFrom(metric.ExponentialHistogram().DataPoints(), func(pmetric.ExponentialHistogramDataPoint) bool { return outside() })
 	case pmetric.MetricTypeSummary:
-		points := metric.Summary().DataPoints()
-		points.RemoveIf(func(pmetric.SummaryDataPoint) bool { return outside() })
-		return points.Len() == 0
+		return removeFrom(metric.Summary().DataPoints(), func(pmetric.SummaryDataPoint) bool { return outside() })
 	default:
 		return true
 	}
