@@ -9,9 +9,10 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from bad_input import PROTOBUF, by_command, export, memory, message, neighbour, post
+from bad_input import PROTOBUF, by_command, call, export, memory, message, neighbour, post
 from collector_process import CollectorProcess, wait_for
 from otlp import SECOND, attributes, span
+from sampled_traces import own_metrics
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -157,6 +158,18 @@ def test_what_comes_after_all_this_is_delivered(collector: CollectorProcess):
     assert post(collector, body)[0] == 200
     _stored(collector, name)
     assert "panic" not in collector.log()
+
+
+def test_while_memory_is_short_senders_are_told_to_try_again_and_nothing_is_decoded(start_collector):
+    always_short = {"OTEL_RL_COLLECTOR_MEMORY_LIMIT_MIB": "2000", "OTEL_RL_COLLECTOR_MEMORY_SPIKE_MIB": "1999"}
+    collector = start_collector("local.yaml", **always_short)
+    # The limiter looks for the first time a second after the start.
+    wait_for(lambda: post(collector, b"{}")[0] == 503, "memory is short")
+    said = "the collector is short of memory; try again later"
+    assert json.loads(post(collector, b"{}")[1])["message"] == said
+    assert call(collector, b"") == ("UNAVAILABLE", said)
+    (counted,) = own_metrics(collector)["otelcol_request_guard_refused_requests"].values()
+    assert counted == 3
 
 
 def test_a_flood_of_large_spans_is_pushed_back_before_memory_runs_out(otelcol_rl: Path, tmp_path: Path):

@@ -39,6 +39,7 @@ _NAMED_OTHERWISE = {
     "hostmetricsreceiver": Types(("host_metrics",), ("hostmetrics",)),
     "k8sattributesprocessor": Types(("k8s_attributes",), ("k8sattributes",)),
     "loadbalancingexporter": Types(("load_balancing",), ("loadbalancing",)),
+    "memorylimiterextension": Types(("memory_limiter",)),
     "memorylimiterprocessor": Types(("memory_limiter",)),
     "metricstarttimeprocessor": Types(("metric_start_time",), ("metricstarttime",)),
     "ownlogsreceiver": Types(("own_logs",)),

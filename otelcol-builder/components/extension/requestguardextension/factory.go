@@ -5,6 +5,8 @@
 // does not know, as the specification asks: OTLP JSON of another signal, or of OTLP before 1.0, is answered with success
 // and lost. After an error in JSON it goes on, and recurses where no bracket stands. What does this is refused here,
 // counted, and answered with what to do about it.
+//
+// While memory is short it refuses every request and decodes none, so that the sender tries again.
 package requestguardextension
 
 import (
@@ -21,6 +23,8 @@ import (
 type Config struct {
 	// MaxDepth is how many maps and lists a value may be nested in.
 	MaxDepth int `mapstructure:"max_depth"`
+	// MemoryLimiter names the extension that says when memory is short. Requests are refused then and not decoded.
+	MemoryLimiter *component.ID `mapstructure:"memory_limiter"`
 }
 
 // Validate says what is wrong with the configuration.

@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/encoding/proto"
 	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/tap"
 )
 
 // guardedCodec decodes with the codec that is registered for protobuf, which with the OTLP receiver is the collector's.
@@ -32,4 +35,13 @@ func (c *guardedCodec) Unmarshal(data mem.BufferSlice, into any) error {
 		return refused
 	}
 	return c.CodecV2.Unmarshal(mem.BufferSlice{whole}, into)
+}
+
+// tap runs before a request is read. An interceptor runs after it was decoded, and an error of the codec would be INTERNAL,
+// after which senders drop the data.
+func (g *guard) tap(ctx context.Context, _ *tap.Info) (context.Context, error) {
+	if g.memoryIsShort(ctx) {
+		return nil, status.Error(codes.Unavailable, shortOfMemory)
+	}
+	return ctx, nil
 }

@@ -22,15 +22,20 @@ const (
 	tooLarge  = "too_large"
 	misplaced = "wrong_signal_or_version"
 	malformed = "malformed"
+	noMemory  = "memory"
 )
 
 // guard is the extension; it is a middleware of HTTP and of gRPC servers.
 type guard struct {
-	component.StartFunc
 	component.ShutdownFunc
-	maxDepth int
-	refused  metric.Int64Counter
+	maxDepth  int
+	limiterID *component.ID
+	limiter   memoryLimiter
+	refused   metric.Int64Counter
 }
+
+// memoryLimiter is what the extension memory_limiter says; it is read at each request.
+type memoryLimiter interface{ MustRefuse() bool }
 
 var (
 	_ extensionmiddleware.HTTPServer = (*guard)(nil)
@@ -49,7 +54,31 @@ func newGuard(config *Config, settings component.TelemetrySettings) (*guard, err
 	if err != nil {
 		return nil, err
 	}
-	return &guard{maxDepth: config.MaxDepth, refused: telemetry.RequestGuardRefusedRequests}, nil
+	return &guard{
+		maxDepth: config.MaxDepth, limiterID: config.MemoryLimiter, refused: telemetry.RequestGuardRefusedRequests,
+	}, nil
+}
+
+// Start finds the memory limiter; receivers start after all extensions.
+func (g *guard) Start(_ context.Context, host component.Host) error {
+	if g.limiterID == nil {
+		return nil
+	}
+	limiter, ok := host.GetExtensions()[*g.limiterID].(memoryLimiter)
+	if !ok {
+		return fmt.Errorf("memory_limiter: no extension %q that limits memory; name it under service::extensions", g.limiterID)
+	}
+	g.limiter = limiter
+	return nil
+}
+
+// memoryIsShort says whether a request has to be refused, and counts it then.
+func (g *guard) memoryIsShort(ctx context.Context) bool {
+	if g.limiter == nil || !g.limiter.MustRefuse() {
+		return false
+	}
+	g.count(ctx, noMemory)
+	return true
 }
 
 func (g *guard) count(ctx context.Context, reason string) {
@@ -112,11 +141,11 @@ func explainReadError(err error) (*refusal, bool) {
 			"attributes (OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT)", limit.Limit>>20)}, true
 }
 
-// GetGRPCServerOptions replaces the codec of the server by one that looks first.
+// GetGRPCServerOptions replaces the codec of the server by one that looks first, and refuses calls while memory is short.
 func (g *guard) GetGRPCServerOptions(context.Context) ([]grpc.ServerOption, error) {
 	codec, err := newGuardedCodec(g)
 	if err != nil {
 		return nil, err
 	}
-	return []grpc.ServerOption{grpc.ForceServerCodecV2(codec)}, nil
+	return []grpc.ServerOption{grpc.ForceServerCodecV2(codec), grpc.InTapHandle(g.tap)}, nil
 }

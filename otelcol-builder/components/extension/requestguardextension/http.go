@@ -20,6 +20,9 @@ const jsonType, protobufType = "application/json", "application/x-protobuf"
 // bodies holds buffers between requests; the receiver copies what it reads from them.
 var bodies = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
+// shortOfMemory is the answer while the memory limiter refuses.
+const shortOfMemory = "the collector is short of memory; try again later"
+
 // largestKept is the size above which a buffer is given back to the system.
 const largestKept = 4 << 20
 
@@ -36,6 +39,12 @@ func (g *guard) serve(response http.ResponseWriter, request *http.Request, next 
 	kind, _, _ := mime.ParseMediaType(request.Header.Get("Content-Type"))
 	if request.Method != http.MethodPost || (kind != jsonType && kind != protobufType) {
 		next.ServeHTTP(response, request) // the receiver answers these well
+		return
+	}
+	if g.memoryIsShort(request.Context()) {
+		// Read and not kept: else the connection is closed under the sender, who does not get the answer.
+		_, _ = io.Copy(io.Discard, request.Body)
+		answer(response, kind, http.StatusServiceUnavailable, status.New(codes.Unavailable, shortOfMemory))
 		return
 	}
 	buffer := bodies.Get().(*bytes.Buffer)
@@ -58,7 +67,11 @@ func (g *guard) serve(response http.ResponseWriter, request *http.Request, next 
 	}
 	if refused != nil {
 		g.count(request.Context(), refused.reason)
-		answer(response, kind, refused)
+		code := http.StatusBadRequest
+		if refused.reason == tooLarge {
+			code = http.StatusRequestEntityTooLarge
+		}
+		answer(response, kind, code, status.New(codes.InvalidArgument, refused.message))
 		return
 	}
 	next.ServeHTTP(response, request)
@@ -68,13 +81,9 @@ type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
-// answer writes the status as OTLP/HTTP wants it: in the encoding of the request. Senders do not try again.
-func answer(response http.ResponseWriter, kind string, refused *refusal) {
-	code := http.StatusBadRequest
-	if refused.reason == tooLarge {
-		code = http.StatusRequestEntityTooLarge
-	}
-	said := status.New(codes.InvalidArgument, refused.message).Proto()
+// answer writes the status as OTLP/HTTP wants it: in the encoding of the request. After 503 senders try again.
+func answer(response http.ResponseWriter, kind string, code int, what *status.Status) {
+	said := what.Proto()
 	var body []byte
 	if kind == jsonType {
 		body, _ = json.Marshal(map[string]any{"code": said.GetCode(), "message": said.GetMessage()})

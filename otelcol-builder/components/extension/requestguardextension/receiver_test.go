@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"go.opentelemetry.io/collector/component"
@@ -27,26 +28,38 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-var guardID = component.MustNewID("request_guard")
+var guardID, limiterID = component.MustNewID("request_guard"), component.MustNewID("memory_limiter")
 
-type guardedHost struct{ guard component.Component }
+type guardedHost struct{ guard, limiter component.Component }
 
 func (h guardedHost) GetExtensions() map[component.ID]component.Component {
-	return map[component.ID]component.Component{guardID: h.guard}
+	return map[component.ID]component.Component{guardID: h.guard, limiterID: h.limiter}
 }
+
+// limiter stands for the extension memory_limiter: the test says when memory is short.
+type limiter struct {
+	component.StartFunc
+	component.ShutdownFunc
+	refuses atomic.Bool
+}
+
+func (l *limiter) MustRefuse() bool { return l.refuses.Load() }
 
 // guarded is the stock OTLP receiver with the guard before it.
 type guarded struct {
 	http     http.Client
 	grpc     *grpc.ClientConn
 	received *consumertest.TracesSink
+	limiter  *limiter
 }
 
 // behindGuard starts the stock receiver on two sockets in a folder.
 func behindGuard(t testing.TB) *guarded {
 	t.Helper()
-	g, err := newGuard(&Config{MaxDepth: testDepth}, componenttest.NewNopTelemetrySettings())
+	g, err := newGuard(&Config{MaxDepth: testDepth, MemoryLimiter: &limiterID}, componenttest.NewNopTelemetrySettings())
 	fatal(t, err)
+	host := guardedHost{g, &limiter{}}
+	fatal(t, g.Start(t.Context(), host))
 	folder := t.TempDir()
 	overHTTP, overGRPC := filepath.Join(folder, "http"), filepath.Join(folder, "grpc")
 	factory := otlpreceiver.NewFactory()
@@ -59,7 +72,7 @@ func behindGuard(t testing.TB) *guarded {
 	serverGRPC.NetAddr = confignet.AddrConfig{Endpoint: overGRPC, Transport: confignet.TransportTypeUnix}
 	serverGRPC.Middlewares = middlewares
 	sink := &consumertest.TracesSink{}
-	startReceiver(t, factory, config, sink, guardedHost{g})
+	startReceiver(t, factory, config, sink, host)
 	connection, err := grpc.NewClient("unix://"+overGRPC, grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.ForceCodec(bytesCodec{})))
 	fatal(t, err)
@@ -67,7 +80,7 @@ func behindGuard(t testing.TB) *guarded {
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", overHTTP)
 	}
-	return &guarded{http.Client{Transport: &http.Transport{DialContext: dial, DisableCompression: true}}, connection, sink}
+	return &guarded{http.Client{Transport: &http.Transport{DialContext: dial, DisableCompression: true}}, connection, sink, host.limiter.(*limiter)}
 }
 
 func startReceiver(t testing.TB, factory receiver.Factory, config component.Config, next consumer.Traces, host component.Host) {
