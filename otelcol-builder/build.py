@@ -15,6 +15,7 @@ import go_build
 
 HERE = Path(__file__).resolve().parent
 COMPONENTS = (
+    "credentialfilesextension",
     "durableotlpexporter",
     "gatherprocessor",
     "queuestorageextension",

@@ -62,6 +62,7 @@ require (
 	go.opentelemetry.io/collector/receiver/otlpreceiver v0.158.0
 	go.opentelemetry.io/collector/service v0.158.0
 	golang.org/x/sys v0.47.0
+	otel-rl.dev/otelcol-rl/credentialfilesextension v0.1.0
 	otel-rl.dev/otelcol-rl/durableotlpexporter v0.1.0
 	otel-rl.dev/otelcol-rl/gatherprocessor v0.1.0
 	otel-rl.dev/otelcol-rl/queuestorageextension v0.1.0
@@ -511,6 +512,8 @@ replace otel-rl.dev/otelcol-rl/requestguardextension v0.1.0 => ../requestguardex
 replace otel-rl.dev/otelcol-rl/queuestorageextension v0.1.0 => ../queuestorageextension
 
 replace otel-rl.dev/otelcol-rl/statusextension v0.1.0 => ../statusextension
+
+replace otel-rl.dev/otelcol-rl/credentialfilesextension v0.1.0 => ../credentialfilesextension
 
 replace otel-rl.dev/otelcol-rl/durableotlpexporter v0.1.0 => ../durableotlpexporter
 
