@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from otel_rl.collector import binary, composed
 from otel_rl.collector.checks import host
 from otel_rl.collector.errors import Refused
+from otel_rl.collector.parts import credentials
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,6 +31,8 @@ def start(selection: Selection, environ: Mapping[str, str]) -> int:
     program = binary.find(environ)
     if program is None:
         raise Refused(f"otelcol-rl was not found; {binary.HOW_TO_GET_IT}")
+    if credentials.EXTENSION in (configuration.values.get("extensions") or {}):
+        composed.validate(configuration.text, environ)  # it reads certificates, which Python's standard library cannot
     file = _runtime_folder(environ) / f"{selection.role}-{os.getpid()}.yaml"
     composed.write_private(file, configuration.text)
     for line in _first_lines(selection, configuration.values, file):
