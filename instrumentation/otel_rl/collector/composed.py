@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import tempfile
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -66,10 +67,11 @@ def compose(selection: Selection, environ: Mapping[str, str] | None) -> Composed
 
 def _lost_in_text(selection: Selection, flat: str, configuration: Mapping[str, Any]) -> list[str]:
     """The text is put together line by line, which a site's own file may be written too freely for."""
-    if not selection.files or merge.merge([Source("the composed text", flat)]) == configuration:
-        return []
+    with suppress(Refused):
+        if not selection.files or merge.merge([Source("the composed text", flat)]) == configuration:
+            return []
     names = ", ".join(map(str, selection.files))
-    return [f"{names}: cannot be merged as text; write one key in each line, without anchors, aliases and merge keys"]
+    return [f"--with-file {names}: cannot be merged as text; write every value out, without anchors and aliases"]
 
 
 def validate(text: str, environ: Mapping[str, str]) -> str:

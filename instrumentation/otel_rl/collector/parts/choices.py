@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from otel_rl.collector.errors import Refused
 from otel_rl.collector.parts import gateways
-from otel_rl.collector.parts.files import Source, folder, own, shipped
+from otel_rl.collector.parts.files import Source, folder, shipped
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -195,9 +195,9 @@ def sources(selection: Selection) -> list[Source]:
     """The parts of a configuration in the order in which they are merged.
 
     Raises:
-        Refused: a site's own file cannot be read or is not YAML.
+        Refused: a site's own file cannot be read or is no part of a configuration.
     """
-    from otel_rl.collector.parts import credentials  # noqa: PLC0415 - needs the extra
+    from otel_rl.collector.parts import credentials, own_files  # noqa: PLC0415 - needs the extra
 
     generated = _GENERATED[selection.role](selection.gateways) if selection.gateways else []
     parts = [
@@ -205,7 +205,7 @@ def sources(selection: Selection) -> list[Source]:
         *generated,
         *(shipped(f"sinks/{name}.yaml") for name in selection.sinks),
         *(part for name in _with_brought(selection) for part in _option(name, selection)),
-        *map(own, selection.files),
+        *map(own_files.own, selection.files),
     ]
     return [*parts, *credentials.generated(parts)]
 

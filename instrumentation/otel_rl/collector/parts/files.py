@@ -30,22 +30,6 @@ def shipped(name: str) -> Source:
     return Source(name, (folder() / name).read_text(encoding="utf-8"))
 
 
-def own(file: Path) -> Source:
-    """A file of the site's own.
-
-    Raises:
-        Refused: it cannot be read, or there is nothing in it.
-    """
-    try:
-        text = file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "no text in UTF-8"
-        raise Refused(f"--with-file {file} cannot be read ({reason}); correct the path or the file") from None
-    if not text.strip():
-        raise Refused(f"--with-file {file} is empty; write a part of a configuration into it, or leave it out")
-    return Source(str(file), text)
-
-
 def folder() -> Path:
     """Return the folder of the shipped files.
 
