@@ -5,8 +5,10 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
+import signal
 import ssl
 import subprocess
+import urllib.error
 import urllib.request
 from typing import TYPE_CHECKING, Any
 
@@ -58,6 +60,19 @@ def way_to(gateway: CollectorProcess, authority: Authority) -> dict[str, str]:
     return {f"{PREFIX}GATEWAY": f"{HOST}:{port}", f"{PREFIX}GATEWAY_CA_FILE": str(authority.file)}
 
 
+def _posted(collector: CollectorProcess, headers: dict[str, str], body: bytes = b"{}") -> int:
+    """The status for a trace request in plaintext."""
+    url = f"http://{HOST}:{collector.http_port}/v1/traces"
+    request = urllib.request.Request(url, body, {"Content-Type": "application/json", **headers})
+    try:
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as refused:
+        return refused.code
+    except OSError:
+        return 0
+
+
 def test_only_a_sender_with_the_token_is_taken(otelcol_rl: Path, tmp_path: Path, authority: Authority):
     token = made_up()
     variables = {**authority.receiver(), f"{PREFIX}TOKEN_FILE": secret(tmp_path, "token", f"{token}\n")}
@@ -82,13 +97,7 @@ def test_on_the_loopback_interface_a_token_needs_no_tls(otelcol_rl: Path, tmp_pa
         assert post(collector, neighbour()[1])[0] == 401
         assert call(collector, b"")[0] == "UNAUTHENTICATED"
         name, body = neighbour()
-        request = urllib.request.Request(
-            f"http://{HOST}:{collector.http_port}/v1/traces",
-            body,
-            {"Content-Type": "application/json", **bearer("correct")},
-        )
-        with urllib.request.urlopen(request, timeout=30) as answer:
-            assert answer.status == 200
+        assert _posted(collector, bearer("correct"), body) == 200
         wait_for(lambda: name in collector.text("traces"), "the span with the token is written")
 
 
@@ -132,6 +141,28 @@ def test_only_a_sender_with_name_and_password_is_taken(otelcol_rl: Path, tmp_pat
             name, body = neighbour()
             assert post(agent, body)[0] == 200
             wait_for(lambda: name in gateway.text("traces"), "the span of the agent arrives")
+
+
+def test_a_changed_file_of_names_is_read_with_a_reload(otelcol_rl: Path, tmp_path: Path):
+    file = secret(tmp_path, "htpasswd", htpasswd("train", "first"))
+    arguments = ["--role", "local", "--with", "basic"]
+    with by_command(otelcol_rl, tmp_path, arguments, **{f"{PREFIX}HTPASSWD_FILE": file}) as collector:
+        assert _posted(collector, basic("train", "first")) == 200
+        secret(tmp_path, "htpasswd", htpasswd("train", "second"))
+        assert collector.process is not None
+        collector.process.send_signal(signal.SIGHUP)
+        wait_for(lambda: _posted(collector, basic("train", "second")) == 200, "the second password is taken")
+        assert _posted(collector, basic("train", "first")) == 401
+
+
+def test_an_emptied_token_file_lets_nobody_in_and_keeps_the_token(otelcol_rl: Path, tmp_path: Path):
+    file = secret(tmp_path, "token", "first\n")
+    arguments = ["--role", "local", "--with", "token"]
+    with by_command(otelcol_rl, tmp_path, arguments, **{f"{PREFIX}TOKEN_FILE": file}) as collector:
+        secret(tmp_path, "token", "\n")
+        wait_for(lambda: "failed to reload credentials file" in collector.log(), "the collector saw the empty file")
+        assert _posted(collector, {"Authorization": "Bearer "}) == 401
+        assert _posted(collector, bearer("first")) == 200
 
 
 def test_an_agents_own_receivers_ask_for_a_token_where_that_is_wanted(otelcol_rl: Path, tmp_path: Path):

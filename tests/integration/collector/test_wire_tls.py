@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import ssl
 from typing import TYPE_CHECKING
 
@@ -160,3 +161,31 @@ def test_an_agents_own_receivers_speak_tls_where_that_is_asked_for(
         body = neighbour()[1]
         assert post(agent, body)[0] == 400
         assert post_tls(agent.http_port, authority.context(), body)[0] == 200
+
+
+def test_a_replaced_authority_for_senders_is_used_without_a_restart(
+    otelcol_rl: Path, tmp_path: Path, authority: Authority
+):
+    clients, others = Authority(tmp_path, "clients"), Authority(tmp_path, "others")
+    trusted = tmp_path / "trusted.pem"
+    trusted.write_bytes(clients.file.read_bytes())
+    variables = {**authority.receiver(), f"{PREFIX}TLS_CLIENT_CA_FILE": str(trusted)}
+    with by_command(otelcol_rl, tmp_path, [*LOCAL, "mutual-tls"], **variables) as collector:
+        body = neighbour()[1]
+        old, new = authority.context(clients.issue("old")), authority.context(others.issue("new"))
+        assert post_tls(collector.http_port, old, body)[0] == 200
+        assert post_tls(collector.http_port, new, body)[0] == 0
+        trusted.write_bytes(others.file.read_bytes())
+        wait_for(lambda: post_tls(collector.http_port, new, body)[0] == 200, "the new authority's senders are taken")
+        assert post_tls(collector.http_port, old, body)[0] == 0
+
+
+def test_a_reload_with_a_file_that_would_not_let_it_start_ends_the_collector_with_the_reason(
+    otelcol_rl: Path, tmp_path: Path, authority: Authority
+):
+    with by_command(otelcol_rl, tmp_path, LOCAL, **authority.receiver()) as collector:
+        (tmp_path / "receiver.key").chmod(0o644)
+        assert collector.process is not None
+        collector.process.send_signal(signal.SIGHUP)
+        assert collector.process.wait(timeout=60) == 1
+        assert "receiver.key is open to every user of this machine" in collector.log()
