@@ -15,5 +15,8 @@ def environment(data_directory: str) -> dict[str, str]:
         "OTEL_RL_QUIET": "1",
         "OMP_NUM_THREADS": "1",
         "HF_HUB_OFFLINE": "1",
-        "PYTHONPATH": str(Path(__file__).parents[1] / "examples"),
+        # The code of this checkout, whatever the environment has installed.
+        "PYTHONPATH": os.pathsep.join(
+            str(Path(__file__).parents[1] / name) for name in ("examples", "instrumentation")
+        ),
     }

@@ -1,4 +1,4 @@
-"""The wall clock of everything that is recorded."""
+"""The clocks of everything that is recorded."""
 
 from __future__ import annotations
 
@@ -6,3 +6,5 @@ import time
 
 #: Nanoseconds since the epoch.
 now = time.time_ns
+#: Seconds on a clock that never goes back, for durations.
+counter = time.perf_counter

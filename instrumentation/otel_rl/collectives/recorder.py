@@ -75,7 +75,10 @@ class Totals(NamedTuple):
 def payload_bytes(payload: Any) -> int:
     """Bytes of a tensor or of tensors in (nested) lists."""
     if isinstance(payload, list | tuple):
-        return sum(map(payload_bytes, payload))
+        size = 0
+        for part in payload:
+            size += payload_bytes(part)
+        return size
     try:
         return int(payload.nbytes)
     except RuntimeError:
@@ -113,7 +116,7 @@ class CollectiveRecorder:
 
     # -- hot path ----------------------------------------------------------------------------------------------
 
-    def recording(self, operation: str, payload: int | None, call: Call) -> Call:
+    def recording(self, operation: str, payload: int | None, call: Call) -> Call:  # noqa: C901 - for speed, see below
         """Return a method that runs ``call(self, ...)`` and counts it.
 
         ``call`` takes the process group first; ``payload`` says which of its first two further arguments (0 or 1) holds
@@ -148,7 +151,9 @@ class CollectiveRecorder:
                 if has_payload:
                     message = second if is_second else first
                     try:
-                        size = message[0].nbytes if type(message) is list and len(message) == 1 else message.nbytes
+                        while type(message) is list and len(message) == 1:
+                            message = message[0]
+                        size = payload_bytes(message) if type(message) is list else message.nbytes
                     except (AttributeError, RuntimeError):
                         size = payload_bytes(message)
                 slot[CALLS] += 1

@@ -16,7 +16,7 @@ from otel_rl.pipeline.outage import in_words
 from otel_rl.pipeline.sink import NO_ANSWER
 from otel_rl.process import process_identity
 from otel_rl.telemetry import drops, run_span
-from otel_rl.training import steps
+from otel_rl.training import step_sampling
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -95,7 +95,7 @@ def _dropped() -> str:
     """Count what the process dropped, by signal and reason; the spans of ranks that take turns are no loss."""
     parts: dict[str, list[str]] = {}
     for (signal, reason), number in sorted(drops.snapshot().items()):
-        if reason != steps.THINNED:
+        if reason != step_sampling.THINNED:
             parts.setdefault(signal, []).append(f"{number} {reason}")
     if not parts:
         return ""

@@ -217,6 +217,7 @@ class _Plain:
 
     def _mapping(self, value: Mapping[Any, Any], depth: int) -> dict[str, Any]:
         found: dict[str, Any] = {}
+        is_simple = self._characters is None and self._redact is None
         for taken, (key, item) in enumerate(list(value.items())):
             name = text(_key(key) if self._redact is None else self._redacted_key(key, depth, self._redact), 256)
             if name in found:
@@ -225,7 +226,8 @@ class _Plain:
             if self._full(len(name) + 6):
                 found["..."] = f"[{len(value) - taken} more]"
                 break
-            found[name] = self.of(item, depth - 1)
+            # The common case, for the many numbers of a trainer's log call.
+            found[name] = item if is_simple and type(item) is float else self.of(item, depth - 1)
         return found
 
     def _redacted_key(self, key: Any, depth: int, redact: Callable[[str], str]) -> str:

@@ -87,10 +87,10 @@ class BaggageSpanProcessor(SpanProcessor):
     def on_start(self, span: Span, parent_context: Context | None = None) -> None:
         """Copy; called on the thread that starts the span."""
         with guard("correlation.span"):
-            own = span.attributes or {}
-            for key, value in correlation_attributes(parent_context).items():
-                if key not in own:
-                    span.set_attribute(key, value)
+            found = correlation_attributes(parent_context)
+            if found:
+                own = span.attributes or {}
+                span.set_attributes({key: value for key, value in found.items() if key not in own})
             sampling.pass_on(span)
 
     def on_end(self, span: ReadableSpan) -> None:

@@ -3,7 +3,7 @@
 Signal handlers, finalisers, ``weakref`` callbacks and fork handlers run in the middle of other code of their thread.
 The SDK's locks are not re-entrant. A handler that records while its own thread is inside the SDK would wait for itself.
 :class:`~otel_rl.telemetry.scope.Scope` therefore marks its thread while it is inside the SDK (:data:`thread`), and
-what a handler records meanwhile is queued with its moment and its context. Nothing here takes a lock.
+what a handler records meanwhile is queued with its moment and its context. No lock is taken on its way there.
 
 The trainer's thread also leaves recordings to an I/O thread (:func:`post`), because they cost several times more there:
 between two computations of the model our code and the SDK's find the processor's caches cold. An I/O thread records
@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from collections import deque
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -32,8 +31,6 @@ if TYPE_CHECKING:
 
 #: Most recordings that wait; further ones are counted as dropped.
 MAXIMUM = 8192
-
-
 #: With so many posts the I/O thread is woken.
 POSTED_BATCH = 512
 
@@ -61,7 +58,8 @@ class Moment(NamedTuple):
 
 def now() -> Moment:
     """The present moment, for an end that is recorded later."""
-    return Moment(time.perf_counter(), clock.now())
+    # Not Moment(...), which runs Python code; on the trainer's thread that shows.
+    return tuple.__new__(Moment, (clock.counter(), clock.now()))
 
 
 class _Thread(threading.local):
@@ -79,6 +77,8 @@ posted: deque[tuple[str, int, Callable[[], None]]] = deque()
 _posted_lock = threading.Lock()
 #: The I/O thread that drains ``posted``; None where there is none of ours.
 _io_thread: IoThread | None = None
+#: This process, for what waits at a fork. Asking the system for each recording would cost a system call.
+_process = os.getpid()
 #: Forks in progress. Another thread may hold a lock of the SDK that no one will release in the child.
 forks = 0
 #: True when ``otel_rl.ending`` follows forks: it says when the child's SDK is ready.
@@ -110,7 +110,7 @@ def later(signal: str, recording: Callable[[], None]) -> None:
     if len(pending) >= MAXIMUM:
         drops.count(signal, "deferral_full")
         return
-    pending.append((signal, os.getpid(), recording))
+    pending.append((signal, _process, recording))
 
 
 def accept_posts(io_thread: IoThread | None) -> None:
@@ -137,7 +137,7 @@ def post(signal: str, recording: Callable[[], None]) -> None:
         else:
             recording()
         return
-    posted.append((signal, os.getpid(), recording))
+    posted.append((signal, _process, recording))
     number = len(posted)
     if not io_thread.started and not io_thread.start():
         drain_all()
@@ -175,14 +175,13 @@ def _drain(queue: deque[tuple[str, int, Callable[[], None]]]) -> None:
         return
     thread.draining = True
     try:
-        process = os.getpid()
         while queue:
             try:
                 _, owner, recording = queue.popleft()
             except IndexError:  # another thread took the last one
                 return
             # Recordings that waited at a fork belong to the parent.
-            if owner == process:
+            if owner == _process:
                 with guard("deferral.record"):
                     recording()
     finally:
@@ -250,6 +249,8 @@ def _after_fork_in_parent() -> None:
 
 
 def _after_fork_in_child() -> None:
+    global _process
+    _process = os.getpid()
     # The fork may come from within a marked call; only this thread goes on, and not in the SDK.
     if not _released_by_ending:
         release_child()

@@ -6,6 +6,7 @@ Instrumentors describe *what* happened with definitions from ``otel_rl.semconv``
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,16 @@ from opentelemetry.trace import SpanKind, Status, StatusCode
 from otel_rl import clock
 from otel_rl.internal_errors import guard
 from otel_rl.semconv import SCHEMA_URL, attributes
-from otel_rl.telemetry import attribute_values, cardinality_budgets, deferral, drops, histograms, lifecycle, sampling
+from otel_rl.telemetry import (
+    attribute_values,
+    cardinality_budgets,
+    deferral,
+    drops,
+    histograms,
+    ids,
+    lifecycle,
+    sampling,
+)
 from otel_rl.telemetry.context import SpanInContext
 from otel_rl.telemetry.deferred_span import DeferredSpan
 from otel_rl.version import __version__
@@ -111,16 +121,22 @@ class Scope:
         own: SpanContext | None = None,
         start_time: int | None = None,
     ) -> Span:
-        """Like :meth:`start_span` where the parent decides on sampling; an I/O thread records it after its end.
+        """Like :meth:`start_span`; where possible an I/O thread records it after its end.
 
-        ``own`` gives its ids; a root needs them. May raise.
+        That needs such a thread, and a decision on sampling: the parent's, or in ``own``, the ids of a root. Otherwise
+        the span starts here. May raise.
         """
-        if own is None and not trace_api.get_current_span(context).get_span_context().is_valid:
-            return self.start_span(definition, attributes=attributes, context=context, links=links)
-        kind = _KINDS[definition.kind]
-        return DeferredSpan(
-            self.begin_span, definition.type, context, kind, attributes, links, start_time, own, deferral.post
-        )
+        decided = own or trace_api.get_current_span(context).get_span_context()
+        if deferral.posting() and decided.is_valid and (own is None or own.trace_flags.sampled):
+            kind = _KINDS[definition.kind]
+            return DeferredSpan(
+                self.begin_span, definition.type, context, kind, attributes, links, start_time, own, deferral.post
+            )
+        pinned = ids.pinned(ids.SpanIds(own.trace_id, own.span_id)) if own is not None else nullcontext()
+        with pinned:
+            return self.start_span(
+                definition, attributes=attributes, context=context, links=links, start_time=start_time
+            )
 
     def begin_span(
         self,

@@ -12,11 +12,10 @@ Within a step the histograms of the four phases get one value per step: the time
 from __future__ import annotations
 
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from opentelemetry import baggage
 from opentelemetry import trace as trace_api
-from opentelemetry.context import get_current
+from opentelemetry.context import Context, get_current
 from opentelemetry.trace import INVALID_SPAN
 
 from otel_rl.internal_errors import guard
@@ -26,14 +25,13 @@ from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
 from otel_rl.telemetry import attribute_values, deferral, drops, lifecycle
 from otel_rl.telemetry.context import attach, detach
 from otel_rl.telemetry.scope import enabled
-from otel_rl.training import steps
+from otel_rl.training import position, step_sampling, steps
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from contextvars import Token
     from types import TracebackType
 
-    from opentelemetry.context import Context
     from opentelemetry.trace import Span
     from typing_extensions import Self
 
@@ -53,12 +51,21 @@ INTERRUPTING = frozenset({*_DURATIONS, spans.RL_DATA_WAIT.type, spans.RL_EVALUAT
 
 _START, _END = guard("phases.start"), guard("phases.end")
 
-#: How many forks lie between this process and the first one: a phase of a process above is not ours to end.
-_forks = 0
+_EMPTY = Context()
 
 #: The innermost phase of this thread or task. A token of it is only accepted where it was set: so a task that runs
 #: beside a phase, and knows it from its copy of the context, does not suspend it.
 _innermost: ContextVar[Phase | None] = ContextVar("otel_rl_phase", default=None)
+
+
+class RunningPart(Protocol):
+    """A part of a phase that is suspended with it."""
+
+    def suspend(self, now: Moment) -> None:
+        """The phase has been suspended."""
+
+    def resume(self, now: Moment, before: Context, after: Context) -> None:
+        """The phase goes on; its context was ``before`` and is ``after`` now."""
 
 
 class Phase:
@@ -87,6 +94,7 @@ class Phase:
         "_suspended",
         "_token",
         "name",
+        "parts",
         "scope",
         "span",
     )
@@ -102,7 +110,7 @@ class Phase:
         is_exclusive: bool = True,
     ) -> None:
         self._definition = definition
-        self._forks = _forks
+        self._forks = lifecycle.forks
         #: False for one that runs beside others, as a generator does beside its consumer: it suspends none.
         self._is_exclusive = is_exclusive
         #: False for a part of a phase of the same name, which counts as a whole, and which it does not interrupt.
@@ -112,8 +120,7 @@ class Phase:
         self._limit = limit
         self._token: Token[Context] | None = None
         self._mark: Token[Phase | None] | None = None
-        self._base: Context | None = None
-        self._context: Context | None = None
+        self._base = self._context = _EMPTY
         self._step: steps.Step | None = None
         #: True where it is a part of the step's time, and not of a rollout's.
         self._of_step = False
@@ -125,19 +132,23 @@ class Phase:
         self._left = False
         #: Phases that this one has suspended, innermost first.
         self._interrupted: list[Phase] = []
+        #: Parts that have begun in it and are running.
+        self.parts: list[RunningPart] = []
         self.name = definition.type.removeprefix("rl.")
         self.span: Span = INVALID_SPAN
 
     def start(self, at: Moment | None = None) -> Self:
         """Open the span below the current one, in a thread without one below the open step; ``at`` says since when."""
-        with _START:
+        try:
             if not enabled():
                 return self
             now = at or deferral.now()
             if self.interrupts:
                 self._interrupt(now)
-            self._step, self._base, self._of_step = _place()
+            self._step, self._base, self._of_step = position.place()
             self._begin_stretch(now)
+        except Exception as ours:  # noqa: BLE001 - counted
+            _START.handle(ours)
         return self
 
     def end(self, error: BaseException | str | None = None, at: Moment | None = None) -> None:
@@ -148,10 +159,10 @@ class Phase:
         """
         if self._since is None and not self._suspended:
             return
-        if self._forks != _forks:
+        if self._forks != lifecycle.forks:
             self.leave()
             return
-        with _END:
+        try:
             now = at or deferral.now()
             in_place = self.leave()
             kind = attribute_values.error_type(error) if isinstance(error, BaseException) else error
@@ -164,17 +175,24 @@ class Phase:
                 # What the I/O thread needs, and nothing that holds memory of the program.
                 total = whole if stretches else None
                 deferral.post(Signal.TRACES, lambda: self._record(span, metric, whole, total, kind, now.wall))
-            self._resume_interrupted(now, in_place=in_place)
+            if self._interrupted:
+                self._resume_interrupted(now, in_place=in_place)
+        except Exception as ours:  # noqa: BLE001 - counted
+            _END.handle(ours)
 
     def _metric_to_record(self, seconds: float) -> MetricDefinition | None:
         """The histogram for this phase; None where there is none, or where the step records it when it ends."""
         if not self._has_duration:
             return None
         metric = _DURATIONS.get(self._definition.type)
-        if metric is not None and self._of_step and self._step is not None and self._step.is_open:
-            self._step.add(metric, self.scope, seconds)
-            return None
-        return metric or metrics.RL_PHASE_DURATION
+        step = self._step if self._of_step else None
+        if step is None or not step.is_open:
+            return metric or metrics.RL_PHASE_DURATION
+        if metric is not None:
+            step.add(metric, self.scope, seconds)
+        else:
+            step.durations_of(self._definition.type, self.scope).append(seconds)
+        return None
 
     def _record(
         self,
@@ -220,7 +238,7 @@ class Phase:
             self._mark = _innermost.set(self)
         step = self._step
         if step is not None and step.thinned:
-            drops.count(Signal.TRACES, steps.THINNED)
+            drops.count(Signal.TRACES, step_sampling.THINNED)
         elif self._limit is None or step is None or step.take_span(self._definition.type, self._limit):
             self.span = self._start_span(now.wall)
             self._context = trace_api.set_span_in_context(self.span, self._base)
@@ -235,9 +253,7 @@ class Phase:
         values = {names.RL_PHASE: self.name, names.RL_LOOP_ITERATION: step.iteration if step else None}
         if self._attributes:
             values.update(self._attributes)
-        if deferral.posting() and context is not None:
-            return self.scope.start_posted_span(self._definition, values, context, start_time=start_time)
-        return self.scope.start_span(self._definition, attributes=values, context=context, start_time=start_time)
+        return self.scope.start_posted_span(self._definition, values, context, start_time=start_time)
 
     def _end_stretch(self, now: Moment, *, failed: bool = False) -> Span:
         """Add up the time and give the span of the stretch away; one that was left out is made for a failure."""
@@ -253,9 +269,14 @@ class Phase:
     # -- suspension ------------------------------------------------------------------------------------------------
 
     @property
+    def context(self) -> Context:
+        """The one in which its present stretch runs."""
+        return self._context
+
+    @property
     def is_active(self) -> bool:
         """True between its start and its end, except while it is suspended; in the process that started it."""
-        return self._since is not None and self._forks == _forks
+        return self._since is not None and self._forks == lifecycle.forks
 
     @property
     def interrupts(self) -> bool:
@@ -292,6 +313,8 @@ class Phase:
         # Where the program has made something of its own current meanwhile, that stays current.
         if token is not None and get_current() is self._context and detach(token):
             self._token = None
+        for part in self.parts:
+            part.suspend(now)
         span = self._end_stretch(now)
         if span is not INVALID_SPAN:
             deferral.post(Signal.TRACES, lambda: _end_suspended(self.scope, span, now.wall))
@@ -307,7 +330,10 @@ class Phase:
         self._suspended = False
         if around is not None and around.span is not INVALID_SPAN:
             self._base = trace_api.set_span_in_context(around.span, self._base)
+        before = self._context
         self._begin_stretch(now, in_place=in_place)
+        for part in self.parts:
+            part.resume(now, before, self._context)
         return True
 
     def _interrupt(self, now: Moment) -> None:
@@ -348,34 +374,6 @@ def _reset(mark: Token[Phase | None]) -> bool:
     return True
 
 
-def _place() -> tuple[steps.Step | None, Context, bool]:
-    """The open step, the context in which a phase of it begins, and whether that is the step's own trace.
-
-    A rollout is a trace of its own: its phases are no part of the step's time.
-    """
-    context = get_current()
-    loop = context.get(steps.LOOP)
-    step = loop.step if isinstance(loop, steps.Loop) else None
-    if step is not None and context is step.context:
-        return step, context, True
-    trace_id = trace_api.get_current_span(context).get_span_context().trace_id
-    if step is not None:
-        if step.trace_id == trace_id:
-            return step, context, True
-        # Begun in another thread or task since: this context still has an earlier step of the loop.
-        stale = baggage.get_baggage(names.RL_LOOP_ITERATION, context) != str(step.iteration)
-        if stale and baggage.get_baggage(names.RL_ROLLOUT_ID, context) is None:
-            return step, step.context, True
-        return step, context, False
-    step = steps.current()
-    if step is not None and not trace_id:
-        return step, step.context, True
-    return step, context, False
-
-
-def _forget() -> None:
-    global _forks
-    _forks += 1
-
-
-lifecycle.after_fork_in_child(_forget)
+def innermost() -> Phase | None:
+    """The phase that the caller's thread or task is in."""
+    return _innermost.get()

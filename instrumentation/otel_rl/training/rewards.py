@@ -43,7 +43,7 @@ def _given(scores: Iterable[Any]) -> list[float]:
     for score in scores:
         if score is None:
             continue
-        value = number(score)
+        value = score if type(score) is float else number(score)
         if value is None:
             drops.count("metrics", "unsupported_type")
         elif value == value:  # noqa: PLR0124 - false for NaN only

@@ -85,6 +85,8 @@ class ScalarSink:
         #: Key -> the source it belongs to, the last step at which that source logged it.
         self._owners: dict[str, tuple[Source, int]] = {}
         self._calling: ContextVar[Source | None] = ContextVar("otel_rl_log_call", default=None)
+        #: Key -> the latest number logged under it, not yet measured: the scope, the number, its context.
+        self._latest: dict[str, tuple[Scope, float, Context]] = {}
 
     def begin_call(self, source: Source) -> Token[Source | None]:
         """A log call of ``source`` begins: until :meth:`end_call`, those of other sources are part of it."""
@@ -106,7 +108,10 @@ class ScalarSink:
         if owned:
             body, numbers = _exact(owned)
             context, timestamp = get_current(), clock.now()
-            deferral.post(Signal.LOGS, lambda: _record(scope, iteration, first, body, numbers, context, timestamp))
+            # A gauge has one value per export: of several log calls that are recorded together, the last one's.
+            self._latest.update((key, (scope, value, context)) for key, value in numbers.items())
+            deferral.post(Signal.METRICS, self._measure_latest)
+            deferral.post(Signal.LOGS, lambda: _record(scope, iteration, first, body, context, timestamp))
 
     def measure(self, scope: Scope, source: Source, iteration: int | None, key: str, value: Any) -> None:
         """Like :meth:`log` for one value, without the event."""
@@ -115,6 +120,14 @@ class ScalarSink:
             drops.count(Signal.METRICS, "unsupported_type")
         elif self._take(key, source, iteration or 0):
             _measure(scope, key, found)
+
+    def _measure_latest(self) -> None:
+        for key in list(self._latest):
+            # None where another thread drains the same queue.
+            found = self._latest.pop(key, None)
+            if found is not None:
+                scope, value, context = found
+                _measure(scope, key, value, context)
 
     def _take(self, key: str, source: Source, step: int) -> bool:
         """True when ``source`` may record ``key`` at ``step``."""
@@ -140,6 +153,7 @@ class ScalarSink:
     def reset(self) -> None:
         """Forget who logged what."""
         self._owners.clear()
+        self._latest.clear()
 
 
 def _exact(values: Mapping[str, Any]) -> tuple[dict[str, Scalar], dict[str, float | int]]:
@@ -150,7 +164,7 @@ def _exact(values: Mapping[str, Any]) -> tuple[dict[str, Scalar], dict[str, floa
         if value is None or isinstance(value, bool | str):
             body[key] = value
             continue
-        found = number(value)
+        found = value if type(value) is float else number(value)
         if found is None:
             drops.count(Signal.LOGS, "unsupported_type")
         else:
@@ -163,12 +177,9 @@ def _record(
     iteration: int | None,
     first: int | None,
     body: Mapping[str, Scalar],
-    numbers: Mapping[str, float | int],
     context: Context,
     timestamp: int,
 ) -> None:
-    for key, value in numbers.items():
-        _measure(scope, key, value, context)
     covers = {attributes.RL_STEP_FIRST: first, attributes.RL_STEP_LAST: iteration} if first is not None else {}
     scope.event(
         events.RL_STEP,

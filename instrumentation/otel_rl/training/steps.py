@@ -12,7 +12,7 @@ a step open at once. The step of a thread or task is that of the loop in its con
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import deque
 from contextvars import ContextVar
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from opentelemetry import baggage
 from opentelemetry import trace as trace_api
 from opentelemetry.context import Context, create_key, get_current, get_value, set_value
-from opentelemetry.trace import INVALID_SPAN, NonRecordingSpan, SpanContext, SpanKind, TraceFlags
+from opentelemetry.trace import INVALID_SPAN, NonRecordingSpan, SpanContext, TraceFlags
 
 from otel_rl.internal_errors import guard
 from otel_rl.process import process_identity
@@ -29,6 +29,7 @@ from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
 from otel_rl.telemetry import attribute_values, deferral, drops, ids, lifecycle, run_span, sampling
 from otel_rl.telemetry.context import attach, detach
 from otel_rl.telemetry.scope import Scope, enabled
+from otel_rl.training import step_sampling
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -39,14 +40,6 @@ if TYPE_CHECKING:
     from otel_rl.semconv.definitions import MetricDefinition
     from otel_rl.telemetry.deferral import Moment
 
-#: Up to this many ranks every rank emits its step and phases at every step. In larger jobs rank 0 does, and the others
-#: take turns: each at every tenth step, a tenth of them at each. Metrics, errors and the program's own spans come from
-#: all ranks.
-ALL_RANKS_LIMIT = 64
-OTHER_RANKS_INTERVAL = 10
-
-#: Reason under which the spans are counted that a rank leaves out because it is not its turn.
-THINNED = "rank_turn"
 
 #: Where a context holds its loop.
 LOOP = create_key("otel_rl.loop")
@@ -73,9 +66,13 @@ class Step:
         self._parent = Context()
         self._start_time = begins.wall
         self._token: Token[Context] | None = None
-        self._spans: Counter[str] = Counter()
+        self._spans: dict[str, int] = {}
         #: Metric name -> metric, scope that saw it, seconds of all phases of this kind.
         self._totals: dict[str, tuple[MetricDefinition, Scope, float]] = {}
+        #: Span type, scope that saw it -> seconds of each phase.
+        self._durations: dict[tuple[str, Scope], list[float]] = {}
+        #: What parts of its phases have left to an I/O thread.
+        self._recordings: deque[Callable[[], None]] = deque()
 
     @property
     def span_context(self) -> SpanContext:
@@ -84,13 +81,23 @@ class Step:
 
     def take_span(self, kind: str, limit: int) -> bool:
         """True for the first ``limit`` spans of ``kind`` in this step."""
-        self._spans[kind] += 1
-        return self._spans[kind] <= limit
+        number = self._spans[kind] = self._spans.get(kind, 0) + 1
+        return number <= limit
 
     def add(self, metric: MetricDefinition, scope: Scope, seconds: float) -> None:
         """Add to what ``metric`` gets for this step when the step ends."""
         before = self._totals.get(metric.name)
         self._totals[metric.name] = (metric, scope, seconds if before is None else before[2] + seconds)
+
+    def durations_of(self, kind: str, scope: Scope) -> list[float]:
+        """Where ``scope`` adds the seconds of each phase that shares ``rl.phase.duration``; recorded at the end."""
+        return self._durations.setdefault((kind, scope), [])
+
+    def post(self, recording: Callable[[], None]) -> None:
+        """Like :func:`deferral.post`, as one post with the others of this step that wait."""
+        self._recordings.append(recording)
+        if len(self._recordings) == 1:
+            deferral.post(Signal.TRACES, self._record_posts)
 
     def open(self, waiting_since: Moment | None = None) -> None:
         """Start the spans and make the rank's span current in this thread.
@@ -98,11 +105,11 @@ class Step:
         The root begins with the wait for the batch, where there was one.
         """
         identity = process_identity.current()
-        self.thinned = not _has_its_turn(identity, self.iteration)
+        self.thinned = not step_sampling.has_its_turn(identity, self.iteration)
         root = self._open_root(identity, waiting_since.wall if waiting_since else self._start_time)
         self._parent = trace_api.set_span_in_context(root, Context()) if root is not None else Context()
         if self.thinned:
-            drops.count(Signal.TRACES, THINNED)
+            drops.count(Signal.TRACES, step_sampling.THINNED)
         else:
             self.rank_span = self._start_rank_span()
         # Below the program's own context: its baggage and values must reach its reward functions as they do without us.
@@ -135,7 +142,7 @@ class Step:
         }
         again = (self.restarts,) if self.restarts else ()
         root_ids = ids.derive(identity.steps_key, *self.loop.key, self.iteration, *again)
-        sampled = _root_is_sampled(root_ids.trace_id, values)
+        sampled = step_sampling.root_is_sampled(root_ids.trace_id, values)
         flags = run_span.SAMPLED if sampled else TraceFlags(TraceFlags.RANDOM_TRACE_ID)
         if identity.emits_step_roots:
             self.root = self._start_root(root_ids, values, flags, start_time)
@@ -146,13 +153,8 @@ class Step:
 
     def _start_root(self, root_ids: ids.SpanIds, values: Mapping[str, Any], flags: TraceFlags, start_time: int) -> Span:
         links = [run_span.link()]
-        if deferral.posting() and flags.sampled:
-            own = SpanContext(*root_ids, is_remote=False, trace_flags=flags)
-            return self.scope.start_posted_span(spans.RL_LOOP, values, Context(), links, own=own, start_time=start_time)
-        with ids.pinned(root_ids):
-            return self.scope.start_span(
-                spans.RL_LOOP, attributes=values, context=Context(), links=links, start_time=start_time
-            )
+        own = SpanContext(*root_ids, is_remote=False, trace_flags=flags)
+        return self.scope.start_posted_span(spans.RL_LOOP, values, Context(), links, own=own, start_time=start_time)
 
     def _start_rank_span(self) -> Span:
         shared = trace_api.get_current_span(self._parent).get_span_context().is_valid
@@ -164,11 +166,7 @@ class Step:
         }
         links = () if shared else [run_span.link()]
         start_time = self._start_time
-        if deferral.posting():
-            return self.scope.start_posted_span(spans.RL_RANK_STEP, values, self._parent, links, start_time=start_time)
-        return self.scope.start_span(
-            spans.RL_RANK_STEP, attributes=values, context=self._parent, links=links, start_time=start_time
-        )
+        return self.scope.start_posted_span(spans.RL_RANK_STEP, values, self._parent, links, start_time=start_time)
 
     def _record_wait(self, since: Moment) -> None:
         """The wait lies before the rank's span, so it is a child of the root."""
@@ -200,10 +198,18 @@ class Step:
     def _record(self, seconds: float, error: str | None, end_time: int) -> None:
         for metric, scope, total in self._totals.values():
             scope.record(metric, total, context=self.context)
+        for (kind, scope), durations in list(self._durations.items()):
+            labels = {attributes.RL_PHASE: kind.removeprefix("rl.")}
+            scope.record_all(metrics.RL_PHASE_DURATION, durations, labels, self.context)
         self.scope.record(metrics.RL_LOOP_DURATION, seconds, context=self.context)
         sampling.keep_if_slow(self.rank_span, seconds, spans.RL_RANK_STEP.type)
         self.scope.end_span(self.rank_span, error, end_time)
         self.scope.end_span(self.root, error, end_time)
+
+    def _record_posts(self) -> None:
+        while self._recordings:
+            with guard("steps.record"):
+                self._recordings.popleft()()
 
 
 class Loop:
@@ -370,24 +376,6 @@ def remove_contributor(contributor: Callable[[Step], None]) -> None:
     """Undo :func:`add_contributor`."""
     if contributor in _contributors:
         _contributors.remove(contributor)
-
-
-def _has_its_turn(identity: process_identity.Run, iteration: int) -> bool:
-    rank = identity.rank
-    if not rank or identity.steps_key is None or (identity.world_size or 1) <= ALL_RANKS_LIMIT:
-        return True
-    return (iteration + rank) % OTHER_RANKS_INTERVAL == 0
-
-
-def _root_is_sampled(trace_id: int, values: Mapping[str, Any]) -> bool:
-    sampler = getattr(trace_api.get_tracer_provider(), "sampler", None)
-    if sampler is None:
-        return True
-    # In an empty context, as rank 0 has it: a span that happens to be open here must not decide.
-    result = sampler.should_sample(
-        Context(), trace_id, spans.RL_LOOP.type, SpanKind.INTERNAL, values, [run_span.link()]
-    )
-    return bool(result.decision.is_sampled())
 
 
 def _forget() -> None:

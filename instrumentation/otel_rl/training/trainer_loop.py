@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from opentelemetry.context import get_current
 
-from otel_rl.semconv import attributes, metrics, spans
+from otel_rl.semconv import metrics, spans
 from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
 from otel_rl.telemetry import deferral, guard, lifecycle
 from otel_rl.telemetry.context import attach, detach
 from otel_rl.training import steps
+from otel_rl.training.parts import Part
 from otel_rl.training.phases import INTERRUPTING, Phase
 
 if TYPE_CHECKING:
@@ -37,31 +38,17 @@ PHASE_SPANS_PER_STEP = 8
 
 #: Parts of training proper: the first one opens ``rl.train`` around all that follow.
 _TRAINING = frozenset({spans.RL_FORWARD.type, spans.RL_BACKWARD.type, spans.RL_OPTIMIZER.type})
+#: Parts in which nothing else begins that needs them as its parent.
+_LEAVES = _TRAINING | {spans.RL_LOG_PROBS.type}
 #: Phases that may lie outside of a step: evaluating or saving a model that is not being trained.
 _OUTSIDE_STEPS = frozenset({spans.RL_EVALUATE.type, spans.RL_CHECKPOINT.type})
-#: A phase is not a phase inside these: the loss computes log-probabilities by its forward pass, and an evaluation is
-#: one phase, however many batches it samples and scores.
-_HIDDEN_INSIDE = {spans.RL_LOG_PROBS.type: frozenset({spans.RL_FORWARD.type, spans.RL_EVALUATE.type})}
-_HIDDEN = frozenset({spans.RL_EVALUATE.type})
+#: No phases inside a forward pass: the loss computes log-probabilities by it. Nothing is a phase inside an evaluation,
+#: which is one phase, however many batches it samples and scores.
+_FORWARD = spans.RL_FORWARD.type
+_HIDDEN_IN_FORWARD = frozenset({spans.RL_LOG_PROBS.type})
 
+_PHASE = guard("training.phase")
 NO_PHASE: AbstractContextManager[None] = nullcontext()
-
-
-class _Duration:
-    """Stands for a part whose span would be one too many: only the histogram is fed, at the end of the step.
-
-    Between the trainer's computations our code finds the processor's caches cold: all durations of a step together
-    cost a fraction of each one on its own.
-    """
-
-    __slots__ = ("_durations", "_started")
-
-    def __init__(self, durations: list[float]) -> None:
-        self._durations = durations
-        self._started = deferral.now().counter
-
-    def end(self, error: BaseException | None = None) -> None:
-        self._durations.append(deferral.now().counter - self._started)
 
 
 class OpenPhase:
@@ -69,15 +56,17 @@ class OpenPhase:
 
     __slots__ = ("_kind", "_loop", "_phase")
 
-    def __init__(self, loop: TrainerLoop, kind: str, phase: Phase | _Duration) -> None:
+    def __init__(self, loop: TrainerLoop, kind: str, phase: Phase | Part) -> None:
         self._loop = loop
         self._kind = kind
         self._phase = phase
 
     def end(self, error: BaseException | None = None) -> None:
         """Close it, and whatever was left open inside it, with the exception that ended it."""
-        with guard("training.phase"):
+        try:
             self._loop.close_down_to(self._kind, error, self)
+        except Exception as ours:  # noqa: BLE001 - counted
+            _PHASE.handle(ours)
 
     def close(self, error: BaseException | None) -> None:
         """For the loop only."""
@@ -98,8 +87,6 @@ class TrainerLoop(steps.Loop):
     def __init__(self, name: str | None = None, attributes: Mapping[str, Any] | None = None) -> None:
         super().__init__(name, attributes)
         self._phases: dict[str, OpenPhase] = {}
-        #: Of the open step, by kind: the scope that saw them, seconds.
-        self._durations: dict[str, tuple[Scope, list[float]]] = {}
         self._token: Token[Context] | None = None
         #: The last step that a log call with a loss has covered, and the tokens counted so far.
         self._last_logged = 0
@@ -152,18 +139,11 @@ class TrainerLoop(steps.Loop):
         self.close_all(error)
         self.finish(error)
 
-    def closing(self) -> None:
-        """The open step is about to end: phases that began in it must not outlive it."""
-        self.close_all()
-        if self._durations:
-            durations, self._durations = self._durations, {}
-            deferral.post(Signal.METRICS, lambda: _record_durations(durations))
-
     # -- phases ----------------------------------------------------------------------------------------------------
 
     def phase(self, definition: SpanDefinition, scope: Scope) -> AbstractContextManager[None]:
         """Run a ``with`` block as a phase; does nothing where such a phase is open already or hidden."""
-        with guard("training.phase"):
+        with _PHASE:
             return self.open(definition, scope) or NO_PHASE
         return NO_PHASE
 
@@ -171,14 +151,12 @@ class TrainerLoop(steps.Loop):
         """Start a phase that another hook ends, see :meth:`end`; None where there is nothing to record."""
         kind = definition.type
         found = self._phases
-        if kind in found or not scope.enabled:
+        if not self.admits(kind):
             return None
         step = self.step
-        if found and not found.keys().isdisjoint(_HIDDEN_INSIDE.get(kind, _HIDDEN)):
+        if step is None and (kind not in _OUTSIDE_STEPS or not scope.enabled):
             return None
-        if step is None and kind not in _OUTSIDE_STEPS:
-            return None
-        phase: Phase | _Duration
+        phase: Phase | Part
         if kind in INTERRUPTING:
             if next(reversed(found), None) == spans.RL_TRAIN.type:
                 # What lies between two updates is not training, which its next part opens again. Inside of a part,
@@ -188,17 +166,24 @@ class TrainerLoop(steps.Loop):
         else:
             if kind in _TRAINING and spans.RL_TRAIN.type not in found:
                 self._open_training(scope)
-            crowded = step is not None and not step.take_span(kind, SPANS_PER_STEP)
-            phase = _Duration(self._durations_of(kind, scope)) if crowded else Phase(definition, scope).start()
+            has_span = step is None or step.take_span(kind, SPANS_PER_STEP)
+            if step is not None and (kind in _LEAVES or not has_span):
+                phase = Part(definition, scope, step, has_span=has_span)
+            else:
+                phase = Phase(definition, scope).start()
         opened = found[kind] = OpenPhase(self, kind, phase)
         return opened
+
+    def admits(self, kind: str) -> bool:
+        """False where such a phase is open already or hidden inside another."""
+        found = self._phases
+        if kind in found or spans.RL_EVALUATE.type in found:
+            return False
+        return kind not in _HIDDEN_IN_FORWARD or _FORWARD not in found
 
     def _open_training(self, scope: Scope) -> None:
         phase = Phase(spans.RL_TRAIN, scope, limit=PHASE_SPANS_PER_STEP).start()
         self._phases[spans.RL_TRAIN.type] = OpenPhase(self, spans.RL_TRAIN.type, phase)
-
-    def _durations_of(self, kind: str, scope: Scope) -> list[float]:
-        return self._durations.setdefault(kind, (scope, []))[1]
 
     def end(self, definition: SpanDefinition, error: BaseException | None = None) -> None:
         """End the phase of this kind if it is open."""
@@ -228,7 +213,6 @@ class TrainerLoop(steps.Loop):
         """In a forked child: the phases are the parent's."""
         super().forget()
         self._phases.clear()
-        self._durations.clear()
 
     # -- progress --------------------------------------------------------------------------------------------------
 
@@ -261,15 +245,13 @@ def current() -> TrainerLoop:
 
     In a thread without context that is the trainer begun last; outside of ``train()``, one that has no steps.
     """
+    if len(_running) == 1 and _outside.step is None:
+        # The usual case: asked several times per micro-batch, and no other loop could be the answer.
+        return _running[0]
     loop = steps.current_loop()
     if isinstance(loop, TrainerLoop):
         return loop
     return _running[-1] if _running else _outside
-
-
-def _record_durations(durations: dict[str, tuple[Scope, list[float]]]) -> None:
-    for kind, (scope, seconds) in durations.items():
-        scope.record_all(metrics.RL_PHASE_DURATION, seconds, {attributes.RL_PHASE: kind.removeprefix("rl.")})
 
 
 def _count_step(scope: Scope, tokens: int, context: Context) -> None:
@@ -284,8 +266,20 @@ def in_phase(definition: SpanDefinition, scope: Scope) -> Callable[[Function], F
     def factory(original: Function) -> Function:
         @functools.wraps(original)
         def method(*args: Any, **kwargs: Any) -> Any:
-            with current().phase(definition, scope):
+            opened: OpenPhase | None = None
+            try:
+                opened = current().open(definition, scope)
+            except Exception as ours:  # noqa: BLE001 - counted
+                _PHASE.handle(ours)
+            if opened is None:
                 return original(*args, **kwargs)
+            try:
+                result = original(*args, **kwargs)
+            except BaseException as error:
+                opened.end(error)
+                raise
+            opened.end()
+            return result
 
         return method
 
@@ -301,7 +295,8 @@ def close_steps() -> None:
 
 def _step_closing(step: steps.Step) -> None:
     if isinstance(step.loop, TrainerLoop):
-        step.loop.closing()
+        # Phases that began in it must not outlive it.
+        step.loop.close_all()
 
 
 def _forget() -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import uuid
 from typing import TYPE_CHECKING, Any
 
 from collector_process import FILE_SINK, CollectorProcess, wait_for
-from otlp import attributes
-from sampled_traces import CALLS, FAST, collectors, ordinary, send_together, span_calls, span_series, trace
+from otlp import attributes, trace_resource
+from sampled_traces import CALLS, FAST, RUN, collectors, ordinary, send_together, span_calls, span_series, trace
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,6 +34,12 @@ def counted(collector: CollectorProcess, name: str) -> dict[str, Any]:
         values = {key: point.get(key) for key in ("asInt", "count", "sum", "bucketCounts", "explicitBounds")}
         found[str(sorted(labels.items()))] = values
     return found
+
+
+def resources_of_spans(collector: CollectorProcess) -> list[dict[str, Any]]:
+    """Whom the span metrics belong to, each once."""
+    groups = [group for group in collector.resources("metrics") if CALLS in str(group)]
+    return list({str(found): found for found in (attributes(group["resource"]) for group in groups)}.values())
 
 
 def owners(collector: CollectorProcess) -> set[str]:
@@ -80,7 +87,52 @@ def test_names_that_a_model_makes_up_meet_in_one_series_and_every_span_is_still_
     wait_for(lambda: span_calls(gateway) == len(made_up), "every span is counted")
     series = [attributes(point) for point in span_series(gateway).values()]
     assert len(series) == LIMIT + 1
-    assert [labels for labels in series if "otel.metric.overflow" in labels] == [{"otel.metric.overflow": True}]
+    (owner,) = owners(gateway)
+    overflow = {"otel.metric.overflow": True, "collector.instance.id": owner}
+    assert [labels for labels in series if "otel.metric.overflow" in labels] == [overflow]
+
+
+def test_a_run_of_many_ranks_has_the_series_of_one(start_collector):
+    gateway = start_collector(*GATEWAY, **FAST, OTEL_RL_COLLECTOR_SAMPLED_PERCENTAGE="0")
+    ranks, steps = 50, trace("rl.loop", "rl.rank.step", "rl.sample")
+    of_ranks = [
+        trace_resource(
+            steps,
+            **RUN,
+            **{"rl.rank": rank, "host.name": f"node-{rank // 8}", "process.pid": 100 + rank},
+            **{"service.instance.id": str(uuid.uuid4())},
+        )
+        for rank in range(ranks)
+    ]
+    gateway.send("traces", of_ranks)
+    wait_for(lambda: span_calls(gateway) == ranks * len(steps), "every span is counted")
+    counts = {attributes(point)["span.name"]: int(point["asInt"]) for point in span_series(gateway).values()}
+    assert counts == {"rl.loop": ranks, "rl.rank.step": ranks, "rl.sample": ranks}
+    (resource,) = {str(sorted(found.items())) for found in resources_of_spans(gateway)}
+    assert resource == str(sorted({"service.name": "train", **RUN}.items()))
+
+
+def test_runs_and_roles_have_series_of_their_own(start_collector):
+    gateway = start_collector(*GATEWAY, **FAST, OTEL_RL_COLLECTOR_SAMPLED_PERCENTAGE="0")
+    whose = [{"rl.run.id": run, "rl.role": role} for run in ("run-1", "run-2") for role in ("trainer", "rollout")]
+    gateway.send("traces", [trace_resource(trace("rl.loop"), **each) for each in whose])
+    wait_for(lambda: span_calls(gateway) == len(whose), "every span is counted")
+    found = [{key: each[key] for key in RUN} for each in resources_of_spans(gateway)]
+    assert sorted(map(str, found)) == sorted(map(str, whose))
+
+
+def test_a_gateway_goes_on_with_its_series_after_a_restart(otelcol_rl: Path, tmp_path: Path):
+    gateway = CollectorProcess(otelcol_rl, GATEWAY, tmp_path, FAST)
+    series = []
+    for _ in range(2):
+        with gateway:
+            send_together(gateway, [trace("rl.loop")])
+            wait_for(lambda: span_series(gateway), "the span is counted")
+        series.append(set(span_series(gateway)))
+        for file in gateway.data.iterdir():
+            file.unlink()
+    assert series[0] == series[1]
+    assert series[0]
 
 
 def test_spans_of_a_service_without_a_name_are_counted_too(start_collector):

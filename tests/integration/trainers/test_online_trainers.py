@@ -15,6 +15,7 @@ from trl.extras.profiling import ProfilingContext
 
 from otel_rl.instrumentors.trl.profiling import scope
 from otel_rl.instrumentors.trl.rewards import RewardScores
+from otel_rl.semconv import spans
 from otel_rl.telemetry import drops
 from otel_rl.training import steps
 from otel_rl.training.trainer_loop import TrainerLoop
@@ -123,8 +124,6 @@ def test_weights_travel_inside_the_sync_phase(instrumented, recorded):
 
 
 def test_sampling_again_within_a_step_is_not_training(instrumented, recorded):
-    from otel_rl.semconv import spans
-
     loop = TrainerLoop()
     loop.begin_step(1, scope)
     with loop.phase(spans.RL_FORWARD, scope):
@@ -148,6 +147,45 @@ def test_a_phase_outside_of_any_step_is_not_recorded(instrumented, recorded):
         pass
 
     assert recorded.spans == []
+
+
+def test_a_reward_function_that_an_evaluation_has_called_first_has_its_span_in_training(instrumented, recorded):
+    loop = TrainerLoop().enter()
+    loop.begin_step(1, scope)
+    for phase in (spans.RL_EVALUATE, spans.RL_REWARD):
+        with loop.phase(phase, scope), ProfilingContext("GRPOTrainer.score_of_this_test", report_to=[]):
+            pass
+    loop.leave()
+
+    named = [span.attributes["rl.reward.name"] for span in recorded.spans if "rl.reward.name" in span.attributes]
+    assert named == ["score_of_this_test"]
+
+
+def test_profiling_contexts_stay_what_they_are(instrumented, recorded):
+    class Own(ProfilingContext):
+        """A program's own."""
+
+    loop = TrainerLoop().enter()
+    loop.begin_step(1, scope)
+    for kind in (ProfilingContext, Own):
+        context = kind("GRPOTrainer.compute_loss", report_to=[])
+        with context as entered:
+            assert entered is context
+        assert isinstance(context, kind)
+        assert type(context).__qualname__ == kind.__qualname__
+        assert vars(context).keys() == vars(kind("GRPOTrainer.none", report_to=[])).keys()
+    loop.leave()
+
+    assert len([span for span in recorded.spans if span.name == "rl.forward"]) == 2
+
+
+def test_a_profiling_context_that_is_no_phase_is_not_followed(instrumented, recorded):
+    loop = TrainerLoop().enter()
+    loop.begin_step(1, scope)
+    with loop.phase(spans.RL_FORWARD, scope):
+        found = [ProfilingContext(f"GRPOTrainer.{name}", report_to=[]) for name in ("compute_loss", "_prepare_inputs")]
+    loop.leave()
+    assert [type(context) for context in found] == [ProfilingContext, ProfilingContext]
 
 
 class Accelerator:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-from otel_rl.telemetry import deferral
-from otel_rl.telemetry.deferral import Moment
+from otel_rl import clock as clocks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -35,8 +34,11 @@ class Clock:
         self._began = self._wall
         self.pieces: list[Piece] = []
 
-    def now(self) -> Moment:
-        return Moment((self._wall - self._began) * 1e-9, self._wall)
+    def counter(self) -> float:
+        return (self._wall - self._began) * 1e-9
+
+    def now(self) -> int:
+        return self._wall
 
     def work(self, kind: str) -> None:
         """A piece of work of this kind."""
@@ -47,7 +49,8 @@ class Clock:
 @contextmanager
 def injected(trainer: Any, clock: Clock, monkeypatch: Any) -> Iterator[None]:
     """Make every kind of work of ``trainer`` take a piece of time: data, generation, forward, backward, optimizer."""
-    monkeypatch.setattr(deferral, "now", clock.now)
+    monkeypatch.setattr(clocks, "counter", clock.counter)
+    monkeypatch.setattr(clocks, "now", clock.now)
     generating: list[bool] = []
     model = trainer.model
 

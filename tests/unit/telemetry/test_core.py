@@ -22,19 +22,30 @@ from otel_rl.tools.calls import ToolCall
 _scope = Scope("test")
 
 
-def test_an_error_of_ours_is_swallowed_counted_and_logged_once_per_site(monkeypatch, caplog):
+def _in_with_block(site):
+    with guard(site):
+        raise RuntimeError("ours")
+
+
+def _in_except_clause(site):
+    guard(site).handle(RuntimeError("ours"))
+
+
+@pytest.mark.parametrize("fail", [_in_with_block, _in_except_clause])
+def test_an_error_of_ours_is_swallowed_counted_and_logged_once_per_site(monkeypatch, caplog, fail):
     monkeypatch.setenv("OTEL_RL_RAISE_INTERNAL_ERRORS", "0")
+    site = f"test.{fail.__name__}"
     with caplog.at_level(logging.WARNING, "otel_rl"):
         for _ in range(3):
-            with guard("test.site"):
-                raise RuntimeError("ours")
-    assert error_counts()["test.site"] == 3
-    assert len([record for record in caplog.records if "test.site" in record.getMessage()]) == 1
+            fail(site)
+    assert error_counts()[site] == 3
+    assert len([record for record in caplog.records if site in record.getMessage()]) == 1
 
 
-def test_under_our_tests_an_error_of_ours_surfaces():
-    with pytest.raises(RuntimeError), guard("test.raises"):
-        raise RuntimeError("ours")
+@pytest.mark.parametrize("fail", [_in_with_block, _in_except_clause])
+def test_under_our_tests_an_error_of_ours_surfaces(fail):
+    with pytest.raises(RuntimeError):
+        fail("test.raises")
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, asyncio.CancelledError])

@@ -6,6 +6,7 @@ import os
 import threading
 import time
 import weakref
+from dataclasses import replace
 
 import pytest
 from opentelemetry import trace
@@ -14,11 +15,13 @@ from opentelemetry.sdk.trace import sampling
 from otel_rl.pipeline.io_thread import IoThread
 from otel_rl.pipeline.last_delivery import LastDelivery
 from otel_rl.pipeline.providers import _parent_decides
+from otel_rl.process import process_identity
 from otel_rl.semconv import spans
 from otel_rl.telemetry import Scope, deferral, drops
 from otel_rl.telemetry.attribute_values import MAXIMUM_ATTRIBUTES
+from otel_rl.telemetry.deferral import Moment
 from otel_rl.telemetry.deferred_span import MAXIMUM_EVENTS
-from otel_rl.training import steps
+from otel_rl.training import scalars, steps
 from otel_rl.training.phases import Phase
 
 _scope = Scope("posts")
@@ -47,6 +50,30 @@ def test_a_step_is_recorded_by_the_io_thread_with_its_own_times_and_parents(reco
     points = recorded.metrics()
     assert (points["rl.sample.duration"][0].count, points["rl.loop.duration"][0].count) == (1, 1)
     assert 0 <= points["rl.sample.duration"][0].sum <= points["rl.loop.duration"][0].sum
+
+
+def test_of_a_gauge_that_is_logged_again_before_it_is_recorded_the_last_value_counts(recorded, io_thread, monkeypatch):
+    measured = []
+    measure = Scope.measure
+    monkeypatch.setattr(Scope, "measure", lambda *args: measured.append(args[1].name) or measure(*args))
+    values = scalars.ScalarSink()
+    for step in (1, 2, 3):
+        values.log(_scope, scalars.Source.TRAINER, step, {"loss": float(step)})
+
+    io_thread.flush_now()
+    assert [event.body for event in recorded.events("rl.step")] == [{"loss": 1.0}, {"loss": 2.0}, {"loss": 3.0}]
+    assert measured.count("rl.train.loss") == 1
+    assert 3.0 in [point.value for point in recorded.metrics()["rl.train.loss"]]
+
+
+def test_a_step_of_a_process_without_a_shared_root_begins_when_it_began(recorded, io_thread, monkeypatch):
+    alone = replace(process_identity.current(), steps_key=None)
+    monkeypatch.setattr(process_identity, "_current", alone)
+    loop = steps.Loop()
+    loop.begin(1, _scope, Moment(1.0, 1_000_000_000))
+    loop.finish()
+    io_thread.flush_now()
+    assert recorded.span("rl.rank.step").start_time == 1_000_000_000
 
 
 def test_what_the_program_does_with_the_current_span_is_on_the_recorded_one(recorded, io_thread):

@@ -13,6 +13,7 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags
 from otel_rl.process import process_identity
 from otel_rl.semconv import spans
 from otel_rl.telemetry import Scope, drops, ids
+from otel_rl.telemetry.deferral import Moment
 from otel_rl.training import steps
 from otel_rl.training.phases import Phase
 from otel_rl.training.trainer_loop import SPANS_PER_STEP, TrainerLoop
@@ -221,7 +222,16 @@ def test_the_root_links_to_the_run_span(recorded, identity):
     assert link.context.span_id == ids.derive("run-1", "0.0.0", "run").span_id
 
 
-def test_durations_of_parts_without_a_span_are_recorded_together_when_anybody_ends_the_step(recorded):
+def test_a_step_of_a_worker_without_a_rank_begins_when_it_began(recorded, identity):
+    identity(steps_key=None, leads=False)
+    program_loop = steps.Loop()
+    program_loop.begin(7, _scope, Moment(1.0, 1_000_000_000))
+    program_loop.finish(at=Moment(3.0, 3_000_000_000))
+    span = recorded.span("rl.rank.step")
+    assert (span.start_time, span.end_time) == (1_000_000_000, 3_000_000_000)
+
+
+def test_durations_of_parts_are_recorded_together_when_anybody_ends_the_step(recorded):
     def forward_passes():
         points = recorded.metrics().get("rl.phase.duration", ())
         return [(point.count, len(point.exemplars)) for point in points if point.attributes["rl.phase"] == "forward"]
@@ -231,6 +241,6 @@ def test_durations_of_parts_without_a_span_are_recorded_together_when_anybody_en
     for _ in range(SPANS_PER_STEP + 4):
         with loop.phase(spans.RL_FORWARD, _scope):
             pass
-    assert forward_passes()[0][0] == SPANS_PER_STEP
+    assert forward_passes() == []
     steps.finish()
-    assert forward_passes() == [(4, 1)]
+    assert forward_passes() == [(SPANS_PER_STEP + 4, 1)]

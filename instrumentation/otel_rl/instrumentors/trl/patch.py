@@ -54,9 +54,8 @@ def algorithm_of(kind: type) -> str | None:
 
 
 def patch_profiling(module: ModuleType, patches: Patches) -> None:
-    """All trainers profile their parts with this class, looked up by ``with`` on the class."""
-    patches.observe(module, "ProfilingContext.__enter__", after=_enter, required=True)
-    patches.observe(module, "ProfilingContext.__exit__", before=_leave, required=True)
+    """All trainers profile their parts with this class."""
+    patches.replace(module, "ProfilingContext.__init__", profiling.deciding, required=True)
 
 
 def patch_vllm_generation(module: ModuleType, patches: Patches) -> None:
@@ -115,14 +114,6 @@ def _observe_sampling(module: ModuleType, trainer: str, patches: Patches, *, req
 def _observe_tools(module: ModuleType, trainer: str, patches: Patches) -> None:
     # Not in every supported version.
     patches.observe(module, f"{trainer}._tool_call_loop", begin=_watch_tools, end=_stop_watching)
-
-
-def _enter(_: Any, context: Any) -> None:
-    profiling.enter(context)
-
-
-def _leave(context: Any, _: Any, error: Any, __: Any) -> None:
-    profiling.leave(context, error)
 
 
 def _beginning(phase: SpanDefinition) -> Callable[..., OpenPhase | None]:

@@ -1,4 +1,4 @@
-"""SDK exporters in front of the file store: the official OTLP JSON encoder, one line per export."""
+"""SDK exporters in front of the file store: one line of OTLP JSON per export."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry._logs import SeverityNumber
-from opentelemetry.exporter.otlp.json.common._log_encoder import encode_logs
 from opentelemetry.exporter.otlp.json.common.metrics_encoder import encode_metrics
-from opentelemetry.exporter.otlp.json.common.trace_encoder import encode_spans
 from opentelemetry.sdk._logs.export import LogRecordExportResult
 from opentelemetry.sdk.metrics.export import MetricExportResult
 from opentelemetry.sdk.trace.export import SpanExportResult
 from opentelemetry.trace import StatusCode
+
+from otel_rl.offline.store.otlp_json import encode_logs, encode_spans
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,9 +20,14 @@ if TYPE_CHECKING:
 
     from otel_rl.offline.store.file_store import FileStore
 
-_KINDS: dict[str, tuple[Callable[[Any], Any], type[Enum]]] = {
+
+def _encode_metrics(data: Any) -> bytes:
+    return json.dumps(encode_metrics(data).to_dict(), separators=(",", ":")).encode("ascii")
+
+
+_KINDS: dict[str, tuple[Callable[[Any], bytes], type[Enum]]] = {
     "traces": (encode_spans, SpanExportResult),
-    "metrics": (encode_metrics, MetricExportResult),
+    "metrics": (_encode_metrics, MetricExportResult),
     "logs": (encode_logs, LogRecordExportResult),
 }
 
@@ -30,7 +35,7 @@ _KINDS: dict[str, tuple[Callable[[Any], Any], type[Enum]]] = {
 def encode(signal: str, data: Any) -> bytes:
     """One line of OTLP JSON, without its newline."""
     encoder, _ = _KINDS[signal]
-    return json.dumps(encoder(data).to_dict(), separators=(",", ":")).encode("ascii")
+    return encoder(data)
 
 
 def _is_failed_span(span: Any) -> bool:

@@ -1,0 +1,132 @@
+"""Parts of a phase that nothing else begins in: forward and backward passes, the optimizer, log-probabilities.
+
+They are measured between the trainer's computations, where our code finds the processor's caches cold and each line
+costs ten times more. So a part keeps two moments and little more. Its span is never current: what the program begins
+inside it becomes a child of the phase around it. An I/O thread makes the span after its end.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from opentelemetry.context import get_current
+
+from otel_rl import clock
+from otel_rl.semconv import attributes as names
+from otel_rl.semconv import metrics
+from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
+from otel_rl.telemetry import attribute_values, deferral, drops
+from otel_rl.training import position, step_sampling, steps
+from otel_rl.training.phases import innermost
+
+if TYPE_CHECKING:
+    from opentelemetry.context import Context
+
+    from otel_rl.semconv.definitions import SpanDefinition
+    from otel_rl.telemetry import Scope
+    from otel_rl.telemetry.deferral import Moment
+
+
+class _Stretch(NamedTuple):
+    """When it ended, how many seconds it took, and where in the trace it was."""
+
+    end: int
+    seconds: float
+    context: Context
+
+
+class Part:
+    """A part that runs from now on, in ``step``; :meth:`end` ends it. Suspended with the phase around it.
+
+    Without ``has_span`` it only goes into ``rl.phase.duration``, unless it fails.
+    """
+
+    __slots__ = ("_around", "_context", "_definition", "_has_span", "_scope", "_since", "_step", "_stretches")
+
+    def __init__(self, definition: SpanDefinition, scope: Scope, step: steps.Step, *, has_span: bool) -> None:
+        self._definition = definition
+        self._scope = scope
+        self._step: steps.Step | None = step
+        self._has_span = has_span
+        #: Those before a suspension.
+        self._stretches: list[_Stretch] | None = None
+        around = self._around = innermost()
+        context = get_current()
+        if around is not None:
+            around.parts.append(self)
+            if context is not around.context:
+                context = position.place()[1]
+        elif context is not step.context:
+            context = position.place()[1]
+        self._context = context
+        #: None while it is suspended.
+        self._since: float | None = clock.counter()
+
+    def end(self, error: BaseException | str | None = None) -> None:
+        """Record it; ``error`` marks it as failed. A second call does nothing."""
+        now = clock.counter()
+        step, self._step = self._step, None
+        if step is None:
+            return
+        around = self._around
+        if around is not None and self in around.parts:
+            around.parts.remove(self)
+        if error is None and self._stretches is None and not self._has_span and step.is_open:
+            # Of many micro-batches all but the first few.
+            step.durations_of(self._definition.type, self._scope).append(now - (self._since or now))
+            return
+        self._end(step, now, attribute_values.error_type(error) if isinstance(error, BaseException) else error)
+
+    def _end(self, step: steps.Step, now: float, error: str | None) -> None:
+        stretches = self._stretches or []
+        if self._since is not None:
+            stretches.append(_Stretch(clock.now(), now - self._since, self._context))
+        seconds = sum(stretch.seconds for stretch in stretches)
+        in_step, definition, scope = step.is_open, self._definition, self._scope
+        if in_step:
+            step.durations_of(definition.type, scope).append(seconds)
+        if self._has_span and step.thinned:
+            drops.count(Signal.TRACES, step_sampling.THINNED)
+            self._has_span = False
+        if not in_step:
+            labels = {names.RL_PHASE: definition.type.removeprefix("rl.")}
+            context = self._context
+            deferral.post(Signal.METRICS, lambda: scope.record(metrics.RL_PHASE_DURATION, seconds, labels, context))
+        if self._has_span or error is not None:
+            step.post(lambda: _record(definition, scope, step, stretches, seconds, error))
+
+    def suspend(self, now: Moment) -> None:
+        """The phase around it has been suspended."""
+        if self._since is not None:
+            self._stretches = [*(self._stretches or ()), _Stretch(now.wall, now.counter - self._since, self._context)]
+            self._since = None
+
+    def resume(self, now: Moment, before: Context, after: Context) -> None:
+        """The phase around it goes on; its context was ``before`` and is ``after`` now."""
+        if self._since is None and self._step is not None:
+            self._since = now.counter
+            if self._context is before:
+                self._context = after
+
+
+def _record(
+    definition: SpanDefinition,
+    scope: Scope,
+    step: steps.Step,
+    stretches: list[_Stretch],
+    seconds: float,
+    error: str | None,
+) -> None:
+    last = len(stretches) - 1
+    for number, stretch in enumerate(stretches):
+        values: dict[str, Any] = {
+            names.RL_PHASE: definition.type.removeprefix("rl."),
+            names.RL_LOOP_ITERATION: step.iteration,
+        }
+        if number < last:
+            values[names.RL_SUSPENDED] = True
+        elif last:
+            values[names.RL_ACTIVE_DURATION] = seconds
+        begun = stretch.end - round(stretch.seconds * 1e9)
+        span = scope.start_span(definition, attributes=values, context=stretch.context, start_time=begun)
+        scope.end_span(span, error if number == last else None, stretch.end)
