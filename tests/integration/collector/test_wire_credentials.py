@@ -124,6 +124,18 @@ def test_a_token_that_is_replaced_on_both_sides_needs_no_restart(
             wait_for(lambda: late in gateway.text("traces"), "what was refused meanwhile arrives", 60)
 
 
+def test_a_changing_set_of_gateways_gets_the_token_over_tls(otelcol_rl: Path, tmp_path: Path, authority: Authority):
+    variables = {**FAST, **authority.receiver(), f"{PREFIX}TOKEN_FILE": secret(tmp_path, "tokens", "correct")}
+    with by_command(otelcol_rl, folder(tmp_path, "gateway"), [*GATEWAY, "token"], **variables) as gateway:
+        way = {**way_to(gateway, authority), f"{PREFIX}GATEWAY_TOKEN_FILE": secret(tmp_path, "token", "correct")}
+        way[f"{PREFIX}GATEWAYS"] = f'["{way[f"{PREFIX}GATEWAY"]}"]'
+        arguments = ["--role", "agent", "--with", "load-balancing", "tls", "token"]
+        with by_command(otelcol_rl, folder(tmp_path, "agent"), arguments, **way) as agent:
+            name, body = neighbour()
+            assert post(agent, body)[0] == 200
+            wait_for(lambda: name in gateway.text("traces"), "the span of the agent arrives")
+
+
 def test_only_a_sender_with_name_and_password_is_taken(otelcol_rl: Path, tmp_path: Path, authority: Authority):
     password = made_up()
     variables = {**FAST, **authority.receiver()}

@@ -31,6 +31,10 @@ def exporter(**settings: Any) -> dict[str, Any]:
         (exporter(endpoint="http://tempo:4318", auth=AUTH), "otlp/sink sends credentials to http://tempo:4318"),
         (exporter(endpoint="gateway:4317", auth=AUTH, tls={"insecure": True}), "sends credentials to gateway:4317"),
         (
+            exporter(endpoint="127.0.0.1:4317", auth=AUTH, tls={"insecure": True}),
+            "sends credentials to 127.0.0.1:4317 without TLS; add --with tls, or set tls.insecure to false",
+        ),
+        (
             exporter(protocol={"otlp": {"auth": AUTH, "tls": {"insecure": True}}}),
             "otlp/sink sends credentials to its addresses",
         ),

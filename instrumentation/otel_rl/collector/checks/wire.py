@@ -35,10 +35,8 @@ def plaintext(actual: Mapping[str, Any], *, encrypted: bool) -> Iterator[str]:
     for exporter, endpoint, authenticated in _plain_exporters(actual):
         if authenticated or encrypted:
             what = "credentials" if authenticated else "everything"
-            yield (
-                f"{exporter} sends {what} to {endpoint} without TLS; write https:// into its URL, or take TLS with "
-                "--with tls where it has none"
-            )
+            fix = "write https:// into its URL" if "://" in endpoint else "add --with tls, or set tls.insecure to false"
+            yield f"{exporter} sends {what} to {endpoint} without TLS; {fix}"
 
 
 def inline_secrets(configuration: Mapping[str, Any]) -> Iterator[str]:
@@ -66,9 +64,11 @@ def _plain_exporters(actual: Mapping[str, Any]) -> Iterator[tuple[str, str, bool
     for exporter, given in identifiers(actual, "exporters").items():
         for client in _clients(given):
             endpoint = str(client.get("endpoint") or "its addresses")
-            insecure = endpoint.startswith("http://") or bool((client.get("tls") or {}).get("insecure"))
-            if insecure and not _on_this_machine(endpoint):
-                yield exporter, endpoint, bool(client.get("auth"))
+            http, authenticated = endpoint.startswith("http://"), bool(client.get("auth"))
+            insecure = http or bool((client.get("tls") or {}).get("insecure"))
+            # gRPC sends no credentials in plaintext, to this machine neither: the exporter would not start.
+            if insecure and (not _on_this_machine(endpoint) or (authenticated and not http)):
+                yield exporter, endpoint, authenticated
 
 
 def _clients(exporter: Any) -> Iterator[Mapping[str, Any]]:

@@ -1,4 +1,4 @@
-"""`--with-file`: a site's own part is merged last, checked like the shipped ones, and refused with the reason."""
+"""What leaves the machine: `--with-file`, choices for the wire that do not fit, and plaintext that is refused."""
 
 from __future__ import annotations
 
@@ -186,5 +186,40 @@ def test_a_token_file_of_its_own_that_is_not_there_is_named_by_its_setting(capsy
     ],
 )
 def test_choices_for_the_wire_that_do_not_fit_are_refused(capsys: Any, arguments: list[str], says: str) -> None:
+    assert main(["collector", "config", *arguments]) == 2
+    assert says in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "variables", "says"),
+    [
+        (
+            ["--role", "local", "--with", "token"],
+            {"LISTEN": "0.0.0.0", "TOKEN_FILE": "file"},
+            "otlp http asks for credentials on 0.0.0.0:4318 without TLS",
+        ),
+        (
+            ["--role", "agent", "--with", "tls"],
+            {"LISTEN": "0.0.0.0", "GATEWAY": "gw:4317"},
+            "otlp grpc listens on 0.0.0.0:4317 without TLS; add --with receiver-tls",
+        ),
+        (
+            ["--role", "local", "--sink", "otlp", "--with", "sink-token"],
+            {"OTLP_ENDPOINT": "vendor:4317", "OTLP_INSECURE": "true", "OTLP_TOKEN_FILE": "file"},
+            "durable_otlp_grpc/sink sends credentials to vendor:4317 without TLS; add --with tls",
+        ),
+        (
+            ["--role", "gateway", "--sink", "lgtm", "--with", "tls"],
+            {"LOKI_URL": "http://loki:3100", "TLS_CERT_FILE": "file", "TLS_KEY_FILE": "file"},
+            "durable_otlp_http/loki sends everything to http://loki:3100/otlp without TLS; write https:// into its URL",
+        ),
+    ],
+)
+def test_what_would_go_over_the_network_in_plaintext_is_refused(
+    capsys: Any, monkeypatch: pytest.MonkeyPatch, arguments: list[str], variables: dict[str, str], says: str
+) -> None:
+    Path("file").write_text("any")
+    for name, value in variables.items():
+        monkeypatch.setenv(f"OTEL_RL_COLLECTOR_{name}", value)
     assert main(["collector", "config", *arguments]) == 2
     assert says in capsys.readouterr().err
