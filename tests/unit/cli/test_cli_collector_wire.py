@@ -195,13 +195,13 @@ def test_choices_for_the_wire_that_do_not_fit_are_refused(capsys: Any, arguments
     [
         (
             ["--role", "local", "--with", "token"],
-            {"LISTEN": "0.0.0.0", "TOKEN_FILE": "file"},
-            "otlp http asks for credentials on 0.0.0.0:4318 without TLS",
+            {"LISTEN": "10.0.0.1", "TOKEN_FILE": "file"},
+            "otlp http asks for credentials on 10.0.0.1:4318 without TLS",
         ),
         (
             ["--role", "agent", "--with", "tls"],
-            {"LISTEN": "0.0.0.0", "GATEWAY": "gw:4317"},
-            "otlp grpc listens on 0.0.0.0:4317 without TLS; add --with receiver-tls",
+            {"LISTEN": "10.0.0.1", "GATEWAY": "gw:4317"},
+            "otlp grpc listens on 10.0.0.1:4317 without TLS; add --with receiver-tls",
         ),
         (
             ["--role", "local", "--sink", "otlp", "--with", "sink-token"],
