@@ -14,27 +14,20 @@ from pathlib import Path
 import go_build
 
 HERE = Path(__file__).resolve().parent
-COMPONENTS = (
-    "credentialfilesextension",
-    "durableotlpexporter",
-    "gatherprocessor",
-    "queuestorageextension",
-    "requestguardextension",
-    "secretredactionprocessor",
-    "statusextension",
-    "tracebudgetextension",
-)
+COMPONENTS = tuple(sorted(str(module.parent.relative_to(HERE)) for module in HERE.glob("components/*/*/go.mod")))
 """Folders of our own components: Go modules that the locked go.mod takes from beside the generated sources."""
 
 
 def inputs() -> list[Path]:
-    """Return every file that decides what the program is; tests and test data of the components do not."""
+    """Return every file that decides what the program is; tests, metadata and documents of the components do not."""
     locked = [HERE / name for name in ("manifest.yaml", "go.mod", "go.sum", "ocb/go.mod", "ocb/go.sum")]
     sources = (
         file
         for component in COMPONENTS
         for file in (HERE / component).rglob("*")
-        if file.is_file() and "testdata" not in file.parts and not file.name.endswith("_test.go")
+        if file.suffix in {".go", ".mod", ".sum"}
+        and "testdata" not in file.parts
+        and not file.name.endswith("_test.go")
     )
     return locked + sorted(sources)
 

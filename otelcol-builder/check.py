@@ -1,10 +1,11 @@
 """Check our own Go modules: `lint` is gofmt and go vet, `test` is go test with the seeds of every fuzz test.
 
-    python otelcol-builder/check.py lint|test|race|score|cost|fuzz [SECONDS]
+    python otelcol-builder/check.py lint|test|race|score|cost|generate|fuzz [SECONDS]
 
 `race` is test with Go's race detector, which needs a C compiler; without one it says so.
 `score` measures the redaction on our own suites: recall, and the share of look-alikes that stays as it is.
 `cost` measures what a byte costs for every word of the redaction's rules, in texts of 1 MiB (half an hour).
+`generate` writes what the collector's own generator, mdatagen, makes of every component's metadata.yaml.
 `fuzz` gives every fuzz test that many seconds, and without a number those of CI 20.
 Go is the one that build.py takes; `lint` installs none and says so where there is none.
 """
@@ -25,9 +26,9 @@ if TYPE_CHECKING:
 
 TEST_SECONDS = 600
 CI_FUZZ_SECONDS = 20
-CI_FUZZ = {"requestguardextension", "secretredactionprocessor/detect"}
+CI_FUZZ = {"components/extension/requestguardextension", "components/processor/secretredactionprocessor/detect"}
 """What takes bytes that anybody may send: its fuzz tests run in CI, five of them, and all others by `make fuzz`."""
-REDACTION = build.HERE / "secretredactionprocessor"
+REDACTION = build.HERE / "components" / "processor" / "secretredactionprocessor"
 LEAST_RECALL = 0.99
 LEAST_UNTOUCHED = 0.95
 
@@ -92,6 +93,25 @@ def cost(go: Path) -> None:
     go_build.run(command, REDACTION, {**go_build.go_environment(), "OTEL_RL_LONG_COST": "1"})
 
 
+def metadata_generator(go: Path) -> Path:
+    """Return mdatagen in its locked version, compiled once."""
+    locked = build.HERE / "mdatagen"
+
+    def compile_generator(folder: Path) -> None:
+        command: list[str | Path] = [go, "build", "-trimpath", "-o", folder / "mdatagen"]
+        go_build.run([*command, "go.opentelemetry.io/collector/cmd/mdatagen"], locked, go_build.go_environment())
+
+    key = go_build.key_of([locked / "go.mod", locked / "go.sum"], [])
+    return go_build.build_once(go_build.cache_directory() / "mdatagen" / key, compile_generator) / "mdatagen"
+
+
+def generate(go: Path, components: Path) -> None:
+    """Write the generated files of every component in a folder."""
+    generator = metadata_generator(go)
+    for metadata in sorted(components.rglob("metadata.yaml")):
+        go_build.run([generator, "metadata.yaml"], metadata.parent, go_build.go_environment())
+
+
 def score(go: Path) -> None:
     """Score the redaction on our own suites.
 
@@ -107,7 +127,7 @@ def main() -> int:
     """Check every module that is there; the exit code is 1 where one has a fault."""
     action, *numbers = sys.argv[1:] or [""]
     seconds = int(numbers[0]) if action == "fuzz" and len(numbers) == 1 and numbers[0].isdigit() else None
-    if action not in {"lint", "test", "race", "score", "cost", "fuzz"} or (numbers and not seconds):
+    if action not in {"lint", "test", "race", "score", "cost", "generate", "fuzz"} or (numbers and not seconds):
         print(__doc__, file=sys.stderr)
         return 2
     if action == "lint" and not shutil.which("go"):
@@ -122,6 +142,8 @@ def main() -> int:
             score(go)
         elif action == "cost":
             cost(go)
+        elif action == "generate":
+            generate(go, build.HERE / "components")
         elif action == "fuzz":
             fuzz(go, seconds)
         else:

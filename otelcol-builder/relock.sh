@@ -7,7 +7,7 @@ here=$PWD
 export GOTOOLCHAIN=local CGO_ENABLED=0
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-cp -r manifest.yaml credentialfilesextension durableotlpexporter gatherprocessor queuestorageextension requestguardextension secretredactionprocessor statusextension tracebudgetextension "$work/"
+cp -r manifest.yaml components "$work/"
 (cd ocb && go build -mod=readonly -trimpath -o "$work/ocb" go.opentelemetry.io/collector/cmd/builder)
 cd "$work"
 # OCB resolves and tidies first and then downloads the modules of every platform; the last step may fail for platforms that

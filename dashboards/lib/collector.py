@@ -64,7 +64,6 @@ OVERFLOW = _counter("exporter_overflow_dropped_items", "Items dropped by a full 
 SIDE_SINK_DROPPED = _counter(
     "processor_side_sink_dropped_items", "Items that a file sink did not take", "processor", SIGNAL
 )
-NOT_GATHERED = _counter("processor_gather_lost_spans", "Sampled spans that no sink took")
 PUSHED_BACK = _counter("exporter_pushed_back_items", "Items that senders have to send again", *_EXPORTER_AND_SIGNAL)
 REJECTED = _counter(
     "exporter_partial_success_rejected_items", "Items that a destination dropped", *_EXPORTER_AND_SIGNAL

@@ -91,7 +91,6 @@ LOST = RecordingRule(
     expr=_events(
         collector.OVERFLOW,
         collector.SIDE_SINK_DROPPED,
-        collector.NOT_GATHERED,
         collector.REJECTED,
         collector.DEAD_LETTERS_LOST,
         collector.TOO_EARLY,

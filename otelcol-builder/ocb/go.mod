@@ -1,4 +1,4 @@
-module otel-rl.dev/ocb
+module otel-rl.example/ocb
 
 go 1.25.0
 

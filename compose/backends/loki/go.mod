@@ -1,4 +1,4 @@
-module otel-rl.dev/tools/loki
+module otel-rl.example/tools/loki
 
 go 1.26.5
 

@@ -1,4 +1,4 @@
-module otel-rl.dev/tools/prometheus
+module otel-rl.example/tools/prometheus
 
 go 1.25.8
 

@@ -1,4 +1,4 @@
-module otel-rl.dev/tools/tempo
+module otel-rl.example/tools/tempo
 
 go 1.25.1
 

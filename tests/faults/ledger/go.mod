@@ -1,3 +1,3 @@
-module otel-rl.dev/ledger
+module otel-rl.example/ledger
 
 go 1.26

@@ -10,6 +10,7 @@ import threading
 from pathlib import Path
 
 import build
+import check
 import go_build
 import pytest
 import yaml
@@ -22,10 +23,10 @@ MANIFEST = yaml.safe_load((BUILDER / "manifest.yaml").read_text())
 KINDS = ("connectors", "exporters", "extensions", "processors", "providers", "receivers")
 MODULES = {kind: dict(entry["gomod"].split() for entry in MANIFEST[kind]) for kind in KINDS}
 OURS = {
-    entry["gomod"].split()[0]: Path(entry["path"]).name
+    entry["gomod"].split()[0]: str(Path(entry["path"]))
     for kind in KINDS
     for entry in MANIFEST[kind]
-    if "otel-rl.dev" in entry["gomod"] and "path" in entry
+    if "otel-rl.example" in entry["gomod"] and "path" in entry
 }
 """Our own components: module -> folder beside the manifest."""
 
@@ -78,9 +79,9 @@ def imported(folder: Path, module: str) -> bool:
 
 def test_every_component_of_ours_is_built_locked_and_copied_into_the_image():
     assert set(build.COMPONENTS) == set(OURS.values())
-    for folder in build.COMPONENTS:
-        assert f"COPY {folder} {folder}\n" in (BUILDER / "Dockerfile").read_text()
-        assert f" {folder} " in (BUILDER / "relock.sh").read_text()
+    assert "COPY components components\n" in (BUILDER / "Dockerfile").read_text()
+    assert "!components/**\n" in (BUILDER / ".dockerignore").read_text()
+    assert " components " in (BUILDER / "relock.sh").read_text()
 
 
 def test_a_changed_source_of_a_component_is_another_build_and_a_changed_test_is_not(
@@ -95,6 +96,22 @@ def test_a_changed_source_of_a_component_is_another_build_and_a_changed_test_is_
     assert go_build.key_of(build.inputs(), []) == before
     (component / "another.go").write_text("package another")
     assert go_build.key_of(build.inputs(), []) != before
+
+
+def generated(components: Path) -> dict[str, str]:
+    files = (
+        file for file in components.rglob("*") if file.name.startswith("generated_") or file.name == "documentation.md"
+    )
+    return {str(file.relative_to(components)): file.read_text() for file in files}
+
+
+def test_generated_files_of_the_components_are_what_their_metadata_says(tmp_path: Path):
+    components = tmp_path / "components"
+    shutil.copytree(
+        BUILDER / "components", components, ignore=shutil.ignore_patterns("generated_*", "documentation.md")
+    )
+    check.generate(go_build.go_command(), components)
+    assert generated(components) == generated(BUILDER / "components")
 
 
 def test_manifest_is_sorted_but_for_our_components():

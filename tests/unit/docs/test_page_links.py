@@ -10,7 +10,13 @@ import pytest
 ROOT = Path(__file__).resolve().parents[3]
 _PAGES = [
     page
-    for pattern in ("*.md", "docs/**/*.md", "*/README.md", "dashboards/runbooks/*.md")
+    for pattern in (
+        "*.md",
+        "docs/**/*.md",
+        "*/README.md",
+        "otelcol-builder/components/*/*/README.md",
+        "dashboards/runbooks/*.md",
+    )
     for page in sorted(ROOT.glob(pattern))
     if not page.relative_to(ROOT).parts[0].startswith(".")
 ]

@@ -44,7 +44,7 @@ def test_every_part_of_the_packaged_data_resolves_to_the_files_of_the_checkout(i
     assert "local.yaml" in found["files"]["collector-config"]
     assert "manifest.yaml" in found["files"]["otelcol-builder"]
     assert {"go.mod", "go.sum"} <= set(found["files"]["otelcol-builder"])
-    assert "secretredactionprocessor/factory.go" in found["files"]["otelcol-builder"]
+    assert "components/processor/secretredactionprocessor/factory.go" in found["files"]["otelcol-builder"]
     assert "compose.yaml" in found["files"]["compose"]
     assert any(file.startswith("generated/grafana/") for file in found["files"]["dashboards"])
     assert any(file.startswith("generated/prometheus/") for file in found["files"]["dashboards"])
