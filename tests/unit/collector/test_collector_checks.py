@@ -51,8 +51,8 @@ def test_a_sound_configuration_has_no_problems():
             "hostmetrics is a former name of host_metrics; write host_metrics",
         ),
         (
-            {"processors": {"batch": {}}},
-            "otelcol-rl is built without batch: every exporter batches in its sending_queue",
+            {"exporters": {"logging": {}}},
+            "otelcol-rl is built without logging: it is called debug",
         ),
         ({"processors": {"tail_sampler": {}}}, "otelcol-rl is built without tail_sampler; did you mean tail_sampling?"),
         ({"processors": {"zzz/a": {}}}, "without zzz; add it to otelcol-builder/manifest.yaml and build again"),
@@ -91,7 +91,7 @@ def test_the_types_of_the_manifest_are_known_and_nothing_else():
     assert built["exporters"]["otlp_grpc"] == "otlp_grpc"
     assert built["exporters"]["otlp"] == "otlp_grpc"
     assert built["receivers"]["otlp"] == "otlp"
-    assert "batch" not in built["processors"]
+    assert "logging" not in built["exporters"]
 
 
 def test_variables_are_put_in_as_the_collector_does_it():

@@ -65,10 +65,7 @@ _NAMED_OTHERWISE = {
 A test compares this with what the built program lists.
 """
 
-REMOVED = {
-    "processors": {"batch": "every exporter batches in its sending_queue"},
-    "exporters": {"logging": "it is called debug"},
-}
+REMOVED = {"exporters": {"logging": "it is called debug"}}
 """Types that the manifest leaves out on purpose, with what serves instead."""
 
 
