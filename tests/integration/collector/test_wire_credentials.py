@@ -10,6 +10,7 @@ import ssl
 import subprocess
 import urllib.error
 import urllib.request
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import grpc
@@ -21,7 +22,6 @@ from otlp_backend import REQUESTS, OtlpBackend, Request
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 FAST = {f"{PREFIX}ROOT_WAIT": "1s", f"{PREFIX}SAMPLED_PERCENTAGE": "100", f"{PREFIX}FLUSH_TIMEOUT": "100ms"}
 GATEWAY = ["--role", "gateway", "--sink", "file", "--with", "tls"]
@@ -115,7 +115,7 @@ def test_a_token_that_is_replaced_on_both_sides_needs_no_restart(
             name, body = neighbour()
             assert post(agent, body)[0] == 200
             wait_for(lambda: name in gateway.text("traces"), "the span with the first token arrives")
-            secret(tmp_path, theirs.name, "second\n")
+            Path(secret(tmp_path, "fresh", "second\n")).rename(theirs)
             wait_for(lambda: "refresh token" in gateway.log(), "the gateway knows the second token")
             late, body = neighbour()
             assert post(agent, body)[0] == 200
