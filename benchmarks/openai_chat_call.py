@@ -1,110 +1,71 @@
-"""Added CPU time of a chat call: ours against the official OpenAI instrumentor's, interleaved in one process.
+"""Added CPU time of a chat call: ours against the official OpenAI instrumentor's.
 
-    python benchmarks/openai_chat_call.py [--rounds 40] [--calls 64] [--output FILE]
+    python benchmarks/openai_chat_call.py [--rounds 60] [--calls 64] [--output FILE]
 
 The transport answers at once, so what is left is the client's own work and what is added to it. CPU time of the whole
-process is taken (it includes the thread that exports). Each round runs every variant in turn, the next round in
-reverse order; the figures are medians over rounds of paired differences, the bounds a bootstrap of them. Prints one
-JSON object. CPU time is noisy where neighbours use the same caches; the count of executed bytecodes is not, and is
-given beside it.
+process is taken. Each round runs the variants of a call one right after the other, the next round in reverse order;
+the figures are medians over rounds of paired differences, the bounds a bootstrap of them.
+
+Where the records go is the same for both, in a process of its own each:
+
+- *SDK only*: the SDK's own batch processor, and an exporter that drops what it gets.
+- *File store*: the process runs under ``opentelemetry-instrument`` with our distro and no endpoint, as users have it,
+  with instrumentors off; those measured are put on and taken off. Metrics are exported every 15 s as always; that falls
+  on any variant and on few samples.
+
+Every sample ends with what its calls have left for later: the measurements that ours keeps for up to 32 calls, and a
+flush of the spans. In the file store that is encoding and writing them, on our thread.
+
+The official instrumentor exports into the same file store because the question is what the choice of instrumentor
+costs. With its own distro and an OTLP exporter the comparison would be one of encoders.
+
+The cost of a chunk is the slope: a long stream less a short one, divided by the chunks between.
+
+CPU time is noisy where neighbours use the same caches. The count of executed bytecodes is not: it is given for SDK
+only and the calling thread, with the shares of our own code, of OpenTelemetry's, and of the client's (for the
+``traceparent`` header, which the official instrumentor does not send). It leaves out what is written in C.
 """
 
 from __future__ import annotations
 
 import argparse
-import asyncio
 import gc
-import importlib.metadata
 import json
 import os
-import platform
-import random
 import statistics
+import subprocess
 import sys
-import time
+import tempfile
+from collections import Counter
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from chat_workload import FEW, MANY, Workload
+from figures import finish, ratio_of_medians
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+
+    #: Shape -> variant -> one value per round.
+    Samples = dict[str, dict[str, list[float]]]
 
 VARIANTS = ("none", "otel_rl", "official")
-#: The official one sends no trace context; with the instrumentor of the HTTP client it does, as ours always does.
-#: Measured where opentelemetry-instrumentation-httpx is installed.
-WITH_TRACE_CONTEXT = "official_and_http"
-PACKAGES = ("openai", "opentelemetry-sdk", "opentelemetry-instrumentation-genai-openai", "otel-rl")
-LIMITS = {"chat": 0.5}
-MESSAGES = [{"role": "user", "content": "hi"}]
-CHAT = {"model": "m", "messages": MESSAGES, "max_tokens": 8}
-#: A turn of an agent in a rollout: history, tools, sampled tokens with their log-probabilities.
-TURN = {
-    "model": "m",
-    "messages": [
-        {"role": "system", "content": "You solve tasks with tools. " * 20},
-        *(
-            message
-            for turn in range(3)
-            for message in (
-                {"role": "user", "content": "What is the result of step " + str(turn) + "? " * 100},
-                {
-                    "role": "assistant",
-                    "content": "",
-                    "tool_calls": [
-                        {
-                            "id": f"call_{turn}",
-                            "type": "function",
-                            "function": {"name": "add", "arguments": '{"a": 1, "b": 2}'},
-                        }
-                    ],
-                },
-                {"role": "tool", "tool_call_id": f"call_{turn}", "content": "3"},
-            )
-        ),
-    ],
-    "tools": [
-        {
-            "type": "function",
-            "function": {
-                "name": name,
-                "description": "One of the tools",
-                "parameters": {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}},
-            },
-        }
-        for name in ("add", "multiply", "search")
-    ],
-    "max_tokens": 256,
-    "temperature": 1.0,
-    "logprobs": True,
+SDK_ONLY, FILE_STORE = "SDK only", "file store"
+SINKS = (SDK_ONLY, FILE_STORE)
+#: The flag of the process that measures one sink.
+SINK = "--sink"
+#: By how much fewer calls of a shape than `--calls` are in one sample: one of each takes about as long.
+PARTS = {"agent_turn": 2, "stream": 4, "async_stream": 4, "long_stream": 16, "async_long_stream": 16}
+#: Figures that have a limit. The chunks of a stream reach no exporter, so that one sink is enough for them.
+LIMITS = {
+    SDK_ONLY: {"chat": 0.6, "async_chat": 0.6, "chunk": 0.15, "async_chunk": 0.15},
+    FILE_STORE: {"chat": 0.5, "async_chat": 0.5},
 }
-ANSWER = {
-    "id": "chatcmpl-1",
-    "object": "chat.completion",
-    "created": 1,
-    "model": "m",
-    "system_fingerprint": "vllm-0.32.0",
-    "choices": [{"index": 0, "message": {"role": "assistant", "content": "hello"}, "finish_reason": "stop"}],
-    "usage": {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10},
-}
-TOKEN = {"token": "tok", "logprob": -0.1, "bytes": [1, 2, 3], "top_logprobs": []}
-TURN_ANSWER = {
-    **ANSWER,
-    "choices": [{**ANSWER["choices"][0], "logprobs": {"content": [TOKEN] * 128, "refusal": None}}],
-}
-CHUNKS = 22
 
 
-def _chunk(delta: dict[str, Any], finish_reason: str | None = None) -> str:
-    choice = {"index": 0, "delta": delta, "finish_reason": finish_reason}
-    body = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [choice]}
-    if finish_reason:
-        body["usage"] = ANSWER["usage"]
-    return f"data: {json.dumps(body)}\n\n"
-
-
-STREAM = "".join(_chunk({"content": f"w{n} "}) for n in range(CHUNKS)) + _chunk({}, "stop") + "data: [DONE]\n\n"
-
-
-def _set_up_telemetry() -> None:
+def _set_up_sdk() -> Callable[[], object]:
+    """Providers without a destination."""
     from opentelemetry import metrics, trace
     from opentelemetry.sdk.metrics import MeterProvider
     from opentelemetry.sdk.metrics.export import InMemoryMetricReader
@@ -119,219 +80,200 @@ def _set_up_telemetry() -> None:
     provider.add_span_processor(BatchSpanProcessor(Drop(), max_queue_size=100_000))
     trace.set_tracer_provider(provider)
     metrics.set_meter_provider(MeterProvider([InMemoryMetricReader()]))
+    return lambda: _settle(provider)
 
 
-def _clients() -> tuple[Any, Any]:
-    import openai
+def _find_file_store() -> Callable[[], object]:
+    """The providers that `opentelemetry-instrument` has set up."""
+    from opentelemetry import trace
 
-    major = int(openai.__version__.split(".")[0])
-    http = __import__("httpx2" if major >= 3 else "httpx")
-
-    plain, turn = json.dumps(ANSWER).encode(), json.dumps(TURN_ANSWER).encode()
-    json_type = {"content-type": "application/json"}
-
-    def answer(request: Any) -> Any:
-        if b'"stream":true' in request.content.replace(b" ", b""):
-            return http.Response(200, headers={"content-type": "text/event-stream"}, content=STREAM.encode())
-        return http.Response(200, content=turn if b'"tools"' in request.content else plain, headers=json_type)
-
-    async def answer_async(request: Any) -> Any:
-        return answer(request)
-
-    options = {"api_key": "none", "base_url": "http://127.0.0.1:9/v1"}
-    return (
-        openai.OpenAI(**options, http_client=http.Client(transport=http.MockTransport(answer))),
-        openai.AsyncOpenAI(**options, http_client=http.AsyncClient(transport=http.MockTransport(answer_async))),
-    )
+    provider = trace.get_tracer_provider()
+    return lambda: _settle(provider)
 
 
-def _shapes(client: Any, async_client: Any, calls: int) -> dict[str, Callable[[], float]]:
-    """Shape -> function that runs it and returns CPU seconds per call."""
-    loop = asyncio.new_event_loop()
+def _settle(provider: Any) -> None:
+    """Do what the calls have left for later."""
+    from otel_rl.inference import measurements
 
-    def chat() -> None:
-        client.chat.completions.create(**CHAT)
-
-    def agent_turn() -> None:
-        client.chat.completions.create(**TURN)
-
-    def stream() -> None:
-        for _ in client.chat.completions.create(**CHAT, stream=True):
-            pass
-
-    def timed(function: Callable[[], None], number: int) -> float:
-        start = time.process_time()
-        for _ in range(number):
-            function()
-        return (time.process_time() - start) / number
-
-    async def chats() -> float:
-        start = time.process_time()
-        for _ in range(calls):
-            await async_client.chat.completions.create(**CHAT)
-        return (time.process_time() - start) / calls
-
-    return {
-        "chat": lambda: timed(chat, calls),
-        "agent_turn": lambda: timed(agent_turn, calls),
-        "async_chat": lambda: loop.run_until_complete(chats()),
-        "stream": lambda: timed(stream, calls),
-    }
+    measurements.record_pending()
+    provider.force_flush()
 
 
-def _instrumentors(*clients: Any) -> dict[str, Any]:
+def _instrumentors() -> dict[str, Any]:
     from opentelemetry.instrumentation.genai.openai import OpenAIInstrumentor as Official
 
     from otel_rl.instrumentors.openai import OpenAIInstrumentor as Ours
 
-    found = {"none": None, "otel_rl": Ours(), "official": Official()}
+    return {"none": None, "otel_rl": Ours(), "official": Official()}
+
+
+@contextmanager
+def _instrumented(instrumentor: Any) -> Iterator[None]:
+    if instrumentor is not None:
+        instrumentor.instrument()
+        if not instrumentor.is_instrumented_by_opentelemetry:
+            raise SystemExit(f"{type(instrumentor).__module__} did not instrument openai")
     try:
-        from opentelemetry.instrumentation.httpx import HTTPX2ClientInstrumentor as Http
-    except ImportError:
-        return found
-    return {**found, WITH_TRACE_CONTEXT: _WithHttp(Official(), Http(), clients)}
+        yield
+    finally:
+        if instrumentor is not None:
+            instrumentor.uninstrument()
 
 
-class _WithHttp:
-    """An instrumentor together with that of the HTTP clients below it, whose transport is no class it would patch."""
-
-    def __init__(self, instrumentor: Any, http: Any, clients: tuple[Any, ...]) -> None:
-        self._instrumentor = instrumentor
-        self._http = http
-        self._clients = [client._client for client in clients]
-
-    def instrument(self) -> None:
-        self._instrumentor.instrument()
-        for client in self._clients:
-            self._http.instrument_client(client)
-
-    def uninstrument(self) -> None:
-        for client in self._clients:
-            self._http.uninstrument_client(client)
-        self._instrumentor.uninstrument()
-
-
-def measure(rounds: int = 40, calls: int = 64) -> dict[str, dict[str, list[float]]]:
-    """CPU seconds per call: ``{shape: {variant: [one value per round]}}``."""
-    _set_up_telemetry()
-    clients = _clients()
-    shapes = _shapes(*clients, calls)
-    instrumentors = _instrumentors(clients[0])
-    samples: dict[str, dict[str, list[float]]] = {shape: {v: [] for v in instrumentors} for shape in shapes}
-    order = tuple(instrumentors)
-    for round_number in range(rounds + 1):
-        for variant in order if round_number % 2 else order[::-1]:
-            instrumentor = instrumentors[variant]
-            if instrumentor is not None:
-                instrumentor.instrument()
-            for shape, run in shapes.items():
-                if variant == WITH_TRACE_CONTEXT and shape == "async_chat":
-                    continue  # its uninstrumenting leaves something behind on an asynchronous client
-                gc.collect()
-                value = run()
-                if round_number:  # the first round warms up
-                    samples[shape][variant].append(value)
-            if instrumentor is not None:
-                instrumentor.uninstrument()
+def measure(workload: Workload, settle: Callable[[], object], rounds: int, calls: int) -> Samples:
+    """CPU seconds per call."""
+    instrumentors = _instrumentors()
+    samples: Samples = {shape: {variant: [] for variant in VARIANTS} for shape in workload.shapes}
+    for round_number in range(rounds):
+        for shape in workload.shapes:
+            number = calls // PARTS.get(shape, 1)
+            gc.collect()
+            for variant in VARIANTS if round_number % 2 else VARIANTS[::-1]:
+                with _instrumented(instrumentors[variant]):
+                    workload.seconds(shape, number // 4, settle)  # warms up
+                    samples[shape][variant].append(workload.seconds(shape, number, settle))
     return samples
 
 
-def summarise(samples: dict[str, list[float]], draws: int = 2000) -> dict[str, Any]:
-    """Added microseconds per call of each variant, and ours divided by the official one's with a 95 % interval."""
-    base = samples["none"]
-    added = {
-        v: [value - b for value, b in zip(samples[v], base, strict=True)] for v in samples if v != "none" and samples[v]
-    }
-    pick = random.Random(0)  # noqa: S311 - a bootstrap, repeatable on purpose
-    indexes = range(len(base))
-    ratios = []
-    for _ in range(draws):
-        chosen = pick.choices(indexes, k=len(base))
-        ours, official = (statistics.median([added[v][i] for i in chosen]) for v in VARIANTS[1:])
-        ratios.append(ours / official)
-    ratios.sort()
-    middle = {v: statistics.median(values) for v, values in added.items()}
-    with_trace_context = (
-        {"ratio_to_official_and_http": round(middle["otel_rl"] / middle[WITH_TRACE_CONTEXT], 3)}
-        if WITH_TRACE_CONTEXT in middle
-        else {}
-    )
-    return {
-        **with_trace_context,
-        "base_us": round(statistics.median(base) * 1e6, 1),
-        "added_us": {v: round(value * 1e6, 1) for v, value in middle.items()},
-        "ratio": round(middle["otel_rl"] / middle["official"], 3),
-        "ratio_95": [round(ratios[int(draws * q)], 3) for q in (0.025, 0.975)],
-    }
+def with_chunks(samples: Samples) -> Samples:
+    """`samples` with the CPU seconds per chunk in place of the long streams."""
+    found = {shape: values for shape, values in samples.items() if "long" not in shape}
+    for kind in ("", "async_"):
+        found[f"{kind}chunk"] = {
+            variant: [
+                (many - few) / (MANY - FEW)
+                for few, many in zip(
+                    samples[f"{kind}stream"][variant], samples[f"{kind}long_stream"][variant], strict=True
+                )
+            ]
+            for variant in VARIANTS
+        }
+    return found
 
 
-def bytecodes(calls: int = 64) -> dict[str, float]:
-    """Python instructions added per chat call, and ours divided by the official one's: the same on any busy machine."""
-    client, _ = _clients()
-    instrumentors = _instrumentors()
-    counts = {}
-    for variant in VARIANTS:
-        if instrumentors[variant] is not None:
-            instrumentors[variant].instrument()
-        executed = 0
+def figures_of(sink: str, samples: Samples) -> dict[str, Any]:
+    """Ours divided by the official one's, and both by themselves."""
+    found: dict[str, Any] = {}
+    for shape, values in with_chunks(samples).items():
+        base = values["none"]
+        ours, official = (
+            [value - without for value, without in zip(values[variant], base, strict=True)] for variant in VARIANTS[1:]
+        )
+        figure: dict[str, Any] = ratio_of_medians(list(zip(ours, official, strict=True)))
+        if shape in LIMITS[sink]:
+            figure["limit"] = LIMITS[sink][shape]
+        found[f"{sink}: {shape}, ours / official"] = figure
+        for name, added in (("ours", ours), ("official", official)):
+            found[f"{sink}: {shape}, added by {name}, us"] = {"value": round(statistics.median(added) * 1e6, 2)}
+        found[f"{sink}: {shape}, without any, us"] = {"value": round(statistics.median(base) * 1e6, 2)}
+    return found
 
-        def count(frame: Any, event: str, _: Any) -> Any:
-            nonlocal executed
+
+# -- bytecodes ---------------------------------------------------------------------------------------------------------
+
+
+def _owner(file: str) -> str:
+    if f"{os.sep}otel_rl{os.sep}" in file:
+        return "own code"
+    return "OpenTelemetry" if f"{os.sep}opentelemetry{os.sep}" in file else "client"
+
+
+def _executed(run: Callable[[int], None], number: int) -> Counter[str]:
+    """Bytecodes of `number` calls by whose code they are."""
+    counts: Counter[str] = Counter()
+
+    def count(frame: Any, event: str, _: Any) -> Any:
+        if event == "call":
             frame.f_trace_opcodes = True
-            executed += event == "opcode"
-            return count
+        elif event == "opcode":
+            counts[frame.f_code.co_filename] += 1
+        return count
 
-        for number in range(2 * calls):
-            if number == calls:  # the first half warms up
-                sys.settrace(count)
-            client.chat.completions.create(**CHAT)
-        sys.settrace(None)
-        counts[variant] = executed / calls
-        if instrumentors[variant] is not None:
-            instrumentors[variant].uninstrument()
-    added = {variant: round(counts[variant] - counts["none"]) for variant in VARIANTS[1:]}
-    return {**added, "ratio": round(added["otel_rl"] / added["official"], 3)}
-
-
-def _machine() -> dict[str, Any]:
-    versions = {}
-    for name in PACKAGES:
-        try:
-            versions[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            versions[name] = None
-    return {"python": platform.python_version(), "cpus": os.cpu_count(), "arch": platform.machine(), **versions}
+    before = sys.gettrace()
+    sys.settrace(count)
+    try:
+        run(number)
+    finally:
+        sys.settrace(before)
+    owners: Counter[str] = Counter()
+    for file, executed in counts.items():
+        owners[_owner(file)] += executed
+    return owners
 
 
-def _figure(shape: str, result: dict[str, Any]) -> dict[str, Any]:
-    lower, upper = result["ratio_95"]
-    figure = {"value": result["ratio"], "lower_95": lower, "upper_95": upper}
-    if shape in LIMITS:
-        figure |= {"limit": LIMITS[shape], "within_limit": result["ratio"] <= LIMITS[shape]}
-    return figure
+def bytecodes(workload: Workload, shape: str, calls: int = 64) -> dict[str, Counter[str]]:
+    """Bytecodes that each instrumentor adds to `calls` calls: the same however busy the machine is."""
+    counts = {}
+    for variant, instrumentor in _instrumentors().items():
+        with _instrumented(instrumentor):
+            workload.shapes[shape](calls)  # warms up
+            counts[variant] = _executed(workload.shapes[shape], calls)
+    for counted in (counts["otel_rl"], counts["official"]):
+        counted.subtract(counts["none"])
+    return counts
 
 
-def main(argv: list[str] | None = None) -> int:
+def figures_of_bytecodes(workload: Workload) -> dict[str, Any]:
+    """Bytecodes added per call and per chunk, and whose they are."""
+    found: dict[str, Any] = {}
+    for kind in ("", "async_"):
+        calls = 64
+        chat = bytecodes(workload, f"{kind}chat", calls)
+        ours, official = (sum(chat[variant].values()) for variant in VARIANTS[1:])
+        found[f"{kind}chat, bytecodes, ours / official"] = {"value": round(ours / official, 3)}
+        found[f"{kind}chat, bytecodes, ours"] = {"value": round(ours / calls)}
+        for owner in ("own code", "OpenTelemetry", "client"):
+            found[f"{kind}chat, bytecodes, share of {owner}"] = {"value": round(chat["otel_rl"][owner] / ours, 3)}
+        few, many = (bytecodes(workload, f"{kind}{length}", 2) for length in ("stream", "long_stream"))
+        ours, official = (sum(many[v].values()) - sum(few[v].values()) for v in VARIANTS[1:])
+        found[f"{kind}chunk, bytecodes, ours / official"] = {"value": round(ours / official, 3)}
+        found[f"{kind}chunk, bytecodes, ours"] = {"value": round(ours / 2 / (MANY - FEW))}
+    return found
+
+
+# -- processes ---------------------------------------------------------------------------------------------------------
+
+
+def _measure_here(sink: str, rounds: int, calls: int) -> dict[str, Any]:
+    settle = _set_up_sdk() if sink == SDK_ONLY else _find_file_store()
+    workload = Workload()
+    samples = measure(workload, settle, rounds, calls)
+    return {"samples": samples, "bytecodes": figures_of_bytecodes(workload) if sink == SDK_ONLY else {}}
+
+
+def _measure_in_process(sink: str, rounds: int, calls: int) -> dict[str, Any]:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("OTEL_")}
+    command = [sys.executable, __file__, SINK, sink, "--rounds", str(rounds), "--calls", str(calls)]
+    with tempfile.TemporaryDirectory() as directory:
+        if sink == FILE_STORE:
+            command.insert(0, str(Path(sys.executable).with_name("opentelemetry-instrument")))
+            environment |= {
+                "OTEL_RL_DATA_DIR": directory,
+                "OTEL_RL_QUIET": "1",
+                "OTEL_PYTHON_DISABLED_INSTRUMENTATIONS": "*",
+            }
+        done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True)
+        if sink == FILE_STORE and not any(Path(directory).rglob("traces-*")):
+            raise SystemExit("nothing was written to the file store")
+    return json.loads(done.stdout)
+
+
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=40)
-    parser.add_argument("--calls", type=int, default=64)
-    parser.add_argument("--output", type=Path, help="also write the JSON, with every sample, to this file")
-    options = parser.parse_args(argv)
-    samples = measure(options.rounds, options.calls)
-    results = {shape: summarise(values) for shape, values in samples.items()}
-    report = {
-        "benchmark": "openai_chat_call",
-        "figures": {f"{shape}, ours / official": _figure(shape, result) for shape, result in results.items()},
-        "results": results,
-        "bytecodes": {"chat": bytecodes()},
-        "rounds": options.rounds,
-        "calls": options.calls,
-        "machine": _machine(),
-    }
-    print(json.dumps(report, indent=2))
-    if options.output:
-        options.output.write_text(json.dumps({**report, "samples": samples}) + "\n")
-    return 0
+    parser.add_argument("--rounds", type=int, default=60)
+    parser.add_argument(
+        "--calls", type=int, default=64, help="calls of one sample, at least 64; of streams there are fewer"
+    )
+    parser.add_argument(SINK, choices=SINKS, help=argparse.SUPPRESS)
+    options, _ = parser.parse_known_args()
+    if options.sink is not None:
+        print(json.dumps(_measure_here(options.sink, options.rounds, options.calls)))
+        return 0
+    found = {sink: _measure_in_process(sink, options.rounds, options.calls) for sink in SINKS}
+    figures = {}
+    for sink, measured in found.items():
+        figures |= figures_of(sink, measured["samples"]) | measured["bytecodes"]
+    return finish("openai_chat_call", figures, {sink: m["samples"] for sink, m in found.items()}, __doc__)
 
 
 if __name__ == "__main__":

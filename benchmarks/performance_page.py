@@ -119,6 +119,36 @@ def _throughput() -> tuple[Row, ...]:
     )
 
 
+def _calls() -> tuple[Row, ...]:
+    file = "openai_chat_call"
+    rows = []
+    for sink in ("SDK only", "file store"):
+        rows += [
+            Row(f"{sink}: {meaning}, ours / official", file, f"{sink}: {shape}, ours / official")
+            for shape, meaning in (
+                ("chat", "chat call"),
+                ("async_chat", "asynchronous chat call"),
+                ("agent_turn", "turn of an agent"),
+                ("stream", "streamed call of 22 chunks"),
+                ("chunk", "one more chunk"),
+                ("async_chunk", "one more chunk, asynchronous"),
+            )
+        ]
+        rows += [
+            Row(f"{sink}: added to a chat call, {whose}", file, f"{sink}: chat, added by {whose}, us", 0, unit=" µs")
+            for whose in ("ours", "official")
+        ]
+    return (
+        *rows,
+        Row("executed bytecodes of a chat call, ours / official", file, "chat, bytecodes, ours / official"),
+        *(
+            Row(f"of ours, {owner}", file, f"chat, bytecodes, share of {owner}", 0, 100, " %")
+            for owner in ("own code", "OpenTelemetry", "client")
+        ),
+        Row("executed bytecodes of one more chunk, ours / official", file, "chunk, bytecodes, ours / official"),
+    )
+
+
 def _start() -> tuple[Row, ...]:
     return tuple(
         Row(f"{role}: {meaning}", "collector_start", f"{role}_{key}", digits, unit=unit)
@@ -158,12 +188,7 @@ TABLES: dict[str, tuple[Row, ...]] = {
         Row("child of ours", "process_start", "median_ms_ours", 0, unit=" ms"),
     ),
     "exit": _exit(),
-    "calls": (
-        Row("chat call", "openai_chat_call", "chat, ours / official"),
-        Row("turn of an agent", "openai_chat_call", "agent_turn, ours / official"),
-        Row("asynchronous chat call", "openai_chat_call", "async_chat, ours / official"),
-        Row("streamed call of 22 chunks", "openai_chat_call", "stream, ours / official"),
-    ),
+    "calls": _calls(),
     "files": (
         Row("CPU time per span, on our thread", "file_store", "cpu_microseconds_per_span", 0, unit=" µs"),
         Row("bytes per span of five attributes", "file_store", "bytes_per_span", 0),

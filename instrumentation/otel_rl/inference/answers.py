@@ -6,12 +6,13 @@ left out.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from otel_rl.inference import messages, servers, shortening
 from otel_rl.inference.fields import NOTHING, count_of, extra_of, fields_of, items_of, milliseconds_of, text_of
 from otel_rl.inference.streamed_messages import StreamedMessages
 from otel_rl.semconv import attributes
+from otel_rl.telemetry.attribute_values import text
 
 #: Server-side times that vLLM reports per request, in ms.
 _SERVER_TIMES = (
@@ -24,46 +25,47 @@ _STATUS_REASONS = {"completed": "stop", "failed": "error", "cancelled": "cancell
 _FAILED = "response_failed"
 #: Most choices whose finish reason is kept.
 _MOST_CHOICES = 1024
+#: Of the protocol. A reason of a server's own is cleaned like any text.
+_KNOWN_REASONS = frozenset({"stop", "length", "tool_calls", "function_call", "content_filter"})
+
+
+class _Usage(NamedTuple):
+    """Names of the fields of a usage."""
+
+    input_tokens: str
+    output_tokens: str
+    input_details: str
+    output_details: str
+
+
+_CHAT_USAGE = _Usage("prompt_tokens", "completion_tokens", "prompt_tokens_details", "completion_tokens_details")
+_RESPONSE_USAGE = _Usage("input_tokens", "output_tokens", "input_tokens_details", "output_tokens_details")
 
 
 class Answer:
     """Facts of one answer."""
 
-    __slots__ = (
-        "_content",
-        "_finish_reasons",
-        "_messages",
-        "cached_tokens",
-        "engine",
-        "failure",
-        "input_tokens",
-        "model",
-        "output_chunks",
-        "output_tokens",
-        "reasoning_tokens",
-        "response_id",
-        "server_times",
-        "token_ids",
-        "weight_version",
-    )
+    #: The content of a stream so far, where content is wanted.
+    _content: StreamedMessages | None = None
+    _messages: list[messages.Message] | None = None
+    _finish_reasons: dict[int, str] | None = None
+    #: ``error.type`` of an answer that reports a failure instead of raising it.
+    failure: str | None = None
+    server_times: dict[str, float] = NOTHING
+    output_chunks = 0
+    token_ids = 0
+    model: str | None = None
+    response_id: str | None = None
+    engine: str | None = None
+    weight_version: str | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cached_tokens: int | None = None
+    reasoning_tokens: int | None = None
 
     def __init__(self, captures: bool = False) -> None:
-        #: The content of a stream so far, where content is wanted.
-        self._content = StreamedMessages() if captures else None
-        self._messages: list[messages.Message] | None = None
-        self._finish_reasons: dict[int, str] | None = None
-        #: ``error.type`` of an answer that reports a failure instead of raising it.
-        self.failure: str | None = None
-        self.server_times = NOTHING
-        self.output_chunks = self.token_ids = 0
-        self.model: str | None = None
-        self.response_id: str | None = None
-        self.engine: str | None = None
-        self.weight_version: str | None = None
-        self.input_tokens: int | None = None
-        self.output_tokens: int | None = None
-        self.cached_tokens: int | None = None
-        self.reasoning_tokens: int | None = None
+        if captures:
+            self._content = StreamedMessages()
 
     # -- what came -------------------------------------------------------------------------------------------------
 
@@ -76,7 +78,8 @@ class Answer:
         choices = fields.get("choices")
         if choices:
             for position, choice in enumerate(items_of(choices)):
-                self._observe_choice(choice, fields_of(choice), position)
+                parts = fields_of(choice)
+                self._observe_choice(parts, extra_of(choice, parts), position)
         elif isinstance(fields.get("status"), str):
             self._observe_status(fields, fields["status"])
         if self._content is not None:
@@ -96,7 +99,9 @@ class Answer:
             self._observe_head(fields, extra_of(chunk, fields))
         for position, choice in enumerate(items_of(choices)):
             parts = fields_of(choice)
-            if self._observe_choice(choice, parts, position):
+            extra = extra_of(choice, parts)
+            # Most chunks are a piece of text and nothing else.
+            if (extra or parts.get("finish_reason") is not None) and self._observe_choice(parts, extra, position):
                 self._observe_server(fields, extra_of(chunk, fields))
             if _says_something(parts):
                 self.output_chunks += 1
@@ -125,15 +130,14 @@ class Answer:
         if usage is not None:
             usage_fields = fields_of(usage)
             self._observe_usage(usage_fields, extra_of(usage, usage_fields))
-        self._observe_server(fields, extra)
-        engine = servers.engine_of(fields.get("system_fingerprint"), self.weight_version is not None)
-        if engine is not None:
-            self.engine = engine
+        if extra or fields.get("metadata") is not None:
+            self._observe_server(fields, extra)
+        fingerprint = fields.get("system_fingerprint")
+        if fingerprint is not None or self.weight_version is not None:
+            self.engine = servers.engine_of(fingerprint, self.weight_version is not None) or self.engine
 
     def _observe_server(self, fields: dict[str, Any], extra: dict[str, Any]) -> None:
         """Read the protocol extensions of SGLang (weight version) and vLLM (times)."""
-        if extra is NOTHING and fields.get("metadata") is None:
-            return
         for facts in (fields.get("metadata"), extra.get("metadata"), extra.get("meta_info")):
             if isinstance(facts, dict) and facts.get("weight_version") is not None:
                 self.weight_version = str(facts["weight_version"])
@@ -143,15 +147,18 @@ class Answer:
             self.server_times = {name: time / 1000 for name, time in found.items() if time is not None}
 
     def _observe_usage(self, usage: dict[str, Any], extra: dict[str, Any]) -> None:
-        inputs, outputs = ("prompt", "completion") if "prompt_tokens" in usage else ("input", "output")
-        self.input_tokens = count_of(usage.get(f"{inputs}_tokens"))
-        self.output_tokens = count_of(usage.get(f"{outputs}_tokens"))
+        names = _CHAT_USAGE if "prompt_tokens" in usage else _RESPONSE_USAGE
+        self.input_tokens = count_of(usage.get(names.input_tokens))
+        self.output_tokens = count_of(usage.get(names.output_tokens))
         # Versions of the client that do not know the details keep them among the extra fields.
-        inputs, outputs = f"{inputs}_tokens_details", f"{outputs}_tokens_details"
-        self.cached_tokens = count_of(fields_of(usage.get(inputs) or extra.get(inputs)).get("cached_tokens"))
-        self.reasoning_tokens = count_of(fields_of(usage.get(outputs) or extra.get(outputs)).get("reasoning_tokens"))
+        inputs = usage.get(names.input_details) or extra.get(names.input_details)
+        if inputs is not None:
+            self.cached_tokens = count_of(fields_of(inputs).get("cached_tokens"))
+        outputs = usage.get(names.output_details) or extra.get(names.output_details)
+        if outputs is not None:
+            self.reasoning_tokens = count_of(fields_of(outputs).get("reasoning_tokens"))
 
-    def _observe_choice(self, choice: Any, fields: dict[str, Any], position: int) -> bool:
+    def _observe_choice(self, fields: dict[str, Any], extra: dict[str, Any], position: int) -> bool:
         """True when the choice is complete."""
         reason = fields.get("finish_reason")
         if reason is not None:
@@ -159,9 +166,10 @@ class Answer:
                 self._finish_reasons = {}
             if len(self._finish_reasons) < _MOST_CHOICES:
                 self._finish_reasons[_index(fields, position)] = str(reason)
-        token_ids = extra_of(choice, fields).get("token_ids")
-        if isinstance(token_ids, list):
-            self.token_ids += len(token_ids)
+        if extra:
+            token_ids = extra.get("token_ids")
+            if isinstance(token_ids, list):
+                self.token_ids += len(token_ids)
         return reason is not None
 
     def _observe_status(self, fields: dict[str, Any], status: str) -> None:
@@ -178,24 +186,24 @@ class Answer:
     # -- what it says ----------------------------------------------------------------------------------------------
 
     @property
-    def finish_reasons(self) -> list[str] | None:
+    def finish_reasons(self) -> tuple[str, ...] | None:
         """Why generation ended, in the order of the choices; None where no choice says."""
         reasons = self._finish_reasons
         if reasons is None:
             return None
-        return list(reasons.values()) if len(reasons) == 1 else [reason for _, reason in sorted(reasons.items())]
+        return tuple(reasons.values()) if len(reasons) == 1 else tuple(reason for _, reason in sorted(reasons.items()))
 
     def exact_output_tokens(self) -> int | None:
         """Output tokens as the server counted them, or the number of token ids it sent."""
         return self.token_ids or None if self.output_tokens is None else self.output_tokens
 
     def server_attributes(self) -> dict[str, Any]:
-        """Return the attributes that only RL inference servers report, for the span of the call."""
-        found: dict[str, Any] = dict(self.server_times)
+        """Return the attributes that only RL inference servers report, for the span of the call; they are clean."""
+        found: dict[str, Any] = {**self.server_times}
         if self.token_ids:
             found[attributes.RL_INFERENCE_TOKEN_IDS_COUNT] = self.token_ids
         if self.weight_version is not None:
-            found[attributes.RL_INFERENCE_WEIGHT_VERSION] = self.weight_version
+            found[attributes.RL_INFERENCE_WEIGHT_VERSION] = text(self.weight_version)
         if self.engine is not None:
             found[attributes.RL_INFERENCE_ENGINE] = self.engine
         if self.output_chunks and self.output_tokens is None and not self.token_ids:
@@ -204,14 +212,25 @@ class Answer:
         return found
 
     def add_attributes(self, found: dict[str, Any]) -> None:
-        """Add what the conventions ask of an answer; None when it did not say."""
-        found[attributes.GEN_AI_RESPONSE_MODEL] = self.model
-        found[attributes.GEN_AI_RESPONSE_ID] = self.response_id
-        found[attributes.GEN_AI_RESPONSE_FINISH_REASONS] = self.finish_reasons
-        found[attributes.GEN_AI_USAGE_INPUT_TOKENS] = self.input_tokens
-        found[attributes.GEN_AI_USAGE_OUTPUT_TOKENS] = self.exact_output_tokens()
-        found[attributes.GEN_AI_USAGE_CACHE_READ_INPUT_TOKENS] = self.cached_tokens
-        found[attributes.GEN_AI_USAGE_REASONING_OUTPUT_TOKENS] = self.reasoning_tokens
+        """Add what the conventions ask of an answer, as far as it said; what is added is clean."""
+        if self.model is not None:
+            found[attributes.GEN_AI_RESPONSE_MODEL] = text(self.model)
+        if self.response_id is not None:
+            found[attributes.GEN_AI_RESPONSE_ID] = text(self.response_id)
+        reasons = self.finish_reasons
+        if reasons is not None:
+            found[attributes.GEN_AI_RESPONSE_FINISH_REASONS] = (
+                reasons if _KNOWN_REASONS.issuperset(reasons) else tuple(map(text, reasons))
+            )
+        if self.input_tokens is not None:
+            found[attributes.GEN_AI_USAGE_INPUT_TOKENS] = self.input_tokens
+        output_tokens = self.exact_output_tokens()
+        if output_tokens is not None:
+            found[attributes.GEN_AI_USAGE_OUTPUT_TOKENS] = output_tokens
+        if self.cached_tokens is not None:
+            found[attributes.GEN_AI_USAGE_CACHE_READ_INPUT_TOKENS] = self.cached_tokens
+        if self.reasoning_tokens is not None:
+            found[attributes.GEN_AI_USAGE_REASONING_OUTPUT_TOKENS] = self.reasoning_tokens
 
     def output_messages(self) -> str | None:
         """Messages of the answer as JSON, where content is wanted and there is some."""

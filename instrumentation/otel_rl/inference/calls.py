@@ -19,6 +19,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry import trace as trace_api
+from opentelemetry.context import get_current
 from opentelemetry.trace import SpanKind
 
 from otel_rl.inference import measurements, messages, ownership
@@ -26,9 +27,9 @@ from otel_rl.inference.answers import Answer
 from otel_rl.internal_errors import guard
 from otel_rl.semconv import attributes, events
 from otel_rl.semconv.attributes import RlInferenceStreamEndedValues
-from otel_rl.telemetry import lifecycle
+from otel_rl.telemetry import lifecycle, open_spans
 from otel_rl.telemetry.attribute_values import clean, error_type
-from otel_rl.telemetry.content_capture import capture
+from otel_rl.telemetry.content_capture import Capture, capture
 from otel_rl.telemetry.context import attach, detach
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ _abandoned: deque[tuple[InferenceCall, float, int]] = deque()
 _process = object()
 #: Longest body of an answer that is parsed for its usage where the program does not parse it with its client, in bytes.
 LONGEST_BODY = 262_144
+_CONTENT, _LEAVE, _CHUNK, _FINISH = (guard(f"inference.{site}") for site in ("content", "leave", "chunk", "finish"))
 
 
 class InferenceCall:
@@ -56,66 +58,56 @@ class InferenceCall:
     Only :meth:`enter`, :meth:`leave` and the construction are for the caller to guard.
     """
 
-    __slots__ = (
-        "_attached",
-        "_capture",
-        "_context",
-        "_current",
-        "_emits_metrics",
-        "_ended",
-        "_first_chunk",
-        "_input",
-        "_process",
-        "_read",
-        "_request",
-        "_scope",
-        "_watch",
-        "answer",
-        "attempts",
-        "body",
-        "owned",
-        "span",
-        "started",
-    )
+    _attached: Token[Context] | None = None
+    _current: Token[InferenceCall | None] | None = None
+    _context: Context | None = None
+    _capture: Capture | None = None
+    _ended = False
+    _first_chunk: float | None = None
+    _read: tuple[float, int] | None = None
+    _watch: weakref.finalize[..., Any] | None = None
+    _input: dict[str, str | None] | None = None
+    _emits_metrics = True
+    owned = True
+    #: Times the request was sent.
+    attempts = 0
+    #: Body of the answer, while nobody has parsed it.
+    body: bytes | None = None
 
     def __init__(self, scope: Scope, request: Request) -> None:
         self._scope = scope
         self._request = request
-        self._attached: Token[Context] | None = None
-        self._current: Token[InferenceCall | None] | None = None
-        self._context: Context | None = None
-        self._ended = False
         self._process = _process
-        self._first_chunk: float | None = None
-        self._read: tuple[float, int] | None = None
-        self._watch: weakref.finalize[..., Any] | None = None
-        self._input: dict[str, str | None] | None = None
-        #: Times the request was sent.
-        self.attempts = 0
-        #: Body of the answer, while nobody has parsed it.
-        self.body: bytes | None = None
         #: Start of the call, ``time.perf_counter()`` in s.
         self.started = time.perf_counter()
-        owner = ownership.of_call(scope.name, request.endpoint)
-        self.owned = owner is None
-        self._emits_metrics = owner is None or not owner.emits_metrics
-        if owner is not None:
-            self.span = owner.span
-            self._capture = None
-            if owner.span.is_recording() and owner.span is not trace_api.get_current_span():
-                # For the trace context on the wire.
-                self._context = trace_api.set_span_in_context(owner.span)
+        context = get_current()
+        owner = ownership.of_call(scope.name, request.endpoint, context)
+        if owner is None:
+            self._begin(scope, request, context)
         else:
-            self.span = scope.begin_span(request.name, None, SpanKind.CLIENT, {**request.labels, **request.values})
-            self._context = trace_api.set_span_in_context(self.span)
-            wanted = capture()
-            self._capture = wanted if wanted.event or (wanted.span and self.span.is_recording()) else None
+            self._join(owner)
         self.answer = Answer(captures=self._capture is not None)
-        if self._capture is not None:
-            # Now: the program may change its list of messages before the answer is there.
-            with guard("inference.content"):
-                self._input = messages.of_request(request.body)
         request.body = {}
+
+    def _begin(self, scope: Scope, request: Request, context: Context) -> None:
+        values = {**request.labels, **request.values}
+        self.span = span = scope.begin_span(request.name, context, SpanKind.CLIENT, values)
+        self._context = trace_api.set_span_in_context(span, context)
+        wanted = capture()
+        if wanted.event or (wanted.span and span.is_recording()):
+            self._capture = wanted
+            # Now: the program may change its list of messages before the answer is there.
+            with _CONTENT:
+                self._input = messages.of_request(request.body)
+
+    def _join(self, owner: ownership.Owned) -> None:
+        """Add to the span of another instrumentor."""
+        self.owned = False
+        self._emits_metrics = not owner.emits_metrics
+        self.span = owner.span
+        if owner.span.is_recording() and owner.span is not trace_api.get_current_span():
+            # For the trace context on the wire.
+            self._context = trace_api.set_span_in_context(owner.span)
 
     def enter(self) -> None:
         """Make the call and its span current until :meth:`leave`; never while the program holds a stream."""
@@ -125,7 +117,7 @@ class InferenceCall:
 
     def leave(self) -> None:
         """Restore what was current before."""
-        with guard("inference.leave"):
+        with _LEAVE:
             if self._current is not None:
                 current.reset(self._current)
                 self._current = None
@@ -135,7 +127,7 @@ class InferenceCall:
 
     def chunk(self, chunk: Any) -> None:
         """One chunk of the stream arrived."""
-        with guard("inference.chunk"):
+        with _CHUNK:
             if self._first_chunk is None:
                 self._first_chunk = time.perf_counter() - self.started
             self.answer.observe_chunk(chunk)
@@ -183,7 +175,7 @@ class InferenceCall:
         self._ended = True
         if self._watch is not None:
             self._watch.detach()
-        with guard("inference.finish"):
+        with _FINISH:
             self._finish(error, ended, at)
 
     def _finish(self, error: BaseException | None, ended: str | None, at: tuple[float, int] | None) -> None:
@@ -200,8 +192,9 @@ class InferenceCall:
         found = self._found(error, ended)
         if self.owned:
             try:
-                self._add_content(found, kind)
-                self.span.set_attributes(clean(found))
+                if self._capture is not None:
+                    self._add_content(found, kind, self._capture)
+                open_spans.add(self.span, found)
             finally:
                 self._scope.end_span(self.span, kind, None if read is None else read[1])
         else:
@@ -210,33 +203,34 @@ class InferenceCall:
             self._measure(duration, kind)
 
     def _found(self, error: BaseException | None, ended: str | None) -> dict[str, Any]:
+        """Attributes for the span, all of them clean."""
         found = self.answer.server_attributes()
-        found[attributes.RL_INFERENCE_RETRIES] = max(self.attempts - 1, 0)
+        found[attributes.RL_INFERENCE_RETRIES] = self.attempts - 1 if self.attempts else 0
         if self._request.stream:
             cancelled = error is not None and type(error).__name__ == "CancelledError"
-            found[attributes.RL_INFERENCE_STREAM_ENDED] = RlInferenceStreamEndedValues.CANCELLED if cancelled else ended
+            how = RlInferenceStreamEndedValues.CANCELLED if cancelled else ended
+            if how is not None:
+                found[attributes.RL_INFERENCE_STREAM_ENDED] = how
         if self.owned:
             self.answer.add_attributes(found)
             if self._first_chunk is not None:
                 found[attributes.GEN_AI_RESPONSE_TIME_TO_FIRST_CHUNK] = self._first_chunk
         return found
 
-    def _add_content(self, found: dict[str, Any], kind: str | None) -> None:
+    def _add_content(self, found: dict[str, Any], kind: str | None, wanted: Capture) -> None:
         """Add what was said to the attributes of the span, or give it an event, as the user wants it."""
-        if self._capture is None:
-            return
-        with guard("inference.content"):
+        with _CONTENT:
             said: dict[str, Any] = {**(self._input or {})}
             said[attributes.GEN_AI_OUTPUT_MESSAGES] = self.answer.output_messages()
-            if self._capture.event:
+            if wanted.event:
                 request = self._request
                 self._scope.event(
                     events.GEN_AI_CLIENT_INFERENCE_OPERATION_DETAILS,
                     attributes={**request.labels, **request.values, **found, **said, attributes.ERROR_TYPE: kind},
                     context=self._context,
                 )
-            if self._capture.span:
-                found.update(said)
+            if wanted.span:
+                found.update(clean(said))
 
     def _measure(self, duration: float, kind: str | None) -> None:
         context = self._context or trace_api.set_span_in_context(self.span)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from opentelemetry import trace as trace_api
 from opentelemetry.context import _SUPPRESS_INSTRUMENTATION_KEY, get_current
-from opentelemetry.trace import INVALID_SPAN, Status, StatusCode
+from opentelemetry.trace import INVALID_SPAN
 
 from otel_rl.inference.requests import RESPONSES
 from otel_rl.semconv import attributes
@@ -92,9 +92,9 @@ class Owned(NamedTuple):
     emits_metrics: bool
 
 
-def of_call(own_scope: str, endpoint: Endpoint) -> Owned | None:
+def of_call(own_scope: str, endpoint: Endpoint, context: Context) -> Owned | None:
     """What another instrumentor than that of ``own_scope`` has for the call in progress; None where it is ours."""
-    span = inference_span(own_scope) or _announced_span()
+    span = inference_span(own_scope, context) or _announced_span()
     if span is not None:
         return Owned(span, emits_metrics(span, endpoint.operation))
     if endpoint is RESPONSES and _WRAPPER_OF_RESPONSES in sys.modules and _is_called_by_wrapper():
@@ -132,9 +132,8 @@ def suppressed() -> bool:
     return bool(context.get(_SUPPRESS_INSTRUMENTATION_KEY) or context.get("suppress_instrumentation"))
 
 
-def inference_span(own_scope: str) -> Span | None:
+def inference_span(own_scope: str, context: Context) -> Span | None:
     """The span of another instrumentor than ``own_scope`` that stands for the model call in progress, or None."""
-    context = get_current()
     span = trace_api.get_current_span(context)
     if context.get(INFERENCE_CONTEXT_KEY) is not None or context.get(EMBEDDING_CONTEXT_KEY) is not None:
         return span
@@ -163,10 +162,3 @@ def add_attributes(span: Span, values: Mapping[str, Any]) -> None:
     """Set ``values`` on a span of whoever; None values are left out, long strings cut."""
     if span.is_recording():
         span.set_attributes(clean(values))
-
-
-def mark_error(span: Span, kind: str) -> None:
-    """Make ``span`` an error of type ``kind`` without ending it."""
-    if span.is_recording():
-        span.set_attribute(attributes.ERROR_TYPE, kind)
-        span.set_status(Status(StatusCode.ERROR, kind))

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from otel_rl.inference.fields import fields_of, items_of
 from otel_rl.semconv import attributes
 from otel_rl.semconv.attributes import GenAiOperationNameValues
-from otel_rl.telemetry.attribute_values import plain, truncate
+from otel_rl.telemetry.attribute_values import plain, text
 from otel_rl.telemetry.cardinality_budgets import within_budget
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from otel_rl.inference.servers import Server
 
 
@@ -29,23 +32,12 @@ EMBEDDINGS = Endpoint("/embeddings", GenAiOperationNameValues.EMBEDDINGS)
 #: The longer of two ends that match comes first.
 ENDPOINTS = (CHAT, COMPLETIONS, RESPONSES, EMBEDDINGS)
 
-_NUMBERS = (int, float)
-_GENERATION_PARAMETERS: dict[str, tuple[str, type | tuple[type, ...]]] = {
-    "max_tokens": (attributes.GEN_AI_REQUEST_MAX_TOKENS, int),
-    "max_completion_tokens": (attributes.GEN_AI_REQUEST_MAX_TOKENS, int),
-    "max_output_tokens": (attributes.GEN_AI_REQUEST_MAX_TOKENS, int),
-    "temperature": (attributes.GEN_AI_REQUEST_TEMPERATURE, _NUMBERS),
-    "top_p": (attributes.GEN_AI_REQUEST_TOP_P, _NUMBERS),
-    "top_k": (attributes.GEN_AI_REQUEST_TOP_K, int),
-    "frequency_penalty": (attributes.GEN_AI_REQUEST_FREQUENCY_PENALTY, _NUMBERS),
-    "presence_penalty": (attributes.GEN_AI_REQUEST_PRESENCE_PENALTY, _NUMBERS),
-    "seed": (attributes.GEN_AI_REQUEST_SEED, int),
-}
 #: Most stop sequences on a span; OpenAI takes 4.
 _MAXIMUM_STOP_SEQUENCES = 16
 _OUTPUT_TYPES = {"text": "text", "json_object": "json", "json_schema": "json"}
 
 
+@lru_cache(maxsize=256)
 def endpoint_of(url: str) -> Endpoint | None:
     """The endpoint that a URL or path names; None where it does not call a model."""
     path = url.partition("?")[0]
@@ -53,6 +45,20 @@ def endpoint_of(url: str) -> Endpoint | None:
         if path.endswith(endpoint.path):
             return endpoint
     return None
+
+
+class Series(NamedTuple):
+    """What the calls of one operation and model to one server have in common.
+
+    Attributes:
+        name: of their spans.
+        labels: attributes of their spans and metrics; shared, so never to be changed.
+        values: attributes of their spans only, where they replace labels; likewise.
+    """
+
+    name: str
+    labels: dict[str, Any]
+    values: dict[str, Any]
 
 
 class Request:
@@ -64,45 +70,88 @@ class Request:
         self.endpoint = endpoint
         self.body = body
         self.stream = bool(body.get("stream"))
-        self.name = operation = endpoint.operation
-        self.labels: dict[str, Any] = {attributes.GEN_AI_OPERATION_NAME: operation, **server.labels}
-        self.values: dict[str, Any] = {**server.values}
         model = body.get("model")
-        if isinstance(model, str):
-            model = _model_name(model)
-            self.name = f"{operation} {model}"
-            # Adapters are often named after the step that made them: many names, which only the span says all.
-            label = within_budget(attributes.GEN_AI_REQUEST_MODEL, model)
-            self.labels[attributes.GEN_AI_REQUEST_MODEL] = label
-            if label != model:
-                self.values[attributes.GEN_AI_REQUEST_MODEL] = model
+        if not isinstance(model, str):
+            model = ""
+        series: Series = server.series.get((endpoint.operation, model)) or _series(server, endpoint.operation, model)
+        self.name, self.labels, values = series
+        self.values: dict[str, Any] = {**values}
         if endpoint is not EMBEDDINGS:
             self._add_generation_parameters(body)
 
     def _add_generation_parameters(self, body: dict[str, Any]) -> None:
-        values = self.values
-        for key, value in body.items():
+        for key, given in body.items():
             parameter = _GENERATION_PARAMETERS.get(key)
-            if parameter is not None and isinstance(value, parameter[1]):
-                values[parameter[0]] = value if type(value) is float else plain(value)
-        choices = body.get("n")
-        if isinstance(choices, int) and choices != 1:
-            values[attributes.GEN_AI_REQUEST_CHOICE_COUNT] = plain(choices)
-        if self.stream:
-            values[attributes.GEN_AI_REQUEST_STREAM] = True
-        stop = body.get("stop")
-        if stop:
-            sequences = [stop] if isinstance(stop, str) else [each for each in items_of(stop) if isinstance(each, str)]
-            if sequences:
-                values[attributes.GEN_AI_REQUEST_STOP_SEQUENCES] = plain(sequences[:_MAXIMUM_STOP_SEQUENCES])
-        # Chat names it `response_format`, Responses `text.format`.
-        output_format = body.get("response_format") or fields_of(body.get("text")).get("format")
-        if output_format:
-            output_type = _OUTPUT_TYPES.get(str(fields_of(output_format).get("type")))
-            if output_type is not None:
-                values[attributes.GEN_AI_OUTPUT_TYPE] = output_type
+            if parameter is not None:
+                attribute, value_of = parameter
+                value = value_of(given)
+                if value is not None:
+                    self.values[attribute] = value
+
+
+def _series(server: Server, operation: str, model: str) -> Series:
+    """Make a series, and keep it where the budget of models bounds how many there are."""
+    if not model:
+        labels = {attributes.GEN_AI_OPERATION_NAME: operation, **server.labels}
+        found = server.series[operation, model] = Series(operation, labels, server.values)
+        return found
+    name = _model_name(model)
+    # Adapters are often named after the step that made them: many names, which only the span says all.
+    label = within_budget(attributes.GEN_AI_REQUEST_MODEL, name)
+    if label == model:
+        common = server.series.get((operation, "")) or _series(server, operation, "")
+        labels = {**common.labels, attributes.GEN_AI_REQUEST_MODEL: label}
+        found = server.series[operation, model] = Series(f"{operation} {name}", labels, server.values)
+        return found
+    common = server.series.get((operation, label)) or _series(server, operation, label)
+    values = server.values if label == name else {**server.values, attributes.GEN_AI_REQUEST_MODEL: name}
+    return Series(f"{operation} {name}", common.labels, values)
 
 
 def _model_name(model: str) -> str:
     """The model as it may be a metric attribute: of a local path the last part, a name in a hub whole."""
-    return truncate(PurePath(model).name if model.startswith(("/", "./", "../")) else model)
+    return text(PurePath(model).name if model.startswith(("/", "./", "../")) else model)
+
+
+# -- parameters ----------------------------------------------------------------------------------------------------
+
+
+def _integer(value: Any) -> Any:
+    return plain(value) if isinstance(value, int) else None
+
+
+def _number(value: Any) -> Any:
+    return value if type(value) is float else plain(value) if isinstance(value, int | float) else None
+
+
+def _choices(value: Any) -> Any:
+    return plain(value) if isinstance(value, int) and value != 1 else None
+
+
+def _stop_sequences(value: Any) -> Any:
+    sequences = [value] if isinstance(value, str) else [each for each in items_of(value) if isinstance(each, str)]
+    return plain(sequences[:_MAXIMUM_STOP_SEQUENCES]) if value and sequences else None
+
+
+def _output_type(value: Any) -> str | None:
+    return _OUTPUT_TYPES.get(str(fields_of(value).get("type"))) if value else None
+
+
+#: Field of the body -> attribute, and its value as it may leave the process; None where it is no value of this kind.
+_GENERATION_PARAMETERS: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "max_tokens": (attributes.GEN_AI_REQUEST_MAX_TOKENS, _integer),
+    "max_completion_tokens": (attributes.GEN_AI_REQUEST_MAX_TOKENS, _integer),
+    "max_output_tokens": (attributes.GEN_AI_REQUEST_MAX_TOKENS, _integer),
+    "temperature": (attributes.GEN_AI_REQUEST_TEMPERATURE, _number),
+    "top_p": (attributes.GEN_AI_REQUEST_TOP_P, _number),
+    "top_k": (attributes.GEN_AI_REQUEST_TOP_K, _integer),
+    "frequency_penalty": (attributes.GEN_AI_REQUEST_FREQUENCY_PENALTY, _number),
+    "presence_penalty": (attributes.GEN_AI_REQUEST_PRESENCE_PENALTY, _number),
+    "seed": (attributes.GEN_AI_REQUEST_SEED, _integer),
+    "n": (attributes.GEN_AI_REQUEST_CHOICE_COUNT, _choices),
+    "stream": (attributes.GEN_AI_REQUEST_STREAM, lambda value: True if value else None),
+    "stop": (attributes.GEN_AI_REQUEST_STOP_SEQUENCES, _stop_sequences),
+    # Chat names it so, Responses `text.format`.
+    "response_format": (attributes.GEN_AI_OUTPUT_TYPE, _output_type),
+    "text": (attributes.GEN_AI_OUTPUT_TYPE, lambda value: _output_type(fields_of(value).get("format"))),
+}

@@ -33,9 +33,12 @@ MAXIMUM_SERVERS = attributes.CARDINALITY[attributes.SERVER_ADDRESS] - 1
 
 
 class Server:
-    """A server: ``labels`` go on metrics and spans, ``values`` on spans only, where they replace labels."""
+    """A server: ``labels`` go on metrics and spans, ``values`` on spans only, where they replace labels.
 
-    __slots__ = ("labels", "values")
+    ``series`` is for :mod:`otel_rl.inference.requests`: what the calls of one operation and model have in common.
+    """
+
+    __slots__ = ("labels", "series", "values")
 
     def __init__(self, address: str, port: int, provider: str, *, within_budget: bool) -> None:
         itself = {attributes.SERVER_ADDRESS: address, attributes.SERVER_PORT: port}
@@ -45,6 +48,7 @@ class Server:
             **(itself if within_budget else others),
         }
         self.values: dict[str, Any] = {} if within_budget else itself
+        self.series: dict[tuple[str, str], Any] = {}
 
 
 _servers: dict[tuple[str, int, str | None], Server] = {}

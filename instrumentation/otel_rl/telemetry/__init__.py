@@ -7,13 +7,13 @@
 ``content_capture``       switch for prompts, completions, tool arguments and results
 ``context``               attach and detach contexts without a log line
 ``correlation``           ``rl.*`` baggage and what it becomes on spans and log records
-``current_operation``     what operations with a span have in common
 ``deferral``              recordings that interrupt the SDK wait here
 ``deferred_span``         a span that is made when the SDK can be entered
 ``drops``                 counts of everything that was not delivered
 ``exception_text``        an exception as attributes of a log record
 ``ids``                   trace and span ids, random or derived
 ``lifecycle``             callbacks before shutdown and after a fork
+``open_spans``            what is added to spans while they are open
 ``propagation``           trace context and baggage to and from other processes
 ``randomness``            the private random generator
 ``redaction``             the user's function that sees content before it is recorded

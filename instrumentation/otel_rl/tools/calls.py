@@ -13,10 +13,15 @@ from otel_rl.semconv import attributes, metrics, spans
 from otel_rl.telemetry import lifecycle, sampling
 from otel_rl.telemetry.attribute_values import error_type
 from otel_rl.telemetry.content_capture import capture_content, content_as_json
-from otel_rl.telemetry.current_operation import CurrentOperation, mark_error
+from otel_rl.telemetry.context import attach, detach
+from otel_rl.telemetry.open_spans import mark_error
 from otel_rl.telemetry.scope import enabled
 
 if TYPE_CHECKING:
+    from contextvars import Token
+    from types import TracebackType
+
+    from opentelemetry.context import Context
     from opentelemetry.trace import Span
     from typing_extensions import Self
 
@@ -42,7 +47,7 @@ def current_tool_span(name: str, own_scope: str) -> Span | None:
     return None
 
 
-class ToolCall(CurrentOperation):
+class ToolCall:
     """``with ToolCall(scope, "search") as call``: times the call and marks its outcome.
 
     A failure that the tool reports without raising is told by :meth:`fail`. Where an ``execute_tool`` span of this tool
@@ -61,6 +66,7 @@ class ToolCall(CurrentOperation):
         "_owned",
         "_scope",
         "_started",
+        "_token",
         "_type",
         "span",
     )
@@ -74,7 +80,6 @@ class ToolCall(CurrentOperation):
         arguments: object = None,
         metric_name: str | None = None,
     ) -> None:
-        super().__init__()
         self._scope = scope
         self._name = name
         self._metric_name = metric_name
@@ -85,6 +90,7 @@ class ToolCall(CurrentOperation):
         self._owned = True
         self._forks = lifecycle.forks
         self._started: float | None = None
+        self._token: Token[Context] | None = None
         self.span: Span = INVALID_SPAN
 
     def fail(self, kind: str) -> None:
@@ -113,7 +119,7 @@ class ToolCall(CurrentOperation):
             self.span = self._scope.start_span(
                 spans.GEN_AI_EXECUTE_TOOL, f"{OPERATION} {self._name}", attributes=self._span_attributes()
             )
-            self.enter(trace_api.set_span_in_context(self.span))
+            self._token = attach(trace_api.set_span_in_context(self.span))
         return self
 
     def _span_attributes(self) -> dict[str, Any]:
@@ -154,3 +160,17 @@ class ToolCall(CurrentOperation):
                 trace_api.set_span_in_context(self.span),
             )
             self._scope.end_span(self.span, kind, at.wall if at else None)
+
+    def leave(self) -> None:
+        """Restore what was current before the start; a second call does nothing."""
+        token, self._token = self._token, None
+        if token is not None:
+            detach(token)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.end(error)

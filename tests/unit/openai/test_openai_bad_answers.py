@@ -13,6 +13,7 @@ from opentelemetry.trace import StatusCode
 from support.fake_openai import RESPONSE, RESPONSE_EVENTS
 
 from otel_rl.inference.answers import Answer
+from otel_rl.telemetry import attribute_values
 from otel_rl.telemetry.attribute_values import MAXIMUM_LENGTH
 
 CHAT: dict[str, Any] = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}]}
@@ -179,6 +180,20 @@ def test_ids_that_are_no_text_become_text(recorded, server, client):
     assert found["gen_ai.response.finish_reasons"] == ("3",)
 
 
+@pytest.mark.parametrize(
+    "text", ["half a \ud83d", "a\0b", "x" * (MAXIMUM_LENGTH + 1)], ids=["surrogate", "NUL", "long"]
+)
+def test_texts_of_a_server_are_recorded_as_they_may_leave_the_process(text, recorded, server, client):
+    choice = {"index": 0, "message": {"role": "assistant", "content": "x"}, "finish_reason": text}
+    server.extra = {"id": text, "model": text, "choices": [choice], "metadata": {"weight_version": text}}
+    client.chat.completions.create(**CHAT)
+    found, expected = recorded.span("chat tiny").attributes, attribute_values.text(text)
+    assert expected != text
+    assert found["gen_ai.response.id"] == found["gen_ai.response.model"] == expected
+    assert found["gen_ai.response.finish_reasons"] == (expected,)
+    assert found["rl.inference.weight_version"] == expected
+
+
 KEYS = st.sampled_from(
     [
         "choices",
@@ -231,7 +246,12 @@ def test_no_answer_of_any_form_raises(chunks, captures):
     for chunk in chunks:
         answer.observe_chunk(chunk)
         answer.observe(chunk)
-    answer.add_attributes(answer.server_attributes())
+    found = answer.server_attributes()
+    answer.add_attributes(found)
+    # Nothing looks at them any more before they are on the span; what it keeps has to be immutable.
+    assert not any(isinstance(value, list) for value in found.values())
+    as_clean = {key: list(value) if isinstance(value, tuple) else value for key, value in found.items()}
+    assert attribute_values.clean(found) == as_clean
     answer.output_messages()
 
 

@@ -78,6 +78,30 @@ def test_a_defect_of_ours_reaches_neither_the_program_nor_its_stream(recorded, c
     assert "internal error" in caplog.text
 
 
+class _Transported:
+    """What a transport of the program's own may return in place of a response of httpx."""
+
+    closed = False
+
+    @property
+    def is_closed(self):
+        raise RuntimeError("the program's")
+
+    def close(self):
+        self.closed = True
+
+
+def test_a_response_that_cannot_say_whether_it_is_closed_is_closed_all_the_same(recorded, client, monkeypatch):
+    monkeypatch.delenv("OTEL_RL_RAISE_INTERNAL_ERRORS")
+    chat = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}]}
+    with client.chat.completions.with_streaming_response.create(**chat) as response:
+        response.http_response, real = _Transported(), response.http_response
+        response.close()
+        assert response.http_response.closed
+        response.http_response = real
+    assert recorded.span("chat tiny").attributes["rl.inference.retries"] == 0
+
+
 def test_nothing_is_recorded_where_no_sdk_is_set_up(recorded, client, monkeypatch):
     from otel_rl.telemetry import scope
 

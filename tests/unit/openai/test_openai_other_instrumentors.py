@@ -80,17 +80,17 @@ def test_what_the_official_instrumentor_does_not_see_is_ours(official, recorded,
 def test_a_current_span_of_another_package_is_recognised_as_a_model_call(scope, attributes, is_model_call, recorded):
     tracer = recorded.tracer_provider.get_tracer(scope)
     with tracer.start_as_current_span("x", attributes=attributes) as span:
-        assert ownership.inference_span(OURS) is (span if is_model_call else None)
+        assert ownership.inference_span(OURS, context.get_current()) is (span if is_model_call else None)
 
 
 def test_the_official_context_key_means_that_the_current_span_owns_the_call(recorded):
     with recorded.tracer_provider.get_tracer("x").start_as_current_span("x") as span:
         token = context.attach(context.set_value("opentelemetry.genai.client.inference.context", object()))
         try:
-            assert ownership.inference_span(OURS) is span
+            assert ownership.inference_span(OURS, context.get_current()) is span
         finally:
             context.detach(token)
-    assert ownership.inference_span(OURS) is None
+    assert ownership.inference_span(OURS, context.get_current()) is None
 
 
 def test_a_span_that_stands_for_the_call_gets_no_second_beside_it(recorded, client):

@@ -9,10 +9,10 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
-from otel_rl.inference import ownership
 from otel_rl.instrumentors.langchain.errors import error_in, failure_in
 from otel_rl.semconv import attributes
 from otel_rl.telemetry import guard
+from otel_rl.telemetry.open_spans import mark_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,7 +35,7 @@ def _mark_failure(handler: Any, output: Any, *, run_id: Any, **_: Any) -> None:
     # Neither name is public; opentelemetry-instrumentation-genai-langchain keeps the open spans there.
     invocation = None if failure is None else handler._invocation_manager.get_invocation(run_id)  # noqa: SLF001
     if failure is not None and invocation is not None:
-        ownership.mark_error(invocation.span, failure)
+        mark_error(invocation.span, failure)
         invocation.attributes[attributes.ERROR_TYPE] = failure
         invocation.metric_attributes[attributes.ERROR_TYPE] = failure
 

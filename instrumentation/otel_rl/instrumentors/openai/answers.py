@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 #: Where a stream or raw response keeps the call it belongs to. Not on the call's side: a cycle would delay its release.
 CALL = "_otel_rl_call"
+_ANSWER = guard("openai.answer")
 
 
 def follow_stream(call: InferenceCall, stream: Any) -> None:
@@ -65,8 +66,11 @@ def closes_async(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _ended(answer: Any) -> str:
     """Return COMPLETED when the raw response was read to its end before the close, else CLOSED."""
-    complete = getattr(vars(answer).get("http_response"), "is_closed", False)
-    return RlInferenceStreamEndedValues.COMPLETED if complete else RlInferenceStreamEndedValues.CLOSED
+    # The program's transport made the response, and may have made a class of its own for it.
+    with guard("openai.before_close"):
+        if getattr(vars(answer).get("http_response"), "is_closed", False):
+            return RlInferenceStreamEndedValues.COMPLETED
+    return RlInferenceStreamEndedValues.CLOSED
 
 
 def _finish(answer: Any, ended: str) -> None:
@@ -120,7 +124,7 @@ def parses_async(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def answered(call: InferenceCall, answer: Any) -> None:
     """Take what the program got: a stream or a raw response is followed, anything else ends the call."""
-    with guard("openai.answer"):
+    with _ANSWER:
         if isinstance(answer, _stream_types):
             if CALL not in vars(answer):
                 follow_stream(call, answer)

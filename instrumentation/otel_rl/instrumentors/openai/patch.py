@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from otel_rl.instrumentors.patching import Patches
 
 scope = Scope("openai")
+_BEGIN, _HEADERS = guard("openai.begin"), guard("openai.headers")
 #: Classes in which ``openai._base_client`` returns an answer that is read later.
 _STREAMS = ("Stream", "AsyncStream")
 _RAW_RESPONSES = ("LegacyAPIResponse", "APIResponse", "AsyncAPIResponse")
@@ -116,7 +117,7 @@ def _request_async(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _begin(client: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> InferenceCall | None:
     call = None
-    with guard("openai.begin"):
+    with _BEGIN:
         record_abandoned()
         if not scope.enabled or ownership.suppressed():
             return None
@@ -134,7 +135,7 @@ def _build_headers(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def build_headers(self: Any, *args: Any, **kwargs: Any) -> Any:
         headers = original(self, *args, **kwargs)
-        with guard("openai.headers"):
+        with _HEADERS:
             call = current.get()
             if call is not None:
                 call.attempts += 1
