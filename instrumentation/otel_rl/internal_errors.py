@@ -6,13 +6,15 @@ logged once per site, counted, and swallowed, so that a defect of ours can never
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
+import signal
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from types import TracebackType
+    from types import CodeType, TracebackType
 
 logger = logging.getLogger("otel_rl")
 
@@ -54,10 +56,31 @@ def count_error(site: str, error: BaseException) -> None:
         )
 
 
+def raised_by_signal_handler(error: BaseException) -> bool:
+    """True when a signal handler of the program has raised ``error`` inside our code, as ``signal.alarm`` may."""
+    frames: set[CodeType] = set()
+    traceback = error.__traceback__
+    while traceback is not None:
+        frames.add(traceback.tb_frame.f_code)
+        traceback = traceback.tb_next
+    return any(_code_of(signal.getsignal(number)) in frames for number in signal.valid_signals())
+
+
+def _code_of(handler: Any) -> CodeType | None:
+    while isinstance(handler, functools.partial):
+        handler = handler.func
+    function = getattr(handler, "__func__", handler)
+    if not hasattr(function, "__code__"):
+        # An object that can be called.
+        function = vars(type(handler)).get("__call__")
+    return getattr(function, "__code__", None)
+
+
 class guard:  # noqa: N801 - reads as a statement, like contextlib.suppress
     """Context manager that lets no :class:`Exception` of our own code escape.
 
-    ``KeyboardInterrupt``, ``SystemExit`` and cancellation are the program's and always pass.
+    ``KeyboardInterrupt``, ``SystemExit``, cancellation and what a signal handler raises are the program's and always
+    pass.
     A class and not a generator: it costs a tenth and leaves no frame in tracebacks.
     """
 
@@ -72,7 +95,7 @@ class guard:  # noqa: N801 - reads as a statement, like contextlib.suppress
     def __exit__(
         self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> bool:
-        if error is None or not isinstance(error, Exception):
+        if error is None or not isinstance(error, Exception) or raised_by_signal_handler(error):
             return False
         count_error(self._site, error)
         return not raises_internal_errors()
@@ -80,8 +103,10 @@ class guard:  # noqa: N801 - reads as a statement, like contextlib.suppress
     def handle(self, error: Exception) -> None:
         """Do the same in an ``except`` clause, for hot paths: there a ``try`` costs nothing until it fails.
 
-        Raises ``error`` again under our own tests.
+        Raises ``error`` again where it is the program's, and under our own tests.
         """
+        if raised_by_signal_handler(error):
+            raise error
         count_error(self._site, error)
         if raises_internal_errors():
             raise error

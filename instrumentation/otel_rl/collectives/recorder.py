@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 CALLS, BYTES, HOST_TIME, WAIT_TIME, GROUP = range(5)
 #: Collectives shorter than this are never among the slowest: nobody looks for them.
 SHORTEST_SLOW_NS = 1_000_000
-#: Launched and not yet waited for. What nobody waits for (fire and forget) must not pile up: a table of this length is
-#: emptied. Then the waits for its works are not counted.
+#: Launched and not yet waited for. What nobody waits for (fire and forget) must not pile up: a table of this length
+#: lets its oldest work go, for which a wait is not counted any more.
 MAXIMUM_PENDING = 4096
 OTHER_GROUP = "_OTHER"
 
@@ -160,7 +160,7 @@ class CollectiveRecorder:
                 slot[BYTES] += size
                 slot[HOST_TIME] += elapsed
                 if len(pending) >= most:
-                    pending.clear()
+                    pending.pop(next(iter(pending)), None)
                 pending[id(work)] = slot, started, elapsed, size
                 if elapsed > limit[0]:
                     keep_slow((elapsed, started, size, slot[GROUP]))
@@ -173,7 +173,7 @@ class CollectiveRecorder:
 
     def waiting(self, call: Call) -> Call:
         """Return a replacement of ``Work.wait`` that adds the time to the operation that was waited for."""
-        take, limit, keep_slow, now, absent = self._pending.pop, self._limit, self._keep_slow, clock, ABSENT
+        take, limit, keep_waited, now, absent = self._pending.pop, self._limit, self._keep_waited, clock, ABSENT
 
         def wait(self: Any, timeout: Any = absent) -> Any:
             begun = now()
@@ -185,9 +185,8 @@ class CollectiveRecorder:
                 if entry is not None:
                     slot, started, launched, size = entry
                     slot[WAIT_TIME] += waited
-                    # Where the launch was the longer part it has been kept already.
-                    if waited + launched > limit[0] and waited > launched:
-                        keep_slow((waited + launched, started, size, slot[GROUP]))
+                    if waited + launched > limit[0]:
+                        keep_waited((waited + launched, started, size, slot[GROUP]), launched)
 
         return wait
 
@@ -223,6 +222,14 @@ class CollectiveRecorder:
         self._groups.pop(identity, None)
         for slots in self._by_method:
             slots.pop(identity, None)
+
+    def _keep_waited(self, slow: tuple[int, int, int, Group], launched: int) -> None:
+        """Keep a collective that was waited for, instead of its launch, which may have been kept."""
+        launch = (launched, *slow[1:])
+        if launch in self._slow:
+            self._slow.remove(launch)
+            heapq.heapify(self._slow)
+        self._keep_slow(slow)
 
     def _keep_slow(self, slow: tuple[int, int, int, Group]) -> None:
         if len(self._slow) < self._keep:

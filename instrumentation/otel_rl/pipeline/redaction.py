@@ -14,7 +14,7 @@ from opentelemetry.attributes import BoundedAttributes
 from opentelemetry.sdk._logs import LogRecordProcessor
 from opentelemetry.sdk.trace import Event, SpanProcessor
 from opentelemetry.sdk.util import BoundedList
-from opentelemetry.trace import Status
+from opentelemetry.trace import Link, Status
 
 from otel_rl.internal_errors import guard
 from otel_rl.semconv import SCHEMA_URL, attributes
@@ -31,22 +31,23 @@ if TYPE_CHECKING:
 _EXCEPTION = frozenset({attributes.EXCEPTION_MESSAGE, attributes.EXCEPTION_STACKTRACE})
 _CONTENT = frozenset(attributes.CONTENT)
 #: Content under names that the conventions do not have, or no longer: those of opentelemetry-semantic-conventions-ai
-#: 0.5.1 (OpenLLMetry) and openinference-semantic-conventions 0.1.42. Names that end in a kind or role hold none.
+#: 0.5.1 (OpenLLMetry) and openinference-semantic-conventions 0.1.42. The kind or role of a message is none.
 _OTHER_CONTENT = re.compile(
-    r"(?!.*\.(role|type|mime_type|finish_reason|vector)$)("
+    r"(?!(?!.*variables)(.*\.)\d+\.(.*\.)?(role|type|mime_type|finish_reason|vector)$)("
     r"gen_ai\.(prompt|completion)(\.\d.*)?"
     r"|gen_ai\.(task\.(input|output)|content\.completion\.chunk|event\.content)"
     r"|gen_ai\.retrieval\.(query\.text|documents)"
     r"|llm\.(input_messages|output_messages|prompts|completions|choices|tools|function_call)(\..*)?"
     r"|llm\.(prompt_template|request\.functions)(\..*)?|llm\.content\.completion\.chunk"
     r"|(input|output)\.(value|images|documents)(\..*)?"
-    r"|traceloop\.(entity\.(input|output)|prompt\.(template|template_variables))"
+    r"|traceloop\.(entity\.(input|output)|prompt\.(template|template_variables)(\..*)?)"
     r"|(retrieval\.documents|reranker\.(query|input_documents|output_documents))(\..*)?"
     r"|embedding\.(embeddings(\..*)?|text)|tool\.(parameters|json_schema)"
     r"|mcp\.(request\.argument|response\.value)"
-    r"|db\.(query|search)\.result\.(document|metadata|entity)"
+    r"|db\.(query|search)\.result\.(document|metadata|entity)|db\.marqo\.search\.query|pinecone\.query\.queries"
     r"|(.*\.)?(annotation|evaluation)\.explanation"
-    r")"
+    r")",
+    re.DOTALL,  # a name may have a line break
 )
 #: Events that are messages, and the attributes that hold their content.
 _MESSAGE_EVENT = re.compile(r"gen_ai\.((system|user|assistant|tool)\.message|choice)")
@@ -65,6 +66,9 @@ class RedactingSpanProcessor(SpanProcessor):
             if any(any(map(_of_event(event.name), event.attributes or {})) for event in span.events):
                 events, span._events = span.events, ()  # noqa: SLF001 - an ended span has no setters
                 span._events = _events(events, span.dropped_events)  # noqa: SLF001
+            if any(any(map(_is_content, link.attributes or {})) for link in span.links):
+                links, span._links = span.links, ()  # noqa: SLF001
+                span._links = _links(links, span.dropped_links)  # noqa: SLF001
             values, status = span.attributes or {}, span.status
             if status.description and status.description != values.get(attributes.ERROR_TYPE):
                 span._status = Status(status.status_code)  # noqa: SLF001
@@ -130,6 +134,13 @@ def _events(events: Sequence[Event], dropped: int) -> BoundedList[Event]:
     redacted.extend(
         [Event(one.name, _bounded(one.attributes or {}, _of_event(one.name)), one.timestamp) for one in events]
     )
+    redacted.dropped = dropped
+    return redacted
+
+
+def _links(links: Sequence[Link], dropped: int) -> BoundedList[Link]:
+    redacted: BoundedList[Link] = BoundedList(max(len(links), 1))
+    redacted.extend([Link(one.context, _bounded(one.attributes or {}, _is_content)) for one in links])
     redacted.dropped = dropped
     return redacted
 

@@ -127,8 +127,8 @@ def posting() -> bool:
 def post(signal: str, recording: Callable[[], None]) -> None:
     """Call ``recording`` on an I/O thread at the next export; at once where there is no such thread.
 
-    ``recording`` must hold no tensor and no traceback: it would keep the program's memory alive until then. Nothing is
-    dropped: when the queue is full the caller drains it.
+    ``recording`` must hold no tensor and no traceback: it would keep the program's memory alive until then. When the
+    queue is full the caller drains it; where it must not, as inside the SDK, the recording is dropped and counted.
     """
     io_thread = _io_thread
     if io_thread is None or thread.draining:
@@ -137,8 +137,11 @@ def post(signal: str, recording: Callable[[], None]) -> None:
         else:
             recording()
         return
+    number = len(posted) + 1
+    if number > MAXIMUM and must_wait():
+        drops.count(signal, "deferral_full")
+        return
     posted.append((signal, _process, recording))
-    number = len(posted)
     if not io_thread.started and not io_thread.start():
         drain_all()
     elif number == POSTED_BATCH:

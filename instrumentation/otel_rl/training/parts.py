@@ -7,6 +7,7 @@ inside it becomes a child of the phase around it. An I/O thread makes the span a
 
 from __future__ import annotations
 
+from threading import get_ident
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from opentelemetry.context import get_current
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from otel_rl.semconv.definitions import SpanDefinition
     from otel_rl.telemetry import Scope
     from otel_rl.telemetry.deferral import Moment
+    from otel_rl.training.phases import Phase
 
 
 class _Stretch(NamedTuple):
@@ -50,14 +52,18 @@ class Part:
         self._has_span = has_span
         #: Those before a suspension.
         self._stretches: list[_Stretch] | None = None
-        around = self._around = innermost()
+        around = innermost()
         context = get_current()
-        if around is not None:
+        if around is None or around.step is not step or around.thread != get_ident():
+            # None, or one that is known from a copy of its context, here beside it: nothing of it is suspended with it.
+            self._around: Phase | None = None
+            if context is not step.context:
+                context = position.place()[1]
+        else:
+            self._around = around
             around.parts.append(self)
             if context is not around.context:
                 context = position.place()[1]
-        elif context is not step.context:
-            context = position.place()[1]
         self._context = context
         #: None while it is suspended.
         self._since: float | None = clock.counter()
@@ -66,14 +72,14 @@ class Part:
         """Record it; ``error`` marks it as failed. A second call does nothing."""
         now = clock.counter()
         step, self._step = self._step, None
-        if step is None:
+        if step is None or not step.is_own:
             return
         around = self._around
         if around is not None and self in around.parts:
             around.parts.remove(self)
         if error is None and self._stretches is None and not self._has_span and step.is_open:
             # Of many micro-batches all but the first few.
-            step.durations_of(self._definition.type, self._scope).append(now - (self._since or now))
+            step.add_duration(self._definition.type, self._scope, now - (self._since or now))
             return
         self._end(step, now, attribute_values.error_type(error) if isinstance(error, BaseException) else error)
 
@@ -84,7 +90,7 @@ class Part:
         seconds = sum(stretch.seconds for stretch in stretches)
         in_step, definition, scope = step.is_open, self._definition, self._scope
         if in_step:
-            step.durations_of(definition.type, scope).append(seconds)
+            step.add_duration(definition.type, scope, seconds)
         if self._has_span and step.thinned:
             drops.count(Signal.TRACES, step_sampling.THINNED)
             self._has_span = False

@@ -12,6 +12,7 @@ Within a step the histograms of the four phases get one value per step: the time
 from __future__ import annotations
 
 from contextvars import ContextVar
+from threading import get_ident
 from typing import TYPE_CHECKING, Any, Protocol
 
 from opentelemetry import trace as trace_api
@@ -90,13 +91,14 @@ class Phase:
         "_mark",
         "_of_step",
         "_since",
-        "_step",
         "_suspended",
         "_token",
         "name",
         "parts",
         "scope",
         "span",
+        "step",
+        "thread",
     )
 
     def __init__(
@@ -121,7 +123,9 @@ class Phase:
         self._token: Token[Context] | None = None
         self._mark: Token[Phase | None] | None = None
         self._base = self._context = _EMPTY
-        self._step: steps.Step | None = None
+        self.step: steps.Step | None = None
+        #: The thread that started it.
+        self.thread = 0
         #: True where it is a part of the step's time, and not of a rollout's.
         self._of_step = False
         #: Since when it has been active; None before its start, after its end, and while it is suspended.
@@ -145,7 +149,8 @@ class Phase:
             now = at or deferral.now()
             if self.interrupts:
                 self._interrupt(now)
-            self._step, self._base, self._of_step = position.place()
+            self.step, self._base, self._of_step = position.place()
+            self.thread = get_ident()
             self._begin_stretch(now)
         except Exception as ours:  # noqa: BLE001 - counted
             _START.handle(ours)
@@ -185,13 +190,13 @@ class Phase:
         if not self._has_duration:
             return None
         metric = _DURATIONS.get(self._definition.type)
-        step = self._step if self._of_step else None
+        step = self.step if self._of_step else None
         if step is None or not step.is_open:
             return metric or metrics.RL_PHASE_DURATION
         if metric is not None:
             step.add(metric, self.scope, seconds)
         else:
-            step.durations_of(self._definition.type, self.scope).append(seconds)
+            step.add_duration(self._definition.type, self.scope, seconds)
         return None
 
     def _record(
@@ -236,7 +241,7 @@ class Phase:
         self._since = now
         if in_place:
             self._mark = _innermost.set(self)
-        step = self._step
+        step = self.step
         if step is not None and step.thinned:
             drops.count(Signal.TRACES, step_sampling.THINNED)
         elif self._limit is None or step is None or step.take_span(self._definition.type, self._limit):
@@ -249,7 +254,7 @@ class Phase:
         self._context = self._base
 
     def _start_span(self, start_time: int) -> Span:
-        step, context = self._step, self._base
+        step, context = self.step, self._base
         values = {names.RL_PHASE: self.name, names.RL_LOOP_ITERATION: step.iteration if step else None}
         if self._attributes:
             values.update(self._attributes)

@@ -7,6 +7,7 @@ as lost. Everything else is dropped and counted (``unsupported_type``, ``non_fin
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry.context import get_current
@@ -38,6 +39,14 @@ def _record(scope: Scope, by_function: Mapping[str, Iterable[Any]], context: Con
         scope.record_all(metrics.RL_REWARD_SCORE, _given(scores), {attributes.RL_REWARD_NAME: name}, context)
 
 
+def _float(value: float) -> float:
+    """Infinite where a number of Python is larger than a float can be."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
 def _given(scores: Iterable[Any]) -> list[float]:
     given: list[float] = []
     for score in scores:
@@ -47,5 +56,5 @@ def _given(scores: Iterable[Any]) -> list[float]:
         if value is None:
             drops.count("metrics", "unsupported_type")
         elif value == value:  # noqa: PLR0124 - false for NaN only
-            given.append(float(value))
+            given.append(_float(value))
     return given

@@ -109,7 +109,10 @@ class ScalarSink:
             body, numbers = _exact(owned)
             context, timestamp = get_current(), clock.now()
             # A gauge has one value per export: of several log calls that are recorded together, the last one's.
-            self._latest.update((key, (scope, value, context)) for key, value in numbers.items())
+            for key, value in numbers.items():
+                # Taken out first: keys of one metric are measured in the order in which they were logged last.
+                self._latest.pop(key, None)
+                self._latest[key] = (scope, value, context)
             deferral.post(Signal.METRICS, self._measure_latest)
             deferral.post(Signal.LOGS, lambda: _record(scope, iteration, first, body, context, timestamp))
 
@@ -119,7 +122,10 @@ class ScalarSink:
         if found is None:
             drops.count(Signal.METRICS, "unsupported_type")
         elif self._take(key, source, iteration or 0):
-            _measure(scope, key, found)
+            # In order with what waits.
+            self._latest.pop(key, None)
+            self._latest[key] = (scope, found, get_current())
+            deferral.post(Signal.METRICS, self._measure_latest)
 
     def _measure_latest(self) -> None:
         for key in list(self._latest):

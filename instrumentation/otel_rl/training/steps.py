@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
 #: Where a context holds its loop.
 LOOP = create_key("otel_rl.loop")
+#: So many durations of one kind are recorded before their step ends: a step may be long, and the process killed.
+DURATIONS_KEPT = 1024
 _openers: list[Callable[[Step], None]] = []
 _contributors: list[Callable[[Step], None]] = []
 
@@ -71,8 +73,15 @@ class Step:
         self._totals: dict[str, tuple[MetricDefinition, Scope, float]] = {}
         #: Span type, scope that saw it -> seconds of each phase.
         self._durations: dict[tuple[str, Scope], list[float]] = {}
-        #: What parts of its phases have left to an I/O thread.
+        #: What parts of its phases have left to an I/O thread, and whether one has been told.
         self._recordings: deque[Callable[[], None]] = deque()
+        self._posted = False
+        self._forks = lifecycle.forks
+
+    @property
+    def is_own(self) -> bool:
+        """False in a forked child: the process above ends it."""
+        return self._forks == lifecycle.forks
 
     @property
     def span_context(self) -> SpanContext:
@@ -89,14 +98,21 @@ class Step:
         before = self._totals.get(metric.name)
         self._totals[metric.name] = (metric, scope, seconds if before is None else before[2] + seconds)
 
-    def durations_of(self, kind: str, scope: Scope) -> list[float]:
-        """Where ``scope`` adds the seconds of each phase that shares ``rl.phase.duration``; recorded at the end."""
-        return self._durations.setdefault((kind, scope), [])
+    def add_duration(self, kind: str, scope: Scope, seconds: float) -> None:
+        """``scope`` saw a phase that shares ``rl.phase.duration``; recorded with others, at the end at the latest."""
+        durations = self._durations.get((kind, scope))
+        if durations is None:
+            durations = self._durations[kind, scope] = []
+        durations.append(seconds)
+        if len(durations) >= DURATIONS_KEPT:
+            self._durations.pop((kind, scope), None)
+            deferral.post(Signal.METRICS, lambda: self._record_durations(kind, scope, durations))
 
     def post(self, recording: Callable[[], None]) -> None:
         """Like :func:`deferral.post`, as one post with the others of this step that wait."""
         self._recordings.append(recording)
-        if len(self._recordings) == 1:
+        if not self._posted or not self.is_open:
+            self._posted = True
             deferral.post(Signal.TRACES, self._record_posts)
 
     def open(self, waiting_since: Moment | None = None) -> None:
@@ -196,17 +212,23 @@ class Step:
         deferral.post(Signal.TRACES, lambda: self._record(ended.counter - self.started, kind, ended.wall))
 
     def _record(self, seconds: float, error: str | None, end_time: int) -> None:
+        self._record_posts()
         for metric, scope, total in self._totals.values():
             scope.record(metric, total, context=self.context)
         for (kind, scope), durations in list(self._durations.items()):
-            labels = {attributes.RL_PHASE: kind.removeprefix("rl.")}
-            scope.record_all(metrics.RL_PHASE_DURATION, durations, labels, self.context)
+            self._record_durations(kind, scope, durations)
         self.scope.record(metrics.RL_LOOP_DURATION, seconds, context=self.context)
         sampling.keep_if_slow(self.rank_span, seconds, spans.RL_RANK_STEP.type)
         self.scope.end_span(self.rank_span, error, end_time)
         self.scope.end_span(self.root, error, end_time)
 
+    def _record_durations(self, kind: str, scope: Scope, durations: list[float]) -> None:
+        labels = {attributes.RL_PHASE: kind.removeprefix("rl.")}
+        scope.record_all(metrics.RL_PHASE_DURATION, durations, labels, self.context)
+
     def _record_posts(self) -> None:
+        # First: what comes from here on is posted anew.
+        self._posted = False
         while self._recordings:
             with guard("steps.record"):
                 self._recordings.popleft()()
@@ -265,6 +287,8 @@ class Loop:
         if step is not None:
             if self in _open:
                 _open.remove(self)
+            if not step.is_own:
+                return
             with guard("steps.finish"):
                 step.close(error, at)
 

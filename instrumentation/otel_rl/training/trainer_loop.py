@@ -151,7 +151,7 @@ class TrainerLoop(steps.Loop):
         """Start a phase that another hook ends, see :meth:`end`; None where there is nothing to record."""
         kind = definition.type
         found = self._phases
-        if not self.admits(kind):
+        if kind in found or spans.RL_EVALUATE.type in found or (kind in _HIDDEN_IN_FORWARD and _FORWARD in found):
             return None
         step = self.step
         if step is None and (kind not in _OUTSIDE_STEPS or not scope.enabled):
@@ -173,13 +173,6 @@ class TrainerLoop(steps.Loop):
                 phase = Phase(definition, scope).start()
         opened = found[kind] = OpenPhase(self, kind, phase)
         return opened
-
-    def admits(self, kind: str) -> bool:
-        """False where such a phase is open already or hidden inside another."""
-        found = self._phases
-        if kind in found or spans.RL_EVALUATE.type in found:
-            return False
-        return kind not in _HIDDEN_IN_FORWARD or _FORWARD not in found
 
     def _open_training(self, scope: Scope) -> None:
         phase = Phase(spans.RL_TRAIN, scope, limit=PHASE_SPANS_PER_STEP).start()

@@ -67,6 +67,7 @@ def test_every_one_of_several_gateways_is_reached_over_tls(otelcol_rl: Path, tmp
 
 def test_no_plaintext_is_accepted(otelcol_rl: Path, tmp_path: Path, authority: Authority):
     with by_command(otelcol_rl, tmp_path, LOCAL, **authority.receiver()) as collector:
+        assert f"otlp http {HOST}:{collector.http_port} (TLS)" in collector.log()
         name, body = neighbour()
         status, said = post(collector, body)
         assert status == 400

@@ -181,6 +181,37 @@ def test_the_slowest_are_kept_longest_first_and_only_once(monkeypatch):
     assert recorder.take_slowest() == []
 
 
+@pytest.mark.parametrize(("launch", "wait", "total"), [(2.0, 5.0, 7.0), (5.0, 2.0, 7.0), (0.8, 0.7, 1.5)])
+def test_launch_and_wait_of_a_slow_collective_are_one(monkeypatch, launch, wait, total):
+    now = [0]
+    monkeypatch.setattr(recorder_module, "clock", lambda: now[0])
+    recorder = CollectiveRecorder()
+
+    def passes(milliseconds):
+        now[0] += int(milliseconds * 1e6)
+
+    class Late(Work):
+        def raw_wait(self):
+            passes(wait)
+
+    def launched(self, *args, **kwargs):
+        passes(launch)
+        return Late()
+
+    group = make(recorder, call=launched)
+    Late.wait = recorder.waiting(Late.raw_wait)
+    group.method([Tensor(1)], None).wait()
+
+    assert [slow.duration for slow in recorder.take_slowest()] == [pytest.approx(total * 1e6)]
+
+
+def test_of_too_many_works_only_the_oldest_is_not_waited_for():
+    recorder = CollectiveRecorder()
+    group = make(recorder)
+    works = [group.method([Tensor(1)], None) for _ in range(recorder_module.MAXIMUM_PENDING + 1)]
+    assert [id(work) in recorder._pending for work in (works[0], works[1], works[-1])] == [False, True, True]
+
+
 def test_none_is_kept_when_none_is_wanted():
     recorder = CollectiveRecorder(slowest=0)
     make(recorder, call=lambda self, *args, **kwargs: Work(waits=2 * MILLISECOND)).method([Tensor(1)], None).wait()

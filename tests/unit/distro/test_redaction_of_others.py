@@ -15,6 +15,7 @@ from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogR
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import Link, SpanContext
 
 from otel_rl import settings
 from otel_rl.pipeline.redaction import RedactingLogRecordProcessor, RedactingSpanProcessor
@@ -64,8 +65,9 @@ def span(use):
     provider.add_span_processor(RedactingSpanProcessor())
     provider.add_span_processor(SimpleSpanProcessor(exporter))
 
-    def record(values, events=(), schema_url=None):
-        with provider.get_tracer("theirs", schema_url=schema_url).start_as_current_span("x", attributes=values) as span:
+    def record(values, events=(), schema_url=None, links=()):
+        tracer = provider.get_tracer("theirs", schema_url=schema_url)
+        with tracer.start_as_current_span("x", attributes=values, links=links) as span:
             for name, of_event in events:
                 span.add_event(name, of_event)
         return exporter.get_finished_spans()[-1]
@@ -100,6 +102,27 @@ def test_each_name_passes_the_function_on_spans_events_and_log_records(span, log
     assert of_span.attributes[name] == "the ***"
     assert of_span.events[0].attributes[name] == "the ***"
     assert log(attributes={name: "the s3cret"}).attributes[name] == "the ***"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        # As the writers build them: one attribute per variable, whatever the program calls it.
+        *("traceloop.prompt.template_variables.name", "llm.prompt_template.variables.role"),
+        *("gen_ai.prompt.0.content\nx", "db.marqo.search.query", "pinecone.query.queries"),
+    ],
+)
+def test_names_with_parts_of_the_program_pass_the_function(span, log, name):
+    assert span({name: "the s3cret"}).attributes[name] == "the ***"
+    assert log(attributes={name: "the s3cret"}).attributes[name] == "the ***"
+
+
+def test_attributes_of_links_pass_the_function(span):
+    other = SpanContext(1, 2, is_remote=True)
+    values = {"gen_ai.input.messages": "the s3cret", "my.note": "s3cret"}
+    [link] = span({}, links=[Link(other, values)]).links
+    assert link.context == other
+    assert dict(link.attributes) == {"gen_ai.input.messages": "the ***", "my.note": "s3cret"}
 
 
 @pytest.mark.parametrize("event", MESSAGES)

@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from opentelemetry._logs import LogRecord, SeverityNumber
+from opentelemetry.attributes import BoundedAttributes
 from opentelemetry.exporter.otlp.json.common._log_encoder import encode_logs as official_logs
 from opentelemetry.exporter.otlp.json.common.trace_encoder import encode_spans as official_spans
-from opentelemetry.sdk._logs import ReadableLogRecord
+from opentelemetry.sdk._logs import LogRecordLimits, ReadableLogRecord
 from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace import ReadableSpan, SpanLimits, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
@@ -77,7 +78,9 @@ def span_of(provider: TracerProvider, memory: InMemorySpanExporter, parent: Span
 def pipeline() -> tuple[TracerProvider, InMemorySpanExporter]:
     memory = InMemorySpanExporter()
     resource = Resource({"service.name": "s", "numbers": [1, 2]}, "https://schema.invalid/2")
-    provider = TracerProvider(resource=resource, shutdown_on_exit=False)
+    # So few that some are dropped, which is counted.
+    limits = SpanLimits(max_span_attributes=3, max_events=1, max_links=1, max_event_attributes=2, max_link_attributes=2)
+    provider = TracerProvider(resource=resource, shutdown_on_exit=False, span_limits=limits)
     provider.add_span_processor(SimpleSpanProcessor(memory))
     return provider, memory
 
@@ -91,11 +94,11 @@ def pipeline() -> tuple[TracerProvider, InMemorySpanExporter]:
     name=keys,
     kind=st.sampled_from(SpanKind),
     has_parent=st.booleans(),
-    has_link=st.booleans(),
+    link_number=st.integers(0, 2),
 )
-def test_spans_read_as_the_official_encoder_writes_them(pipeline, parent, link, has_link, **given):
+def test_spans_read_as_the_official_encoder_writes_them(pipeline, parent, link, link_number, **given):
     sampled = SpanContext(parent.trace_id, parent.span_id, parent.is_remote, TraceFlags(1), parent.trace_state)
-    links = [Link(link, given["attributes"])] if has_link else []
+    links = [Link(link, given["attributes"])] * link_number
     span = span_of(*pipeline, sampled, links=links, **given)
     assert read(otlp_json.encode_spans([span])) == json.loads(json.dumps(official_spans([span]).to_dict()))
 
@@ -108,8 +111,11 @@ def test_spans_read_as_the_official_encoder_writes_them(pipeline, parent, link, 
     name=st.none() | texts,
     context=st.none() | contexts,
     moment=st.none() | st.integers(1, 2**62),
+    limits=st.none() | st.just(LogRecordLimits(max_attributes=2)),
 )
-def test_log_records_read_as_the_official_encoder_writes_them(body, attributes, severity, text, name, context, moment):
+def test_log_records_read_as_the_official_encoder_writes_them(
+    body, attributes, severity, text, name, context, moment, limits
+):
     record = LogRecord(
         timestamp=moment,
         observed_timestamp=moment,
@@ -120,7 +126,9 @@ def test_log_records_read_as_the_official_encoder_writes_them(body, attributes, 
         attributes=attributes,
         event_name=name,
     )
-    readable = ReadableLogRecord(record, Resource({"a": 1}), InstrumentationScope("scope", "1"))
+    if limits is not None:
+        record.attributes = BoundedAttributes(limits.max_attributes, attributes, False, None)
+    readable = ReadableLogRecord(record, Resource({"a": 1}), InstrumentationScope("scope", "1"), limits)
     assert read(otlp_json.encode_logs([readable])) == json.loads(json.dumps(official_logs([readable]).to_dict()))
 
 
@@ -183,3 +191,31 @@ def test_numbers_that_json_does_not_have_are_text(number):
 def test_a_value_that_otlp_does_not_have_is_refused_by_its_type():
     with pytest.raises(TypeError, match="no values of type complex"):
         otlp_json.encode_logs([record_with(1j, Resource({}), None)])
+
+
+def test_names_and_versions_that_are_no_text_cost_nothing(pipeline):
+    provider, memory = pipeline
+    memory.clear()
+    with provider.get_tracer("scope", 7).start_as_current_span("s") as span:
+        span.add_event(None)
+    [found] = read(otlp_json.encode_spans(memory.get_finished_spans()))["resourceSpans"]
+    [scope] = found["scopeSpans"]
+    assert scope["scope"] == {"name": "scope", "version": "7"}
+    assert "name" not in scope["spans"][0]["events"][0]
+
+
+def test_a_severity_that_is_a_plain_number_is_written():
+    readable = record_with("x", Resource({}), None)
+    readable.log_record.severity_number = 9
+    text = json.dumps(read(otlp_json.encode_logs([readable])))
+    assert '"severityNumber": 9' in text
+
+
+def test_keys_that_are_content_are_not_kept(monkeypatch):
+    monkeypatch.setattr(otlp_json, "_keys", {})
+    long = "k" * 1000
+    body = {"prompt of the program": {long: 1}}
+    record = record_with(body, Resource({}), None)
+    record.log_record.attributes = {long: 1, "known": 2}
+    assert long in json.dumps(read(otlp_json.encode_logs([record])))
+    assert list(otlp_json._keys) == ["known"]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import random
+import signal
 import threading
 
 import pytest
@@ -22,13 +24,20 @@ from otel_rl.tools.calls import ToolCall
 _scope = Scope("test")
 
 
-def _in_with_block(site):
+def _broken():
+    raise RuntimeError("ours")
+
+
+def _in_with_block(site, code=_broken):
     with guard(site):
-        raise RuntimeError("ours")
+        code()
 
 
-def _in_except_clause(site):
-    guard(site).handle(RuntimeError("ours"))
+def _in_except_clause(site, code=_broken):
+    try:
+        code()
+    except Exception as error:  # noqa: BLE001 - as our hot paths do
+        guard(site).handle(error)
 
 
 @pytest.mark.parametrize("fail", [_in_with_block, _in_except_clause])
@@ -53,6 +62,34 @@ def test_the_guard_lets_the_programs_own_interrupts_pass(monkeypatch, error):
     monkeypatch.setenv("OTEL_RL_RAISE_INTERNAL_ERRORS", "0")
     with pytest.raises(error), guard("test.interrupt"):
         raise error
+
+
+class Timeouts:
+    """Handlers of the program, in every form."""
+
+    def method(self, *_):
+        raise TimeoutError("the program's")
+
+    __call__ = method
+
+    @staticmethod
+    def function(*_):
+        raise TimeoutError("the program's")
+
+
+@pytest.mark.parametrize("fail", [_in_with_block, _in_except_clause])
+@pytest.mark.parametrize(
+    "handler", [Timeouts().method, Timeouts.function, Timeouts(), functools.partial(Timeouts.function, 1)]
+)
+def test_what_a_signal_handler_raises_inside_our_code_reaches_the_program(monkeypatch, fail, handler):
+    monkeypatch.setenv("OTEL_RL_RAISE_INTERNAL_ERRORS", "0")
+    before = signal.signal(signal.SIGUSR1, handler)
+    try:
+        with pytest.raises(TimeoutError, match="the program's"):
+            fail("test.signals", lambda: signal.raise_signal(signal.SIGUSR1))
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert "test.signals" not in error_counts()
 
 
 def test_a_log_handler_of_the_program_that_raises_does_not_bring_our_error_to_it(monkeypatch):

@@ -260,3 +260,15 @@ def test_a_thread_that_has_ended_is_started_again_by_the_next_post_whatever_wait
 )
 def test_spans_are_posted_only_where_the_parent_decides_on_sampling(sampler, expected):
     assert _parent_decides(sampler) is expected
+
+
+def test_a_full_queue_inside_the_sdk_drops_and_counts(recorded, io_thread, monkeypatch):
+    monkeypatch.setattr(deferral, "MAXIMUM", 4)
+    before = drops.snapshot().get(("traces", "deferral_full"), 0)
+    found = []
+    with deferral.inside_sdk():
+        for number in range(6):
+            deferral.post("traces", lambda number=number: found.append(number))
+    io_thread.flush_now()
+    assert found == [0, 1, 2, 3]
+    assert drops.snapshot()["traces", "deferral_full"] == before + 2

@@ -49,15 +49,29 @@ class Drained:
         return getattr(self._recorded, name)
 
 
-@pytest.fixture(params=["in place", "posted"])
-def recordings(recorded, request):
-    """What is recorded in place, and by an I/O thread."""
-    if request.param == "posted":
-        deferral.accept_posts(IdleIoThread())
-    yield Drained(recorded)
+@pytest.fixture
+def idle_io_thread(recorded):
+    """What is posted waits until the test drains."""
+    deferral.accept_posts(IdleIoThread())
+    yield
     steps.finish()
     deferral.accept_posts(None)
     deferral.drain_all()
+
+
+@pytest.fixture(params=["in place", "posted"])
+def posts(recorded, request):
+    """Recordings happen in place, or when the test drains."""
+    if request.param == "posted":
+        request.getfixturevalue("idle_io_thread")
+    yield
+    steps.finish()
+
+
+@pytest.fixture
+def recordings(recorded, posts):
+    """What is recorded in place, and by an I/O thread."""
+    return Drained(recorded)
 
 
 @pytest.fixture

@@ -152,3 +152,15 @@ def test_numbers_of_steps_of_any_type_leave_the_program_alone(recorded, monkeypa
         ran = True
 
     assert ran
+
+
+def test_a_score_that_is_too_large_for_a_float_costs_no_other(recorded):
+    drops.reset()
+    rewards.record(_scope, {"large": [1.0, 10**400, 2.0], "other": [3.0]})
+
+    points = recorded.metrics()["rl.reward.score"]
+    assert {point.attributes["rl.reward.name"]: (point.count, point.sum) for point in points} == {
+        "large": (2, 3.0),
+        "other": (1, 3.0),
+    }
+    assert drops.snapshot() == {("metrics", "non_finite"): 1}

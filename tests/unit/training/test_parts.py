@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import contextvars
+import os
+import threading
+
 import pytest
 from opentelemetry import trace
 
 from otel_rl.semconv import spans
-from otel_rl.telemetry import Scope
+from otel_rl.telemetry import Scope, deferral, drops
+from otel_rl.training import step_sampling, steps
+from otel_rl.training.parts import Part
+from otel_rl.training.phases import Phase
 from otel_rl.training.trainer_loop import SPANS_PER_STEP, TrainerLoop
 
 _scope = Scope("test")
@@ -105,3 +112,134 @@ def test_a_part_that_fails_has_a_span_even_where_it_is_one_too_many(recordings):
         *[None] * SPANS_PER_STEP,
         f"{__name__}.ExpectedError",
     ]
+
+
+def test_two_threads_that_post_at_once_lose_no_span(idle_io_thread, monkeypatch):
+    loop = TrainerLoop()
+    loop.begin_step(1, _scope)
+    step, posted = loop.step, []
+
+    class Recordings(type(step._recordings)):
+        """Another thread's recording arrives between the two lines of a post."""
+
+        def append(self, recording):
+            super().append(recording)
+            if len(posted) == 1:
+                posted.append("other thread")
+                step.post(lambda: posted.append("second"))
+
+    monkeypatch.setattr(step, "_recordings", Recordings())
+    posted.append("first thread")
+    step.post(lambda: posted.append("first"))
+    deferral.drain_all()
+    step.post(lambda: posted.append("third"))
+    deferral.drain_all()
+
+    assert {"first", "second", "third"} <= set(posted)
+    loop.finish_step()
+
+
+def test_a_post_that_the_program_interrupts_is_recorded_when_the_step_ends(idle_io_thread, monkeypatch):
+    loop = TrainerLoop()
+    loop.begin_step(1, _scope)
+    found = []
+    with monkeypatch.context() as patched:
+        patched.setattr(deferral, "post", _interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            loop.step.post(lambda: found.append(1))
+    loop.step.post(lambda: found.append(2))
+    loop.finish_step()
+    deferral.drain_all()
+    assert found == [1, 2]
+
+
+def _interrupt(*_):
+    raise KeyboardInterrupt
+
+
+def test_a_part_in_a_copy_of_the_context_of_an_earlier_step_belongs_to_the_step_that_is_open(recordings):
+    loop = TrainerLoop().enter()
+    loop.begin_step(1, _scope)
+    with loop.phase(spans.RL_FORWARD, _scope):
+        saved = contextvars.copy_context()
+    loop.begin_step(2, _scope)
+    second = loop.step.trace_id
+    opened = saved.run(loop.open, spans.RL_LOG_PROBS, _scope)
+    opened.end()
+    loop.leave()
+
+    assert recordings.span("rl.log_probs").context.trace_id == second
+
+
+def test_a_part_in_another_thread_is_not_suspended_with_the_phase_of_this_one(recordings, clock):
+    loop = TrainerLoop().enter()
+    loop.begin_step(1, _scope)
+    with loop.phase(spans.RL_SAMPLE, _scope):
+        copy, opened = contextvars.copy_context(), []
+        thread = threading.Thread(target=lambda: copy.run(lambda: opened.append(loop.open(spans.RL_LOG_PROBS, _scope))))
+        thread.start()
+        thread.join()
+        with Phase(spans.RL_SYNC, _scope):
+            clock.passes(3)
+        opened[0].end()
+    loop.leave()
+
+    [span] = [span for span in recordings.spans if span.name == "rl.log_probs"]
+    assert (span.end_time - span.start_time) // SECOND == 3
+
+
+def test_a_rank_whose_turn_it_is_not_emits_no_spans_of_parts(recordings, monkeypatch):
+    monkeypatch.setattr(step_sampling, "has_its_turn", lambda *_: False)
+    loop = TrainerLoop()
+    loop.begin_step(1, _scope)
+    for _ in range(2):
+        with loop.phase(spans.RL_FORWARD, _scope):
+            pass
+    with pytest.raises(ExpectedError), loop.phase(spans.RL_BACKWARD, _scope):
+        raise ExpectedError
+    loop.finish_step()
+
+    assert [span.name for span in recordings.spans if span.name in ("rl.forward", "rl.backward")] == ["rl.backward"]
+    assert drops.snapshot()["traces", step_sampling.THINNED] >= 2
+
+
+def test_a_phase_does_not_hold_its_parts_that_have_ended(recordings):
+    loop = TrainerLoop().enter()
+    loop.begin_step(1, _scope)
+    with Phase(spans.RL_TRAIN, _scope) as train:
+        part = Part(spans.RL_FORWARD, _scope, loop.step, has_span=True)
+        assert train.parts == [part]
+        part.end()
+        assert train.parts == []
+    loop.leave()
+
+
+def test_durations_of_a_long_step_are_recorded_before_it_ends(recordings):
+    loop = TrainerLoop()
+    loop.begin_step(1, _scope)
+    for _ in range(steps.DURATIONS_KEPT):
+        with loop.phase(spans.RL_FORWARD, _scope):
+            pass
+    [point] = recordings.metrics()["rl.phase.duration"]
+    assert point.count == steps.DURATIONS_KEPT
+    loop.finish_step()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_a_forked_child_ends_neither_part_nor_step_of_its_parent_although_nobody_follows_forks(recorded):
+    loop = TrainerLoop().enter()
+    loop.begin_step(1, _scope)
+    opened = loop.open(spans.RL_FORWARD, _scope)
+    before = len(recorded.spans)
+    child = os.fork()
+    if not child:
+        try:
+            opened.end()
+            loop.leave()
+            os._exit(len(recorded.spans) - before)
+        finally:
+            os._exit(99)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    opened.end()
+    loop.leave()
+    assert {"rl.forward", "rl.rank.step"} <= {span.name for span in recorded.spans}

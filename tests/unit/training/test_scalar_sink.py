@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import otel_rl
-from otel_rl.telemetry import Scope, cardinality_budgets, drops
-from otel_rl.training.scalars import KEPT_FOR_STEPS, MAXIMUM_KEYS, ScalarSink, Source
+from otel_rl.telemetry import Scope, cardinality_budgets, deferral, drops
+from otel_rl.training.scalars import CANONICAL, KEPT_FOR_STEPS, MAXIMUM_KEYS, ScalarSink, Source
 
 _scope = Scope("test")
 
@@ -180,3 +180,18 @@ def test_a_metric_of_the_producer_wins_over_the_trainer(recorded, monkeypatch):
 
     assert gauges(recorded)["producer/kl"] == 0.25
     assert bodies(recorded) == []
+
+
+def test_a_gauge_has_the_value_that_was_logged_last_however_it_was_logged(sink, recorded, posts):
+    sink.log(_scope, Source.PRODUCER, 1, {"loss": 1.0})
+    sink.measure(_scope, Source.PRODUCER, 2, "loss", 2.0)
+    deferral.drain_all()
+    assert gauges(recorded)["loss"] == 2.0
+
+
+def test_of_two_keys_of_one_metric_the_one_that_was_logged_last_counts(sink, recorded, posts):
+    for step, (key, value) in enumerate([("kl", 1.0), ("objective/kl", 2.0), ("kl", 3.0)]):
+        sink.log(_scope, Source.TRAINER, step, {key: value})
+    deferral.drain_all()
+    [point] = recorded.metrics()[CANONICAL["kl"].name]
+    assert point.value == 3.0

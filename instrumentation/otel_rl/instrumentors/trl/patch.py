@@ -54,8 +54,9 @@ def algorithm_of(kind: type) -> str | None:
 
 
 def patch_profiling(module: ModuleType, patches: Patches) -> None:
-    """All trainers profile their parts with this class."""
-    patches.replace(module, "ProfilingContext.__init__", profiling.deciding, required=True)
+    """All trainers profile their parts with this class, looked up by ``with`` on the class."""
+    patches.replace(module, "ProfilingContext.__enter__", profiling.entering, required=True)
+    patches.replace(module, "ProfilingContext.__exit__", profiling.leaving, required=True)
 
 
 def patch_vllm_generation(module: ModuleType, patches: Patches) -> None:

@@ -33,86 +33,71 @@ PHASES: Mapping[str, SpanDefinition] = {
     "compute_loss": spans.RL_FORWARD,
     "sync_weights": spans.RL_SYNC,
 }
-#: Name of a context -> its phase; None where it is none. As many as are remembered.
-_phase_of: dict[str, SpanDefinition | None] = {}
+#: Full name of a context -> its phase; as many as are remembered.
+_phases: dict[str, SpanDefinition | None] = {}
 _MAXIMUM_NAMES = 1024
 #: Reward functions with a span of their own per step.
 REWARD_SPANS_PER_STEP = 8
 
-_CONTEXT = guard("trl.profiling")
+#: Where a running context keeps its phase: a context may be entered in another task than the one that made it.
+_ATTRIBUTE = "_otel_rl_phase"
+
+_guard = guard("trl.profiling")
 
 
-def deciding(original: Callable[..., None]) -> Callable[..., None]:
-    """Return a replacement of ``ProfilingContext.__init__`` that has the contexts followed that may become phases.
+def entering(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return a replacement of ``ProfilingContext.__enter__`` that opens the phase of this name, if it has one.
 
-    Most do not: some thirty per step, of which four or five are phases. So it is decided when they are made, and only
-    those get a class whose ``__enter__`` and ``__exit__`` open and end a phase.
+    Of some thirty contexts per step four or five are phases. So the others must cost little.
     """
 
     @functools.wraps(original)
-    def initialize(self: Any, name: str, *args: Any, **kwargs: Any) -> None:
-        original(self, name, *args, **kwargs)
-        try:
-            if name not in _phase_of or _phase_of[name] is not None:
-                _decide(self, name)
-        except Exception as error:  # noqa: BLE001 - counted
-            _CONTEXT.handle(error)
-
-    return initialize
-
-
-def _decide(context: Any, name: str) -> None:
-    loop = trainer_loop.current()
-    what = name.partition(".")[2]
-    definition = PHASES.get(what)
-    if definition is not None:
-        _phase_of[name] = definition
-        if loop.admits(definition.type):
-            _follow(context)
-    elif loop.is_open(spans.RL_REWARD):
-        _follow(context)
-    elif not loop.is_open(spans.RL_EVALUATE) and len(_phase_of) < _MAXIMUM_NAMES:
-        # An evaluation has no reward phase that would tell reward functions from other contexts.
-        _phase_of[name] = None
-
-
-def _follow(context: Any) -> None:
-    kind: Any = type(context)
-    context.__class__ = _followed(kind)
-
-
-@functools.lru_cache(maxsize=64)
-def _followed(kind: Any) -> Any:
-    """A class like ``kind`` whose instances are phases from their ``__enter__`` to their ``__exit__``."""
-
     def enter(self: Any) -> Any:
-        result = kind.__enter__(self)
-        with _CONTEXT:
-            self._otel_rl_phase = _open(self.name)
+        result = original(self)
+        try:
+            name = self.name
+            if name not in _phases:
+                _remember(name)
+            definition = _phases.get(name)
+            loop = trainer_loop.current()
+            if definition is None:
+                if loop.is_open(spans.RL_REWARD):
+                    _keep(self, _reward_function(loop, name.partition(".")[2]))
+            elif not loop.is_open(definition):
+                _keep(self, loop.open(definition, scope))
+        except Exception as ours:  # noqa: BLE001 - counted
+            _guard.handle(ours)
         return result
 
+    return enter
+
+
+def leaving(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a replacement of ``ProfilingContext.__exit__`` that ends the phase, with the error of the block."""
+
+    @functools.wraps(original)
     def leave(self: Any, error_type: Any, error: BaseException | None, traceback: Any) -> Any:
-        phase = self.__dict__.pop("_otel_rl_phase", None)
-        if phase is not None:
-            phase.end(error)
-        return kind.__exit__(self, error_type, error, traceback)
+        if _ATTRIBUTE in self.__dict__:
+            self.__dict__.pop(_ATTRIBUTE).end(error)
+        return original(self, error_type, error, traceback)
 
-    same = {"__module__": kind.__module__, "__qualname__": kind.__qualname__, "__doc__": kind.__doc__}
-    return type(kind.__name__, (kind,), {**same, "__enter__": enter, "__exit__": leave})
+    return leave
 
 
-def _open(name: str) -> OpenPhase | Phase | None:
-    loop = trainer_loop.current()
-    what = name.partition(".")[2]
-    definition = PHASES.get(what)
-    if definition is not None:
-        return loop.open(definition, scope)
-    return _reward_function(loop, what) if scope.enabled and loop.is_open(spans.RL_REWARD) else None
+def _remember(name: str) -> None:
+    if len(_phases) >= _MAXIMUM_NAMES:
+        _phases.clear()
+    _phases[name] = PHASES.get(name.partition(".")[2])
+
+
+def _keep(context: Any, phase: OpenPhase | Phase | None) -> None:
+    if phase is not None:
+        setattr(context, _ATTRIBUTE, phase)
 
 
 def _reward_function(loop: trainer_loop.TrainerLoop, name: str) -> Phase | None:
     """A span per reward function and no duration: that of the phase around it counts."""
     step = loop.step
-    if step is None or not step.take_span(attributes.RL_REWARD_NAME, REWARD_SPANS_PER_STEP):
+    if step is None or not scope.enabled or not step.take_span(attributes.RL_REWARD_NAME, REWARD_SPANS_PER_STEP):
         return None
     return Phase(spans.RL_REWARD, scope, {attributes.RL_REWARD_NAME: name}, has_duration=False).start()

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 #: Most texts that each table below keeps. A full one is emptied: programs may make scopes and keys without end.
 _MAXIMUM_KEPT = 1024
+#: Longer keys are not kept: some are made of content.
+_LONGEST_KEY = 128
 
 #: ``SpanFlags`` of the protocol: says whether the parent is known to be remote, and that it is.
 _HAS_IS_REMOTE, _IS_REMOTE = 0x100, 0x200
@@ -98,15 +100,19 @@ def _scope(scope: InstrumentationScope | None) -> str:
     known = _scopes.get(id(scope))
     if known is not None and known[0] is scope:
         return known[1]
-    version = f',"version":{_quoted(scope.version)}' if scope.version else ""
-    text = f'{{"name":{_quoted(scope.name)}{version}{_attributes(scope.attributes)}}}'
+    members = (
+        _text("name", scope.name)
+        + _text("version", scope.version and str(scope.version))
+        + _attributes(scope.attributes)
+    )
+    text = "{" + members.removeprefix(",") + "}"
     _keep(_scopes, id(scope), (scope, text))
     return text
 
 
 def _schema_url(owner: Resource | InstrumentationScope | None) -> str:
     url = owner.schema_url if owner is not None else None
-    return f',"schemaUrl":{_quoted(url)}' if url else ""
+    return _text("schemaUrl", url and str(url))
 
 
 def _span(span: ReadableSpan) -> str:
@@ -120,9 +126,11 @@ def _span(span: ReadableSpan) -> str:
     return "".join(
         (
             f'{{"traceId":"{trace:032x}","spanId":"{identity:016x}"',
-            f',"traceState":{_quoted(state)}' if state else "",
+            _text("traceState", state),
             f',"parentSpanId":"{parent.span_id:016x}"' if parent is not None else "",
-            f',"flags":{_flags(parent)},"name":{_quoted(span.name)},"kind":{span.kind.value + 1}',
+            f',"flags":{_flags(parent)}',
+            _text("name", span.name),
+            f',"kind":{span.kind.value + 1}',
             f',"startTimeUnixNano":"{span.start_time}"' if span.start_time else "",
             f',"endTimeUnixNano":"{span.end_time}"' if span.end_time else "",
             _attributes(span._attributes),
@@ -141,9 +149,10 @@ def _flags(context: SpanContext | None) -> int:
 
 
 def _event(event: Any) -> str:
-    time = f'"timeUnixNano":"{event.timestamp}",' if event.timestamp else ""
+    time = f',"timeUnixNano":"{event.timestamp}"' if event.timestamp else ""
     dropped = _dropped("Attributes", event.dropped_attributes)
-    return f'{{{time}"name":{_quoted(event.name)}{_attributes(event.attributes)}{dropped}}}'
+    members = time + _text("name", event.name) + _attributes(event.attributes) + dropped
+    return "{" + members.removeprefix(",") + "}"
 
 
 def _link(link: Any) -> str:
@@ -155,7 +164,7 @@ def _link(link: Any) -> str:
 
 def _log_record(readable: ReadableLogRecord) -> str:
     record = readable.log_record
-    severity = record.severity_number.value if record.severity_number is not None else 0
+    severity = getattr(record.severity_number, "value", record.severity_number) or 0
     flags = int(record.trace_flags) if record.trace_flags is not None else 0
     return "".join(
         (
@@ -163,16 +172,21 @@ def _log_record(readable: ReadableLogRecord) -> str:
             f',"timeUnixNano":"{record.timestamp}"' if record.timestamp else "",
             f',"observedTimeUnixNano":"{record.observed_timestamp}"' if record.observed_timestamp else "",
             f',"severityNumber":{severity}' if severity else "",
-            f',"severityText":{_quoted(record.severity_text)}' if record.severity_text else "",
+            _text("severityText", record.severity_text),
             _attributes(record.attributes),
             _dropped("Attributes", readable.dropped_attributes),
             f',"flags":{flags}' if flags else "",
             f',"traceId":"{record.trace_id:032x}"' if record.trace_id else "",
             f',"spanId":"{record.span_id:016x}"' if record.span_id else "",
-            f',"eventName":{_quoted(record.event_name)}' if record.event_name else "",
+            _text("eventName", record.event_name),
             "}",
         )
     )
+
+
+def _text(name: str, value: Any) -> str:
+    """A member with a comma before it; nothing where there is no text, as in protobuf."""
+    return f',"{name}":{_quoted(value)}' if value else ""
 
 
 def _dropped(what: str, number: int) -> str:
@@ -200,7 +214,8 @@ def _key_value(key: str, value: Any) -> str:
     prefix = _keys.get(key)
     if prefix is None:
         prefix = f'{{"key":{_quoted(key)},"value":'
-        _keep(_keys, key, prefix)
+        if len(key) <= _LONGEST_KEY:
+            _keep(_keys, key, prefix)
     if type(value) is str:
         return f'{prefix}{{"stringValue":{_quoted(value)}}}}}'
     return f"{prefix}{_value(value)}}}"
@@ -223,7 +238,8 @@ def _value(value: Any) -> str:  # noqa: PLR0911 - one kind of value each
         texts = ",".join(map(_value, value))
         return f'{{"arrayValue":{{"values":[{texts}]}}}}' if texts else '{"arrayValue":{}}'
     if isinstance(value, Mapping):
-        texts = ",".join([_key_value(str(key), item) for key, item in value.items()])
+        # Keys of content are the program's: there is no end of them.
+        texts = ",".join([f'{{"key":{_quoted(str(key))},"value":{_value(item)}}}' for key, item in value.items()])
         return f'{{"kvlistValue":{{"values":[{texts}]}}}}' if texts else '{"kvlistValue":{}}'
     raise TypeError(f"OTLP has no values of type {type(value).__name__}")
 
