@@ -224,4 +224,4 @@ soak: $(VENV)/.test ## 100,000 steps without a model and a million calls: what g
 .PHONY: bench-collector
 bench-collector: $(VENV)/.test ## measure the collector's figures of docs/performance.md; builds it first
 	$(BIN)/python otelcol-builder/build.py
-	$(BIN)/python benchmarks/run.py collector_start collector_throughput
+	$(BIN)/python benchmarks/run.py collector_start collector_throughput collector_wire

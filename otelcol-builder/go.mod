@@ -65,6 +65,7 @@ require (
 	go.opentelemetry.io/collector/service v0.158.0
 	golang.org/x/sys v0.47.0
 	otel-rl.example/otelcol-rl/exporter/durableotlpexporter v0.1.0
+	otel-rl.example/otelcol-rl/extension/credentialfilesextension v0.1.0
 	otel-rl.example/otelcol-rl/extension/queuestorageextension v0.1.0
 	otel-rl.example/otelcol-rl/extension/requestguardextension v0.1.0
 	otel-rl.example/otelcol-rl/extension/statusextension v0.1.0
@@ -514,6 +515,8 @@ replace otel-rl.example/otelcol-rl/extension/requestguardextension v0.1.0 => ../
 replace otel-rl.example/otelcol-rl/extension/queuestorageextension v0.1.0 => ../components/extension/queuestorageextension
 
 replace otel-rl.example/otelcol-rl/extension/statusextension v0.1.0 => ../components/extension/statusextension
+
+replace otel-rl.example/otelcol-rl/extension/credentialfilesextension v0.1.0 => ../components/extension/credentialfilesextension
 
 replace otel-rl.example/otelcol-rl/receiver/ownlogsreceiver v0.1.0 => ../components/receiver/ownlogsreceiver
 

@@ -71,7 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _compose(arguments: argparse.Namespace) -> int:
-    selection = choices.select(arguments.role, arguments.sinks, arguments.options, arguments.gateways)
+    selection = choices.select(arguments.role, arguments.sinks, arguments.options, arguments.gateways, arguments.files)
     if arguments.action == "run":
         from otel_rl.collector.run import start  # noqa: PLC0415 - needs the extra
 
@@ -101,6 +101,15 @@ def _choices(parser: argparse.ArgumentParser) -> None:
     )
     for flag, target, meaning in (("--sink", "sinks", "where everything goes"), ("--with", "options", "what is added")):
         parser.add_argument(flag, dest=target, metavar="NAME", nargs="+", action="extend", default=[], help=meaning)
+    parser.add_argument(
+        "--with-file",
+        dest="files",
+        metavar="FILE",
+        type=Path,
+        action="append",
+        default=[],
+        help="a part of your own, merged after all others; may be repeated",
+    )
 
 
 def _tables() -> str:

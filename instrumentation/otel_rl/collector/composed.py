@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 import re
 import tempfile
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.collector import binary
-from otel_rl.collector.checks import components, host, structure
+from otel_rl.collector.checks import components, host, structure, wire
 from otel_rl.collector.errors import Refused
 from otel_rl.collector.parts import merge
 from otel_rl.collector.parts.choices import sources
+from otel_rl.collector.parts.files import Source
 from otel_rl.collector.parts.variables import put_in
 from otel_rl.version import __version__
 
@@ -21,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from otel_rl.collector.parts.choices import Selection
-    from otel_rl.collector.parts.files import Source
 
 _NAME = re.compile(r"^\S+\.yaml(?: \([^)]*\))?: ")
 """Start of the comment at the top of a file: the file's name and its roles."""
@@ -53,12 +54,24 @@ def compose(selection: Selection, environ: Mapping[str, str] | None) -> Composed
     parts = sources(selection)
     configuration = merge.merge(parts)
     values = configuration if environ is None else put_in(configuration, environ)
-    problems = structure.problems(configuration)
+    problems = [*structure.problems(configuration), *wire.inline_secrets(configuration)]
     if environ is not None:
         problems += host.problems(configuration, values, environ)
+        problems += wire.plaintext(values, encrypted="tls" in selection.options)
     refuse(problems)
-    text = "\n".join([*_header(selection, parts), "", merge.flatten(parts)])
+    flat = merge.flatten(parts)
+    refuse(_lost_in_text(selection, flat, configuration))
+    text = "\n".join([*_header(selection, parts), "", flat])
     return Composed(text, values)
+
+
+def _lost_in_text(selection: Selection, flat: str, configuration: Mapping[str, Any]) -> list[str]:
+    """The text is put together line by line, which a site's own file may be written too freely for."""
+    with suppress(Refused):
+        if not selection.files or merge.merge([Source("the composed text", flat)]) == configuration:
+            return []
+    names = ", ".join(map(str, selection.files))
+    return [f"--with-file {names}: cannot be merged as text; write every value out, without anchors and aliases"]
 
 
 def validate(text: str, environ: Mapping[str, str]) -> str:

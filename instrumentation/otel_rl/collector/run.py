@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from otel_rl.collector import binary, composed
 from otel_rl.collector.checks import host
 from otel_rl.collector.errors import Refused
+from otel_rl.collector.parts import credentials
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,6 +31,8 @@ def start(selection: Selection, environ: Mapping[str, str]) -> int:
     program = binary.find(environ)
     if program is None:
         raise Refused(f"otelcol-rl was not found; {binary.HOW_TO_GET_IT}")
+    if credentials.EXTENSION in (configuration.values.get("extensions") or {}):
+        composed.validate(configuration.text, environ)  # it reads certificates, which Python's standard library cannot
     file = _runtime_folder(environ) / f"{selection.role}-{os.getpid()}.yaml"
     composed.write_private(file, configuration.text)
     for line in _first_lines(selection, configuration.values, file):
@@ -79,10 +82,23 @@ def _runs(process: str) -> bool:
     return True
 
 
+def _protection(actual: Mapping[str, Any], listener: str) -> str:
+    """What a sender needs for this listener, in brackets: nothing, TLS, credentials or both."""
+    receiver, _, protocol = listener.partition(" ")
+    settings = (actual.get("receivers") or {}).get(receiver) or {}
+    server = (settings.get("protocols") or {}).get(protocol) or {}
+    needed = [word for setting, word in (("tls", "TLS"), ("auth", "credentials")) if server.get(setting)]
+    return f" ({', '.join(needed)})" if needed else ""
+
+
 def _first_lines(selection: Selection, actual: Mapping[str, Any], file: Path) -> list[str]:
     listeners = host.listens_on(actual)
     health = next((endpoint for what, endpoint in listeners.items() if what.startswith("health")), "")
-    ports = ", ".join(f"{what} {endpoint}" for what, endpoint in listeners.items() if not what.startswith("health"))
+    ports = ", ".join(
+        f"{what} {endpoint}{_protection(actual, what)}"
+        for what, endpoint in listeners.items()
+        if not what.startswith("health")
+    )
     sinks = " ".join(selection.sinks) or ("files" if selection.role == "local" else "gateways")
     return [
         f"role {selection.role}, to {sinks}" + (f", with {' '.join(selection.options)}" if selection.options else ""),

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import re
 from itertools import combinations
 from typing import TYPE_CHECKING
+
+from certificates import Authority, secret
 
 from otel_rl.collector.parts import choices
 
@@ -18,6 +23,44 @@ REQUIRED = {
     **{f"OTEL_RL_COLLECTOR_GATEWAY_{number}": "127.0.0.1:9" for number in GATEWAYS},
 }
 """Variables without a default, with an address where nobody listens."""
+
+_TLS, _TOKEN = ("tls", "mutual-tls"), ("token", "sink-token", "tenant")
+WIRE = {
+    choices.LOCAL: (("tls",), ("token",), ("basic",), (*_TLS, *_TOKEN), (*_TLS, "basic", "sink-basic", "tenant")),
+    choices.AGENT: (
+        ("tls",),
+        ("receiver-token",),
+        ("receiver-basic",),
+        ("tls", "token", "load-balancing", "receiver-tls", "mutual-tls", "receiver-token"),
+        ("tls", "basic", "load-balancing", "receiver-tls", "receiver-basic"),
+        ("tls", "token", "receiver-tls", "mutual-tls", "receiver-basic"),
+    ),
+    choices.GATEWAY: (("tls",), (*_TLS, *_TOKEN, "durable"), ("tls", "basic", "sink-basic", "tenant", "strict")),
+}
+"""Sets of options for the wire. Each is a few settings beside those of the others, so not every pair is tried."""
+_OF_THE_WIRE = {name for chosen in WIRE.values() for names in chosen for name in names} - {
+    "durable",
+    "strict",
+    "load-balancing",
+}
+
+
+def variables(folder: Path) -> dict[str, str]:
+    """Every variable that a selection needs, with files that an authority of the test's own gave out."""
+    authority = Authority(folder)
+    certificate, key = authority.issue("combination")
+    htpasswd = f"train:{{SHA}}{base64.b64encode(hashlib.sha1(b'word').digest()).decode()}"  # noqa: S324  (its format)
+    contents = {"TOKEN_FILE": "token", "PASSWORD_FILE": "word", "HTPASSWD_FILE": htpasswd}
+    values = {"CERT_FILE": str(certificate), "KEY_FILE": str(key), "CA_FILE": str(authority.file)}
+    values |= {name: secret(folder, name, content) for name, content in contents.items()}
+    values |= {"USERNAME": "train", "TENANT": "team"}
+    names = {name for selection in selections() for part in choices.sources(selection) for name in _named(part.text)}
+    ends = {name: next((value for end, value in values.items() if name.endswith(f"_{end}")), None) for name in names}
+    return {**{name: value for name, value in ends.items() if value is not None}, **REQUIRED}
+
+
+def _named(text: str) -> list[str]:
+    return re.findall(r"\$\{env:(\w+)", text)
 
 
 def selections() -> list[choices.Selection]:
@@ -65,11 +108,14 @@ def files_of(selection: choices.Selection, folder: Path) -> list[str | Path]:
 
 def _of_role(role: str) -> Iterator[choices.Selection]:
     sinks = [name for name, sink in choices.SINKS.items() if role in sink.roles]
-    options = [name for name, option in choices.OPTIONS.items() if role in option.roles]
+    options = [name for name, option in choices.OPTIONS.items() if role in option.roles and name not in _OF_THE_WIRE]
     ways = [*((name,) for name in sinks), tuple(sinks)] if sinks else [()]
     ways = [(), *ways] if role == choices.LOCAL else ways
     sets_of_options = [(), *((name,) for name in options), *combinations(options, 2)]
     counts = (None, *GATEWAYS) if role != choices.LOCAL else (None,)
+    for chosen in WIRE[role]:
+        yield from _accepted(role, ways[-1], chosen, None)
+        yield from _accepted(role, ways[-1], chosen, counts[-1])
     for chosen in sets_of_options:
         for way in ways:
             yield from _accepted(role, way, chosen, None)

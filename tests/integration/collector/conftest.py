@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from collector_process import CollectorProcess
+from combinations import variables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -28,6 +29,12 @@ def otelcol_rl() -> Path:
         [sys.executable, BUILD], stdout=subprocess.PIPE, text=True, timeout=BUILD_SECONDS, check=True
     )
     return Path(build.stdout.splitlines()[-1])
+
+
+@pytest.fixture(scope="session")
+def needed_variables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Every variable that one of the combinations needs, with the files that they name."""
+    return variables(tmp_path_factory.mktemp("credentials"))
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Callable, Iterator
 
 OWN = "otelcol-rl"
@@ -23,11 +24,15 @@ REQUESTS = {
 
 
 class Request(NamedTuple):
-    """One request: its path, the coding of its body, and the names (spans, metrics) or bodies (logs) of its items."""
+    """One request: its path, the coding of its body, and the names (spans, metrics) or bodies (logs) of its items.
+
+    The names of its headers are in lower case.
+    """
 
     path: str
     coding: str
     items: list[str]
+    headers: dict[str, str]
 
 
 def take(_request: Request) -> int:
@@ -38,14 +43,18 @@ def take(_request: Request) -> int:
 class OtlpBackend:
     """The server; a context manager. `answer` gives the HTTP status for each request, 200 takes it."""
 
-    def __init__(self, port: int = 0, answer: Callable[[Request], int] = take) -> None:
+    def __init__(
+        self, port: int = 0, answer: Callable[[Request], int] = take, context: ssl.SSLContext | None = None
+    ) -> None:
         self.answer = answer
         self.taken: list[str] = []
         self.requests = 0
         self._lock = threading.Lock()
         self._server = ThreadingHTTPServer(("127.0.0.1", port), _handler_of(self))
         self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+        if context is not None:
+            self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
+        self.url = f"http{'s' if context else ''}://127.0.0.1:{self._server.server_address[1]}"
 
     def __enter__(self) -> OtlpBackend:  # noqa: PYI034  (typing.Self is newer than Python 3.10)
         threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
@@ -73,8 +82,9 @@ def _handler_of(backend: OtlpBackend) -> type[BaseHTTPRequestHandler]:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             coding = self.headers.get("Content-Encoding", "")
             content = gzip.decompress(body) if coding == "gzip" else body
+            headers = {name.lower(): value for name, value in self.headers.items()}
             suffix = self.path[self.path.rindex("/v1/") :]
-            request = Request(suffix, coding, list(_items(REQUESTS[suffix].FromString(content))))
+            request = Request(suffix, coding, list(_items(REQUESTS[suffix].FromString(content))), headers)
             self.send_response(backend.judge(request))
             self.send_header("Content-Length", "0")
             self.end_headers()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from collector_process import CollectorProcess
-from combinations import REQUIRED, covering, pairs, selections
+from combinations import covering, pairs, selections
 
 from otel_rl.collector import composed
 
@@ -44,9 +44,11 @@ def test_what_is_always_started_covers_every_two_choices_that_go_together():
 
 
 @pytest.mark.parametrize("selection", list(to_start()))
-def test_combination_starts_and_stops(otelcol_rl: Path, tmp_path: Path, selection: choices.Selection):
+def test_combination_starts_and_stops(
+    otelcol_rl: Path, tmp_path: Path, needed_variables: dict[str, str], selection: choices.Selection
+):
     one = tmp_path / "one.yaml"
     one.write_text(composed.compose(selection, None).text)
-    collector = CollectorProcess(otelcol_rl, [one], tmp_path, REQUIRED)
+    collector = CollectorProcess(otelcol_rl, [one], tmp_path, needed_variables)
     assert started_and_stopped(collector) == 0, collector.log()
     assert "deprecated" not in collector.log().lower()

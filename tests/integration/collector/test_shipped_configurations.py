@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 from collector_process import CONFIGURATION, CollectorProcess
-from combinations import REQUIRED, files_of, selections
+from combinations import files_of, selections
 
 from otel_rl.collector import composed
 from otel_rl.collector.parts import choices, merge
@@ -51,12 +51,12 @@ def test_every_shipped_file_is_part_of_a_combination():
 
 @pytest.mark.parametrize("selection", selections(), ids=choices.Selection.arguments)
 def test_combination_is_the_same_in_one_file_and_in_several_and_is_accepted(
-    otelcol_rl: Path, tmp_path: Path, selection: choices.Selection
+    otelcol_rl: Path, tmp_path: Path, needed_variables: dict[str, str], selection: choices.Selection
 ):
     one = tmp_path / "one.yaml"
     one.write_text(composed.compose(selection, None).text)
-    several = CollectorProcess(otelcol_rl, files_of(selection, tmp_path), tmp_path, REQUIRED)
-    collector = CollectorProcess(otelcol_rl, [one], tmp_path, REQUIRED)
+    several = CollectorProcess(otelcol_rl, files_of(selection, tmp_path), tmp_path, needed_variables)
+    collector = CollectorProcess(otelcol_rl, [one], tmp_path, needed_variables)
     several.environment = collector.environment
     assert resolved(collector) == resolved(several)
     validated = collector.validate()

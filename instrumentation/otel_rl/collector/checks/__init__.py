@@ -4,6 +4,7 @@ Modules:
     structure: references, pipelines and component types, on any machine.
     components: the component types in the manifest of otelcol-rl.
     host: files, folders, ports and queues on this machine.
+    wire: what travels in plaintext, and secrets written into the configuration.
     variable_values: the collector's variables that are unknown or have a value that cannot work.
     destinations: exporters that send to the collector itself, or twice to one gateway.
 """

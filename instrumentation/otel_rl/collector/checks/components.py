@@ -28,6 +28,7 @@ class Types:
 _SAME = re.compile(r"(extension|receiver|processor|connector|exporter)$")
 
 _NAMED_OTHERWISE = {
+    "credentialfilesextension": Types(("credential_files",)),
     "cumulativetodeltaprocessor": Types(("cumulative_to_delta",), ("cumulativetodelta",)),
     "deltatocumulativeprocessor": Types(("delta_to_cumulative",), ("deltatocumulative",)),
     "durableotlpgrpc": Types(("durable_otlp_grpc",)),

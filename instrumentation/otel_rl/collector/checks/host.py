@@ -25,7 +25,7 @@ _NETWORK = re.compile(
 )
 _HIGHEST_PORT = 65535
 _QUEUE_STORES = ("file_storage", "queue_storage")
-_PATHS = re.compile(r"^(\w+_file|rules_file|filename)$")
+_PATHS = re.compile(r"^(\w+_file|filename|file)$")
 _MANDATORY_WHEN_NAMED = {"client_ca_file": "empty it would switch the check of client certificates off without a word"}
 
 

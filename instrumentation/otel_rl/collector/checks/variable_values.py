@@ -73,6 +73,7 @@ _VALUES: dict[str, Callable[[str], str]] = {
     "FLUSH_TIMEOUT": _duration,
     "SPAN_METRICS_INTERVAL": _duration,
     "SELF_INTERVAL": _duration,
+    "TLS_RELOAD_INTERVAL": _duration,
     "FINGERPRINTS": _one_of("true", "false"),
     "OTLP_INSECURE": _one_of("true", "false"),
     "FILE_WHEN_FULL": _one_of("drop", "push_back"),
@@ -88,7 +89,7 @@ def problems(configuration: Mapping[str, object], environ: Mapping[str, str]) ->
     set_here = {name: value.strip() for name, value in environ.items() if name.startswith(PREFIX)}
     read_here = {name: value for name, value in set_here.items() if name in used and value}
     return [
-        *_unknown(set_here),
+        *_unknown(set_here, used),
         *_other_number_of_gateways(used, set_here),
         *_wrong(read_here),
         *_memory(configuration, read_here),
@@ -96,11 +97,13 @@ def problems(configuration: Mapping[str, object], environ: Mapping[str, str]) ->
     ]
 
 
-def _unknown(names: Mapping[str, str]) -> Iterator[str]:
+def _unknown(names: Mapping[str, str], used: Mapping[str, object]) -> Iterator[str]:
     candidates = [name for name in names if name != binary.VARIABLE and not _NUMBERED.fullmatch(name)]
     if not candidates:
         return
-    known = {name for file in folder().rglob("*.yaml") for name in names_in(file.read_text(encoding="utf-8"))}
+    known = set(used) | {
+        name for file in folder().rglob("*.yaml") for name in names_in(file.read_text(encoding="utf-8"))
+    }
     for name in candidates:
         if name not in known:
             near = get_close_matches(name.removeprefix(PREFIX), [one.removeprefix(PREFIX) for one in known], 1)

@@ -2,8 +2,10 @@
 
 Modules:
     choices: the roles, sinks and options that can be chosen, and the parts of a selection.
+    credentials: the generated part with the credential files to check and the extensions to start.
     files: a part as name and text, and the finder of the shipped part files.
     gateways: the parts that ``--gateways N`` generates.
     merge: several parts as one configuration, as values and as text.
+    own_files: a site's own parts, read and checked.
     variables: the environment variables in a configuration and their values.
 """

@@ -16,6 +16,7 @@ from otel_rl.collector.parts.files import Source, folder, shipped
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
+    from pathlib import Path
 
 LOCAL, AGENT, GATEWAY = "local", "agent", "gateway"
 MAXIMUM_GATEWAYS = 256
@@ -37,12 +38,16 @@ class Choice:
         roles: the roles that it fits.
         conflicts: other choices that it cannot be combined with, each with the reason.
         reason: why it fits these roles only.
+        needs: role -> option that has to be chosen too, and why.
+        brings: role -> option whose parts it brings along.
     """
 
     brief: str
     roles: tuple[str, ...]
     reason: str = ""
     conflicts: Mapping[str, str] | None = None
+    needs: Mapping[str, tuple[str, str]] | None = None
+    brings: Mapping[str, str] | None = None
 
 
 _GENERATED = {AGENT: gateways.parts, GATEWAY: gateways.gateway_parts}
@@ -55,6 +60,9 @@ SINKS = {
     "lgtm": Choice("metrics to Prometheus, traces to Tempo, logs to Loki", (LOCAL, GATEWAY), _SHIPS),
     "otlp": Choice("everything to another OTLP receiver", (LOCAL, GATEWAY), _SHIPS),
 }
+
+_IN_TLS = ("tls", "a certificate is shown in TLS")
+_SECRET_NEEDS_TLS = ("tls", "without TLS everybody on the way reads the secret")
 
 OPTIONS = {
     "content": Choice("prompts, completions, tool arguments and results pass, redacted", (LOCAL, AGENT, GATEWAY)),
@@ -82,6 +90,53 @@ OPTIONS = {
         "the first hop always redacts",
         {"content": "without redaction at this gateway, content passes or not as the agents decide: give it to them"},
     ),
+    "receiver-tls": Choice(
+        "the agent's own receivers speak TLS too",
+        (AGENT,),
+        "tls means the receivers already",
+    ),
+    "tls": Choice(
+        "TLS: at the receivers (not an agent's), to the gateways, to the sinks",
+        (LOCAL, AGENT, GATEWAY),
+        brings={LOCAL: "receiver-tls", GATEWAY: "receiver-tls"},
+    ),
+    "mutual-tls": Choice(
+        "the receivers take only senders with a certificate of a given authority",
+        (LOCAL, AGENT, GATEWAY),
+        needs={LOCAL: _IN_TLS, GATEWAY: _IN_TLS, AGENT: ("receiver-tls", _IN_TLS[1])},
+    ),
+    "receiver-token": Choice(
+        "the agent's own receivers ask for a bearer token too",
+        (AGENT,),
+        "token means the receivers already",
+        {"receiver-basic": "a receiver asks for one kind of credentials"},
+    ),
+    "receiver-basic": Choice(
+        "the agent's own receivers ask for a name and password too",
+        (AGENT,),
+        "basic means the receivers already",
+    ),
+    "token": Choice(
+        "a bearer token from a file: asked for by the receivers (not an agent's), sent to the gateways",
+        (LOCAL, AGENT, GATEWAY),
+        conflicts={"basic": "a connection carries one kind of credentials"},
+        needs={AGENT: _SECRET_NEEDS_TLS, GATEWAY: _SECRET_NEEDS_TLS},
+        brings={LOCAL: "receiver-token", GATEWAY: "receiver-token"},
+    ),
+    "basic": Choice(
+        "name and password from files instead of a token",
+        (LOCAL, AGENT, GATEWAY),
+        needs={AGENT: _SECRET_NEEDS_TLS, GATEWAY: _SECRET_NEEDS_TLS},
+        brings={LOCAL: "receiver-basic", GATEWAY: "receiver-basic"},
+    ),
+    "sink-token": Choice(
+        "a bearer token from a file, or a vendor's key, to each sink",
+        (LOCAL, GATEWAY),
+        _SHIPS,
+        {"sink-basic": "a connection carries one kind of credentials"},
+    ),
+    "sink-basic": Choice("name and password from a file to each sink", (LOCAL, GATEWAY), _SHIPS),
+    "tenant": Choice("the tenant header of Loki, Tempo and Mimir to each sink", (LOCAL, GATEWAY), _SHIPS),
 }
 
 
@@ -93,6 +148,7 @@ class Selection:
     sinks: Sequence[str] = ()
     options: Sequence[str] = ()
     gateways: int | None = None
+    files: Sequence[Path] = ()
 
     def arguments(self) -> str:
         """The arguments that ask for this selection."""
@@ -100,16 +156,24 @@ class Selection:
         words += [] if self.gateways is None else ["--gateways", str(self.gateways)]
         words += ["--sink", *self.sinks] if self.sinks else []
         words += ["--with", *self.options] if self.options else []
+        words += [word for file in self.files for word in ("--with-file", str(file))]
         return " ".join(words)
 
 
-def select(role: str, sinks: Iterable[str] = (), options: Iterable[str] = (), gateways: int | None = None) -> Selection:
+def select(
+    role: str,
+    sinks: Iterable[str] = (),
+    options: Iterable[str] = (),
+    gateways: int | None = None,
+    files: Iterable[Path] = (),
+) -> Selection:
     """Check the choices against the tables.
 
     Raises:
-        Refused: one is unknown, does not fit the role or conflicts with another.
+        Refused: one is unknown, does not fit the role, conflicts with another, or lacks one that it needs.
     """
-    selection = Selection(role, list(dict.fromkeys(sinks)), list(dict.fromkeys(options)), gateways)
+    unique = [list(dict.fromkeys(names)) for names in (sinks, options)]
+    selection = Selection(role, unique[0], unique[1], gateways, list(dict.fromkeys(files)))
     _known("role", [role], ROLES)
     _known("sink", selection.sinks, SINKS)
     _known("option", selection.options, OPTIONS)
@@ -118,27 +182,62 @@ def select(role: str, sinks: Iterable[str] = (), options: Iterable[str] = (), ga
         for name in chosen:
             _fits(kind, name, table[name], role)
             _agrees(name, table[name], chosen_words)
+            _complete(name, table[name], selection)
     if role == GATEWAY and not selection.sinks:
         raise Refused(f"a gateway needs a sink, else nothing leaves it; add --sink {'|'.join(SINKS)}")
     _check_gateways(role, gateways)
+    for name in selection.options:
+        _changes_something(name, selection)
     return selection
 
 
 def sources(selection: Selection) -> list[Source]:
-    """The parts of a configuration in the order in which they are merged."""
+    """The parts of a configuration in the order in which they are merged.
+
+    Raises:
+        Refused: a site's own file cannot be read or is no part of a configuration.
+    """
+    from otel_rl.collector.parts import credentials, own_files  # noqa: PLC0415 - needs the extra
+
     generated = _GENERATED[selection.role](selection.gateways) if selection.gateways else []
-    return [
+    parts = [
         shipped(f"{selection.role}.yaml"),
         *generated,
         *(shipped(f"sinks/{name}.yaml") for name in selection.sinks),
-        *(part for name in selection.options for part in _option(name, selection.sinks)),
+        *(part for name in _with_brought(selection) for part in _option(name, selection)),
+        *map(own_files.own, selection.files),
     ]
+    return [*parts, *credentials.generated(parts)]
 
 
-def _option(name: str, sinks: Sequence[str]) -> list[Source]:
-    """The file of an option, and those it has for single sinks: an overlay must not name a sink that is not there."""
-    names = [f"overlays/{name}.yaml", *(f"overlays/{name}/{sink}.yaml" for sink in sinks)]
-    return [shipped(file) for file in names if (folder() / file).is_file()]
+def _with_brought(selection: Selection) -> list[str]:
+    """The chosen options and what they bring, in the order of the table: what the user says first does not matter."""
+    brought = [(OPTIONS[name].brings or {}).get(selection.role) for name in selection.options]
+    return [name for name in OPTIONS if name in selection.options or name in brought]
+
+
+def _option(name: str, selection: Selection) -> list[Source]:
+    """The file of an option, and those it has for the role and for single sinks and options.
+
+    A part must not name a sink or an exporter that is not there. What it says of the way to a gateway holds for all.
+    """
+    beside = [selection.role, *selection.sinks, *_with_brought(selection)]
+    names = [f"overlays/{name}.yaml", *(f"overlays/{name}/{other}.yaml" for other in beside)]
+    parts = [shipped(file) for file in names if (folder() / file).is_file()]
+    copies = [copy for part in parts for copy in gateways.copies(part, selection.gateways or 1)]
+    return [*parts, *copies]
+
+
+def _complete(name: str, choice: Choice, selection: Selection) -> None:
+    other, reason = (choice.needs or {}).get(selection.role, ("", ""))
+    if other and other not in selection.options:
+        raise Refused(f"{name} needs {other} with role {selection.role}: {reason}; add --with {other}")
+
+
+def _changes_something(name: str, selection: Selection) -> None:
+    if not _option(name, selection) and not (OPTIONS[name].brings or {}).get(selection.role):
+        sinks = " or ".join(sink for sink in SINKS if (folder() / f"overlays/{name}/{sink}.yaml").is_file())
+        raise Refused(f"option {name} changes nothing here: it is for --sink {sinks}; add that, or leave {name} out")
 
 
 def _known(kind: str, chosen: Iterable[str], known: Collection[str]) -> None:

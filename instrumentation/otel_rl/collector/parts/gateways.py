@@ -91,9 +91,22 @@ extensions:
     return [Source(f"--gateways {gateways}", text)]
 
 
+def copies(part: Source, gateways: int) -> list[Source]:
+    """Return what a part says of the first gateway, once more for each of the others."""
+    block = _block(part.text)
+    if not block or gateways == 1:
+        return []
+    lines = [f"# {part.name} for the other gateways: the same as for the first.", "exporters:"]
+    for number in range(2, gateways + 1):
+        lines += [f"  {TEMPLATE.removesuffix('1')}{number}:", *block]
+    return [Source(f"{part.name} --gateways {gateways}", "\n".join(lines) + "\n")]
+
+
 def _exporters(gateways: int) -> list[str]:
     """The exporter of ``agent.yaml``, once per gateway; the first keeps its name, and with it what its queue holds."""
     block = _block(shipped("agent.yaml").text)
+    if not any(ENDPOINT.search(line) for line in block):
+        raise Refused(f"agent.yaml has no exporter {TEMPLATE} with the endpoint of a gateway")
     lines = [f"  {TEMPLATE}:", "    endpoint: ${env:OTEL_RL_COLLECTOR_GATEWAY_1}"]
     for number, variable in enumerate(variables(gateways)[1:], start=2):
         lines.append(f"  {TEMPLATE.removesuffix('1')}{number}:")
@@ -101,17 +114,15 @@ def _exporters(gateways: int) -> list[str]:
     return lines
 
 
-def _block(agent: str) -> list[str]:
-    """The settings of the exporter in the text of ``agent.yaml``, without their comments: those are read there."""
-    _, _, rest = agent.partition(f"\n  {TEMPLATE}:\n")
+def _block(text: str) -> list[str]:
+    """The settings of the exporter to the first gateway in a shipped file, without the comments."""
+    _, _, rest = text.partition(f"\n  {TEMPLATE}:\n")
     lines = []
     for line in rest.splitlines():
         if line.strip() and not line.startswith("   "):
             break
         if line.strip() and not line.lstrip().startswith("#"):
             lines.append(line)
-    if not any(ENDPOINT.search(line) for line in lines):
-        raise Refused(f"agent.yaml has no exporter {TEMPLATE} with the endpoint of a gateway")
     return lines
 
 

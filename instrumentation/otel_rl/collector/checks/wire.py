@@ -1,0 +1,100 @@
+"""Checks of what travels in plaintext, and of secrets that are written into a configuration itself."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from otel_rl.collector.checks.structure import identifiers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+_LOOPBACK = re.compile(r"^(localhost|127\.[\d.]+|\[?::1\]?)$", re.IGNORECASE)
+_SECRET_SETTINGS = {"token", "tokens", "password", "inline", "key_pem"}
+_SECRET_HEADER = re.compile(r"authorization|token|secret|api-?key|team$", re.IGNORECASE)
+_REFERENCE = re.compile(r"\$\{(env|file):")
+
+
+def plaintext(actual: Mapping[str, Any], *, encrypted: bool) -> Iterator[str]:
+    """Report credentials that leave this machine or are asked for in plaintext; with TLS chosen, all other data too.
+
+    ``actual`` contains no variables. The loopback interface is no wire.
+    """
+    for receiver, endpoint, authenticated in _plain_receivers(actual):
+        if authenticated:
+            yield (
+                f"{receiver} asks for credentials on {endpoint} without TLS, where everybody on the way reads them; "
+                "add --with tls (agent: --with receiver-tls), or set OTEL_RL_COLLECTOR_LISTEN to 127.0.0.1"
+            )
+        elif encrypted:
+            yield (
+                f"{receiver} listens on {endpoint} without TLS; add --with receiver-tls, or set "
+                "OTEL_RL_COLLECTOR_LISTEN to 127.0.0.1"
+            )
+    for exporter, endpoint, authenticated in _plain_exporters(actual):
+        if authenticated or encrypted:
+            what = "credentials" if authenticated else "everything"
+            fix = "write https:// into its URL" if "://" in endpoint else "add --with tls, or set tls.insecure to false"
+            yield f"{exporter} sends {what} to {endpoint} without TLS; {fix}"
+
+
+def inline_secrets(configuration: Mapping[str, Any]) -> Iterator[str]:
+    """Report secrets in the text of a configuration: every printed copy would show them."""
+    for section in ("extensions", "receivers", "exporters"):
+        for path, value in _secrets(configuration.get(section), section):
+            if value and not _REFERENCE.search(value):
+                yield (
+                    f"{path} holds a secret itself, which every printed configuration shows; write it to a file and "
+                    "name that (filename, password_file, htpasswd.file), or refer to it as ${env:NAME} or ${file:PATH}"
+                )
+
+
+def _plain_receivers(actual: Mapping[str, Any]) -> Iterator[tuple[str, str, bool]]:
+    for receiver, given in identifiers(actual, "receivers").items():
+        protocols = given.get("protocols") if isinstance(given, dict) else None
+        for protocol, server in (protocols or {}).items():
+            settings = server or {}
+            endpoint = str(settings.get("endpoint", ""))
+            if not settings.get("tls") and endpoint and not _on_this_machine(endpoint):
+                yield f"{receiver} {protocol}", endpoint, bool(settings.get("auth"))
+
+
+def _plain_exporters(actual: Mapping[str, Any]) -> Iterator[tuple[str, str, bool]]:
+    for exporter, given in identifiers(actual, "exporters").items():
+        for client in _clients(given):
+            endpoint = str(client.get("endpoint") or "its addresses")
+            http, authenticated = endpoint.startswith("http://"), bool(client.get("auth"))
+            insecure = http or bool((client.get("tls") or {}).get("insecure"))
+            # gRPC sends no credentials in plaintext, to this machine neither: the exporter would not start.
+            if insecure and (not _on_this_machine(endpoint) or (authenticated and not http)):
+                yield exporter, endpoint, authenticated
+
+
+def _clients(exporter: Any) -> Iterator[Mapping[str, Any]]:
+    """The settings of the connections: those of the exporter itself, or of the OTLP exporter in load_balancing."""
+    if isinstance(exporter, dict):
+        inner = (exporter.get("protocol") or {}).get("otlp") if isinstance(exporter.get("protocol"), dict) else None
+        if inner is not None:
+            yield inner
+        elif "endpoint" in exporter:
+            yield exporter
+
+
+def _on_this_machine(endpoint: str) -> bool:
+    address = endpoint.partition("://")[2] or endpoint
+    return endpoint.startswith("unix:") or bool(_LOOPBACK.match(address.partition("/")[0].rpartition(":")[0]))
+
+
+def _secrets(value: Any, path: str) -> Iterator[tuple[str, str]]:
+    if isinstance(value, dict):
+        for key, item in value.items():
+            here = f"{path}.{key}"
+            named = str(key) in _SECRET_SETTINGS or (path.endswith("headers") and _SECRET_HEADER.search(str(key)))
+            for text in item if isinstance(item, list) else [item]:
+                if named and isinstance(text, str):
+                    yield here, text
+            yield from _secrets(item, here)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _secrets(item, path)
