@@ -41,7 +41,10 @@ def trainer_classes() -> dict[str, type]:
     """All trainer classes of the installed TRL by qualified name, those of the bases with an underscore left out."""
     found: dict[str, type] = {}
     for name in _modules():
-        module = importlib.import_module(name)
+        try:
+            module = importlib.import_module(name)
+        except (ImportError, NameError):
+            continue
         for kind in vars(module).values():
             if isinstance(kind, type) and issubclass(kind, transformers.Trainer) and kind.__module__ == name:
                 found[f"{name}.{kind.__qualname__}"] = kind
@@ -54,7 +57,8 @@ def _modules() -> Iterator[str]:
             root = importlib.import_module(package)
         except ImportError:
             continue
-        for module in pkgutil.walk_packages(root.__path__, f"{package}."):
+        # A package may fail without one that is not installed: openenv of TRL 0.27 names classes of vLLM unasked.
+        for module in pkgutil.walk_packages(root.__path__, f"{package}.", onerror=lambda _: None):
             if module.name.endswith("_trainer") or (module.ispkg and package == "trl.experimental"):
                 yield module.name
 

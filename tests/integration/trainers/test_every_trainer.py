@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import pairwise
+from pathlib import Path
 
 import every_trainer
 import pytest
+import tomllib
 import transformers
+import trl
 from virtual_work import PIECE, Clock, injected
 
 from otel_rl.instrumentors.trl import TRLInstrumentor
@@ -29,6 +32,8 @@ HOLDERS = {
     # Of the reference, or before the update: alone, while sampling, or as a part of the loss.
     "log_probs": {"rl.log_probs", "rl.sample", "rl.forward"},
 }
+_TABLE = tomllib.loads((Path(__file__).parents[2] / "versions.toml").read_text())
+LATEST = pytest.mark.skipif(trl.__version__ != _TABLE["trl"]["latest"], reason="names the classes of the latest TRL")
 #: Trainers that sample, and those of them that score.
 SAMPLING = {"A2PO", "Distillation", "GKD", "GMPO", "GOLD", "GRPO", "IWOPD", "OnlineDPO", "RLOO", "SDFT", "SDPO"}
 SCORING = {"A2PO", "GMPO", "GRPO", "OnlineDPO", "RLOO", "SDPO"}
@@ -50,6 +55,7 @@ def short_name(kind):
     return kind.__name__.removesuffix("Trainer")
 
 
+@LATEST
 def test_every_trainer_class_of_trl_is_built_here_or_left_out_with_a_reason():
     for name, kind in every_trainer.trainer_classes().items():
         assert name in every_trainer.SKIPPED or kind.__name__ in every_trainer.RECIPES, name
@@ -61,6 +67,7 @@ def test_every_module_with_methods_of_its_own_is_patched():
     assert patched == MODULES.keys()
 
 
+@LATEST
 def test_the_trainers_that_are_left_out_exist():
     assert every_trainer.SKIPPED.keys() <= every_trainer.trainer_classes().keys()
 

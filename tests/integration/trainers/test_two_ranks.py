@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 
 import pytest
+import trl
 from conformance.live_check import check
+from packaging.version import Version
 from runs import STEPS, attributes, plain
 
 LOCAL_SAMPLES_PER_STEP = 8
@@ -240,7 +242,9 @@ def test_collectives_are_counted_alike_on_both_ranks_and_per_step(ranks, traces)
         for name in ["torch.distributed.collective.calls"]
     ]
     assert calls[0] == calls[1]
-    assert {"all_gather", "all_reduce"} <= calls[0].keys()
+    # GRPOTrainer of TRL 0.27 only gathers; that of 1.16 reduces its statistics.
+    reduces = {"all_reduce"} if Version(trl.__version__) >= Version("1") else set()
+    assert {"all_gather"} | reduces <= calls[0].keys()
     for members in traces.values():
         steps = [attributes(span) for _, span in members if span["name"] == "rl.rank.step"]
         assert steps[0]["torch.distributed.calls"] == steps[1]["torch.distributed.calls"] > 0
