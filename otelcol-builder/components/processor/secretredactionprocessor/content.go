@@ -16,7 +16,7 @@ const (
 )
 
 // contentKeys are whole attribute keys of OpenTelemetry, OpenInference, OpenLLMetry and of frameworks with names of their own.
-var contentKeys = regexp.MustCompile(`^(` + strings.Join([]string{
+var contentKeys = regexp.MustCompile(`(?s)^(` + strings.Join([]string{
 	`gen_ai\.((input|output)\.messages|system_instructions|tool\.(definitions|call\.(arguments|result)|message))`,
 	`gen_ai\.(evaluation\.explanation|event\.content|retrieval\.(query\.text|documents)|(prompt|completion)(\.[0-9].*)?)`,
 	`llm\.(input_messages|output_messages|prompts|completions|choices|prompt_template|tools|functions|function_call)(\..*)?`,
@@ -24,7 +24,8 @@ var contentKeys = regexp.MustCompile(`^(` + strings.Join([]string{
 	`llm\.[a-z_]+\.(choices|candidates|input|instructions|system|tools|functions|(stringified_)?raw_response)`,
 	`(input|output)\.value`,
 	`(traceloop|agentops)\.(entity|task)\.(input|output)`,
-	`traceloop\.prompt\.(template|template_variables)`,
+	`traceloop\.prompt\.(template|template_variables)(\..*)?`,
+	`db\.marqo\.search\.query|pinecone\.query\.queries`,
 	`(haystack\.component|langfuse|braintrust|weave)\.(input|output)s?(_json)?`,
 	`retrieval\.documents.*`,
 	`reranker\.(query|(input|output)_documents.*)`,

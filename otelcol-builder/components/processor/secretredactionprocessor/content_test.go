@@ -19,6 +19,8 @@ func TestContentKeysAreKnownInEverySpelling(t *testing.T) {
 		"a.prompt_token_ids", "log.record.original", "ai.prompt.messages", "ai.result.toolCalls", "ai.response.text",
 		"llm.openai.choices", "agentops.entity.input", "mlflow.traceInputs", "response_data", "haystack.component.input",
 		"langfuse.observation.output", "traceloop.prompt.template_variables", "messages[0]", "agent.instructions", "tool-calls",
+		"traceloop.prompt.template_variables.name", "llm.prompt_template.variables.role", "gen_ai.prompt.0.content\nx",
+		"db.marqo.search.query", "pinecone.query.queries",
 	} {
 		equal(t, key, treatmentOf(key), contentValue)
 	}
