@@ -4,37 +4,76 @@ import (
 	"strings"
 )
 
+// wordReach is how far before a number its name is looked for.
+const wordReach = 40
+
 // nationalID is a number that a state gives its people, with what tells it from other numbers.
 type nationalID struct {
 	class string
-	words string // one of these stands near it, for numbers whose form says little
-	valid func(piece, digits string) bool
+	words string                          // one of these stands near it, for numbers whose form says little
+	valid func(digits string) bool        // of numbers that consist of digits
+	form  func(piece, digits string) bool // a way to write it that needs no word
+	// lettered matches numbers that hold letters, in capitals and without separators.
+	lettered func(compact string) bool
 }
 
 var nationalIDs = []nationalID{
-	{"us_social_security_number", "", validSocialSecurity},
-	{"de_tax_id", "steuer tax idnr identifikationsnummer", func(piece, digits string) bool { return len(digits) == 11 && digits[0] != '0' && validISO7064(digits) }},
-	{"nl_citizen_number", "bsn burgerservicenummer sofi", func(piece, digits string) bool {
+	{class: "us_social_security_number", words: "ssn social_security socialsecurity", valid: validSocialSecurity, form: inGroups("3-2-4")},
+	{class: "de_tax_id", words: "steuer tax idnr identifikationsnummer", valid: validGerman},
+	{class: "nl_citizen_number", words: "bsn burgerservicenummer sofi sofinummer", valid: func(digits string) bool {
 		return len(digits) == 9 && weighted(digits, []int{9, 8, 7, 6, 5, 4, 3, 2, -1})%11 == 0
 	}},
-	{"pl_national_id", "pesel", func(piece, digits string) bool {
+	{class: "pl_national_id", words: "pesel", valid: func(digits string) bool {
 		return len(digits) == 11 && weighted(digits, []int{1, 3, 7, 9, 1, 3, 7, 9, 1, 3, 1})%10 == 0
 	}},
-	{"fr_social_security_number", "insee nir secu securite sécurité", validFrench},
-	{"br_taxpayer_number", "cpf", validBrazilian},
-	{"in_aadhaar_number", "aadhaar aadhar uidai", func(piece, digits string) bool { return len(digits) == 12 && digits[0] >= '2' && verhoeff(digits) }},
-	{"se_personal_number", "personnummer personal samordningsnummer", validSwedish},
-	{"ca_social_insurance_number", "sin nas insurance", func(piece, digits string) bool { return len(digits) == 9 && passesLuhn(digits) && digits[0] != '0' }},
-	{"au_tax_file_number", "tfn tax", func(piece, digits string) bool {
+	{
+		class: "fr_social_security_number", words: "insee nir secu sécu securite sécurité", valid: validFrench, form: inGroups("1 2 2 2 3 3 2"),
+		lettered: validCorsican,
+	},
+	{class: "br_taxpayer_number", words: "cpf", valid: validBrazilian, form: inGroups("3.3.3-2")},
+	{class: "in_aadhaar_number", words: "aadhaar aadhar adhaar uidai आधार", valid: func(digits string) bool {
+		return len(digits) == 12 && digits[0] >= '2' && verhoeff(digits)
+	}},
+	{class: "se_personal_number", words: "personnummer personnr pnr personal samordningsnummer", valid: validSwedish},
+	{class: "ca_social_insurance_number", words: "sin nas insurance assurance", valid: func(digits string) bool {
+		return len(digits) == 9 && passesLuhn(digits) && digits[0] != '0'
+	}},
+	{class: "au_tax_file_number", words: "tfn tax", valid: func(digits string) bool {
 		return len(digits) == 9 && weighted(digits, []int{1, 4, 3, 7, 5, 8, 6, 9, 10})%11 == 0
 	}},
-	{"cn_resident_id", "", nil},
-	{"es_national_id", "", nil},
-	{"it_fiscal_code", "", nil},
-	{"uk_national_insurance_number", "", nil},
+	{class: "cn_resident_id", lettered: validChinese},
+	{class: "es_national_id", lettered: validSpanish},
+	{class: "it_fiscal_code", lettered: validItalian},
+	{class: british, lettered: validBritish},
 }
 
-// national masks the numbers that consist of digits; those with letters have words of their own in nationalWord.
+// british is the one class that is written with blanks between letters and digits.
+const british = "uk_national_insurance_number"
+
+// inGroups returns what says whether a number is written in such groups, with such separators.
+func inGroups(format string) func(piece, digits string) bool {
+	return func(piece, _ string) bool {
+		position := 0
+		for _, part := range []byte(format) {
+			if !isDigit(part) {
+				if position >= len(piece) || piece[position] != part {
+					return false
+				}
+				position++
+				continue
+			}
+			for range part - '0' {
+				if position >= len(piece) || !isDigit(piece[position]) {
+					return false
+				}
+				position++
+			}
+		}
+		return position == len(piece)
+	}
+}
+
+// national masks the numbers that consist of digits, and the British ones with blanks around theirs.
 func (s *scan) national(start, end int) bool {
 	chosen := s.detector.personal.nationals
 	if len(chosen) == 0 {
@@ -43,7 +82,13 @@ func (s *scan) national(start, end int) bool {
 	piece := s.text[start:end]
 	digits := digitsOf(piece)
 	for _, id := range chosen {
-		if id.valid != nil && id.valid(piece, digits) && s.wordNear(start, id.words) && (end == len(s.text) || !isWordByte(s.text[end])) {
+		if id.class == british && s.spacedBritish(start, end, digits) {
+			return true
+		}
+		if id.valid == nil || !id.valid(digits) || wordBeginsAt(s.text, end) {
+			continue
+		}
+		if id.form != nil && id.form(piece, digits) || namesNear(s.text[max(0, start-wordReach):start], id.words) {
 			s.addPersonal(start, end, id.class)
 			return true
 		}
@@ -51,48 +96,52 @@ func (s *scan) national(start, end int) bool {
 	return false
 }
 
-// wordNear says whether one of the words stands before a number; no words need none.
-func (s *scan) wordNear(start int, words string) bool {
-	if words == "" {
-		return true
+// spacedBritish masks AB 12 34 56 C: two letters, six digits in pairs or together, one letter.
+func (s *scan) spacedBritish(start, end int, digits string) bool {
+	text := s.text
+	if len(digits) != 6 || !(end-start == 6 || inGroups("2 2 2")(text[start:end], digits)) {
+		return false
 	}
-	before := strings.ToLower(s.text[max(0, start-40):start])
-	for word := range strings.FieldsSeq(words) {
-		if strings.Contains(before, word) {
-			return true
-		}
+	if start < 3 || end+2 > len(text) || text[start-1] != ' ' || text[end] != ' ' || wordEndsAt(text, start-3) || wordBeginsAt(text, end+2) {
+		return false
 	}
-	return false
+	if !validBritish(text[start-3:start-1] + digits + text[end+1:end+2]) {
+		return false
+	}
+	s.addPersonal(start-3, end+2, british)
+	return true
 }
 
 // lettered finds the numbers that hold letters, in the runs of letters and digits of a text.
 func (s *scan) lettered() {
 	for _, id := range s.detector.personal.nationals {
-		if id.valid != nil {
+		if id.lettered == nil {
 			continue
 		}
 		for _, run := range s.runs {
-			s.letteredRun(id.class, run)
+			s.letteredRun(id, run)
 		}
 	}
 }
 
-func (s *scan) letteredRun(class string, run span) {
-	text := strings.TrimRight(s.text[run.start:run.end], ".")
-	compact := strings.ToUpper(strings.ReplaceAll(text, "-", ""))
-	valid := false
-	switch class {
-	case "cn_resident_id":
-		valid = validChinese(compact)
-	case "es_national_id":
-		valid = validSpanish(compact)
-	case "it_fiscal_code":
-		valid = text == strings.ToUpper(text) && validItalian(compact)
-	case "uk_national_insurance_number":
-		valid = text == strings.ToUpper(text) && validBritish(compact)
+// longestLettered is the longest number with letters, with its separators.
+const longestLettered = 24
+
+func (s *scan) letteredRun(id nationalID, run span) {
+	text := strings.TrimRight(s.text[run.start:run.end], ".-")
+	if len(text) > longestLettered {
+		return
 	}
-	if valid {
-		s.addPersonal(run.start, run.start+len(text), class)
+	compact := strings.NewReplacer("-", "", ".", "").Replace(text)
+	capitals := strings.ToUpper(compact)
+	if compact != capitals && compact != strings.ToLower(compact) {
+		return
+	}
+	if id.class == british && compact != capitals {
+		return
+	}
+	if id.lettered(capitals) {
+		s.addPersonal(run.start, run.start+len(text), id.class)
 	}
 }
 
@@ -104,12 +153,13 @@ func weighted(digits string, weights []int) int {
 	return sum
 }
 
-// validSocialSecurity matches 123-45-6789 with numbers that are given out.
-func validSocialSecurity(piece, digits string) bool {
-	if len(digits) != 9 || len(piece) != 11 || piece[3] != '-' || piece[6] != '-' {
-		return false
-	}
-	return digits[:3] != "000" && digits[:3] != "666" && digits[0] != '9' && digits[3:5] != "00" && digits[5:] != "0000"
+// validSocialSecurity matches numbers that are given out.
+func validSocialSecurity(digits string) bool {
+	return len(digits) == 9 && digits[:3] != "000" && digits[:3] != "666" && digits[0] != '9' && digits[3:5] != "00" && digits[5:] != "0000"
+}
+
+func validGerman(digits string) bool {
+	return len(digits) == 11 && digits[0] != '0' && validISO7064(digits)
 }
 
 func validISO7064(digits string) bool {
@@ -128,14 +178,22 @@ func validISO7064(digits string) bool {
 	return check == int(digits[len(digits)-1]-'0')
 }
 
-func validFrench(_, digits string) bool {
+func validFrench(digits string) bool {
 	if len(digits) != 15 || digits[0] != '1' && digits[0] != '2' {
 		return false
 	}
 	return 97-number(digits[:13])%97 == number(digits[13:])
 }
 
-func validBrazilian(_, digits string) bool {
+// validCorsican matches the numbers of those born in the departments 2A and 2B, which count as 19 and 18.
+func validCorsican(text string) bool {
+	if len(text) != 15 || text[5] != '2' || text[6] != 'A' && text[6] != 'B' || !allBytes(text[:5], isDigit) || !allBytes(text[7:], isDigit) {
+		return false
+	}
+	return validFrench(text[:5] + map[byte]string{'A': "19", 'B': "18"}[text[6]] + text[7:])
+}
+
+func validBrazilian(digits string) bool {
 	if len(digits) != 11 || strings.Trim(digits, digits[:1]) == "" {
 		return false
 	}
@@ -144,7 +202,7 @@ func validBrazilian(_, digits string) bool {
 	return first == int(digits[9]-'0') && second == int(digits[10]-'0')
 }
 
-func validSwedish(_, digits string) bool {
+func validSwedish(digits string) bool {
 	if len(digits) == 12 {
 		digits = digits[2:]
 	}
