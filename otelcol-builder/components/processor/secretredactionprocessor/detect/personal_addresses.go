@@ -10,13 +10,15 @@ const (
 	versionReach = 24
 	// nextVersion is how far behind a version another one may stand.
 	nextVersion = 8
+	// versionNumber is what each number of a version is below, when nothing near it tells a version from an address.
+	versionNumber = 64
 	// longestAddress is the longest form of an IPv6 address.
 	longestAddress = 45
 )
 
 // Words that tell versions from addresses; the nearest one counts. Those of strongVersion stand right before it.
 const (
-	strongVersion = "version release firmware revision oid section"
+	strongVersion = "version release firmware revision oid section v ver"
 	weakVersion   = "cuda cudnn cublas cusparse nccl nvidia driver image upgrade upgraded downgraded package wheel install build lib toolkit tag"
 	addressWords  = "ip addr address host hostname peer client server remote node inet route ping connect connected listen ssh src dst proxy"
 )
@@ -38,7 +40,7 @@ func (s *scan) address4(start int) (int, bool) {
 	if err != nil || address.IsLoopback() || text[start] == '0' || strings.HasPrefix(text[start:end], "255.") {
 		return 0, false
 	}
-	if s.isVersion(start, end, isReserved(address)) {
+	if s.isVersion(start, end, address) {
 		s.versionEnd = end
 		return end, true
 	}
@@ -117,7 +119,7 @@ func isReserved(address netip.Addr) bool {
 }
 
 // isVersion says whether four numbers are a version, or the number of a section. With a port they are an address.
-func (s *scan) isVersion(start, end int, reserved bool) bool {
+func (s *scan) isVersion(start, end int, address netip.Addr) bool {
 	text := s.text
 	if end+1 < len(text) && text[end] == ':' && isDigit(text[end+1]) {
 		return false
@@ -133,7 +135,7 @@ func (s *scan) isVersion(start, end int, reserved bool) bool {
 	if s.versionEnd > 0 && start-s.versionEnd <= nextVersion && !strings.Contains(text[s.versionEnd:start], "\n") {
 		return true
 	}
-	bare := strings.TrimRight(before, " \t\"'\\:=<>~(v")
+	bare := strings.TrimRight(before, " \t\"'\\:=<>~(")
 	if strings.HasSuffix(bare, "#") || strings.HasSuffix(before, "==") {
 		return true
 	}
@@ -141,7 +143,20 @@ func (s *scan) isVersion(start, end int, reserved bool) bool {
 	if namesNear(name, strongVersion) {
 		return !namesNear(name, addressWords)
 	}
-	return !reserved && namesNear(before, weakVersion) && !namesNear(before, addressWords)
+	if isReserved(address) || namesNear(before, addressWords) || namesNear(s.key, addressWords) {
+		return false
+	}
+	return isSmall(address) || namesNear(before, weakVersion)
+}
+
+// isSmall says whether all four numbers are as small as those of versions: one in 256 of all addresses is.
+func isSmall(address netip.Addr) bool {
+	for _, part := range address.As4() {
+		if part >= versionNumber {
+			return false
+		}
+	}
+	return true
 }
 
 func (s *scan) keyOfVersion() bool {

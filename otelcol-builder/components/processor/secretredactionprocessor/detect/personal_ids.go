@@ -112,36 +112,46 @@ func (s *scan) spacedBritish(start, end int, digits string) bool {
 	return true
 }
 
+const (
+	// shortestLettered and longestLettered are the lengths of the numbers with letters, separators counted.
+	shortestLettered = 9
+	longestLettered  = 24
+)
+
 // lettered finds the numbers that hold letters, in the runs of letters and digits of a text.
 func (s *scan) lettered() {
-	for _, id := range s.detector.personal.nationals {
-		if id.lettered == nil {
-			continue
-		}
-		for _, run := range s.runs {
-			s.letteredRun(id, run)
+	if len(s.detector.personal.nationals) == 0 {
+		return
+	}
+	for _, run := range s.runs {
+		text := strings.TrimRight(s.text[run.start:run.end], ".-")
+		if len(text) >= shortestLettered && len(text) <= longestLettered {
+			s.letteredRun(run.start, text)
 		}
 	}
 }
 
-// longestLettered is the longest number with letters, with its separators.
-const longestLettered = 24
-
-func (s *scan) letteredRun(id nationalID, run span) {
-	text := strings.TrimRight(s.text[run.start:run.end], ".-")
-	if len(text) > longestLettered {
+func (s *scan) letteredRun(start int, text string) {
+	var buffer [longestLettered]byte
+	compact, small := buffer[:0], false
+	for position := range len(text) {
+		switch character := text[position]; {
+		case isLower(character):
+			compact, small = append(compact, character-caseBit(character)), true
+		case isAlnum(character):
+			compact = append(compact, character)
+		case character != '-' && character != '.':
+			return
+		}
+	}
+	number := string(compact)
+	if small && text != strings.ToLower(text) {
 		return
 	}
-	compact := strings.NewReplacer("-", "", ".", "").Replace(text)
-	capitals := strings.ToUpper(compact)
-	if compact != capitals && compact != strings.ToLower(compact) {
-		return
-	}
-	if id.class == british && compact != capitals {
-		return
-	}
-	if id.lettered(capitals) {
-		s.addPersonal(run.start, run.start+len(text), id.class)
+	for _, id := range s.detector.personal.nationals {
+		if id.lettered != nil && (id.class != british || !small) && id.lettered(number) {
+			s.addPersonal(start, start+len(text), id.class)
+		}
 	}
 }
 
