@@ -19,7 +19,7 @@ const (
 // Words that tell versions from addresses; the nearest one counts. Those of strongVersion stand right before it.
 const (
 	strongVersion = "version release firmware revision oid section v ver"
-	weakVersion   = "cuda cudnn cublas cusparse nccl nvidia driver image upgrade upgraded downgraded package wheel install build lib toolkit tag"
+	weakVersion   = "cuda cudnn cublas cusparse nccl nvidia driver image upgrade upgraded downgraded package wheel install build lib toolkit tag kernel runtime chrome"
 	addressWords  = "ip addr address host hostname peer client server remote node inet route ping connect connected listen ssh src dst proxy"
 )
 

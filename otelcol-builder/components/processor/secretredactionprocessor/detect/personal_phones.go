@@ -23,6 +23,10 @@ func (s *scan) phone(start, end int) {
 		from--
 		plus = from > 0 && text[from-1] == '+'
 	}
+	if code, found := countryCodeBefore(text, from); found && isNorthAmerican(text[from:end]) {
+		s.addPersonal(code, end, "phone")
+		return
+	}
 	if plus {
 		end = withoutNeighbours(text, start, end)
 	}
@@ -38,9 +42,32 @@ func (s *scan) phone(start, end int) {
 		return
 	}
 	if isNorthAmerican(text[from:end]) || isBrazilian(text[from:end]) || isEuropean(piece) || isInternational(piece, digits) ||
-		isWrittenAsPhone(piece, digits) && s.saysPhone(from) {
+		isWrittenAsPhone(piece, digits) && s.saysPhone(from) && !isCounted(text, end) {
 		s.addPersonal(from, end, "phone")
 	}
+}
+
+// countryCodeBefore returns where the "+1 " in front of an area code in brackets begins.
+func countryCodeBefore(text string, bracket int) (int, bool) {
+	if bracket < 3 || bracket >= len(text) || text[bracket] != '(' || text[bracket-3:bracket] != "+1 " || wordEndsAt(text, bracket-3) {
+		return 0, false
+	}
+	return bracket - 3, true
+}
+
+// units are what a number counts that stands before them.
+var units = setOf("ns us ms s b kb mb gb bytes tokens steps samples calls items rows params flops")
+
+// isCounted says whether a unit follows a number.
+func isCounted(text string, end int) bool {
+	if end >= len(text) || text[end] != ' ' {
+		return false
+	}
+	stop := end + 1
+	for limit := min(len(text), end+9); stop < limit && isLetter(text[stop]); {
+		stop++
+	}
+	return units[strings.ToLower(text[end+1:stop])]
 }
 
 // isPlusNumber says whether a number behind a plus sign is a telephone number, and no sum, decimal number or count.
@@ -51,7 +78,10 @@ func (s *scan) isPlusNumber(plus, end int, piece, digits string) bool {
 	if strings.Count(piece, ".") == 1 && !strings.ContainsAny(piece, " -") {
 		return false // a decimal number
 	}
-	return len(piece) > len(digits) || len(digits) >= shortestPlain || s.saysPhone(plus)
+	if len(piece) > len(digits) {
+		return true
+	}
+	return !isCounted(s.text, end) && (len(digits) >= shortestPlain || s.saysPhone(plus))
 }
 
 // withoutNeighbours ends a number behind a plus sign before what is no part of it: a time, or what follows the eleven digits
