@@ -106,7 +106,7 @@ func (s *score) table() string {
 	for _, name := range slices.Sorted(maps.Keys(s.recalls)) {
 		counted := s.recalls[name]
 		class, _, _ := strings.Cut(name, ",")
-		fmt.Fprintf(&text, "| `%s`%s | %s | %s | %s |\n", class, strings.TrimPrefix(name, class), counted.exact, counted.touched, of(s.precisions, class))
+		fmt.Fprintf(&text, "| `%s`%s | %s | %s | %s |\n", class, strings.TrimPrefix(name, class), counted.exact, counted.touched, s.precision(class))
 		whole.exact.part, whole.exact.whole = whole.exact.part+counted.exact.part, whole.exact.whole+counted.exact.whole
 		whole.touched.part, whole.touched.whole = whole.touched.part+counted.touched.part, whole.touched.whole+counted.touched.whole
 	}
@@ -119,6 +119,14 @@ func (s *score) table() string {
 	return text.String()
 }
 
+// precision is that of a class; a class without findings has none.
+func (s *score) precision(class string) ratio {
+	if counted := s.precisions[class]; counted != nil {
+		return *counted
+	}
+	return ratio{}
+}
+
 func sum(ratios map[string]*ratio) ratio {
 	var whole ratio
 	for _, each := range ratios {
@@ -127,14 +135,17 @@ func sum(ratios map[string]*ratio) ratio {
 	return whole
 }
 
-// below names the classes that miss a threshold.
+// below names the classes that miss a threshold. What has nothing to measure cannot meet one.
 func (s *score) below(chosen options, problems io.Writer) bool {
 	missed := false
 	report := func(what string, counted ratio, least float64) {
-		if counted.below(least) {
+		if counted.whole == 0 && least > 0 || counted.below(least) {
 			fmt.Fprintf(problems, "span-score: %s is %s, wanted at least %v\n", what, counted, least)
 			missed = true
 		}
+	}
+	if len(s.recalls) == 0 {
+		report("exact recall", ratio{}, chosen.minRecall)
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.recalls)) {
 		report("exact recall of "+name, s.recalls[name].exact, chosen.minRecall)
