@@ -17,8 +17,8 @@ var PersonalDataClasses = []string{
 
 // personalData says which classes are asked for.
 type personalData struct {
-	email, phone, card, iban, address bool
-	nationals                         []nationalID
+	email, phone, card, iban, address, italian bool
+	nationals                                  []nationalID
 }
 
 func newPersonalData(classes []string) (personalData, error) {
@@ -41,6 +41,7 @@ func newPersonalData(classes []string) (personalData, error) {
 				return chosen, fmt.Errorf("personal_data: %q is not a class; known are %s", class, strings.Join(PersonalDataClasses, ", "))
 			}
 			chosen.nationals = append(chosen.nationals, nationalIDs[index])
+			chosen.italian = chosen.italian || class == italian
 		}
 	}
 	return chosen, nil

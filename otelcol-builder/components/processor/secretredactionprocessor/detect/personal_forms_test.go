@@ -45,6 +45,8 @@ func TestPersonalDataIsFoundInItsForms(t *testing.T) {
 		{`{"ssn":"`, "407882347", `"}`, "us_social_security_number"},
 		{"Mi DNI es ", "91.978.166-Q", ", gracias", "es_national_id"},
 		{"cf ", "rssmra85t10a562s", " ok", "it_fiscal_code"},
+		{"CF: ", "RSSMRA 85T10 A562S", ", grazie", "it_fiscal_code"},
+		{"CF: ", "RSS MRA 85T10 A562S", "", "it_fiscal_code"},
 		{"sécu ", "1 52 12 12 584 717 82", ".", "fr_social_security_number"},
 		{"the number ", "1 52 12 12 584 717 82", ".", "fr_social_security_number"},
 		{`"nir":"`, "260082A99401115", `"`, "fr_social_security_number"},
@@ -72,7 +74,7 @@ func TestWhatOnlyLooksLikePersonalDataStays(t *testing.T) {
 		"0a:1b:2c:3d:4e:5f", "50:06:01:60:3b:60:1f:aa", "ring 0:1:2:3:4:5:6:7 built", "0002:c903:00ef:1234",
 		"delta +48211045 bytes", "delta +4821104567 bytes", "010-110-1101 bitmask", "0032 0064 0128 0256", "call 1795262401 ns", "tool call 4815162342", "intel 4815162342",
 		"01-23-45-67-89-ab", "using 130692544 samples", "syntax 123456782", "social reward 219099999", "SSN 000-12-3456", "SSN 666-12-3456", "AB 12 34 56 E", "QQ 12 34 56 C",
-		"Rssmra85T10a562s", "260082A99401116", "91.978.166-A", "de89370400440532013001", "DE89 3704-0044-0532-0130-00", "0.4111111111111111",
+		"Rssmra85T10a562s", "RSSMRA 85T10 A562T", "XRSSMRA 85T10 A562S", "rssmra 85T10 A562S", "260082A99401116", "91.978.166-A", "de89370400440532013001", "DE89 3704-0044-0532-0130-00", "0.4111111111111111",
 	} {
 		if masked := maskAll(t, d, "", text); masked != text {
 			t.Errorf("%q became %q", text, masked)

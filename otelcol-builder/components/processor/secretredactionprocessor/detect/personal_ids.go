@@ -43,12 +43,15 @@ var nationalIDs = []nationalID{
 	}},
 	{class: "cn_resident_id", lettered: validChinese},
 	{class: "es_national_id", lettered: validSpanish},
-	{class: "it_fiscal_code", lettered: validItalian},
+	{class: italian, lettered: validItalian},
 	{class: british, lettered: validBritish},
 }
 
-// british is the one class that is written with blanks between letters and digits.
-const british = "uk_national_insurance_number"
+// Classes that are also written with blanks between letters and digits.
+const (
+	british = "uk_national_insurance_number"
+	italian = "it_fiscal_code"
+)
 
 // inGroups returns what says whether a number is written in such groups, with such separators.
 func inGroups(format string) func(piece, digits string) bool {
@@ -73,7 +76,7 @@ func inGroups(format string) func(piece, digits string) bool {
 	}
 }
 
-// national masks the numbers that consist of digits, and the British ones with blanks around theirs.
+// national masks the numbers that consist of digits, and those with blanks around theirs.
 func (s *scan) national(start, end int) bool {
 	chosen := s.detector.personal.nationals
 	if len(chosen) == 0 {
@@ -109,6 +112,24 @@ func (s *scan) spacedBritish(start, end int, digits string) bool {
 		return false
 	}
 	s.addPersonal(start-3, end+2, british)
+	return true
+}
+
+// spacedItalian masks RSSMRA 85T10 A562S and RSS MRA 85T10 A562S, whose first digit stands at the start.
+func (s *scan) spacedItalian(start int) bool {
+	text := s.text
+	end := start + len("85T10 A562S")
+	if start < 7 || end > len(text) || text[start-1] != ' ' || text[start+5] != ' ' || !isUpper(text[start+2]) || wordBeginsAt(text, end) {
+		return false
+	}
+	from, letters := start-7, text[start-7:start-1]
+	if text[start-5] == ' ' && start >= 8 {
+		from, letters = start-8, text[start-8:start-5]+text[start-4:start-1]
+	}
+	if wordEndsAt(text, from) || !validItalian(letters+text[start:start+5]+text[start+6:end]) {
+		return false
+	}
+	s.addPersonal(from, end, italian)
 	return true
 }
 
@@ -259,7 +280,7 @@ func validItalian(text string) bool {
 		return false
 	}
 	for position, kind := range "LLLLLLDDLDDLDDDL" {
-		if kind == 'L' && !isLetter(text[position]) || kind == 'D' && !isDigit(text[position]) {
+		if kind == 'L' && !isUpper(text[position]) || kind == 'D' && !isDigit(text[position]) {
 			return false
 		}
 	}

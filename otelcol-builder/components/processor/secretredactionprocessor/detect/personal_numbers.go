@@ -23,6 +23,10 @@ func (s *scan) numbers() {
 				continue
 			}
 		}
+		if chosen.italian && s.spacedItalian(position) {
+			position = s.groupEnd(position)
+			continue
+		}
 		end := s.groupEnd(position)
 		if chosen.address {
 			end = beforeAddress(text, position, end)

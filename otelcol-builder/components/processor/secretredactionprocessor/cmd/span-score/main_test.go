@@ -155,3 +155,18 @@ func TestTheSuiteHoldsEveryClass(t *testing.T) {
 		}
 	}
 }
+
+// TestTheDocumentHoldsTheseScores keeps the table true: `go run ./cmd/span-score -write -page=... testdata/personal/*.jsonl`.
+func TestTheDocumentHoldsTheseScores(t *testing.T) {
+	page := filepath.Join("..", "..", "..", "..", "..", "..", "docs", "collector-redaction.md")
+	if _, err := os.Stat(page); err != nil {
+		t.Skip("the document of the repository is not here")
+	}
+	files, err := filepath.Glob("../../testdata/personal/*.jsonl")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%v, %v", files, err)
+	}
+	if code, _, problems := scored(t, append([]string{"-page", page}, files...)...); code != 0 {
+		t.Errorf("code %d, %s", code, problems)
+	}
+}
