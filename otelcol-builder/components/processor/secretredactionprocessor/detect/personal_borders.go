@@ -78,5 +78,8 @@ func standsAlone(text string, start, end int) bool {
 	if start > 0 && isLetter(text[start-1]) && !(isLower(text[start-1]) && isUpper(text[start])) {
 		return false
 	}
-	return end-start > shortWord || end == len(text) || !isLower(text[end])
+	if end-start > shortWord || end == len(text) || !isLetter(text[end]) {
+		return true
+	}
+	return isUpper(text[end]) && isLower(text[end-1])
 }

@@ -44,6 +44,7 @@ func TestPersonalDataIsFoundInItsForms(t *testing.T) {
 		{"social security number: ", "298 20 7194", ".", "us_social_security_number"},
 		{`{"ssn":"`, "407882347", `"}`, "us_social_security_number"},
 		{"Mi DNI es ", "91.978.166-Q", ", gracias", "es_national_id"},
+		{"NIE ", "X-1.234.567-L", " ok", "es_national_id"},
 		{"cf ", "rssmra85t10a562s", " ok", "it_fiscal_code"},
 		{"CF: ", "RSSMRA 85T10 A562S", ", grazie", "it_fiscal_code"},
 		{"CF: ", "RSS MRA 85T10 A562S", "", "it_fiscal_code"},
@@ -75,6 +76,7 @@ func TestWhatOnlyLooksLikePersonalDataStays(t *testing.T) {
 		"delta +48211045 bytes", "delta +4821104567 bytes", "010-110-1101 bitmask", "0032 0064 0128 0256", "call 1795262401 ns", "tool call 4815162342", "intel 4815162342",
 		"01-23-45-67-89-ab", "using 130692544 samples", "syntax 123456782", "social reward 219099999", "SSN 000-12-3456", "SSN 666-12-3456", "AB 12 34 56 E", "QQ 12 34 56 C",
 		"Rssmra85T10a562s", "RSSMRA 85T10 A562T", "XRSSMRA 85T10 A562S", "rssmra 85T10 A562S", "260082A99401116", "91.978.166-A", "de89370400440532013001", "DE89 3704-0044-0532-0130-00", "0.4111111111111111",
+		"[0.04347198911094055, 0.06952201574673418]", "HW_UNIT_SMSP = 2837616917", "110105194913310022", "1.23456789Z", "123.456.78-Z",
 	} {
 		if masked := maskAll(t, d, "", text); masked != text {
 			t.Errorf("%q became %q", text, masked)

@@ -42,15 +42,17 @@ var nationalIDs = []nationalID{
 		return len(digits) == 9 && weighted(digits, []int{1, 4, 3, 7, 5, 8, 6, 9, 10})%11 == 0
 	}},
 	{class: "cn_resident_id", lettered: validChinese},
-	{class: "es_national_id", lettered: validSpanish},
+	{class: spanish, lettered: validSpanish},
 	{class: italian, lettered: validItalian},
 	{class: british, lettered: validBritish},
 }
 
-// Classes that are also written with blanks between letters and digits.
+// Classes with a way to write them of their own: the first two with blanks between letters and digits.
 const (
 	british = "uk_national_insurance_number"
 	italian = "it_fiscal_code"
+	// spanish is the class that is also written with dots.
+	spanish = "es_national_id"
 )
 
 // inGroups returns what says whether a number is written in such groups, with such separators.
@@ -154,26 +156,38 @@ func (s *scan) lettered() {
 
 func (s *scan) letteredRun(start int, text string) {
 	var buffer [longestLettered]byte
-	compact, small := buffer[:0], false
+	compact, small, dots := buffer[:0], false, false
 	for position := range len(text) {
 		switch character := text[position]; {
 		case isLower(character):
 			compact, small = append(compact, character-caseBit(character)), true
 		case isAlnum(character):
 			compact = append(compact, character)
-		case character != '-' && character != '.':
+		case character == '.':
+			dots = true
+		case character != '-':
 			return
 		}
 	}
 	number := string(compact)
-	if small && text != strings.ToLower(text) {
+	if small && text != strings.ToLower(text) || dots && !dottedSpanish(text) {
 		return
 	}
 	for _, id := range s.detector.personal.nationals {
-		if id.lettered != nil && (id.class != british || !small) && id.lettered(number) {
+		if id.lettered == nil || id.class == british && small || dots && id.class != spanish {
+			continue
+		}
+		if id.lettered(number) {
 			s.addPersonal(start, start+len(text), id.class)
 		}
 	}
+}
+
+// dottedSpanish says whether a number has dots between its thousands: 12.345.678-Z, X-1.234.567-L.
+func dottedSpanish(text string) bool {
+	digits := strings.TrimRight(text[:len(text)-1], "-")
+	groups := strings.Split(strings.TrimLeft(digits, "XYZxyz-"), ".")
+	return len(groups) == 3 && len(groups[0]) <= 2 && len(groups[1]) == 3 && len(groups[2]) == 3
 }
 
 func weighted(digits string, weights []int) int {
@@ -256,6 +270,9 @@ func verhoeff(digits string) bool {
 
 func validChinese(text string) bool {
 	if len(text) != 18 || !allBytes(text[:17], isDigit) || text[6:8] != "19" && text[6:8] != "20" {
+		return false
+	}
+	if month, day := number(text[10:12]), number(text[12:14]); month < 1 || month > 12 || day < 1 || day > 31 {
 		return false
 	}
 	sum := weighted(text, []int{7, 9, 10, 5, 8, 4, 2, 1, 6, 3, 7, 9, 10, 5, 8, 4, 2})
