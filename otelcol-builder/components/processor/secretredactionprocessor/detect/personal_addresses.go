@@ -23,8 +23,8 @@ const (
 	addressWords  = "ip addr address host hostname peer client server remote node inet route ping connect connected listen ssh src dst proxy"
 )
 
-// address4 masks the IPv4 address of a host that begins a number, and returns where it ends. Loopback and unspecified
-// addresses are nobody's, networks are no hosts, and versions of four parts look the same.
+// address4 masks the IPv4 address of a host that begins a number, and returns where it ends. Loopback, unspecified
+// and multicast addresses are nobody's, networks are no hosts, and versions of four parts look the same.
 func (s *scan) address4(start int) (int, bool) {
 	text := s.text
 	end, ok := dottedEnd(text, start)
@@ -37,7 +37,7 @@ func (s *scan) address4(start int) (int, bool) {
 		}
 	}
 	address, err := netip.ParseAddr(text[start:end])
-	if err != nil || address.IsLoopback() || text[start] == '0' || strings.HasPrefix(text[start:end], "255.") {
+	if err != nil || address.IsLoopback() || address.IsMulticast() || text[start] == '0' || strings.HasPrefix(text[start:end], "255.") {
 		return 0, false
 	}
 	if s.isVersion(start, end, address) {
@@ -67,10 +67,22 @@ func dottedEnd(text string, start int) (int, bool) {
 	if wordBeginsAt(text, position) {
 		return 0, false
 	}
+	if isPortBehind(text, position) {
+		return position, true
+	}
 	if position+1 < len(text) && (text[position] == '.' || text[position] == '-') && isAlnum(text[position+1]) {
 		return 0, false
 	}
 	return position, true
+}
+
+// isPortBehind says whether a port follows an address behind a dot, as tcpdump prints it: 10.1.2.3.443 > 10.1.2.4.51234:
+func isPortBehind(text string, position int) bool {
+	if position >= len(text) || text[position] != '.' {
+		return false
+	}
+	end := digitsEnd(text[:min(len(text), position+7)], position+1)
+	return end > position+1 && (strings.HasPrefix(text[end:], " > ") || strings.HasPrefix(text[end:], ": "))
 }
 
 func digitsEnd(text string, position int) int {
@@ -193,7 +205,7 @@ func (s *scan) addresses6() {
 	}
 }
 
-// address6 looks at a run of hexadecimal digits, colons and dots.
+// address6 looks at a run of hexadecimal digits, colons and dots. One that ends in two colons is a network.
 func (s *scan) address6(start, end int) {
 	text := s.text
 	if wordEndsAt(text, start) { // eth0:2001:db8::1
@@ -205,8 +217,11 @@ func (s *scan) address6(start, end int) {
 	for end > start && (text[end-1] == '.' || text[end-1] == ':' && !strings.HasSuffix(text[start:end], "::")) {
 		end--
 	}
+	if dot := strings.IndexByte(text[start:end], '.'); dot > 0 && isPortBehind(text, start+dot) {
+		end = start + dot
+	}
 	piece := text[start:end]
-	if len(piece) > longestAddress || wordBeginsAt(text, end) || !isHostRange(piece) || s.isSlice(start, piece) {
+	if len(piece) > longestAddress || strings.HasSuffix(piece, "::") || wordBeginsAt(text, end) || !isHostRange(piece) || s.isSlice(start, piece) {
 		return
 	}
 	address, err := netip.ParseAddr(piece)

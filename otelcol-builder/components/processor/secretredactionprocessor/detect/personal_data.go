@@ -60,6 +60,9 @@ func (s *scan) emailAddress(at, end int) {
 		start++
 	}
 	stop := domainEnd(text, end)
+	if start < at && text[start] == '_' && stop < len(text) && text[stop] == '_' { // _mara@northlab.io_
+		start++
+	}
 	if start == at || stop == end || start > 0 && (text[start-1] == '/' || text[start-1] == '@' || text[start-1] == ':') && s.isAccount(start) || s.inAddress(start) {
 		return
 	}
@@ -177,4 +180,4 @@ func isMailDomain(domain string) bool {
 var notTopLevel = setOf(`py js ts jsx tsx go rs java rb php c h cpp hpp cs json yaml yml toml txt md html css png jpg jpeg gif svg pdf csv
 	log lock sh bat exe dll so zip gz tar whl jar class local localhost internal lan invalid test example setter getter deleter
 	property register command route get post put patch delete fixture mark parametrize dataclass lru cache wraps jit compile
-	forward override init parquet jsonl safetensors ckpt bin onnx gguf proto cfg ini conf`)
+	forward override init parquet jsonl safetensors ckpt bin onnx gguf proto cfg ini conf grad weight bias shape dtype detach`)

@@ -34,25 +34,27 @@ var nationalIDs = []nationalID{
 	{class: "in_aadhaar_number", words: "aadhaar aadhar adhaar uidai आधार", valid: func(digits string) bool {
 		return len(digits) == 12 && digits[0] >= '2' && verhoeff(digits)
 	}},
-	{class: "se_personal_number", words: "personnummer personnr pnr personal samordningsnummer", valid: validSwedish},
+	{class: swedish, words: "personnummer personnr pers.nr persnr pnr personal samordningsnummer", valid: validSwedish},
 	{class: "ca_social_insurance_number", words: "sin nas insurance assurance", valid: func(digits string) bool {
 		return len(digits) == 9 && passesLuhn(digits) && digits[0] != '0'
 	}},
 	{class: "au_tax_file_number", words: "tfn tax", valid: func(digits string) bool {
 		return len(digits) == 9 && weighted(digits, []int{1, 4, 3, 7, 5, 8, 6, 9, 10})%11 == 0
 	}},
-	{class: "cn_resident_id", lettered: validChinese},
-	{class: spanish, lettered: validSpanish},
+	{class: "cn_resident_id", valid: validChinese, form: inGroups("6 8 4"), lettered: validChinese},
+	{class: spanish, words: "dni nif nie d.n.i n.i.f n.i.e documento", lettered: validSpanish},
 	{class: italian, lettered: validItalian},
 	{class: british, lettered: validBritish},
 }
 
-// Classes with a way to write them of their own: the first two with blanks between letters and digits.
+// Classes with a way of their own to be written: the first two with blanks between letters and digits.
 const (
 	british = "uk_national_insurance_number"
 	italian = "it_fiscal_code"
 	// spanish is the class that is also written with dots.
 	spanish = "es_national_id"
+	// swedish is the class that has a plus sign for whoever is a hundred years old.
+	swedish = "se_personal_number"
 )
 
 // inGroups returns what says whether a number is written in such groups, with such separators.
@@ -87,14 +89,19 @@ func (s *scan) national(start, end int) bool {
 	piece := s.text[start:end]
 	digits := digitsOf(piece)
 	for _, id := range chosen {
-		if id.class == british && s.spacedBritish(start, end, digits) {
+		if id.class == british && s.spacedBritish(start, end, digits) || id.class == spanish && s.spacedSpanish(id, start, end, digits) {
 			return true
 		}
-		if id.valid == nil || !id.valid(digits) || wordBeginsAt(s.text, end) {
+		number, stop := digits, end
+		if id.class == swedish && end < len(s.text) && s.text[end] == '+' && digitsEnd(s.text, end+1) == end+5 {
+			stop = end + 5
+			number += s.text[end+1 : stop]
+		}
+		if id.valid == nil || !id.valid(number) || wordBeginsAt(s.text, stop) {
 			continue
 		}
 		if id.form != nil && id.form(piece, digits) || namesNear(s.text[max(0, start-wordReach):start], id.words) {
-			s.addPersonal(start, end, id.class)
+			s.addPersonal(start, stop, id.class)
 			return true
 		}
 	}
@@ -114,6 +121,23 @@ func (s *scan) spacedBritish(start, end int, digits string) bool {
 		return false
 	}
 	s.addPersonal(start-3, end+2, british)
+	return true
+}
+
+// spacedSpanish masks 12345678 Z, 12.345.678 Z and X 1234567 L behind their name.
+func (s *scan) spacedSpanish(id nationalID, start, end int, digits string) bool {
+	text := s.text
+	if len(digits) != 7 && len(digits) != 8 || end+2 > len(text) || text[end] != ' ' || wordBeginsAt(text, end+2) {
+		return false
+	}
+	from, prefix := start, ""
+	if len(digits) == 7 && start >= 2 && text[start-1] == ' ' && !wordEndsAt(text, start-2) {
+		from, prefix = start-2, text[start-2:start-1]
+	}
+	if !validSpanish(prefix+digits+text[end+1:end+2]) || !namesNear(text[max(0, from-wordReach):from], id.words) {
+		return false
+	}
+	s.addPersonal(from, end+2, spanish)
 	return true
 }
 
@@ -147,14 +171,19 @@ func (s *scan) lettered() {
 		return
 	}
 	for _, run := range s.runs {
-		text := strings.TrimRight(s.text[run.start:run.end], ".-")
-		if len(text) >= shortestLettered && len(text) <= longestLettered {
-			s.letteredRun(run.start, text)
+		if slash := strings.IndexByte(s.text[run.start:run.end], '/'); slash >= 0 && run.end-run.start <= 2*longestLettered {
+			s.letteredRun(run.start, s.text[run.start:run.start+slash])
+			run.start += slash + 1
 		}
+		s.letteredRun(run.start, s.text[run.start:run.end])
 	}
 }
 
 func (s *scan) letteredRun(start int, text string) {
+	text = strings.TrimRight(text, ".-")
+	if len(text) < shortestLettered || len(text) > longestLettered {
+		return
+	}
 	var buffer [longestLettered]byte
 	compact, small, dots := buffer[:0], false, false
 	for position := range len(text) {
@@ -186,7 +215,7 @@ func (s *scan) letteredRun(start int, text string) {
 // dottedSpanish says whether a number has dots between its thousands: 12.345.678-Z, X-1.234.567-L.
 func dottedSpanish(text string) bool {
 	digits := strings.TrimRight(text[:len(text)-1], "-")
-	groups := strings.Split(strings.TrimLeft(digits, "XYZxyz-"), ".")
+	groups := strings.Split(strings.TrimLeft(digits, "XYZxyz-."), ".")
 	return len(groups) == 3 && len(groups[0]) <= 2 && len(groups[1]) == 3 && len(groups[2]) == 3
 }
 

@@ -48,7 +48,7 @@ func (s *scan) groupEnd(position int) int {
 		if next < limit && text[position] == ')' && (text[next] == ' ' || text[next] == '-') {
 			next++
 		}
-		if strings.HasPrefix(text[position:limit], " (0)") { // +49 (0)30 1234567
+		if (text[position] == ' ' || text[position] == '-') && strings.HasPrefix(text[next:limit], "(0)") { // +49 (0)30 1234567
 			next++
 		}
 		if next >= len(text) || !isDigit(text[next]) || strings.IndexByte(" -.()/", text[position]) < 0 {

@@ -19,7 +19,7 @@ func (s *scan) phone(start, end int) {
 	text := s.text
 	from := start
 	plus := from > 0 && text[from-1] == '+'
-	if from > 0 && text[from-1] == '(' {
+	if from > 0 && text[from-1] == '(' && strings.IndexByte(text[start:end], ')') > 0 {
 		from--
 		plus = from > 0 && text[from-1] == '+'
 	}
@@ -37,6 +37,9 @@ func (s *scan) phone(start, end int) {
 	}
 	if plus {
 		if from--; s.isPlusNumber(from, end, piece, digits) {
+			if from > 0 && text[from-1] == '(' && strings.Count(piece, ")") > strings.Count(piece, "(") { // (+49) 30 1234567
+				from--
+			}
 			s.addPersonal(from, end, "phone")
 		}
 		return
@@ -49,7 +52,7 @@ func (s *scan) phone(start, end int) {
 
 // countryCodeBefore returns where the "+1 " in front of an area code in brackets begins.
 func countryCodeBefore(text string, bracket int) (int, bool) {
-	if bracket < 3 || bracket >= len(text) || text[bracket] != '(' || text[bracket-3:bracket] != "+1 " || wordEndsAt(text, bracket-3) {
+	if bracket < 3 || bracket >= len(text) || text[bracket] != '(' || text[bracket-3:bracket] != "+1 " && text[bracket-3:bracket] != "+1-" || wordEndsAt(text, bracket-3) {
 		return 0, false
 	}
 	return bracket - 3, true
@@ -148,7 +151,7 @@ func isNorthAmerican(piece string) bool {
 	piece = strings.TrimPrefix(piece, "(")
 	switch {
 	case bracket && len(piece) >= 12 && piece[3] == ')':
-		rest := strings.TrimLeft(piece[4:], " ")
+		rest := strings.TrimLeft(piece[4:], " -")
 		return len(rest) == 8 && (rest[3] == '-' || rest[3] == ' ' || rest[3] == '.')
 	case len(piece) == 12 && piece[3] == piece[7] && (piece[3] == '-' || piece[3] == '.'):
 		return true
