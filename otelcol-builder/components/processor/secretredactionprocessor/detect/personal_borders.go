@@ -12,6 +12,9 @@ const shortWord = 4
 // unspaced are scripts that put no blank between words, or none between a word and a number.
 var unspaced = []*unicode.RangeTable{unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul, unicode.Thai}
 
+// joinsWords makes one word of those with blanks or hyphens between them.
+var joinsWords = strings.NewReplacer(" ", "_", "-", "_")
+
 // wordEndsAt says whether a name or word reaches up to a position, so that no number begins there.
 func wordEndsAt(text string, position int) bool {
 	if position == 0 {
@@ -48,15 +51,13 @@ func namesNear(text, words string) bool {
 	if len(lowered) != len(text) {
 		text = lowered
 	}
-	joined := strings.Map(func(character rune) rune {
-		if character == ' ' || character == '-' {
-			return '_'
-		}
-		return character
-	}, lowered)
+	joined := ""
 	for word := range strings.FieldsSeq(words) {
 		lowered := lowered
 		if strings.IndexByte(word, '_') > 0 {
+			if joined == "" {
+				joined = joinsWords.Replace(lowered)
+			}
 			lowered = joined
 		}
 		for from := 0; from < len(lowered); {
