@@ -15,10 +15,14 @@ func FuzzFindingsAreSoundAndMasksStay(f *testing.F) {
 	}
 	for _, text := range []string{
 		"password=\xff\xfeGravel-48é21x", "password=\"", "-----BEGIN RSA PRIVATE KEY-----", "://:@", "a://b:c@", "%%41%", "\\u00", "&quot;password&quot;=x1y2z3&", "Cookie: a=;b", "$2a$", ":::", "IBAN DE", "[redacted", "[redacted:", "password=[redacted:x] [redacted]", "curl -u", "net use \\\\a /user:b",
+		"jörg@vesperdata.de o'neil@oakmere.org", "from 10.1.2.3 to [2001:db8::1]:80, version 1.2.3.4", "NINO AB 12 34 56 C, DNI 12.345.678-Z, SSN 219 09 9999", "电话：+86 138 0013 5209。",
 	} {
 		f.Add("", text)
 	}
-	d := newTestDetector(f)
+	d, err := New(Config{PersonalData: PersonalDataClasses})
+	if err != nil {
+		f.Fatal(err)
+	}
 	f.Fuzz(func(t *testing.T, key, text string) {
 		found, err := d.Find(key, text)
 		if err != nil {
@@ -57,6 +61,8 @@ var hostilePieces = []string{
 	"password", "password=", "password:\"", "token key secret ", "://", "a://b:", "-----BEGIN PRIVATE KEY-----", "eyJ", "eyJhbGciOiJIUzI1NiJ9.", "%41%42", "\\\"", "\\\\", "@", "a@",
 	"1 ", "1-", "+1 ", "$2a$", "curl -u ", "Cookie: a=b; ", "\"kty\"", "<RSAKeyValue>", "net use ", "echo a | ", "--password-stdin ", "DE12", "authorization: ", "aaaa", "A1b2", "[redacted",
 	"[redacted:x]", "&quot;", "github key ", "github token 9fceb02d0ae598e9 ", "é", "value=", "{ssha}", ":::", "api_key(", "password is ", "password:a&", "password=&", "&amp;",
+	"é@", "o'a@b.io ", "1.2.3.4 ", "10.1.2.3/8,", "v1.2.3.4, ", "version 1.2.3.4 ", ":1", "::", "2001:db8::1 ", "fe80:", "a.b:", "4111 1111 1111 1111 ", "+1 415 555 0134 ", "(11) 91234-5678 ",
+	"0049 30 1234567 ", "卡1", "tel 123456789 ", "AB 12 34 56 C ", "12.345.678-Z ", "a1.b2-", "de12-", "DE12 3704 ", "bsn 111222333 ", "219-09-9999 ", "pnr-811218-9876 ", "sin_130692544 ", "0 ", "\u00a0", "1\u00a0", "\u2011a", "10.1.2.3.4 > ", "dni 12345678 Z ", "a/b1", "RSS MRA 85T10 A562S ", "RSSMRA 85T10 A562T ",
 }
 
 func TestHostileTextsAreScannedWhole(t *testing.T) {

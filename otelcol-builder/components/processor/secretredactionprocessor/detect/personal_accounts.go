@@ -11,33 +11,50 @@ var ibanLengths = map[string]int{
 	"SE": 24, "SI": 19, "SK": 24, "SM": 27, "ST": 25, "SV": 28, "TL": 23, "TN": 24, "TR": 26, "UA": 29, "VA": 22, "VG": 24, "XK": 20,
 }
 
-// bankAccount masks an IBAN: a country, its length, and the check digits.
+// bankAccount masks an IBAN: a country, its length, and the check digits, in one case and with one separator between groups.
 func (s *scan) bankAccount(start int) bool {
 	text := s.text
-	if !isUpper(text[start]) || !isUpper(text[start+1]) || start > 0 && isWordByte(text[start-1]) {
+	if !isLetter(text[start]) || isUpper(text[start]) != isUpper(text[start+1]) || !isLetter(text[start+1]) || wordEndsAt(text, start) {
 		return false
 	}
-	length := ibanLengths[text[start:start+2]]
+	inCase := isUpper
+	if isLower(text[start]) {
+		inCase = isLower
+	}
+	length := ibanLengths[strings.ToUpper(text[start:start+2])]
 	if length == 0 {
 		return false
 	}
 	var compact [40]byte
+	var separator byte
 	count, position := 0, start
 	for position < len(text) && count < length {
 		character := text[position]
-		if isDigit(character) || isUpper(character) {
-			compact[count] = character
+		switch {
+		case isDigit(character) || inCase(character):
+			compact[count] = character &^ caseBit(character)
 			count++
-		} else if character != ' ' || position+1 >= len(text) || !isAlnum(text[position+1]) || count%4 != 0 {
+		case character != ' ' && character != '-' || count%4 != 0 || separator != 0 && separator != character,
+			position+1 >= len(text) || !isAlnum(text[position+1]):
 			return false
+		default:
+			separator = character
 		}
 		position++
 	}
-	if count < length || position < len(text) && isAlnum(text[position]) || !passesMod97(compact[:count]) {
+	if count < length || wordBeginsAt(text, position) || !passesMod97(compact[:count]) {
 		return false
 	}
 	s.addPersonal(start, position, "iban")
 	return true
+}
+
+// caseBit is what a small letter has and a capital has not.
+func caseBit(character byte) byte {
+	if isLower(character) {
+		return 'a' - 'A'
+	}
+	return 0
 }
 
 func passesMod97(account []byte) bool {
@@ -51,22 +68,4 @@ func passesMod97(account []byte) bool {
 		}
 	}
 	return remainder == 1
-}
-
-// address4 masks IPv4 addresses of hosts; loopback and unspecified addresses are nobody's.
-func (s *scan) address4(start, end int) bool {
-	parts := strings.Split(s.text[start:end], ".")
-	if len(parts) != 4 {
-		return false
-	}
-	for _, part := range parts {
-		if len(part) == 0 || len(part) > 3 || len(part) > 1 && part[0] == '0' || number(part) > 255 {
-			return false
-		}
-	}
-	if parts[0] == "127" || parts[0] == "0" || parts[0] == "255" {
-		return false
-	}
-	s.addPersonal(start, end, "ip_address")
-	return true
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // PersonalDataClasses are the classes of personal data that can be asked for.
@@ -16,8 +17,8 @@ var PersonalDataClasses = []string{
 
 // personalData says which classes are asked for.
 type personalData struct {
-	email, phone, card, iban, address bool
-	nationals                         []nationalID
+	email, phone, card, iban, address, italian bool
+	nationals                                  []nationalID
 }
 
 func newPersonalData(classes []string) (personalData, error) {
@@ -40,6 +41,7 @@ func newPersonalData(classes []string) (personalData, error) {
 				return chosen, fmt.Errorf("personal_data: %q is not a class; known are %s", class, strings.Join(PersonalDataClasses, ", "))
 			}
 			chosen.nationals = append(chosen.nationals, nationalIDs[index])
+			chosen.italian = chosen.italian || class == italian
 		}
 	}
 	return chosen, nil
@@ -53,19 +55,13 @@ func (s *scan) addPersonal(start, end int, class string) {
 // emailAddress looks around an "@".
 func (s *scan) emailAddress(at, end int) {
 	text := s.text
-	start := at
-	for limit := max(0, at-64); start > limit && isLocalByte(text[start-1]); {
-		start--
-	}
+	start := localStart(text, at)
 	for start < at && (text[start] == '.' || text[start] == '-' || text[start] == '+' || text[start] == '%') {
 		start++
 	}
-	stop := end
-	for limit := min(len(text), end+255); stop < limit && (isAlnum(text[stop]) || text[stop] == '.' || text[stop] == '-'); {
-		stop++
-	}
-	for stop > end && !isAlnum(text[stop-1]) {
-		stop--
+	stop := domainEnd(text, end)
+	if start < at && text[start] == '_' && stop < len(text) && text[stop] == '_' { // _mara@northlab.io_
+		start++
 	}
 	if start == at || stop == end || start > 0 && (text[start-1] == '/' || text[start-1] == '@' || text[start-1] == ':') && s.isAccount(start) || s.inAddress(start) {
 		return
@@ -74,6 +70,51 @@ func (s *scan) emailAddress(at, end int) {
 	if isMailDomain(domain) && !isMachineAccount(local, domain) && !(stop < len(text) && (text[stop] == '@' || text[stop] == ':' && s.isRemotePath(stop))) {
 		s.addPersonal(start, stop, "email")
 	}
+}
+
+// localStart returns where the part before an "@" begins. Letters of other scripts belong to it, but no text that is
+// written without blanks. An apostrophe does so in names such as o'neil.
+func localStart(text string, at int) int {
+	limit := max(0, at-64)
+	start := at
+	for start > limit {
+		if isLocalByte(text[start-1]) {
+			start--
+			continue
+		}
+		character, size := utf8.DecodeLastRuneInString(text[limit:start])
+		if size == 1 || !isSpacedLetter(character) {
+			break
+		}
+		start -= size
+	}
+	if start >= limit+2 && start < at && text[start-1] == '\'' && text[start-2]|0x20 == 'o' && !wordEndsAt(text, start-2) {
+		start -= 2
+	}
+	return start
+}
+
+// domainEnd returns where the part behind an "@" ends: at its last letter or digit.
+func domainEnd(text string, start int) int {
+	stop, last := start, start
+	for limit := min(len(text), start+255); stop < limit; {
+		if isAlnum(text[stop]) {
+			stop++
+			last = stop
+			continue
+		}
+		if text[stop] == '.' || text[stop] == '-' {
+			stop++
+			continue
+		}
+		character, size := utf8.DecodeRuneInString(text[stop:limit])
+		if size == 1 || !isSpacedLetter(character) {
+			break
+		}
+		stop += size
+		last = stop
+	}
+	return last
 }
 
 // isAccount says whether what is before an "@" is the account of an address such as ssh://git@host.
@@ -139,81 +180,4 @@ func isMailDomain(domain string) bool {
 var notTopLevel = setOf(`py js ts jsx tsx go rs java rb php c h cpp hpp cs json yaml yml toml txt md html css png jpg jpeg gif svg pdf csv
 	log lock sh bat exe dll so zip gz tar whl jar class local localhost internal lan invalid test example setter getter deleter
 	property register command route get post put patch delete fixture mark parametrize dataclass lru cache wraps jit compile
-	forward override init parquet jsonl safetensors ckpt bin onnx gguf proto cfg ini conf`)
-
-// numbers walks over the groups of digits of a text and asks for cards, phones, IBANs and national numbers.
-func (s *scan) numbers() {
-	chosen := &s.detector.personal
-	if !chosen.card && !chosen.phone && !chosen.iban && !chosen.address && len(chosen.nationals) == 0 {
-		return
-	}
-	text := s.text
-	for position := 0; position < len(text); position++ {
-		if !isDigit(text[position]) {
-			continue
-		}
-		if chosen.iban && position >= 2 && s.bankAccount(position-2) {
-			position = s.groupEnd(position)
-			continue
-		}
-		end := s.groupEnd(position)
-		s.numberGroup(position, end)
-		position = end
-	}
-}
-
-// groupEnd returns where a group of digits with single separators between them ends.
-func (s *scan) groupEnd(position int) int {
-	text := s.text
-	for limit := min(len(text), position+40); position < limit; {
-		if isDigit(text[position]) {
-			position++
-			continue
-		}
-		next := position + 1
-		if next < limit && text[position] == ')' && (text[next] == ' ' || text[next] == '-') {
-			next++
-		}
-		if next >= len(text) || !isDigit(text[next]) || strings.IndexByte(" -.()/", text[position]) < 0 {
-			return position
-		}
-		position = next
-	}
-	for position < len(text) && isDigit(text[position]) {
-		position++
-	}
-	return position
-}
-
-func (s *scan) numberGroup(start, end int) {
-	chosen := &s.detector.personal
-	if start > 0 && (isWordByte(s.text[start-1]) || s.text[start-1] == '.' || s.text[start-1] == '-' && start > 1 && isWordByte(s.text[start-2])) {
-		return
-	}
-	if end < len(s.text) && (isWordByte(s.text[end]) || s.text[end] == '-' && end+1 < len(s.text) && isWordByte(s.text[end+1])) {
-		if !chosen.hasLetters() {
-			return
-		}
-	}
-	if chosen.card && s.card(start, end) || chosen.address && s.address4(start, end) || s.national(start, end) {
-		return
-	}
-	if chosen.phone {
-		s.phone(start, end)
-	}
-}
-
-func (p *personalData) hasLetters() bool { return len(p.nationals) > 0 }
-
-// digitsOf returns the digits of a piece, at most 24 of them.
-func digitsOf(text string) string {
-	var buffer [24]byte
-	count := 0
-	for position := range len(text) {
-		if isDigit(text[position]) && count < len(buffer) {
-			buffer[count] = text[position]
-			count++
-		}
-	}
-	return string(buffer[:count])
-}
+	forward override init parquet jsonl safetensors ckpt bin onnx gguf proto cfg ini conf grad weight bias shape dtype detach`)

@@ -4,37 +4,83 @@ import (
 	"strings"
 )
 
+// wordReach is how far before a number its name is looked for.
+const wordReach = 40
+
 // nationalID is a number that a state gives its people, with what tells it from other numbers.
 type nationalID struct {
 	class string
-	words string // one of these stands near it, for numbers whose form says little
-	valid func(piece, digits string) bool
+	words string                          // one of these stands near it, for numbers whose form says little
+	valid func(digits string) bool        // of numbers that consist of digits
+	form  func(piece, digits string) bool // a way to write it that needs no word
+	// lettered matches numbers that hold letters, in capitals and without separators.
+	lettered func(compact string) bool
 }
 
 var nationalIDs = []nationalID{
-	{"us_social_security_number", "", validSocialSecurity},
-	{"de_tax_id", "steuer tax idnr identifikationsnummer", func(piece, digits string) bool { return len(digits) == 11 && digits[0] != '0' && validISO7064(digits) }},
-	{"nl_citizen_number", "bsn burgerservicenummer sofi", func(piece, digits string) bool {
+	{class: "us_social_security_number", words: "ssn social_security socialsecurity", valid: validSocialSecurity, form: inGroups("3-2-4")},
+	{class: "de_tax_id", words: "steuer tax idnr identifikationsnummer", valid: validGerman},
+	{class: "nl_citizen_number", words: "bsn burgerservicenummer sofi sofinummer", valid: func(digits string) bool {
 		return len(digits) == 9 && weighted(digits, []int{9, 8, 7, 6, 5, 4, 3, 2, -1})%11 == 0
 	}},
-	{"pl_national_id", "pesel", func(piece, digits string) bool {
+	{class: "pl_national_id", words: "pesel", valid: func(digits string) bool {
 		return len(digits) == 11 && weighted(digits, []int{1, 3, 7, 9, 1, 3, 7, 9, 1, 3, 1})%10 == 0
 	}},
-	{"fr_social_security_number", "insee nir secu securite sécurité", validFrench},
-	{"br_taxpayer_number", "cpf", validBrazilian},
-	{"in_aadhaar_number", "aadhaar aadhar uidai", func(piece, digits string) bool { return len(digits) == 12 && digits[0] >= '2' && verhoeff(digits) }},
-	{"se_personal_number", "personnummer personal samordningsnummer", validSwedish},
-	{"ca_social_insurance_number", "sin nas insurance", func(piece, digits string) bool { return len(digits) == 9 && passesLuhn(digits) && digits[0] != '0' }},
-	{"au_tax_file_number", "tfn tax", func(piece, digits string) bool {
+	{
+		class: "fr_social_security_number", words: "insee nir secu sécu securite sécurité", valid: validFrench, form: inGroups("1 2 2 2 3 3 2"),
+		lettered: validCorsican,
+	},
+	{class: "br_taxpayer_number", words: "cpf", valid: validBrazilian, form: inGroups("3.3.3-2")},
+	{class: "in_aadhaar_number", words: "aadhaar aadhar adhaar uidai आधार", valid: func(digits string) bool {
+		return len(digits) == 12 && digits[0] >= '2' && verhoeff(digits)
+	}},
+	{class: swedish, words: "personnummer personnr pers.nr persnr pnr personal samordningsnummer", valid: validSwedish},
+	{class: "ca_social_insurance_number", words: "sin nas insurance assurance", valid: func(digits string) bool {
+		return len(digits) == 9 && passesLuhn(digits) && digits[0] != '0'
+	}},
+	{class: "au_tax_file_number", words: "tfn tax", valid: func(digits string) bool {
 		return len(digits) == 9 && weighted(digits, []int{1, 4, 3, 7, 5, 8, 6, 9, 10})%11 == 0
 	}},
-	{"cn_resident_id", "", nil},
-	{"es_national_id", "", nil},
-	{"it_fiscal_code", "", nil},
-	{"uk_national_insurance_number", "", nil},
+	{class: "cn_resident_id", valid: validChinese, form: inGroups("6 8 4"), lettered: validChinese},
+	{class: spanish, words: "dni nif nie d.n.i n.i.f n.i.e documento", lettered: validSpanish},
+	{class: italian, lettered: validItalian},
+	{class: british, lettered: validBritish},
 }
 
-// national masks the numbers that consist of digits; those with letters have words of their own in nationalWord.
+// Classes with a way of their own to be written: the first two with blanks between letters and digits.
+const (
+	british = "uk_national_insurance_number"
+	italian = "it_fiscal_code"
+	// spanish is the class that is also written with dots.
+	spanish = "es_national_id"
+	// swedish is the class that has a plus sign for whoever is a hundred years old.
+	swedish = "se_personal_number"
+)
+
+// inGroups returns what says whether a number is written in such groups, with such separators.
+func inGroups(format string) func(piece, digits string) bool {
+	return func(piece, _ string) bool {
+		position := 0
+		for _, part := range []byte(format) {
+			if !isDigit(part) {
+				if position >= len(piece) || piece[position] != part {
+					return false
+				}
+				position++
+				continue
+			}
+			for range part - '0' {
+				if position >= len(piece) || !isDigit(piece[position]) {
+					return false
+				}
+				position++
+			}
+		}
+		return position == len(piece)
+	}
+}
+
+// national masks the numbers that consist of digits, and those with blanks around theirs.
 func (s *scan) national(start, end int) bool {
 	chosen := s.detector.personal.nationals
 	if len(chosen) == 0 {
@@ -43,57 +89,134 @@ func (s *scan) national(start, end int) bool {
 	piece := s.text[start:end]
 	digits := digitsOf(piece)
 	for _, id := range chosen {
-		if id.valid != nil && id.valid(piece, digits) && s.wordNear(start, id.words) && (end == len(s.text) || !isWordByte(s.text[end])) {
-			s.addPersonal(start, end, id.class)
+		if id.class == british && s.spacedBritish(start, end, digits) || id.class == spanish && s.spacedSpanish(id, start, end, digits) {
+			return true
+		}
+		number, stop := digits, end
+		if id.class == swedish && end < len(s.text) && s.text[end] == '+' && digitsEnd(s.text, end+1) == end+5 {
+			stop = end + 5
+			number += s.text[end+1 : stop]
+		}
+		if id.valid == nil || !id.valid(number) || wordBeginsAt(s.text, stop) {
+			continue
+		}
+		if id.form != nil && id.form(piece, digits) || namesNear(s.text[max(0, start-wordReach):start], id.words) {
+			s.addPersonal(start, stop, id.class)
 			return true
 		}
 	}
 	return false
 }
 
-// wordNear says whether one of the words stands before a number; no words need none.
-func (s *scan) wordNear(start int, words string) bool {
-	if words == "" {
-		return true
+// spacedBritish masks AB 12 34 56 C: two letters, six digits in pairs or together, one letter.
+func (s *scan) spacedBritish(start, end int, digits string) bool {
+	text := s.text
+	if len(digits) != 6 || !(end-start == 6 || inGroups("2 2 2")(text[start:end], digits)) {
+		return false
 	}
-	before := strings.ToLower(s.text[max(0, start-40):start])
-	for word := range strings.FieldsSeq(words) {
-		if strings.Contains(before, word) {
-			return true
-		}
+	if start < 3 || end+2 > len(text) || text[start-1] != ' ' || text[end] != ' ' || wordEndsAt(text, start-3) || wordBeginsAt(text, end+2) {
+		return false
 	}
-	return false
+	if !validBritish(text[start-3:start-1] + digits + text[end+1:end+2]) {
+		return false
+	}
+	s.addPersonal(start-3, end+2, british)
+	return true
 }
+
+// spacedSpanish masks 12345678 Z, 12.345.678 Z and X 1234567 L behind their name.
+func (s *scan) spacedSpanish(id nationalID, start, end int, digits string) bool {
+	text := s.text
+	if len(digits) != 7 && len(digits) != 8 || end+2 > len(text) || text[end] != ' ' || wordBeginsAt(text, end+2) {
+		return false
+	}
+	from, prefix := start, ""
+	if len(digits) == 7 && start >= 2 && text[start-1] == ' ' && !wordEndsAt(text, start-2) {
+		from, prefix = start-2, text[start-2:start-1]
+	}
+	if !validSpanish(prefix+digits+text[end+1:end+2]) || !namesNear(text[max(0, from-wordReach):from], id.words) {
+		return false
+	}
+	s.addPersonal(from, end+2, spanish)
+	return true
+}
+
+// spacedItalian masks RSSMRA 85T10 A562S and RSS MRA 85T10 A562S, whose first digit stands at the start.
+func (s *scan) spacedItalian(start int) bool {
+	text := s.text
+	end := start + len("85T10 A562S")
+	if start < 7 || end > len(text) || text[start-1] != ' ' || text[start+5] != ' ' || !isUpper(text[start+2]) || wordBeginsAt(text, end) {
+		return false
+	}
+	from, letters := start-7, text[start-7:start-1]
+	if text[start-5] == ' ' && start >= 8 {
+		from, letters = start-8, text[start-8:start-5]+text[start-4:start-1]
+	}
+	if wordEndsAt(text, from) || !validItalian(letters+text[start:start+5]+text[start+6:end]) {
+		return false
+	}
+	s.addPersonal(from, end, italian)
+	return true
+}
+
+const (
+	// shortestLettered and longestLettered are the lengths of the numbers with letters, separators counted.
+	shortestLettered = 9
+	longestLettered  = 24
+)
 
 // lettered finds the numbers that hold letters, in the runs of letters and digits of a text.
 func (s *scan) lettered() {
+	if len(s.detector.personal.nationals) == 0 {
+		return
+	}
+	for _, run := range s.runs {
+		if slash := strings.IndexByte(s.text[run.start:run.end], '/'); slash >= 0 && run.end-run.start <= 2*longestLettered {
+			s.letteredRun(run.start, s.text[run.start:run.start+slash])
+			run.start += slash + 1
+		}
+		s.letteredRun(run.start, s.text[run.start:run.end])
+	}
+}
+
+func (s *scan) letteredRun(start int, text string) {
+	text = strings.TrimRight(text, ".-")
+	if len(text) < shortestLettered || len(text) > longestLettered {
+		return
+	}
+	var buffer [longestLettered]byte
+	compact, small, dots := buffer[:0], false, false
+	for position := range len(text) {
+		switch character := text[position]; {
+		case isLower(character):
+			compact, small = append(compact, character-caseBit(character)), true
+		case isAlnum(character):
+			compact = append(compact, character)
+		case character == '.':
+			dots = true
+		case character != '-':
+			return
+		}
+	}
+	number := string(compact)
+	if small && text != strings.ToLower(text) || dots && !dottedSpanish(text) {
+		return
+	}
 	for _, id := range s.detector.personal.nationals {
-		if id.valid != nil {
+		if id.lettered == nil || id.class == british && small || dots && id.class != spanish {
 			continue
 		}
-		for _, run := range s.runs {
-			s.letteredRun(id.class, run)
+		if id.lettered(number) {
+			s.addPersonal(start, start+len(text), id.class)
 		}
 	}
 }
 
-func (s *scan) letteredRun(class string, run span) {
-	text := strings.TrimRight(s.text[run.start:run.end], ".")
-	compact := strings.ToUpper(strings.ReplaceAll(text, "-", ""))
-	valid := false
-	switch class {
-	case "cn_resident_id":
-		valid = validChinese(compact)
-	case "es_national_id":
-		valid = validSpanish(compact)
-	case "it_fiscal_code":
-		valid = text == strings.ToUpper(text) && validItalian(compact)
-	case "uk_national_insurance_number":
-		valid = text == strings.ToUpper(text) && validBritish(compact)
-	}
-	if valid {
-		s.addPersonal(run.start, run.start+len(text), class)
-	}
+// dottedSpanish says whether a number has dots between its thousands: 12.345.678-Z, X-1.234.567-L.
+func dottedSpanish(text string) bool {
+	digits := strings.TrimRight(text[:len(text)-1], "-")
+	groups := strings.Split(strings.TrimLeft(digits, "XYZxyz-."), ".")
+	return len(groups) == 3 && len(groups[0]) <= 2 && len(groups[1]) == 3 && len(groups[2]) == 3
 }
 
 func weighted(digits string, weights []int) int {
@@ -104,12 +227,13 @@ func weighted(digits string, weights []int) int {
 	return sum
 }
 
-// validSocialSecurity matches 123-45-6789 with numbers that are given out.
-func validSocialSecurity(piece, digits string) bool {
-	if len(digits) != 9 || len(piece) != 11 || piece[3] != '-' || piece[6] != '-' {
-		return false
-	}
-	return digits[:3] != "000" && digits[:3] != "666" && digits[0] != '9' && digits[3:5] != "00" && digits[5:] != "0000"
+// validSocialSecurity matches numbers that are given out.
+func validSocialSecurity(digits string) bool {
+	return len(digits) == 9 && digits[:3] != "000" && digits[:3] != "666" && digits[0] != '9' && digits[3:5] != "00" && digits[5:] != "0000"
+}
+
+func validGerman(digits string) bool {
+	return len(digits) == 11 && digits[0] != '0' && validISO7064(digits)
 }
 
 func validISO7064(digits string) bool {
@@ -128,14 +252,22 @@ func validISO7064(digits string) bool {
 	return check == int(digits[len(digits)-1]-'0')
 }
 
-func validFrench(_, digits string) bool {
+func validFrench(digits string) bool {
 	if len(digits) != 15 || digits[0] != '1' && digits[0] != '2' {
 		return false
 	}
 	return 97-number(digits[:13])%97 == number(digits[13:])
 }
 
-func validBrazilian(_, digits string) bool {
+// validCorsican matches the numbers of those born in the departments 2A and 2B, which count as 19 and 18.
+func validCorsican(text string) bool {
+	if len(text) != 15 || text[5] != '2' || text[6] != 'A' && text[6] != 'B' || !allBytes(text[:5], isDigit) || !allBytes(text[7:], isDigit) {
+		return false
+	}
+	return validFrench(text[:5] + map[byte]string{'A': "19", 'B': "18"}[text[6]] + text[7:])
+}
+
+func validBrazilian(digits string) bool {
 	if len(digits) != 11 || strings.Trim(digits, digits[:1]) == "" {
 		return false
 	}
@@ -144,7 +276,7 @@ func validBrazilian(_, digits string) bool {
 	return first == int(digits[9]-'0') && second == int(digits[10]-'0')
 }
 
-func validSwedish(_, digits string) bool {
+func validSwedish(digits string) bool {
 	if len(digits) == 12 {
 		digits = digits[2:]
 	}
@@ -169,6 +301,9 @@ func validChinese(text string) bool {
 	if len(text) != 18 || !allBytes(text[:17], isDigit) || text[6:8] != "19" && text[6:8] != "20" {
 		return false
 	}
+	if month, day := number(text[10:12]), number(text[12:14]); month < 1 || month > 12 || day < 1 || day > 31 {
+		return false
+	}
 	sum := weighted(text, []int{7, 9, 10, 5, 8, 4, 2, 1, 6, 3, 7, 9, 10, 5, 8, 4, 2})
 	return text[17] == "10X98765432"[sum%11]
 }
@@ -191,7 +326,7 @@ func validItalian(text string) bool {
 		return false
 	}
 	for position, kind := range "LLLLLLDDLDDLDDDL" {
-		if kind == 'L' && !isLetter(text[position]) || kind == 'D' && !isDigit(text[position]) {
+		if kind == 'L' && !isUpper(text[position]) || kind == 'D' && !isDigit(text[position]) {
 			return false
 		}
 	}

@@ -2,9 +2,117 @@ package detect
 
 import "strings"
 
+// numbers walks over the groups of digits of a text and asks for cards, phones, IBANs and national numbers.
+func (s *scan) numbers() {
+	chosen := &s.detector.personal
+	if !chosen.card && !chosen.phone && !chosen.iban && !chosen.address && len(chosen.nationals) == 0 {
+		return
+	}
+	text := s.text
+	for position := 0; position < len(text); position++ {
+		if !isDigit(text[position]) {
+			continue
+		}
+		if chosen.iban && position >= 2 && s.bankAccount(position-2) {
+			position = s.groupEnd(position)
+			continue
+		}
+		if chosen.address {
+			if end, found := s.address4(position); found {
+				position = end - 1
+				continue
+			}
+		}
+		if chosen.italian && s.spacedItalian(position) {
+			position = s.groupEnd(position)
+			continue
+		}
+		end := s.groupEnd(position)
+		if chosen.address {
+			end = beforeAddress(text, position, end)
+		}
+		s.numberGroup(position, end)
+		position = end
+	}
+}
+
+// groupEnd returns where a group of digits with single separators between them ends.
+func (s *scan) groupEnd(position int) int {
+	text := s.text
+	for limit := min(len(text), position+40); position < limit; {
+		if isDigit(text[position]) {
+			position++
+			continue
+		}
+		next := position + 1
+		if next < limit && text[position] == ')' && (text[next] == ' ' || text[next] == '-') {
+			next++
+		}
+		if (text[position] == ' ' || text[position] == '-') && strings.HasPrefix(text[next:limit], "(0)") { // +49 (0)30 1234567
+			next++
+		}
+		if next >= len(text) || !isDigit(text[next]) || strings.IndexByte(" -.()/", text[position]) < 0 {
+			return position
+		}
+		position = next
+	}
+	for position < len(text) && isDigit(text[position]) {
+		position++
+	}
+	return position
+}
+
+// beforeAddress cuts a group of numbers in front of an IPv4 address, as in "64 10.1.2.3".
+func beforeAddress(text string, start, end int) int {
+	if strings.Count(text[start:end], ".") < 3 {
+		return end
+	}
+	for position := start; position < end; position++ {
+		if text[position] == ' ' || text[position] == '(' || text[position] == '/' {
+			if _, found := dottedEnd(text, position+1); found {
+				return position
+			}
+		}
+	}
+	return end
+}
+
+func (s *scan) numberGroup(start, end int) {
+	chosen := &s.detector.personal
+	if wordEndsAt(s.text, start) || start > 0 && (s.text[start-1] == '.' || s.text[start-1] == '-' && start > 1 && isWordByte(s.text[start-2])) {
+		return
+	}
+	if wordBeginsAt(s.text, end) || end < len(s.text) && s.text[end] == '-' && wordBeginsAt(s.text, end+1) {
+		return
+	}
+	if chosen.card && s.card(start, end) || s.national(start, end) {
+		return
+	}
+	if chosen.phone {
+		s.phone(start, end)
+	}
+}
+
+// digitsOf returns the digits of a piece, at most 24 of them.
+func digitsOf(text string) string {
+	var buffer [24]byte
+	count := 0
+	for position := range len(text) {
+		if isDigit(text[position]) && count < len(buffer) {
+			buffer[count] = text[position]
+			count++
+		}
+	}
+	return string(buffer[:count])
+}
+
 // card masks payment card numbers: a known prefix and length, the check digit of Luhn, usual grouping.
 func (s *scan) card(start, end int) bool {
 	piece := s.text[start:end]
+	if expiry := strings.IndexByte(piece, '/'); expiry > 13 && expiry <= len(piece)-3 && piece[expiry-3] == ' ' {
+		piece = piece[:expiry-3] // 4111 1111 1111 1111 12/29
+		end = start + len(piece)
+	}
 	if len(piece) < 13 || len(piece) > 23 || strings.ContainsAny(piece, "./()") {
 		return false
 	}
@@ -107,90 +215,4 @@ func passesLuhn(digits string) bool {
 		sum += digit
 	}
 	return sum%10 == 0
-}
-
-// phone masks telephone numbers: with a country code and plus sign, or in the grouping of a country, or called so.
-func (s *scan) phone(start, end int) {
-	text := s.text
-	piece := text[start:end]
-	digits := digitsOf(piece)
-	if len(digits) < 7 || len(digits) > 15 {
-		return
-	}
-	from := start
-	plus := from > 0 && text[from-1] == '+'
-	if from > 0 && text[from-1] == '(' {
-		from--
-		plus = from > 0 && text[from-1] == '+'
-	}
-	if plus {
-		if from--; from > 0 && isWordByte(text[from-1]) || digits[0] == '0' || len(digits) < 8 || strings.Contains(piece, "/") || isSum(text, from, end) {
-			return
-		}
-		if strings.Count(piece, ".") == 1 && !strings.ContainsAny(piece, " -") {
-			return // a decimal number
-		}
-		s.addPersonal(from, end, "phone")
-		return
-	}
-	if isNorthAmerican(text[from:end]) || s.saysPhone(from) && len(digits) >= 9 && len(digits) <= 13 && !strings.Contains(piece, ".") || isEuropean(piece) {
-		s.addPersonal(from, end, "phone")
-	}
-}
-
-// isSum says whether a plus sign adds numbers.
-func isSum(text string, plus, end int) bool {
-	before := strings.TrimRight(text[max(0, plus-3):plus], " ")
-	after := strings.TrimLeft(text[end:min(len(text), end+3)], " ")
-	return before != "" && isDigit(before[len(before)-1]) || after != "" && (after[0] == '=' || after[0] == '+' || after[0] == '*')
-}
-
-// isNorthAmerican matches (212) 555-0123, 212-555-0123, 212.555.0123 and 1-212-555-0123.
-func isNorthAmerican(piece string) bool {
-	bracket := strings.HasPrefix(piece, "(")
-	piece = strings.TrimPrefix(strings.TrimPrefix(piece, "1-"), "1 ")
-	digits := digitsOf(piece)
-	if len(digits) != 10 || digits[0] < '2' || digits[3] < '2' {
-		return false
-	}
-	piece = strings.TrimPrefix(piece, "(")
-	switch {
-	case bracket && len(piece) >= 12 && piece[3] == ')':
-		rest := strings.TrimLeft(piece[4:], " ")
-		return len(rest) == 8 && (rest[3] == '-' || rest[3] == ' ' || rest[3] == '.')
-	case len(piece) == 12 && piece[3] == piece[7] && (piece[3] == '-' || piece[3] == '.'):
-		return true
-	}
-	return false
-}
-
-// isEuropean matches numbers with a trunk zero in groups, such as 030 1234 5678, 020 7946 0123, 06 12 34 56 78, 0171/1234567.
-func isEuropean(piece string) bool {
-	digits := digitsOf(piece)
-	if piece[0] != '0' || len(piece) < 2 || piece[1] == '0' || len(digits) < 9 || len(digits) > 12 {
-		return false
-	}
-	if slash := strings.IndexByte(piece, '/'); slash >= 3 && slash <= 6 && strings.Count(piece, "/") == 1 {
-		return true
-	}
-	groups := strings.FieldsFunc(piece, func(character rune) bool { return character == ' ' || character == '-' })
-	if strings.ContainsAny(piece, "./()") || len(groups) < 3 {
-		return false
-	}
-	pairs := len(groups) == 5
-	for _, group := range groups {
-		pairs = pairs && len(group) == 2
-	}
-	return pairs || len(groups) <= 4 && len(groups[0]) >= 3 && len(groups[0]) <= 5
-}
-
-// saysPhone says whether the words before a number call it a telephone number.
-func (s *scan) saysPhone(start int) bool {
-	before := strings.ToLower(s.text[max(0, start-20):start])
-	for _, word := range []string{"phone", "tel:", "tel.", "tel ", "mobile", "cell", "fax", "call ", "whatsapp", "telefon", "handy"} {
-		if strings.Contains(before, word) {
-			return true
-		}
-	}
-	return false
 }

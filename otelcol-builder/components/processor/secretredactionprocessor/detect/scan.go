@@ -44,6 +44,7 @@ type scan struct {
 	refused         int // where the value ends that was refused last
 	refusedToken    int
 	hitWord, hitEnd int // the word for which rules were noted last
+	versionEnd      int // of the version of four parts that was met last
 	within          func() error
 	looks           int
 	stopped         error
@@ -58,7 +59,7 @@ func (s *scan) begin(key, text string, depth int) {
 	s.tokens, s.bare, s.inside, s.kinds = reach{}, [2]reach{}, reach{}, [128]reach{}
 	s.ends, s.spacedEnds = place{from: -1}, place{from: -1}
 	s.refused, s.refusedToken, s.looks, s.stopped = -1, -1, 0, nil
-	s.hitWord = -1
+	s.hitWord, s.versionEnd = -1, 0
 }
 
 // end drops what refers to the text, so that the pool keeps nothing alive.
@@ -73,7 +74,7 @@ func (s *scan) run() {
 	s.collectRuns()
 	for _, look := range []func(*scan){
 		(*scan).matchWords, (*scan).matchExternalRules, (*scan).matchBotTokens, (*scan).matchKeyContext, (*scan).numbers,
-		(*scan).lettered, (*scan).matchUnnamed, (*scan).matchWrapped,
+		(*scan).addresses6, (*scan).lettered, (*scan).matchUnnamed, (*scan).matchWrapped,
 	} {
 		if look(s); s.stopped != nil {
 			return

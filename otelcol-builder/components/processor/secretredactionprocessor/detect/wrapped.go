@@ -17,7 +17,7 @@ func (s *scan) matchWrapped() {
 	if s.depth >= deepestWrapping {
 		return
 	}
-	if strings.IndexByte(s.text, '\\') >= 0 || strings.IndexByte(s.text, '%') >= 0 || strings.IndexByte(s.text, '&') >= 0 {
+	if strings.IndexByte(s.text, '\\') >= 0 || strings.IndexByte(s.text, '%') >= 0 || strings.IndexByte(s.text, '&') >= 0 || holdsTypeset(s.text) {
 		s.matchEscaped()
 	}
 	for _, run := range s.runs {
@@ -42,7 +42,7 @@ func (s *scan) matchEscaped() {
 	}
 }
 
-// unescapeText resolves JSON, percent and HTML escapes; places maps each byte of the result, and its end, to the
+// unescapeText resolves JSON, percent and HTML escapes and typeset blanks and hyphens; places maps each byte of the result, and its end, to the
 // source. The result is empty when nothing was escaped.
 func unescapeText(text string) (string, []int32) {
 	var result []byte
@@ -50,7 +50,7 @@ func unescapeText(text string) (string, []int32) {
 	copied := 0
 	for position := 0; position < len(text); {
 		character := text[position]
-		if character != '\\' && character != '%' && character != '&' {
+		if character != '\\' && character != '%' && character != '&' && character != noBreakLead && character != typesetLead {
 			position++
 			continue
 		}
@@ -86,11 +86,34 @@ func appendPlain(result []byte, places []int32, text string, from, to int) ([]by
 	return result, places
 }
 
+// Blanks and hyphens that do not break a line, as word processors and web pages put them between the groups of a number.
+var typesetBytes = map[string]string{"\u00a0": " ", "\u2009": " ", "\u202f": " ", "\u2010": "-", "\u2011": "-"}
+
+const (
+	noBreakLead = 0xc2 // begins U+00A0 in UTF-8
+	typesetLead = 0xe2 // begins the others
+)
+
+func holdsTypeset(text string) bool {
+	for typeset := range typesetBytes {
+		if strings.Contains(text, typeset) {
+			return true
+		}
+	}
+	return false
+}
+
 var htmlEscapes = map[string]string{"&quot;": `"`, "&apos;": "'", "&amp;": "&", "&lt;": "<", "&gt;": ">", "&#34;": `"`, "&#39;": "'", "&#x27;": "'", "&#61;": "="}
 
 // escapeAt returns what an escape stands for and how long it is; 0 when it is none.
 func escapeAt(text string) (string, int) {
 	switch text[0] {
+	case noBreakLead, typesetLead:
+		for typeset, plain := range typesetBytes {
+			if strings.HasPrefix(text, typeset) {
+				return plain, len(typeset)
+			}
+		}
 	case '%':
 		if len(text) >= 3 {
 			if raw, err := hex.DecodeString(text[1:3]); err == nil && raw[0] >= 0x20 && raw[0] < 0x7f {

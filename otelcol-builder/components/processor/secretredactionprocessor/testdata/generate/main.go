@@ -40,11 +40,23 @@ func main() {
 		log.Fatalf("no shapes in %s: run it in the module's folder", folder)
 	}
 	for _, file := range shapes {
-		target := filepath.Join(folder, strings.TrimSuffix(filepath.Base(file), ".txt")+".jsonl")
-		if err := generate(file, target); err != nil {
+		if err := generate(file, suiteOf(file, folder)); err != nil {
 			log.Fatal(err)
 		}
 	}
+	spans, err := filepath.Glob(filepath.Join(folder, "shapes", "personal", "*.txt"))
+	if err != nil || len(spans) == 0 {
+		log.Fatalf("no shapes of personal data in %s", folder)
+	}
+	for _, file := range spans {
+		if err := generateSpans(file, suiteOf(file, filepath.Join(folder, "personal"))); err != nil {
+			log.Fatal(err)
+		}
+	}
+}
+
+func suiteOf(shapes, folder string) string {
+	return filepath.Join(folder, strings.TrimSuffix(filepath.Base(shapes), ".txt")+".jsonl")
 }
 
 func generate(source, target string) error {

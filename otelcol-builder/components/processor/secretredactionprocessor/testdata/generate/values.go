@@ -79,6 +79,9 @@ func (m *maker) value(name string) (string, bool) {
 	if lines, ok := strings.CutPrefix(name, "pem"); ok {
 		return m.pem(lines), true
 	}
+	if value, known := m.personal(name); known {
+		return value, true
+	}
 	if len(name) < 2 {
 		return "", false
 	}
