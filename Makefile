@@ -136,7 +136,7 @@ test-langchain-core: $(VENV)/.test ## the same for langchain-core alone, which i
 	PYTHONPATH=tests $(BIN)/python -m hosts.compare langchain-core
 
 .PHONY: test-collector
-test-collector: collector-race collector-tests ## the collector: its Go components, every configuration, redaction, sampling, durability
+test-collector: collector-race collector-tests vulnerabilities ## the collector: its Go components, every configuration, redaction, sampling, durability
 
 .PHONY: test-collector-quick
 test-collector-quick: SELECTED := -m "not slow"
@@ -152,6 +152,10 @@ collector-tests: $(VENV)/.test score-redaction
 	$(BIN)/python otelcol-builder/check.py fuzz
 	$(BIN)/python otelcol-builder/build.py
 	$(PYTEST) $(PARALLEL) tests/integration/collector $(SELECTED)
+
+.PHONY: vulnerabilities
+vulnerabilities: ## known vulnerabilities in what our Go modules call; says so where their database cannot be reached
+	$(PYTHON) otelcol-builder/check.py vulnerabilities
 
 FUZZ_SECONDS := 300
 .PHONY: fuzz

@@ -1,17 +1,19 @@
 """Check our own Go modules: `lint` is gofmt and go vet, `test` is go test with the seeds of every fuzz test.
 
-    python otelcol-builder/check.py lint|test|race|score|cost|generate|fuzz [SECONDS]
+    python otelcol-builder/check.py lint|test|race|score|cost|generate|vulnerabilities|fuzz [SECONDS]
 
 `race` is test with Go's race detector, which needs a C compiler; without one it says so.
 `score` measures the redaction on our own suites: recall, and the share of look-alikes that stays as it is.
 `cost` measures what a byte costs for every word of the redaction's rules, in texts of 1 MiB (half an hour).
 `generate` writes what the collector's own generator, mdatagen, makes of every component's metadata.yaml.
+`vulnerabilities` runs govulncheck; where its database cannot be reached it says that nothing was looked for.
 `fuzz` gives every fuzz test that many seconds, and without a number those of CI 20.
 Go is the one that build.py takes; `lint` installs none and says so where there is none.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -97,21 +99,41 @@ def cost(go: Path) -> None:
     go_build.run(command, REDACTION, {**go_build.go_environment(), "OTEL_RL_LONG_COST": "1"})
 
 
-def metadata_generator(go: Path) -> Path:
-    """Return mdatagen in its locked version, compiled once."""
-    locked = build.HERE / "mdatagen"
+def locked_tool(go: Path, package: str) -> Path:
+    """Return a Go program, compiled once in the version that the module of its name here locks."""
+    name = package.rpartition("/")[2]
+    locked = build.HERE / name
 
-    def compile_generator(folder: Path) -> None:
-        command: list[str | Path] = [go, "build", "-trimpath", "-o", folder / "mdatagen"]
-        go_build.run([*command, "go.opentelemetry.io/collector/cmd/mdatagen"], locked, go_build.go_environment())
+    def compile_tool(folder: Path) -> None:
+        command: list[str | Path] = [go, "build", "-trimpath", "-o", folder / name, package]
+        go_build.run(command, locked, go_build.go_environment())
 
     key = go_build.key_of([locked / "go.mod", locked / "go.sum"], [])
-    return go_build.build_once(go_build.cache_directory() / "mdatagen" / key, compile_generator) / "mdatagen"
+    return go_build.build_once(go_build.cache_directory() / name / key, compile_tool) / name
 
 
-def generate(go: Path, components: Path) -> None:
+def vulnerabilities(go: Path) -> None:
+    """Look for known vulnerabilities in what our modules call; says so where their database cannot be reached.
+
+    Raises:
+        go_build.BuildError: there is one.
+    """
+    program = locked_tool(go, "golang.org/x/vuln/cmd/govulncheck")
+    environment = {**go_build.go_environment(), "PATH": f"{go.parent}:{os.environ['PATH']}"}
+    for folder in modules():
+        command = [program, "./..."]
+        done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+        if "fetching vulnerabilities" in done.stderr:
+            go_build.progress(f"known vulnerabilities were NOT looked for: {done.stderr.strip()}")
+            return
+        if done.returncode:
+            raise go_build.BuildError(f"{folder.name}: govulncheck\n{done.stdout}{done.stderr}")
+    go_build.progress("no known vulnerability in what our modules call")
+
+
+def generate(go: Path, components: Path = build.HERE / "components") -> None:
     """Write the generated files of every component in a folder."""
-    generator = metadata_generator(go)
+    generator = locked_tool(go, "go.opentelemetry.io/collector/cmd/mdatagen")
     for metadata in sorted(components.rglob("metadata.yaml")):
         go_build.run([generator, "metadata.yaml"], metadata.parent, go_build.go_environment())
 
@@ -131,11 +153,17 @@ def score(go: Path) -> None:
     go_build.run([go, "run", "./cmd/span-score", *least, *suites], REDACTION, go_build.go_environment())
 
 
+OF_EACH = {"lint": lint, "test": test, "race": race}
+"""Actions that check one module after the other."""
+OF_ALL = {"score": score, "cost": cost, "generate": generate, "vulnerabilities": vulnerabilities}
+"""Actions that need no module, or know which."""
+
+
 def main() -> int:
     """Check every module that is there; the exit code is 1 where one has a fault."""
     action, *numbers = sys.argv[1:] or [""]
     seconds = int(numbers[0]) if action == "fuzz" and len(numbers) == 1 and numbers[0].isdigit() else None
-    if action not in {"lint", "test", "race", "score", "cost", "generate", "fuzz"} or (numbers and not seconds):
+    if action not in {*OF_ALL, *OF_EACH, "fuzz"} or (numbers and not seconds):
         print(__doc__, file=sys.stderr)
         return 2
     if action == "lint" and not shutil.which("go"):
@@ -146,17 +174,13 @@ def main() -> int:
         return 0
     try:
         go = go_build.go_command()
-        if action == "score":
-            score(go)
-        elif action == "cost":
-            cost(go)
-        elif action == "generate":
-            generate(go, build.HERE / "components")
-        elif action == "fuzz":
+        if action == "fuzz":
             fuzz(go, seconds)
+        elif action in OF_ALL:
+            OF_ALL[action](go)
         else:
             for folder in modules():
-                {"lint": lint, "test": test, "race": race}[action](go, folder)
+                OF_EACH[action](go, folder)
     except go_build.BuildError as error:
         go_build.progress(str(error))
         return 1
