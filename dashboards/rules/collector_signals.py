@@ -30,15 +30,16 @@ def _of(metric: MetricDefinition, *matches: Match) -> str:
     return series(metric, OF_A_COLLECTOR, *matches, run=None)
 
 
-def _increase(metric: MetricDefinition, window: str) -> str:
+def _increase(metric: MetricDefinition, window: str, *matches: Match) -> str:
     """The increase within the window. A counter appears with its first event, which ``increase`` alone does not see."""
-    selected = _of(metric)
+    selected = _of(metric, *matches)
     return f"{selected} unless {selected} offset {window} or increase({selected}[{window}])"
 
 
-def _events(*metrics: MetricDefinition) -> str:
-    """How often any of the metrics counted within the window, by collector."""
-    each = [f"sum {_WHO} ({_increase(metric, EVENTS)})" for metric in metrics]
+def _events(*metrics: MetricDefinition | tuple[MetricDefinition, Match]) -> str:
+    """How often any of the metrics, or of their series that match, counted within the window, by collector."""
+    chosen = [metric if isinstance(metric, tuple) else (metric,) for metric in metrics]
+    each = [f"sum {_WHO} ({_increase(metric, EVENTS, *matches)})" for metric, *matches in chosen]
     up = f"0 * max {_WHO} ({_of(collector.UPTIME)})"
     return f" + {_ON_WHO} ".join(f"({expression} or {up})" for expression in each)
 
@@ -105,8 +106,8 @@ PUSHED_BACK = RecordingRule(
 )
 LIMITED = RecordingRule(
     name="otelcol:collector:memory_refused_items",
-    description="Items refused to save memory within a quarter of an hour",
-    expr=_events(*collector.LIMITED),
+    description="Items and whole requests refused to save memory within a quarter of an hour",
+    expr=_events(*collector.LIMITED, (collector.MALFORMED, Match("reason", "memory"))),
 )
 DEAD_LETTERS = RecordingRule(
     name="otelcol:collector:dead_letters",

@@ -147,6 +147,13 @@ def test_every_alert_has_a_case():
     assert {name for name, _ in QUIET.values()} <= BY_NAME.keys()
 
 
+def test_requests_refused_before_they_are_decoded_are_refused_to_save_memory_too(promtool: Promtool):
+    refused = series(collector.MALFORMED, "0x40 0+5x40 200x200", reason="memory")
+    check(promtool, "CollectorOutOfMemory", Case(refused, ("15m",), ("9m", "37m")))
+    malformed = series(collector.MALFORMED, "0x40 0+5x40 200x200", reason="malformed")
+    check(promtool, "CollectorOutOfMemory", Case(malformed, quiet=("9m", "15m", "37m")))
+
+
 @pytest.mark.parametrize("name", FIRE_AND_RESOLVE)
 def test_it_fires_and_resolves(promtool: Promtool, name: str):
     check(promtool, name, FIRE_AND_RESOLVE[name])
