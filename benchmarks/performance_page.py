@@ -48,6 +48,14 @@ def _grpo_step_cpu() -> tuple[Row, ...]:
             ),
             Row("of it on threads of ours", "grpo_step_cpu", f"rank {rank}: on threads of ours, ms", unit=" ms"),
             Row(
+                "share of the step's CPU time",
+                "grpo_step_cpu",
+                f"rank {rank}: share of the step's CPU time",
+                2,
+                100,
+                " %",
+            ),
+            Row(
                 "the same with the cost of reading the clock",
                 "grpo_step_cpu",
                 f"rank {rank}: own CPU with the cost of the clock, ms",
