@@ -71,7 +71,7 @@ def test_its_extensions_start_and_its_credential_files_are_looked_at(capsys: Any
     Path("own.yaml").write_text(OWN)
     assert main([*LOCAL, "--with-file", "own.yaml"]) == 0
     configuration = YAML(typ="safe").load(capsys.readouterr().out)
-    shipped = ["request_guard", "health_status"]
+    shipped = ["memory_limiter", "request_guard", "health_status"]
     assert configuration["service"]["extensions"] == [*shipped, "bearertokenauth/vendor", "credential_files", "zpages"]
     assert configuration["extensions"]["credential_files"] == {
         "required": {"secrets": {"extensions.bearertokenauth/vendor.filename": "/run/secrets/vendor"}}
