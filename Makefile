@@ -32,7 +32,9 @@ install: $(VENV)/.demo ## environment with the pack and what the demo needs, in 
 
 $(VENV)/.demo: $(DEPENDENCIES) | $(UV)
 	@echo "installing torch, TRL and otel-rl into $(VENV) (about a minute, 5 GB)" >&2
-	@test -x $(BIN)/python || $(UV) venv --quiet --python $(PYTHON) $(VENV)
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("otel-rl: development needs Python 3.11 or newer, " \
+	  "and $(PYTHON) is " + sys.version.split()[0] + "; give another one: make PYTHON=python3.12 ...")'
+	@test -x $(BIN)/python || $(UV) venv --quiet --seed --python $(PYTHON) $(VENV)
 	$(UV) pip install --quiet --python $(VENV) --constraint $(CONSTRAINTS) --group demo --editable '.[report,collector]'
 	touch $@
 

@@ -66,7 +66,8 @@ def run(arguments: argparse.Namespace) -> int:
             raise
         return complain(
             f"collector {arguments.action}",
-            "needs ruamel.yaml, which is not installed: pip install 'otel-rl[collector]'",
+            "needs ruamel.yaml, which is not installed: pip install ruamel.yaml, or install otel-rl with its extra"
+            " `collector`",
         )
 
 

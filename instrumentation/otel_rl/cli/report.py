@@ -60,7 +60,8 @@ def run(arguments: argparse.Namespace) -> int:
         missing = (error.name or "").partition(".")[0]
         if missing not in _EXTRA:
             raise
-        return complain("report", f"needs {missing}, which is not installed: pip install 'otel-rl[report]'")
+        fix = f"pip install {missing}, or install otel-rl with its extra `report`"
+        return complain("report", f"needs {missing}, which is not installed: {fix}")
     for note in report.notes:
         print(f"otel-rl report: {note}", file=sys.stderr)
     print(report.output)

@@ -159,8 +159,9 @@ def unseen(collected: Collected) -> str:
     if not steps.unseen.count:
         return ""
     several, each = human.number(steps.unseen.count), human.number(round(steps.unseen.mean))
+    of_all = human.amount(steps.lengths.cell.count, "step of one rank", "steps of all ranks")
     return (
-        f"{several} of {human.amount(steps.lengths.cell.count, 'step')} issued collectives that are not seen (DDP's"
+        f"{several} of {of_all} issued collectives that are not seen (DDP's"
         f" reducer, functional or compiled ones; at least {each} a step): the time in collectives is too low, and a"
         " rank that makes the others wait may not show."
     )
