@@ -21,6 +21,11 @@ RUN = "run"
 #: Scope of a variable: each process reads its own value.
 PROCESS = "process"
 
+#: Variables of other parts, and those by which processes of ours tell each other something.
+_OTHERS = ("OTEL_RL_COLLECTOR_", "OTEL_RL_STACK_", "OTEL_RL_CACHE_DIR", "OTEL_RL_LAUNCH", "OTEL_RL_PROCESS")
+#: Similarity of two names (``difflib``) from which on one counts as the other, misspelt: about one letter in ten.
+_NEARLY = 0.9
+
 _TRUE = frozenset({"1", "true", "yes", "on"})
 _FALSE = frozenset({"0", "false", "no", "off"})
 _LONGEST_EXIT = 3600
@@ -248,7 +253,26 @@ def load(environ: Mapping[str, str]) -> tuple[Settings, list[str]]:
                 f'otel-rl: {variable.name}="{text}" is not valid (accepted: {variable.accepted});'
                 f" using {variable.default}"
             )
-    return Settings(**values), complaints
+    return Settings(**values), complaints + _misspelt(environ)
+
+
+def _misspelt(environ: Mapping[str, str]) -> list[str]:
+    """One sentence for each variable that nothing reads and whose name is nearly that of one in the table.
+
+    Others are left alone: the collector, the stack and the launchers have variables with this prefix too.
+    """
+    known = {variable.name for variable in VARIABLES.values()}
+    unknown = [name for name in environ if name.startswith("OTEL_RL_") and not name.startswith(_OTHERS)]
+    meant = {name: _nearest(name, known) for name in sorted(set(unknown) - known)}
+    return [
+        f"otel-rl: {name} is set, but nothing reads it; did you mean {near}?" for name, near in meant.items() if near
+    ]
+
+
+def _nearest(name: str, known: set[str]) -> str | None:
+    import difflib  # noqa: PLC0415 - milliseconds, and every process reads its settings
+
+    return next(iter(difflib.get_close_matches(name, known, 1, _NEARLY)), None)
 
 
 _current: Settings | None = None

@@ -69,6 +69,27 @@ def test_value_that_cannot_be_parsed_costs_one_line_and_the_default_is_used(vari
     assert f"using {default}" in line
 
 
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [("OTEL_RL_SLOWST", "OTEL_RL_SLOWEST"), ("OTEL_RL_REDCAT", "OTEL_RL_REDACT"), ("OTEL_RL_RUNID", "OTEL_RL_RUN_ID")],
+)
+def test_a_misspelt_variable_costs_one_line_with_the_name_that_was_meant(name, meant):
+    found, complaints = settings.load({name: "1"})
+    assert found == settings.Settings()
+    assert complaints == [f"otel-rl: {name} is set, but nothing reads it; did you mean {meant}?"]
+
+
+def test_variables_of_other_parts_and_of_others_are_left_alone():
+    others = (
+        "OTEL_RL_COLLECTOR_GRPC_PORT",
+        "OTEL_RL_STACK_TEMPO_PORT",
+        "OTEL_RL_LAUNCH",
+        "OTEL_RL_OF_MY_SITE",
+        "RUN_ID",
+    )
+    assert settings.load(dict.fromkeys(others, "1"))[1] == []
+
+
 def test_empty_variable_counts_as_unset():
     assert load(OTEL_RL_EXIT_TIMEOUT="  ") == (settings.Settings(), [])
 
@@ -91,7 +112,7 @@ def test_default_as_the_manual_writes_it_is_accepted_and_means_the_default(field
 
 
 def test_every_variable_that_the_package_reads_is_in_the_table():
-    own = re.compile(r"[\"'`](OTEL_RL_(?!COLLECTOR_|CACHE_DIR|LAUNCH\b|PROCESS\b)[A-Z_]+)[\"'`]")
+    own = re.compile(r"[\"'`](OTEL_RL_(?!COLLECTOR_|STACK_|CACHE_DIR|LAUNCH\b|PROCESS\b)[A-Z_]+)[\"'`]")
     package = Path(settings.__file__).parent
     read = {name for path in package.rglob("*.py") for name in own.findall(path.read_text())}
 
