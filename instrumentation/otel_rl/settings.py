@@ -23,6 +23,8 @@ PROCESS = "process"
 
 #: Variables of other parts, and those by which processes of ours tell each other something.
 _OTHERS = ("OTEL_RL_COLLECTOR_", "OTEL_RL_STACK_", "OTEL_RL_CACHE_DIR", "OTEL_RL_LAUNCH", "OTEL_RL_PROCESS")
+_CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+_CAPTURE_MODES = ("NO_CONTENT", "SPAN_ONLY", "EVENT_ONLY", "SPAN_AND_EVENT", "TRUE", "FALSE")
 #: Similarity of two names (``difflib``) from which on one counts as the other, misspelt: about one letter in ten.
 _NEARLY = 0.9
 
@@ -253,7 +255,15 @@ def load(environ: Mapping[str, str]) -> tuple[Settings, list[str]]:
                 f'otel-rl: {variable.name}="{text}" is not valid (accepted: {variable.accepted});'
                 f" using {variable.default}"
             )
-    return Settings(**values), complaints + _misspelt(environ)
+    return Settings(**values), complaints + _capture_mode(environ) + _misspelt(environ)
+
+
+def _capture_mode(environ: Mapping[str, str]) -> list[str]:
+    """OpenTelemetry's variable for content is read at each call, where nothing can be said about a wrong value."""
+    text = environ.get(_CAPTURE, "").strip()
+    if not text or text.upper() in _CAPTURE_MODES:
+        return []
+    return [f'otel-rl: {_CAPTURE}="{text}" is not valid (accepted: {", ".join(_CAPTURE_MODES)}); recording no content']
 
 
 def _misspelt(environ: Mapping[str, str]) -> list[str]:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from otel_rl import settings
+from otel_rl.telemetry import content_capture
 
 
 def load(**environ: str) -> tuple[settings.Settings, list[str]]:
@@ -88,6 +89,14 @@ def test_variables_of_other_parts_and_of_others_are_left_alone():
         "RUN_ID",
     )
     assert settings.load(dict.fromkeys(others, "1"))[1] == []
+
+
+def test_a_wrong_mode_of_content_costs_one_line_and_the_modes_are_known():
+    name = content_capture.CAPTURE_ENVIRONMENT_VARIABLE
+    [complaint] = settings.load({name: "SPAN"})[1]
+    assert complaint.startswith(f'otel-rl: {name}="SPAN" is not valid (accepted: NO_CONTENT, SPAN_ONLY, ')
+    for mode in (*content_capture._MODES, "no_content", "false", ""):
+        assert settings.load({name: mode})[1] == []
 
 
 def test_empty_variable_counts_as_unset():
