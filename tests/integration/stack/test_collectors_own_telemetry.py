@@ -32,7 +32,6 @@ EVENTS_ONLY = {
     collector.FAILED_REQUESTS,
     collector.OVERFLOW,
     collector.SIDE_SINK_DROPPED,
-    collector.NOT_GATHERED,
     collector.PUSHED_BACK,
     collector.REJECTED,
     collector.DEAD_LETTERS,

@@ -128,6 +128,25 @@ def test_a_program_is_run_and_what_it_really_instrumented_is_told(tmp_path: Path
     assert found["instrumentors"]["otel_rl_trl"]["state"] == "waiting"
 
 
+@pytest.mark.usefixtures("one_library")
+@pytest.mark.parametrize("missing", ["file", "package"])
+def test_a_configuration_file_that_a_run_cannot_use_is_a_problem_and_the_real_destinations_are_shown(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Any, missing: str
+) -> None:
+    if missing == "package":
+        (tmp_path / "otel.yaml").write_text("")
+        installed = installed_instrumentors.installed
+        monkeypatch.setattr(
+            installed_instrumentors, "installed", lambda name: None if "configuration" in name else installed(name)
+        )
+    monkeypatch.setenv("OTEL_CONFIG_FILE", "otel.yaml")
+    code, found = _doctor(capsys)
+    assert code == 1
+    [problem] = found["problems"]
+    assert "goes by the other variables" in problem
+    assert found["data_directory"]["used"]
+
+
 def test_a_program_that_fails_is_a_problem(tmp_path: Path, capfd: Any) -> None:
     program = tmp_path / "program.py"
     program.write_text("raise SystemExit(3)")

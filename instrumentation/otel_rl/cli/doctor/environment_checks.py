@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _PACKAGES = ("opentelemetry-api", "opentelemetry-sdk", "opentelemetry-instrumentation", "opentelemetry-distro")
+_CONFIGURATION = "opentelemetry-configuration"
 
 
 def check(environ: Mapping[str, str]) -> dict[str, Any]:
@@ -29,6 +30,9 @@ def check(environ: Mapping[str, str]) -> dict[str, Any]:
     instrumentors = installed_instrumentors.states(environ)
     problems += [f"{name}: {one['reason']}" for name, one in instrumentors.items() if one.get("problem")]
     problems += _start_problems(planned)
+    if planned["config_file"] and (unusable := _unusable_file(planned["config_file"])):
+        problems.append(unusable)
+        planned["config_file"] = None
     if configured.redact is not None and redaction.bad_form(configured.redact):
         problems.append(redaction.bad_form(configured.redact))
     directory = _data_directory(configured.data_directory, planned["signals"], problems)
@@ -53,9 +57,19 @@ def _start_problems(planned: dict[str, Any]) -> list[str]:
         problems.append("OTEL_SDK_DISABLED is set: nothing is recorded")
     if planned["distro"] != launch.NAME:
         problems.append(f"OTEL_PYTHON_DISTRO={planned['distro']}: another distro starts, ours does not")
-    if planned["config_file"] and not Path(planned["config_file"]).is_file():
-        problems.append(f"OTEL_CONFIG_FILE={planned['config_file']} is no file")
     return problems
+
+
+def _unusable_file(path: str) -> str:
+    """Why a run goes by the other variables although ``OTEL_CONFIG_FILE`` is set; empty where it goes by the file."""
+    if not Path(path).is_file():
+        return f"OTEL_CONFIG_FILE={path} is no file; a run goes by the other variables"
+    if installed_instrumentors.installed(_CONFIGURATION) is None:
+        return (
+            f"OTEL_CONFIG_FILE is set but {_CONFIGURATION} is not installed (pip install {_CONFIGURATION}); a run"
+            " goes by the other variables"
+        )
+    return ""
 
 
 def _data_directory(directory: str, signals: Mapping[str, list[dict[str, str]]], problems: list[str]) -> dict[str, Any]:
