@@ -23,6 +23,7 @@ from opentelemetry.proto.collector.trace.v1 import trace_service_pb2, trace_serv
 
 from otel_rl.cli import main
 from otel_rl.cli.doctor import installed_instrumentors
+from otel_rl.cli.doctor.installed_instrumentors import installed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -470,6 +471,7 @@ def test_a_certificate_file_that_is_not_there_is_named(monkeypatch: Any, capfd: 
     assert "/gone.pem" in problems[0]
 
 
+@pytest.mark.skipif(installed("opentelemetry-configuration") is None, reason="not in the oldest environment")
 def test_with_a_configuration_file_nothing_is_sent_and_the_text_says_so(
     monkeypatch: Any, capfd: Any, tmp_path: Path
 ) -> None:
