@@ -164,9 +164,8 @@ class CollectiveRecorder:
                 pending[id(work)] = slot, started, elapsed, size
                 if elapsed > limit[0]:
                     keep_slow((elapsed, started, size, slot[GROUP]))
-            except Exception:
-                with guard("collectives.record"):
-                    raise
+            except Exception as error:  # noqa: BLE001 - counted
+                guard("collectives.record").handle(error)
             return work
 
         return method

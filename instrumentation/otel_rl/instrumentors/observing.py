@@ -170,9 +170,8 @@ def _function_with_before(original: Function, before: Function, site: str, switc
         if switch.on:
             try:
                 before(*args, **kwargs)
-            except Exception:
-                with guard(site):
-                    raise
+            except Exception as error:  # noqa: BLE001 - counted
+                guard(site).handle(error)
         return original(*args, **kwargs)
 
     return function
@@ -184,9 +183,8 @@ def _function_with_after(original: Function, after: Function, site: str, switch:
         if switch.on:
             try:
                 after(result, *args, **kwargs)
-            except Exception:
-                with guard(site):
-                    raise
+            except Exception as error:  # noqa: BLE001 - counted
+                guard(site).handle(error)
         return result
 
     return function
