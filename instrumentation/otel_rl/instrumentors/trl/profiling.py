@@ -33,9 +33,6 @@ PHASES: Mapping[str, SpanDefinition] = {
     "compute_loss": spans.RL_FORWARD,
     "sync_weights": spans.RL_SYNC,
 }
-#: Full name of a context -> its phase; as many as are remembered.
-_phases: dict[str, SpanDefinition | None] = {}
-_MAXIMUM_NAMES = 1024
 #: Reward functions with a span of their own per step.
 REWARD_SPANS_PER_STEP = 8
 
@@ -55,14 +52,11 @@ def entering(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def enter(self: Any) -> Any:
         result = original(self)
         try:
-            name = self.name
-            if name not in _phases:
-                _remember(name)
-            definition = _phases.get(name)
+            definition = _phase_of(self.name)
             loop = trainer_loop.current()
             if definition is None:
                 if loop.is_open(spans.RL_REWARD):
-                    _keep(self, _reward_function(loop, name.partition(".")[2]))
+                    _keep(self, _reward_function(loop, _what(self.name)))
             elif not loop.is_open(definition):
                 _keep(self, loop.open(definition, scope))
         except Exception as ours:  # noqa: BLE001 - counted
@@ -84,10 +78,13 @@ def leaving(original: Callable[..., Any]) -> Callable[..., Any]:
     return leave
 
 
-def _remember(name: str) -> None:
-    if len(_phases) >= _MAXIMUM_NAMES:
-        _phases.clear()
-    _phases[name] = PHASES.get(name.partition(".")[2])
+def _what(name: str) -> str:
+    return name.partition(".")[2]
+
+
+@functools.lru_cache(maxsize=1024)
+def _phase_of(name: str) -> SpanDefinition | None:
+    return PHASES.get(_what(name))
 
 
 def _keep(context: Any, phase: OpenPhase | Phase | None) -> None:
