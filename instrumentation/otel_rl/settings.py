@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 CHILDREN = ("launchers", "all", "none")
-COLLECTIVES = ("auto", "off", "python")
+COLLECTIVES = ("auto", "all", "off", "python")
 PROPAGATE = ("on", "off")
 #: Scope of a variable: all processes of a run must agree on its value.
 RUN = "run"
@@ -171,7 +171,8 @@ class Settings:
     collectives: str = _setting(
         "auto",
         "OTEL_RL_COLLECTIVES",
-        "recording of collectives; python does the same as auto in this version",
+        "collectives that are counted: python, those of Python code; all, also those of DDP's reducer, functional and"
+        " compiled ones; auto, all where a program has such",
         scope=PROCESS,
         parse=_one_of(COLLECTIVES),
         accepted=", ".join(COLLECTIVES),

@@ -1,8 +1,9 @@
 """Collective operations of ``torch.distributed``.
 
 ============  ============================================================
+``mode``      when all collectives are seen, and when those of Python only
 ``recorder``  counters on the hot path
 ``reports``   metrics, step attributes and span events of the counters
-``unseen``    collectives that Python did not issue
+``unseen``    collectives that were not seen
 ============  ============================================================
 """

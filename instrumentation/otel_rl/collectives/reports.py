@@ -6,6 +6,7 @@ few collectives of the step become events on it.
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -19,6 +20,7 @@ from otel_rl.training import steps
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from otel_rl.collectives.mode import Mode
     from otel_rl.collectives.recorder import CollectiveRecorder, Group, Slow, Totals
     from otel_rl.collectives.unseen import Beginning
     from otel_rl.semconv.definitions import MetricDefinition
@@ -44,9 +46,15 @@ class CollectiveReporter:
     """
 
     def __init__(
-        self, recorder: CollectiveRecorder, scope: Scope, numbers: Callable[[], Mapping[int, int]] = dict
+        self,
+        recorder: CollectiveRecorder,
+        scope: Scope,
+        numbers: Callable[[], Mapping[int, int]] = dict,
+        mode: Mode | None = None,
     ) -> None:
         self.recorder = recorder
+        #: Told of each step, between which it may change.
+        self.mode = mode
         self.unseen = UnseenCollectives(recorder, numbers)
         self._scope = scope
         self._at_start = self._opened()
@@ -88,6 +96,8 @@ class CollectiveReporter:
     def step_opened(self, step: steps.Step) -> None:
         """Collectives from here on belong to ``step``."""
         self._share_slowest()
+        if self.mode is not None:
+            self.mode.step_opened(step.iteration)
         self._open[step] = self._opened()
 
     def step_closing(self, step: steps.Step) -> None:
@@ -95,6 +105,9 @@ class CollectiveReporter:
         self._share_slowest()
         opened = self._open.pop(step, self._at_start)
         before, after = opened.totals, self.recorder.totals()
+        unseen = self.unseen.since(opened.unseen)
+        if self.mode is not None:
+            self.mode.step_closed(unseen, time.perf_counter() - step.started)
         if not step.rank_span.is_recording():
             return
         step.rank_span.set_attributes(
@@ -105,7 +118,6 @@ class CollectiveReporter:
                 attributes.TORCH_DISTRIBUTED_WAIT_TIME: (after.wait_time - before.wait_time) * SECONDS,
             }
         )
-        unseen = self.unseen.since(opened.unseen)
         if unseen:
             step.rank_span.set_attribute(attributes.TORCH_DISTRIBUTED_UNSEEN, unseen)
         epoch_of_clock = wall_clock.now() - clock()
@@ -141,4 +153,5 @@ def _group_attributes(group: Group) -> dict[str, Any]:
         attributes.TORCH_DISTRIBUTED_OPERATION: group.operation,
         attributes.TORCH_DISTRIBUTED_GROUP_NAME: group.name,
         attributes.TORCH_DISTRIBUTED_GROUP_SIZE: group.size,
+        attributes.TORCH_DISTRIBUTED_SOURCE: group.source,
     }

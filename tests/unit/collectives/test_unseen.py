@@ -1,4 +1,4 @@
-"""A step says how many collectives it issued that no method of ours has seen."""
+"""A step says how many collectives it issued that were not seen, where only those of Python are."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import torch.distributed as dist  # noqa: E402
 import torch.distributed._functional_collectives as functional  # noqa: E402
 from torch.distributed import distributed_c10d as c10d  # noqa: E402
 
+from otel_rl import settings  # noqa: E402
 from otel_rl.collectives.recorder import CollectiveRecorder  # noqa: E402
 from otel_rl.collectives.unseen import UnseenCollectives  # noqa: E402
 from otel_rl.instrumentors.torch_distributed import (  # noqa: E402
@@ -27,6 +28,10 @@ UNSEEN, CALLS = attributes.TORCH_DISTRIBUTED_UNSEEN, attributes.TORCH_DISTRIBUTE
 @pytest.fixture
 def step(recorded):
     """Run something in a step of a process group of one, and give the attributes of the step."""
+    # An own one: what a test patches with the fixture must be back before the group is destroyed.
+    environment = pytest.MonkeyPatch()
+    environment.setenv("OTEL_RL_COLLECTIVES", "python")
+    settings.reset()
     instrumentor = TorchDistributedInstrumentor()
     instrumentor.instrument(skip_dep_check=True)
     patch.collectives().recorder.reset()
@@ -43,6 +48,8 @@ def step(recorded):
     yield run
     dist.destroy_process_group()
     instrumentor.uninstrument()
+    environment.undo()
+    settings.reset()
 
 
 def _every_operation_of_python():

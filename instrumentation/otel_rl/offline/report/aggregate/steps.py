@@ -59,11 +59,15 @@ class SlowCollective:
 
 @dataclass(slots=True)
 class RankTotals:
-    """All steps of one rank, in s: ``own`` is what is left of a step without its collectives."""
+    """All steps of one rank, in s: ``own`` is what is left of a step without its collectives.
+
+    ``seen`` is the same for the steps whose collectives were all seen: only these tell who keeps whom waiting.
+    """
 
     steps: Cell
     own: Cell
     collectives: Cell
+    seen: Cell
     slowest: int = 0
 
 
@@ -90,6 +94,8 @@ class Steps:
         self.loops = 0
         #: Steps of a rank with collectives that were not seen, and how many of these there were at least.
         self.unseen = Cell()
+        #: Length of the steps on each rank whose collectives were all seen.
+        self.seen = Cell()
         self.last_iteration: int | None = None
         self._inside: dict[tuple[str, str], float] = {}
 
@@ -140,7 +146,7 @@ class Steps:
         self.lengths.add(span.seconds)
         self.by_rank.add(iteration, rank, span.seconds)
         self.own.add(iteration, rank, span.seconds - collectives)
-        totals = self.ranks.setdefault(rank, RankTotals(Cell(), Cell(), Cell()))
+        totals = self.ranks.setdefault(rank, RankTotals(Cell(), Cell(), Cell(), Cell()))
         totals.steps.add(span.seconds)
         totals.own.add(span.seconds - collectives)
         totals.collectives.add(collectives)
@@ -150,6 +156,9 @@ class Steps:
         unseen = _integer(span.attributes.get(names.TORCH_DISTRIBUTED_UNSEEN))
         if unseen:
             self.unseen.add(unseen)
+        else:
+            self.seen.add(span.seconds)
+            totals.seen.add(span.seconds - collectives)
 
     def _add_collectives(self, span: Span, iteration: int, rank: int | None) -> None:
         for event in span.events:

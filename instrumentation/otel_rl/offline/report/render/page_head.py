@@ -118,7 +118,7 @@ def findings(collected: Collected, summary: Summary) -> list[tuple[str, str, str
         text = f"{number}, most often {groups[0].kind} in {groups[0].where}."
         found.append(("bad", text, "errors"))
     found += _skew(collected)
-    if unseen(collected):
+    if collected.steps.unseen.count > collected.steps.seen.count:
         found.append(("warn", unseen(collected), "ranks"))
     lost = sum(drop.number for drop in drops(collected.reader.processes, collected.totals))
     if lost:
@@ -141,9 +141,11 @@ def _skew(collected: Collected) -> list[tuple[str, str, str]]:
     if not compared:
         return []
     slowest = max(ranks, key=lambda rank: ranks[rank].slowest)
-    others = [totals.own.mean for rank, totals in ranks.items() if rank != slowest]
-    more = ranks[slowest].own.mean - sum(others) / len(others)
-    length = collected.steps.lengths.cell.mean
+    if not all(totals.seen.count for totals in ranks.values()):
+        return []
+    others = [totals.seen.mean for rank, totals in ranks.items() if rank != slowest]
+    more = ranks[slowest].seen.mean - sum(others) / len(others)
+    length = collected.steps.seen.mean
     if ranks[slowest].slowest < _NOTABLE_SHARE * compared or more < _NOTABLE_SKEW * length:
         return []
     text = (
@@ -160,10 +162,12 @@ def unseen(collected: Collected) -> str:
         return ""
     several, each = human.number(steps.unseen.count), human.number(round(steps.unseen.mean))
     of_all = human.amount(steps.lengths.cell.count, "step of one rank", "steps of all ranks")
+    hidden = "a rank that makes the others wait may not show"
+    if steps.seen.count:
+        hidden = "the other steps alone tell which rank makes the others wait"
     return (
         f"{several} of {of_all} issued collectives that are not seen (DDP's"
-        f" reducer, functional or compiled ones; at least {each} a step): the time in collectives is too low, and a"
-        " rank that makes the others wait may not show."
+        f" reducer, functional or compiled ones; at least {each} a step): the time in collectives is too low, and {hidden}."
     )
 
 
