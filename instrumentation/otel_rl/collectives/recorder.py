@@ -31,6 +31,8 @@ SHORTEST_SLOW_NS = 1_000_000
 #: Launched and not yet waited for. What nobody waits for (fire and forget) must not pile up: a table of this length
 #: lets its oldest work go, for which a wait is not counted any more.
 MAXIMUM_PENDING = 4096
+#: Size of a message where the wait is not for one collective.
+UNKNOWN_SIZE = -1
 OTHER_GROUP = "_OTHER"
 
 clock = time.perf_counter_ns
@@ -224,7 +226,7 @@ class CollectiveRecorder:
         """Add ``waited`` ns since ``started`` to a collective that :meth:`counting` has counted."""
         slot[WAIT_TIME] += waited
         if waited > self._limit[0]:
-            self._keep_slow((waited, started, 0, slot[GROUP]))
+            self._keep_slow((waited, started, UNKNOWN_SIZE, slot[GROUP]))
 
     # -- rare --------------------------------------------------------------------------------------------------
 

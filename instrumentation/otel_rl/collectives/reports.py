@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from otel_rl import clock as wall_clock
-from otel_rl.collectives.recorder import BYTES, CALLS, HOST_TIME, WAIT_TIME, clock
+from otel_rl.collectives.recorder import BYTES, CALLS, HOST_TIME, UNKNOWN_SIZE, WAIT_TIME, clock
 from otel_rl.collectives.unseen import UnseenCollectives
 from otel_rl.semconv import attributes, events, metrics
 from otel_rl.telemetry import lifecycle
@@ -122,15 +122,14 @@ class CollectiveReporter:
             step.rank_span.set_attribute(attributes.TORCH_DISTRIBUTED_UNSEEN, unseen)
         epoch_of_clock = wall_clock.now() - clock()
         for slow in opened.slowest:
-            step.rank_span.add_event(
-                events.TORCH_DISTRIBUTED_COLLECTIVE.name,
-                {
-                    **_group_attributes(slow.group),
-                    attributes.TORCH_DISTRIBUTED_DURATION: slow.duration * SECONDS,
-                    attributes.TORCH_DISTRIBUTED_MESSAGE_SIZE: slow.message_size,
-                },
-                slow.started + epoch_of_clock,
-            )
+            values = {
+                **_group_attributes(slow.group),
+                attributes.TORCH_DISTRIBUTED_DURATION: slow.duration * SECONDS,
+            }
+            if slow.message_size != UNKNOWN_SIZE:
+                values[attributes.TORCH_DISTRIBUTED_MESSAGE_SIZE] = slow.message_size
+            name = events.TORCH_DISTRIBUTED_COLLECTIVE.name
+            step.rank_span.add_event(name, values, slow.started + epoch_of_clock)
 
     def forked(self) -> None:
         """In a forked child."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from otel_rl.offline.report.aggregate.problems import drops, internal_errors
 from otel_rl.offline.report.aggregate.summary import first_value
-from otel_rl.offline.report.render import human
+from otel_rl.offline.report.render import human, sentences
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import metrics
 from otel_rl.semconv.attributes import RlLauncherValues
@@ -119,7 +119,7 @@ def findings(collected: Collected, summary: Summary) -> list[tuple[str, str, str
         found.append(("bad", text, "errors"))
     found += _skew(collected)
     if collected.steps.unseen.count > collected.steps.seen.count:
-        found.append(("warn", unseen(collected), "ranks"))
+        found.append(("warn", sentences.unseen(collected.steps), "ranks"))
     lost = sum(drop.number for drop in drops(collected.reader.processes, collected.totals))
     if lost:
         found.append(("warn", f"{human.amount(lost, 'item')} of telemetry dropped.", "telemetry"))
@@ -141,10 +141,8 @@ def _skew(collected: Collected) -> list[tuple[str, str, str]]:
     if not compared:
         return []
     slowest = max(ranks, key=lambda rank: ranks[rank].slowest)
-    if not all(totals.seen.count for totals in ranks.values()):
-        return []
-    others = [totals.seen.mean for rank, totals in ranks.items() if rank != slowest]
-    more = ranks[slowest].seen.mean - sum(others) / len(others)
+    others = [totals.own.mean for rank, totals in ranks.items() if rank != slowest]
+    more = ranks[slowest].own.mean - sum(others) / len(others)
     length = collected.steps.seen.mean
     if ranks[slowest].slowest < _NOTABLE_SHARE * compared or more < _NOTABLE_SKEW * length:
         return []
@@ -153,22 +151,6 @@ def _skew(collected: Collected) -> list[tuple[str, str, str]]:
         f"{human.duration(more)} more per step ({human.percent(more / length)} of a step)."
     )
     return [("warn", text, "ranks")]
-
-
-def unseen(collected: Collected) -> str:
-    """One sentence on collectives that were not seen, ``""`` when there were none."""
-    steps = collected.steps
-    if not steps.unseen.count:
-        return ""
-    several, each = human.number(steps.unseen.count), human.number(round(steps.unseen.mean))
-    of_all = human.amount(steps.lengths.cell.count, "step of one rank", "steps of all ranks")
-    hidden = "a rank that makes the others wait may not show"
-    if steps.seen.count:
-        hidden = "the other steps alone tell which rank makes the others wait"
-    return (
-        f"{several} of {of_all} issued collectives that are not seen (DDP's"
-        f" reducer, functional or compiled ones; at least {each} a step): the time in collectives is too low, and {hidden}."
-    )
 
 
 def _unreadable(collected: Collected) -> list[tuple[str, str, str]]:
