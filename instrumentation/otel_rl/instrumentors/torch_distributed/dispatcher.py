@@ -67,7 +67,7 @@ class DispatcherKernels:
     def probe(self) -> None:
         """Try on an operator of our own whether kernels work in this PyTorch.
 
-        Little of it is documented: not ``with_keyset``, ``redispatch`` and ``ProcessGroup.unbox`` (torch 2.4 to 2.13).
+        Not documented: ``with_keyset``, ``redispatch_boxed`` and ``ProcessGroup.unbox`` (torch 2.4 to 2.13).
 
         Raises:
             Exception: whatever went wrong; the kernels would not work.
@@ -169,7 +169,7 @@ class DispatcherKernels:
 
     @staticmethod
     def _kernel(operator: Any, count: Callable[[tuple[Any, ...], int, int], None], issuer: _Issuer | None) -> Function:
-        redispatch, key, now = operator.redispatch, _key(), clock
+        redispatch, key, now = _redispatch(operator), _key(), clock
         site = f"collectives.kernel.{operator.name()}"
 
         def kernel(keys: Any, *args: Any, **kwargs: Any) -> Any:
@@ -188,7 +188,7 @@ class DispatcherKernels:
 
     def _issuing(self, operator: Any) -> Function:
         """A functional operator that issues a collective: says so to the kernels below, and keeps its results."""
-        issuer, keep, redispatch, key = self._issuer, self._keep_results, operator.redispatch, _key()
+        issuer, keep, redispatch, key = self._issuer, self._keep_results, _redispatch(operator), _key()
 
         def kernel(keys: Any, *args: Any, **kwargs: Any) -> Any:
             before, issuer.source, issuer.slot = issuer.source, Source.FUNCTIONAL, None
@@ -217,7 +217,7 @@ class DispatcherKernels:
         results, add_wait, redispatch, key, now = (
             self._results,
             self._recorder.add_wait,
-            operator.redispatch,
+            _redispatch(operator),
             _key(),
             clock,
         )
@@ -265,6 +265,15 @@ class DispatcherKernels:
 
 def _key() -> Any:
     return sys.modules["torch"]._C.DispatchKey.BackendSelect  # noqa: SLF001 - no public name
+
+
+def _redispatch(operator: Any) -> Function:
+    """Hand a call on to the kernels below ours.
+
+    Not ``operator.redispatch``: that is Python code, which Dynamo would compile where compiled code issues the call.
+    """
+    call: Function = operator._handle.redispatch_boxed  # noqa: SLF001 - see above
+    return call
 
 
 def _operator(torch: Any, library: str, name: str) -> Any:
