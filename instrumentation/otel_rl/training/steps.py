@@ -67,8 +67,9 @@ class Step(PhaseDurations):
         self._start_time = begins.wall
         self._token: Token[Context] | None = None
         self._spans: dict[str, int] = {}
-        #: What parts of its phases have left to an I/O thread, and whether one has been told.
+        #: Calls that record parts of its phases, until an I/O thread makes them.
         self._recordings: deque[Callable[[], None]] = deque()
+        #: True from the post that asks an I/O thread to make them until it begins.
         self._posted = False
         self._forks = lifecycle.forks
 
@@ -88,7 +89,7 @@ class Step(PhaseDurations):
         return number <= limit
 
     def post(self, recording: Callable[[], None]) -> None:
-        """Like :func:`deferral.post`, as one post with the others of this step that wait."""
+        """Have an I/O thread call ``recording``; recordings of this step that wait together are one post."""
         self._recordings.append(recording)
         if not self._posted or not self.is_open:
             self._posted = True
