@@ -16,22 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-@pytest.fixture(autouse=True)
-def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    import os
-
-    for name in [name for name in os.environ if name.startswith("OTEL_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.chdir(tmp_path)
-
-
-@pytest.fixture
-def one_library(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A single instrumentor, whose library is there in a supported version."""
-    _installed(
-        monkeypatch,
-        EntryPoint("otel_rl_openai", "otel_rl.instrumentors.openai:OpenAIInstrumentor", installed_instrumentors.GROUP),
-    )
+pytestmark = pytest.mark.usefixtures("no_variables")
 
 
 def _installed(monkeypatch: pytest.MonkeyPatch, *found: EntryPoint) -> None:
