@@ -3,6 +3,8 @@
 Modules:
     environment_checks: the findings about this environment, as one object.
     installed_instrumentors: the installed instrumentors, and the library version that each of them meets.
+    credential_files: the files that the variables for TLS name.
+    redaction_function: whether the function of ``OTEL_RL_REDACT`` can be imported.
     otlp_request: an empty OTLP request per signal, sent as a run would send it.
     otlp_answers: what each answer means and how to mend it.
     run_under_doctor: the findings of a program that ran under ``opentelemetry-instrument``.
@@ -46,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Check, print, and say by the exit code whether all is well."""
     from otel_rl.cli.doctor import environment_checks, findings_text, run_under_doctor  # noqa: PLC0415 - heavy
 
-    findings = environment_checks.check(os.environ)
+    findings = environment_checks.check(os.environ, arguments.command)
     if arguments.command:
         try:
             run_under_doctor.observe(findings, arguments.command, keep_stdout=not arguments.json)
