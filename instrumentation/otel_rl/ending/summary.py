@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from otel_rl.pipeline.destination import Destination
     from otel_rl.pipeline.providers import Telemetry
     from otel_rl.pipeline.sink import Sink
 
@@ -146,13 +147,14 @@ def _prefix() -> str:
 
 def _losses(losing: list[Sink]) -> list[str]:
     # Signals that go to the same place share a sentence.
-    by_place: dict[tuple[str, str], list[Sink]] = {}
+    by_place: dict[tuple[Destination, bool], list[Sink]] = {}
     for sink in losing:
-        by_place.setdefault((sink.destination.words, sink.advice), []).append(sink)
+        by_place.setdefault((sink.destination, sink.unopened), []).append(sink)
     sentences = []
-    for (where, advice), sinks in by_place.items():
-        counts = _most(sinks, lambda sink: sink.lost)
-        sentences.append(f"{in_words(counts)} could not be delivered to {where}{_because(sinks)}; {advice}")
+    for (destination, unopened), sinks in by_place.items():
+        counts, reason = _most(sinks, lambda sink: sink.lost), _reason(sinks)
+        because, advice = f" ({reason})" if reason else "", destination.advice(reason, unopened=unopened)
+        sentences.append(f"{in_words(counts)} could not be delivered to {destination.words}{because}; {advice}")
     return sentences
 
 
@@ -167,26 +169,26 @@ def _unwritten(telemetry: Telemetry) -> list[str]:
     return [f"{in_words(counts)} could not be written to {directory}; set OTEL_RL_DATA_DIR to a directory with space"]
 
 
-def _because(sinks: list[Sink]) -> str:
+def _reason(sinks: list[Sink]) -> str:
     reasons = [sink.reason for sink in sinks if sink.reason]
     # What the system said beats the mere passing of time.
     reasons.sort(key=lambda reason: reason == NO_ANSWER)
-    return f" ({reasons[0]})" if reasons else ""
+    return reasons[0] if reasons else ""
 
 
 def _where(telemetry: Telemetry) -> str:
     files = telemetry.store.files.directory
-    sent = sorted(
-        {sink.destination.words for sink in telemetry.sinks if sink.delivered and not sink.destination.is_file}
-    )
-    parts = [f"sent to {', '.join(sent)}"] if sent else []
+    elsewhere = [sink for sink in telemetry.sinks if sink.delivered and not sink.destination.is_file]
+    parts = [f"sent to {', '.join(sorted({sink.destination.words for sink in elsewhere}))}"] if elsewhere else []
     if files is not None:
-        parts.append(_show(files.parent))
+        written = {sink.signal for sink in telemetry.sinks if sink.destination.is_file}
+        is_rest = elsewhere and written.isdisjoint(sink.signal for sink in elsewhere)
+        parts.append(_show(files.parent, "the rest" if is_rest else "it"))
     return "; ".join(parts)
 
 
-def _show(run: Path) -> str:
-    return f"show it with: otel-rl report {shlex.quote(_shown(str(run)))}"
+def _show(run: Path, what: str = "it") -> str:
+    return f"show {what} with: otel-rl report {shlex.quote(_shown(str(run)))}"
 
 
 def _shown(path: str) -> str:

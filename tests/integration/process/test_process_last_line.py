@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from process_support import closed_port
+from process_support import Collector, closed_port
 
 if TYPE_CHECKING:
-    from process_support import Collector, Programs
+    from process_support import Programs
 
 #: Three spans, the run's among them, and a metric point.
 PROGRAM = """
@@ -80,6 +80,47 @@ def test_what_a_full_queue_and_a_budget_cost_is_said_by_reason(programs: Program
 
     assert ", dropped (logs: " in line
     assert " queue_full; metrics: 101 cardinality; raise OTEL_BSP_MAX_QUEUE_SIZE or OTEL_BLRP_MAX_QUEUE_SIZE)" in line
+
+
+def test_what_is_only_in_files_is_called_the_rest_where_spans_go_elsewhere(programs: Programs) -> None:
+    line = _line(programs, OTEL_TRACES_EXPORTER="console")
+
+    assert "sent to console; show the rest with: otel-rl report" in line
+
+
+@pytest.mark.parametrize(
+    ("status", "advice"),
+    [
+        (401, "the credentials are missing or wrong; correct OTEL_EXPORTER_OTLP_HEADERS"),
+        (403, "these credentials may not write there; use others in OTEL_EXPORTER_OTLP_HEADERS"),
+        (404, "it takes no OTLP there; correct path and port of the endpoint"),
+    ],
+)
+def test_a_destination_that_answers_with_an_error_is_not_said_to_be_missing(
+    programs: Programs, status: int, advice: str
+) -> None:
+    collector = Collector(status)
+    try:
+        line = _line(
+            programs,
+            OTEL_EXPORTER_OTLP_ENDPOINT=f"http://127.0.0.1:{collector.port}",
+            OTEL_EXPORTER_OTLP_PROTOCOL="http/protobuf",
+        )
+    finally:
+        collector.stop()
+
+    assert f"(code: {status}); it answers that {advice}" in line
+    assert "check that a collector answers" not in line
+    assert "to write files" not in line
+
+
+def test_a_console_that_cannot_be_written_leads_to_no_advice_about_collectors_or_files(programs: Programs) -> None:
+    text = f"import sys\nsys.stdout.close()\n{PROGRAM}"
+    exporters = {f"OTEL_{signal}_EXPORTER": "console" for signal in ("TRACES", "METRICS", "LOGS")}
+    line = _line(programs, text, **exporters)
+
+    assert "could not be delivered to console" in line
+    assert line.endswith("; check that the standard output of the program can be written")
 
 
 def test_a_loss_at_one_destination_does_not_hide_what_another_has(programs: Programs) -> None:
