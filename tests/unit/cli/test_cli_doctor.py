@@ -113,6 +113,14 @@ def test_a_program_is_run_and_what_it_really_instrumented_is_told(tmp_path: Path
     assert found["instrumentors"]["otel_rl_trl"]["state"] == "waiting"
 
 
+@pytest.mark.parametrize("separator", [["--"], []], ids=["with separator", "without"])
+def test_all_words_from_the_program_on_are_its_own(tmp_path: Path, capfd: Any, separator: list[str]) -> None:
+    program = tmp_path / "program.py"
+    program.write_text("import sys; print('said', sys.argv[1:])")
+    main(["doctor", *separator, sys.executable, "-u", str(program), "--lr", "3", "--json", "--help", "--", "-x"])
+    assert "said ['--lr', '3', '--json', '--help', '--', '-x']" in capfd.readouterr().out
+
+
 @pytest.mark.usefixtures("one_library")
 @pytest.mark.parametrize("missing", ["file", "package"])
 def test_a_configuration_file_that_a_run_cannot_use_is_a_problem_and_the_real_destinations_are_shown(
