@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import time
 from typing import TYPE_CHECKING
 
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON
@@ -14,7 +15,7 @@ from otel_rl import instrumentor_status, settings, stderr
 from otel_rl.pipeline import exporter_selection
 from otel_rl.pipeline.outage import in_words
 from otel_rl.pipeline.sink import NO_ANSWER
-from otel_rl.process import process_identity
+from otel_rl.process import child_processes, process_identity
 from otel_rl.telemetry import drops, run_span
 from otel_rl.training import step_sampling
 
@@ -37,6 +38,9 @@ def _working_directory() -> str:
 #: Reasons of the file store for a drop that nobody wanted.
 _UNWRITTEN = ("store_unwritable", "disk_full")
 _started_in = _working_directory()
+_started_at = time.monotonic()
+#: Seconds after which a process is no short helper any more, such as those that a shell script calls.
+_A_WHILE = 10.0
 
 
 def write(telemetry: Telemetry) -> None:
@@ -57,6 +61,8 @@ def write(telemetry: Telemetry) -> None:
             "otel-rl: no span was recorded: the program used no supported trainer, model client or agent library;"
             " `otel-rl doctor` lists them, and otel_rl.step() and otel_rl.rollout() mark a loop of your own"
         )
+    elif reports and _is_worth_explaining(telemetry):
+        stderr.write_line(f"otel-rl: nothing was recorded: {_why_nothing()}")
 
 
 def _is_worth_telling(telemetry: Telemetry, recorded: dict[str, int]) -> bool:
@@ -113,6 +119,35 @@ def _degraded() -> str:
         if outcome["state"] == instrumentor_status.DEGRADED
     ]
     return "".join(f"; {reason}" for reason in reasons)
+
+
+def _is_worth_explaining(telemetry: Telemetry) -> bool:
+    """True for a program that ran for a while, and of which nothing was recorded although something was to be.
+
+    False for an interactive interpreter, and where a child may have sent something.
+    """
+    if time.monotonic() - _started_at < _A_WHILE or _sampled(telemetry) or _without_spans(telemetry):
+        return False
+    if child_processes.program(child_processes.original_arguments())[0] == "none":
+        return False
+    spent = os.times()
+    # Files of children would have been found.
+    only_files = all(sink.destination.is_file for sink in telemetry.sinks)
+    return only_files or spent.children_user + spent.children_system == 0
+
+
+def _why_nothing() -> str:
+    waiting = [
+        name.removeprefix("otel_rl_")
+        for name, outcome in instrumentor_status.snapshot().items()
+        if name.startswith("otel_rl_") and outcome["state"] == instrumentor_status.WAITING
+    ]
+    if not waiting:
+        return "no library is instrumented, `otel-rl doctor` says why"
+    return (
+        f"the program imported none of the instrumented libraries ({', '.join(waiting)});"
+        " otel_rl.step() and otel_rl.rollout() mark a loop of your own"
+    )
 
 
 def _patched_something() -> bool:

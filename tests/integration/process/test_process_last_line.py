@@ -70,6 +70,63 @@ def test_a_program_of_which_only_begin_and_end_are_known_is_told_what_is_missing
     assert "no span was recorded: the program used no supported trainer" in line
 
 
+#: As if the program had run for a while.
+A_WHILE = "from otel_rl.ending import summary; summary._A_WHILE = 0\n"
+CHILD = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'sum(range(10**6))'])\n"
+
+
+@pytest.mark.parametrize("text", ["", CHILD], ids=["alone", "with a child that records nothing"])
+def test_a_long_program_of_which_nothing_is_instrumented_is_told_so(programs: Programs, text: str) -> None:
+    line = _line(programs, A_WHILE + text)
+
+    assert line.startswith("otel-rl: nothing was recorded: the program imported none of the instrumented libraries (")
+    assert "langchain, openai, torch_distributed, transformers, trl" in line
+    assert "otel_rl.step() and otel_rl.rollout() mark a loop of your own" in line
+
+
+def test_where_all_instrumentors_are_off_doctor_is_named(programs: Programs) -> None:
+    line = _line(programs, A_WHILE, OTEL_PYTHON_DISABLED_INSTRUMENTATIONS="*")
+
+    assert line == "otel-rl: nothing was recorded: no library is instrumented, `otel-rl doctor` says why"
+
+
+@pytest.mark.parametrize(
+    ("text", "environ"),
+    [
+        ("", {}),
+        (A_WHILE, {"OTEL_RL_QUIET": "true"}),
+        (A_WHILE, {"OTEL_TRACES_SAMPLER": "always_off"}),
+        (A_WHILE, {"OTEL_TRACES_EXPORTER": "none", "OTEL_METRICS_EXPORTER": "none", "OTEL_LOGS_EXPORTER": "none"}),
+        (A_WHILE + CHILD, {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9"}),
+        (
+            "import os\nchild = os.fork()\n" + A_WHILE + "if child: os.waitpid(child, 0); os._exit(0)\n",
+            {},
+        ),
+    ],
+    ids=["short", "quiet", "sampled out", "no exporter", "a child may have sent something", "forked child"],
+)
+def test_nothing_is_said_of_nothing_where_nothing_was_to_be_expected(
+    programs: Programs, text: str, environ: dict[str, str]
+) -> None:
+    done = programs.instrumented(text, **environ)
+
+    assert (done.code, done.err) == (0, "")
+
+
+@pytest.mark.parametrize("children", ["launchers", "all"])
+def test_a_child_says_nothing_of_what_it_did_not_record(programs: Programs, children: str) -> None:
+    text = (
+        "import multiprocessing, runpy, subprocess, sys\n"
+        f"A_WHILE = {A_WHILE!r}\n"
+        "def work(): exec(A_WHILE)\n"
+        "if __name__ == '__main__':\n"
+        "    subprocess.run([sys.executable, '-c', A_WHILE], check=True)\n"
+        "    worker = multiprocessing.get_context('spawn').Process(target=work)\n"
+        "    worker.start(); worker.join()\n"
+    )
+    assert programs.instrumented(text, OTEL_RL_CHILDREN=children).err == ""
+
+
 def test_what_a_full_queue_and_a_budget_cost_is_said_by_reason(programs: Programs) -> None:
     text = (
         "import otel_rl\n"

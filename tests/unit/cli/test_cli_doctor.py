@@ -113,6 +113,16 @@ def test_a_program_is_run_and_what_it_really_instrumented_is_told(tmp_path: Path
     assert found["instrumentors"]["otel_rl_trl"]["state"] == "waiting"
 
 
+@pytest.mark.parametrize(("text", "said"), [("", True), ("import openai", False)], ids=["nothing", "a client"])
+def test_a_program_that_imports_no_instrumented_library_is_said_to_do_so(
+    tmp_path: Path, capfd: Any, *, text: str, said: bool
+) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(text)
+    main(["doctor", "--", sys.executable, str(program)])
+    assert ("; nothing of it is instrumented: it imported none of these libraries" in capfd.readouterr().out) is said
+
+
 @pytest.mark.parametrize("separator", [["--"], []], ids=["with separator", "without"])
 def test_all_words_from_the_program_on_are_its_own(tmp_path: Path, capfd: Any, separator: list[str]) -> None:
     program = tmp_path / "program.py"
