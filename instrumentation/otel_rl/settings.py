@@ -260,7 +260,10 @@ def load(environ: Mapping[str, str]) -> tuple[Settings, list[str]]:
 
 
 def _capture_mode(environ: Mapping[str, str]) -> list[str]:
-    """OpenTelemetry's variable for content is read at each call, where nothing can be said about a wrong value."""
+    """Return a complaint about a wrong value of OpenTelemetry's variable for content, or nothing.
+
+    The value itself is read again at each model call. Nothing is printed there.
+    """
     text = environ.get(_CAPTURE, "").strip()
     if not text or text.upper() in _CAPTURE_MODES:
         return []

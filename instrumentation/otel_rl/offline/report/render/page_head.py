@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from otel_rl.offline.reader import Process
     from otel_rl.offline.report.aggregate.calls import CallStatistics
     from otel_rl.offline.report.aggregate.collected import Collected
+    from otel_rl.offline.report.aggregate.scalars import Stretch
     from otel_rl.offline.report.aggregate.summary import Summary
 
 _NOTABLE_SKEW = 0.05
@@ -95,7 +96,23 @@ def _moved(collected: Collected, name: str, panel: str) -> tuple[str, str, str]:
     ends = collected.scalars.first_and_last(panel)
     if ends is None:
         return (name, "", "")
-    return (name, human.number(float(f"{ends[1]:.3g}")), f"from {human.number(float(f'{ends[0]:.3g}'))}")
+    first, last = ends
+    over_time = collected.scalars.over_time
+    mean = "" if last.first == last.last else "mean of "
+    note = f"{mean}{_part(last, over_time=over_time)}; {_part(first, over_time=over_time)}: {_rounded(first.mean)}"
+    return (name, _rounded(last.mean), note)
+
+
+def _rounded(value: float) -> str:
+    return human.number(float(f"{value:.3g}"))
+
+
+def _part(part: Stretch, *, over_time: bool) -> str:
+    """``steps 41 to 50``, as the axis of the chart counts them, or ``40 s to 50 s``."""
+    show = human.duration if over_time else human.number
+    if part.first == part.last:
+        return show(part.first) if over_time else f"step {show(part.first)}"
+    return f"{'' if over_time else 'steps '}{show(part.first)} to {show(part.last)}"
 
 
 def findings(collected: Collected, summary: Summary) -> list[tuple[str, str, str]]:
