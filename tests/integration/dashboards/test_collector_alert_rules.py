@@ -26,7 +26,7 @@ ALIVE = "15+15x1000"
 
 
 def series(metric: MetricDefinition, values: str, **more: str) -> dict[str, str]:
-    return {prometheus_name(metric) + labels(**AGENT, **more): values}
+    return {prometheus_name(metric) + labels(**{**AGENT, **more}): values}
 
 
 def disk(free: str, size: str = "0x1000", queued: str = "0x1000") -> dict[str, str]:
@@ -203,3 +203,39 @@ def test_recorded_signals_have_the_meaning_that_they_state(promtool: Promtool):
 
     questions = [expect(DISK_ROOM.name, who, 1.375), expect(QUEUE_AGE.name, queue, 90), expect(LOST.name, who, 57)]
     passed(promtool.test(reported, promql_expr_test=questions))
+
+
+ROLE = label_name(collector.ROLE)
+FAILED = dict(zip(("traces", "metrics", "logs"), collector.SEND_FAILED, strict=True))
+REFUSED = dict(zip(FAILED, collector.REFUSED, strict=True))
+NINETEEN = "0x60 0+1x20"
+
+
+def lost(promtool: Promtool, role: str, reported: dict[str, str], expected: float) -> None:
+    """The recorded number of lost items of a collector with this role that reports these series."""
+    alive = series(collector.UPTIME, ALIVE, **{ROLE: role})
+    sample = {"labels": labels(**{**AGENT, ROLE: role}), "value": expected}
+    question = {"expr": f"round({LOST.name}, 0.001)", "eval_time": "20m", "exp_samples": [sample]}
+    passed(promtool.test({**alive, **reported}, promql_expr_test=[question]))
+
+
+@pytest.mark.parametrize("signal", FAILED)
+@pytest.mark.parametrize("role", ["local", "gateway"])
+def test_what_a_file_sink_drops_is_lost_once(promtool: Promtool, role: str, signal: str):
+    dropped = series(collector.SIDE_SINK_DROPPED, NINETEEN, processor="side_sink", data_type=signal, **{ROLE: role})
+    failed = series(FAILED[signal], NINETEEN, exporter=f"file/{signal}", **{ROLE: role})
+    lost(promtool, role, {**dropped, **failed}, 19)
+
+
+@pytest.mark.parametrize(
+    ("role", "signal"),
+    [("local", "traces"), ("local", "metrics"), ("local", "logs"), ("gateway", "metrics"), ("gateway", "logs")],
+)
+def test_what_a_file_sink_pushes_back_is_not_lost(promtool: Promtool, role: str, signal: str):
+    failed = series(FAILED[signal], NINETEEN, exporter=f"file/{signal}", **{ROLE: role})
+    refused = series(REFUSED[signal], NINETEEN, receiver="otlp", transport="http", **{ROLE: role})
+    lost(promtool, role, {**failed, **refused}, 0)
+
+
+def test_traces_that_a_file_sink_pushes_back_to_the_sampler_are_lost(promtool: Promtool):
+    lost(promtool, "gateway", series(FAILED["traces"], NINETEEN, exporter="file/traces", **{ROLE: "gateway"}), 19)
