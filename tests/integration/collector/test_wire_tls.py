@@ -153,6 +153,34 @@ def test_an_agent_shows_its_certificate_where_the_gateway_asks_for_one(
             wait_for(lambda: name in gateway.text("traces"), "the span is at the gateway")
 
 
+def test_a_renewed_certificate_of_an_agent_is_shown_without_a_restart(
+    otelcol_rl: Path, tmp_path: Path, authority: Authority
+):
+    port = free_ports(1)[0]
+
+    def gateway(name: str, trusted: Authority) -> CollectorProcess:
+        variables = {**FAST, **authority.receiver(), f"{PREFIX}TLS_CLIENT_CA_FILE": str(trusted.file)}
+        variables[f"{PREFIX}GRPC_PORT"] = str(port)
+        return by_command(otelcol_rl, folder(tmp_path, name), [*GATEWAY, "mutual-tls"], **variables)
+
+    before, after = Authority(tmp_path, "before"), Authority(tmp_path, "after")
+    certificate, key = before.issue("agent-1")
+    own = {
+        f"{PREFIX}GATEWAY": f"{HOST}:{port}",
+        f"{PREFIX}GATEWAY_CA_FILE": str(authority.file),
+        f"{PREFIX}GATEWAY_CERT_FILE": str(certificate),
+        f"{PREFIX}GATEWAY_KEY_FILE": str(key),
+        f"{PREFIX}TLS_RELOAD_INTERVAL": "1s",
+    }
+    with by_command(otelcol_rl, folder(tmp_path, "agent"), AGENT, **own) as agent:
+        for name, trusted in (("first", before), ("second", after)):
+            assert trusted.issue("agent-1") == (certificate, key)
+            with gateway(name, trusted) as running:
+                sent, body = neighbour()
+                assert post(agent, body)[0] == 200
+                wait_for(lambda at=running, sent=sent: sent in at.text("traces"), f"the span is at the {name} gateway")
+
+
 def test_an_agents_own_receivers_speak_tls_where_that_is_asked_for(
     otelcol_rl: Path, tmp_path: Path, authority: Authority
 ):
