@@ -12,9 +12,10 @@ from dashboards.lib import collector
 from dashboards.lib.names import label_name, prometheus_name
 from dashboards.lib.rules import RUNBOOKS
 from dashboards.rules.collector import ALERTS
-from dashboards.rules.collector_signals import DISK_ROOM, LOST, QUEUE_AGE
+from dashboards.rules.collector_signals import DISK_ROOM, LOST, PUSHED_BACK, QUEUE_AGE
 
 if TYPE_CHECKING:
+    from dashboards.lib.rules import RecordingRule
     from otel_rl.semconv.definitions import MetricDefinition
 
 BY_NAME = {alert.name: alert for alert in ALERTS}
@@ -211,11 +212,11 @@ REFUSED = dict(zip(FAILED, collector.REFUSED, strict=True))
 NINETEEN = "0x60 0+1x20"
 
 
-def lost(promtool: Promtool, role: str, reported: dict[str, str], expected: float) -> None:
-    """The recorded number of lost items of a collector with this role that reports these series."""
+def recorded(promtool: Promtool, rule: RecordingRule, role: str, reported: dict[str, str], expected: float) -> None:
+    """What a rule says of a collector with this role that reports these series."""
     alive = series(collector.UPTIME, ALIVE, **{ROLE: role})
     sample = {"labels": labels(**{**AGENT, ROLE: role}), "value": expected}
-    question = {"expr": f"round({LOST.name}, 0.001)", "eval_time": "20m", "exp_samples": [sample]}
+    question = {"expr": f"round({rule.name}, 0.001)", "eval_time": "20m", "exp_samples": [sample]}
     passed(promtool.test({**alive, **reported}, promql_expr_test=[question]))
 
 
@@ -224,7 +225,7 @@ def lost(promtool: Promtool, role: str, reported: dict[str, str], expected: floa
 def test_what_a_file_sink_drops_is_lost_once(promtool: Promtool, role: str, signal: str):
     dropped = series(collector.SIDE_SINK_DROPPED, NINETEEN, processor="side_sink", data_type=signal, **{ROLE: role})
     failed = series(FAILED[signal], NINETEEN, exporter=f"file/{signal}", **{ROLE: role})
-    lost(promtool, role, {**dropped, **failed}, 19)
+    recorded(promtool, LOST, role, {**dropped, **failed}, 19)
 
 
 @pytest.mark.parametrize(
@@ -234,8 +235,32 @@ def test_what_a_file_sink_drops_is_lost_once(promtool: Promtool, role: str, sign
 def test_what_a_file_sink_pushes_back_is_not_lost(promtool: Promtool, role: str, signal: str):
     failed = series(FAILED[signal], NINETEEN, exporter=f"file/{signal}", **{ROLE: role})
     refused = series(REFUSED[signal], NINETEEN, receiver="otlp", transport="http", **{ROLE: role})
-    lost(promtool, role, {**failed, **refused}, 0)
+    recorded(promtool, LOST, role, {**failed, **refused}, 0)
 
 
 def test_traces_that_a_file_sink_pushes_back_to_the_sampler_are_lost(promtool: Promtool):
-    lost(promtool, "gateway", series(FAILED["traces"], NINETEEN, exporter="file/traces", **{ROLE: "gateway"}), 19)
+    failed = series(FAILED["traces"], NINETEEN, exporter="file/traces", **{ROLE: "gateway"})
+    recorded(promtool, LOST, "gateway", failed, 19)
+
+
+@pytest.mark.parametrize(("exporter", "expected"), [("durable_otlp_grpc/sink", 0), ("otlp_http/second", 19)])
+def test_traces_that_the_queue_of_a_stock_exporter_does_not_take_from_the_sampler_are_lost(
+    promtool: Promtool, exporter: str, expected: float
+):
+    """Our own exporters count what becomes of them: dropped, or a dead letter."""
+    missed = series(collector.NOT_QUEUED[0], NINETEEN, exporter=exporter, **{ROLE: "gateway"})
+    recorded(promtool, LOST, "gateway", missed, expected)
+
+
+def test_what_a_full_queue_drops_is_lost_and_was_refused_to_nobody(promtool: Promtool):
+    sink = {"exporter": "durable_otlp_grpc/sink", ROLE: "gateway"}
+    missed = series(collector.NOT_QUEUED[2], NINETEEN, **sink)
+    dropped = series(collector.OVERFLOW, NINETEEN, data_type="logs", **sink)
+    recorded(promtool, LOST, "gateway", {**missed, **dropped}, 19)
+    recorded(promtool, PUSHED_BACK, "gateway", {**missed, **dropped}, 0)
+
+
+def test_what_a_full_queue_pushes_back_is_refused_once(promtool: Promtool):
+    missed = series(collector.NOT_QUEUED[2], NINETEEN, exporter="durable_otlp_grpc/gateway_1")
+    refused = series(REFUSED["logs"], NINETEEN, receiver="otlp", transport="http")
+    recorded(promtool, PUSHED_BACK, "agent", {**missed, **refused}, 19)
