@@ -112,6 +112,12 @@ def test_a_role_without_the_common_file_is_refused(otelcol_rl: Path, tmp_path: P
     assert "not configured" in validated.stderr
 
 
+def test_the_common_file_without_a_role_is_refused(otelcol_rl: Path, tmp_path: Path):
+    validated = CollectorProcess(otelcol_rl, [COMMON, FILE_SINK], tmp_path).validate()
+    assert validated.returncode != 0
+    assert '"resource/role" which is not configured' in validated.stderr
+
+
 @pytest.mark.parametrize("file", [f"sinks/{name}.yaml" for name in choices.SINKS])
 def test_a_sink_only_adds_components_and_pipelines_that_start_at_the_hubs(file: str):
     sink = load(file)
