@@ -22,6 +22,8 @@ from otel_rl.semconv import attributes, spans  # noqa: E402
 from otel_rl.telemetry import Scope  # noqa: E402
 from otel_rl.training import steps  # noqa: E402
 
+#: Of lists, over gloo.
+HAS_REDUCE_SCATTER = tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 5)
 UNSEEN, CALLS = attributes.TORCH_DISTRIBUTED_UNSEEN, attributes.TORCH_DISTRIBUTED_CALLS
 
 
@@ -59,7 +61,8 @@ def _every_operation_of_python():
     dist.broadcast(tensors[0], 0)
     dist.reduce(tensors[0], 0)
     dist.all_gather([tensors[1]], tensors[0])
-    dist.reduce_scatter(tensors[1], [tensors[0]])
+    if HAS_REDUCE_SCATTER:
+        dist.reduce_scatter(tensors[1], [tensors[0]])
     dist.gather(tensors[0], [tensors[1]])
     dist.scatter(tensors[0], [tensors[1]])
     dist.all_to_all_single(tensors[0], tensors[1])
@@ -70,7 +73,7 @@ def _every_operation_of_python():
 
 def test_collectives_that_python_issues_are_all_seen(step):
     values = step(_every_operation_of_python)
-    assert values[CALLS] >= 12
+    assert values[CALLS] >= 11
     assert UNSEEN not in values
 
 
