@@ -1,4 +1,4 @@
-"""Starting the seeded program, and reading what an instrumented one left in its file store."""
+"""Starting the seeded program, reading what an instrumented one left in its file store, and the version of TRL."""
 
 from __future__ import annotations
 
@@ -11,10 +11,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
+import tomllib
+import trl
+
 PROGRAM = Path(__file__).with_name("seeded_program.py")
 EXAMPLES = Path(__file__).parents[3] / "examples"
 STEPS = 4
 TIMEOUT = 300
+_VERSIONS = tomllib.loads((Path(__file__).parents[2] / "versions.toml").read_text())
+LATEST = pytest.mark.skipif(trl.__version__ != _VERSIONS["trl"]["latest"], reason="names what the latest TRL has")
 
 
 @dataclass
