@@ -141,8 +141,8 @@ RECIPES: dict[str, Recipe] = {
 }
 
 
-def make(kind: type, directory: Path, steps: int = 2, **arguments: Any) -> Any:
-    """A trainer of class ``kind`` that trains ``steps`` steps on a model in ``directory``."""
+def make(kind: type, directory: Path, steps: int = 2, data: Any = None, **arguments: Any) -> Any:
+    """A trainer of class ``kind`` that trains ``steps`` steps on a model in ``directory``, on ``data`` or its usual."""
     recipe = RECIPES[kind.__name__]
     model = str(build(directory / "model"))
     tokenizer = transformers.AutoTokenizer.from_pretrained(model)
@@ -171,7 +171,7 @@ def make(kind: type, directory: Path, steps: int = 2, **arguments: Any) -> Any:
             "args": configuration(
                 **{name: value() if callable(value) else value for name, value in values.items() if name in known}
             ),
-            "train_dataset": Dataset.from_list(recipe.data),
+            "train_dataset": data or Dataset.from_list(recipe.data),
             "processing_class": tokenizer,
             **options,
         }

@@ -41,13 +41,6 @@ SCORING = {"A2PO", "GMPO", "GRPO", "OnlineDPO", "RLOO", "SDPO"}
 SYNCING = {"AsyncDistillation", "AsyncGRPO"}
 
 
-def _parameters():
-    for name, kind in every_trainer.trainer_classes().items():
-        if name not in every_trainer.SKIPPED:
-            often = kind.__name__.removesuffix("Trainer") in OFTEN and "bema" not in name
-            yield pytest.param(kind, id=name.removeprefix("trl."), marks=() if often else pytest.mark.slow)
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("trainers")
@@ -80,7 +73,7 @@ def test_the_trainers_that_are_left_out_add_nothing_to_one_that_is_built():
         assert own == set()
 
 
-@pytest.mark.parametrize("kind", _parameters())
+@pytest.mark.parametrize("kind", runs.every_class(OFTEN))
 def test_phases_cover_the_step_and_do_not_overlap(instrumented, recorded, folder, monkeypatch, kind):
     clock = Clock()
     monkeypatch.setattr(every_trainer, "work", clock.work)
@@ -134,7 +127,7 @@ def _check_places(clock, root, members):
             assert len(names & TOP_LEVEL) <= 1, (piece.kind, names)
 
 
-@pytest.mark.parametrize("kind", _parameters())
+@pytest.mark.parametrize("kind", runs.every_class(OFTEN))
 def test_histograms_add_up_to_the_spans(instrumented, recorded, folder, monkeypatch, kind):
     clock = Clock()
     monkeypatch.setattr(every_trainer, "work", clock.work)
@@ -156,7 +149,7 @@ def test_histograms_add_up_to_the_spans(instrumented, recorded, folder, monkeypa
     assert sum(point.value for point in metrics["rl.train.steps"]) == STEPS
 
 
-@pytest.mark.parametrize("kind", _parameters())
+@pytest.mark.parametrize("kind", runs.every_class(OFTEN))
 def test_the_trainer_logs_the_same_as_without_us(recorded, folder, request, kind):
     def history(seed_folder):
         transformers.set_seed(7)
@@ -178,7 +171,7 @@ def test_the_trainer_logs_the_same_as_without_us(recorded, folder, request, kind
     assert [body["loss"] for body in logged if "loss" in body] == [entry["loss"] for entry in plain if "loss" in entry]
 
 
-@pytest.mark.parametrize("kind", _parameters())
+@pytest.mark.parametrize("kind", runs.every_class(OFTEN))
 def test_the_algorithm_is_the_name_of_the_class(kind):
     known = {"Reward": "reward_modeling", "OnlineDPO": "online_dpo", "IWOPD": "iw_opd"}
     known |= {"AsyncGRPO": "grpo", "AsyncDistillation": "distillation", "ServerDistillation": "server_distillation"}

@@ -13,7 +13,6 @@ import torch
 import transformers
 import trl
 import vllm_stand_in
-from datasets import IterableDataset
 from packaging.version import Version
 from tiny_model import make_model, make_tokenizer
 from trl.trainer import grpo_trainer
@@ -102,16 +101,6 @@ def test_a_resumed_run_goes_on_with_the_next_number(instrumented, recorded, tmp_
         (4, 4),
     ]
     assert recorded.metrics()["rl.train.steps"][0].value == 2
-
-
-def test_reusing_samples_is_training_without_sampling(instrumented, recorded, tmp_path):
-    every_trainer.make(trl.GRPOTrainer, tmp_path, steps=4, num_iterations=2).train()
-
-    assert iterations(recorded) == [1, 2, 3, 4]
-    sampled = [span.attributes["rl.loop.iteration"] for span in recorded.spans if span.name == "rl.sample"]
-    assert sorted(sampled) == [1, 3]
-    metrics = recorded.metrics()
-    assert (metrics["rl.sample.duration"][0].count, metrics["rl.train.duration"][0].count) == (2, 4)
 
 
 def test_an_early_stop_inside_a_step_closes_it_without_an_error(instrumented, recorded, tmp_path):
@@ -361,16 +350,3 @@ def test_the_steps_name_model_loss_and_batch_sizes(instrumented, recorded, tmp_p
     assert found["rl.loss.type"] == "dapo"
     assert found["rl.train.batch_size"] == 8
     assert found["rl.sample.batch_size"] == 8
-
-
-def test_streamed_prompts_of_grpo_are_steps_of_their_own_number(instrumented, recorded, tmp_path, monkeypatch):
-    def prompts():
-        yield from every_trainer.PROMPTS
-
-    trainer = every_trainer.make(trl.SFTTrainer, tmp_path, steps=6)
-    trainer.train_dataset = IterableDataset.from_generator(prompts).map(
-        lambda _: {"input_ids": [1, 2, 3], "labels": [1, 2, 3]}, remove_columns=["prompt"]
-    )
-    trainer.train()
-
-    assert iterations(recorded) == [1, 2, 3, 4, 5, 6]
