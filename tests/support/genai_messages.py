@@ -1,85 +1,60 @@
-"""Checks captured content against the message types of the GenAI conventions.
-
-The types are those of ``opentelemetry-util-genai`` in the version of ``tests/constraints``, whose release pins the
-conventions to one commit: the conventions' repository has no tags. A part must be of a kind that is listed there; the
-schema's own catch-all, any object with a ``type``, would accept everything.
-"""
+"""Checks captured content against the message schemas of the GenAI conventions, see ``message_schemas``."""
 
 from __future__ import annotations
 
 import base64
+import functools
 import json
-from dataclasses import MISSING, fields
-from typing import Any, get_type_hints
+from typing import TYPE_CHECKING, Any
 
-from opentelemetry.util.genai import types
-from pydantic import TypeAdapter
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import best_match
+from support import message_schemas
+from support.message_schemas import INPUT, INSTRUCTIONS, OUTPUT, TOOLS
 
-_PARTS = (
-    types.TextPart,
-    types.ReasoningPart,
-    types.ToolCallRequestPart,
-    types.ToolCallResponsePart,
-    types.ServerToolCallPart,
-    types.ServerToolCallResponsePart,
-    types.BlobPart,
-    types.FilePart,
-    types.UriPart,
-    types.CompactionPart,
-)
-KINDS = {next(field.default for field in fields(kind) if field.name == "type"): kind for kind in _PARTS}
-#: Kinds of our own; the conventions leave them open, and what they may hold.
-OURS = {"omitted": {"count"}, "token_ids": {"count"}}
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+def check_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of the attributes that hold content; fails where one is not of the conventions' shape."""
+    return {name: check(attributes[name], name) for name in message_schemas.FILES if name in attributes}
 
 
 def check_messages(captured: str, output: bool = False) -> list[dict[str, Any]]:
     """The messages of an attribute's value; fails where one is not of the conventions' shape."""
-    messages = json.loads(captured)
-    assert isinstance(messages, list)
-    for message in messages:
-        allowed = {"role", "parts", "name"} | ({"finish_reason"} if output else set())
-        assert message.keys() <= allowed, message
-        assert isinstance(message["role"], str)
-        assert isinstance(message.get("name", ""), str)
-        assert isinstance(message.get("finish_reason", ""), str)
-        check_parts(message["parts"])
-    return messages
+    return check(captured, OUTPUT if output else INPUT)
 
 
-def check_parts(parts: list[dict[str, Any]]) -> None:
-    """Fail where a part is not of the conventions' shape."""
-    assert isinstance(parts, list)
-    for part in parts:
-        kind = part["type"]
-        if kind in OURS:
-            assert part.keys() <= {"type"} | OURS[kind], part
-            continue
-        assert kind in KINDS, part
-        _check(KINDS[kind], part)
+def check_instructions(captured: str) -> list[dict[str, Any]]:
+    """The parts of the system instructions."""
+    return check(captured, INSTRUCTIONS)
 
 
 def check_tools(captured: str) -> list[dict[str, Any]]:
     """The tool definitions of an attribute's value."""
-    tools = json.loads(captured)
-    for tool in tools:
-        _check(types.FunctionToolDefinition if tool["type"] == "function" else types.GenericToolDefinition, tool)
-    return tools
+    return check(captured, TOOLS)
 
 
-def _check(kind: type, value: dict[str, Any]) -> None:
-    hints = get_type_hints(kind)
-    # The types have to be given every field that may be null; the schemas require none of these.
-    optional = {
-        f.name for f in fields(kind) if f.default is MISSING and (hints[f.name] is Any or _takes_none(hints[f.name]))
-    }
-    assert value.keys() <= {field.name for field in fields(kind)} | {"byte_size"}, value
-    filled = {**dict.fromkeys(optional), **{key: item for key, item in value.items() if key != "byte_size"}}
-    TypeAdapter(kind).validate_json(json.dumps(filled), strict=True)
-    if kind is types.ToolCallResponsePart:
-        assert "response" in value
-    if kind is types.BlobPart:
-        base64.b64decode(value["content"], validate=True)
+def check(captured: str, attribute: str) -> Any:
+    """The value of ``attribute``; fails where a schema refuses it."""
+    value = json.loads(captured)
+    for validator in _validators(attribute):
+        error = best_match(validator.iter_errors(value))
+        assert error is None, f"{error.json_path}: {error.message}"
+    if attribute in (INPUT, OUTPUT):
+        _check_blobs(value)
+    return value
 
 
-def _takes_none(hint: Any) -> bool:
-    return type(None) in getattr(hint, "__args__", ())
+def _check_blobs(messages: list[dict[str, Any]]) -> None:
+    """The schemas only say that the content is a text."""
+    for part in (part for message in messages for part in message["parts"]):
+        if part["type"] == "blob":
+            base64.b64decode(part["content"], validate=True)
+
+
+@functools.cache
+def _validators(attribute: str) -> list[Draft202012Validator]:
+    schemas = (message_schemas.derived(attribute), message_schemas.published(attribute))
+    return [Draft202012Validator(schema) for schema in schemas if schema is not None]

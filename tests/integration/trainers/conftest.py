@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import pytest
+import torch
 from runs import launch
 
 from otel_rl.instrumentors.transformers import TransformersInstrumentor
 from otel_rl.instrumentors.trl import TRLInstrumentor
+
+# The tests run in several processes: with more threads than processors a step takes many times as long.
+torch.set_num_threads(1)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Starting the seeded program, and reading what an instrumented one left in its file store."""
+"""Starting the seeded program, reading what an instrumented one left in its file store, and the classes of TRL."""
 
 from __future__ import annotations
 
@@ -11,10 +11,28 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import every_trainer
+import pytest
+import tomllib
+import trl
+
 PROGRAM = Path(__file__).with_name("seeded_program.py")
 EXAMPLES = Path(__file__).parents[3] / "examples"
 STEPS = 4
 TIMEOUT = 300
+_VERSIONS = tomllib.loads((Path(__file__).parents[2] / "versions.toml").read_text())
+LATEST = pytest.mark.skipif(trl.__version__ != _VERSIONS["trl"]["latest"], reason="names what the latest TRL has")
+
+
+def every_class(often: set[str], names: set[str] | None = None) -> list[Any]:
+    """Parameters: the trainer classes that are built, of these names only; all but those run ``often`` are slow."""
+    found = []
+    for name, kind in every_trainer.trainer_classes().items():
+        short = kind.__name__.removesuffix("Trainer")
+        if name not in every_trainer.SKIPPED and (names is None or short in names):
+            marks = () if short in often and "bema" not in name else pytest.mark.slow
+            found.append(pytest.param(kind, id=name.removeprefix("trl."), marks=marks))
+    return found
 
 
 @dataclass

@@ -89,7 +89,9 @@ def trainer(tmp_path, monkeypatch):
             output_dir=str(tmp_path / "out"),
             per_device_train_batch_size=4,
             num_generations=4,
+            # A turn is short; the completion is all turns and the results of tools.
             max_completion_length=512,
+            generation_kwargs={"max_new_tokens": 8},
             max_steps=1,
             logging_steps=1,
             report_to="none",

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
 import threading
 from collections import Counter
 
 import every_trainer
 import pytest
+import runs
 import torch
 import transformers
 import trl
-from datasets import IterableDataset
+import vllm_stand_in
 from packaging.version import Version
 from tiny_model import make_model, make_tokenizer
 from trl.trainer import grpo_trainer
@@ -99,16 +101,6 @@ def test_a_resumed_run_goes_on_with_the_next_number(instrumented, recorded, tmp_
         (4, 4),
     ]
     assert recorded.metrics()["rl.train.steps"][0].value == 2
-
-
-def test_reusing_samples_is_training_without_sampling(instrumented, recorded, tmp_path):
-    every_trainer.make(trl.GRPOTrainer, tmp_path, steps=4, num_iterations=2).train()
-
-    assert iterations(recorded) == [1, 2, 3, 4]
-    sampled = [span.attributes["rl.loop.iteration"] for span in recorded.spans if span.name == "rl.sample"]
-    assert sorted(sampled) == [1, 3]
-    metrics = recorded.metrics()
-    assert (metrics["rl.sample.duration"][0].count, metrics["rl.train.duration"][0].count) == (2, 4)
 
 
 def test_an_early_stop_inside_a_step_closes_it_without_an_error(instrumented, recorded, tmp_path):
@@ -226,19 +218,40 @@ def test_a_driver_and_an_asynchronous_trainer_have_a_step_open_at_once(recorded)
 # -- engines -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("mode", ["server", "colocate"])
-@pytest.mark.parametrize("kind", [trl.GRPOTrainer, trl.RLOOTrainer])
-def test_weight_transfer_is_no_sampling(instrumented, recorded, tmp_path, monkeypatch, kind, mode):
-    pytest.importorskip("trl.generation.vllm_generation")
-    import engine_stand_in
+#: Mode, and whether the engine gives its memory back between steps.
+MODES = {"server": ("server", False), "colocate": ("colocate", False), "colocate, sleeping": ("colocate", True)}
+WITH_ENGINE = {
+    "GRPO": "trl.trainer.grpo_trainer",
+    "RLOO": "trl.trainer.rloo_trainer",
+    "Distillation": "trl.trainer.distillation_trainer",
+    "OnlineDPO": "trl.experimental.online_dpo.online_dpo_trainer",
+}
 
+
+@runs.LATEST
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", WITH_ENGINE)
+def test_weight_transfer_is_no_sampling(instrumented, recorded, tmp_path, monkeypatch, name, mode):
+    kind = getattr(importlib.import_module(WITH_ENGINE[name]), f"{name}Trainer")
     clock = Clock()
     monkeypatch.setattr(every_trainer, "work", clock.work)
-    trainer = every_trainer.make(kind, tmp_path, steps=2)
-    engine_stand_in.use(trainer, mode, clock.work, monkeypatch)
+    vllm_stand_in.install(monkeypatch, clock.work)
+    where, sleeping = MODES[mode]
+    server = vllm_stand_in.Server(clock.work)
+    trainer = every_trainer.make(
+        kind,
+        tmp_path,
+        steps=2,
+        use_vllm=True,
+        vllm_mode=where,
+        vllm_server_base_url=server.url,
+        vllm_enable_sleep_mode=sleeping,
+    )
     with injected(trainer, clock, monkeypatch):
         trainer.train()
+    server.shutdown()
 
+    assert ("/update_weights" in server.posted) == ("/v1/completions" in server.posted) == (where == "server")
     names = {span.context.span_id: span.name for span in recorded.spans}
     for span in recorded.spans:
         if span.name in ("rl.sync", "rl.sample"):
@@ -247,11 +260,12 @@ def test_weight_transfer_is_no_sampling(instrumented, recorded, tmp_path, monkey
             assert names[span.parent.span_id] == "rl.sample"
         if span.name == "rl.weight_sync":
             assert names[span.parent.span_id] == "rl.sync"
+    assert {"rl.sample", "rl.sync", "rl.weight_sync"} <= set(names.values())
     metrics = recorded.metrics()
-    for phase, kind_of_work in (("sync", "sync"), ("sample", "sample"), ("reward", "reward")):
-        worked = sum(piece.kind == kind_of_work for piece in clock.pieces) * PIECE * 1e-9
-        assert worked > 0
-        assert metrics[f"rl.{phase}.duration"][0].sum == pytest.approx(worked), phase
+    for phase in ("sync", "sample", "reward"):
+        worked = sum(piece.kind == phase for piece in clock.pieces) * PIECE * 1e-9
+        assert (worked > 0) == (phase != "reward" or name != "Distillation")
+        assert sum(point.sum for point in metrics.get(f"rl.{phase}.duration", ())) == pytest.approx(worked), phase
 
 
 @pytest.mark.parametrize(
@@ -336,16 +350,3 @@ def test_the_steps_name_model_loss_and_batch_sizes(instrumented, recorded, tmp_p
     assert found["rl.loss.type"] == "dapo"
     assert found["rl.train.batch_size"] == 8
     assert found["rl.sample.batch_size"] == 8
-
-
-def test_streamed_prompts_of_grpo_are_steps_of_their_own_number(instrumented, recorded, tmp_path, monkeypatch):
-    def prompts():
-        yield from every_trainer.PROMPTS
-
-    trainer = every_trainer.make(trl.SFTTrainer, tmp_path, steps=6)
-    trainer.train_dataset = IterableDataset.from_generator(prompts).map(
-        lambda _: {"input_ids": [1, 2, 3], "labels": [1, 2, 3]}, remove_columns=["prompt"]
-    )
-    trainer.train()
-
-    assert iterations(recorded) == [1, 2, 3, 4, 5, 6]

@@ -3,7 +3,7 @@ from __future__ import annotations
 import importlib.util
 
 # The types are not in every environment that the unit tests run in.
-_NEEDED = {"test_content.py": "opentelemetry.util.genai.types"}
+_NEEDED = dict.fromkeys(("test_content.py", "test_message_schemas.py"), "opentelemetry.util.genai.types")
 
 
 def _is_there(module: str) -> bool:

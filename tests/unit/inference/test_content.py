@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.genai_messages import check_messages, check_parts, check_tools
+from support.genai_messages import check_instructions, check_messages, check_tools
 
 from otel_rl.inference import messages, shortening
 from otel_rl.semconv import attributes
@@ -153,7 +153,7 @@ def test_instructions_and_tools_have_their_own_attributes():
             ],
         }
     )
-    check_parts(json.loads(found[attributes.GEN_AI_SYSTEM_INSTRUCTIONS]))
+    check_instructions(found[attributes.GEN_AI_SYSTEM_INSTRUCTIONS])
     assert check_tools(found[attributes.GEN_AI_TOOL_DEFINITIONS]) == [
         {"type": "function", "name": "flat", "parameters": {"type": "object"}},
         {"type": "function", "name": "nested", "description": "does"},

@@ -104,7 +104,8 @@ def _patch_method(module: ModuleType, name: str, phase: SpanDefinition, patches:
 def _patch_online_trainer(module: ModuleType, trainer: str, patches: Patches) -> None:
     _observe_sampling(module, trainer, patches, required=True)
     patches.observe(module, f"{trainer}._calculate_rewards", after=_calculated, required=True)
-    patches.observe(module, f"{trainer}._generate_and_score_completions", after=_scored, required=True)
+    name = f"{trainer}._generate_and_score_completions"
+    patches.observe(module, name, begin=_begin_environments, end=_end_phase, after=_scored, required=True)
 
 
 def _observe_sampling(module: ModuleType, trainer: str, patches: Patches, *, required: bool) -> None:
@@ -141,7 +142,16 @@ def _end_sync(opened: tuple[OpenPhase | None, OpenPhase | None], _: Any, error: 
             one.end(error)
 
 
-def _sampled(_: Any, __: Any, prompts: Any, *___: Any, **____: Any) -> None:
+def _begin_environments(trainer: Any, *_: Any, **__: Any) -> OpenPhase | None:
+    """Environments are made and reset before the trainer calls ``_generate``: sampling begins here."""
+    if not getattr(trainer, "environment_factories", None):
+        return None
+    return trainer_loop.current().open(spans.RL_SAMPLE, scope)
+
+
+def _sampled(_: Any, trainer: Any, prompts: Any, *___: Any, **____: Any) -> None:
+    if getattr(trainer, "environment_factories", None):
+        trainer_loop.current().end(spans.RL_SAMPLE)
     if scope.enabled and not trainer_loop.current().is_open(spans.RL_EVALUATE):
         scope.record(metrics.RL_SAMPLE_SAMPLES, len(prompts))
 
