@@ -179,6 +179,17 @@ TABLES: dict[str, tuple[Row, ...]] = {
         Row("launch", "collective_event", "launch event, ns", 0, unit=" ns"),
         Row("launch and wait", "collective_event", "launch and wait, ns", 0, unit=" ns"),
     ),
+    "collective_steps": (
+        *(
+            Row(f"step {step}, {way}", "collective_step", f"{step}, {way}, counted CPU", 4)
+            for step in ("all_reduce", "ddp", "fsdp")
+            for way in ("python", "auto", "all")
+        ),
+        *(
+            Row(f"one of {source}'s, all", "collective_step", f"{source} collective, added by all, us", 0, unit=" µs")
+            for source in ("python", "reducer", "functional")
+        ),
+    ),
     "start": (
         Row(
             "child of ours / child of the official distro with openai and langchain",

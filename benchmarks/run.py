@@ -21,6 +21,7 @@ HERE = Path(__file__).parent
 RESULTS = HERE / "results"
 BENCHMARKS = (
     "collective_event",
+    "collective_step",
     "process_start",
     "exit_with_dead_collector",
     "openai_chat_call",

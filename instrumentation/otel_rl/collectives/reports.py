@@ -107,7 +107,7 @@ class CollectiveReporter:
         before, after = opened.totals, self.recorder.totals()
         unseen = self.unseen.since(opened.unseen)
         if self.mode is not None:
-            self.mode.step_closed(unseen, time.perf_counter() - step.started)
+            self.mode.step_closed(after.calls - before.calls, unseen, time.perf_counter() - step.started)
         if not step.rank_span.is_recording():
             return
         step.rank_span.set_attributes(

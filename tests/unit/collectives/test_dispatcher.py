@@ -206,6 +206,17 @@ def test_uninstrumenting_takes_the_kernels_off(group, instrumentor):
     assert not patch.kernels().installed
 
 
+def test_kernels_that_were_put_on_by_hand_come_off_too(watched, instrumentor):
+    instrumentor.uninstrument()
+    assert not patch.kernels().installed
+
+    instrumentor.instrument(skip_dep_check=True)
+    patch.kernels().install()
+    dist.all_reduce(torch.ones(4))
+    assert values()[Group("all_reduce", "default_pg", 1)][0] == 1
+    assert REDUCER not in values()
+
+
 def test_all_watches_from_the_process_group_on(recorded, monkeypatch):
     monkeypatch.setenv("OTEL_RL_COLLECTIVES", "all")
     settings.reset()

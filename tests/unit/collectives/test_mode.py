@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from otel_rl.collectives.mode import ALL, AUTO, COST, LONGEST_PERIOD, PYTHON, Mode
+from otel_rl.collectives.mode import ALL, AUTO, COST_OF_PYTHONS, LONGEST_PERIOD, PYTHON, Mode
+
+#: Seconds that one collective costs here.
+COST = 25e-6
 
 
 class Kernels:
@@ -13,6 +16,7 @@ class Kernels:
     def __init__(self, error=None):
         self.installed = False
         self.calls = 0
+        self.cost = 0.0
         self.error = error
 
     def install(self):
@@ -39,12 +43,14 @@ def mode(kernels, reasons):
     return Mode(AUTO, kernels, reasons.append)
 
 
-def run(mode, kernels, iteration, calls=0, duration=1.0, unseen=0):
+def run(mode, kernels, iteration, calls=0, duration=1.0, unseen=0, pythons=0):
     """One step; returns whether it was watched in full."""
     mode.step_opened(iteration)
     watched = kernels.installed
-    kernels.calls += calls if watched else 0
-    mode.step_closed(unseen, duration)
+    if watched:
+        kernels.calls += calls
+        kernels.cost += calls * COST
+    mode.step_closed(calls + pythons, unseen, duration)
     return watched
 
 
@@ -70,7 +76,7 @@ def test_a_model_that_is_wrapped_inside_a_step_is_watched_from_the_next_step_on(
     mode.model_wrapped()
     assert not kernels.installed
 
-    mode.step_closed(unseen=0, duration=1.0)
+    mode.step_closed(calls=0, unseen=0, duration=1.0)
     assert run(mode, kernels, 2)
 
 
@@ -108,6 +114,13 @@ def test_steps_are_left_out_where_watching_would_cost_more_than_its_share(mode, 
     assert mode.period == 16
     watched = [iteration for iteration in range(1, 65) if run(mode, kernels, iteration, calls=100, duration=0.1)]
     assert watched == [16, 32, 48, 64]
+
+
+def test_what_pythons_collectives_cost_counts_while_all_are_watched(mode, kernels):
+    mode.model_wrapped()
+    run(mode, kernels, 0, pythons=100, duration=100 * COST_OF_PYTHONS * 100)
+
+    assert mode.period > 1
 
 
 def test_a_rank_that_leaves_out_more_steps_watches_none_that_the_others_leave_out(reasons):

@@ -100,6 +100,8 @@ def _stop() -> None:
     if reporter.mode is not None:
         reporter.mode.stop()
         reporter.mode = None
+    # Methods that are replaced anew would not tell them what is counted already.
+    kernels().remove()
 
 
 def _is_launcher() -> bool:

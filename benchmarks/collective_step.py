@@ -1,0 +1,238 @@
+"""CPU time that watching collectives adds to a step, in each way, against the step without us.
+
+    python benchmarks/collective_step.py [--rounds 60] [--output FILE]
+
+Two ranks over gloo on this machine; the figures are those of rank 0. Waiting for the other rank takes no CPU time.
+
+A step is too noisy to show half a percent. So the added CPU time of one collective is taken from loops of them, by
+source, over a backend that does nothing, each under every way, one right after the other in turning order. A figure
+is 1 + the sum over the step's collectives / the step's CPU time without us. The loop of the reducer calls the method of the
+process group past our replacement. The bounds are a bootstrap over rounds. The step itself, run under each way too,
+stands beside it as a check, in CPU and wall time.
+
+Steps: ``all_reduce``, one of 4 MiB; ``ddp``, a training step of a model of 24 blocks in buckets of 1 MiB; ``fsdp``, the
+same model, each block sharded by FSDP2. Ways: ``python`` counts what Python issues, ``all`` everything; ``auto`` is
+``all`` for ddp and ``python`` for the others.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.distributed as dist
+import torch.distributed._functional_collectives as functional
+from figures import bootstrap, finish, ratio_of_medians
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.nn.parallel import DistributedDataParallel
+from torch.testing._internal.distributed import fake_pg  # noqa: F401 - registers the backend
+
+from otel_rl.instrumentors.torch_distributed import TorchDistributedInstrumentor, patch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    #: Way -> CPU and wall seconds, one pair per round; and those by name of what was run.
+    Ways = dict[str, list[tuple[float, float]]]
+    Samples = dict[str, Ways]
+
+WAYS = ("none", "python", "all")
+LIMITS = {"python": 1.005, "auto": 1.005, "all": 1.02}
+#: What `auto` comes to in a step.
+AUTO = {"all_reduce": "python", "ddp": "all", "fsdp": "python"}
+BLOCKS, WIDTH, BATCH = 24, 256, 256
+MESSAGE = 4 << 20
+#: As C++ code reaches it.
+ALL_REDUCE = dist.ProcessGroup.__dict__["allreduce"].__get__(None, dist.ProcessGroup)
+#: Option of the ranks: where their samples go.
+RANK = "--rank"
+#: Runs of a step, and small collectives, in one sample.
+RUNS, COLLECTIVES = 4, 200
+
+
+def model() -> Any:
+    """Blocks of two layers."""
+    torch.manual_seed(0)
+    blocks = (
+        torch.nn.Sequential(torch.nn.Linear(WIDTH, 2 * WIDTH), torch.nn.GELU(), torch.nn.Linear(2 * WIDTH, WIDTH))
+        for _ in range(BLOCKS)
+    )
+    return torch.nn.Sequential(*blocks)
+
+
+def training(prepared: Any) -> Callable[[], None]:
+    """A training step."""
+    optimizer = torch.optim.SGD(prepared.parameters(), lr=1e-3)
+    given = torch.ones(BATCH, WIDTH)
+
+    def step() -> None:
+        prepared(given).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    return step
+
+
+def steps() -> dict[str, Callable[[], None]]:
+    """The steps by name."""
+    message = torch.zeros(MESSAGE // 4)
+
+    def all_reduce() -> None:
+        dist.all_reduce(message)
+
+    sharded = model()
+    for block in sharded:
+        fully_shard(block, mesh=init_device_mesh("cpu", (2,)))
+    wrapped = DistributedDataParallel(model(), bucket_cap_mb=1)
+    return {"all_reduce": all_reduce, "ddp": training(wrapped), "fsdp": training(fully_shard(sharded))}
+
+
+def watch(way: str) -> None:
+    """Begin to watch in one of the ways."""
+    instrumentor = TorchDistributedInstrumentor()
+    if instrumentor.is_instrumented_by_opentelemetry:
+        instrumentor.uninstrument()
+    if way != "none":
+        instrumentor.instrument(skip_dep_check=True)
+    if way == "all":
+        patch.kernels().install()
+
+
+def loops() -> dict[str, Callable[[], None]]:
+    """Collectives by their source, over a backend that does nothing."""
+    small, group = torch.zeros(4), dist.new_group(backend="fake")
+    tensors, options = [small], dist.AllreduceOptions()
+
+    def python() -> None:
+        for _ in range(COLLECTIVES):
+            dist.all_reduce(small, group=group)
+
+    def functional_ones() -> None:
+        for _ in range(COLLECTIVES):
+            functional.wait_tensor(functional.all_reduce(small, "sum", group))
+
+    def reducers() -> None:
+        for _ in range(COLLECTIVES):
+            ALL_REDUCE(group, tensors, options)
+
+    return {"python": python, "functional": functional_ones, "reducer": reducers}
+
+
+def seconds(run: Callable[[], None], times: int) -> tuple[float, float]:
+    """CPU seconds of the process and wall seconds of a run."""
+    run()  # warms up
+    cpu, wall = time.process_time(), time.perf_counter()
+    for _ in range(times):
+        run()
+    return (time.process_time() - cpu) / times, (time.perf_counter() - wall) / times
+
+
+def calls_of(step: Callable[[], None]) -> Counter[str]:
+    """How many collectives a step issues, by source."""
+    watch("all")
+    step()
+    recorder = patch.collectives().recorder
+    recorder.reset()
+    step()
+    calls: Counter[str] = Counter()
+    for group, values in recorder.values():
+        calls[group.source] += values[0]
+    return calls
+
+
+def measure(runs: dict[str, Callable[[], None]], times: int, rounds: int) -> Samples:
+    """CPU and wall seconds of each run under each way."""
+    samples: Samples = {name: {way: [] for way in WAYS} for name in runs}
+    for number in range(rounds):
+        turn = number % len(WAYS)
+        for name, run in runs.items():
+            for way in WAYS[turn:] + WAYS[:turn]:
+                watch(way)
+                samples[name][way].append(seconds(run, times))
+    watch("none")
+    return samples
+
+
+def counted(way: str, calls: dict[str, int], loop: Samples, step: list[tuple[float, float]]) -> dict[str, float]:
+    """1 + the CPU time that the way adds to the step's collectives / the step's."""
+    added = [
+        [ours[0] - bare[0] for ours, bare in zip(loop[source][way], loop[source]["none"], strict=True)]
+        for source in calls
+    ]
+    rows = list(zip([cpu for cpu, _ in step], *added, strict=True))
+
+    def ratio(drawn: list[Any]) -> float:
+        whole, *columns = zip(*drawn, strict=True)
+        each = [number * statistics.median(column) for number, column in zip(calls.values(), columns, strict=True)]
+        return 1 + sum(each) / COLLECTIVES / statistics.median(whole)
+
+    return bootstrap(rows, ratio)
+
+
+def figures_of(name: str, calls: dict[str, int], loop: Samples, step: Ways) -> dict[str, Any]:
+    """The figures of one step."""
+    figures: dict[str, Any] = {}
+    for setting, limit in LIMITS.items():
+        way = AUTO[name] if setting == "auto" else setting
+        figure: dict[str, Any] = counted(way, calls, loop, step["none"])
+        figures[f"{name}, {setting}, counted CPU"] = figure | {"limit": limit, "judged": figure["upper_95"]}
+    for way in WAYS[1:]:
+        for kind, position in (("CPU", 0), ("wall", 1)):
+            pairs = [(ours[position], bare[position]) for ours, bare in zip(step[way], step["none"], strict=True)]
+            figures[f"{name}, {way}, {kind} of the step itself"] = ratio_of_medians(pairs)
+    figures[f"{name}, CPU ms"] = {"value": round(statistics.median(cpu for cpu, _ in step["none"]) * 1e3, 3)}
+    figures[f"{name}, collectives"] = {"value": sum(calls.values())}
+    return figures
+
+
+def run_rank(rounds: int, output: Path) -> None:
+    """One of the ranks; rank 0 writes the samples."""
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo")
+    loop = measure(loops(), 1, rounds)
+    prepared = steps()
+    found = {"loops": loop, "steps": measure(prepared, RUNS, rounds)}
+    found["calls"] = {name: calls_of(step) for name, step in prepared.items()}
+    watch("none")
+    if dist.get_rank() == 0:
+        output.write_text(json.dumps(found), encoding="utf-8")
+    dist.destroy_process_group()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=60)
+    parser.add_argument(RANK, type=Path, help=argparse.SUPPRESS)
+    options, _ = parser.parse_known_args()
+    if options.rank is not None:
+        run_rank(options.rounds, options.rank)
+        return 0
+    with tempfile.TemporaryDirectory() as folder:
+        output = Path(folder, "samples.json")
+        torchrun = [Path(sys.executable).with_name("torchrun"), "--standalone", "--nproc-per-node=2"]
+        command = [*torchrun, __file__, "--rounds", str(options.rounds), RANK, output]
+        subprocess.run(command, check=True, stdout=sys.stderr)
+        samples = json.loads(output.read_text(encoding="utf-8"))
+    loop, step = samples["loops"], samples["steps"]
+    figures: dict[str, Any] = {}
+    for source, ways in loop.items():
+        for way in WAYS[1:]:
+            added = statistics.median(ours[0] - bare[0] for ours, bare in zip(ways[way], ways["none"], strict=True))
+            figures[f"{source} collective, added by {way}, us"] = {"value": round(added / COLLECTIVES * 1e6, 2)}
+    for name, calls in samples["calls"].items():
+        figures |= figures_of(name, calls, loop, step[name])
+    return finish("collective_step", figures, samples, __doc__)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
