@@ -6,8 +6,8 @@ Two ranks over gloo on this machine; the figures are those of rank 0. Waiting fo
 
 A step is too noisy to show half a percent. So the added CPU time of one collective is taken from loops of them, by
 source, over a backend that does nothing, each under every way, one right after the other in turning order. A figure
-is 1 + the sum over the step's collectives / the step's CPU time without us. The loop of the reducer calls the method of the
-process group past our replacement. The bounds are a bootstrap over rounds. The step itself, run under each way too,
+is 1 + the sum over the step's collectives / the step's CPU time without us. The loop of the reducer calls the method of
+the process group past our replacement. The bounds are a bootstrap over rounds. The step itself, run under each way too,
 stands beside it as a check, in CPU and wall time.
 
 Steps: ``all_reduce``, one of 4 MiB; ``ddp``, a training step of a model of 24 blocks in buckets of 1 MiB; ``fsdp``, the

@@ -22,8 +22,8 @@ AUTO, PYTHON, ALL, OFF = "auto", "python", "all", "off"
 LARGEST_SHARE = 0.005
 #: Every such step is watched in full at least.
 LONGEST_PERIOD = 256
-#: Seconds that a collective of Python takes longer while all are watched, and that a change takes (torch 2.13 on a server
-#: CPU: 9 microseconds, 4 milliseconds).
+#: Seconds that a collective of Python takes longer while all are watched, and that a change takes (torch 2.13 on a
+#: server CPU: 9 microseconds, 4 milliseconds).
 COST_OF_PYTHONS, COST_OF_CHANGE = 10e-6, 5e-3
 
 
