@@ -1,0 +1,74 @@
+"""The format of a ring: little-endian, every part at a fixed place, all sizes written in the header.
+
+====================  ==============================================================================
+part                  holds
+====================  ==============================================================================
+header                what the file is, who writes it, two clocks, the last heartbeat, how it ended
+texts                 names that records refer to by number: operations, phases, tools, groups
+open operations       per thread a few entries; each is the operation that is open there
+records               the ring: record ``n`` lies at place ``n % RECORDS``
+====================  ==============================================================================
+
+A reader maps the file while the writer writes. ``struct`` first fills the place with zeros, then writes the fields in
+order. Records and entries hold their number first and last: where the two differ, the writer was in the middle.
+
+An entry has two counters. ``begun`` is the number of the record that began the operation, ``ended`` the same number
+once that operation has ended.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+
+MAGIC = b"OTELRLFR"
+VERSION = 1
+SUFFIX = ".ring"
+
+HEADER_SIZE = 4096
+TEXTS, TEXT_SIZE = 256, 128
+LANES, ENTRIES = 32, 16
+ENTRY_SIZE = RECORD_SIZE = 64
+#: A power of two: the place of a record is its number's last bits.
+RECORDS = 8192
+
+TEXTS_AT = HEADER_SIZE
+ENTRIES_AT = TEXTS_AT + TEXTS * TEXT_SIZE
+RECORDS_AT = ENTRIES_AT + LANES * ENTRIES * ENTRY_SIZE
+SIZE = RECORDS_AT + RECORDS * RECORD_SIZE
+
+#: Magic, version, then the sizes above: header, texts, one text, lanes, entries per lane, records. Written last.
+FORMAT, FORMAT_AT = Struct("<8s7I"), 0
+SIZES = (HEADER_SIZE, TEXTS, TEXT_SIZE, LANES, ENTRIES, RECORDS)
+#: Pid, its start time in ticks, its pid namespace, boot id.
+LIFETIME, LIFETIME_AT = Struct("<qqq40s"), 64
+#: Monotonic clock and wall clock in ns, read together: when the ring was made, and at the last heartbeat.
+CLOCKS, CREATED_AT, HEARTBEAT_AT = Struct("<qq"), 160, 176
+#: Rank, world size, rank on this node; -1: not known.
+RANK, RANK_AT = Struct("<qqq"), 192
+#: Moment of the orderly end (monotonic, ns); 0 before.
+END, END_AT = Struct("<q"), 216
+#: Iteration of the step that began last, and when (monotonic, ns; 0: none).
+LAST_STEP, LAST_STEP_AT = Struct("<qq"), 224
+#: Texts of the header: run id, attempt, host, why the process ended.
+HEADER_TEXT = Struct("<H254s")
+RUN_ID_AT, ATTEMPT_AT, HOST_AT, REASON_AT = 1024, 1280, 1536, 1792
+
+TEXT = Struct(f"<H{TEXT_SIZE - 2}s")
+#: Of a name that had no room: the table is bounded.
+OTHER, OTHER_TEXT = 1, "_OTHER"
+
+#: Number, kind, what happened, name, lane, group, sequence number, moment, argument, moment of the begin, reserved,
+#: number. Name and group are numbers of texts. Moments are ns of the monotonic clock.
+RECORD = Struct("<QBBHHHqqqqQQ")
+#: Number of the begin (``begun``), kind, reserved, name, lane, group, sequence number, moment, argument, number again.
+ENTRY = Struct("<QBBHHHqqqQ")
+#: The counter ``ended`` of an entry, behind :data:`ENTRY`.
+ENDED, ENDED_OFFSET = Struct("<Q"), ENTRY.size
+
+#: What an operation is.
+STEP, PHASE, COLLECTIVE, WAIT, TOOL, MODEL_CALL = range(1, 7)
+KINDS = {STEP: "step", PHASE: "phase", COLLECTIVE: "collective", WAIT: "wait", TOOL: "tool", MODEL_CALL: "model call"}
+#: What a record says of it.
+BEGIN, DONE, FAILED = range(1, 4)
+#: The lane of a thread that found none free.
+NO_LANE = 0xFFFF
