@@ -133,13 +133,13 @@ class CollectiveRecorder:
         self._by_method.append(slots)
         pending, limit, find, keep_slow, now = self._pending, self._limit, self._find, self._keep_slow, clock
         has_payload, is_second, absent, most = payload is not None, payload == 1, ABSENT, MAXIMUM_PENDING
-        records = self.flight_records
+        begin, end = (None, None) if self.flight_records is None else self.flight_records.of(operation)
 
         def method(  # noqa: C901 - as above
             self: Any, first: Any = absent, second: Any = absent, third: Any = absent, /, *rest: Any, **kwargs: Any
         ) -> Any:
             work, failed = None, True
-            record = records.begin(operation, self) if records is not None else None
+            record = begin(self) if begin is not None else None
             started = now()
             try:
                 if kwargs or rest or second is absent:
@@ -152,8 +152,8 @@ class CollectiveRecorder:
                 failed = False
             finally:
                 elapsed = now() - started
-                if record is not None and records is not None:
-                    records.end(operation, record, work, failed=failed)
+                if record is not None and end is not None:
+                    end(record, work, failed)
             try:
                 try:
                     slot = slots[id(self)]
@@ -197,7 +197,7 @@ class CollectiveRecorder:
             finally:
                 waited = now() - begun
                 if record is not None and records is not None:
-                    records.end_wait(record, failed=failed)
+                    records.end_wait(record, failed)
                 entry = take(id(self), None)
                 if entry is not None:
                     slot, started, launched, size = entry

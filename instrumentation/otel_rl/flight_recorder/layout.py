@@ -5,15 +5,18 @@ part                  holds
 ====================  ==============================================================================
 header                what the file is, who writes it, two clocks, the last heartbeat, how it ended
 texts                 names that records refer to by number: operations, phases, tools, groups
-open operations       per thread a few entries; each is the operation that is open there
-records               the ring: record ``n`` lies at place ``n % RECORDS``
+open operations       per thread a few entries; each is an operation that is open there
+records               the ring of operations that are over: record ``n`` lies at place ``n % RECORDS``
 ====================  ==============================================================================
 
 A reader maps the file while the writer writes. ``struct`` first fills the place with zeros, then writes the fields in
 order. Records and entries hold their number first and last: where the two differ, the writer was in the middle.
 
-An entry has two counters. ``begun`` is the number of the record that began the operation, ``ended`` the same number
-once that operation has ended.
+An operation that begins takes an entry of its thread; its end gives the entry back and adds a record. So a record is
+an operation that is over, with both of its moments. Where a thread has no entry left, a record tells of the begin.
+
+An entry has two counters. ``begun`` is the number of the operation in the order of their begins, ``ended`` the same
+number once that operation has ended.
 """
 
 from __future__ import annotations
@@ -57,10 +60,10 @@ TEXT = Struct(f"<H{TEXT_SIZE - 2}s")
 #: Of a name that had no room: the table is bounded.
 OTHER, OTHER_TEXT = 1, "_OTHER"
 
-#: Number, kind, what happened, name, lane, group, sequence number, moment, argument, moment of the begin, reserved,
+#: Number, kind, outcome, name, lane, group, sequence number, moment, argument, moment of the begin, reserved,
 #: number. Name and group are numbers of texts. Moments are ns of the monotonic clock.
 RECORD = Struct("<QBBHHHqqqqQQ")
-#: Number of the begin (``begun``), kind, reserved, name, lane, group, sequence number, moment, argument, number again.
+#: The counter ``begun``, kind, reserved, name, lane, group, sequence number, moment, argument, number again.
 ENTRY = Struct("<QBBHHHqqqQ")
 #: The counter ``ended`` of an entry, behind :data:`ENTRY`.
 ENDED, ENDED_OFFSET = Struct("<Q"), ENTRY.size
@@ -68,7 +71,7 @@ ENDED, ENDED_OFFSET = Struct("<Q"), ENTRY.size
 #: What an operation is.
 STEP, PHASE, COLLECTIVE, WAIT, TOOL, MODEL_CALL = range(1, 7)
 KINDS = {STEP: "step", PHASE: "phase", COLLECTIVE: "collective", WAIT: "wait", TOOL: "tool", MODEL_CALL: "model call"}
-#: What a record says of it.
+#: What a record says of it: that it began, ended, or ended with an error.
 BEGIN, DONE, FAILED = range(1, 4)
 #: The lane of a thread that found none free.
 NO_LANE = 0xFFFF

@@ -34,7 +34,7 @@ _MAKING = frozenset({layout.STEP, layout.COLLECTIVE})
 class FlightRecorder:
     """State of this process; until :meth:`arm` it records nothing.
 
-    ``begin(kind, name, argument, group, sequence)`` gives what ``end(handle, failed=...)`` takes, or None.
+    ``begin(kind, name, argument, group, sequence)`` gives what ``end(handle, failed)`` takes, or None.
     """
 
     #: False where ``begin`` has nothing to do.
@@ -116,7 +116,7 @@ def _begin_nothing(*_: Any) -> Handle | None:
     return None
 
 
-def _end_nothing(*_: Any, **__: Any) -> None:
+def _end_nothing(*_: Any) -> None:
     pass
 
 

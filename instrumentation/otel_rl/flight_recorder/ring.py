@@ -129,16 +129,14 @@ class Ring:
 
     def _hot_path(self) -> tuple[Callable[..., Handle], Callable[..., None]]:
         """Return ``begin`` and ``end`` as closures: no attribute lookup, no lock, nothing that grows."""
-        buffer, codes, lanes, number_of = self.buffer, self._codes, self._lanes, count(1).__next__
+        buffer, codes, lanes = self.buffer, self._codes, self._lanes
+        next_begin, next_record = count(1).__next__, count(1).__next__
         add_text, add_lane, now, thread = self._add_text, self._add_lane, clock, get_ident
-        write_record, write_entry, write_ended = (
-            layout.RECORD.pack_into,
-            layout.ENTRY.pack_into,
-            layout.ENDED.pack_into,
-        )
+        write_record, write_entry = layout.RECORD.pack_into, layout.ENTRY.pack_into
+        write_ended, ended_offset = layout.ENDED.pack_into, layout.ENDED_OFFSET
         write_step, step_at, step = layout.LAST_STEP.pack_into, layout.LAST_STEP_AT, layout.STEP
         records, last, size = layout.RECORDS_AT, layout.RECORDS - 1, layout.RECORD_SIZE
-        began, done, failure, ended_offset = layout.BEGIN, layout.DONE, layout.FAILED, layout.ENDED_OFFSET
+        begin_only, done, failure = layout.BEGIN, layout.DONE, layout.FAILED
 
         def begin(kind: int, name: str, argument: int = 0, group: str = "", sequence: int = 0) -> Handle:
             try:
@@ -150,47 +148,37 @@ class Ring:
             except KeyError:
                 lane = add_lane(thread())
             where, free = lane
-            moment, number = now(), number_of()
-            at = records + (number & last) * size
-            write_record(
-                buffer, at, number, kind, began, code, where, group_code, sequence, moment, argument, moment, 0, number
-            )
+            moment, begun = now(), next_begin()
             try:
                 entry = free.pop()
             except IndexError:
-                # So many operations are open in this thread: only the ring tells of this one.
-                entry = 0
+                # So many operations are open in this thread: the ring tells that this one began.
+                entry, number = 0, next_record()
+                at = records + (number & last) * size
+                write_record(
+                    buffer, at, number, kind, begin_only, code, where, group_code, sequence, moment, argument, moment,
+                    0, number,
+                )  # fmt: skip
             else:
-                write_entry(buffer, entry, number, kind, 0, code, where, group_code, sequence, moment, argument, number)
+                write_entry(buffer, entry, begun, kind, 0, code, where, group_code, sequence, moment, argument, begun)
             if kind == step:
                 write_step(buffer, step_at, argument, moment)
-            return buffer, number, entry, lane, kind, code, group_code, sequence, moment, argument
+            return buffer, begun, entry, free, kind, code, where, group_code, sequence, moment, argument
 
-        def end(handle: Handle, *, failed: bool = False) -> None:
-            its_buffer, begun, entry, lane, kind, code, group_code, sequence, moment, argument = handle
+        def end(handle: Handle, failed: bool = False) -> None:
+            its_buffer, begun, entry, free, kind, code, where, group_code, sequence, moment, argument = handle
             if its_buffer is not buffer:
                 # Of the parent: it writes this end itself.
                 return
-            number, what = number_of(), failure if failed else done
+            number = next_record()
+            at = records + (number & last) * size
+            what = failure if failed else done
             write_record(
-                buffer,
-                records + (number & last) * size,
-                number,
-                kind,
-                what,
-                code,
-                lane[0],
-                group_code,
-                sequence,
-                now(),
-                argument,
-                moment,
-                0,
-                number,
+                buffer, at, number, kind, what, code, where, group_code, sequence, now(), argument, moment, 0, number
             )
             if entry:
                 write_ended(buffer, entry + ended_offset, begun)
-                lane[1].append(entry)
+                free.append(entry)
 
         return begin, end
 

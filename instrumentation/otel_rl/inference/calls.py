@@ -177,7 +177,7 @@ class InferenceCall:
             return
         self._ended = True
         if self._flight is not None:
-            flight.end(self._flight, failed=error is not None)
+            flight.end(self._flight, error is not None)
         if self._watch is not None:
             self._watch.detach()
         with _FINISH:

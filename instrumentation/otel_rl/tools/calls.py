@@ -154,7 +154,7 @@ class ToolCall:
             kind = error_type(error) if error is not None else self._failure
             record, self._flight = self._flight, None
             if record is not None:
-                flight.end(record, failed=kind is not None)
+                flight.end(record, kind is not None)
             elapsed = (at.counter if at else time.perf_counter()) - started
             label = self._metric_name or self._name
             sampling.keep_if_slow(self.span, elapsed, OPERATION, label, attributes.GEN_AI_TOOL_NAME)

@@ -273,7 +273,7 @@ class Phase:
             return INVALID_SPAN
         record, self._flight = self._flight, None
         if record is not None:
-            flight.end(record, failed=failed)
+            flight.end(record, failed)
         span, self.span = self.span, INVALID_SPAN
         if span is INVALID_SPAN and failed:
             span = self._start_span(since.wall)

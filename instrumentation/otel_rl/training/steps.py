@@ -212,7 +212,7 @@ class Step:
         self.is_open = False
         record, self._flight = self._flight, None
         if record is not None:
-            flight.end(record, failed=error is not None)
+            flight.end(record, error is not None)
         ended = at or deferral.now()
         if self._token is not None:
             detach(self._token)
