@@ -46,6 +46,9 @@ class FlightRecorder:
         self.ring: Ring | None = None
         self._armed = False
         self._follows = False
+        #: Rings that this process does not write any more. A map has a descriptor, which its end closes. The number may
+        #: be that of a file of the program by then (``os.closerange``). So no map ends before the interpreter does.
+        self._kept: list[Ring] = []
         self._turn_off()
 
     def _turn_off(self) -> None:
@@ -61,7 +64,8 @@ class FlightRecorder:
 
     def disarm(self) -> None:
         """Record nothing more; the file stays."""
-        self._armed, self.ring = False, None
+        self._armed = False
+        self._drop_ring()
         self._turn_off()
 
     def _prepare(self) -> None:
@@ -107,9 +111,14 @@ class FlightRecorder:
 
     def _forked(self) -> None:
         """The ring is the parent's. Handles of it that the child has inherited are refused by :meth:`Ring.end`."""
-        self.ring = None
+        self._drop_ring()
         if self._armed:
             self._prepare()
+
+    def _drop_ring(self) -> None:
+        ring, self.ring = self.ring, None
+        if ring is not None:
+            self._kept.append(ring)
 
 
 def _begin_nothing(*_: Any) -> Handle | None:

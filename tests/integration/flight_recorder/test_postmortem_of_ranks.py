@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from otel_rl.cli import main
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     import pytest
 
@@ -30,6 +30,8 @@ for number in range(1, 6):
             if number == 3 and dist.get_rank() == 1:
                 if "{how}" == "killed":
                     os.kill(os.getpid(), signal.SIGKILL)
+                if "{how}" == "raised":
+                    raise ValueError
                 if "{how}" == "stuck":
                     signal.pause()
             dist.all_reduce(message)
@@ -37,15 +39,40 @@ dist.destroy_process_group()
 """
 
 
-class Job:
-    """torchrun with two ranks under ``opentelemetry-instrument``."""
+#: What a group counts beside the collectives of Python: some ranks send and receive, DDP reduces in C++.
+UNEVEN_PROGRAM = """
+import datetime, signal, torch, otel_rl, torch.distributed as dist
+dist.init_process_group("gloo")
+rank, message = dist.get_rank(), torch.ones(4)
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4))
+with otel_rl.step(1):
+    if rank == 0:
+        dist.send(message, 1)
+        dist.isend(message, 1).wait()
+    if rank == 1:
+        dist.recv(message, 0)
+        dist.recv(message)
+    dist.monitored_barrier(timeout=datetime.timedelta(seconds=60))
+    model(message).sum().backward()
+    pair = dist.new_group([0, 1])
+    if rank < 2:
+        dist.all_reduce(message, group=pair)
+    dist.barrier()
+    if rank == 2:
+        signal.pause()
+    dist.all_reduce(message)
+"""
 
-    def __init__(self, folder: Path, how: str) -> None:
+
+class Job:
+    """torchrun under ``opentelemetry-instrument``."""
+
+    def __init__(self, folder: Path, program: str, ranks: int = 2) -> None:
         self.folder, self.rings = folder, folder / "rings"
         self.rings.mkdir()
-        (folder / "train.py").write_text(PROGRAM.format(how=how))
+        (folder / "train.py").write_text(program)
         environ = {name: value for name, value in os.environ.items() if not name.startswith("OTEL_")}
-        command = ("opentelemetry-instrument", "torchrun", "--standalone", "--nproc-per-node=2", "train.py")
+        command = ("opentelemetry-instrument", "torchrun", "--standalone", f"--nproc-per-node={ranks}", "train.py")
         self.process = subprocess.Popen(
             [SCRIPTS / command[0], SCRIPTS / command[1], *command[2:]],
             cwd=folder,
@@ -59,8 +86,8 @@ class Job:
 
 
 @contextmanager
-def started(folder: Path, how: str) -> Iterator[Job]:
-    job = Job(folder, how)
+def started(folder: Path, program: str, ranks: int = 2) -> Iterator[Job]:
+    job = Job(folder, program, ranks)
     try:
         yield job
     finally:
@@ -74,6 +101,18 @@ def _found(job: Job, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
         capsys.readouterr()
         return {}
     found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def _awaited(
+    job: Job, capsys: pytest.CaptureFixture[str], is_there: Callable[[dict[str, Any]], bool]
+) -> dict[str, Any]:
+    """What is found as soon as a rank waits and ``is_there``, while the job runs."""
+    deadline = time.monotonic() + TIMEOUT
+    while not (found := _found(job, capsys)).get("waits") or not is_there(found):
+        assert job.process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
     return found
 
 
@@ -91,7 +130,7 @@ def _assert_rank_1_is_named(found: dict[str, Any]) -> None:
 def test_after_the_job_the_killed_rank_is_named_and_the_collective_that_it_did_not_enter(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with started(tmp_path, "killed") as job:
+    with started(tmp_path, PROGRAM.format(how="killed")) as job:
         job.process.wait(TIMEOUT)
     found = _found(job, capsys)
 
@@ -101,23 +140,29 @@ def test_after_the_job_the_killed_rank_is_named_and_the_collective_that_it_did_n
     assert job.postmortem() == 0
     text = capsys.readouterr().out
     assert "all_reduce number 3 of group default_pg, which rank 1 did not enter" in text
-    assert "rank 1 stopped first: it is gone without an orderly end" in text
+    assert "rank 1 stopped first in step 3 (train) and did not enter all_reduce number 3 of group default_pg" in text
+    assert "gone without an orderly end" in text
+
+
+def test_after_the_job_the_rank_that_raised_is_named_with_its_exception(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with started(tmp_path, PROGRAM.format(how="raised")) as job:
+        job.process.wait(TIMEOUT)
+    found = _found(job, capsys)
+
+    assert found["origins"] == [1]
+    by_rank = {one["rank"]: one for one in found["ranks"]}
+    assert (by_rank[1]["state"], by_rank[1]["cause"], by_rank[1]["step"]) == ("ended", "uncaught ValueError", 3)
+    assert [(wait["rank"], wait["number"]) for wait in found["waits"]] == [(0, 3)]
 
 
 def test_while_the_job_hangs_the_stuck_rank_is_named_and_the_collective_that_it_did_not_enter(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with started(tmp_path, "stuck") as job:
-        deadline = time.monotonic() + TIMEOUT
-        while not (found := _found(job, capsys)).get("waits"):
-            assert job.process.poll() is None
-            assert time.monotonic() < deadline
-            time.sleep(0.2)
+    with started(tmp_path, PROGRAM.format(how="stuck")) as job:
         # Rank 0 may wait for a moment in each step.
-        while found["ranks"][0]["step"] != 3 or found["ranks"][1]["step"] != 3 or not found["waits"]:
-            assert time.monotonic() < deadline
-            time.sleep(0.2)
-            found = _found(job, capsys)
+        found = _awaited(job, capsys, lambda now: [one["step"] for one in now["ranks"]] == [3, 3])
         assert job.postmortem() == 0
         text = capsys.readouterr().out
 
@@ -125,13 +170,13 @@ def test_while_the_job_hangs_the_stuck_rank_is_named_and_the_collective_that_it_
     assert found["is_running"]
     assert {one["rank"]: one["state"] for one in found["ranks"]} == {0: "running", 1: "running"}
     assert "rank 0 waits in all_reduce number 3 of group default_pg, which rank 1 did not enter" in text
-    assert "rank 1 is stuck: it runs, in step 3 (train)" in text
+    assert "rank 1 is stuck in step 3 (train) and did not enter all_reduce number 3" in text
 
 
 def test_ranks_that_end_in_order_leave_a_copy_in_the_run_folder_and_nothing_in_memory(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with started(tmp_path, "not") as job:
+    with started(tmp_path, PROGRAM.format(how="not")) as job:
         assert job.process.wait(TIMEOUT) == 0
     found = _found(job, capsys)
 
@@ -140,3 +185,16 @@ def test_ranks_that_end_in_order_leave_a_copy_in_the_run_folder_and_nothing_in_m
     assert [one["state"] for one in found["ranks"]] == ["ended", "ended"]
     assert [one["step"] for one in found["ranks"]] == [5, 5]
     assert found["waits"] == []
+
+
+def test_numbers_fit_where_some_ranks_send_and_receive_and_ddp_reduces_in_between(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with started(tmp_path, UNEVEN_PROGRAM, ranks=3) as job:
+        found = _awaited(job, capsys, lambda now: now["origins"] == [2] and len(now["waits"]) == 2)
+
+    assert {(wait["rank"], wait["for_rank"]) for wait in found["waits"]} == {(0, 2), (1, 2)}
+    assert {wait["operation"] for wait in found["waits"]} == {"all_reduce"}
+    (number,) = {wait["number"] for wait in found["waits"]}
+    barrier = {one["rank"]: one["collective"] for one in found["ranks"]}[2]
+    assert (barrier["operation"], barrier["number"]) == ("barrier", number - 1)

@@ -44,7 +44,8 @@ def patch_distributed_c10d(module: ModuleType, patches: Patches) -> None:
         return
     reporter = collectives()
     recorder = reporter.recorder
-    recorder.flight_records = FlightRecords(functools.partial(group_names.describe, module), outside_dynamo)
+    if settings.current().ring != "off":
+        recorder.flight_records = FlightRecords(functools.partial(group_names.describe, module), outside_dynamo)
     for method in METHODS:
         patches.replace(
             module.ProcessGroup,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,13 +17,22 @@ _INSIDE = frozenset({layout.PHASE, layout.TOOL, layout.MODEL_CALL})
 RUNNING, ENDED, GONE, UNKNOWN = "running", "ended", "gone", "unknown"
 
 
+#: Seconds without a heartbeat after which a process that runs is said to be silent. Our threads give one each second.
+SILENT = 30.0
+
+
 class Group(NamedTuple):
-    """A process group as the ring has it."""
+    """A process group as the ring has it; the same in all its ranks."""
 
     name: str
     description: str
     #: None: not known, or too many to be written down.
     ranks: frozenset[int] | None
+
+    @property
+    def words(self) -> str:
+        """The group for a sentence; torch says "undefined" where the program has given no description."""
+        return self.name if self.description in ("", "undefined") else self.description
 
 
 class Collective(NamedTuple):
@@ -40,7 +50,7 @@ class Collective(NamedTuple):
     def words(self) -> str:
         """The collective for a sentence."""
         number = f" number {self.number}" if self.number else ""
-        return f"{self.operation}{number} of group {self.group.description or self.group.name}"
+        return f"{self.operation}{number} of group {self.group.words}"
 
 
 @dataclass
@@ -60,9 +70,9 @@ class RankState:
     collective: Collective | None
     unfinished: list[Collective] = field(default_factory=list)
     #: Group -> number of the last collective that it entered.
-    entered: dict[str, int] = field(default_factory=dict)
+    entered: dict[Group, int] = field(default_factory=dict)
     #: (group, number) -> operation.
-    operations: dict[tuple[str, int], str] = field(default_factory=dict)
+    operations: dict[tuple[Group, int], str] = field(default_factory=dict)
     #: Moment of the last record.
     last: int = 0
 
@@ -120,15 +130,24 @@ def _ending(ring: Ring) -> tuple[str, str]:
     alive = ring.is_alive()
     if alive is None:
         return UNKNOWN, "no orderly end; whether it runs cannot be seen from here"
-    return (RUNNING, "running") if alive else (GONE, "gone without an orderly end: killed, or os._exit")
+    return (
+        (RUNNING, f"running{_silence(ring)}") if alive else (GONE, "gone without an orderly end: killed, or os._exit")
+    )
 
 
-def _entered(ring: Ring) -> tuple[dict[str, int], dict[tuple[str, int], str]]:
-    entered: dict[str, int] = {}
+def _silence(ring: Ring) -> str:
+    silent = (time.monotonic_ns() - ring.heartbeat) / 1e9
+    if not ring.heartbeat or silent < SILENT:
+        return ""
+    return f"; no heartbeat for {silent:.0f} s: stopped, or in code that holds the GIL"
+
+
+def _entered(ring: Ring) -> tuple[dict[Group, int], dict[tuple[Group, int], str]]:
+    entered: dict[Group, int] = {}
     operations = {}
     for event in (*ring.records, *ring.open):
         if event.kind in _COLLECTIVES and event.sequence:
-            group = _group(event.group).name
+            group = _group(event.group)
             entered[group] = max(entered.get(group, 0), event.sequence)
             operations[group, event.sequence] = event.name
     return entered, operations

@@ -41,7 +41,7 @@ def find(directory: Path, ring_directory: Path, run: str | None) -> Found:
     """
     if directory.is_dir() and any(directory.glob(_LIVE)):
         return _among(directory, run)
-    source = locate.find(directory, run)
+    source = _source(directory, ring_directory, run)
     run_id = source.run_id or source.path.name
     notes: list[str] = []
     copies = _read([*source.path.glob(COPY), *source.path.glob(f"*/{COPY}")], notes)
@@ -56,6 +56,17 @@ def find(directory: Path, ring_directory: Path, run: str | None) -> Found:
     if source.others:
         found.notes.append(f"newest of {len(source.others) + 1} runs; others: {', '.join(source.others[:5])}")
     return found
+
+
+def _source(directory: Path, ring_directory: Path, run: str | None) -> locate.Source:
+    try:
+        return locate.find(directory, run)
+    except UnusableInput as error:
+        number = len(list(ring_directory.glob(_LIVE)))
+        if not number:
+            raise
+        # A run that is sent to a collector has no folder.
+        raise UnusableInput(f"{error}; but {ring_directory} holds {number} rings: give it as DIR") from None
 
 
 def missing(found: Found) -> dict[int, str]:

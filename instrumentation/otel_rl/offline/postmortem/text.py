@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 _TITLES = ("rank", "host", "pid", "step", "in", "collective", "number", "ago", "process")
 _OUTCOMES = {"open": "waits in", "failed": "failed in", "done": "after"}
 _FIRST = {
-    ranks.GONE: "stopped first: it is gone without an orderly end (killed, or os._exit)",
-    ranks.ENDED: "stopped first: it has ended",
-    ranks.RUNNING: "is stuck: it runs",
-    ranks.UNKNOWN: "is gone or stuck: whether it runs cannot be seen from here",
+    ranks.GONE: "stopped first",
+    ranks.ENDED: "stopped first",
+    ranks.RUNNING: "is stuck",
+    ranks.UNKNOWN: "stopped first or is stuck",
 }
 #: So many waits of one kind are written out.
 _SHOWN = 8
@@ -139,8 +139,8 @@ def _of_origin(found: Postmortem, one: RankState) -> str:
     inside = f" ({' > '.join(one.inside)})" if one.inside else ""
     ago = _seconds(found, one.ring.wall(one.last))
     return (
-        f"{one.label} {_FIRST[one.state]}, {where}{inside}, last record {ago} s ago; it did not enter"
-        f" {collective.words}"
+        f"{one.label} {_FIRST[one.state]} {where}{inside} and did not enter {collective.words}; its last record was"
+        f" {ago} s ago; {one.cause}"
     )
 
 

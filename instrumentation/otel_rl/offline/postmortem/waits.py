@@ -59,33 +59,41 @@ def find(states: list[RankState]) -> Waits:
 
 
 def _compare(found: Waits, waiting: RankState, collective: Collective, ranks: list[RankState]) -> None:
-    others = [one for one in ranks if one is not waiting and _is_member(one, collective)]
-    missing = [one for one in others if _did_not_enter(one, collective)]
-    found.waits += [Wait(waiting, one, collective) for one in missing]
+    others = _others(waiting, collective, ranks)
+    found.waits += [Wait(waiting, one, collective) for one in others if _did_not_enter(one, collective)]
     for one in others:
-        operation = one.operations.get((collective.group.name, collective.number), collective.operation)
+        operation = one.operations.get((collective.group, collective.number), collective.operation)
         if operation != collective.operation and not any(pair[0] is one for pair in found.mismatches):
             found.mismatches.append((waiting, collective, one, operation))
-    key = collective.group.name, collective.number
+    known = ((one.group, one.number) for one in found.entered_by_all)
     is_whole = len(others) + 1 == len(collective.group.ranks or ())
-    is_new = all((one.group.name, one.number) != key for one in found.entered_by_all)
-    if is_whole and is_new and all(_is_in(one, collective) for one in others):
+    is_new = (collective.group, collective.number) not in known
+    if is_whole and is_new and all(_is_in(one, collective) for one in (waiting, *others)):
         found.entered_by_all.append(collective)
 
 
-def _is_member(one: RankState, collective: Collective) -> bool:
-    return collective.group.ranks is None or one.ring.rank in collective.group.ranks
+def _others(waiting: RankState, collective: Collective, ranks: list[RankState]) -> list[RankState]:
+    """The other ranks of the group; of several processes with one rank the one that came farthest in the group."""
+    group = collective.group
+    by_rank: dict[int, RankState] = {}
+    for one in ranks:
+        rank = one.ring.rank
+        if rank is None or rank == waiting.ring.rank or (group.ranks is not None and rank not in group.ranks):
+            continue
+        if rank not in by_rank or one.entered.get(group, 0) > by_rank[rank].entered.get(group, 0):
+            by_rank[rank] = one
+    return list(by_rank.values())
 
 
 def _did_not_enter(one: RankState, collective: Collective) -> bool:
-    last = one.entered.get(collective.group.name)
+    last = one.entered.get(collective.group)
     # A ring that has lost its oldest records cannot tell of a group that it does not name.
     return one.reaches_back if last is None else last < collective.number
 
 
 def _is_in(one: RankState, collective: Collective) -> bool:
     return any(
-        mine.group.name == collective.group.name and mine.number == collective.number and mine.outcome == "open"
+        mine.group == collective.group and mine.number == collective.number and mine.outcome == "open"
         for mine in one.unfinished
     )
 
