@@ -60,11 +60,14 @@ TEXT = Struct(f"<H{TEXT_SIZE - 2}s")
 #: Of a name that had no room: the table is bounded.
 OTHER, OTHER_TEXT = 1, "_OTHER"
 
-#: Number, kind, outcome, name, lane, group, sequence number, moment, argument, moment of the begin, reserved,
-#: number. Name and group are numbers of texts. Moments are ns of the monotonic clock.
-RECORD = Struct("<QBBHHHqqqqQQ")
-#: The counter ``begun``, kind, reserved, name, lane, group, sequence number, moment, argument, number again.
-ENTRY = Struct("<QBBHHHqqqQ")
+#: Number, codes, sequence number, moment, argument, moment of the begin, number. Moments are ns of the monotonic clock.
+RECORD = Struct("<QQqqqqQ")
+#: The counter ``begun``, codes, sequence number, moment, argument, ``begun`` again.
+ENTRY = Struct("<QQqqqQ")
+#: Codes are one number, which costs less than five: kind, outcome, text of the name, lane, text of the group.
+OUTCOME_SHIFT, NAME_SHIFT, LANE_SHIFT, GROUP_SHIFT = 8, 16, 32, 48
+#: The parts of codes that stay when the same collective is waited for.
+TEXTS_OF_CODES = 0xFFFF << NAME_SHIFT | 0xFFFF << GROUP_SHIFT
 #: The counter ``ended`` of an entry, behind :data:`ENTRY`.
 ENDED, ENDED_OFFSET = Struct("<Q"), ENTRY.size
 

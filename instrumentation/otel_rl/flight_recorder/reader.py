@@ -158,30 +158,42 @@ def _texts(data: bytes) -> list[str]:
 
 
 def _read_entry(ring: Ring, data: bytes, place: int, texts: list[str]) -> None:
-    begun, kind, _, name, lane, group, sequence, moment, argument, again = layout.ENTRY.unpack_from(data, place)
+    begun, codes, sequence, moment, argument, again = layout.ENTRY.unpack_from(data, place)
     ended = layout.ENDED.unpack_from(data, place + layout.ENDED_OFFSET)[0]
     if begun == again == ended:
         return
-    if begun != again or not _is_sound(kind, layout.BEGIN, name, group):
+    codes |= layout.BEGIN << layout.OUTCOME_SHIFT
+    if begun != again or not _is_sound(codes):
         ring.torn += 1
         return
-    ring.open.append(
-        Event(begun, kind, layout.BEGIN, texts[name], lane, texts[group], sequence, moment, argument, moment)
-    )
+    ring.open.append(_event(begun, codes, (sequence, moment, argument, moment), texts))
 
 
 def _read_record(ring: Ring, data: bytes, place: int, texts: list[str]) -> None:
     at = layout.RECORDS_AT + place * layout.RECORD_SIZE
-    values = layout.RECORD.unpack_from(data, at)
-    number, kind, what, name, lane, group, sequence, moment, argument, began, _, again = values
-    if number == again == 0 and not kind:
+    number, codes, sequence, moment, argument, began, again = layout.RECORD.unpack_from(data, at)
+    if number == again == codes == 0:
         return
-    if number != again or number % layout.RECORDS != place or not _is_sound(kind, what, name, group):
+    if number != again or number % layout.RECORDS != place or not _is_sound(codes):
         ring.torn += 1
         return
-    ring.records.append(Event(number, kind, what, texts[name], lane, texts[group], sequence, moment, argument, began))
+    ring.records.append(_event(number, codes, (sequence, moment, argument, began), texts))
 
 
-def _is_sound(kind: int, what: int, name: int, group: int) -> bool:
-    happened = layout.BEGIN <= what <= layout.FAILED
+def _parts(codes: int) -> tuple[int, int, int, int, int]:
+    """Kind, outcome, name, lane, group."""
+    text = 0xFFFF
+    name, lane, group = (codes >> shift & text for shift in (layout.NAME_SHIFT, layout.LANE_SHIFT, layout.GROUP_SHIFT))
+    return codes & 0xFF, codes >> layout.OUTCOME_SHIFT & 0xFF, name, lane, group
+
+
+def _is_sound(codes: int) -> bool:
+    kind, outcome, name, _, group = _parts(codes)
+    happened = layout.BEGIN <= outcome <= layout.FAILED
     return kind in layout.KINDS and happened and name < layout.TEXTS and group < layout.TEXTS
+
+
+def _event(number: int, codes: int, values: tuple[int, int, int, int], texts: list[str]) -> Event:
+    kind, outcome, name, lane, group = _parts(codes)
+    sequence, moment, argument, began = values
+    return Event(number, kind, outcome, texts[name], lane, texts[group], sequence, moment, argument, began)

@@ -75,12 +75,15 @@ class FlightRecorder:
     def _begin_first(
         self, kind: int, name: str, argument: int = 0, group: str = "", sequence: int = 0
     ) -> Handle | None:
-        # Another thread is making it, or the one that this signal handler has interrupted.
-        if kind not in _MAKING or not self._making.acquire(blocking=False):
-            return None
-        self._make()
-        ring = self.ring
+        ring = self.obtain() if kind in _MAKING else None
         return ring.begin(kind, name, argument, group, sequence) if ring is not None else None
+
+    def obtain(self) -> Ring | None:
+        """The ring of this process, made now where there is none; None where there can be none."""
+        # Another thread is making it, or the one that this signal handler has interrupted.
+        if self.on and self.ring is None and self._making.acquire(blocking=False):
+            self._make()
+        return self.ring
 
     def _make(self) -> None:
         from otel_rl.flight_recorder.ring import create  # noqa: PLC0415 - most processes train nothing

@@ -38,14 +38,14 @@ clock = time.monotonic_ns
 
 
 class _Lane(NamedTuple):
-    """A thread's part of the open operations: its number, and the places of entries that are free."""
+    """A thread's part of the open operations: its number as part of codes, and the places of entries that are free."""
 
-    number: int
+    bits: int
     free: list[int]
 
 
 class Ring:
-    """One mapped file. ``begin`` and ``end`` may be called by any thread, and by signal handlers."""
+    """One mapped file. Operations may begin and end in any thread, and in signal handlers."""
 
     def __init__(self, path: Path, buffer: mmap.mmap) -> None:
         self.path = path
@@ -55,7 +55,7 @@ class Ring:
         self._next_lane = 0
         self._lanes_full_until = 0
         self._describe()
-        self.begin, self.end = self._hot_path()
+        self.begin_coded, self.end = self._hot_path()
         # Last: before this no reader takes the file for a ring.
         layout.FORMAT.pack_into(buffer, layout.FORMAT_AT, layout.MAGIC, layout.VERSION, *layout.SIZES)
 
@@ -114,7 +114,7 @@ class Ring:
             number, self._next_lane = self._next_lane, self._next_lane + 1
             first = layout.ENTRIES_AT + number * layout.ENTRIES * layout.ENTRY_SIZE
             free = [first + place * layout.ENTRY_SIZE for place in range(layout.ENTRIES)]
-            lane = self._lanes[thread] = _Lane(number, free[::-1])
+            lane = self._lanes[thread] = _Lane(number << layout.LANE_SHIFT, free[::-1])
             return lane
         if clock() >= self._lanes_full_until:
             running = sys._current_frames().keys()  # noqa: SLF001 - threads that Python has not started, too
@@ -123,31 +123,42 @@ class Ring:
                 lane = self._lanes[thread] = self._lanes.pop(ended)
                 return lane
             self._lanes_full_until = clock() + int(_LANE_RETRY * 1e9)
-        return _Lane(layout.NO_LANE, [])
+        return _Lane(layout.NO_LANE << layout.LANE_SHIFT, [])
 
-    # -- hot path --------------------------------------------------------------------------------------------------
+    # -- operations ------------------------------------------------------------------------------------------------
+
+    def codes(self, kind: int, name: str, group: str = "") -> int:
+        """Return what :meth:`begin_coded` takes; for an operation that comes often."""
+        texts = self._codes
+        try:
+            return kind | texts[name] << layout.NAME_SHIFT | texts[group] << layout.GROUP_SHIFT
+        except KeyError:
+            name_code, group_code = (texts[text] if text in texts else self._add_text(text) for text in (name, group))
+            return kind | name_code << layout.NAME_SHIFT | group_code << layout.GROUP_SHIFT
+
+    def begin(self, kind: int, name: str, argument: int = 0, group: str = "", sequence: int = 0) -> Handle:
+        """Record that an operation begins; :meth:`end` takes what this returns, once."""
+        if kind == layout.STEP:
+            layout.LAST_STEP.pack_into(self.buffer, layout.LAST_STEP_AT, argument, clock())
+        return self.begin_coded(self.codes(kind, name, group), sequence, argument)
 
     def _hot_path(self) -> tuple[Callable[..., Handle], Callable[..., None]]:
-        """Return ``begin`` and ``end`` as closures: no attribute lookup, no lock, nothing that grows."""
-        buffer, codes, lanes = self.buffer, self._codes, self._lanes
+        """Return ``begin_coded`` and ``end`` as closures: no attribute lookup, no lock, nothing that grows."""
+        buffer, lanes, add_lane, now, thread = self.buffer, self._lanes, self._add_lane, clock, get_ident
         next_begin, next_record = count(1).__next__, count(1).__next__
-        add_text, add_lane, now, thread = self._add_text, self._add_lane, clock, get_ident
         write_record, write_entry = layout.RECORD.pack_into, layout.ENTRY.pack_into
         write_ended, ended_offset = layout.ENDED.pack_into, layout.ENDED_OFFSET
-        write_step, step_at, step = layout.LAST_STEP.pack_into, layout.LAST_STEP_AT, layout.STEP
         records, last, size = layout.RECORDS_AT, layout.RECORDS - 1, layout.RECORD_SIZE
-        begin_only, done, failure = layout.BEGIN, layout.DONE, layout.FAILED
+        begin_only, done, failure = (
+            what << layout.OUTCOME_SHIFT for what in (layout.BEGIN, layout.DONE, layout.FAILED)
+        )
 
-        def begin(kind: int, name: str, argument: int = 0, group: str = "", sequence: int = 0) -> Handle:
+        def begin_coded(codes: int, sequence: int = 0, argument: int = 0) -> Handle:
             try:
-                code, group_code = codes[name], codes[group]
+                bits, free = lanes[thread()]
             except KeyError:
-                code, group_code = (codes[text] if text in codes else add_text(text) for text in (name, group))
-            try:
-                lane = lanes[thread()]
-            except KeyError:
-                lane = add_lane(thread())
-            where, free = lane
+                bits, free = add_lane(thread())
+            codes |= bits
             moment, begun = now(), next_begin()
             try:
                 entry = free.pop()
@@ -155,32 +166,25 @@ class Ring:
                 # So many operations are open in this thread: the ring tells that this one began.
                 entry, number = 0, next_record()
                 at = records + (number & last) * size
-                write_record(
-                    buffer, at, number, kind, begin_only, code, where, group_code, sequence, moment, argument, moment,
-                    0, number,
-                )  # fmt: skip
+                write_record(buffer, at, number, codes | begin_only, sequence, moment, argument, moment, number)
             else:
-                write_entry(buffer, entry, begun, kind, 0, code, where, group_code, sequence, moment, argument, begun)
-            if kind == step:
-                write_step(buffer, step_at, argument, moment)
-            return buffer, begun, entry, free, kind, code, where, group_code, sequence, moment, argument
+                write_entry(buffer, entry, begun, codes, sequence, moment, argument, begun)
+            return buffer, begun, entry, free, codes, sequence, moment, argument
 
         def end(handle: Handle, failed: bool = False) -> None:
-            its_buffer, begun, entry, free, kind, code, where, group_code, sequence, moment, argument = handle
+            its_buffer, begun, entry, free, codes, sequence, moment, argument = handle
             if its_buffer is not buffer:
                 # Of the parent: it writes this end itself.
                 return
             number = next_record()
+            codes |= failure if failed else done
             at = records + (number & last) * size
-            what = failure if failed else done
-            write_record(
-                buffer, at, number, kind, what, code, where, group_code, sequence, now(), argument, moment, 0, number
-            )
+            write_record(buffer, at, number, codes, sequence, now(), argument, moment, number)
             if entry:
                 write_ended(buffer, entry + ended_offset, begun)
                 free.append(entry)
 
-        return begin, end
+        return begin_coded, end
 
 
 def create(directory: Path, name: str) -> Ring:
