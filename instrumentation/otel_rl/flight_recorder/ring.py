@@ -16,7 +16,7 @@ import time
 # By name, before gevent can patch it.
 from _thread import get_ident
 from itertools import count
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from otel_rl.flight_recorder import layout
 from otel_rl.process.lifetime import own
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
     #: An open operation: begin gives it, end takes it.
     Handle = tuple[Any, ...]
+    #: A thread's part of the open operations: its number as part of codes, and the places of entries that are free. No
+    #: named tuple: its constructor is a Python function that ``torch.compile`` would look at.
+    Lane = tuple[int, list[int]]
 
 _MODE = 0o600
 #: A process that finds its file's name taken, by one of a container with the same pid, tries so many others.
@@ -37,13 +40,6 @@ _LANE_RETRY = 1.0
 clock = time.monotonic_ns
 
 
-class _Lane(NamedTuple):
-    """A thread's part of the open operations: its number as part of codes, and the places of entries that are free."""
-
-    bits: int
-    free: list[int]
-
-
 class Ring:
     """One mapped file. Operations may begin and end in any thread, and in signal handlers."""
 
@@ -51,7 +47,7 @@ class Ring:
         self.path = path
         self.buffer = buffer
         self._codes: dict[str, int] = {"": 0}
-        self._lanes: dict[int, _Lane] = {}
+        self._lanes: dict[int, Lane] = {}
         self._next_lane = 0
         self._lanes_full_until = 0
         self._describe()
@@ -108,13 +104,13 @@ class Ring:
 
     # -- lanes -----------------------------------------------------------------------------------------------------
 
-    def _add_lane(self, thread: int) -> _Lane:
+    def _add_lane(self, thread: int) -> Lane:
         """Give ``thread`` a lane of its own, that of a thread that has ended, or none."""
         if self._next_lane < layout.LANES:
             number, self._next_lane = self._next_lane, self._next_lane + 1
             first = layout.ENTRIES_AT + number * layout.ENTRIES * layout.ENTRY_SIZE
             free = [first + place * layout.ENTRY_SIZE for place in range(layout.ENTRIES)]
-            lane = self._lanes[thread] = _Lane(number << layout.LANE_SHIFT, free[::-1])
+            lane = self._lanes[thread] = number << layout.LANE_SHIFT, free[::-1]
             return lane
         if clock() >= self._lanes_full_until:
             running = sys._current_frames().keys()  # noqa: SLF001 - threads that Python has not started, too
@@ -123,7 +119,7 @@ class Ring:
                 lane = self._lanes[thread] = self._lanes.pop(ended)
                 return lane
             self._lanes_full_until = clock() + int(_LANE_RETRY * 1e9)
-        return _Lane(layout.NO_LANE << layout.LANE_SHIFT, [])
+        return layout.NO_LANE << layout.LANE_SHIFT, []
 
     # -- operations ------------------------------------------------------------------------------------------------
 

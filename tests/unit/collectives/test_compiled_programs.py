@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -14,19 +15,20 @@ pytest.importorskip("torch")
 PROGRAM = Path(__file__).with_name("compiled_program.py")
 
 
-def run(mode):
-    done = subprocess.run([sys.executable, PROGRAM, mode], capture_output=True, text=True, check=False)
+def run(mode, rings):
+    environ = {**os.environ, "OTEL_RL_RING_DIR": str(rings)}
+    done = subprocess.run([sys.executable, PROGRAM, mode], env=environ, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     first, *rest = done.stdout.splitlines()
     return json.loads(first), rest
 
 
-def test_a_compiled_program_has_no_extra_frame_graph_break_or_recompile():
-    plain, _ = run("plain")
-    instrumented, counted = run("instrumented")
+def test_a_compiled_program_has_no_extra_frame_graph_break_or_recompile(tmp_path):
+    plain, _ = run("plain", tmp_path)
+    instrumented, counted = run("instrumented", tmp_path)
 
     assert plain["frames"]["total"] > 0
     assert plain["graph_break"] > 0
     assert instrumented == plain
-    # The collectives of compiled functions are counted all the same.
-    assert counted == ["48"]
+    # The collectives of compiled functions are counted all the same, and each is in the ring with its wait.
+    assert counted == ["48", "96"]

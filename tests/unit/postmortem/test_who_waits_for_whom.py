@@ -164,6 +164,12 @@ def test_a_ring_that_cannot_be_read_is_named_and_the_others_are_read(ranks):
     assert any("cut after 5000" in note for note in found.notes)
 
 
+def test_where_nobody_is_known_to_wait_the_ranks_in_the_lowest_step_are_named(ranks):
+    for rank, step in ((0, 5), (1, 4), (2, 5)):
+        ranks.rings[rank].begin(layout.STEP, "", step)
+    assert verdict(ranks.examine()) == ["no rank is known to wait for another; the lowest step is 4, of rank 1"]
+
+
 def test_a_silent_process_is_said_to_be_silent(ranks, monkeypatch):
     ranks.rings[0].beat()
     monkeypatch.setattr("otel_rl.offline.postmortem.ranks.SILENT", 0.0)

@@ -145,10 +145,16 @@ def _of_origin(found: Postmortem, one: RankState) -> str:
 
 
 def _without_waits(found: Postmortem) -> list[str]:
+    sentences = ["no rank is known to wait for another"]
     gone = [one.label for one in found.ranks if one.state == ranks.GONE]
     if gone:
-        return [f"no rank is known to wait for another; gone without an orderly end: {', '.join(gone[:_SHOWN])}"]
-    return ["no rank is known to wait for another"]
+        sentences.append(f"gone without an orderly end: {', '.join(gone[:_SHOWN])}")
+    by_step = [one for one in found.ranks if one.ring.rank is not None and one.step is not None]
+    least = min((one.step or 0 for one in by_step), default=0)
+    behind = [one for one in by_step if one.step == least]
+    if len(behind) < len(by_step):
+        sentences.append(f"the lowest step is {least}, of {', '.join(one.label for one in behind[:_SHOWN])}")
+    return ["; ".join(sentences)]
 
 
 def _ranks(numbers: Sequence[str]) -> str:
