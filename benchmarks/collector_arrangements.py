@@ -11,6 +11,9 @@ from typing import Any
 import yaml
 from collector_process import CONFIGURATION
 
+from otel_rl.collector.parts.files import Source
+from otel_rl.collector.parts.merge import merge
+
 HERE = Path(__file__).resolve().parent / "collector"
 #: Processors that make up redaction: they are what "without redaction" leaves out.
 _REDACTION = re.compile(r"^(secret_redaction|redaction|transform/(content|redaction_in|redaction_out))(/|$)")
@@ -26,12 +29,16 @@ class Arrangement:
     compression: str = "none"
 
 
+def _shipped(*names: str) -> tuple[Path, ...]:
+    return tuple(CONFIGURATION / name for name in names)
+
+
 def _gateway(**more: Any) -> Arrangement:
-    return Arrangement((CONFIGURATION / "gateway.yaml", CONFIGURATION / "sinks" / "otlp.yaml"), **more)
+    return Arrangement(_shipped("common.yaml", "gateway.yaml", "sinks/otlp.yaml"), **more)
 
 
 def _agent(**more: Any) -> Arrangement:
-    return Arrangement((CONFIGURATION / "agent.yaml",), **more)
+    return Arrangement(_shipped("common.yaml", "agent.yaml"), **more)
 
 
 ARRANGEMENTS = {
@@ -66,7 +73,7 @@ def environment(arrangement: Arrangement, sink_port: int) -> dict[str, str]:
 
 def files(arrangement: Arrangement, folder: Path) -> list[Path]:
     """The arrangement's files and one more that holds the changes, and the profiler."""
-    base = yaml.safe_load(arrangement.files[0].read_text())
+    base = merge([Source(file.name, file.read_text()) for file in arrangement.files])
     changes: dict[str, Any] = {
         "extensions": {"pprof": {"endpoint": "127.0.0.1:${env:BENCHMARK_PROFILE_PORT}"}},
         "service": {"extensions": [*base["service"]["extensions"], "pprof"]},

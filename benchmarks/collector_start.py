@@ -27,9 +27,9 @@ ROUNDS = 5
 IDLE_SECONDS = 5.0
 COMMAND = [Path(sys.executable).parent / "otel-rl", "collector", "config"]
 ROLES: dict[str, tuple[list[str], list[str]]] = {
-    "local": (["local.yaml"], ["--role", "local"]),
-    "agent": (["agent.yaml"], ["--role", "agent", "--gateways", "2"]),
-    "gateway": (["gateway.yaml", "sinks/lgtm.yaml"], ["--role", "gateway", "--sink", "lgtm"]),
+    "local": (["common.yaml", "local.yaml"], ["--role", "local"]),
+    "agent": (["common.yaml", "agent.yaml"], ["--role", "agent", "--gateways", "2"]),
+    "gateway": (["common.yaml", "gateway.yaml", "sinks/lgtm.yaml"], ["--role", "gateway", "--sink", "lgtm"]),
 }
 
 

@@ -8,6 +8,10 @@ import subprocess
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 STOP_SECONDS = 20.0
 
@@ -56,21 +60,35 @@ def start(name: str, command: list[str], log: Path, folder: Path, environment: d
     return Started(name, process.pid, start_time_of(process.pid) or "")
 
 
-def stop(processes: list[Started]) -> None:
-    """Stop the processes: ask them all, then end those that have not gone after 20 s."""
-    for kind, seconds in ((signal.SIGTERM, STOP_SECONDS), (signal.SIGKILL, STOP_SECONDS)):
-        for process in processes:
-            if process.running:
-                _send(process.pid, kind)
-        deadline = time.monotonic() + seconds
-        while any(process.running for process in processes):
-            if time.monotonic() > deadline:
-                break
-            time.sleep(0.05)
-        else:
-            break
+def stop(processes: list[Started], tell: Callable[[str], None] = lambda _: None) -> None:
+    """Stop the processes: ask them all, then end those that have not gone after 20 s; ``tell`` what is waited for."""
+    if processes:
+        tell(f"stopping {_names(processes)} ({STOP_SECONDS:.0f} s at most)")
+    left = _signal_and_wait(processes, signal.SIGTERM, tell)
+    if left:
+        tell(f"{_names(left)} did not end within {STOP_SECONDS:.0f} s; killing")
+        _signal_and_wait(left, signal.SIGKILL, tell)
     for process in processes:
         _reap(process.pid)
+
+
+def _signal_and_wait(processes: list[Started], kind: signal.Signals, tell: Callable[[str], None]) -> list[Started]:
+    """Send ``kind`` to all that run; return those that still do after ``STOP_SECONDS``."""
+    left = [process for process in processes if process.running]
+    for process in left:
+        _send(process.pid, kind)
+    deadline = time.monotonic() + STOP_SECONDS
+    while left and time.monotonic() <= deadline:
+        time.sleep(0.05)
+        still = [process for process in left if process.running]
+        if still and len(still) < len(left):
+            tell(f"waiting for {_names(still)}")
+        left = still
+    return left
+
+
+def _names(processes: list[Started]) -> str:
+    return ", ".join(process.name for process in processes)
 
 
 def _send(pid: int, kind: signal.Signals) -> None:

@@ -76,7 +76,7 @@ def services(ports: Mapping[str, int], data: Path) -> list[Service]:
     local = "http://127.0.0.1"
     backends = {name: build(HERE / "backends" / "build.py", name) / name for name in ("prometheus", "tempo", "loki")}
     collector = [str(build(ROOT / "otelcol-builder" / "build.py"))]
-    for file in ("gateway.yaml", "sinks/lgtm.yaml"):
+    for file in ("common.yaml", "gateway.yaml", "sinks/lgtm.yaml"):
         collector += ["--config", str(CONFIGURATION / file)]
     prometheus = [
         str(backends["prometheus"]),

@@ -17,10 +17,14 @@ import urllib.error
 import urllib.request
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import processes
 import services
 from services import PORTS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 READY_SECONDS = 120.0
 HIGHEST_PORT = 65535
@@ -140,10 +144,10 @@ class Stack:
             self.stop()
             raise
 
-    def stop(self) -> list[str]:
-        """Stop the processes that `start` recorded and return their names."""
+    def stop(self, tell: Callable[[str], None] = lambda _: None) -> list[str]:
+        """Stop the processes that `start` recorded and return their names; `tell` what is waited for meanwhile."""
         alive = self.running()
-        processes.stop(alive)
+        processes.stop(alive, tell)
         self._record.unlink(missing_ok=True)
         return [process.name for process in alive]
 
@@ -216,7 +220,7 @@ def up(stack: Stack) -> None:
 
 def down(stack: Stack) -> None:
     """Stop the stack and say what was stopped."""
-    stopped = stack.stop()
+    stopped = stack.stop(lambda line: print(f"otel-rl stack: {line}", file=sys.stderr, flush=True))
     print(f"stopped {', '.join(stopped)}" if stopped else f"nothing of {stack.state} runs")
 
 

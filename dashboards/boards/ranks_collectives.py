@@ -41,7 +41,7 @@ _TRACES = Row(
                 "Steps of each rank",
                 "One row per rank and step with its collectives: calls, bytes, seconds launching and waiting. In one "
                 "step, the rank with the least waiting came last. The slowest collectives are events of the span. "
-                "Where *unseen* is not empty, collectives of DDP or of compiled code are missing in these figures.",
+                "Where *unseen* is not empty, so many collectives at least are missing in these figures.",
                 [
                     TempoQuery(
                         search.traces_of_run(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dashboards.lib import collector
-from dashboards.lib.collector import EXPORTER, OF_A_COLLECTOR, SIGNAL, WHO
+from dashboards.lib.collector import EXPORTER, OF_A_COLLECTOR, ROLE, SIGNAL, WHO
 from dashboards.lib.promql import Match, by, series
 from dashboards.lib.rules import RecordingRule, RuleGroup
 
@@ -36,7 +36,7 @@ def _increase(metric: MetricDefinition, window: str, *matches: Match) -> str:
     return f"{selected} unless {selected} offset {window} or increase({selected}[{window}])"
 
 
-def _events(*metrics: MetricDefinition | tuple[MetricDefinition, Match]) -> str:
+def _events(*metrics: MetricDefinition | tuple[MetricDefinition, Match] | tuple[MetricDefinition, Match, Match]) -> str:
     """How often any of the metrics, or of their series that match, counted within the window, by collector."""
     chosen = [metric if isinstance(metric, tuple) else (metric,) for metric in metrics]
     each = [f"sum {_WHO} ({_increase(metric, EVENTS, *matches)})" for metric, *matches in chosen]
@@ -86,23 +86,35 @@ DISK_ROOM = RecordingRule(
     ),
     empty_when="the queues are in memory",
 )
+# A file exporter counts what it does not take as failed. The processor side_sink before it counts the same items where
+# it drops them. Where it pushes back, the senders keep them, as they keep what the queue of a stock exporter does not
+# take. The traces of a gateway are the exception: the sampler took them, no sender has them any more, and every failure
+# is a loss. Our own exporters count what becomes of the items that their queues do not take.
+_FILES = "file(/.*)?"
+_SPANS_FAILED, _SPANS_NOT_QUEUED = collector.SEND_FAILED[0], collector.NOT_QUEUED[0]
+_LOST_AT_SINKS = (
+    (collector.SIDE_SINK_DROPPED, Match(SIGNAL, "traces", "!=")),
+    (collector.SIDE_SINK_DROPPED, Match(SIGNAL, "traces"), Match(ROLE, "gateway", "!=")),
+    (_SPANS_FAILED, Match(EXPORTER, _FILES, "=~"), Match(ROLE, "gateway")),
+    (_SPANS_NOT_QUEUED, Match(EXPORTER, "durable_.*", "!~"), Match(ROLE, "gateway")),
+)
 LOST = RecordingRule(
     name="otelcol:collector:lost_items",
     description="What was lost within a quarter of an hour: by a full queue, given up, rejected, undecided, damaged",
     expr=_events(
         collector.OVERFLOW,
-        collector.SIDE_SINK_DROPPED,
+        *_LOST_AT_SINKS,
         collector.REJECTED,
         collector.DEAD_LETTERS_LOST,
         collector.TOO_EARLY,
         collector.DAMAGED_REQUESTS,
-        *collector.SEND_FAILED,
+        *((failed, Match(EXPORTER, _FILES, "!~")) for failed in collector.SEND_FAILED),
     ),
 )
 PUSHED_BACK = RecordingRule(
     name="otelcol:collector:pushed_back_items",
     description="What was refused to senders within a quarter of an hour",
-    expr=_events(*collector.REFUSED, *collector.NOT_QUEUED, collector.MALFORMED),
+    expr=_events(*collector.REFUSED, collector.MALFORMED),
 )
 LIMITED = RecordingRule(
     name="otelcol:collector:memory_refused_items",

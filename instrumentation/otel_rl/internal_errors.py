@@ -101,9 +101,10 @@ class guard:  # noqa: N801 - reads as a statement, like contextlib.suppress
         return not raises_internal_errors()
 
     def handle(self, error: Exception) -> None:
-        """Do the same in an ``except`` clause, for hot paths: there a ``try`` costs nothing until it fails.
+        """Handle ``error`` as the end of a ``with`` block would; for the ``except`` clause of a hot path.
 
-        Raises ``error`` again where it is the program's, and under our own tests.
+        A ``try`` statement costs nothing as long as nothing fails; entering a context manager always costs. An error
+        that a signal handler of the program raised is raised again. Under our own tests every error is.
         """
         if raised_by_signal_handler(error):
             raise error

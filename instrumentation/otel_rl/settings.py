@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 CHILDREN = ("launchers", "all", "none")
-COLLECTIVES = ("auto", "off", "python")
+COLLECTIVES = ("auto", "all", "off", "python")
 PROPAGATE = ("on", "off")
 RING = ("on", "off")
 #: Scope of a variable: all processes of a run must agree on its value.
@@ -172,7 +172,8 @@ class Settings:
     collectives: str = _setting(
         "auto",
         "OTEL_RL_COLLECTIVES",
-        "recording of collectives; python does the same as auto in this version",
+        "collectives that are counted: python, those of Python code; all, also those of DDP's reducer, functional and"
+        " compiled ones; auto, all where a program has such",
         scope=PROCESS,
         parse=_one_of(COLLECTIVES),
         accepted=", ".join(COLLECTIVES),
@@ -276,7 +277,10 @@ def load(environ: Mapping[str, str]) -> tuple[Settings, list[str]]:
 
 
 def _capture_mode(environ: Mapping[str, str]) -> list[str]:
-    """OpenTelemetry's variable for content is read at each call, where nothing can be said about a wrong value."""
+    """Return a complaint about a wrong value of OpenTelemetry's variable for content, or nothing.
+
+    The value itself is read again at each model call. Nothing is printed there.
+    """
     text = environ.get(_CAPTURE, "").strip()
     if not text or text.upper() in _CAPTURE_MODES:
         return []

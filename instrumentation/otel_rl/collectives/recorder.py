@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from otel_rl.internal_errors import guard
 from otel_rl.semconv import attributes
+from otel_rl.semconv.attributes import TorchDistributedSourceValues as Source
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,6 +33,8 @@ SHORTEST_SLOW_NS = 1_000_000
 #: Launched and not yet waited for. What nobody waits for (fire and forget) must not pile up: a table of this length
 #: lets its oldest work go, for which a wait is not counted any more.
 MAXIMUM_PENDING = 4096
+#: Size of a message where the wait is not for one collective.
+UNKNOWN_SIZE = -1
 OTHER_GROUP = "_OTHER"
 
 clock = time.perf_counter_ns
@@ -49,11 +52,12 @@ Slot = list[Any]
 
 
 class Group(NamedTuple):
-    """Key of a slot."""
+    """Key of a slot; ``source`` says what issued the collective."""
 
     operation: str
     name: str
     size: int
+    source: str = Source.PYTHON
 
 
 class Slow(NamedTuple):
@@ -106,6 +110,8 @@ class CollectiveRecorder:
         self._slots: dict[Group, Slot] = {}
         #: Per replaced method: id of the process group -> slot.
         self._by_method: list[dict[int, Slot]] = []
+        #: Per replaced method: what it calls now, and the original.
+        self._calls: list[tuple[list[Call], Call]] = []
         self._groups: dict[int, weakref.ref[Any]] = {}
         #: id of the work -> slot, start, time of the launch, message size.
         self._pending: dict[int, tuple[Slot, int, int, int]] = {}
@@ -131,6 +137,9 @@ class CollectiveRecorder:
         """
         slots: dict[int, Slot] = {}
         self._by_method.append(slots)
+        # A list of one, so that what is called can be exchanged while the method is in use, see `mark`.
+        calls = [call]
+        self._calls.append((calls, call))
         pending, limit, find, keep_slow, now = self._pending, self._limit, self._find, self._keep_slow, clock
         has_payload, is_second, absent, most = payload is not None, payload == 1, ABSENT, MAXIMUM_PENDING
         begin, end = (None, None) if self.flight_records is None else self.flight_records.of(operation)
@@ -144,11 +153,11 @@ class CollectiveRecorder:
             try:
                 if kwargs or rest or second is absent:
                     given = [argument for argument in (first, second, third) if argument is not absent]
-                    work = call(self, *given, *rest, **kwargs)
+                    work = calls[0](self, *given, *rest, **kwargs)
                 elif third is absent:
-                    work = call(self, first, second)
+                    work = calls[0](self, first, second)
                 else:
-                    work = call(self, first, second, third)
+                    work = calls[0](self, first, second, third)
                 failed = False
             finally:
                 elapsed = now() - started
@@ -208,22 +217,58 @@ class CollectiveRecorder:
 
         return wait
 
+    def counting(self, operation: str, source: str) -> Callable[[Any, Any, int, int], Slot]:
+        """Return ``count(process group, message, start, ns)`` for collectives that pass no method of :meth:`recording`.
+
+        It may run in any thread, below a lock of PyTorch's C++ code: it takes none, and enters nothing of the SDK. May
+        raise. Waits for such a collective are added by :meth:`add_wait`.
+        """
+        slots: dict[int, Slot] = {}
+        self._by_method.append(slots)
+        find, limit = self._find, self._limit
+
+        def count(process_group: Any, message: Any, started: int, elapsed: int) -> Slot:
+            slot = slots.get(id(process_group))
+            if slot is None:
+                slot = find(operation, process_group, slots, source)
+            size = 0 if message is None else payload_bytes(message)
+            slot[CALLS] += 1
+            slot[BYTES] += size
+            slot[HOST_TIME] += elapsed
+            if elapsed > limit[0]:
+                self._keep_slow((elapsed, started, size, slot[GROUP]))
+            return slot
+
+        return count
+
+    def add_wait(self, slot: Slot, started: int, waited: int) -> None:
+        """Add ``waited`` ns since ``started`` to a collective that :meth:`counting` has counted."""
+        slot[WAIT_TIME] += waited
+        if waited > self._limit[0]:
+            self._keep_slow((waited, started, UNKNOWN_SIZE, slot[GROUP]))
+
     # -- rare --------------------------------------------------------------------------------------------------
 
-    def _find(self, operation: str, process_group: Any, slots: dict[int, Slot]) -> Slot:
+    def mark(self, marked: Callable[[Call], Call] | None) -> None:
+        """Let the recorded methods call ``marked(call)`` in place of the call itself; None: the call again."""
+        for calls, call in self._calls:
+            calls[0] = call if marked is None else marked(call)
+
+    def _find(self, operation: str, process_group: Any, slots: dict[int, Slot], source: str = Source.PYTHON) -> Slot:
         """First use of ``process_group`` by a method: groups with the same name and size share a slot."""
-        slot: Slot = self._run_rare(self._add_slot, operation, process_group, slots)
+        slot: Slot = self._run_rare(self._add_slot, operation, process_group, slots, source)
         return slot
 
-    def _add_slot(self, operation: str, process_group: Any, slots: dict[int, Slot]) -> Slot:
-        group = Group(operation, self._group_name(process_group), process_group.size())
+    def _add_slot(self, operation: str, process_group: Any, slots: dict[int, Slot], source: str) -> Slot:
+        group = Group(operation, self._group_name(process_group), process_group.size(), source)
         slot = self._slots.setdefault(group, [0, 0, 0, 0, group])
         identity = id(process_group)
         slots[identity] = slot
         if identity not in self._groups:
             # By id and not by weak key: that would triple the cost. The id is free for reuse once the group is gone.
             self._groups[identity] = weakref.ref(process_group, lambda _: self._forget(identity))
-        if self.on_first_use is not None:
+        # Not for the others: their collectives may be issued below a lock of PyTorch.
+        if self.on_first_use is not None and source == Source.PYTHON:
             self.on_first_use()
         return slot
 

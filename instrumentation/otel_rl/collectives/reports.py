@@ -6,11 +6,12 @@ few collectives of the step become events on it.
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from otel_rl import clock as wall_clock
-from otel_rl.collectives.recorder import BYTES, CALLS, HOST_TIME, WAIT_TIME, clock
+from otel_rl.collectives.recorder import BYTES, CALLS, HOST_TIME, UNKNOWN_SIZE, WAIT_TIME, clock
 from otel_rl.collectives.unseen import UnseenCollectives
 from otel_rl.semconv import attributes, events, metrics
 from otel_rl.telemetry import lifecycle
@@ -19,6 +20,7 @@ from otel_rl.training import steps
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from otel_rl.collectives.mode import Mode
     from otel_rl.collectives.recorder import CollectiveRecorder, Group, Slow, Totals
     from otel_rl.collectives.unseen import Beginning
     from otel_rl.semconv.definitions import MetricDefinition
@@ -44,9 +46,15 @@ class CollectiveReporter:
     """
 
     def __init__(
-        self, recorder: CollectiveRecorder, scope: Scope, numbers: Callable[[], Mapping[int, int]] = dict
+        self,
+        recorder: CollectiveRecorder,
+        scope: Scope,
+        numbers: Callable[[], Mapping[int, int]] = dict,
+        mode: Mode | None = None,
     ) -> None:
         self.recorder = recorder
+        #: Told of each step, between which it may change.
+        self.mode = mode
         self.unseen = UnseenCollectives(recorder, numbers)
         self._scope = scope
         self._at_start = self._opened()
@@ -88,6 +96,8 @@ class CollectiveReporter:
     def step_opened(self, step: steps.Step) -> None:
         """Collectives from here on belong to ``step``."""
         self._share_slowest()
+        if self.mode is not None:
+            self.mode.step_opened(step.iteration)
         self._open[step] = self._opened()
 
     def step_closing(self, step: steps.Step) -> None:
@@ -95,6 +105,9 @@ class CollectiveReporter:
         self._share_slowest()
         opened = self._open.pop(step, self._at_start)
         before, after = opened.totals, self.recorder.totals()
+        unseen = self.unseen.since(opened.unseen)
+        if self.mode is not None:
+            self.mode.step_closed(unseen, time.perf_counter() - step.started)
         if not step.rank_span.is_recording():
             return
         step.rank_span.set_attributes(
@@ -105,20 +118,18 @@ class CollectiveReporter:
                 attributes.TORCH_DISTRIBUTED_WAIT_TIME: (after.wait_time - before.wait_time) * SECONDS,
             }
         )
-        unseen = self.unseen.since(opened.unseen)
         if unseen:
             step.rank_span.set_attribute(attributes.TORCH_DISTRIBUTED_UNSEEN, unseen)
         epoch_of_clock = wall_clock.now() - clock()
         for slow in opened.slowest:
-            step.rank_span.add_event(
-                events.TORCH_DISTRIBUTED_COLLECTIVE.name,
-                {
-                    **_group_attributes(slow.group),
-                    attributes.TORCH_DISTRIBUTED_DURATION: slow.duration * SECONDS,
-                    attributes.TORCH_DISTRIBUTED_MESSAGE_SIZE: slow.message_size,
-                },
-                slow.started + epoch_of_clock,
-            )
+            values = {
+                **_group_attributes(slow.group),
+                attributes.TORCH_DISTRIBUTED_DURATION: slow.duration * SECONDS,
+            }
+            if slow.message_size != UNKNOWN_SIZE:
+                values[attributes.TORCH_DISTRIBUTED_MESSAGE_SIZE] = slow.message_size
+            name = events.TORCH_DISTRIBUTED_COLLECTIVE.name
+            step.rank_span.add_event(name, values, slow.started + epoch_of_clock)
 
     def forked(self) -> None:
         """In a forked child."""
@@ -141,4 +152,5 @@ def _group_attributes(group: Group) -> dict[str, Any]:
         attributes.TORCH_DISTRIBUTED_OPERATION: group.operation,
         attributes.TORCH_DISTRIBUTED_GROUP_NAME: group.name,
         attributes.TORCH_DISTRIBUTED_GROUP_SIZE: group.size,
+        attributes.TORCH_DISTRIBUTED_SOURCE: group.source,
     }

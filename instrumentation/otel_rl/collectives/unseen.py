@@ -1,7 +1,7 @@
-"""Collectives of a step that Python did not issue: the reducer of DDP, functional and compiled collectives.
+"""Collectives of a step that were not seen: DDP's, functional and compiled ones, where only Python's are watched.
 
-Their calls pass no method that the recorder has replaced. Each process group numbers all its collectives though, so
-the difference of the two counts is a lower bound of what was not seen. It is read at both ends of a step. Steps that
+Each process group numbers all its collectives, whoever issues them. So the difference of that number and of the
+recorder's count is a lower bound of what was not seen. It is read at both ends of a step. Steps that
 are open at once have a beginning each. One collective may count in several of them, as it does in their sums.
 """
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import time
 from typing import TYPE_CHECKING
 
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON
@@ -14,7 +15,7 @@ from otel_rl import instrumentor_status, settings, stderr
 from otel_rl.pipeline import exporter_selection
 from otel_rl.pipeline.outage import in_words
 from otel_rl.pipeline.sink import NO_ANSWER
-from otel_rl.process import process_identity
+from otel_rl.process import child_processes, process_identity
 from otel_rl.telemetry import drops, run_span
 from otel_rl.training import step_sampling
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from otel_rl.pipeline.destination import Destination
     from otel_rl.pipeline.providers import Telemetry
     from otel_rl.pipeline.sink import Sink
 
@@ -36,6 +38,9 @@ def _working_directory() -> str:
 #: Reasons of the file store for a drop that nobody wanted.
 _UNWRITTEN = ("store_unwritable", "disk_full")
 _started_in = _working_directory()
+_started_at = time.monotonic()
+#: Seconds after which a process is no short helper any more, such as those that a shell script calls.
+_A_WHILE = 10.0
 
 
 def write(telemetry: Telemetry) -> None:
@@ -56,6 +61,8 @@ def write(telemetry: Telemetry) -> None:
             "otel-rl: no span was recorded: the program used no supported trainer, model client or agent library;"
             " `otel-rl doctor` lists them, and otel_rl.step() and otel_rl.rollout() mark a loop of your own"
         )
+    elif reports and _is_worth_explaining(telemetry):
+        stderr.write_line(f"otel-rl: nothing was recorded: {_why_nothing()}")
 
 
 def _is_worth_telling(telemetry: Telemetry, recorded: dict[str, int]) -> bool:
@@ -114,6 +121,35 @@ def _degraded() -> str:
     return "".join(f"; {reason}" for reason in reasons)
 
 
+def _is_worth_explaining(telemetry: Telemetry) -> bool:
+    """True for a program that ran for a while, and of which nothing was recorded although something was to be.
+
+    False for an interactive interpreter, and where a child may have sent something.
+    """
+    if time.monotonic() - _started_at < _A_WHILE or _sampled(telemetry) or _without_spans(telemetry):
+        return False
+    if child_processes.program(child_processes.original_arguments())[0] == "none":
+        return False
+    spent = os.times()
+    # Files of children would have been found.
+    only_files = all(sink.destination.is_file for sink in telemetry.sinks)
+    return only_files or spent.children_user + spent.children_system == 0
+
+
+def _why_nothing() -> str:
+    waiting = [
+        name.removeprefix("otel_rl_")
+        for name, outcome in instrumentor_status.snapshot().items()
+        if name.startswith("otel_rl_") and outcome["state"] == instrumentor_status.WAITING
+    ]
+    if not waiting:
+        return "no library is instrumented, `otel-rl doctor` says why"
+    return (
+        f"the program imported none of the instrumented libraries ({', '.join(waiting)});"
+        " otel_rl.step() and otel_rl.rollout() mark a loop of your own"
+    )
+
+
 def _patched_something() -> bool:
     """Some library of ours was imported: the user had reason to expect something."""
     return any(
@@ -146,13 +182,14 @@ def _prefix() -> str:
 
 def _losses(losing: list[Sink]) -> list[str]:
     # Signals that go to the same place share a sentence.
-    by_place: dict[tuple[str, str], list[Sink]] = {}
+    by_place: dict[tuple[Destination, bool], list[Sink]] = {}
     for sink in losing:
-        by_place.setdefault((sink.destination.words, sink.advice), []).append(sink)
+        by_place.setdefault((sink.destination, sink.unopened), []).append(sink)
     sentences = []
-    for (where, advice), sinks in by_place.items():
-        counts = _most(sinks, lambda sink: sink.lost)
-        sentences.append(f"{in_words(counts)} could not be delivered to {where}{_because(sinks)}; {advice}")
+    for (destination, unopened), sinks in by_place.items():
+        counts, reason = _most(sinks, lambda sink: sink.lost), _reason(sinks)
+        because, advice = f" ({reason})" if reason else "", destination.advice(reason, unopened=unopened)
+        sentences.append(f"{in_words(counts)} could not be delivered to {destination.words}{because}; {advice}")
     return sentences
 
 
@@ -167,26 +204,26 @@ def _unwritten(telemetry: Telemetry) -> list[str]:
     return [f"{in_words(counts)} could not be written to {directory}; set OTEL_RL_DATA_DIR to a directory with space"]
 
 
-def _because(sinks: list[Sink]) -> str:
+def _reason(sinks: list[Sink]) -> str:
     reasons = [sink.reason for sink in sinks if sink.reason]
     # What the system said beats the mere passing of time.
     reasons.sort(key=lambda reason: reason == NO_ANSWER)
-    return f" ({reasons[0]})" if reasons else ""
+    return reasons[0] if reasons else ""
 
 
 def _where(telemetry: Telemetry) -> str:
     files = telemetry.store.files.directory
-    sent = sorted(
-        {sink.destination.words for sink in telemetry.sinks if sink.delivered and not sink.destination.is_file}
-    )
-    parts = [f"sent to {', '.join(sent)}"] if sent else []
+    elsewhere = [sink for sink in telemetry.sinks if sink.delivered and not sink.destination.is_file]
+    parts = [f"sent to {', '.join(sorted({sink.destination.words for sink in elsewhere}))}"] if elsewhere else []
     if files is not None:
-        parts.append(_show(files.parent))
+        written = {sink.signal for sink in telemetry.sinks if sink.destination.is_file}
+        is_rest = elsewhere and written.isdisjoint(sink.signal for sink in elsewhere)
+        parts.append(_show(files.parent, "the rest" if is_rest else "it"))
     return "; ".join(parts)
 
 
-def _show(run: Path) -> str:
-    return f"show it with: otel-rl report {shlex.quote(_shown(str(run)))}"
+def _show(run: Path, what: str = "it") -> str:
+    return f"show {what} with: otel-rl report {shlex.quote(_shown(str(run)))}"
 
 
 def _shown(path: str) -> str:

@@ -4,6 +4,38 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+#: What a reason of a failed export contains -> the answer that it stands for, and the fix. The first that fits counts.
+_ANSWERS = (
+    (
+        ("code: 401", "UNAUTHENTICATED"),
+        "it answers that the credentials are missing or wrong; correct OTEL_EXPORTER_OTLP_HEADERS",
+    ),
+    (
+        ("code: 403", "PERMISSION_DENIED"),
+        "it answers that these credentials may not write there; use others in OTEL_EXPORTER_OTLP_HEADERS",
+    ),
+    (
+        ("code: 404", "code: 405", "UNIMPLEMENTED"),
+        "it answers that it takes no OTLP there; correct path and port of the endpoint, `otel-rl doctor` checks them",
+    ),
+    (
+        (
+            "code: 429",
+            "code: 5",
+            "RESOURCE_EXHAUSTED",
+            "Too Many Requests",
+            "Service Unavailable",
+            "Bad Gateway",
+            "Gateway Time",
+        ),
+        "it answers that it is overloaded or not ready; look at its log",
+    ),
+    (
+        ("code: 4", "INVALID_ARGUMENT", "FAILED_PRECONDITION"),
+        "it answers with an error; look at its log, or let `otel-rl doctor` ask it",
+    ),
+)
+
 
 @dataclass(frozen=True)
 class Destination:
@@ -14,10 +46,23 @@ class Destination:
     words: str
     is_file: bool = False
 
-    def advice(self, *, unopened: bool) -> str:
-        """Return the fix to suggest when nothing arrives; ``unopened`` means that the exporter failed to open."""
+    def advice(self, reason: str, *, unopened: bool) -> str:
+        """Return the fix to suggest when nothing arrives.
+
+        ``reason`` is what the latest export failed with; ``unopened`` means that the exporter failed to open.
+        """
         if unopened:
             return f"the exporter {self.exporter} could not be opened in this process"
         if self.is_file:
             return "check that the file system answers, or set OTEL_RL_DATA_DIR to another one"
-        return "check that a collector answers there, or unset OTEL_EXPORTER_OTLP_ENDPOINT to write files"
+        if self.exporter == "console":
+            return "check that the standard output of the program can be written"
+        return (
+            answer(reason)
+            or "check that a collector answers there, or unset OTEL_EXPORTER_OTLP_ENDPOINT to write files"
+        )
+
+
+def answer(reason: str) -> str:
+    """Return what the destination answered and the fix; empty where it did not answer."""
+    return next((said for words, said in _ANSWERS if any(word in reason for word in words)), "")

@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from otel_rl.offline.store.process_store import warn_once_per_node
+from otel_rl.pipeline.destination import answer
 
 if TYPE_CHECKING:
     from otel_rl.pipeline.destination import Destination
@@ -38,9 +39,8 @@ def report(destination: Destination, reason: str, lost: dict[str, int], advice: 
         return
     _told[where] = now
     because = f" ({reason})" if reason else ""
-    warn_once_per_node(
-        f"otel-rl: nothing reaches {where}{because}: {in_words(lost)} lost so far, the program goes on; {advice}"
-    )
+    what = f"{where} refuses what is sent" if answer(reason) else f"nothing reaches {where}"
+    warn_once_per_node(f"otel-rl: {what}{because}: {in_words(lost)} lost so far, the program goes on; {advice}")
 
 
 def be_silent() -> None:

@@ -137,7 +137,8 @@ class Sink:
         except Exception as error:  # noqa: BLE001 - an exporter of anybody's
             self.reason = f"{type(error).__name__}: {error}"
             return False
-        self.reason = "" if succeeded else sdk_logging.last_error.reason(self._exporting)
+        # An exporter over gRPC says why once a minute only (``DuplicateFilter`` of 1.45.1): then the reason before it.
+        self.reason = "" if succeeded else sdk_logging.last_error.reason(self._exporting) or self.reason
         return succeeded
 
     def _refused(self, number: int) -> None:
@@ -164,7 +165,7 @@ class Sink:
     @property
     def advice(self) -> str:
         """Return the fix to suggest after losses."""
-        return self.destination.advice(unopened=self.unopened)
+        return self.destination.advice(self.reason, unopened=self.unopened)
 
     @property
     def explains_losses(self) -> bool:

@@ -339,8 +339,11 @@ TORCH_DISTRIBUTED_MESSAGE_SIZE: Final = "torch.distributed.message.size"
 TORCH_DISTRIBUTED_OPERATION: Final = "torch.distributed.operation"
 """Collective operation."""
 
+TORCH_DISTRIBUTED_SOURCE: Final = "torch.distributed.source"
+"""Issuer of the collective."""
+
 TORCH_DISTRIBUTED_UNSEEN: Final = "torch.distributed.unseen"
-"""Lower bound of the iteration's collectives that Python did not issue, which no other figure contains."""
+"""Lower bound of the iteration's collectives that were not seen, which no other figure contains."""
 
 TORCH_DISTRIBUTED_WAIT_TIME: Final = "torch.distributed.wait_time"
 """Host time spent waiting for the collectives of the iteration, in seconds."""
@@ -613,6 +616,17 @@ class TorchDistributedOperationValues:
     """Receive from one rank."""
 
 
+class TorchDistributedSourceValues:
+    """Known values of `torch.distributed.source`."""
+
+    PYTHON: Final = "python"
+    """Python code, through a method of the process group."""
+    REDUCER: Final = "reducer"
+    """C++ code of PyTorch, mostly the reducer of DistributedDataParallel."""
+    FUNCTIONAL: Final = "functional"
+    """Functional collectives, as DTensor and compiled code issue them."""
+
+
 CORRELATION: Final[tuple[str, ...]] = (
     RL_GROUP_ID,
     RL_LOOP_ITERATION,
@@ -694,6 +708,7 @@ CARDINALITY: Final = MappingProxyType(
         TORCH_DISTRIBUTED_GROUP_NAME: 32,
         TORCH_DISTRIBUTED_GROUP_SIZE: 32,
         TORCH_DISTRIBUTED_OPERATION: 20,
+        TORCH_DISTRIBUTED_SOURCE: 3,
     }
 )
 """Most values of an attribute that a metric may carry in one process."""

@@ -116,6 +116,7 @@ TORCH_DISTRIBUTED_COLLECTIVE: Final = definitions.EventDefinition(
         attributes.TORCH_DISTRIBUTED_OPERATION,
         attributes.TORCH_DISTRIBUTED_GROUP_NAME,
         attributes.TORCH_DISTRIBUTED_GROUP_SIZE,
+        attributes.TORCH_DISTRIBUTED_SOURCE,
         attributes.TORCH_DISTRIBUTED_DURATION,
         attributes.TORCH_DISTRIBUTED_MESSAGE_SIZE,
     ),

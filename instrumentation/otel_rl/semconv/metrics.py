@@ -636,6 +636,7 @@ TORCH_DISTRIBUTED_COLLECTIVE_CALLS: Final = definitions.MetricDefinition(
         attributes.TORCH_DISTRIBUTED_OPERATION,
         attributes.TORCH_DISTRIBUTED_GROUP_NAME,
         attributes.TORCH_DISTRIBUTED_GROUP_SIZE,
+        attributes.TORCH_DISTRIBUTED_SOURCE,
     ),
 )
 TORCH_DISTRIBUTED_COLLECTIVE_HOST_TIME: Final = definitions.MetricDefinition(
@@ -648,6 +649,7 @@ TORCH_DISTRIBUTED_COLLECTIVE_HOST_TIME: Final = definitions.MetricDefinition(
         attributes.TORCH_DISTRIBUTED_OPERATION,
         attributes.TORCH_DISTRIBUTED_GROUP_NAME,
         attributes.TORCH_DISTRIBUTED_GROUP_SIZE,
+        attributes.TORCH_DISTRIBUTED_SOURCE,
     ),
 )
 TORCH_DISTRIBUTED_COLLECTIVE_IO: Final = definitions.MetricDefinition(
@@ -660,6 +662,7 @@ TORCH_DISTRIBUTED_COLLECTIVE_IO: Final = definitions.MetricDefinition(
         attributes.TORCH_DISTRIBUTED_OPERATION,
         attributes.TORCH_DISTRIBUTED_GROUP_NAME,
         attributes.TORCH_DISTRIBUTED_GROUP_SIZE,
+        attributes.TORCH_DISTRIBUTED_SOURCE,
     ),
 )
 TORCH_DISTRIBUTED_COLLECTIVE_WAIT_TIME: Final = definitions.MetricDefinition(
@@ -672,6 +675,7 @@ TORCH_DISTRIBUTED_COLLECTIVE_WAIT_TIME: Final = definitions.MetricDefinition(
         attributes.TORCH_DISTRIBUTED_OPERATION,
         attributes.TORCH_DISTRIBUTED_GROUP_NAME,
         attributes.TORCH_DISTRIBUTED_GROUP_SIZE,
+        attributes.TORCH_DISTRIBUTED_SOURCE,
     ),
 )
 SELF_TELEMETRY: Final = frozenset(

@@ -72,7 +72,7 @@ def bad_form(specification: str) -> str:
     """Return a line that says that ``specification`` is not ``module:function``; empty where it is. Imports nothing."""
     module, _, function = specification.partition(":")
     names = [*module.split("."), *function.split(".")]
-    return "" if all(name.isidentifier() for name in names) else _complaint(specification, _FORM)
+    return "" if all(name.isidentifier() for name in names) else complaint(specification, _FORM)
 
 
 def report_bad_form() -> None:
@@ -107,13 +107,26 @@ def _function(specification: str) -> Redact:
         try:
             found = _functions[specification] = _load(specification)
         except Exception as error:  # noqa: BLE001 - importing the user's module may raise anything
-            _report(specification, str(error) or type(error).__name__)
+            _report(specification, _in_words(error))
             if not isinstance(error, AttributeError):
                 # A module that is still being imported may get the attribute later; the rest will not mend itself.
                 _functions[specification] = _refuse
             raise Dropped(UNAVAILABLE) from None
     function: Redact = found
     return function
+
+
+def why_unusable(specification: str) -> str:
+    """Import the function now; return why it cannot be used, empty where it can."""
+    try:
+        _load(specification)
+    except Exception as error:  # noqa: BLE001 - importing the user's module may raise anything
+        return _in_words(error)
+    return ""
+
+
+def _in_words(error: Exception) -> str:
+    return next(iter(str(error).splitlines()), "") or type(error).__name__
 
 
 def _refuse(_: str) -> str:
@@ -145,7 +158,8 @@ def _main_module(name: str) -> Any:
     return main
 
 
-def _complaint(specification: str, reason: str) -> str:
+def complaint(specification: str, reason: str) -> str:
+    """Return the line that says why ``specification`` cannot be used, and what to do."""
     return (
         f'otel-rl: {VARIABLE}="{specification}" cannot be used ({reason}): content and exception text are dropped;'
         " name a function that the program can import, such as my_package.privacy:redact"
@@ -158,4 +172,4 @@ def _report(specification: str, reason: str) -> None:
         return
     _reported.add(specification)
     if process_identity.current().local_rank in (0, None):
-        stderr.write_line(_complaint(specification, reason.splitlines()[0]))
+        stderr.write_line(complaint(specification, reason))

@@ -68,7 +68,8 @@ class Part:
         around = innermost()
         context = get_current()
         if around is None or around.step is not step or around.thread != get_ident():
-            # None, or one that is known from a copy of its context, here beside it: nothing of it is suspended with it.
+            # No phase is open around this part. ``innermost`` may still return one of another step or thread, because
+            # contexts are copied; this part is not suspended with that phase.
             self._around: Phase | None = None
             if context is not step.context:
                 context = position.place()[1]

@@ -32,6 +32,7 @@ from otel_rl.telemetry import attribute_values, deferral, drops, ids, lifecycle,
 from otel_rl.telemetry.context import attach, detach
 from otel_rl.telemetry.scope import Scope, enabled
 from otel_rl.training import step_sampling
+from otel_rl.training.durations import PhaseDurations
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -40,22 +41,20 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span
 
     from otel_rl.flight_recorder.ring import Handle
-    from otel_rl.semconv.definitions import MetricDefinition
     from otel_rl.telemetry.deferral import Moment
 
 
 #: Where a context holds its loop.
 LOOP = create_key("otel_rl.loop")
-#: So many durations of one kind are recorded before their step ends: a step may be long, and the process killed.
-DURATIONS_KEPT = 1024
 _openers: list[Callable[[Step], None]] = []
 _contributors: list[Callable[[Step], None]] = []
 
 
-class Step:
+class Step(PhaseDurations):
     """One open iteration on this rank."""
 
     def __init__(self, iteration: int, scope: Scope, loop: Loop, begins: Moment) -> None:
+        super().__init__()
         self.iteration = iteration
         self.scope = scope
         self.loop = loop
@@ -63,7 +62,6 @@ class Step:
         self.started = begins.counter
         self.root: Span = INVALID_SPAN
         self.rank_span: Span = INVALID_SPAN
-        self.context = Context()
         self.trace_id = 0
         self.is_open = True
         #: It is not this rank's turn: its step and phase spans are left out unless they fail.
@@ -72,12 +70,9 @@ class Step:
         self._start_time = begins.wall
         self._token: Token[Context] | None = None
         self._spans: dict[str, int] = {}
-        #: Metric name -> metric, scope that saw it, seconds of all phases of this kind.
-        self._totals: dict[str, tuple[MetricDefinition, Scope, float]] = {}
-        #: Span type, scope that saw it -> seconds of each phase.
-        self._durations: dict[tuple[str, Scope], list[float]] = {}
-        #: What parts of its phases have left to an I/O thread, and whether one has been told.
+        #: Calls that record parts of its phases, until an I/O thread makes them.
         self._recordings: deque[Callable[[], None]] = deque()
+        #: True from the post that asks an I/O thread to make them until it begins.
         self._posted = False
         self._flight: Handle | None = None
         self._forks = lifecycle.forks
@@ -97,23 +92,8 @@ class Step:
         number = self._spans[kind] = self._spans.get(kind, 0) + 1
         return number <= limit
 
-    def add(self, metric: MetricDefinition, scope: Scope, seconds: float) -> None:
-        """Add to what ``metric`` gets for this step when the step ends."""
-        before = self._totals.get(metric.name)
-        self._totals[metric.name] = (metric, scope, seconds if before is None else before[2] + seconds)
-
-    def add_duration(self, kind: str, scope: Scope, seconds: float) -> None:
-        """``scope`` saw a phase that shares ``rl.phase.duration``; recorded with others, at the end at the latest."""
-        durations = self._durations.get((kind, scope))
-        if durations is None:
-            durations = self._durations[kind, scope] = []
-        durations.append(seconds)
-        if len(durations) >= DURATIONS_KEPT:
-            self._durations.pop((kind, scope), None)
-            deferral.post(Signal.METRICS, lambda: self._record_durations(kind, scope, durations))
-
     def post(self, recording: Callable[[], None]) -> None:
-        """Like :func:`deferral.post`, as one post with the others of this step that wait."""
+        """Have an I/O thread call ``recording``; recordings of this step that wait together are one post."""
         self._recordings.append(recording)
         if not self._posted or not self.is_open:
             self._posted = True
@@ -221,18 +201,11 @@ class Step:
 
     def _record(self, seconds: float, error: str | None, end_time: int) -> None:
         self._record_posts()
-        for metric, scope, total in self._totals.values():
-            scope.record(metric, total, context=self.context)
-        for (kind, scope), durations in list(self._durations.items()):
-            self._record_durations(kind, scope, durations)
+        self.record_durations()
         self.scope.record(metrics.RL_LOOP_DURATION, seconds, context=self.context)
         sampling.keep_if_slow(self.rank_span, seconds, spans.RL_RANK_STEP.type)
         self.scope.end_span(self.rank_span, error, end_time)
         self.scope.end_span(self.root, error, end_time)
-
-    def _record_durations(self, kind: str, scope: Scope, durations: list[float]) -> None:
-        labels = {attributes.RL_PHASE: kind.removeprefix("rl.")}
-        scope.record_all(metrics.RL_PHASE_DURATION, durations, labels, self.context)
 
     def _record_posts(self) -> None:
         # First: what comes from here on is posted anew.

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
 CONFIGURATION = Path(__file__).resolve().parents[3] / "collector-config"
+COMMON = "common.yaml"
+ROLES = ("local.yaml", "agent.yaml", "gateway.yaml")
 FILE_SINK = Path(__file__).parent / "file-sink.yaml"
 START_SECONDS = 60.0
 READY = "Everything is ready"
@@ -68,13 +70,22 @@ def wait_for(condition: Callable[[], Any], what: str, seconds: float = 30.0) -> 
     raise AssertionError(f"not within {seconds:.0f} s: {what}")
 
 
+def with_common(files: Sequence[str | Path]) -> list[str | Path]:
+    """These files, and before a role the one that every role builds on."""
+    lacks_common = COMMON not in files and any(file in ROLES for file in files)
+    return [COMMON, *files] if lacks_common else list(files)
+
+
 def _is_of_a_collector(group: dict[str, Any]) -> bool:
     name = {"key": "service.name", "value": {"stringValue": "otelcol-rl"}}
     return name in group.get("resource", {}).get("attributes", [])
 
 
 class CollectorProcess:
-    """One collector process; a context manager that leaves nothing behind."""
+    """One collector process; a context manager that leaves nothing behind.
+
+    Configurations are paths, or names below ``collector-config``; a role brings ``common.yaml``.
+    """
 
     def __init__(
         self,
@@ -100,7 +111,7 @@ class CollectorProcess:
             **(environment or {}),
         }
         self.command = [str(binary)]
-        for file in configurations:
+        for file in with_common(configurations):
             self.command += ["--config", str(CONFIGURATION / file)]
         self.process: subprocess.Popen[bytes] | None = None
 

@@ -135,6 +135,8 @@ def test_a_side_sink_that_is_away_drops_and_counts_and_holds_nobody_back(otelcol
             )
             assert dropped >= 20
             assert "items are dropped" in gateway.log()
+            assert metric(gateway, "otelcol_exporter_enqueue_failed_log_records") >= 20
+            assert metric(gateway, "otelcol_receiver_refused_log_records") == 0
 
 
 def test_the_memory_limiter_pushes_back_and_nothing_that_was_taken_is_lost(otelcol_rl: Path, tmp_path: Path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from collector_process import CollectorProcess, wait_for
+from otlp import metric_resource, span, trace_resource
 from otlp_backend import OtlpBackend
 from test_durable_delivery import LGTM, logs, metric, to
 from test_durable_full_queues import accepted
@@ -13,14 +14,29 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 BOTH = [*LGTM, "sinks/file.yaml"]
+ONLY = ["gateway.yaml", "sinks/file.yaml"]
+LONG = "x" * 20_000
 DROPPED = "otelcol_processor_side_sink_dropped_items"
+FAILED = "otelcol_exporter_send_failed"
+SIGNALS = {"traces": "spans", "metrics": "metric_points", "logs": "log_records"}
 
 
 def full_folder(folder: Path) -> str:
-    """Make a folder whose file for logs cannot take a byte."""
+    """Make a folder whose files cannot take a byte."""
     folder.mkdir()
-    (folder / "logs.jsonl").symlink_to("/dev/full")
+    for signal in SIGNALS:
+        (folder / f"{signal}.jsonl").symlink_to("/dev/full")
     return str(folder)
+
+
+def one_of_each(number: int) -> dict[str, list[dict]]:
+    """A step, a metric and a log record that are longer than the buffer of a file."""
+    trace_id = f"{number + 1:032x}"
+    return {
+        "traces": [trace_resource([span("rl.loop", {"padding": LONG}, trace_id=trace_id)])],
+        "metrics": [metric_resource(f"metric.{LONG}", 0.5)],
+        "logs": logs(LONG),
+    }
 
 
 def test_a_full_disk_of_a_file_sink_makes_no_duplicates_in_the_others(otelcol_rl: Path, tmp_path: Path):
@@ -32,7 +48,7 @@ def test_a_full_disk_of_a_file_sink_makes_no_duplicates_in_the_others(otelcol_rl
         sent: list[str] = []
 
         def dropping() -> bool:
-            sent.append(f"record {len(sent)} " + "x" * 20_000)
+            sent.append(f"record {len(sent)} {LONG}")
             assert accepted(lambda: gateway.send("logs", logs(sent[-1]))), "the file sink holds the sender back"
             return metric(gateway, DROPPED, data_type="logs") >= 10
 
@@ -47,6 +63,38 @@ def test_a_file_sink_that_is_the_only_one_may_push_back(otelcol_rl: Path, tmp_pa
         "OTEL_RL_COLLECTOR_DATA_DIR": full_folder(tmp_path / "full"),
         "OTEL_RL_COLLECTOR_FILE_WHEN_FULL": "push_back",
     }
-    only = ["gateway.yaml", "sinks/file.yaml"]
-    with CollectorProcess(otelcol_rl, only, tmp_path, more) as gateway:
-        wait_for(lambda: not accepted(lambda: gateway.send("logs", logs("x" * 20_000))), "the sender to be told")
+    with CollectorProcess(otelcol_rl, ONLY, tmp_path, more) as gateway:
+        wait_for(lambda: not accepted(lambda: gateway.send("logs", logs(LONG))), "the sender to be told")
+
+
+def test_what_a_file_sink_drops_its_exporter_counts_as_failed_too(otelcol_rl: Path, tmp_path: Path):
+    """The rule about lost data takes one of the two numbers."""
+    full = {"OTEL_RL_COLLECTOR_DATA_DIR": full_folder(tmp_path / "full"), "OTEL_RL_COLLECTOR_ROOT_WAIT": "1s"}
+    with CollectorProcess(otelcol_rl, ONLY, tmp_path, full) as gateway:
+        for number in range(3):
+            for signal, resources in one_of_each(number).items():
+                gateway.send(signal, resources)
+        for signal, items in SIGNALS.items():
+            labels = {"exporter": f"file/{signal}"}
+
+            def counted(signal: str = signal, items: str = items, labels: dict[str, str] = labels) -> bool:
+                dropped = metric(gateway, DROPPED, data_type=signal)
+                return 3 <= dropped == metric(gateway, f"{FAILED}_{items}", **labels)
+
+            wait_for(counted, f"as many {signal} dropped as failed")
+
+
+def test_traces_that_a_file_sink_pushes_back_to_the_sampler_are_only_counted_as_failed(
+    otelcol_rl: Path, tmp_path: Path
+):
+    more = {
+        "OTEL_RL_COLLECTOR_DATA_DIR": full_folder(tmp_path / "full"),
+        "OTEL_RL_COLLECTOR_FILE_WHEN_FULL": "push_back",
+        "OTEL_RL_COLLECTOR_ROOT_WAIT": "1s",
+    }
+    with CollectorProcess(otelcol_rl, ONLY, tmp_path, more) as gateway:
+        for number in range(3):
+            assert accepted(lambda number=number: gateway.send("traces", one_of_each(number)["traces"]))
+        wait_for(lambda: metric(gateway, f"{FAILED}_spans", exporter="file/traces") == 3, "the steps to fail")
+        assert metric(gateway, DROPPED) == 0
+        assert metric(gateway, "otelcol_receiver_refused_spans") == 0

@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 import yaml
-from collector_process import CONFIGURATION, CollectorProcess
+from collector_process import COMMON, CONFIGURATION, FILE_SINK, CollectorProcess
 from combinations import files_of, selections
 
 from otel_rl.collector import composed
 from otel_rl.collector.parts import choices, merge
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
-BASE_FILES = [f"{role}.yaml" for role in choices.ROLES]
+ROLE_FILES = [f"{role}.yaml" for role in choices.ROLES]
+BASE_FILES = [COMMON, *ROLE_FILES]
 
 
 def load(file: str) -> dict:
@@ -26,6 +28,15 @@ def load(file: str) -> dict:
 
 def shipped_files() -> list[str]:
     return sorted(str(path.relative_to(CONFIGURATION)) for path in CONFIGURATION.rglob("*.yaml"))
+
+
+def settings(values: dict, *path: str) -> Iterator[tuple[str, object]]:
+    """Every setting with its path; a list is one, since the collector replaces it as a whole."""
+    for name, value in values.items():
+        if isinstance(value, dict) and value:
+            yield from settings(value, *path, name)
+        else:
+            yield "::".join((*path, name)), value
 
 
 def resolved(collector: CollectorProcess) -> dict:
@@ -71,11 +82,40 @@ def test_base_file_listens_on_this_machine_only_by_default(file: str):
             assert re.match(r"\$\{env:\w+:-127\.0\.0\.1(:\d+)?\}", address), address
 
 
-@pytest.mark.parametrize("file", BASE_FILES[1:])
-def test_redaction_is_the_same_in_every_base_file(file: str):
-    rules = ("secret_redaction", "transform/event_name")
-    expected, found = load(BASE_FILES[0])["processors"], load(file)["processors"]
-    assert {name: found[name] for name in rules} == {name: expected[name] for name in rules}
+@pytest.mark.parametrize("file", ROLE_FILES)
+def test_a_role_says_nothing_again_that_the_common_file_says(file: str):
+    common = dict(settings(load(COMMON)))
+    assert [path for path, value in settings(load(file)) if path in common and common[path] == value] == []
+
+
+@pytest.mark.parametrize("file", ROLE_FILES)
+def test_a_role_leaves_the_redaction_to_the_common_file(file: str):
+    assert not {"secret_redaction", "transform/event_name"} & set(load(file)["processors"])
+
+
+@pytest.mark.parametrize("role", choices.ROLES)
+def test_a_role_redacts_whatever_comes_over_otlp(role: str):
+    selection = choices.Selection(role)
+    pipelines = merge.merge(choices.sources(selection))["service"]["pipelines"]
+    taking = [pipeline for pipeline in pipelines.values() if "otlp" in pipeline["receivers"]]
+    assert len(taking) == len(("traces", "metrics", "logs"))
+    assert all("secret_redaction" in pipeline["processors"] for pipeline in taking)
+
+
+@pytest.mark.parametrize("file", ROLE_FILES)
+def test_a_role_without_the_common_file_is_refused(otelcol_rl: Path, tmp_path: Path, file: str):
+    collector = CollectorProcess(otelcol_rl, [file, FILE_SINK], tmp_path)
+    collector.command = [word for word in collector.command if not word.endswith(COMMON)]
+    collector.command.remove("--config")
+    validated = collector.validate()
+    assert validated.returncode != 0
+    assert "not configured" in validated.stderr
+
+
+def test_the_common_file_without_a_role_is_refused(otelcol_rl: Path, tmp_path: Path):
+    validated = CollectorProcess(otelcol_rl, [COMMON, FILE_SINK], tmp_path).validate()
+    assert validated.returncode != 0
+    assert '"resource/role" which is not configured' in validated.stderr
 
 
 @pytest.mark.parametrize("file", [f"sinks/{name}.yaml" for name in choices.SINKS])
@@ -83,7 +123,7 @@ def test_a_sink_only_adds_components_and_pipelines_that_start_at_the_hubs(file: 
     sink = load(file)
     assert set(sink) <= {"processors", "exporters", "service"}
     for base in BASE_FILES:
-        assert not set(sink.get("processors", {})) & set(load(base)["processors"])
+        assert not set(sink.get("processors", {})) & set(load(base).get("processors", {}))
     assert set(sink["service"]) == {"pipelines"}
     receivers = {receiver for pipeline in sink["service"]["pipelines"].values() for receiver in pipeline["receivers"]}
     assert receivers == {"forward/traces_out", "forward/metrics_out", "forward/logs_out"}

@@ -11,6 +11,10 @@ import pytest
 from bad_input import by_command, call, export, neighbour, post
 from certificates import HOST, PREFIX, Authority, call_tls, post_tls, served_certificate
 from collector_process import CollectorProcess, free_ports, wait_for
+from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter as GrpcExporter
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter as HttpExporter
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from otlp import span
 
 if TYPE_CHECKING:
@@ -37,6 +41,13 @@ def to_gateway(gateway: CollectorProcess, authority: Authority) -> dict[str, str
     """The variables of an agent that trusts the authority of this gateway."""
     port = gateway.environment[f"{PREFIX}GRPC_PORT"]
     return {f"{PREFIX}GATEWAY": f"{HOST}:{port}", f"{PREFIX}GATEWAY_CA_FILE": str(authority.file)}
+
+
+def ended_span() -> ReadableSpan:
+    with TracerProvider(shutdown_on_exit=False).get_tracer("test").start_as_current_span("step") as begun:
+        pass
+    assert isinstance(begun, ReadableSpan)
+    return begun
 
 
 def test_what_an_agent_ships_over_tls_arrives(otelcol_rl: Path, tmp_path: Path, authority: Authority):
@@ -151,6 +162,63 @@ def test_an_agent_shows_its_certificate_where_the_gateway_asks_for_one(
             name, body = neighbour()
             assert post(agent, body)[0] == 200
             wait_for(lambda: name in gateway.text("traces"), "the span is at the gateway")
+
+
+def asking(
+    binary: Path, where: Path, role: list[str], authority: Authority, trusted: Authority, **ports: str
+) -> CollectorProcess:
+    """A collector whose receivers take only senders that this other authority vouches for."""
+    variables = {**FAST, **authority.receiver(), f"{PREFIX}TLS_CLIENT_CA_FILE": str(trusted.file), **ports}
+    return by_command(binary, where, [*role, "mutual-tls"], **variables)
+
+
+def test_a_renewed_certificate_of_an_agent_is_shown_without_a_restart(
+    otelcol_rl: Path, tmp_path: Path, authority: Authority
+):
+    port = str(free_ports(1)[0])
+    before, after = Authority(tmp_path, "before"), Authority(tmp_path, "after")
+    certificate, key = before.issue("agent-1")
+    own = {
+        f"{PREFIX}GATEWAY": f"{HOST}:{port}",
+        f"{PREFIX}GATEWAY_CA_FILE": str(authority.file),
+        f"{PREFIX}GATEWAY_CERT_FILE": str(certificate),
+        f"{PREFIX}GATEWAY_KEY_FILE": str(key),
+        f"{PREFIX}TLS_RELOAD_INTERVAL": "1s",
+    }
+    with by_command(otelcol_rl, folder(tmp_path, "agent"), AGENT, **own) as agent:
+        for name, trusted in (("first", before), ("second", after)):
+            assert trusted.issue("agent-1") == (certificate, key)
+            place = folder(tmp_path, name)
+            with asking(otelcol_rl, place, GATEWAY, authority, trusted, **{f"{PREFIX}GRPC_PORT": port}) as gateway:
+                sent, body = neighbour()
+                assert post(agent, body)[0] == 200
+                wait_for(lambda at=gateway, sent=sent: sent in at.text("traces"), f"the span is at the {name} gateway")
+
+
+@pytest.mark.parametrize("protocol", ["http", "grpc"])
+def test_a_renewed_certificate_of_a_job_is_shown_over_http_and_needs_a_restart_over_grpc(
+    otelcol_rl: Path, tmp_path: Path, authority: Authority, monkeypatch: pytest.MonkeyPatch, protocol: str
+):
+    before, after = Authority(tmp_path, "before"), Authority(tmp_path, "after")
+    certificate, key = before.issue("job")
+    for wins_over_ours in ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):
+        monkeypatch.delenv(wins_over_ours, raising=False)
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_CERTIFICATE", str(authority.file))
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE", str(certificate))
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_CLIENT_KEY", str(key))
+    grpc_port, http_port = free_ports(2)
+    ports = {f"{PREFIX}GRPC_PORT": str(grpc_port), f"{PREFIX}HTTP_PORT": str(http_port)}
+    if protocol == "http":
+        exporter: SpanExporter = HttpExporter(f"https://{HOST}:{http_port}/v1/traces", timeout=5)
+    else:
+        exporter = GrpcExporter(f"https://{HOST}:{grpc_port}", timeout=5)
+    with asking(otelcol_rl, folder(tmp_path, "first"), LOCAL, authority, before, **ports):
+        assert exporter.export([ended_span()]) is SpanExportResult.SUCCESS
+    after.issue("job")
+    with asking(otelcol_rl, folder(tmp_path, "second"), LOCAL, authority, after, **ports):
+        expected = {"http": SpanExportResult.SUCCESS, "grpc": SpanExportResult.FAILURE}
+        assert exporter.export([ended_span()]) is expected[protocol]
+    exporter.shutdown()
 
 
 def test_an_agents_own_receivers_speak_tls_where_that_is_asked_for(

@@ -12,9 +12,10 @@ from dashboards.lib import collector
 from dashboards.lib.names import label_name, prometheus_name
 from dashboards.lib.rules import RUNBOOKS
 from dashboards.rules.collector import ALERTS
-from dashboards.rules.collector_signals import DISK_ROOM, LOST, QUEUE_AGE
+from dashboards.rules.collector_signals import DISK_ROOM, LOST, PUSHED_BACK, QUEUE_AGE
 
 if TYPE_CHECKING:
+    from dashboards.lib.rules import RecordingRule
     from otel_rl.semconv.definitions import MetricDefinition
 
 BY_NAME = {alert.name: alert for alert in ALERTS}
@@ -26,7 +27,7 @@ ALIVE = "15+15x1000"
 
 
 def series(metric: MetricDefinition, values: str, **more: str) -> dict[str, str]:
-    return {prometheus_name(metric) + labels(**AGENT, **more): values}
+    return {prometheus_name(metric) + labels(**{**AGENT, **more}): values}
 
 
 def disk(free: str, size: str = "0x1000", queued: str = "0x1000") -> dict[str, str]:
@@ -203,3 +204,63 @@ def test_recorded_signals_have_the_meaning_that_they_state(promtool: Promtool):
 
     questions = [expect(DISK_ROOM.name, who, 1.375), expect(QUEUE_AGE.name, queue, 90), expect(LOST.name, who, 57)]
     passed(promtool.test(reported, promql_expr_test=questions))
+
+
+ROLE = label_name(collector.ROLE)
+FAILED = dict(zip(("traces", "metrics", "logs"), collector.SEND_FAILED, strict=True))
+REFUSED = dict(zip(FAILED, collector.REFUSED, strict=True))
+NINETEEN = "0x60 0+1x20"
+
+
+def recorded(promtool: Promtool, rule: RecordingRule, role: str, reported: dict[str, str], expected: float) -> None:
+    """What a rule says of a collector with this role that reports these series."""
+    alive = series(collector.UPTIME, ALIVE, **{ROLE: role})
+    sample = {"labels": labels(**{**AGENT, ROLE: role}), "value": expected}
+    question = {"expr": f"round({rule.name}, 0.001)", "eval_time": "20m", "exp_samples": [sample]}
+    passed(promtool.test({**alive, **reported}, promql_expr_test=[question]))
+
+
+@pytest.mark.parametrize("signal", FAILED)
+@pytest.mark.parametrize("role", ["local", "gateway"])
+def test_what_a_file_sink_drops_is_lost_once(promtool: Promtool, role: str, signal: str):
+    dropped = series(collector.SIDE_SINK_DROPPED, NINETEEN, processor="side_sink", data_type=signal, **{ROLE: role})
+    failed = series(FAILED[signal], NINETEEN, exporter=f"file/{signal}", **{ROLE: role})
+    recorded(promtool, LOST, role, {**dropped, **failed}, 19)
+
+
+@pytest.mark.parametrize(
+    ("role", "signal"),
+    [("local", "traces"), ("local", "metrics"), ("local", "logs"), ("gateway", "metrics"), ("gateway", "logs")],
+)
+def test_what_a_file_sink_pushes_back_is_not_lost(promtool: Promtool, role: str, signal: str):
+    failed = series(FAILED[signal], NINETEEN, exporter=f"file/{signal}", **{ROLE: role})
+    refused = series(REFUSED[signal], NINETEEN, receiver="otlp", transport="http", **{ROLE: role})
+    recorded(promtool, LOST, role, {**failed, **refused}, 0)
+
+
+def test_traces_that_a_file_sink_pushes_back_to_the_sampler_are_lost(promtool: Promtool):
+    failed = series(FAILED["traces"], NINETEEN, exporter="file/traces", **{ROLE: "gateway"})
+    recorded(promtool, LOST, "gateway", failed, 19)
+
+
+@pytest.mark.parametrize(("exporter", "expected"), [("durable_otlp_grpc/sink", 0), ("otlp_http/second", 19)])
+def test_traces_that_the_queue_of_a_stock_exporter_does_not_take_from_the_sampler_are_lost(
+    promtool: Promtool, exporter: str, expected: float
+):
+    """Our own exporters count what becomes of them: dropped, or a dead letter."""
+    missed = series(collector.NOT_QUEUED[0], NINETEEN, exporter=exporter, **{ROLE: "gateway"})
+    recorded(promtool, LOST, "gateway", missed, expected)
+
+
+def test_what_a_full_queue_drops_is_lost_and_was_refused_to_nobody(promtool: Promtool):
+    sink = {"exporter": "durable_otlp_grpc/sink", ROLE: "gateway"}
+    missed = series(collector.NOT_QUEUED[2], NINETEEN, **sink)
+    dropped = series(collector.OVERFLOW, NINETEEN, data_type="logs", **sink)
+    recorded(promtool, LOST, "gateway", {**missed, **dropped}, 19)
+    recorded(promtool, PUSHED_BACK, "gateway", {**missed, **dropped}, 0)
+
+
+def test_what_a_full_queue_pushes_back_is_refused_once(promtool: Promtool):
+    missed = series(collector.NOT_QUEUED[2], NINETEEN, exporter="durable_otlp_grpc/gateway_1")
+    refused = series(REFUSED["logs"], NINETEEN, receiver="otlp", transport="http")
+    recorded(promtool, PUSHED_BACK, "agent", {**missed, **refused}, 19)

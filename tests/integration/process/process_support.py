@@ -182,9 +182,9 @@ def closed_port() -> int:
 
 
 class Collector:
-    """Counts OTLP/HTTP requests by path, and keeps their content."""
+    """Counts OTLP/HTTP requests by path, and keeps their content; answers each with ``status``."""
 
-    def __init__(self) -> None:
+    def __init__(self, status: int = 200) -> None:
         self.requests: list[str] = []
         self.bodies: list[tuple[str, bytes]] = []
         outer = self
@@ -195,7 +195,7 @@ class Collector:
                 body = gzip.decompress(body) if self.headers["Content-Encoding"] == "gzip" else body
                 outer.bodies.append((self.path, body))
                 outer.requests.append(self.path)
-                self.send_response(200)
+                self.send_response(status)
                 self.send_header("Content-Length", "0")
                 self.end_headers()
 

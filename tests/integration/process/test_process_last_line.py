@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from process_support import closed_port
+from process_support import Collector, closed_port
 
 if TYPE_CHECKING:
-    from process_support import Collector, Programs
+    from process_support import Programs
 
 #: Three spans, the run's among them, and a metric point.
 PROGRAM = """
@@ -70,6 +70,63 @@ def test_a_program_of_which_only_begin_and_end_are_known_is_told_what_is_missing
     assert "no span was recorded: the program used no supported trainer" in line
 
 
+#: As if the program had run for a while.
+A_WHILE = "from otel_rl.ending import summary; summary._A_WHILE = 0\n"
+CHILD = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'sum(range(10**6))'])\n"
+
+
+@pytest.mark.parametrize("text", ["", CHILD], ids=["alone", "with a child that records nothing"])
+def test_a_long_program_of_which_nothing_is_instrumented_is_told_so(programs: Programs, text: str) -> None:
+    line = _line(programs, A_WHILE + text)
+
+    assert line.startswith("otel-rl: nothing was recorded: the program imported none of the instrumented libraries (")
+    assert "langchain, openai, torch_distributed, transformers, trl" in line
+    assert "otel_rl.step() and otel_rl.rollout() mark a loop of your own" in line
+
+
+def test_where_all_instrumentors_are_off_doctor_is_named(programs: Programs) -> None:
+    line = _line(programs, A_WHILE, OTEL_PYTHON_DISABLED_INSTRUMENTATIONS="*")
+
+    assert line == "otel-rl: nothing was recorded: no library is instrumented, `otel-rl doctor` says why"
+
+
+@pytest.mark.parametrize(
+    ("text", "environ"),
+    [
+        ("", {}),
+        (A_WHILE, {"OTEL_RL_QUIET": "true"}),
+        (A_WHILE, {"OTEL_TRACES_SAMPLER": "always_off"}),
+        (A_WHILE, {"OTEL_TRACES_EXPORTER": "none", "OTEL_METRICS_EXPORTER": "none", "OTEL_LOGS_EXPORTER": "none"}),
+        (A_WHILE + CHILD, {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9"}),
+        (
+            "import os\nchild = os.fork()\n" + A_WHILE + "if child: os.waitpid(child, 0); os._exit(0)\n",
+            {},
+        ),
+    ],
+    ids=["short", "quiet", "sampled out", "no exporter", "a child may have sent something", "forked child"],
+)
+def test_nothing_is_said_of_nothing_where_nothing_was_to_be_expected(
+    programs: Programs, text: str, environ: dict[str, str]
+) -> None:
+    done = programs.instrumented(text, **environ)
+
+    assert (done.code, done.err) == (0, "")
+
+
+@pytest.mark.parametrize("children", ["launchers", "all"])
+def test_a_child_says_nothing_of_what_it_did_not_record(programs: Programs, children: str) -> None:
+    text = (
+        "import multiprocessing, runpy, subprocess, sys\n"
+        f"A_WHILE = {A_WHILE!r}\n"
+        "def work(): exec(A_WHILE)\n"
+        "if __name__ == '__main__':\n"
+        "    subprocess.run([sys.executable, '-c', A_WHILE], check=True)\n"
+        "    worker = multiprocessing.get_context('spawn').Process(target=work)\n"
+        "    worker.start(); worker.join()\n"
+    )
+    assert programs.instrumented(text, OTEL_RL_CHILDREN=children).err == ""
+
+
 def test_what_a_full_queue_and_a_budget_cost_is_said_by_reason(programs: Programs) -> None:
     text = (
         "import otel_rl\n"
@@ -80,6 +137,47 @@ def test_what_a_full_queue_and_a_budget_cost_is_said_by_reason(programs: Program
 
     assert ", dropped (logs: " in line
     assert " queue_full; metrics: 101 cardinality; raise OTEL_BSP_MAX_QUEUE_SIZE or OTEL_BLRP_MAX_QUEUE_SIZE)" in line
+
+
+def test_what_is_only_in_files_is_called_the_rest_where_spans_go_elsewhere(programs: Programs) -> None:
+    line = _line(programs, OTEL_TRACES_EXPORTER="console")
+
+    assert "sent to console; show the rest with: otel-rl report" in line
+
+
+@pytest.mark.parametrize(
+    ("status", "advice"),
+    [
+        (401, "the credentials are missing or wrong; correct OTEL_EXPORTER_OTLP_HEADERS"),
+        (403, "these credentials may not write there; use others in OTEL_EXPORTER_OTLP_HEADERS"),
+        (404, "it takes no OTLP there; correct path and port of the endpoint"),
+    ],
+)
+def test_a_destination_that_answers_with_an_error_is_not_said_to_be_missing(
+    programs: Programs, status: int, advice: str
+) -> None:
+    collector = Collector(status)
+    try:
+        line = _line(
+            programs,
+            OTEL_EXPORTER_OTLP_ENDPOINT=f"http://127.0.0.1:{collector.port}",
+            OTEL_EXPORTER_OTLP_PROTOCOL="http/protobuf",
+        )
+    finally:
+        collector.stop()
+
+    assert f"(code: {status}); it answers that {advice}" in line
+    assert "check that a collector answers" not in line
+    assert "to write files" not in line
+
+
+def test_a_console_that_cannot_be_written_leads_to_no_advice_about_collectors_or_files(programs: Programs) -> None:
+    text = f"import sys\nsys.stdout.close()\n{PROGRAM}"
+    exporters = {f"OTEL_{signal}_EXPORTER": "console" for signal in ("TRACES", "METRICS", "LOGS")}
+    line = _line(programs, text, **exporters)
+
+    assert "could not be delivered to console" in line
+    assert line.endswith("; check that the standard output of the program can be written")
 
 
 def test_a_loss_at_one_destination_does_not_hide_what_another_has(programs: Programs) -> None:

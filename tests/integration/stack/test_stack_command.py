@@ -62,6 +62,26 @@ def test_down_leaves_a_process_alone_that_got_the_id_of_a_recorded_one(tmp_path:
         bystander.communicate(b"\n")
 
 
+def test_down_says_what_it_waits_for_and_what_it_kills(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(processes, "STOP_SECONDS", 1.0)
+    polite = "import signal; signal.signal(signal.SIGTERM, lambda *_: exit()); open('polite', 'w'); signal.pause()"
+    stubborn = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); open('stubborn', 'w'); signal.pause()"
+    started = [
+        processes.start(name, [sys.executable, "-c", text], tmp_path / f"{name}.log", tmp_path, dict(os.environ))
+        for name, text in (("polite", polite), ("stubborn", stubborn))
+    ]
+    while not all((tmp_path / process.name).exists() for process in started):
+        assert all(process.running for process in started)
+    told: list[str] = []
+    processes.stop(started, told.append)
+    assert told == [
+        "stopping polite, stubborn (1 s at most)",
+        "waiting for stubborn",
+        "stubborn did not end within 1 s; killing",
+    ]
+    assert not any(process.running for process in started)
+
+
 def test_program_that_ends_at_its_start_is_named_and_the_others_are_stopped(tmp_path: Path):
     ports = free_ports()
     stack = Stack(tmp_path, ports, {"OTEL_RL_COLLECTOR_DECISION_WAIT": "soon"})
@@ -93,4 +113,5 @@ def test_up_prints_addresses_and_down_stops_exactly_its_processes(tmp_path: Path
     finally:
         stopped = run("down", "--state", str(state))
     assert stopped.stdout == "stopped prometheus, tempo, loki, otelcol-rl\n"
+    assert stopped.stderr.startswith("otel-rl stack: stopping prometheus, tempo, loki, otelcol-rl (20 s at most)\n")
     assert not any(process.running for process in started)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import stat
 import subprocess
@@ -24,15 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-@pytest.fixture(autouse=True)
-def no_program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A machine without the program, and without variables of the one that tests run on."""
-    for name in os.environ:
-        if name.startswith("OTEL_"):
-            monkeypatch.delenv(name)
-    monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
-    monkeypatch.setenv("OTEL_RL_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("no_program")
 
 
 def refusal(capsys: Any, *arguments: str, action: str = "config") -> str:

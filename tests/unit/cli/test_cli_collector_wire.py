@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -35,15 +34,7 @@ service:
 LOCAL = ["collector", "config", "--role", "local", "--no-validate"]
 
 
-@pytest.fixture(autouse=True)
-def no_variables(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A folder of its own, no program, and none of the variables of the machine that tests run on."""
-    for name in os.environ:
-        if name.startswith("OTEL_"):
-            monkeypatch.delenv(name)
-    monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
-    monkeypatch.setenv("OTEL_RL_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("no_program")
 
 
 def refusal(capsys: Any, text: str, *arguments: str) -> str:

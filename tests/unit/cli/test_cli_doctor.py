@@ -16,22 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-@pytest.fixture(autouse=True)
-def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    import os
-
-    for name in [name for name in os.environ if name.startswith("OTEL_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.chdir(tmp_path)
-
-
-@pytest.fixture
-def one_library(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A single instrumentor, whose library is there in a supported version."""
-    _installed(
-        monkeypatch,
-        EntryPoint("otel_rl_openai", "otel_rl.instrumentors.openai:OpenAIInstrumentor", installed_instrumentors.GROUP),
-    )
+pytestmark = pytest.mark.usefixtures("no_variables")
 
 
 def _installed(monkeypatch: pytest.MonkeyPatch, *found: EntryPoint) -> None:
@@ -126,6 +111,24 @@ def test_a_program_is_run_and_what_it_really_instrumented_is_told(tmp_path: Path
     assert found["command"]["reported"] is True
     assert found["instrumentors"]["otel_rl_openai"]["state"] == "active"
     assert found["instrumentors"]["otel_rl_trl"]["state"] == "waiting"
+
+
+@pytest.mark.parametrize(("text", "said"), [("", True), ("import openai", False)], ids=["nothing", "a client"])
+def test_a_program_that_imports_no_instrumented_library_is_said_to_do_so(
+    tmp_path: Path, capfd: Any, *, text: str, said: bool
+) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(text)
+    main(["doctor", "--", sys.executable, str(program)])
+    assert ("; nothing of it is instrumented: it imported none of these libraries" in capfd.readouterr().out) is said
+
+
+@pytest.mark.parametrize("separator", [["--"], []], ids=["with separator", "without"])
+def test_all_words_from_the_program_on_are_its_own(tmp_path: Path, capfd: Any, separator: list[str]) -> None:
+    program = tmp_path / "program.py"
+    program.write_text("import sys; print('said', sys.argv[1:])")
+    main(["doctor", *separator, sys.executable, "-u", str(program), "--lr", "3", "--json", "--help", "--", "-x"])
+    assert "said ['--lr', '3', '--json', '--help', '--', '-x']" in capfd.readouterr().out
 
 
 @pytest.mark.usefixtures("one_library")

@@ -1,15 +1,22 @@
-"""Compiled functions that issue eager collectives; prints what Dynamo counted. Argument: plain or instrumented."""
+"""Compiled functions that issue collectives; prints what Dynamo counted.
+
+Argument: plain, or how the collectives are watched (``OTEL_RL_COLLECTIVES``).
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 
 import torch
 import torch.distributed as dist
+import torch.distributed._functional_collectives as functional
 from torch._dynamo.utils import counters
 
-if sys.argv[1] == "instrumented":
+if sys.argv[1] != "plain":
+    os.environ["OTEL_RL_COLLECTIVES"] = sys.argv[1]
+
     from opentelemetry import metrics, trace
     from opentelemetry.sdk.metrics import MeterProvider
     from opentelemetry.sdk.metrics.export import InMemoryMetricReader
@@ -44,14 +51,20 @@ def asynchronous(x, y):
     return x + y
 
 
+@torch.compile(backend="aot_eager")
+def in_the_graph(x):
+    return functional.all_reduce(x * 2, "sum", dist.group.WORLD) + 1
+
+
 for _ in range(12):
     synchronous(torch.ones(2), torch.ones(2))
     asynchronous(torch.ones(2), torch.ones(2))
+    in_the_graph(torch.ones(2))
 
 totals = {kind: dict(counts) for kind, counts in counters.items() if kind in ("frames", "stats")}
 for kind in ("graph_break", "resumes", "recompiles"):
     totals[kind] = sum(counters[kind].values())
 print(json.dumps(totals))
-if sys.argv[1] == "instrumented":
+if sys.argv[1] != "plain":
     print(patch.collectives().recorder.totals().calls)
     print(sum(record.name != "" and record.sequence > 0 for record in read(flight.ring.path).records))

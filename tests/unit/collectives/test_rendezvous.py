@@ -21,6 +21,8 @@ LEADER = Identity("run-7", "1.0.3", "run-7/1.0.3", "another machine")
 @pytest.fixture
 def stores():
     """Two clients of one TCP store, as two ranks have."""
+    if not hasattr(c10d.Store, "clone"):
+        pytest.skip("stores of this torch cannot be cloned (2.4): its ranks do not meet, see rendezvous.can_clone")
     server = c10d.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
     client = c10d.TCPStore("127.0.0.1", server.port, is_master=False, wait_for_workers=False)
     return c10d.PrefixStore("default_pg", server), c10d.PrefixStore("default_pg", client)

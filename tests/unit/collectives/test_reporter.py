@@ -122,7 +122,7 @@ def test_a_slow_collective_belongs_to_every_step_that_was_open(recorded, group, 
     assert sizes == {1: {100, 200}, 2: {200}}
 
 
-def test_counters_carry_operation_group_and_size(recorded, group):
+def test_counters_carry_operation_group_size_and_source(recorded, group):
     group.allreduce([Tensor()], None).wait()
     group.allreduce([Tensor()], None)
 
@@ -133,6 +133,7 @@ def test_counters_carry_operation_group_and_size(recorded, group):
         attributes.TORCH_DISTRIBUTED_OPERATION: "all_reduce",
         attributes.TORCH_DISTRIBUTED_GROUP_NAME: ProcessGroup.group_desc,
         attributes.TORCH_DISTRIBUTED_GROUP_SIZE: 2,
+        attributes.TORCH_DISTRIBUTED_SOURCE: "python",
     }
     assert calls.value == 2
     assert ours(found[metrics.TORCH_DISTRIBUTED_COLLECTIVE_IO.name])[0].value == 200

@@ -1,4 +1,4 @@
-"""A step says how many collectives it issued that no method of ours has seen."""
+"""A step says how many collectives it issued that were not seen, where only those of Python are."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import torch.distributed as dist  # noqa: E402
 import torch.distributed._functional_collectives as functional  # noqa: E402
 from torch.distributed import distributed_c10d as c10d  # noqa: E402
 
+from otel_rl import settings  # noqa: E402
 from otel_rl.collectives.recorder import CollectiveRecorder  # noqa: E402
 from otel_rl.collectives.unseen import UnseenCollectives  # noqa: E402
 from otel_rl.instrumentors.torch_distributed import (  # noqa: E402
@@ -21,12 +22,18 @@ from otel_rl.semconv import attributes, spans  # noqa: E402
 from otel_rl.telemetry import Scope  # noqa: E402
 from otel_rl.training import steps  # noqa: E402
 
+#: Of lists, over gloo.
+HAS_REDUCE_SCATTER = tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 5)
 UNSEEN, CALLS = attributes.TORCH_DISTRIBUTED_UNSEEN, attributes.TORCH_DISTRIBUTED_CALLS
 
 
 @pytest.fixture
 def step(recorded):
     """Run something in a step of a process group of one, and give the attributes of the step."""
+    # An own one: what a test patches with the fixture must be back before the group is destroyed.
+    environment = pytest.MonkeyPatch()
+    environment.setenv("OTEL_RL_COLLECTIVES", "python")
+    settings.reset()
     instrumentor = TorchDistributedInstrumentor()
     instrumentor.instrument(skip_dep_check=True)
     patch.collectives().recorder.reset()
@@ -43,6 +50,8 @@ def step(recorded):
     yield run
     dist.destroy_process_group()
     instrumentor.uninstrument()
+    environment.undo()
+    settings.reset()
 
 
 def _every_operation_of_python():
@@ -52,7 +61,8 @@ def _every_operation_of_python():
     dist.broadcast(tensors[0], 0)
     dist.reduce(tensors[0], 0)
     dist.all_gather([tensors[1]], tensors[0])
-    dist.reduce_scatter(tensors[1], [tensors[0]])
+    if HAS_REDUCE_SCATTER:
+        dist.reduce_scatter(tensors[1], [tensors[0]])
     dist.gather(tensors[0], [tensors[1]])
     dist.scatter(tensors[0], [tensors[1]])
     dist.all_to_all_single(tensors[0], tensors[1])
@@ -63,7 +73,7 @@ def _every_operation_of_python():
 
 def test_collectives_that_python_issues_are_all_seen(step):
     values = step(_every_operation_of_python)
-    assert values[CALLS] >= 12
+    assert values[CALLS] >= 11
     assert UNSEEN not in values
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import socket
 import threading
+from functools import partial
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
@@ -16,7 +17,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from otel_rl.pipeline import exporters, sdk_logging
 from otel_rl.pipeline.destination import Destination
-from otel_rl.pipeline.exporter_selection import OTLP_HTTP
+from otel_rl.pipeline.exporter_selection import OTLP_GRPC, OTLP_HTTP
 from otel_rl.pipeline.sink import Sink
 
 GAVE_UP = "Failed to export spans batch due to timeout, max retries or shutdown."
@@ -45,9 +46,13 @@ def _reason_of_loss(monkeypatch, port, timeout):
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{port}")
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", timeout)
     sink = Sink("traces", Destination(OTLP_HTTP, "test"), lambda: exporters.open_exporter("traces", OTLP_HTTP, None))
+    return _lose(sink).reason
+
+
+def _lose(sink):
     assert not sink.export(_spans())
     sink.close()
-    return sink.reason
+    return sink
 
 
 # 0.2 s is shorter than the first backoff, 3 s are not.
@@ -82,6 +87,40 @@ def test_answer_of_a_server_that_refuses_is_its_status(monkeypatch, status, time
         finally:
             server.shutdown()
             serving.join()
+
+
+@pytest.mark.parametrize(
+    ("reason", "advice"),
+    [
+        ("code: 401", "credentials are missing or wrong"),
+        ("UNAUTHENTICATED", "credentials are missing or wrong"),
+        ("code: 403", "may not write there"),
+        ("PERMISSION_DENIED", "may not write there"),
+        ("code: 404", "takes no OTLP there"),
+        ("UNIMPLEMENTED", "takes no OTLP there"),
+        ("code: 503", "overloaded or not ready"),
+        ("Service Unavailable", "overloaded or not ready"),
+        ("code: 418", "answers with an error"),
+        ("error code: StatusCode.INVALID_ARGUMENT", "answers with an error"),
+        ("Connection refused", "check that a collector answers there"),
+        ("StatusCode.UNAVAILABLE", "check that a collector answers there"),
+        ("", "check that a collector answers there"),
+    ],
+)
+def test_the_advice_follows_from_what_the_destination_answered(reason, advice):
+    assert advice in Destination(OTLP_HTTP, "there").advice(reason, unopened=False)
+
+
+def test_a_reason_that_grpc_gives_once_a_minute_is_kept_for_the_losses_after_it(monkeypatch):
+    pytest.importorskip("grpc")
+    from grpc import StatusCode
+    from support.otlp_servers import grpc_server
+
+    with grpc_server(StatusCode.UNAUTHENTICATED) as port:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{port}")
+        open_exporter = partial(exporters.open_exporter, "traces", OTLP_GRPC, None)
+        sink = Sink("traces", Destination(OTLP_GRPC, "there"), open_exporter)
+        assert [_lose(sink).reason for _ in range(2)] == ["UNAUTHENTICATED", "UNAUTHENTICATED"]
 
 
 def test_session_that_the_user_has_chosen_is_used(monkeypatch):

@@ -41,7 +41,7 @@ def test_every_part_of_the_packaged_data_resolves_to_the_files_of_the_checkout(i
         source = packaged_data.path(name)
         assert files, name
         assert all((source / file).is_file() for file in files), name
-    assert "local.yaml" in found["files"]["collector-config"]
+    assert {"common.yaml", "local.yaml"} <= set(found["files"]["collector-config"])
     assert "manifest.yaml" in found["files"]["otelcol-builder"]
     assert {"go.mod", "go.sum"} <= set(found["files"]["otelcol-builder"])
     assert "components/processor/secretredactionprocessor/factory.go" in found["files"]["otelcol-builder"]

@@ -6,12 +6,15 @@ import io
 import re
 import sys
 from html.parser import HTMLParser
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from unit.report.synthetic_run import GrpoRun, process, write_agent_run
 
 from otel_rl.offline.report import write_report
+from otel_rl.offline.report.aggregate.scalars import Scalars
+from otel_rl.offline.report.render import page_head
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -285,6 +288,37 @@ def test_values_that_never_change_are_listed_and_not_drawn(tmp_path: Path) -> No
     writer.write()
     _has(
         _page(tmp_path, run).texts["training"], "Everything else the trainer logged: one value throughout (1) clip 0.25"
+    )
+
+
+@pytest.mark.parametrize(
+    ("steps", "said"),
+    [
+        # A fifth of ten log calls is two.
+        (range(10, 110, 10), "Reward 9.5 mean of steps 90 to 100; steps 10 to 20: 1.5"),
+        (range(1, 4), "Reward 0.3 step 3; step 1: 0.1"),
+    ],
+)
+def test_the_tile_of_a_value_says_of_which_steps_its_numbers_are(tmp_path: Path, steps: range, said: str) -> None:
+    run = tmp_path / "data" / "rising"
+    writer = process(run, 0, world_size=1, started=1_700_000_000_000_000_000)
+    for step in steps:
+        writer.event("rl.step", step, body={"reward": step / 10}, attributes={"rl.loop.iteration": step})
+    writer.write()
+    _has(_page(tmp_path, run).texts["tiles"], said)
+
+
+def test_the_tile_of_a_value_that_is_known_over_time_says_of_which_seconds(tmp_path: Path) -> None:
+    scalars = Scalars()
+    for second in range(10):
+        point = SimpleNamespace(
+            metric="rl.environment.reward.mean", time=(100 + second) * 10**9, value=second, attributes={}
+        )
+        scalars.add_point(point)
+    assert page_head._moved(SimpleNamespace(scalars=scalars), "Reward", "Reward") == (
+        "Reward",
+        "8.5",
+        "mean of 8 s to 9 s; 0 s to 1 s: 0.5",
     )
 
 

@@ -11,7 +11,8 @@ from opentelemetry import trace
 
 from otel_rl.semconv import spans
 from otel_rl.telemetry import Scope, deferral, drops
-from otel_rl.training import step_sampling, steps
+from otel_rl.training import step_sampling
+from otel_rl.training.durations import DURATIONS_KEPT
 from otel_rl.training.parts import Part
 from otel_rl.training.phases import Phase
 from otel_rl.training.trainer_loop import SPANS_PER_STEP, TrainerLoop
@@ -217,11 +218,11 @@ def test_a_phase_does_not_hold_its_parts_that_have_ended(recordings):
 def test_durations_of_a_long_step_are_recorded_before_it_ends(recordings):
     loop = TrainerLoop()
     loop.begin_step(1, _scope)
-    for _ in range(steps.DURATIONS_KEPT):
+    for _ in range(DURATIONS_KEPT):
         with loop.phase(spans.RL_FORWARD, _scope):
             pass
     [point] = recordings.metrics()["rl.phase.duration"]
-    assert point.count == steps.DURATIONS_KEPT
+    assert point.count == DURATIONS_KEPT
     loop.finish_step()
 
 

@@ -9,21 +9,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from otel_rl import settings
-from otel_rl.cli.doctor import installed_instrumentors, otlp_request
+from otel_rl.cli.doctor import credential_files, installed_instrumentors, otlp_request, redaction_function
 from otel_rl.pipeline import exporter_selection
 from otel_rl.process import launch
-from otel_rl.telemetry import redaction
 from otel_rl.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 _PACKAGES = ("opentelemetry-api", "opentelemetry-sdk", "opentelemetry-instrumentation", "opentelemetry-distro")
 _CONFIGURATION = "opentelemetry-configuration"
 
 
-def check(environ: Mapping[str, str]) -> dict[str, Any]:
-    """Everything about this environment as one JSON-serialisable object; ``problems`` are sentences."""
+def check(environ: Mapping[str, str], command: Sequence[str] = ()) -> dict[str, Any]:
+    """Everything about this environment as one JSON-serialisable object; ``problems`` are sentences.
+
+    ``command`` is the program that will run in it: what its variables name is looked for beside it.
+    """
     configured, problems = settings.load(environ)
     planned = exporter_selection.describe(environ)
     problems += planned.pop("complaints")
@@ -33,10 +35,10 @@ def check(environ: Mapping[str, str]) -> dict[str, Any]:
     if planned["config_file"] and (unusable := _unusable_file(planned["config_file"])):
         problems.append(unusable)
         planned["config_file"] = None
-    if configured.redact is not None and redaction.bad_form(configured.redact):
-        problems.append(redaction.bad_form(configured.redact))
+    if configured.redact is not None and (unusable := redaction_function.problem(configured.redact, command)):
+        problems.append(unusable)
     directory = _data_directory(configured.data_directory, planned["signals"], problems)
-    _ask_destinations(planned, problems)
+    _ask_destinations(planned, environ, problems)
     return {
         "versions": {"otel-rl": __version__, "python": platform.python_version(), **_versions()},
         "python": sys.executable,
@@ -95,7 +97,7 @@ def _why_not_writable(path: Path) -> str:
         return error.strerror or type(error).__name__
 
 
-def _ask_destinations(planned: dict[str, Any], problems: list[str]) -> None:
+def _ask_destinations(planned: dict[str, Any], environ: Mapping[str, str], problems: list[str]) -> None:
     """Send an empty request to each OTLP destination that a run would use; ``answers`` says what came of it."""
     exporters = [(signal, exporter) for signal, found in planned["signals"].items() for exporter in found]
     for _, exporter in exporters:
@@ -103,7 +105,14 @@ def _ask_destinations(planned: dict[str, Any], problems: list[str]) -> None:
     if planned["disabled"] or planned["config_file"]:
         # Nothing is sent, or the file says where.
         return
-    asked = [(signal, exporter) for signal, exporter in exporters if exporter["exporter"].startswith("otlp")]
+    unreadable = credential_files.unreadable(environ, planned["signals"])
+    problems += [sentence for sentences in unreadable.values() for sentence in sentences]
+    asked = []
+    for signal, exporter in exporters:
+        if (signal, exporter["exporter"]) in unreadable and not exporter["destination"].startswith("http://"):
+            exporter["answers"] = "was not asked: a file for TLS cannot be read"
+        elif exporter["exporter"].startswith("otlp"):
+            asked.append((signal, exporter))
     found: dict[tuple[str, str], list[str]] = {}
     sentences = otlp_request.send_all([(signal, exporter["exporter"]) for signal, exporter in asked])
     for (signal, exporter), sentence in zip(asked, sentences, strict=True):

@@ -42,10 +42,16 @@ def as_text(findings: dict[str, Any]) -> str:
         _table(states, ("instrumentor", "state", "installed", "supports", "why")),
     ]
     if "command" in findings:
-        parts.append(f"{findings['command']['program']} ended with exit code {findings['command']['exit_code']}")
+        parts.append(_command(findings["command"]))
     problems = findings["problems"]
     parts.append("\n".join(["problems:", *(f"  - {one}" for one in problems)]) if problems else "no problems found")
     return "\n\n".join(parts)
+
+
+def _command(command: Mapping[str, Any]) -> str:
+    said = f"{command['program']} ended with exit code {command['exit_code']}"
+    nothing = command["reported"] and not command["instrumented"]
+    return f"{said}; nothing of it is instrumented: it imported none of these libraries" if nothing else said
 
 
 def _directory_state(directory: Mapping[str, Any]) -> str:

@@ -10,7 +10,10 @@ _LONGEST = 200
 _HEADERS = "OTEL_EXPORTER_OTLP_HEADERS"
 _TO_HTTP = "set OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf, or send to the gRPC port, mostly 4317"
 _TO_GRPC = "set OTEL_EXPORTER_OTLP_PROTOCOL=grpc, or send to the HTTP port, mostly 4318"
-_CERTIFICATE = "set OTEL_EXPORTER_OTLP_CERTIFICATE to the file of the authority that signed the server's certificate"
+_CERTIFICATE_VARIABLE = "OTEL_EXPORTER_OTLP_CERTIFICATE"
+_CERTIFICATE = f"set {_CERTIFICATE_VARIABLE} to the file of the authority that signed the server's certificate"
+#: Variables of ``requests`` for its authorities.
+_BUNDLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 _CLIENT = "set OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE and OTEL_EXPORTER_OTLP_CLIENT_KEY"
 _PROXY = "correct HTTP_PROXY or HTTPS_PROXY, or name the collector's host in NO_PROXY"
 _UNAUTHENTICATED = f"wants credentials; set {_HEADERS}, for example to authorization=Bearer%20TOKEN"
@@ -134,13 +137,14 @@ def _unsent(error: Exception) -> str:
     """Explain why no request was sent; empty where one was."""
     missing = _MISSING_FILE.search(str(error))
     if missing is not None:
-        return f"was not asked: the certificate file {missing[1]} is not there; correct OTEL_EXPORTER_OTLP_CERTIFICATE"
+        variable = next((name for name in _BUNDLES if os.environ.get(name) == missing[1]), _CERTIFICATE_VARIABLE)
+        return f"was not asked: the certificate file {missing[1]} is not there; correct {variable}"
     return _INVALID.get(type(error).__name__, _INVALID_ADDRESS) if isinstance(error, ValueError) else ""
 
 
 def _ca_bundle() -> str:
     """Name the variable that wins over the exporter's own certificate: github.com/psf/requests/issues/3829."""
-    found = next((name for name in ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE") if os.environ.get(name)), None)
+    found = next((name for name in _BUNDLES if os.environ.get(name)), None)
     return "" if found is None else f", and unset {found}, which wins over it"
 
 

@@ -17,6 +17,7 @@ from otel_rl import instrumentor_status
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+_PATCHED = (instrumentor_status.ACTIVE, instrumentor_status.DEGRADED)
 _LAUNCHER = "opentelemetry-instrument"
 
 
@@ -43,7 +44,12 @@ def observe(findings: dict[str, Any], command: Sequence[str], *, keep_stdout: bo
         exit_code = _run([launcher, program, *command[1:]], environ, keep_stdout=keep_stdout)
         outcomes = _read(file)
     # The program's arguments may hold secrets; its name is enough.
-    findings["command"] = {"program": Path(program).name, "exit_code": exit_code, "reported": outcomes is not None}
+    findings["command"] = {
+        "program": Path(program).name,
+        "exit_code": exit_code,
+        "reported": outcomes is not None,
+        "instrumented": sorted(name for name, outcome in (outcomes or {}).items() if outcome.get("state") in _PATCHED),
+    }
     if exit_code != 0:
         findings["problems"].append(f"{Path(program).name} ended with exit code {exit_code}")
     if outcomes is None:

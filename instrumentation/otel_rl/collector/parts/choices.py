@@ -201,13 +201,18 @@ def sources(selection: Selection) -> list[Source]:
 
     generated = _GENERATED[selection.role](selection.gateways) if selection.gateways else []
     parts = [
-        shipped(f"{selection.role}.yaml"),
+        *(shipped(name) for name in base_files(selection.role)),
         *generated,
         *(shipped(f"sinks/{name}.yaml") for name in selection.sinks),
         *(part for name in _with_brought(selection) for part in _option(name, selection)),
         *map(own_files.own, selection.files),
     ]
     return [*parts, *credentials.generated(parts)]
+
+
+def base_files(role: str) -> list[str]:
+    """The shipped files that every configuration of a role begins with."""
+    return ["common.yaml", f"{role}.yaml"]
 
 
 def _with_brought(selection: Selection) -> list[str]:

@@ -1,12 +1,13 @@
 """Instrumentation of ``torch.distributed``.
 
-Counts every collective that Python issues (calls, bytes, time to launch it, time waiting for it) by operation and
+Counts collectives (calls, bytes, time to launch it, time waiting for it) by operation and
 process group, publishes the sums as ``torch.distributed.collective.*`` and, per training step, on the ``rl.rank.step``
 span. When the default process group is set up the process learns its rank, and the ranks agree on one run id.
 
-``OTEL_RL_COLLECTIVES=off`` leaves the process groups alone; ``OTEL_RL_SLOWEST`` is how many of the slowest collectives
-become events of each step. Collectives that C++ issues (the reducer of DDP, compiled or functional collectives) do not
-pass Python and are not counted; a step with such ones has the attribute ``torch.distributed.unseen``.
+``OTEL_RL_COLLECTIVES`` says which are counted: ``python``, those that Python code issues; ``all``, also those that C++
+issues (the reducer of DDP, functional and compiled collectives); ``auto``, all where a program has such; ``off`` leaves
+the process groups alone. A step with collectives that were not seen has the attribute ``torch.distributed.unseen``.
+``OTEL_RL_SLOWEST`` is how many of the slowest collectives become events of each step.
 """
 
 from __future__ import annotations
@@ -21,4 +22,7 @@ class TorchDistributedInstrumentor(Instrumentor):
 
     library = "torch_distributed"
     requirements: ClassVar = ("torch >= 2.4, < 3",)
-    modules: ClassVar = {"torch.distributed.distributed_c10d": "patch:patch_distributed_c10d"}
+    modules: ClassVar = {
+        "torch.distributed.distributed_c10d": "patch:patch_distributed_c10d",
+        "torch.nn.parallel.distributed": "patch:patch_data_parallel",
+    }

@@ -1,7 +1,8 @@
-"""The methods of ``torch.distributed.ProcessGroup`` that move data, and what they are called.
+"""The methods of ``torch.distributed.ProcessGroup`` that move data, and the operators of PyTorch's dispatcher below.
 
-Every collective issued from Python passes one of them, however the caller imported the public function. Variants of one
-operation (coalesced, single tensor; PyTorch 2.13 renamed some and kept both names) are counted as that operation.
+Every collective issued from Python passes one of the methods, however the caller imported the public function. Every
+collective, whoever issued it, passes one of the operators. Variants of one operation (coalesced, single tensor; PyTorch
+2.13 renamed some methods and kept both names) are counted as that operation.
 """
 
 from __future__ import annotations
@@ -72,4 +73,37 @@ IN_ALL_VERSIONS = frozenset(
         "barrier",
         "monitored_barrier",
     }
+)
+
+
+class Operator(NamedTuple):
+    """An operator of the library ``c10d``, its operation, and the argument that holds the whole message."""
+
+    name: str
+    operation: str
+    payload: str | None
+
+
+#: The names have not changed from torch 2.4 to 2.13 (``torch/csrc/distributed/c10d/Ops.cpp``).
+OPERATORS = (
+    Operator("allreduce_", Operation.ALL_REDUCE, "tensors"),
+    Operator("allreduce_coalesced_", Operation.ALL_REDUCE, "tensors"),
+    Operator("allgather_", Operation.ALL_GATHER, "output_tensors"),
+    Operator("_allgather_base_", Operation.ALL_GATHER, "output_tensor"),
+    Operator("allgather_coalesced_", Operation.ALL_GATHER, "output_lists"),
+    Operator("allgather_into_tensor_coalesced_", Operation.ALL_GATHER, "outputs"),
+    Operator("reduce_scatter_", Operation.REDUCE_SCATTER, "input_tensors"),
+    Operator("_reduce_scatter_base_", Operation.REDUCE_SCATTER, "input_tensor"),
+    Operator("reduce_scatter_tensor_coalesced_", Operation.REDUCE_SCATTER, "inputs"),
+    Operator("broadcast_", Operation.BROADCAST, "tensors"),
+    Operator("reduce_", Operation.REDUCE, "tensors"),
+    Operator("gather_", Operation.GATHER, "input_tensors"),
+    Operator("scatter_", Operation.SCATTER, "output_tensors"),
+    Operator("alltoall_", Operation.ALL_TO_ALL, "output_tensors"),
+    Operator("alltoall_base_", Operation.ALL_TO_ALL, "output"),
+    Operator("send", Operation.SEND, "tensors"),
+    Operator("recv_", Operation.RECV, "tensors"),
+    Operator("recv_any_source_", Operation.RECV, "tensors"),
+    Operator("barrier", Operation.BARRIER, None),
+    Operator("monitored_barrier_", Operation.BARRIER, None),
 )

@@ -9,12 +9,14 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
-from otel_rl import settings
+from otel_rl import instrumentor_status, settings
 from otel_rl.collectives.flight_records import FlightRecords
+from otel_rl.collectives.mode import Mode
 from otel_rl.collectives.recorder import CollectiveRecorder
 from otel_rl.collectives.reports import CollectiveReporter
 from otel_rl.instrumentors.dynamo import outside_dynamo
 from otel_rl.instrumentors.torch_distributed import group_names, sequence_numbers
+from otel_rl.instrumentors.torch_distributed.dispatcher import DispatcherKernels
 from otel_rl.instrumentors.torch_distributed.operations import IN_ALL_VERSIONS, METHODS, Method
 from otel_rl.instrumentors.torch_distributed.process_group_init import announce
 from otel_rl.process import process_identity
@@ -39,7 +41,7 @@ def patch_distributed_c10d(module: ModuleType, patches: Patches) -> None:
     if _is_launcher():
         return
     patches.on_restore(_stop)
-    patches.observe(module, "init_process_group", after=lambda *_, **__: announce(module, scope), required=True)
+    patches.observe(module, "init_process_group", after=lambda *_, **__: _group_made(module), required=True)
     if settings.current().collectives == "off":
         return
     reporter = collectives()
@@ -57,6 +59,18 @@ def patch_distributed_c10d(module: ModuleType, patches: Patches) -> None:
     reporter.start()
 
 
+def patch_data_parallel(module: ModuleType, patches: Patches) -> None:
+    """Patch ``torch.nn.parallel.distributed``: who wraps a model has collectives that Python does not issue."""
+    if _is_launcher() or settings.current().collectives == "off":
+        return
+    patches.observe(module, "DistributedDataParallel.__init__", before=lambda *_, **__: mode().model_wrapped())
+
+
+def _group_made(module: ModuleType) -> None:
+    announce(module, scope)
+    mode().group_made()
+
+
 @functools.cache
 def collectives() -> CollectiveReporter:
     """The one of this process: its counters outlive an uninstrumentation, as instruments cannot be taken back."""
@@ -64,9 +78,31 @@ def collectives() -> CollectiveReporter:
     return CollectiveReporter(recorder, scope, sequence_numbers.read)
 
 
+@functools.cache
+def kernels() -> DispatcherKernels:
+    """The kernels of this process; they are put on when :func:`mode` asks for them."""
+    return DispatcherKernels(collectives().recorder)
+
+
+def mode() -> Mode:
+    """Whether all collectives are seen, or those of Python."""
+    reporter = collectives()
+    if reporter.mode is None:
+        reporter.mode = Mode(settings.current().collectives, kernels(), _degraded)
+    return reporter.mode
+
+
+def _degraded(reason: str) -> None:
+    instrumentor_status.report("otel_rl_torch_distributed", instrumentor_status.DEGRADED, reason)
+
+
 def _stop() -> None:
     """After the originals are back: let no step ask us any more."""
-    collectives().stop()
+    reporter = collectives()
+    reporter.stop()
+    if reporter.mode is not None:
+        reporter.mode.stop()
+        reporter.mode = None
 
 
 def _is_launcher() -> bool:

@@ -107,6 +107,15 @@ class Curve:
     y: list[float]
 
 
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Mean of a curve between two of its points, which are iterations, or seconds since the start."""
+
+    first: float
+    last: float
+    mean: float
+
+
 class Scalars:
     """Curves from the trainer's log records, else from its gauges over time."""
 
@@ -178,13 +187,13 @@ class Scalars:
         constant = {curve.name: curve.y[0] for curve in others if len(set(curve.y)) == 1}
         return [curve for curve in others if curve.name not in constant], constant
 
-    def first_and_last(self, title: str) -> tuple[float, float] | None:
-        """Means of the first and the last fifth of the main curve of a panel."""
+    def first_and_last(self, title: str) -> tuple[Stretch, Stretch] | None:
+        """The first and the last fifth of the main curve of a panel."""
         for panel, curves in self.panels():
             if panel.title == title and len(curves[0].y) > 1:
-                values = curves[0].y
-                part = max(len(values) // 5, 1)
-                return sum(values[:part]) / part, sum(values[-part:]) / part
+                x, y = curves[0].x, curves[0].y
+                part = max(len(y) // 5, 1)
+                return _stretch(x[:part], y[:part]), _stretch(x[-part:], y[-part:])
         return None
 
     def _logged(self) -> dict[str, Curve]:
@@ -194,6 +203,10 @@ class Scalars:
         lines = self._gauges.lines()
         start = min((line[0][0] for line in lines.values()), default=0)
         return {key: _curve(key, line, start) for key, line in lines.items()}
+
+
+def _stretch(x: list[float], y: list[float]) -> Stretch:
+    return Stretch(x[0], x[-1], sum(y) / len(y))
 
 
 def _curve(key: str, line: list[tuple[int, Cell]], start: int) -> Curve:

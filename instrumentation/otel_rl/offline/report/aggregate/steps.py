@@ -59,7 +59,10 @@ class SlowCollective:
 
 @dataclass(slots=True)
 class RankTotals:
-    """All steps of one rank, in s: ``own`` is what is left of a step without its collectives."""
+    """All steps of one rank, in s.
+
+    ``own`` is what is left of a step without its collectives, where all of these were seen.
+    """
 
     steps: Cell
     own: Cell
@@ -81,7 +84,7 @@ class Steps:
         self.uncovered = Spread()
         #: Length of the step on each rank, by iteration and rank.
         self.by_rank = BinnedSeries(_RANK_CELLS)
-        #: The part of it outside of collectives, by iteration and rank.
+        #: The part of it outside of collectives, where all of these were seen, by iteration and rank.
         self.own = BinnedSeries(_RANK_CELLS)
         self.lengths = Spread()
         self.ranks: dict[int | None, RankTotals] = {}
@@ -90,6 +93,8 @@ class Steps:
         self.loops = 0
         #: Steps of a rank with collectives that were not seen, and how many of these there were at least.
         self.unseen = Cell()
+        #: Length of the steps on each rank whose collectives were all seen.
+        self.seen = Cell()
         self.last_iteration: int | None = None
         self._inside: dict[tuple[str, str], float] = {}
 
@@ -139,10 +144,8 @@ class Steps:
         self.phases.add(iteration, UNCOVERED, uncovered)
         self.lengths.add(span.seconds)
         self.by_rank.add(iteration, rank, span.seconds)
-        self.own.add(iteration, rank, span.seconds - collectives)
         totals = self.ranks.setdefault(rank, RankTotals(Cell(), Cell(), Cell()))
         totals.steps.add(span.seconds)
-        totals.own.add(span.seconds - collectives)
         totals.collectives.add(collectives)
         self.slowest.add(span.seconds, SlowStep(iteration, rank, span.seconds, collectives, span.trace_id))
         self.last_iteration = max(iteration, self.last_iteration or 0)
@@ -150,6 +153,10 @@ class Steps:
         unseen = _integer(span.attributes.get(names.TORCH_DISTRIBUTED_UNSEEN))
         if unseen:
             self.unseen.add(unseen)
+        else:
+            self.seen.add(span.seconds)
+            self.own.add(iteration, rank, span.seconds - collectives)
+            totals.own.add(span.seconds - collectives)
 
     def _add_collectives(self, span: Span, iteration: int, rank: int | None) -> None:
         for event in span.events:

@@ -9,6 +9,7 @@ Modules:
     tables: the tables of the sections.
     charts: the charts of the sections, drawn by Bokeh.
     colours: the colours of phases and kinds of calls.
+    sentences: sentences that stand in several places.
     human: numbers, times and lists as text.
     templates: the Jinja2 template, its style sheet and its script.
 """

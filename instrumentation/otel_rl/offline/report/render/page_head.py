@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from otel_rl.offline.report.aggregate.problems import drops, internal_errors
 from otel_rl.offline.report.aggregate.summary import first_value
-from otel_rl.offline.report.render import human
+from otel_rl.offline.report.render import human, sentences
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import metrics
 from otel_rl.semconv.attributes import RlLauncherValues
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from otel_rl.offline.reader import Process
     from otel_rl.offline.report.aggregate.calls import CallStatistics
     from otel_rl.offline.report.aggregate.collected import Collected
+    from otel_rl.offline.report.aggregate.scalars import Stretch
     from otel_rl.offline.report.aggregate.summary import Summary
 
 _NOTABLE_SKEW = 0.05
@@ -95,7 +96,23 @@ def _moved(collected: Collected, name: str, panel: str) -> tuple[str, str, str]:
     ends = collected.scalars.first_and_last(panel)
     if ends is None:
         return (name, "", "")
-    return (name, human.number(float(f"{ends[1]:.3g}")), f"from {human.number(float(f'{ends[0]:.3g}'))}")
+    first, last = ends
+    over_time = collected.scalars.over_time
+    mean = "" if last.first == last.last else "mean of "
+    note = f"{mean}{_part(last, over_time=over_time)}; {_part(first, over_time=over_time)}: {_rounded(first.mean)}"
+    return (name, _rounded(last.mean), note)
+
+
+def _rounded(value: float) -> str:
+    return human.number(float(f"{value:.3g}"))
+
+
+def _part(part: Stretch, *, over_time: bool) -> str:
+    """``steps 41 to 50``, as the axis of the chart counts them, or ``40 s to 50 s``."""
+    show = human.duration if over_time else human.number
+    if part.first == part.last:
+        return show(part.first) if over_time else f"step {show(part.first)}"
+    return f"{'' if over_time else 'steps '}{show(part.first)} to {show(part.last)}"
 
 
 def findings(collected: Collected, summary: Summary) -> list[tuple[str, str, str]]:
@@ -118,8 +135,8 @@ def findings(collected: Collected, summary: Summary) -> list[tuple[str, str, str
         text = f"{number}, most often {groups[0].kind} in {groups[0].where}."
         found.append(("bad", text, "errors"))
     found += _skew(collected)
-    if unseen(collected):
-        found.append(("warn", unseen(collected), "ranks"))
+    if collected.steps.unseen.count > collected.steps.seen.count:
+        found.append(("warn", sentences.unseen(collected.steps), "ranks"))
     lost = sum(drop.number for drop in drops(collected.reader.processes, collected.totals))
     if lost:
         found.append(("warn", f"{human.amount(lost, 'item')} of telemetry dropped.", "telemetry"))
@@ -143,7 +160,7 @@ def _skew(collected: Collected) -> list[tuple[str, str, str]]:
     slowest = max(ranks, key=lambda rank: ranks[rank].slowest)
     others = [totals.own.mean for rank, totals in ranks.items() if rank != slowest]
     more = ranks[slowest].own.mean - sum(others) / len(others)
-    length = collected.steps.lengths.cell.mean
+    length = collected.steps.seen.mean
     if ranks[slowest].slowest < _NOTABLE_SHARE * compared or more < _NOTABLE_SKEW * length:
         return []
     text = (
@@ -151,20 +168,6 @@ def _skew(collected: Collected) -> list[tuple[str, str, str]]:
         f"{human.duration(more)} more per step ({human.percent(more / length)} of a step)."
     )
     return [("warn", text, "ranks")]
-
-
-def unseen(collected: Collected) -> str:
-    """One sentence on collectives that were not seen, ``""`` when there were none."""
-    steps = collected.steps
-    if not steps.unseen.count:
-        return ""
-    several, each = human.number(steps.unseen.count), human.number(round(steps.unseen.mean))
-    of_all = human.amount(steps.lengths.cell.count, "step of one rank", "steps of all ranks")
-    return (
-        f"{several} of {of_all} issued collectives that are not seen (DDP's"
-        f" reducer, functional or compiled ones; at least {each} a step): the time in collectives is too low, and a"
-        " rank that makes the others wait may not show."
-    )
 
 
 def _unreadable(collected: Collected) -> list[tuple[str, str, str]]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from otel_rl.offline.report.aggregate import collectives
 from otel_rl.offline.report.aggregate import steps as steps_module
-from otel_rl.offline.report.render import human, problem_sections
+from otel_rl.offline.report.render import human, problem_sections, sentences
 from otel_rl.offline.report.render.blocks import Block, Section
 from otel_rl.offline.report.render.tables import call_tables, training_tables
 
@@ -130,8 +130,11 @@ def _ranks(collected: Collected, charts: Charts) -> Section:
             "A rank that works longer than the others reaches the collectives last, and they wait for it."
             + _per(steps.own.width)
         )
+        if steps.unseen.count:
+            section.lead += f" {sentences.unseen(steps)}"
         hint = "step time without time in collectives"
-        section.blocks.append(Block(charts=[charts.ranks("Own work per step", hint, steps.own.lines())]))
+        if steps.seen.count:
+            section.blocks.append(Block(charts=[charts.ranks("Own work per step", hint, steps.own.lines())]))
         section.blocks.append(Block(table=training_tables.ranks(steps, compared)))
     if found:
         section.blocks.append(Block("Collectives", "All ranks together.", training_tables.collective_totals(found)))

@@ -1,12 +1,11 @@
 package detect
 
 import (
-	"bufio"
-	"encoding/json"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"otel-rl.example/otelcol-rl/processor/secretredactionprocessor/internal/suite"
 )
 
 // leastOfClass are the shares that a class has to reach where it is not all: what is missed is named in testdata/README.md.
@@ -15,12 +14,6 @@ const (
 	leastOfAll      = 0.99
 	leastExamplesIn = 3
 )
-
-type suiteLine struct {
-	Text    string
-	Secrets []string
-	Class   string
-}
 
 type share struct{ good, all int }
 
@@ -35,7 +28,7 @@ func TestSuitesReachTheirShares(t *testing.T) {
 	classes := map[string]*share{}
 	total := map[bool]*share{true: {}, false: {}}
 	for _, file := range files {
-		for _, line := range readSuite(t, file) {
+		err := suite.Each(file, nil, func(_ string, line suite.Example) error {
 			lookAlike := len(line.Secrets) == 0
 			name := filepath.Base(file) + " " + line.Class
 			if classes[name] == nil {
@@ -47,6 +40,10 @@ func TestSuitesReachTheirShares(t *testing.T) {
 					counted.good++
 				}
 			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
 		}
 	}
 	for name, counted := range classes {
@@ -62,7 +59,7 @@ func TestSuitesReachTheirShares(t *testing.T) {
 }
 
 // isHandled says whether all secrets of a line are gone, or a look-alike came out as it was.
-func isHandled(t *testing.T, d *Detector, line suiteLine) bool {
+func isHandled(t *testing.T, d *Detector, line suite.Example) bool {
 	t.Helper()
 	masked := maskAll(t, d, "", line.Text)
 	if len(line.Secrets) == 0 {
@@ -74,27 +71,4 @@ func isHandled(t *testing.T, d *Detector, line suiteLine) bool {
 		}
 	}
 	return maskAll(t, d, "", masked) == masked
-}
-
-func readSuite(t *testing.T, file string) []suiteLine {
-	t.Helper()
-	opened, err := os.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = opened.Close() }()
-	var lines []suiteLine
-	scanner := bufio.NewScanner(opened)
-	scanner.Buffer(nil, 1<<20)
-	for scanner.Scan() {
-		var line suiteLine
-		if err := json.Unmarshal(scanner.Bytes(), &line); err != nil {
-			t.Fatalf("%s: %v", file, err)
-		}
-		lines = append(lines, line)
-	}
-	if err := scanner.Err(); err != nil {
-		t.Fatal(err)
-	}
-	return lines
 }

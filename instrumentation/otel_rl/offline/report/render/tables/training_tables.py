@@ -61,7 +61,7 @@ def ranks(steps: Steps, compared: int) -> Table:
                 Value(human.UNKNOWN if rank is None else f"rank {rank}", rank),
                 number_cell(totals.steps.count),
                 seconds_cell(totals.steps.mean),
-                seconds_cell(totals.own.mean),
+                seconds_cell(totals.own.mean if totals.own.count else None),
                 seconds_cell(totals.collectives.mean),
                 Value(human.percent(share), share),
                 Value(slowest, totals.slowest),

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"go.opentelemetry.io/collector/component/componenttest"
 	"go.opentelemetry.io/collector/consumer"
@@ -15,11 +14,7 @@ import (
 	"otel-rl.example/otelcol-rl/processor/secretredactionprocessor"
 )
 
-const (
-	// attributeKey is the key under which a text of the placement "attribute" stands.
-	attributeKey = "message"
-	unlimited    = 1 << 30
-)
+const unlimited = 1 << 30
 
 // redactor sends a text through the processor, as the body of a log record or as an attribute of a span.
 type redactor struct {
@@ -55,16 +50,12 @@ func newRedactor(chosen options) (*redactor, error) {
 	return made, traces.Start(context.Background(), host)
 }
 
-// redact returns what the processor makes of a text in a placement.
-func (r *redactor) redact(placement, text string) (string, error) {
-	switch key, named := strings.CutPrefix(placement, "key:"); {
-	case named:
-		return r.attribute(key, text)
-	case placement == "attribute":
-		return r.attribute(attributeKey, text)
-	default:
+// redact returns what the processor makes of a text under an attribute; without a key, in a body.
+func (r *redactor) redact(key, text string) (string, error) {
+	if key == "" {
 		return r.body(text)
 	}
+	return r.attribute(key, text)
 }
 
 func (r *redactor) body(text string) (string, error) {

@@ -6,6 +6,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"otel-rl.example/otelcol-rl/processor/secretredactionprocessor/internal/suite"
 )
 
 // tally counts one class.
@@ -20,7 +22,7 @@ type score struct {
 
 func newScore(show bool) *score { return &score{classes: map[string]*tally{}, show: show} }
 
-func (s *score) count(file string, number int, one example, redacted string) {
+func (s *score) count(place string, one suite.Example, redacted string) {
 	class := one.Class
 	if class == "" {
 		class = "-"
@@ -28,26 +30,26 @@ func (s *score) count(file string, number int, one example, redacted string) {
 	if s.classes[class] == nil {
 		s.classes[class] = &tally{}
 	}
-	place := fmt.Sprintf("%s:%d %s", file, number, class)
+	place += " " + class
 	for _, counted := range []*tally{&s.total, s.classes[class]} {
 		if len(one.Secrets) == 0 {
 			counted.lookAlikes++
-			if redacted == *one.Text {
+			if redacted == one.Text {
 				counted.untouched++
 			}
 		}
 		for _, secret := range one.Secrets {
 			counted.secrets++
-			if !remains(secret, *one.Text, redacted) {
+			if !remains(secret, one.Text, redacted) {
 				counted.found++
 			}
 		}
 	}
-	if len(one.Secrets) == 0 && redacted != *one.Text {
-		s.miss("touched", place, redacted+" FROM "+*one.Text, *one.Text)
+	if len(one.Secrets) == 0 && redacted != one.Text {
+		s.miss("touched", place, redacted+" FROM "+one.Text, one.Text)
 	}
 	for _, secret := range one.Secrets {
-		if remains(secret, *one.Text, redacted) {
+		if remains(secret, one.Text, redacted) {
 			s.miss("missed", place, redacted, secret)
 		}
 	}

@@ -27,10 +27,10 @@ type options struct {
 }
 
 func main() {
-	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
-func run(arguments []string, output, problems io.Writer) int {
+func run(arguments []string, input io.Reader, output, problems io.Writer) int {
 	chosen, err := parseOptions(arguments, problems)
 	if err != nil {
 		if err != flag.ErrHelp {
@@ -38,7 +38,7 @@ func run(arguments []string, output, problems io.Writer) int {
 		}
 		return exitUsage
 	}
-	total, err := scoreFiles(chosen.files)
+	total, err := scoreFiles(chosen.files, input)
 	if err != nil {
 		fmt.Fprintf(problems, "span-score: %v\n", err)
 		return exitUsage
@@ -79,28 +79,20 @@ func parseOptions(arguments []string, problems io.Writer) (options, error) {
 		}
 	}
 	if chosen.files = flags.Args(); len(chosen.files) == 0 {
-		return chosen, fmt.Errorf("name the suites to score: files of JSON lines")
+		return chosen, fmt.Errorf("name the suites to score: files of JSON lines, or - for the standard input")
 	}
 	return chosen, nil
 }
 
-func scoreFiles(files []string) (*score, error) {
+func scoreFiles(files []string, input io.Reader) (*score, error) {
 	detector, err := detect.New(detect.Config{PersonalData: detect.PersonalDataClasses})
 	if err != nil {
 		return nil, err
 	}
 	total := newScore()
 	for _, file := range files {
-		lines, err := readSuite(file)
-		if err != nil {
+		if err := scoreFile(total, detector, file, input); err != nil {
 			return nil, err
-		}
-		for number, line := range lines {
-			found, err := detector.Find(line.key(), line.Text)
-			if err != nil {
-				return nil, fmt.Errorf("%s:%d: %w", file, number+1, err)
-			}
-			total.count(fmt.Sprintf("%s:%d", file, number+1), line, found)
 		}
 	}
 	return total, nil

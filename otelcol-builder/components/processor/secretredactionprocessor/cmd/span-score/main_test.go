@@ -11,8 +11,8 @@ import (
 	"otel-rl.example/otelcol-rl/processor/secretredactionprocessor/detect"
 )
 
-// suite writes lines into a file of their own.
-func suite(t *testing.T, lines ...string) string {
+// suiteOf writes lines into a file of their own.
+func suiteOf(t *testing.T, lines ...string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "suite.jsonl")
 	if err := os.WriteFile(file, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
@@ -30,12 +30,12 @@ func spanOf(text, piece, class string) string {
 func scored(t *testing.T, arguments ...string) (int, string, string) {
 	t.Helper()
 	var output, problems bytes.Buffer
-	code := run(arguments, &output, &problems)
+	code := run(arguments, strings.NewReader(""), &output, &problems)
 	return code, output.String(), problems.String()
 }
 
 func TestCountsExactSpansTouchedSpansAndFalseOnes(t *testing.T) {
-	file := suite(t,
+	file := suiteOf(t,
 		spanOf("to mara@northlab.io now", "mara@northlab.io", "email"),
 		spanOf("to jo@northlab.io now", "to jo@northlab.io", "email"),
 		spanOf("by word of mouth only", "word", "email"),
@@ -64,14 +64,14 @@ func TestCountsExactSpansTouchedSpansAndFalseOnes(t *testing.T) {
 }
 
 func TestAnotherClassAtTheSamePlaceIsNotExact(t *testing.T) {
-	_, output, _ := scored(t, suite(t, spanOf("to mara@northlab.io now", "mara@northlab.io", "phone")))
+	_, output, _ := scored(t, suiteOf(t, spanOf("to mara@northlab.io now", "mara@northlab.io", "phone")))
 	if !strings.Contains(output, "| `phone` | 0.000 (0/1) | 1.000 (1/1) | - |") || !strings.Contains(output, "| all | 0.000 (0/1) | 1.000 (1/1) | 0.000 (0/1) |") {
 		t.Error(output)
 	}
 }
 
 func TestExitCodeNamesTheClassBelowAThreshold(t *testing.T) {
-	file := suite(t,
+	file := suiteOf(t,
 		spanOf("to mara@northlab.io now", "mara@northlab.io", "email"), spanOf("not a phone", "phone", "phone"),
 		`{"text": "mail tess@northlab.io", "kind": "prose"}`)
 	for flag, reason := range map[string]string{
@@ -84,19 +84,27 @@ func TestExitCodeNamesTheClassBelowAThreshold(t *testing.T) {
 	}
 }
 
+func TestASuiteComesFromTheStandardInputToo(t *testing.T) {
+	var output, problems bytes.Buffer
+	input := spanOf("to mara@northlab.io now", "mara@northlab.io", "email") + "\n\n"
+	if code := run([]string{"-"}, strings.NewReader(input), &output, &problems); code != 0 || !strings.Contains(output.String(), "1.000 (1/1)") {
+		t.Errorf("code %d, %s%s", code, output.String(), problems.String())
+	}
+}
+
 func TestAThresholdWithoutAnythingToMeasureIsMissed(t *testing.T) {
-	spans := suite(t, spanOf("to mara@northlab.io now", "mara@northlab.io", "email"))
+	spans := suiteOf(t, spanOf("to mara@northlab.io now", "mara@northlab.io", "email"))
 	if code, _, problems := scored(t, "-min-untouched=0.5", spans); code != exitBelowThreshold || problems == "" {
 		t.Errorf("code %d, %q", code, problems)
 	}
-	lookAlikes := suite(t, `{"text": "loss 0.31", "kind": "prose"}`)
+	lookAlikes := suiteOf(t, `{"text": "loss 0.31", "kind": "prose"}`)
 	if code, _, problems := scored(t, "-min-recall=0.5", lookAlikes); code != exitBelowThreshold || problems == "" {
 		t.Errorf("code %d, %q", code, problems)
 	}
 }
 
 func TestThePageIsComparedAndWritten(t *testing.T) {
-	file := suite(t, spanOf("to mara@northlab.io now", "mara@northlab.io", "email"))
+	file := suiteOf(t, spanOf("to mara@northlab.io now", "mara@northlab.io", "email"))
 	page := filepath.Join(t.TempDir(), "page.md")
 	if err := os.WriteFile(page, []byte("# Scores\n\n"+pageBegin+"old\n"+pageEnd+"\n\nafter\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -121,12 +129,14 @@ func TestThePageIsComparedAndWritten(t *testing.T) {
 
 func TestABadLineOrFlagIsNamed(t *testing.T) {
 	for line, reason := range map[string]string{
-		`["a"]`:           "not a JSON object",
+		`["a"]`:                           "not a JSON object",
+		`{"text": "a", "kind": "log"} {}`: "more than one value",
+		`{"text": "a", "kind": "log", "placement": "elsewhere"}`: "placement",
 		`{"kind": "log"}`: `"text"`,
 		`{"text": "abc", "kind": "log", "spans": [{"start": 0, "end": 9, "class": "email"}]}`:     "outside",
 		`{"text": "abc", "kind": "log", "spans": [{"start": 0, "end": 2, "class": "shoe_size"}]}`: "shoe_size",
 	} {
-		if code, _, problems := scored(t, suite(t, `{"text": "x", "kind": "log"}`, line)); code != exitUsage || !strings.Contains(problems, ":2:") || !strings.Contains(problems, reason) {
+		if code, _, problems := scored(t, suiteOf(t, `{"text": "x", "kind": "log"}`, line)); code != exitUsage || !strings.Contains(problems, ":2:") || !strings.Contains(problems, reason) {
 			t.Errorf("%s: code %d, %q", line, code, problems)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"otel-rl.example/otelcol-rl/processor/secretredactionprocessor/detect"
+	"otel-rl.example/otelcol-rl/processor/secretredactionprocessor/internal/suite"
 )
 
 // ratio is a share with what it is made of.
@@ -51,10 +52,10 @@ func of[T any](entries map[string]*T, name string) *T {
 	return entries[name]
 }
 
-func (s *score) count(place string, one line, found []detect.Finding) {
+func (s *score) count(place string, one suite.Labelled, found []detect.Finding) {
 	wrong := false
 	for _, span := range one.Spans {
-		counted := of(s.recalls, span.name())
+		counted := of(s.recalls, nameOf(span))
 		exact := slices.ContainsFunc(found, func(finding detect.Finding) bool {
 			return finding.Start == span.Start && finding.End == span.End && finding.Class == span.Class
 		})
@@ -63,7 +64,7 @@ func (s *score) count(place string, one line, found []detect.Finding) {
 		wrong = wrong || !exact
 	}
 	for _, finding := range found {
-		right := slices.ContainsFunc(one.Spans, func(span label) bool {
+		right := slices.ContainsFunc(one.Spans, func(span suite.Span) bool {
 			return finding.Class == span.Class && overlap(finding, span)
 		})
 		of(s.precisions, finding.Class).add(right)
@@ -77,11 +78,11 @@ func (s *score) count(place string, one line, found []detect.Finding) {
 	}
 }
 
-func overlap(finding detect.Finding, span label) bool {
+func overlap(finding detect.Finding, span suite.Span) bool {
 	return finding.Start < span.End && span.Start < finding.End
 }
 
-func described(one line, found []detect.Finding) string {
+func described(one suite.Labelled, found []detect.Finding) string {
 	var wanted, got []string
 	for _, span := range one.Spans {
 		wanted = append(wanted, fmt.Sprintf("%s %q", span.Class, one.Text[span.Start:span.End]))

@@ -1,0 +1,299 @@
+"""Kernels in PyTorch's dispatcher that see the collectives which no method of the process group sees.
+
+DDP's reducer, functional collectives, DTensor and compiled code issue theirs in C++. All of them pass an operator of
+the library ``c10d``. A Python kernel at the key ``BackendSelect`` runs above every backend, and hands the call on.
+Callers that exclude Autograd reach it too: the key is always in the set.
+
+What issued a collective: a method of the process group marks its thread, so it is Python, and counted there. So does a
+kernel of the library ``_c10d_functional``: it is functional. Otherwise it is C++ code, mostly the reducer.
+
+With the kernels a collective takes 10 to 30 microseconds longer. They may run below a mutex of the reducer: they take
+no lock and enter nothing of the SDK.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from typing import TYPE_CHECKING, Any
+
+from otel_rl.collectives.recorder import MAXIMUM_PENDING, Slot, clock
+from otel_rl.instrumentors.torch_distributed.operations import OPERATORS, Operator
+from otel_rl.internal_errors import guard
+from otel_rl.semconv.attributes import TorchDistributedSourceValues as Source
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from otel_rl.collectives.recorder import CollectiveRecorder
+
+    Function = Callable[..., Any]
+
+_COLLECTIVES, _FUNCTIONAL = "c10d", "_c10d_functional"
+#: The functional operator that waits; all others issue a collective.
+_WAIT = "wait_tensor"
+_KEY = "BackendSelect"
+
+
+class _Issuer(threading.local):
+    """What this thread is doing."""
+
+    source: str = Source.REDUCER
+    #: Of the functional collective that is being issued: its slot.
+    slot: Slot | None = None
+
+
+class DispatcherKernels:
+    """Puts the kernels on and takes them off, at any time: the dispatcher looks them up per call."""
+
+    def __init__(self, recorder: CollectiveRecorder) -> None:
+        self._recorder = recorder
+        self._issuer = _Issuer()
+        self._libraries: list[Any] = []
+        self._counts: dict[tuple[str, str], Function] = {}
+        #: Address of the result of a functional collective -> slot. What nobody waits for must not pile up.
+        self._results: dict[int, Slot] = {}
+        #: The backward pass whose end is awaited.
+        self._backward = -1
+        self._works = False
+        #: Collectives that kernels have counted.
+        self.calls = 0
+
+    @property
+    def installed(self) -> bool:
+        """True while the kernels are on."""
+        return bool(self._libraries)
+
+    def probe(self) -> None:
+        """Try on an operator of our own whether kernels work in this PyTorch.
+
+        Not documented: ``with_keyset``, ``redispatch_boxed`` and ``ProcessGroup.unbox`` (torch 2.4 to 2.13).
+
+        Raises:
+            Exception: whatever went wrong; the kernels would not work.
+        """
+        torch: Any = sys.modules["torch"]
+        library = torch.library.Library("otel_rl_probe", "DEF")
+        reached: list[Any] = []
+        try:
+            library.define("pass_on(Tensor given) -> Tensor")
+            library.impl("pass_on", torch.clone, "CompositeExplicitAutograd")
+            operator = torch.ops.otel_rl_probe.pass_on.default
+            library.impl("pass_on", self._kernel(operator, lambda *_: reached.append(_), None), _KEY, with_keyset=True)
+            operator(torch.empty(0))
+        finally:
+            library._destroy()  # noqa: SLF001 - as torch.library does itself
+        if not reached:
+            raise RuntimeError("PyTorch does not call our kernel")
+        torch.distributed.ProcessGroup.unbox  # noqa: B018 - asks whether there is one
+        for known in OPERATORS:
+            _positions(_operator(torch, _COLLECTIVES, known.name), known)
+        self._works = True
+
+    def install(self) -> None:
+        """Put the kernels on.
+
+        Raises:
+            Exception: as :meth:`probe`; nothing has been changed.
+        """
+        if self.installed:
+            return
+        torch: Any = sys.modules["torch"]
+        if not self._works:
+            self.probe()
+        collectives, functional = (torch.library.Library(name, "IMPL") for name in (_COLLECTIVES, _FUNCTIONAL))
+        self._libraries = [collectives, functional]
+        try:
+            for known in OPERATORS:
+                operator = _operator(torch, _COLLECTIVES, known.name)
+                collectives.impl(known.name, self._collective(torch, operator, known), _KEY, with_keyset=True)
+            for name in _functional_names(torch):
+                operator = _operator(torch, _FUNCTIONAL, name)
+                make = self._waiting if name == _WAIT else self._issuing
+                functional.impl(name, make(operator), _KEY, with_keyset=True)
+            self._recorder.mark(self._marked)
+        except BaseException:
+            self.remove()
+            raise
+
+    def remove(self) -> None:
+        """Take the kernels off."""
+        libraries, self._libraries = self._libraries, []
+        self._recorder.mark(None)
+        for library in libraries:
+            library._destroy()  # noqa: SLF001 - as torch.library does itself
+        self._results.clear()
+
+    # -- kernels -----------------------------------------------------------------------------------------------
+
+    def _marked(self, call: Function) -> Function:
+        """A method of the process group that tells the kernels that it is counted already."""
+        issuer = self._issuer
+
+        def marked(*args: Any, **kwargs: Any) -> Any:
+            before, issuer.source = issuer.source, Source.PYTHON
+            try:
+                return call(*args, **kwargs)
+            finally:
+                issuer.source = before
+
+        return marked
+
+    def _collective(self, torch: Any, operator: Any, known: Operator) -> Function:
+        group, payload = _positions(operator, known)
+        counts = {source: self._count_of(known.operation, source) for source in (Source.REDUCER, Source.FUNCTIONAL)}
+        issuer, unbox = self._issuer, torch.distributed.ProcessGroup.unbox
+        in_backward, on_backward_end = torch._C._current_graph_task_id, self._on_backward_end  # noqa: SLF001
+
+        def count(args: tuple[Any, ...], started: int, elapsed: int) -> None:
+            message = None if payload is None else args[payload]
+            if _is_fake(message):
+                return
+            source = issuer.source
+            self.calls += 1
+            slot = counts[source](unbox(args[group]), message, started, elapsed)
+            if source == Source.FUNCTIONAL:
+                issuer.slot = slot
+            elif in_backward() not in (-1, self._backward):
+                self._backward = in_backward()
+                on_backward_end(torch, slot)
+
+        return self._kernel(operator, count, issuer)
+
+    def _count_of(self, operation: str, source: str) -> Function:
+        """The same one each time the kernels are put on."""
+        key = operation, source
+        if key not in self._counts:
+            self._counts[key] = self._recorder.counting(operation, source)
+        return self._counts[key]
+
+    @staticmethod
+    def _kernel(operator: Any, count: Callable[[tuple[Any, ...], int, int], None], issuer: _Issuer | None) -> Function:
+        redispatch, key, now = _redispatch(operator), _key(), clock
+        site = f"collectives.kernel.{operator.name()}"
+
+        def kernel(keys: Any, *args: Any, **kwargs: Any) -> Any:
+            if issuer is not None and issuer.source == Source.PYTHON:
+                return redispatch(keys.remove(key), *args, **kwargs)
+            started = now()
+            result = redispatch(keys.remove(key), *args, **kwargs)
+            elapsed = now() - started
+            try:
+                count(args, started, elapsed)
+            except Exception as error:  # noqa: BLE001 - counted
+                guard(site).handle(error)
+            return result
+
+        return kernel
+
+    def _issuing(self, operator: Any) -> Function:
+        """A functional operator that issues a collective: says so to the kernels below, and keeps its results."""
+        issuer, keep, redispatch, key = self._issuer, self._keep_results, _redispatch(operator), _key()
+
+        def kernel(keys: Any, *args: Any, **kwargs: Any) -> Any:
+            before, issuer.source, issuer.slot = issuer.source, Source.FUNCTIONAL, None
+            try:
+                result = redispatch(keys.remove(key), *args, **kwargs)
+            finally:
+                issuer.source = before
+            try:
+                keep(issuer.slot, result)
+            except Exception as error:  # noqa: BLE001 - counted
+                guard("collectives.results").handle(error)
+            return result
+
+        return kernel
+
+    def _keep_results(self, slot: Slot | None, result: Any) -> None:
+        if slot is None:
+            return
+        for tensor in result if isinstance(result, list | tuple) else (result,):
+            if len(self._results) >= MAXIMUM_PENDING:
+                self._results.pop(next(iter(self._results)), None)
+            self._results[tensor.data_ptr()] = slot
+
+    def _waiting(self, operator: Any) -> Function:
+        """``wait_tensor``: adds its time to the collective that has this result."""
+        results, add_wait, redispatch, key, now = (
+            self._results,
+            self._recorder.add_wait,
+            _redispatch(operator),
+            _key(),
+            clock,
+        )
+
+        def kernel(keys: Any, *args: Any, **kwargs: Any) -> Any:
+            started = now()
+            result = redispatch(keys.remove(key), *args, **kwargs)
+            waited = now() - started
+            try:
+                slot = None if _is_fake(args[0]) else results.pop(args[0].data_ptr(), None)
+                if slot is not None:
+                    add_wait(slot, started, waited)
+            except Exception as error:  # noqa: BLE001 - counted
+                guard("collectives.wait_tensor").handle(error)
+            return result
+
+        return kernel
+
+    def _on_backward_end(self, torch: Any, slot: Slot) -> None:
+        """Measure how long the reducer waits at the end of this backward pass.
+
+        It waits in a callback of the autograd engine, for all buckets. Callbacks run in the order in which they were
+        added, and one may add more. Ours comes first, with the first bucket: it runs when nothing is left to compute.
+        The one that it adds runs after the reducer's (torch 2.13, ``Reducer::finalize_backward``).
+        """
+        add = torch.autograd.Variable._execution_engine.queue_callback  # noqa: SLF001 - as FSDP uses it
+        add_wait, now = self._recorder.add_wait, clock
+
+        def computed() -> None:
+            started = now()
+
+            def waited() -> None:
+                try:
+                    add_wait(slot, started, now() - started)
+                except Exception as error:  # noqa: BLE001 - counted
+                    guard("collectives.backward").handle(error)
+
+            try:
+                add(waited)
+            except Exception as error:  # noqa: BLE001 - counted
+                guard("collectives.backward").handle(error)
+
+        add(computed)
+
+
+def _key() -> Any:
+    return sys.modules["torch"]._C.DispatchKey.BackendSelect  # noqa: SLF001 - no public name
+
+
+def _redispatch(operator: Any) -> Function:
+    """Hand a call on to the kernels below ours.
+
+    Not ``operator.redispatch``: that is Python code, which Dynamo would compile where compiled code issues the call.
+    """
+    call: Function = operator._handle.redispatch_boxed  # noqa: SLF001 - see above
+    return call
+
+
+def _operator(torch: Any, library: str, name: str) -> Any:
+    return getattr(getattr(torch.ops, library), name).default
+
+
+def _functional_names(torch: Any) -> list[str]:
+    prefix = f"{_FUNCTIONAL}::"
+    names = torch._C._dispatch_get_all_op_names()  # noqa: SLF001 - no public list
+    return [name.removeprefix(prefix) for name in names if name.startswith(prefix) and "." not in name]
+
+
+def _positions(operator: Any, known: Operator) -> tuple[int, int | None]:
+    """Where the process group and the message are among the arguments."""
+    names = [argument.name for argument in operator._schema.arguments]  # noqa: SLF001 - no public schema
+    return names.index("process_group"), None if known.payload is None else names.index(known.payload)
+
+
+def _is_fake(message: Any) -> bool:
+    """A tensor without data: a compiler traces the program."""
+    while isinstance(message, list | tuple) and message:
+        message = message[0]
+    return type(message).__name__ == "FakeTensor"

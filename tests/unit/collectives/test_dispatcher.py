@@ -1,0 +1,234 @@
+"""Kernels in the dispatcher of the real PyTorch: they count what Python does not issue, and change nothing."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import torch.distributed as dist  # noqa: E402
+import torch.distributed._functional_collectives as functional  # noqa: E402
+from torch.distributed import distributed_c10d as c10d  # noqa: E402
+from torch.nn.parallel import DistributedDataParallel  # noqa: E402
+
+from otel_rl import instrumentor_status, settings  # noqa: E402
+from otel_rl.collectives.recorder import Group  # noqa: E402
+from otel_rl.instrumentors.torch_distributed import TorchDistributedInstrumentor, dispatcher, patch  # noqa: E402
+from otel_rl.semconv import attributes, metrics, spans  # noqa: E402
+from otel_rl.telemetry import Scope  # noqa: E402
+from otel_rl.training import steps  # noqa: E402
+
+REDUCER, FUNCTIONAL = (
+    Group("all_reduce", "default_pg", 1, attributes.TorchDistributedSourceValues.REDUCER),
+    Group("all_reduce", "default_pg", 1, attributes.TorchDistributedSourceValues.FUNCTIONAL),
+)
+
+
+@pytest.fixture
+def instrumentor(recorded):
+    instrumentor = TorchDistributedInstrumentor()
+    instrumentor.instrument(skip_dep_check=True)
+    patch.collectives().recorder.reset()
+    yield instrumentor
+    if instrumentor.is_instrumented_by_opentelemetry:
+        instrumentor.uninstrument()
+
+
+@pytest.fixture
+def group(instrumentor):
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    yield dist.group.WORLD
+    dist.destroy_process_group()
+
+
+@pytest.fixture
+def watched(group):
+    """A group whose collectives are all seen."""
+    patch.kernels().install()
+    yield group
+    patch.kernels().remove()
+
+
+def values():
+    """What was counted: group -> calls, bytes, ns launching, ns waiting."""
+    return {group: counted for group, counted in patch.collectives().recorder.values() if counted[0]}
+
+
+def in_a_step(iteration, work):
+    steps.begin(iteration, Scope("test"))
+    work()
+    steps.finish()
+
+
+def attributes_of_steps(recorded):
+    return [span.attributes for span in recorded.spans if span.name == spans.RL_RANK_STEP.type]
+
+
+def backward(model):
+    model(torch.ones(1, 4)).sum().backward()
+
+
+def test_the_reducer_is_counted_with_its_bytes_and_its_wait(watched):
+    model = DistributedDataParallel(torch.nn.Linear(4, 4))
+    patch.collectives().recorder.reset()
+
+    backward(model)
+
+    ((found, (calls, size, launched, waited)),) = values().items()
+    assert found == REDUCER
+    assert (calls, size) == (1, 4 * (16 + 4))
+    assert launched > 0
+    assert waited > 0
+
+
+def test_the_time_that_the_reducer_waits_is_counted_once_per_backward_pass(watched, monkeypatch):
+    waits = []
+    monkeypatch.setattr(patch.collectives().recorder, "add_wait", lambda *given: waits.append(given))
+    # Buckets of one parameter each.
+    model = DistributedDataParallel(torch.nn.Sequential(*(torch.nn.Linear(4, 4) for _ in range(3))), bucket_cap_mb=0)
+
+    for _ in range(3):
+        backward(model)
+
+    assert len(waits) == 3
+
+
+def test_a_functional_collective_is_counted_with_its_wait(watched):
+    given = torch.ones(4)
+
+    result = functional.all_reduce(given, "sum", watched) + 1
+
+    assert torch.equal(result, torch.full((4,), 2.0))
+    ((found, (calls, size, launched, waited)),) = values().items()
+    assert found == FUNCTIONAL
+    assert (calls, size) == (1, 16)
+    assert launched > 0
+    assert waited > 0
+
+
+def test_results_that_nobody_waits_for_do_not_pile_up(watched, monkeypatch):
+    monkeypatch.setattr(dispatcher, "MAXIMUM_PENDING", 2)
+    kept = [functional.all_reduce(torch.ones(4), "sum", watched) for _ in range(5)]
+
+    assert len(patch.kernels()._results) == 2
+    for tensor in kept:
+        functional.wait_tensor(tensor)
+
+
+def test_what_python_issues_is_not_counted_twice(watched):
+    dist.all_reduce(torch.ones(4))
+    dist.all_reduce(torch.ones(4), async_op=True).wait()
+
+    assert {found: counted[0] for found, counted in values().items()} == {Group("all_reduce", "default_pg", 1): 2}
+
+
+def test_a_thread_that_python_marks_marks_no_other(watched):
+    """The reducer may issue one while another thread is in a method of a process group."""
+    inside, done = threading.Event(), threading.Event()
+
+    def issue():
+        inside.wait(10)
+        functional.all_reduce(torch.ones(4), "sum", watched).sum()
+        done.set()
+
+    thread = threading.Thread(target=issue)
+    thread.start()
+    marked = patch.kernels()._marked(lambda: (inside.set(), done.wait(10)))
+    marked()
+    thread.join()
+
+    assert FUNCTIONAL in values()
+
+
+def test_a_compiler_that_traces_the_program_issues_nothing(watched):
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    with FakeTensorMode():
+        functional.all_reduce(torch.ones(4), "sum", watched)
+
+    assert values() == {}
+
+
+def test_errors_are_those_of_pytorch(watched):
+    def failure():
+        with pytest.raises(RuntimeError) as caught:
+            functional.all_reduce(torch.ones(4), "no such reduction", watched)
+        return str(caught.value).splitlines()[0]
+
+    with_kernels = failure()
+    patch.kernels().remove()
+
+    assert failure() == with_kernels
+
+
+def test_the_kernels_come_off_and_on_again(watched):
+    patch.kernels().remove()
+    functional.all_reduce(torch.ones(4), "sum", watched).sum()
+    assert values() == {}
+
+    patch.kernels().install()
+    functional.all_reduce(torch.ones(4), "sum", watched).sum()
+    assert values()[FUNCTIONAL][0] == 1
+
+
+def test_a_program_that_wraps_a_model_is_watched_from_the_first_step_on(group, recorded):
+    model = DistributedDataParallel(torch.nn.Linear(4, 4))
+    in_a_step(1, lambda: backward(model))
+
+    (found,) = attributes_of_steps(recorded)
+    assert found[attributes.TORCH_DISTRIBUTED_CALLS] == 1
+    assert attributes.TORCH_DISTRIBUTED_UNSEEN not in found
+    points = recorded.metrics()[metrics.TORCH_DISTRIBUTED_COLLECTIVE_CALLS.name]
+    assert {"reducer"} <= {point.attributes[attributes.TORCH_DISTRIBUTED_SOURCE] for point in points}
+
+
+def test_functional_collectives_are_seen_from_the_second_step_on(group, recorded):
+    def work():
+        functional.all_reduce(torch.ones(4), "sum", group).sum()
+
+    in_a_step(1, work)
+    in_a_step(2, work)
+
+    first, second = attributes_of_steps(recorded)
+    assert first[attributes.TORCH_DISTRIBUTED_UNSEEN] == 1
+    assert attributes.TORCH_DISTRIBUTED_UNSEEN not in second
+    assert second[attributes.TORCH_DISTRIBUTED_CALLS] == 1
+
+
+def test_uninstrumenting_takes_the_kernels_off(group, instrumentor):
+    DistributedDataParallel(torch.nn.Linear(4, 4))
+    assert patch.kernels().installed
+
+    instrumentor.uninstrument()
+
+    assert not patch.kernels().installed
+
+
+def test_all_watches_from_the_process_group_on(recorded, monkeypatch):
+    monkeypatch.setenv("OTEL_RL_COLLECTIVES", "all")
+    settings.reset()
+    instrumentor = TorchDistributedInstrumentor()
+    instrumentor.instrument(skip_dep_check=True)
+    try:
+        dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        assert patch.kernels().installed
+        dist.destroy_process_group()
+    finally:
+        instrumentor.uninstrument()
+        settings.reset()
+
+
+def test_a_pytorch_without_the_names_is_degraded_and_says_why(group, recorded, monkeypatch):
+    monkeypatch.setattr(patch.kernels(), "_works", False)
+    monkeypatch.delattr(c10d.ProcessGroup, "unbox")
+
+    model = DistributedDataParallel(torch.nn.Linear(4, 4))
+    in_a_step(1, lambda: backward(model))
+
+    outcome = instrumentor_status.snapshot()["otel_rl_torch_distributed"]
+    assert outcome["state"] == instrumentor_status.DEGRADED
+    assert "collectives of C++ code cannot be seen" in outcome["reason"]
+    (found,) = attributes_of_steps(recorded)
+    assert found[attributes.TORCH_DISTRIBUTED_UNSEEN] >= 1
