@@ -88,7 +88,11 @@ def read(path: Path) -> Ring:
         UnreadableRing: with the reason.
     """
     try:
-        data = path.read_bytes()
+        # Anybody may put files beside rings: a pipe would never end, another file may be of any size.
+        if path.exists() and not path.is_file():
+            raise UnreadableRing(f"{path}: not a file")
+        with path.open("rb") as file:
+            data = file.read(layout.SIZE)
     except OSError as problem:
         raise UnreadableRing(f"{path}: {problem.strerror}") from problem
     try:
@@ -150,7 +154,11 @@ def _header(path: Path, data: bytes) -> Ring:
 
 def _text(data: bytes, form: Struct, place: int) -> str:
     length, text = form.unpack_from(data, place)
-    return bytes(text[:length]).decode("utf-8", "replace")
+    # Tools are named by models: nothing of a name may reach a terminal as a command.
+    return "".join(
+        one if one.isprintable() or one == "\t" else "\N{REPLACEMENT CHARACTER}"
+        for one in bytes(text[:length]).decode("utf-8", "replace")
+    )
 
 
 def _texts(data: bytes) -> list[str]:

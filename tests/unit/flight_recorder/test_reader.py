@@ -103,6 +103,19 @@ def test_a_file_that_is_gone_or_may_not_be_read_is_refused(tmp_path):
     assert "No such file" in _refusal(tmp_path / "none.ring")
 
 
+def test_a_pipe_among_the_rings_is_refused_and_a_longer_file_is_read_to_its_bound(ring, tmp_path):
+    os.mkfifo(tmp_path / "pipe.ring")
+    assert "not a file" in _refusal(tmp_path / "pipe.ring")
+    path = tmp_path / "long.ring"
+    path.write_bytes(ring.path.read_bytes() + b"x" * 1000)
+    assert len(read(path).records) == 10
+
+
+def test_a_name_cannot_give_commands_to_a_terminal(ring):
+    ring.begin(layout.TOOL, "\x1b[2Jsearch\n")
+    assert read(ring.path).open[-1].name == "\N{REPLACEMENT CHARACTER}[2Jsearch\N{REPLACEMENT CHARACTER}"
+
+
 @pytest.mark.parametrize("place", [0, 8, 9, 48])
 def test_a_torn_record_is_left_out_and_counted(ring, tmp_path, place):
     at = layout.RECORDS_AT + 3 * layout.RECORD_SIZE + place
