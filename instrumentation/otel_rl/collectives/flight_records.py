@@ -150,15 +150,22 @@ class FlightRecords:
 
     def begin_wait(self, work: Any) -> Handle | None:
         """Record that a thread waits for ``work``."""
-        launch = self._launched.pop(id(work), None)
-        ring = flight.ring
-        if launch is None or ring is None or launch[0] is not ring.buffer:
+        try:
+            launch = self._launched.pop(id(work), None)
+            ring = flight.ring
+            if launch is None or ring is None or launch[0] is not ring.buffer:
+                return None
+            return ring.begin_coded(launch[4] & layout.TEXTS_OF_CODES | layout.WAIT, launch[5])
+        except Exception as error:  # noqa: BLE001 - counted
+            _RECORD.handle(error)
             return None
-        return ring.begin_coded(launch[4] & layout.TEXTS_OF_CODES | layout.WAIT, launch[5])
 
     def end_wait(self, handle: Handle, failed: bool) -> None:
         """Record that the wait is over."""
-        flight.end(handle, failed)
+        try:
+            flight.end(handle, failed)
+        except Exception as error:  # noqa: BLE001 - counted
+            _RECORD.handle(error)
 
     # -- rare ------------------------------------------------------------------------------------------------------
 

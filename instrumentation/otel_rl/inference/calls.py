@@ -176,11 +176,11 @@ class InferenceCall:
         if self._ended or self._process is not _process:
             return
         self._ended = True
-        if self._flight is not None:
-            flight.end(self._flight, error is not None)
         if self._watch is not None:
             self._watch.detach()
         with _FINISH:
+            if self._flight is not None:
+                flight.end(self._flight, error is not None)
             self._finish(error, ended, at)
 
     def _finish(self, error: BaseException | None, ended: str | None, at: tuple[float, int] | None) -> None:

@@ -6,10 +6,14 @@ import gc
 
 import pytest
 
+from otel_rl import internal_errors
 from otel_rl.collectives.flight_records import FlightRecords
 from otel_rl.collectives.recorder import CollectiveRecorder
 from otel_rl.flight_recorder import layout
 from otel_rl.flight_recorder.reader import read
+from otel_rl.inference.calls import InferenceCall
+from otel_rl.inference.requests import CHAT, Request
+from otel_rl.inference.servers import server
 from otel_rl.semconv import spans
 from otel_rl.telemetry import Scope
 from otel_rl.tools.calls import ToolCall
@@ -200,3 +204,29 @@ def test_without_a_ring_collectives_are_counted_as_before(rings):
     group.method("tensor", "options").wait()
     assert recorder.totals().calls == 1
     assert list(rings.iterdir()) == []
+
+
+def test_an_error_of_ours_does_not_reach_the_program(flight, monkeypatch):
+    monkeypatch.delenv("OTEL_RL_RAISE_INTERNAL_ERRORS")
+    group, _ = _recorded_group()
+    work = group.method("tensor", "options")
+
+    def fail(*_):
+        raise ExpectedError
+
+    monkeypatch.setattr(flight.ring, "begin_coded", fail)
+    monkeypatch.setattr(flight, "end", fail)
+    assert work.wait() == "waited"
+    assert group.method("tensor", "options").wait() == "waited"
+    monkeypatch.undo()
+    assert internal_errors.error_counts()["collectives.flight_records"] >= 2
+    internal_errors.reset()
+
+
+def test_a_model_call_is_open_until_it_has_finished(recorded, flight):
+    steps.begin(1, _scope)
+    call = InferenceCall(_scope, Request(CHAT, server("127.0.0.1", 8000), {"model": "tiny"}))
+    assert _open(flight) == ["1", "chat tiny"]
+    call.finish()
+    steps.finish()
+    assert _over(flight)[0] == ("chat tiny", layout.DONE)
