@@ -6,19 +6,27 @@ A collective makes two events, its launch and the wait for it. The figure with a
 launch; the sum of both stands beside it. Recorded: our replacement of the method, less the bare call. Span: started,
 made current, ended, batched and encoded for OTLP, with the attributes that the recorder keeps. CPU time of the process,
 all interleaved in one process; the last figure takes the span without export, in the thread that makes it.
+
+`with the ring` adds the flight recorder: both events get a begin and an end in a mapped file, with the number of the
+collective, which is read from the group.
 """
 
 from __future__ import annotations
 
 import statistics
 import sys
+import tempfile
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 from figures import finish, ratio_of_medians
 
+from otel_rl.collectives.flight_records import FlightRecords
 from otel_rl.collectives.recorder import CollectiveRecorder
+from otel_rl.flight_recorder.recorder import flight
+from otel_rl.flight_recorder.ring import create
 from otel_rl.semconv import attributes
 
 if TYPE_CHECKING:
@@ -52,11 +60,27 @@ class ProcessGroup:
         """Launch nothing."""
         return self.work
 
+    def _get_sequence_number_for_group(self) -> int:
+        """Number of the latest collective; that of PyTorch takes about as long."""
+        return 1
 
-def collective_loops() -> dict[str, Callable[[], None]]:
+
+def add_ring() -> None:
+    """The flight recorder writes into a ring in shared memory, as it does by default."""
+    ring = create(Path("/dev/shm" if Path("/dev/shm").is_dir() else tempfile.gettempdir()), "otel-rl-benchmark")  # noqa: S108
+    ring.path.unlink()
+    flight.on, flight.ring, flight.begin, flight.end = True, ring, ring.begin, ring.end
+
+
+def collective_loops() -> dict[str, Callable[[], None]]:  # noqa: C901 - six loops
     recorder = CollectiveRecorder()
     ProcessGroup.recorded = recorder.recording("all_reduce", 0, ProcessGroup.bare)
     Work.recorded_wait = recorder.waiting(Work.bare_wait)
+    add_ring()
+    with_ring = CollectiveRecorder()
+    with_ring.flight_records = FlightRecords(lambda _: "0\tdefault_pg\t0-1", lambda call, *args: call(*args))
+    ProcessGroup.in_ring = with_ring.recording("all_reduce", 0, ProcessGroup.bare)
+    Work.wait_in_ring = with_ring.waiting(Work.bare_wait)
     group, tensors, options = ProcessGroup(), [torch.zeros(256)], object()
 
     def bare_launch() -> None:
@@ -75,7 +99,22 @@ def collective_loops() -> dict[str, Callable[[], None]]:
         for _ in range(COLLECTIVES):
             group.recorded(tensors, options).recorded_wait()
 
-    return {"bare_launch": bare_launch, "recorded_launch": recorded_launch, "bare": bare, "recorded": recorded}
+    def ring_launch() -> None:
+        for _ in range(COLLECTIVES):
+            group.in_ring(tensors, options)
+
+    def ring() -> None:
+        for _ in range(COLLECTIVES):
+            group.in_ring(tensors, options).wait_in_ring()
+
+    return {
+        "bare_launch": bare_launch,
+        "recorded_launch": recorded_launch,
+        "ring_launch": ring_launch,
+        "bare": bare,
+        "recorded": recorded,
+        "ring": ring,
+    }
 
 
 def span_loop() -> tuple[Callable[[], None], Callable[[], object]]:
@@ -127,13 +166,24 @@ def main() -> int:
         made = cpu(spans, SPANS)
         exported = made + cpu(flush, SPANS)
         launch = times["recorded_launch"] - times["bare_launch"]
-        samples.append((launch, times["recorded"] - times["bare"], made, exported))
+        in_ring = times["ring_launch"] - times["bare_launch"], times["ring"] - times["bare"]
+        samples.append((launch, times["recorded"] - times["bare"], made, exported, *in_ring))
     figures: dict[str, Any] = {
         "launch event / exported span": {**ratio_of_medians([(s[0], s[3]) for s in samples]), "limit": LIMIT},
         "launch and wait / exported span": ratio_of_medians([(s[1], s[3]) for s in samples]),
         "launch event / span without export": ratio_of_medians([(s[0], s[2]) for s in samples]),
+        "launch event with the ring / exported span": ratio_of_medians([(s[4], s[3]) for s in samples]),
+        "launch and wait with the ring / exported span": ratio_of_medians([(s[5], s[3]) for s in samples]),
     }
-    for position, name in enumerate(("launch event", "launch and wait", "span without export", "exported span")):
+    names = (
+        "launch event",
+        "launch and wait",
+        "span without export",
+        "exported span",
+        "launch event with the ring",
+        "launch and wait with the ring",
+    )
+    for position, name in enumerate(names):
         figures[f"{name}, ns"] = {"value": round(statistics.median(sample[position] for sample in samples))}
     return finish("collective_event", figures, samples, __doc__ or "")
 

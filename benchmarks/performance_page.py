@@ -178,6 +178,17 @@ TABLES: dict[str, tuple[Row, ...]] = {
         Row("launch / span without its export", "collective_event", "launch event / span without export", 3),
         Row("launch", "collective_event", "launch event, ns", 0, unit=" ns"),
         Row("launch and wait", "collective_event", "launch and wait, ns", 0, unit=" ns"),
+        Row(
+            "with the ring: launch / exported span", "collective_event", "launch event with the ring / exported span", 3
+        ),
+        Row(
+            "with the ring: launch and wait / exported span",
+            "collective_event",
+            "launch and wait with the ring / exported span",
+            3,
+        ),
+        Row("with the ring: launch", "collective_event", "launch event with the ring, ns", 0, unit=" ns"),
+        Row("with the ring: launch and wait", "collective_event", "launch and wait with the ring, ns", 0, unit=" ns"),
     ),
     "collective_steps": (
         *(

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 CHILDREN = ("launchers", "all", "none")
 COLLECTIVES = ("auto", "all", "off", "python")
 PROPAGATE = ("on", "off")
+RING = ("on", "off")
 #: Scope of a variable: all processes of a run must agree on its value.
 RUN = "run"
 #: Scope of a variable: each process reads its own value.
@@ -179,6 +180,22 @@ class Settings:
     )
     slowest: int = _setting(
         5, "OTEL_RL_SLOWEST", "slowest collectives and tool calls kept per step", scope=PROCESS, **_COUNT
+    )
+    ring: str = _setting(
+        "on",
+        "OTEL_RL_RING",
+        "off: no flight recorder, see postmortem.md",
+        scope=PROCESS,
+        parse=_one_of(RING),
+        accepted=", ".join(RING),
+    )
+    ring_directory: str = _setting(
+        "/dev/shm",  # noqa: S108 - memory of the node; the file is made for its owner only
+        "OTEL_RL_RING_DIR",
+        "where the rings of the flight recorder lie, 580 KiB per process; memory of the node, as writing to a disk can "
+        "make the program wait",
+        scope=PROCESS,
+        accepted="a path",
     )
     whole_steps: int = _setting(
         100,

@@ -22,6 +22,8 @@ from otel_rl.semconv.attributes import TorchDistributedSourceValues as Source
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from otel_rl.collectives.flight_records import FlightRecords
+
     Call = Callable[..., Any]
 
 #: Positions in a slot: four sums (times in ns) and what they belong to. A list is the cheapest thing to add to.
@@ -119,6 +121,8 @@ class CollectiveRecorder:
         #: A list of one so that the hot path reads it without an attribute lookup.
         self._limit = [SHORTEST_SLOW_NS if slowest else 1 << 62]
         self.on_first_use: Callable[[], None] | None = None
+        #: Gets each begin and end; set before the methods are made.
+        self.flight_records: FlightRecords | None = None
 
     # -- hot path ----------------------------------------------------------------------------------------------
 
@@ -138,19 +142,27 @@ class CollectiveRecorder:
         self._calls.append((calls, call))
         pending, limit, find, keep_slow, now = self._pending, self._limit, self._find, self._keep_slow, clock
         has_payload, is_second, absent, most = payload is not None, payload == 1, ABSENT, MAXIMUM_PENDING
+        begin, end = (None, None) if self.flight_records is None else self.flight_records.of(operation)
 
-        def method(
+        def method(  # noqa: C901 - as above
             self: Any, first: Any = absent, second: Any = absent, third: Any = absent, /, *rest: Any, **kwargs: Any
         ) -> Any:
+            work, failed = None, True
+            record = begin(self) if begin is not None else None
             started = now()
-            if kwargs or rest or second is absent:
-                given = [argument for argument in (first, second, third) if argument is not absent]
-                work = calls[0](self, *given, *rest, **kwargs)
-            elif third is absent:
-                work = calls[0](self, first, second)
-            else:
-                work = calls[0](self, first, second, third)
-            elapsed = now() - started
+            try:
+                if kwargs or rest or second is absent:
+                    given = [argument for argument in (first, second, third) if argument is not absent]
+                    work = calls[0](self, *given, *rest, **kwargs)
+                elif third is absent:
+                    work = calls[0](self, first, second)
+                else:
+                    work = calls[0](self, first, second, third)
+                failed = False
+            finally:
+                elapsed = now() - started
+                if record is not None and end is not None:
+                    end(record, work, failed)
             try:
                 try:
                     slot = slots[id(self)]
@@ -182,19 +194,26 @@ class CollectiveRecorder:
     def waiting(self, call: Call) -> Call:
         """Return a replacement of ``Work.wait`` that adds the time to the operation that was waited for."""
         take, limit, keep_waited, now, absent = self._pending.pop, self._limit, self._keep_waited, clock, ABSENT
+        records = self.flight_records
 
         def wait(self: Any, timeout: Any = absent) -> Any:
+            failed = True
+            record = records.begin_wait(self) if records is not None else None
             begun = now()
             try:
-                return call(self) if timeout is absent else call(self, timeout)
+                result = call(self) if timeout is absent else call(self, timeout)
+                failed = False
             finally:
                 waited = now() - begun
+                if record is not None and records is not None:
+                    records.end_wait(record, failed)
                 entry = take(id(self), None)
                 if entry is not None:
                     slot, started, launched, size = entry
                     slot[WAIT_TIME] += waited
                     if waited + launched > limit[0]:
                         keep_waited((waited + launched, started, size, slot[GROUP]), launched)
+            return result
 
         return wait
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from otel_rl import instrumentor_status, settings
 from otel_rl.ending import exceptions, summary
+from otel_rl.flight_recorder.recorder import flight
 from otel_rl.internal_errors import guard
 from otel_rl.pipeline import outage
 from otel_rl.pipeline.last_delivery import LastDelivery
@@ -34,6 +35,7 @@ def register(telemetry: Telemetry) -> None:
     global _telemetry
     _telemetry = telemetry
     exceptions.watch()
+    flight.arm()
     atexit.register(_at_exit)
 
 
@@ -96,7 +98,8 @@ def _deliver(telemetry: Telemetry, deadline: float, latest: float) -> None:
     deliveries = []
     if network.needed:
         deliveries.append(LastDelivery(network, deadline, latest=latest, may_hand_over=True))
-    if files.needed or settings.current().status_file is not None or _children_may_have_recorded(telemetry):
+    has_work = files.needed or flight.ring is not None or settings.current().status_file is not None
+    if has_work or _children_may_have_recorded(telemetry):
         deliveries.append(LastDelivery(files, deadline, partial(_finish_files, telemetry), latest=latest))
     for delivery in deliveries:
         delivery.wait()
@@ -118,6 +121,8 @@ def _finish_files(telemetry: Telemetry) -> None:
             telemetry.store.find_children()
     with guard("exit.status_file"):
         _write_status()
+    with guard("exit.flight_recorder"):
+        telemetry.ring_copies.finish(telemetry.store.files.directory, exceptions.ending)
 
 
 def _summarize(telemetry: Telemetry) -> None:

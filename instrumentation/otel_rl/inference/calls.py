@@ -22,6 +22,8 @@ from opentelemetry import trace as trace_api
 from opentelemetry.context import get_current
 from opentelemetry.trace import SpanKind
 
+from otel_rl.flight_recorder import layout
+from otel_rl.flight_recorder.recorder import flight
 from otel_rl.inference import measurements, messages, ownership
 from otel_rl.inference.answers import Answer
 from otel_rl.internal_errors import guard
@@ -87,6 +89,7 @@ class InferenceCall:
         else:
             self._join(owner)
         self.answer = Answer(captures=self._capture is not None)
+        self._flight = flight.begin(layout.MODEL_CALL, request.name)
         request.body = {}
 
     def _begin(self, scope: Scope, request: Request, context: Context) -> None:
@@ -176,6 +179,8 @@ class InferenceCall:
         if self._watch is not None:
             self._watch.detach()
         with _FINISH:
+            if self._flight is not None:
+                flight.end(self._flight, error is not None)
             self._finish(error, ended, at)
 
     def _finish(self, error: BaseException | None, ended: str | None, at: tuple[float, int] | None) -> None:

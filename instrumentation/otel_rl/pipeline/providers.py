@@ -19,6 +19,7 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_ON, ParentBased, StaticSampl
 from opentelemetry.trace import get_tracer_provider, set_tracer_provider
 
 from otel_rl import settings, stderr
+from otel_rl.flight_recorder.copies import Copies
 from otel_rl.offline.store.process_store import ProcessStore
 from otel_rl.pipeline import (
     exporter_selection,
@@ -69,11 +70,15 @@ class Telemetry:
     tracer_provider: TracerProvider | None = None
     meter_provider: MeterProvider | None = None
     logger_provider: LoggerProvider | None = None
+    ring_copies: Copies = field(default_factory=Copies)
     files: IoThread = field(default_factory=lambda: IoThread("otel-rl-files"))
     network: IoThread = field(default_factory=lambda: IoThread("otel-rl-network"))
 
     def __post_init__(self) -> None:
         self.files.chores.append(self.store.files.refresh)
+        self.files.chores.append(lambda: self.ring_copies.copy_when_due(self.store.files.directory))
+        for thread in self.threads:
+            thread.chores.append(self.ring_copies.beat)
 
     @property
     def threads(self) -> tuple[IoThread, IoThread]:

@@ -7,6 +7,7 @@
 ``launch``                run id, resume number and data directory, fixed once per launch
 ``launcher_environment``  rank, attempt and job from the variables of the launcher
 ``launchers``             table of launchers and their variables
+``lifetime``              boot, pid and start time: what names one process for good
 ``process_identity``      identity as known now, with listeners
 ========================  ============================================================
 """

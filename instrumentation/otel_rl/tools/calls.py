@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from opentelemetry import trace as trace_api
 from opentelemetry.trace import INVALID_SPAN
 
+from otel_rl.flight_recorder import layout
+from otel_rl.flight_recorder.recorder import flight
 from otel_rl.internal_errors import guard
 from otel_rl.semconv import attributes, metrics, spans
 from otel_rl.telemetry import lifecycle, sampling
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span
     from typing_extensions import Self
 
+    from otel_rl.flight_recorder.ring import Handle
     from otel_rl.telemetry.deferral import Moment
     from otel_rl.telemetry.scope import Scope
 
@@ -60,6 +63,7 @@ class ToolCall:
         "_arguments",
         "_call_id",
         "_failure",
+        "_flight",
         "_forks",
         "_metric_name",
         "_name",
@@ -89,6 +93,7 @@ class ToolCall:
         self._failure: str | None = None
         self._owned = True
         self._forks = lifecycle.forks
+        self._flight: Handle | None = None
         self._started: float | None = None
         self._token: Token[Context] | None = None
         self.span: Span = INVALID_SPAN
@@ -111,6 +116,7 @@ class ToolCall:
             if not enabled():
                 return self
             self._started = time.perf_counter()
+            self._flight = flight.begin(layout.TOOL, self._metric_name or self._name)
             foreign = current_tool_span(self._name, self._scope.name)
             if foreign is not None:
                 self._owned = False
@@ -146,6 +152,9 @@ class ToolCall:
             if self._forks != lifecycle.forks:
                 return
             kind = error_type(error) if error is not None else self._failure
+            record, self._flight = self._flight, None
+            if record is not None:
+                flight.end(record, kind is not None)
             elapsed = (at.counter if at else time.perf_counter()) - started
             label = self._metric_name or self._name
             sampling.keep_if_slow(self.span, elapsed, OPERATION, label, attributes.GEN_AI_TOOL_NAME)

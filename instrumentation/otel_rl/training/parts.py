@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from opentelemetry.context import get_current
 
 from otel_rl import clock
+from otel_rl.flight_recorder import layout
+from otel_rl.flight_recorder.recorder import flight
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import metrics
 from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
@@ -23,6 +25,7 @@ from otel_rl.training.phases import innermost
 if TYPE_CHECKING:
     from opentelemetry.context import Context
 
+    from otel_rl.flight_recorder.ring import Handle
     from otel_rl.semconv.definitions import SpanDefinition
     from otel_rl.telemetry import Scope
     from otel_rl.telemetry.deferral import Moment
@@ -43,7 +46,17 @@ class Part:
     Without ``has_span`` it only goes into ``rl.phase.duration``, unless it fails.
     """
 
-    __slots__ = ("_around", "_context", "_definition", "_has_span", "_scope", "_since", "_step", "_stretches")
+    __slots__ = (
+        "_around",
+        "_context",
+        "_definition",
+        "_flight",
+        "_has_span",
+        "_scope",
+        "_since",
+        "_step",
+        "_stretches",
+    )
 
     def __init__(self, definition: SpanDefinition, scope: Scope, step: steps.Step, *, has_span: bool) -> None:
         self._definition = definition
@@ -66,6 +79,7 @@ class Part:
             if context is not around.context:
                 context = position.place()[1]
         self._context = context
+        self._flight: Handle | None = flight.begin(layout.PHASE, definition.type.removeprefix("rl."))
         #: None while it is suspended.
         self._since: float | None = clock.counter()
 
@@ -75,6 +89,7 @@ class Part:
         step, self._step = self._step, None
         if step is None or not step.is_own:
             return
+        self._leave_flight(error is not None)
         around = self._around
         if around is not None and self in around.parts:
             around.parts.remove(self)
@@ -102,8 +117,14 @@ class Part:
         if self._has_span or error is not None:
             step.post(lambda: _record(definition, scope, step, stretches, seconds, error))
 
+    def _leave_flight(self, failed: bool) -> None:
+        record, self._flight = self._flight, None
+        if record is not None:
+            flight.end(record, failed)
+
     def suspend(self, now: Moment) -> None:
         """The phase around it has been suspended."""
+        self._leave_flight(False)
         if self._since is not None:
             self._stretches = [*(self._stretches or ()), _Stretch(now.wall, now.counter - self._since, self._context)]
             self._since = None
@@ -112,6 +133,7 @@ class Part:
         """The phase around it goes on; its context was ``before`` and is ``after`` now."""
         if self._since is None and self._step is not None:
             self._since = now.counter
+            self._flight = flight.begin(layout.PHASE, self._definition.type.removeprefix("rl."))
             if self._context is before:
                 self._context = after
 

@@ -19,6 +19,8 @@ from opentelemetry import trace as trace_api
 from opentelemetry.context import Context, get_current
 from opentelemetry.trace import INVALID_SPAN
 
+from otel_rl.flight_recorder import layout
+from otel_rl.flight_recorder.recorder import flight
 from otel_rl.internal_errors import guard
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import metrics, spans
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span
     from typing_extensions import Self
 
+    from otel_rl.flight_recorder.ring import Handle
     from otel_rl.semconv.definitions import MetricDefinition, SpanDefinition
     from otel_rl.telemetry.deferral import Moment
     from otel_rl.telemetry.scope import Scope
@@ -82,6 +85,7 @@ class Phase:
         "_base",
         "_context",
         "_definition",
+        "_flight",
         "_forks",
         "_has_duration",
         "_interrupted",
@@ -113,6 +117,7 @@ class Phase:
     ) -> None:
         self._definition = definition
         self._forks = lifecycle.forks
+        self._flight: Handle | None = None
         #: False for one that runs beside others, as a generator does beside its consumer: it suspends none.
         self._is_exclusive = is_exclusive
         #: False for a part of a phase of the same name, which counts as a whole, and which it does not interrupt.
@@ -239,6 +244,7 @@ class Phase:
     def _begin_stretch(self, now: Moment, *, in_place: bool = True) -> None:
         """``in_place`` is False where another thread or task runs this: the phase does not become current in it."""
         self._since = now
+        self._flight = flight.begin(layout.PHASE, self.name)
         if in_place:
             self._mark = _innermost.set(self)
         step = self.step
@@ -265,6 +271,9 @@ class Phase:
         since, self._since = self._since, None
         if since is None:
             return INVALID_SPAN
+        record, self._flight = self._flight, None
+        if record is not None:
+            flight.end(record, failed)
         span, self.span = self.span, INVALID_SPAN
         if span is INVALID_SPAN and failed:
             span = self._start_span(since.wall)

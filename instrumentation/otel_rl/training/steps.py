@@ -22,6 +22,8 @@ from opentelemetry import trace as trace_api
 from opentelemetry.context import Context, create_key, get_current, get_value, set_value
 from opentelemetry.trace import INVALID_SPAN, NonRecordingSpan, SpanContext, TraceFlags
 
+from otel_rl.flight_recorder import layout
+from otel_rl.flight_recorder.recorder import flight
 from otel_rl.internal_errors import guard
 from otel_rl.process import process_identity
 from otel_rl.semconv import attributes, metrics, spans
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 
     from opentelemetry.trace import Span
 
+    from otel_rl.flight_recorder.ring import Handle
     from otel_rl.telemetry.deferral import Moment
 
 
@@ -71,6 +74,7 @@ class Step(PhaseDurations):
         self._recordings: deque[Callable[[], None]] = deque()
         #: True from the post that asks an I/O thread to make them until it begins.
         self._posted = False
+        self._flight: Handle | None = None
         self._forks = lifecycle.forks
 
     @property
@@ -118,6 +122,7 @@ class Step(PhaseDurations):
         self.context = context
         self.trace_id = current.get_span_context().trace_id
         self._token = attach(context)
+        self._flight = flight.begin(layout.STEP, self.loop.name or "", self.iteration)
         for opener in _openers:
             with guard("steps.opener"):
                 opener(self)
@@ -185,6 +190,9 @@ class Step(PhaseDurations):
             with guard("steps.contributor"):
                 contributor(self)
         self.is_open = False
+        record, self._flight = self._flight, None
+        if record is not None:
+            flight.end(record, error is not None)
         ended = at or deferral.now()
         if self._token is not None:
             detach(self._token)

@@ -22,10 +22,13 @@ if sys.argv[1] != "plain":
     from opentelemetry.sdk.metrics.export import InMemoryMetricReader
     from opentelemetry.sdk.trace import TracerProvider
 
+    from otel_rl.flight_recorder.reader import read
+    from otel_rl.flight_recorder.recorder import flight
     from otel_rl.instrumentors.torch_distributed import TorchDistributedInstrumentor, patch
 
     trace.set_tracer_provider(TracerProvider())
     metrics.set_meter_provider(MeterProvider([InMemoryMetricReader()]))
+    flight.arm()
     TorchDistributedInstrumentor().instrument(skip_dep_check=True)
 
 dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
@@ -64,3 +67,4 @@ for kind in ("graph_break", "resumes", "recompiles"):
 print(json.dumps(totals))
 if sys.argv[1] != "plain":
     print(patch.collectives().recorder.totals().calls)
+    print(sum(record.name != "" and record.sequence > 0 for record in read(flight.ring.path).records))

@@ -9,7 +9,7 @@ import pytest
 
 from otel_rl.instrumentors.torch_distributed import process_group_init, rendezvous
 from otel_rl.instrumentors.torch_distributed.rendezvous import Identity
-from otel_rl.process import process_identity
+from otel_rl.process import lifetime, process_identity
 from otel_rl.process.process_identity import Run
 from otel_rl.telemetry import Scope
 
@@ -122,7 +122,7 @@ def test_a_rank_takes_over_run_id_attempt_and_step_traces_of_rank_zero(stores, b
 
 
 def test_a_rank_on_the_machine_of_rank_zero_has_its_clock(stores, become):
-    rendezvous.publish(stores[0], LEADER._replace(boot_id=rendezvous.boot_id()))
+    rendezvous.publish(stores[0], LEADER._replace(boot_id=lifetime.boot_id()))
     become(id="other", agreed=False, leads=False)
     announce(stores[1], rank=1)
 

@@ -10,11 +10,12 @@ import functools
 from typing import TYPE_CHECKING, Any
 
 from otel_rl import instrumentor_status, settings
+from otel_rl.collectives.flight_records import FlightRecords
 from otel_rl.collectives.mode import Mode
 from otel_rl.collectives.recorder import CollectiveRecorder
 from otel_rl.collectives.reports import CollectiveReporter
 from otel_rl.instrumentors.dynamo import outside_dynamo
-from otel_rl.instrumentors.torch_distributed import sequence_numbers
+from otel_rl.instrumentors.torch_distributed import group_names, sequence_numbers
 from otel_rl.instrumentors.torch_distributed.dispatcher import DispatcherKernels
 from otel_rl.instrumentors.torch_distributed.operations import IN_ALL_VERSIONS, METHODS, Method
 from otel_rl.instrumentors.torch_distributed.process_group_init import announce
@@ -45,6 +46,8 @@ def patch_distributed_c10d(module: ModuleType, patches: Patches) -> None:
         return
     reporter = collectives()
     recorder = reporter.recorder
+    if settings.current().ring != "off":
+        recorder.flight_records = FlightRecords(functools.partial(group_names.describe, module), outside_dynamo)
     for method in METHODS:
         patches.replace(
             module.ProcessGroup,

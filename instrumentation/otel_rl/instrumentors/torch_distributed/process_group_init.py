@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.instrumentors.torch_distributed import rendezvous
-from otel_rl.process import launch, process_identity
+from otel_rl.process import launch, lifetime, process_identity
 from otel_rl.semconv import metrics
 from otel_rl.telemetry import guard, lifecycle
 
@@ -101,7 +101,7 @@ def _lead(store: Any) -> None:
     if not (who.numbered or who.leads):
         # Not the only rank 0 of this run, perhaps: the group has step traces of its own.
         who = process_identity.update(steps_key=f"{who.id}/{who.attempt}/{os.urandom(8).hex()}")
-    rendezvous.publish(store, rendezvous.Identity(who.id or "", who.attempt, who.steps_key or "", rendezvous.boot_id()))
+    rendezvous.publish(store, rendezvous.Identity(who.id or "", who.attempt, who.steps_key or "", lifetime.boot_id()))
 
 
 def _follow(store: Any) -> None:
@@ -116,7 +116,7 @@ def _follow(store: Any) -> None:
     who = process_identity.update(id=leader.run_id, attempt=leader.attempt, steps_key=leader.steps_key or None)
     if who.id == leader.run_id:
         launch.take_over(os.environ, leader.run_id, leader.attempt)
-    if leader.boot_id and leader.boot_id == rendezvous.boot_id():
+    if leader.boot_id and leader.boot_id == lifetime.boot_id():
         _Meeting.clock_offset = 0.0
 
 

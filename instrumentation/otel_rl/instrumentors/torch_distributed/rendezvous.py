@@ -18,7 +18,6 @@ import os
 import sys
 import time
 from datetime import timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -50,14 +49,6 @@ class Identity(NamedTuple):
 def key() -> str:
     """Return the key of this elastic restart: torchrun's agent may keep one store for all of them (torch 2.13)."""
     return f"{KEY}/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}"
-
-
-def boot_id() -> str:
-    """Random id of this kernel's boot; empty where there is none (not Linux)."""
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    except OSError:
-        return ""
 
 
 def can_clone(store: Any) -> bool:

@@ -1,0 +1,12 @@
+"""Flight recorder: what this process is doing now and did last, in a file that outlives a kill.
+
+A process that trains writes its steps, phases, collectives, tools and model calls into a ring of fixed size, which lies
+in shared memory. The kernel keeps the file when the process is killed. :mod:`otel_rl.offline.postmortem` reads it.
+
+Modules, each importing only those below it:
+    copies: what the I/O thread does: the heartbeat, copies in the run folder, and the end.
+    recorder: the ring of this process, made with its first step or collective.
+    ring: the writer: a file that is mapped, and the functions of the hot path.
+    reader: a ring as records and open operations, whatever state the file is in.
+    layout: the format of the file.
+"""

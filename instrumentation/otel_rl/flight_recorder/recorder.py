@@ -1,0 +1,160 @@
+"""The ring of this process: made with its first step or collective, left behind by a fork.
+
+``begin`` and ``end`` are variables of this module's one :class:`FlightRecorder`. They point at what the process can do
+now: nothing, make the ring, or write into it. The hot path asks no condition.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+from _thread import allocate_lock
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from otel_rl import instrumentor_status, settings, stderr
+from otel_rl.flight_recorder import layout
+from otel_rl.internal_errors import guard
+from otel_rl.process import process_identity
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from otel_rl.flight_recorder.ring import Handle, Ring
+
+NAME = "flight_recorder"
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
+#: Longest part of a file's name that comes from the run id.
+_RUN_ID_LENGTH = 100
+#: A process that does neither of these trains nothing, and gets no ring.
+_MAKING = frozenset({layout.STEP, layout.COLLECTIVE})
+
+
+class FlightRecorder:
+    """State of this process; until :meth:`arm` it records nothing.
+
+    ``begin(kind, name, argument, group, sequence)`` gives what ``end(handle, failed)`` takes, or None.
+    """
+
+    #: False where ``begin`` has nothing to do.
+    on: bool
+    begin: Callable[..., Handle | None]
+    end: Callable[..., None]
+
+    def __init__(self) -> None:
+        self.ring: Ring | None = None
+        self._armed = False
+        self._follows = False
+        #: Rings that this process does not write any more. A map has a descriptor, which its end closes. The number may
+        #: be that of a file of the program by then (``os.closerange``). So no map ends before the interpreter does.
+        self._kept: list[Ring] = []
+        self._turn_off()
+
+    def _turn_off(self) -> None:
+        self.on, self.begin, self.end = False, _begin_nothing, _end_nothing
+
+    def arm(self) -> None:
+        """Make a ring with the first step or collective. Called by whoever also ends it: see ``otel_rl.ending``."""
+        if settings.current().ring == "off":
+            return
+        self._armed = True
+        if self.ring is None:
+            self._prepare()
+
+    def disarm(self) -> None:
+        """Record nothing more; the file stays."""
+        self._armed = False
+        self._drop_ring()
+        self._turn_off()
+
+    def _prepare(self) -> None:
+        self._making = allocate_lock()
+        self.on, self.begin, self.end = True, self._begin_first, _end_nothing
+
+    def _begin_first(
+        self, kind: int, name: str, argument: int = 0, group: str = "", sequence: int = 0
+    ) -> Handle | None:
+        ring = self.obtain() if kind in _MAKING else None
+        return ring.begin(kind, name, argument, group, sequence) if ring is not None else None
+
+    def obtain(self) -> Ring | None:
+        """The ring of this process, made now where there is none; None where there can be none."""
+        # Another thread is making it, or the one that this signal handler has interrupted.
+        if self.on and self.ring is None and self._making.acquire(blocking=False):
+            self._make()
+        return self.ring
+
+    def _make(self) -> None:
+        from otel_rl.flight_recorder.ring import create  # noqa: PLC0415 - most processes train nothing
+
+        self._turn_off()
+        with guard("flight_recorder.create"):
+            who = process_identity.current()
+            try:
+                ring = create(Path(settings.current().ring_directory).expanduser(), _file_name(who))
+            except (OSError, AttributeError) as error:
+                # AttributeError: os.posix_fallocate is missing.
+                _degrade(error)
+                return
+            _identify(ring, who)
+            self._follow()
+            self.ring = ring
+            self.on, self.begin, self.end = True, ring.begin, ring.end
+
+    def _follow(self) -> None:
+        if not self._follows:
+            self._follows = True
+            process_identity.add_listener(self._identity_changed)
+            os.register_at_fork(after_in_child=self._forked)
+
+    def _identity_changed(self, who: process_identity.Run) -> None:
+        if self.ring is not None:
+            _identify(self.ring, who)
+
+    def _forked(self) -> None:
+        """The ring is the parent's. Handles of it that the child has inherited are refused by :meth:`Ring.end`."""
+        self._drop_ring()
+        if self._armed:
+            self._prepare()
+
+    def _drop_ring(self) -> None:
+        ring, self.ring = self.ring, None
+        if ring is not None:
+            self._kept.append(ring)
+
+
+def _begin_nothing(*_: Any) -> Handle | None:
+    return None
+
+
+def _end_nothing(*_: Any) -> None:
+    pass
+
+
+def _identify(ring: Ring, who: process_identity.Run) -> None:
+    known = (-1 if number is None else number for number in (who.rank, who.world_size, who.local_rank))
+    rank, world_size, local_rank = known
+    ring.identify(who.id or "", who.attempt, socket.gethostname(), (rank, world_size, local_rank))
+
+
+def _file_name(who: process_identity.Run) -> str:
+    process = f"rank{who.rank}" if who.rank is not None else f"pid{os.getpid()}"
+    parts = ((who.id or "unknown-run")[:_RUN_ID_LENGTH], socket.gethostname(), process, str(os.getpid()))
+    return "-".join(("otel-rl", *(_UNSAFE.sub("_", part) for part in parts)))
+
+
+def _degrade(error: Exception) -> None:
+    directory = settings.current().ring_directory
+    reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
+    instrumentor_status.report(NAME, instrumentor_status.DEGRADED, f"no ring in {directory}: {reason}")
+    # Every process of a node meets the same full disk: its first one says it.
+    if process_identity.current().local_rank in (0, None):
+        stderr.write_line(
+            f"otel-rl: no flight recorder: cannot make its ring of {layout.SIZE >> 10} KiB in {directory} ({reason});"
+            " set OTEL_RL_RING_DIR to a directory with room, or OTEL_RL_RING=off"
+        )
+
+
+#: The one of this process.
+flight = FlightRecorder()

@@ -1,0 +1,183 @@
+"""One process: the step, phase and collective that it is in or was in last, and how it ended."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from otel_rl.flight_recorder import layout
+
+if TYPE_CHECKING:
+    from otel_rl.flight_recorder.reader import Event, Ring
+
+_COLLECTIVES = frozenset({layout.COLLECTIVE, layout.WAIT})
+_INSIDE = frozenset({layout.PHASE, layout.TOOL, layout.MODEL_CALL})
+
+RUNNING, ENDED, GONE, UNKNOWN = "running", "ended", "gone", "unknown"
+
+
+#: Seconds without a heartbeat after which a process that runs is said to be silent. Our threads give one each second.
+SILENT = 30.0
+
+
+class Group(NamedTuple):
+    """A process group as the ring has it; the same in all its ranks."""
+
+    name: str
+    description: str
+    #: None: not known, or too many to be written down.
+    ranks: frozenset[int] | None
+
+    @property
+    def words(self) -> str:
+        """The group for a sentence; torch says "undefined" where the program has given no description."""
+        return self.name if self.description in ("", "undefined") else self.description
+
+
+class Collective(NamedTuple):
+    """A collective that a process has entered."""
+
+    operation: str
+    group: Group
+    #: Number in its group; 0: it has none.
+    number: int
+    moment: int
+    #: ``done``, ``open`` (in it, or waiting for it) or ``failed``.
+    outcome: str
+
+    @property
+    def words(self) -> str:
+        """The collective for a sentence."""
+        number = f" number {self.number}" if self.number else ""
+        return f"{self.operation}{number} of group {self.group.words}"
+
+
+@dataclass
+class RankState:
+    """What a ring tells of its process."""
+
+    ring: Ring
+    #: One of :data:`RUNNING`, :data:`ENDED`, :data:`GONE`, :data:`UNKNOWN`.
+    state: str
+    cause: str
+    #: Iteration of the last step (None: there was none), and whether it is open.
+    step: int | None
+    step_is_open: bool
+    #: Open phases, tools and model calls, the outermost first.
+    inside: list[str]
+    #: The last collective that it entered, and those in which it waits or has failed.
+    collective: Collective | None
+    unfinished: list[Collective] = field(default_factory=list)
+    #: Group -> number of the last collective that it entered.
+    entered: dict[Group, int] = field(default_factory=dict)
+    #: (group, number) -> operation.
+    operations: dict[tuple[Group, int], str] = field(default_factory=dict)
+    #: Moment of the last record.
+    last: int = 0
+
+    @property
+    def is_alive(self) -> bool:
+        """True where its process is seen to run."""
+        return self.state == RUNNING
+
+    @property
+    def label(self) -> str:
+        """What it is called in sentences."""
+        return f"rank {self.ring.rank}" if self.ring.rank is not None else f"process {self.ring.lifetime.pid}"
+
+    @property
+    def order(self) -> tuple[bool, int, int]:
+        """Ranks first, by number."""
+        rank = self.ring.rank
+        return rank is None, rank or 0, self.ring.lifetime.pid
+
+    @property
+    def reaches_back(self) -> bool:
+        """True where the ring still holds the first record: what is not in it did not happen."""
+        return not self.ring.records or self.ring.records[0].number == 1
+
+
+def state_of(ring: Ring) -> RankState:
+    """Read what ``ring`` tells."""
+    state, cause = _ending(ring)
+    entered, operations = _entered(ring)
+    unfinished = _unfinished(ring)
+    latest = next((event for event in reversed(ring.records) if event.kind in _COLLECTIVES), None)
+    iteration, begun = ring.last_step
+    return RankState(
+        ring=ring,
+        state=state,
+        cause=cause,
+        step=iteration if begun else None,
+        step_is_open=any(event.kind == layout.STEP for event in ring.open),
+        inside=[_words(event) for event in ring.open if event.kind in _INSIDE],
+        collective=unfinished[-1] if unfinished else _collective(latest, "done") if latest else None,
+        unfinished=unfinished,
+        entered=entered,
+        operations=operations,
+        last=max((event.moment for event in (*ring.records[-1:], *ring.open[-1:])), default=ring.clocks[0]),
+    )
+
+
+def _words(event: Event) -> str:
+    return event.name if event.kind == layout.PHASE else f"{layout.KINDS[event.kind]} {event.name}"
+
+
+def _ending(ring: Ring) -> tuple[str, str]:
+    if ring.ended:
+        return ENDED, ring.end_reason or "ended in order"
+    alive = ring.is_alive()
+    if alive is None:
+        return UNKNOWN, "no orderly end; whether it runs cannot be seen from here"
+    return (
+        (RUNNING, f"running{_silence(ring)}") if alive else (GONE, "gone without an orderly end: killed, or os._exit")
+    )
+
+
+def _silence(ring: Ring) -> str:
+    silent = (time.monotonic_ns() - ring.heartbeat) / 1e9
+    if not ring.heartbeat or silent < SILENT:
+        return ""
+    return f"; no heartbeat for {silent:.0f} s: stopped, or in code that holds the GIL"
+
+
+def _entered(ring: Ring) -> tuple[dict[Group, int], dict[tuple[Group, int], str]]:
+    entered: dict[Group, int] = {}
+    operations = {}
+    for event in (*ring.records, *ring.open):
+        if event.kind in _COLLECTIVES and event.sequence:
+            group = _group(event.group)
+            entered[group] = max(entered.get(group, 0), event.sequence)
+            operations[group, event.sequence] = event.name
+    return entered, operations
+
+
+def _unfinished(ring: Ring) -> list[Collective]:
+    """Collectives that are open, and the last one where it has failed: that rank had waited for it in vain."""
+    found = [_collective(event, "open") for event in ring.open if event.kind in _COLLECTIVES]
+    latest = next((event for event in reversed(ring.records) if event.kind in _COLLECTIVES), None)
+    if latest is not None and latest.what == layout.FAILED:
+        found.append(_collective(latest, "failed"))
+    return found
+
+
+def _collective(event: Event, outcome: str) -> Collective:
+    return Collective(event.name, _group(event.group), event.sequence, event.moment, outcome)
+
+
+def _group(text: str) -> Group:
+    name, description, ranks = (*text.split("\t"), "", "", "")[:3]
+    return Group(name, description, _ranks(ranks))
+
+
+def _ranks(text: str) -> frozenset[int] | None:
+    """Read ``0-2,5``."""
+    found: set[int] = set()
+    try:
+        for part in text.split(","):
+            first, _, last = part.partition("-")
+            found.update(range(int(first), int(last or first) + 1))
+    except ValueError:
+        return None
+    return frozenset(found)

@@ -1,0 +1,135 @@
+"""The rings of one run: copies in its folder, and the rings that lie in memory of this node."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from otel_rl.flight_recorder import layout
+from otel_rl.flight_recorder.copies import COPY
+from otel_rl.flight_recorder.reader import Ring, UnreadableRing, read
+from otel_rl.offline.reader import locate
+from otel_rl.offline.reader.errors import UnusableInput
+from otel_rl.offline.store.process_store import safe
+from otel_rl.process import launch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from otel_rl.offline.reader.processes import Process
+
+_LIVE = f"otel-rl-*{layout.SUFFIX}"
+_ANY = f"*{layout.SUFFIX}"
+
+
+@dataclass
+class Found:
+    """The rings of one run, one per process, and what its folder says of its processes."""
+
+    run_id: str
+    rings: list[Ring]
+    processes: list[Process] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def find(directory: Path, ring_directory: Path, run: str | None) -> Found:
+    """Find the run in ``directory`` (a data directory, a run, or a folder of rings) and read its rings.
+
+    Raises:
+        UnusableInput: there is none.
+    """
+    if directory.is_dir() and any(directory.glob(_LIVE)):
+        return _among(directory, run)
+    source = _source(directory, ring_directory, run)
+    run_id = source.run_id or source.path.name
+    notes: list[str] = []
+    copies = _read([*source.path.glob(COPY), *source.path.glob(f"*/{COPY}")], notes)
+    # One whose header cannot be read belongs to this run if its name says so.
+    unreadable: list[str] = []
+    live = _read(ring_directory.glob(_LIVE), unreadable)
+    notes += [note for note in unreadable if f"otel-rl-{safe(run_id)}-" in note]
+    rings = _one_per_process([*copies, *(ring for ring in live if ring.run_id == run_id)])
+    if not rings:
+        raise UnusableInput(_nothing(run_id, source.path, ring_directory, notes))
+    found = Found(run_id, _of_newest_attempt(rings, notes), source.processes, notes)
+    if source.others:
+        found.notes.append(f"newest of {len(source.others) + 1} runs; others: {', '.join(source.others[:5])}")
+    return found
+
+
+def _source(directory: Path, ring_directory: Path, run: str | None) -> locate.Source:
+    try:
+        return locate.find(directory, run)
+    except UnusableInput as error:
+        number = len(list(ring_directory.glob(_LIVE)))
+        if not number:
+            raise
+        # A run that is sent to a collector has no folder.
+        raise UnusableInput(f"{error}; but {ring_directory} holds {number} rings: give it as DIR") from None
+
+
+def missing(found: Found) -> dict[int, str]:
+    """Ranks of the run without a ring, and what is known of them."""
+    world_size = max((ring.world_size or 0 for ring in found.rings), default=0)
+    without = set(range(world_size)) - {ring.rank for ring in found.rings}
+    known = {process.rank: process for process in found.processes if process.rank is not None}
+    return {rank: _known(known.get(rank)) for rank in sorted(without)}
+
+
+def _known(process: Process | None) -> str:
+    if process is None:
+        return "no ring and no files"
+    return "no ring; ended in order" if process.clean_exit else "no ring; no orderly end"
+
+
+def _nothing(run_id: str, folder: Path, ring_directory: Path, notes: list[str]) -> str:
+    looked = f"run {run_id} has no ring in {folder} nor in {ring_directory}"
+    why = "; ".join(notes) or (
+        "it began no step and no collective, OTEL_RL_RING was off, or its rings lie on another node or in another"
+        " directory (--ring-dir)"
+    )
+    return f"{looked}: {why}"
+
+
+def _among(directory: Path, run: str | None) -> Found:
+    """Choose one run of a folder that holds nothing but rings."""
+    notes: list[str] = []
+    rings = _read(directory.glob(_ANY), notes)
+    wanted = [ring for ring in rings if run is None or ring.run_id.startswith(run)]
+    if not wanted:
+        raise UnusableInput("; ".join(notes) or f"{directory} holds no ring of run {run}")
+    newest = max(wanted, key=lambda ring: ring.last_sign).run_id
+    chosen = _one_per_process(ring for ring in wanted if ring.run_id == newest)
+    return Found(newest, _of_newest_attempt(chosen, notes), notes=notes)
+
+
+def _read(paths: Iterable[Path], notes: list[str]) -> list[Ring]:
+    rings = (_read_one(path, notes) for path in sorted(paths))
+    return [ring for ring in rings if ring is not None]
+
+
+def _read_one(path: Path, notes: list[str]) -> Ring | None:
+    try:
+        return read(path)
+    except UnreadableRing as reason:
+        notes.append(str(reason))
+        return None
+
+
+def _one_per_process(rings: Iterable[Ring]) -> list[Ring]:
+    """Of the copies of one ring, the one that was written last."""
+    newest: dict[tuple[object, ...], Ring] = {}
+    for ring in rings:
+        key = ring.host, ring.lifetime
+        if key not in newest or ring.last_sign > newest[key].last_sign:
+            newest[key] = ring
+    return list(newest.values())
+
+
+def _of_newest_attempt(rings: list[Ring], notes: list[str]) -> list[Ring]:
+    newest = max(launch.parse_attempt(ring.attempt) for ring in rings)
+    chosen = [ring for ring in rings if launch.parse_attempt(ring.attempt) == newest]
+    if len(chosen) < len(rings):
+        notes.append(f"{len(rings) - len(chosen)} processes of earlier attempts are left out")
+    return chosen

@@ -1,0 +1,174 @@
+"""A postmortem as a table and sentences for a person, and as JSON for a program."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from otel_rl.offline.postmortem import ranks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from otel_rl.offline.postmortem import Postmortem
+    from otel_rl.offline.postmortem.ranks import Collective, RankState
+
+_TITLES = ("rank", "host", "pid", "step", "in", "collective", "number", "ago", "process")
+_OUTCOMES = {"open": "waits in", "failed": "failed in", "done": "after"}
+_FIRST = {
+    ranks.GONE: "stopped first",
+    ranks.ENDED: "stopped first",
+    ranks.RUNNING: "is stuck",
+    ranks.UNKNOWN: "stopped first or is stuck",
+}
+#: So many waits of one kind are written out.
+_SHOWN = 8
+
+
+def as_text(found: Postmortem) -> str:
+    """The table of ranks, who waits for whom, and where that ends."""
+    moment = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(found.at / 1e9))
+    when = f"now, {moment}" if found.is_running else f"the last sign of the run, {moment}"
+    rows = [_row(found, one) for one in found.ranks]
+    rows += [(str(rank), "-", "-", "-", "-", "-", "-", "-", what) for rank, what in found.missing.items()]
+    parts = [f"run {found.run_id}; seconds before {when}", _table(rows)]
+    parts += ["\n".join(sentences) for sentences in (_waits(found), verdict(found)) if sentences]
+    parts += [f"note: {note}" for note in found.notes]
+    return "\n\n".join(parts)
+
+
+def as_json(found: Postmortem) -> dict[str, Any]:
+    """The same, with moments in ns since the epoch."""
+    return {
+        "run_id": found.run_id,
+        "at_unix_nano": found.at,
+        "is_running": found.is_running,
+        "ranks": [_rank_as_json(one) for one in found.ranks],
+        "missing_ranks": {str(rank): what for rank, what in found.missing.items()},
+        "waits": [
+            {"rank": wait.waiting.ring.rank, "for_rank": wait.missing.ring.rank, **_as_json(wait.collective)}
+            for wait in found.waits.waits
+        ],
+        "origins": [one.ring.rank for one in found.waits.origins],
+        "circle": [one.ring.rank for one in found.waits.circle],
+        "verdict": verdict(found),
+        "notes": found.notes,
+    }
+
+
+def _rank_as_json(one: RankState) -> dict[str, Any]:
+    return {
+        "rank": one.ring.rank,
+        "host": one.ring.host,
+        "pid": one.ring.lifetime.pid,
+        "state": one.state,
+        "cause": one.cause,
+        "step": one.step,
+        "step_is_open": one.step_is_open,
+        "inside": one.inside,
+        "collective": _as_json(one.collective) if one.collective is not None else None,
+        "last_record_unix_nano": one.ring.wall(one.last),
+        "heartbeat_unix_nano": one.ring.wall(one.ring.heartbeat) if one.ring.heartbeat else None,
+        "ring": str(one.ring.path),
+        "torn_records": one.ring.torn,
+    }
+
+
+def _as_json(collective: Collective) -> dict[str, Any]:
+    return {
+        "operation": collective.operation,
+        "group": collective.group.name,
+        "group_description": collective.group.description,
+        "number": collective.number or None,
+        "outcome": collective.outcome,
+    }
+
+
+def _row(found: Postmortem, one: RankState) -> tuple[str, ...]:
+    collective = one.collective
+    step = "-" if one.step is None else f"{one.step}" if one.step_is_open else f"{one.step} (over)"
+    return (
+        str(one.ring.rank) if one.ring.rank is not None else "-",
+        one.ring.host,
+        str(one.ring.lifetime.pid),
+        step,
+        " > ".join(one.inside) or "-",
+        f"{_OUTCOMES[collective.outcome]} {collective.operation}" if collective is not None else "-",
+        str(collective.number or "-") if collective is not None else "-",
+        f"{_seconds(found, one.ring.wall(one.last))} s",
+        one.cause,
+    )
+
+
+def _seconds(found: Postmortem, moment: int) -> str:
+    return f"{max(found.at - moment, 0) / 1e9:.1f}"
+
+
+def _waits(found: Postmortem) -> list[str]:
+    by_collective: dict[tuple[int, Collective], list[str]] = {}
+    for wait in found.waits.waits:
+        by_collective.setdefault((id(wait.waiting), wait.collective), []).append(str(wait.missing.ring.rank))
+    waiting = {id(wait.waiting): wait.waiting for wait in found.waits.waits}
+    lines = [
+        f"{waiting[who].label} {_OUTCOMES[collective.outcome]} {collective.words}, which"
+        f" {_ranks(missing)} did not enter"
+        for (who, collective), missing in by_collective.items()
+    ]
+    return _bounded(lines)
+
+
+def verdict(found: Postmortem) -> list[str]:
+    """Sentences that say where the waits end."""
+    waits = found.waits
+    sentences = [_of_origin(found, one) for one in waits.origins]
+    if waits.circle:
+        names = [one.label for one in (*waits.circle, waits.circle[0])]
+        sentences.append(f"deadlock: {' waits for '.join(names)}")
+    sentences += [
+        f"{first.label} issued {collective.words}, {second.label} issued {operation} under the same number: the program"
+        " takes different paths"
+        for first, collective, second, operation in waits.mismatches
+    ]
+    sentences += [f"all ranks are in {one.words}: it is slow, or the network is" for one in waits.entered_by_all]
+    return _bounded(sentences) or _without_waits(found)
+
+
+def _of_origin(found: Postmortem, one: RankState) -> str:
+    collective = found.waits.on(one)[0].collective
+    where = "before its first step" if one.step is None else f"{'in' if one.step_is_open else 'after'} step {one.step}"
+    inside = f" ({' > '.join(one.inside)})" if one.inside else ""
+    ago = _seconds(found, one.ring.wall(one.last))
+    return (
+        f"{one.label} {_FIRST[one.state]} {where}{inside} and did not enter {collective.words}; its last record was"
+        f" {ago} s ago; {one.cause}"
+    )
+
+
+def _without_waits(found: Postmortem) -> list[str]:
+    sentences = ["no rank is known to wait for another"]
+    gone = [one.label for one in found.ranks if one.state == ranks.GONE]
+    if gone:
+        sentences.append(f"gone without an orderly end: {', '.join(gone[:_SHOWN])}")
+    by_step = [one for one in found.ranks if one.ring.rank is not None and one.step is not None]
+    least = min((one.step or 0 for one in by_step), default=0)
+    behind = [one for one in by_step if one.step == least]
+    if len(behind) < len(by_step):
+        sentences.append(f"the lowest step is {least}, of {', '.join(one.label for one in behind[:_SHOWN])}")
+    return ["; ".join(sentences)]
+
+
+def _ranks(numbers: Sequence[str]) -> str:
+    rest = f" and {len(numbers) - _SHOWN} more" if len(numbers) > _SHOWN else ""
+    return f"rank{'s' if len(numbers) > 1 else ''} {', '.join(numbers[:_SHOWN])}{rest}"
+
+
+def _bounded(lines: list[str]) -> list[str]:
+    return lines if len(lines) <= _SHOWN else [*lines[:_SHOWN], f"and {len(lines) - _SHOWN} more of this kind"]
+
+
+def _table(rows: Iterable[Sequence[str]]) -> str:
+    lines = [list(_TITLES), ["-" * len(title) for title in _TITLES], *map(list, rows)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(_TITLES))]
+    return "\n".join(
+        "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip() for line in lines
+    )

@@ -1,0 +1,109 @@
+"""Who waits for whom. A rank in a collective waits for every rank of the group that has not entered it.
+
+A collective is known by its group and its number in that group, which all ranks count alike.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from otel_rl.offline.postmortem.ranks import Collective, RankState
+
+
+class Wait(NamedTuple):
+    """``waiting`` is in ``collective``, which ``missing`` did not enter."""
+
+    waiting: RankState
+    missing: RankState
+    collective: Collective
+
+
+@dataclass
+class Waits:
+    """All waits, and where they end."""
+
+    waits: list[Wait] = field(default_factory=list)
+    #: Ranks that others wait for, and that wait for nobody themselves.
+    origins: list[RankState] = field(default_factory=list)
+    #: Ranks that wait for each other in a circle.
+    circle: list[RankState] = field(default_factory=list)
+    #: Collectives that all their ranks have entered and none has left.
+    entered_by_all: list[Collective] = field(default_factory=list)
+    #: Ranks that issued different operations under one number: (rank, operation), (rank, operation).
+    mismatches: list[tuple[RankState, Collective, RankState, str]] = field(default_factory=list)
+
+    def on(self, rank: RankState) -> list[Wait]:
+        """The waits for ``rank``."""
+        return [wait for wait in self.waits if wait.missing is rank]
+
+    def of(self, rank: RankState) -> list[Wait]:
+        """The waits of ``rank``."""
+        return [wait for wait in self.waits if wait.waiting is rank]
+
+
+def find(states: list[RankState]) -> Waits:
+    """Compare the ranks with each other."""
+    found = Waits()
+    ranks = [one for one in states if one.ring.rank is not None]
+    for waiting in ranks:
+        for collective in waiting.unfinished:
+            if collective.number:
+                _compare(found, waiting, collective, ranks)
+    waiters = {id(wait.waiting) for wait in found.waits}
+    found.origins = [one for one in ranks if id(one) not in waiters and found.on(one)]
+    if found.waits and not found.origins:
+        found.circle = _circle(found)
+    return found
+
+
+def _compare(found: Waits, waiting: RankState, collective: Collective, ranks: list[RankState]) -> None:
+    others = _others(waiting, collective, ranks)
+    found.waits += [Wait(waiting, one, collective) for one in others if _did_not_enter(one, collective)]
+    for one in others:
+        operation = one.operations.get((collective.group, collective.number), collective.operation)
+        if operation != collective.operation and not any(pair[0] is one for pair in found.mismatches):
+            found.mismatches.append((waiting, collective, one, operation))
+    known = ((one.group, one.number) for one in found.entered_by_all)
+    is_whole = len(others) + 1 == len(collective.group.ranks or ())
+    is_new = (collective.group, collective.number) not in known
+    if is_whole and is_new and all(_is_in(one, collective) for one in (waiting, *others)):
+        found.entered_by_all.append(collective)
+
+
+def _others(waiting: RankState, collective: Collective, ranks: list[RankState]) -> list[RankState]:
+    """The other ranks of the group; of several processes with one rank the one that came farthest in the group."""
+    group = collective.group
+    by_rank: dict[int, RankState] = {}
+    for one in ranks:
+        rank = one.ring.rank
+        if rank is None or rank == waiting.ring.rank or (group.ranks is not None and rank not in group.ranks):
+            continue
+        if rank not in by_rank or one.entered.get(group, 0) > by_rank[rank].entered.get(group, 0):
+            by_rank[rank] = one
+    return list(by_rank.values())
+
+
+def _did_not_enter(one: RankState, collective: Collective) -> bool:
+    last = one.entered.get(collective.group)
+    # A ring that has lost its oldest records cannot tell of a group that it does not name.
+    return one.reaches_back if last is None else last < collective.number
+
+
+def _is_in(one: RankState, collective: Collective) -> bool:
+    return any(
+        mine.group == collective.group and mine.number == collective.number and mine.outcome == "open"
+        for mine in one.unfinished
+    )
+
+
+def _circle(found: Waits) -> list[RankState]:
+    """Follow the waits until a rank comes again."""
+    path = [found.waits[0].waiting]
+    while True:
+        following = found.of(path[-1])[0].missing
+        for place, one in enumerate(path):
+            if one is following:
+                return path[place:]
+        path.append(following)

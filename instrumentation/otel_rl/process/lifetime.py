@@ -1,0 +1,68 @@
+"""When this machine booted and when a process started: together with its pid they name one process for good.
+
+A pid alone does not: the kernel gives it to another process after the end of the first one.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+#: Fields of ``/proc/PID/stat`` behind the name of the program, see proc_pid_stat(5).
+_STATE, _START_TIME = 0, 19
+
+
+class Lifetime(NamedTuple):
+    """What names one process among all of the past and present of this machine."""
+
+    boot_id: str
+    pid: int
+    #: In clock ticks since the boot; 0: not known.
+    start_ticks: int
+    #: Processes of one namespace see each other's pids; 0: not known.
+    pid_namespace: int
+
+
+def boot_id() -> str:
+    """Random id of this kernel's boot; empty where there is none (not Linux)."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
+
+
+def own() -> Lifetime:
+    """The lifetime of this process."""
+    pid = os.getpid()
+    return Lifetime(boot_id(), pid, _start_ticks(pid), pid_namespace())
+
+
+def pid_namespace() -> int:
+    """Number of the pid namespace of this process; 0 where there is none (not Linux)."""
+    try:
+        return Path("/proc/self/ns/pid").stat().st_ino
+    except OSError:
+        return 0
+
+
+def is_alive(lifetime: Lifetime) -> bool | None:
+    """True while the process runs, False when it has ended; None where that cannot be seen from here."""
+    if not lifetime.boot_id or not lifetime.start_ticks or lifetime.boot_id != boot_id():
+        return None
+    if lifetime.pid_namespace != pid_namespace():
+        return None
+    return _start_ticks(lifetime.pid) == lifetime.start_ticks
+
+
+def _start_ticks(pid: int) -> int:
+    """Start time of process ``pid``; 0 where there is none, or only what its parent has not collected (a zombie)."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return 0
+    # The name in parentheses may hold anything, parentheses too.
+    fields = text.rpartition(")")[2].split()
+    if len(fields) <= _START_TIME or fields[_STATE] in "ZX":
+        return 0
+    return int(fields[_START_TIME])

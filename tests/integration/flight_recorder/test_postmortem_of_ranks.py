@@ -1,0 +1,200 @@
+"""Real ranks over gloo, one of which stops: `otel-rl postmortem` names it, after the job and while it hangs."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from otel_rl.cli import main
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import pytest
+
+SCRIPTS = Path(sys.executable).parent
+TIMEOUT = 120
+PROGRAM = """
+import os, signal, sys, torch, otel_rl, torch.distributed as dist
+dist.init_process_group("gloo")
+message = torch.ones(4)
+for number in range(1, 6):
+    with otel_rl.step(number):
+        with otel_rl.phase("train"):
+            if number == 3 and dist.get_rank() == 1:
+                if "{how}" == "killed":
+                    os.kill(os.getpid(), signal.SIGKILL)
+                if "{how}" == "raised":
+                    raise ValueError
+                if "{how}" == "stuck":
+                    signal.pause()
+            dist.all_reduce(message)
+dist.destroy_process_group()
+"""
+
+
+#: What a group counts beside the collectives of Python: some ranks send and receive, DDP reduces in C++.
+UNEVEN_PROGRAM = """
+import datetime, signal, torch, otel_rl, torch.distributed as dist
+dist.init_process_group("gloo")
+rank, message = dist.get_rank(), torch.ones(4)
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4))
+with otel_rl.step(1):
+    if rank == 0:
+        dist.send(message, 1)
+        dist.isend(message, 1).wait()
+    if rank == 1:
+        dist.recv(message, 0)
+        dist.recv(message)
+    dist.monitored_barrier(timeout=datetime.timedelta(seconds=60))
+    model(message).sum().backward()
+    pair = dist.new_group([0, 1])
+    if rank < 2:
+        dist.all_reduce(message, group=pair)
+    dist.barrier()
+    if rank == 2:
+        signal.pause()
+    dist.all_reduce(message)
+"""
+
+
+class Job:
+    """torchrun under ``opentelemetry-instrument``."""
+
+    def __init__(self, folder: Path, program: str, ranks: int = 2) -> None:
+        self.folder, self.rings = folder, folder / "rings"
+        self.rings.mkdir()
+        (folder / "train.py").write_text(program)
+        environ = {name: value for name, value in os.environ.items() if not name.startswith("OTEL_")}
+        command = ("opentelemetry-instrument", "torchrun", "--standalone", f"--nproc-per-node={ranks}", "train.py")
+        self.process = subprocess.Popen(
+            [SCRIPTS / command[0], SCRIPTS / command[1], *command[2:]],
+            cwd=folder,
+            env={**environ, "OTEL_RL_RUN_ID": "run", "OTEL_RL_RING_DIR": str(self.rings)},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+
+    def postmortem(self, *options: str) -> int:
+        return main(["postmortem", str(self.folder / "otel-rl"), "--ring-dir", str(self.rings), *options])
+
+
+@contextmanager
+def started(folder: Path, program: str, ranks: int = 2) -> Iterator[Job]:
+    job = Job(folder, program, ranks)
+    try:
+        yield job
+    finally:
+        # The agent hands SIGTERM on to the ranks.
+        job.process.terminate()
+        job.process.wait(TIMEOUT)
+
+
+def _found(job: Job, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    if job.postmortem("--json") != 0:
+        capsys.readouterr()
+        return {}
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def _awaited(
+    job: Job, capsys: pytest.CaptureFixture[str], is_there: Callable[[dict[str, Any]], bool]
+) -> dict[str, Any]:
+    """What is found as soon as a rank waits and ``is_there``, while the job runs."""
+    deadline = time.monotonic() + TIMEOUT
+    while not (found := _found(job, capsys)).get("waits") or not is_there(found):
+        assert job.process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    return found
+
+
+def _assert_rank_1_is_named(found: dict[str, Any]) -> None:
+    assert found["origins"] == [1]
+    (wait,) = found["waits"]
+    assert (wait["rank"], wait["for_rank"]) == (0, 1)
+    assert (wait["operation"], wait["number"], wait["group_description"]) == ("all_reduce", 3, "default_pg")
+    by_rank = {one["rank"]: one for one in found["ranks"]}
+    assert (by_rank[1]["step"], by_rank[1]["step_is_open"], by_rank[1]["inside"]) == (3, True, ["train"])
+    assert by_rank[1]["collective"]["number"] == 2
+    assert by_rank[0]["step"] == 3
+
+
+def test_after_the_job_the_killed_rank_is_named_and_the_collective_that_it_did_not_enter(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with started(tmp_path, PROGRAM.format(how="killed")) as job:
+        job.process.wait(TIMEOUT)
+    found = _found(job, capsys)
+
+    _assert_rank_1_is_named(found)
+    assert not found["is_running"]
+    assert {one["rank"]: one["state"] for one in found["ranks"]}[1] == "gone"
+    assert job.postmortem() == 0
+    text = capsys.readouterr().out
+    assert "all_reduce number 3 of group default_pg, which rank 1 did not enter" in text
+    assert "rank 1 stopped first in step 3 (train) and did not enter all_reduce number 3 of group default_pg" in text
+    assert "gone without an orderly end" in text
+
+
+def test_after_the_job_the_rank_that_raised_is_named_with_its_exception(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with started(tmp_path, PROGRAM.format(how="raised")) as job:
+        job.process.wait(TIMEOUT)
+    found = _found(job, capsys)
+
+    assert found["origins"] == [1]
+    by_rank = {one["rank"]: one for one in found["ranks"]}
+    assert (by_rank[1]["state"], by_rank[1]["cause"], by_rank[1]["step"]) == ("ended", "uncaught ValueError", 3)
+    assert [(wait["rank"], wait["number"]) for wait in found["waits"]] == [(0, 3)]
+
+
+def test_while_the_job_hangs_the_stuck_rank_is_named_and_the_collective_that_it_did_not_enter(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with started(tmp_path, PROGRAM.format(how="stuck")) as job:
+        # Rank 0 may wait for a moment in each step.
+        found = _awaited(job, capsys, lambda now: [one["step"] for one in now["ranks"]] == [3, 3])
+        assert job.postmortem() == 0
+        text = capsys.readouterr().out
+
+    _assert_rank_1_is_named(found)
+    assert found["is_running"]
+    assert {one["rank"]: one["state"] for one in found["ranks"]} == {0: "running", 1: "running"}
+    assert "rank 0 waits in all_reduce number 3 of group default_pg, which rank 1 did not enter" in text
+    assert "rank 1 is stuck in step 3 (train) and did not enter all_reduce number 3" in text
+
+
+def test_ranks_that_end_in_order_leave_a_copy_in_the_run_folder_and_nothing_in_memory(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with started(tmp_path, PROGRAM.format(how="not")) as job:
+        assert job.process.wait(TIMEOUT) == 0
+    found = _found(job, capsys)
+
+    assert list(job.rings.iterdir()) == []
+    assert len(list(tmp_path.glob("otel-rl/run/*/flight.ring"))) == 2
+    assert [one["state"] for one in found["ranks"]] == ["ended", "ended"]
+    assert [one["step"] for one in found["ranks"]] == [5, 5]
+    assert found["waits"] == []
+
+
+def test_numbers_fit_where_some_ranks_send_and_receive_and_ddp_reduces_in_between(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with started(tmp_path, UNEVEN_PROGRAM, ranks=3) as job:
+        found = _awaited(job, capsys, lambda now: now["origins"] == [2] and len(now["waits"]) == 2)
+
+    assert {(wait["rank"], wait["for_rank"]) for wait in found["waits"]} == {(0, 2), (1, 2)}
+    assert {wait["operation"] for wait in found["waits"]} == {"all_reduce"}
+    (number,) = {wait["number"] for wait in found["waits"]}
+    barrier = {one["rank"]: one["collective"] for one in found["ranks"]}[2]
+    assert (barrier["operation"], barrier["number"]) == ("barrier", number - 1)

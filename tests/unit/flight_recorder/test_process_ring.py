@@ -1,0 +1,159 @@
+"""The ring of this process: made late, refused in one line, followed by identity, left behind by a fork, copied."""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from otel_rl import instrumentor_status, settings
+from otel_rl.flight_recorder import copies, layout, recorder
+from otel_rl.flight_recorder.copies import COPY, Copies
+from otel_rl.flight_recorder.reader import read
+from otel_rl.process import process_identity
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "process"
+    folder.mkdir()
+    return folder
+
+
+def test_nothing_is_recorded_before_the_process_has_an_end_that_removes_the_ring(rings):
+    assert not recorder.flight.on
+    assert recorder.flight.begin(layout.STEP, "", 1) is None
+    assert list(rings.iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", [layout.PHASE, layout.WAIT, layout.TOOL, layout.MODEL_CALL])
+def test_a_process_that_trains_nothing_has_no_ring(flight, rings, kind):
+    assert flight.begin(kind, "name") is None
+    assert list(rings.iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", [layout.STEP, layout.COLLECTIVE])
+def test_the_first_step_or_collective_makes_the_ring(flight, rings, kind):
+    handle = flight.begin(kind, "name")
+    flight.end(handle, False)
+    (path,) = rings.iterdir()
+    assert path.name.startswith("otel-rl-")
+    assert path.name.endswith(f"-{os.getpid()}.ring")
+    assert [one.kind for one in read(path).records] == [kind]
+
+
+def test_off_means_no_ring(rings, monkeypatch):
+    monkeypatch.setenv("OTEL_RL_RING", "off")
+    settings.reset()
+    recorder.flight.arm()
+    assert not recorder.flight.on
+    assert recorder.flight.begin(layout.STEP, "", 1) is None
+    assert list(rings.iterdir()) == []
+
+
+@pytest.mark.parametrize("reason", ["missing", "full", "no posix_fallocate"])
+def test_without_room_there_is_no_ring_one_line_and_a_degraded_state(flight, rings, monkeypatch, capfd, reason):
+    if reason == "missing":
+        rings.rmdir()
+    if reason == "full":
+
+        def full(*_: int) -> None:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+        monkeypatch.setattr(os, "posix_fallocate", full)
+    if reason == "no posix_fallocate":
+        monkeypatch.delattr(os, "posix_fallocate")
+
+    assert flight.begin(layout.STEP, "", 1) is None
+    assert flight.begin(layout.STEP, "", 2) is None
+    assert not flight.on
+    assert not rings.exists() or list(rings.iterdir()) == []
+    (line,) = capfd.readouterr().err.splitlines()
+    assert line.startswith("otel-rl: no flight recorder: cannot make its ring")
+    assert "OTEL_RL_RING_DIR" in line
+    outcome = instrumentor_status.snapshot()[recorder.NAME]
+    assert outcome["state"] == instrumentor_status.DEGRADED
+    assert str(rings) in outcome["reason"]
+
+
+def test_the_rank_is_written_when_it_becomes_known(flight, monkeypatch):
+    monkeypatch.setattr(process_identity, "_current", process_identity.Run(id="early"))
+    flight.begin(layout.COLLECTIVE, "barrier")
+    assert (read(flight.ring.path).run_id, read(flight.ring.path).rank) == ("early", None)
+    process_identity.update(rank=2, world_size=4)
+    found = read(flight.ring.path)
+    assert (found.rank, found.world_size) == (2, 4)
+
+
+def test_a_forked_child_has_a_ring_of_its_own_and_ends_nothing_of_its_parents(flight, rings):
+    step = flight.begin(layout.STEP, "", 1)
+    child = os.fork()
+    if child == 0:
+        try:
+            flight.end(step, False)
+            flight.begin(layout.STEP, "", 2)
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+
+    found = {path: read(path) for path in rings.iterdir()}
+    mine = found.pop(flight.ring.path)
+    assert (mine.records, [one.argument for one in mine.open], mine.last_step[0]) == ([], [1], 1)
+    ((path, its),) = found.items()
+    assert path.name.endswith(f"-{child}.ring")
+    assert (its.lifetime.pid, its.is_alive(), [one.argument for one in its.open]) == (child, False, [2])
+
+
+def test_a_copy_is_made_at_intervals_and_replaced(flight, folder, monkeypatch):
+    one = Copies()
+    one.copy_when_due(folder)
+    assert list(folder.iterdir()) == []
+    flight.begin(layout.STEP, "", 1)
+    one.copy_when_due(None)
+    one.copy_when_due(folder)
+    assert read(folder / COPY).last_step[0] == 1
+
+    flight.begin(layout.STEP, "", 2)
+    one.copy_when_due(folder)
+    assert read(folder / COPY).last_step[0] == 1
+    monkeypatch.setattr(copies, "INTERVAL", 0.0)
+    Copies().copy_when_due(folder)
+    assert read(folder / COPY).last_step[0] == 2
+    assert [path.name for path in folder.iterdir()] == [COPY]
+    assert (folder / COPY).stat().st_mode & 0o777 == 0o600
+
+
+def test_the_heartbeat_aligns_the_clocks(flight):
+    one = Copies()
+    one.beat()
+    flight.begin(layout.STEP, "", 1)
+    assert read(flight.ring.path).heartbeat == 0
+    one.beat()
+    found = read(flight.ring.path)
+    assert found.clocks[0] == found.heartbeat > 0
+
+
+def test_at_an_orderly_end_the_copy_lies_in_the_folder_and_the_ring_is_gone(flight, rings, folder):
+    flight.begin(layout.STEP, "", 1)
+    Copies().finish(folder, "uncaught ValueError")
+    assert list(rings.iterdir()) == []
+    assert read(folder / COPY).end_reason == "uncaught ValueError"
+
+
+def test_a_ring_whose_copy_cannot_be_written_stays(flight, rings, folder):
+    flight.begin(layout.STEP, "", 1)
+    Copies().finish(folder / "missing", None)
+    (path,) = rings.iterdir()
+    assert read(path).ended > 0
+
+
+@pytest.mark.parametrize(("reason", "stays"), [(None, 0), ("uncaught ValueError", 1)])
+def test_without_a_folder_only_the_ring_of_a_process_that_failed_stays(flight, rings, reason, stays):
+    flight.begin(layout.STEP, "", 1)
+    Copies().finish(None, reason)
+    assert len(list(rings.iterdir())) == stays

@@ -1,0 +1,232 @@
+"""What the rooms of the package put into the ring: steps, phases, their parts, tools, model calls, collectives."""
+
+from __future__ import annotations
+
+import gc
+
+import pytest
+
+from otel_rl import internal_errors
+from otel_rl.collectives.flight_records import FlightRecords
+from otel_rl.collectives.recorder import CollectiveRecorder
+from otel_rl.flight_recorder import layout
+from otel_rl.flight_recorder.reader import read
+from otel_rl.inference.calls import InferenceCall
+from otel_rl.inference.requests import CHAT, Request
+from otel_rl.inference.servers import server
+from otel_rl.semconv import spans
+from otel_rl.telemetry import Scope
+from otel_rl.tools.calls import ToolCall
+from otel_rl.training import steps
+from otel_rl.training.parts import Part
+from otel_rl.training.phases import Phase
+
+_scope = Scope("test")
+
+
+class ExpectedError(Exception):
+    """Raised by the tests."""
+
+
+def _open(flight) -> list[str]:
+    return [one.name or str(one.argument) for one in read(flight.ring.path).open]
+
+
+def _over(flight) -> list[tuple[str, int]]:
+    return [(one.name or str(one.argument), one.what) for one in read(flight.ring.path).records]
+
+
+def test_steps_phases_parts_and_tools_are_open_while_they_run(recorded, flight):
+    step = steps.begin(3, _scope)
+    with Phase(spans.RL_TRAIN, _scope):
+        part = Part(spans.RL_BACKWARD, _scope, step, has_span=False)
+        with ToolCall(_scope, "search"):
+            assert _open(flight) == ["3", "train", "backward", "search"]
+        part.end()
+    steps.finish()
+    assert _open(flight) == []
+    assert _over(flight) == [(name, layout.DONE) for name in ("search", "backward", "train", "3")]
+
+
+def test_what_raises_is_marked(recorded, flight):
+    steps.begin(3, _scope)
+    with pytest.raises(ExpectedError), Phase(spans.RL_TRAIN, _scope), ToolCall(_scope, "search"):
+        raise ExpectedError
+    steps.finish("ExpectedError")
+    assert {outcome for _, outcome in _over(flight)} == {layout.FAILED}
+
+
+def test_a_phase_that_is_suspended_is_not_open_and_neither_are_its_parts(recorded, flight):
+    step = steps.begin(1, _scope)
+    with Phase(spans.RL_TRAIN, _scope):
+        part = Part(spans.RL_BACKWARD, _scope, step, has_span=False)
+        with Phase(spans.RL_SAMPLE, _scope):
+            assert _open(flight) == ["1", "sample"]
+        assert _open(flight) == ["1", "train", "backward"]
+        part.end()
+    steps.finish()
+    assert _open(flight) == []
+
+
+def test_the_name_of_a_loop_is_kept(recorded, flight):
+    loop = steps.program_loop("critic")
+    loop.begin(1, _scope)
+    assert _open(flight) == ["critic"]
+    loop.finish()
+
+
+class _Work:
+    def bare_wait(self):
+        return "waited"
+
+
+class _Group:
+    group_name, group_desc = "0", "default_pg"
+
+    def __init__(self):
+        self.number = 0
+
+    def size(self):
+        return 2
+
+    def _get_sequence_number_for_group(self):
+        return self.number
+
+
+def _recorded_group(operation="all_reduce", call=None, *, adds=1):
+    def issue(group, *_):
+        group.number += adds
+        return _Work()
+
+    recorder = CollectiveRecorder()
+    recorder.flight_records = FlightRecords(lambda group: f"{group.group_name}\tpg\t0-1", lambda run, *args: run(*args))
+    _Work.wait = recorder.waiting(_Work.bare_wait)
+    return type("Group", (_Group,), {"method": recorder.recording(operation, None, call or issue)})(), recorder
+
+
+def test_a_collective_and_its_wait_have_group_and_number(flight):
+    group, _ = _recorded_group()
+    for _ in range(2):
+        assert group.method("tensor", "options").wait() == "waited"
+    found = [(one.kind, one.name, one.group, one.sequence) for one in read(flight.ring.path).records]
+    assert found == [
+        (kind, "all_reduce", "0\tpg\t0-1", number) for number in (1, 2) for kind in (layout.COLLECTIVE, layout.WAIT)
+    ]
+
+
+def test_a_collective_is_open_inside_its_call_and_a_wait_inside_its(flight):
+    seen = []
+
+    def issue(group, *_):
+        seen.extend((one.kind, one.sequence) for one in read(flight.ring.path).open)
+        return _Work()
+
+    group, _ = _recorded_group(call=issue)
+    group.method("tensor", "options")
+    assert seen == [(layout.COLLECTIVE, 1)]
+
+
+def test_a_call_and_a_wait_that_raise_are_marked_and_the_exception_is_the_same(flight):
+    error = ExpectedError()
+
+    def fail(*_):
+        raise error
+
+    group, _ = _recorded_group(call=fail)
+    with pytest.raises(ExpectedError) as caught:
+        group.method("tensor", "options")
+    assert caught.value is error
+    group, recorder = _recorded_group()
+    work = group.method("tensor", "options")
+    _Work.wait = recorder.waiting(fail)
+    with pytest.raises(ExpectedError) as caught:
+        work.wait()
+    assert caught.value is error
+    found = read(flight.ring.path)
+    assert found.open == []
+    assert [one.what for one in found.records] == [layout.FAILED, layout.DONE, layout.FAILED]
+
+
+@pytest.mark.parametrize(("operation", "adds", "numbers"), [("send", 1, [0, 1]), ("barrier", 6, [1, 2])])
+def test_what_not_every_rank_counts_is_taken_off_the_number(flight, operation, adds, numbers):
+    group, recorder = _recorded_group(operation, adds=adds)
+    group.method("tensor", "options")
+    records = recorder.flight_records
+    begin, end = records.of("all_reduce")
+    end(begin(group), None, False)
+    assert [one.sequence for one in read(flight.ring.path).records] == numbers
+
+
+def test_a_backend_without_numbers_is_recorded_without_them(flight):
+    group, _ = _recorded_group()
+
+    def refuse(_):
+        raise RuntimeError
+
+    type(group)._get_sequence_number_for_group = refuse
+    for _ in range(2):
+        group.method("tensor", "options")
+    assert [one.sequence for one in read(flight.ring.path).records] == [0, 0]
+
+
+def test_a_group_that_has_gone_is_forgotten(flight):
+    group, recorder = _recorded_group()
+    group.method("tensor", "options")
+    assert recorder.flight_records._groups
+    del group
+    gc.collect()
+    assert recorder.flight_records._groups == {}
+    assert not any(recorder.flight_records._by_operation)
+
+
+def test_works_that_nobody_waits_for_do_not_pile_up(flight, monkeypatch):
+    monkeypatch.setattr("otel_rl.collectives.flight_records.MAXIMUM_LAUNCHED", 3)
+    group, recorder = _recorded_group()
+    works = [group.method("tensor", "options") for _ in range(10)]
+    assert len(recorder.flight_records._launched) == 3
+    assert len(works) == 10
+
+
+def test_collectives_go_on_with_a_new_ring(flight):
+    group, _ = _recorded_group()
+    work = group.method("tensor", "options")
+    flight.disarm()
+    group.method("tensor", "options")
+    flight.arm()
+    # A wait for what the old ring has is not recorded.
+    work.wait()
+    group.method("tensor", "options")
+    assert [one.sequence for one in read(flight.ring.path).records] == [3]
+
+
+def test_without_a_ring_collectives_are_counted_as_before(rings):
+    group, recorder = _recorded_group()
+    group.method("tensor", "options").wait()
+    assert recorder.totals().calls == 1
+    assert list(rings.iterdir()) == []
+
+
+def test_an_error_of_ours_does_not_reach_the_program(flight, monkeypatch):
+    monkeypatch.delenv("OTEL_RL_RAISE_INTERNAL_ERRORS")
+    group, _ = _recorded_group()
+    work = group.method("tensor", "options")
+
+    def fail(*_):
+        raise ExpectedError
+
+    monkeypatch.setattr(flight.ring, "begin_coded", fail)
+    monkeypatch.setattr(flight, "end", fail)
+    assert work.wait() == "waited"
+    assert group.method("tensor", "options").wait() == "waited"
+    monkeypatch.undo()
+    assert internal_errors.error_counts()["collectives.flight_records"] >= 2
+    internal_errors.reset()
+
+
+def test_a_model_call_is_open_until_it_has_finished(recorded, flight):
+    steps.begin(1, _scope)
+    call = InferenceCall(_scope, Request(CHAT, server("127.0.0.1", 8000), {"model": "tiny"}))
+    assert _open(flight) == ["1", "chat tiny"]
+    call.finish()
+    steps.finish()
+    assert _over(flight)[0] == ("chat tiny", layout.DONE)

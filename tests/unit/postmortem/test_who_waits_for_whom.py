@@ -1,0 +1,203 @@
+"""Rings of several ranks: where the waits end."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from otel_rl.cli import main
+from otel_rl.flight_recorder import layout
+from otel_rl.flight_recorder.ring import Ring, create
+from otel_rl.offline.postmortem import examine
+from otel_rl.offline.postmortem.text import as_text, verdict
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from otel_rl.offline.postmortem import Postmortem
+
+ALL, PAIR = "0\tdefault_pg\t0-2", "1\tpair\t1-2"
+
+
+class Ranks:
+    """Rings of a run of three ranks."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.nodes = 0
+        self.rings = [self.add(rank) for rank in range(3)]
+
+    def add(self, rank: int, attempt: str = "0.0.0", run: str = "run") -> Ring:
+        ring = create(self.folder, f"otel-rl-{run}-{rank}-{attempt}")
+        # All are written by this process: the name of the node tells them apart.
+        self.nodes += 1
+        ring.identify(run, attempt, f"node{self.nodes}", (rank, 3, rank))
+        return ring
+
+    def passed(self, rank: int, number: int, group: str = ALL, operation: str = "all_reduce") -> None:
+        self.rings[rank].end(self.rings[rank].begin(layout.COLLECTIVE, operation, 0, group, number), False)
+
+    def waits(self, rank: int, number: int, group: str = ALL, operation: str = "all_reduce") -> None:
+        self.passed(rank, number, group, operation)
+        self.rings[rank].begin(layout.WAIT, operation, 0, group, number)
+
+    def examine(self) -> Postmortem:
+        return examine(self.folder, self.folder)
+
+
+@pytest.fixture
+def ranks(tmp_path: Path) -> Ranks:
+    return Ranks(tmp_path)
+
+
+def _names(states) -> list[int]:
+    return [one.ring.rank for one in states]
+
+
+def test_the_rank_that_did_not_enter_is_the_origin(ranks):
+    for rank in range(3):
+        ranks.passed(rank, 1)
+    ranks.waits(0, 2)
+    ranks.waits(2, 2)
+    ranks.rings[1].begin(layout.STEP, "", 5)
+    ranks.rings[1].begin(layout.TOOL, "search")
+    found = ranks.examine()
+
+    assert _names(found.waits.origins) == [1]
+    assert {(wait.waiting.ring.rank, wait.missing.ring.rank) for wait in found.waits.waits} == {(0, 1), (2, 1)}
+    (sentence,) = verdict(found)
+    assert "rank 1 is stuck in step 5 (tool search) and did not enter all_reduce number 2" in sentence
+
+
+def test_a_chain_over_groups_ends_at_its_last_rank(ranks):
+    ranks.waits(0, 1)
+    ranks.waits(1, 1, PAIR)
+    found = ranks.examine()
+    assert _names(found.waits.origins) == [2]
+    assert len(found.waits.waits) == 3
+
+
+def test_ranks_that_wait_for_each_other_in_two_groups_are_a_deadlock(ranks):
+    ranks.passed(0, 1)
+    ranks.waits(1, 1)
+    ranks.waits(2, 1, PAIR)
+    found = ranks.examine()
+    assert found.waits.origins == []
+    assert sorted(_names(found.waits.circle)) == [1, 2]
+    assert verdict(found)[0] == "deadlock: rank 1 waits for rank 2 waits for rank 1"
+
+
+def test_different_operations_under_one_number_are_named(ranks):
+    ranks.waits(0, 1)
+    ranks.waits(1, 1, operation="broadcast")
+    ranks.waits(2, 1)
+    assert any("rank 1 issued broadcast under the same number" in sentence for sentence in verdict(ranks.examine()))
+
+
+def test_a_collective_that_all_have_entered_is_slow(ranks):
+    for rank in range(3):
+        ranks.waits(rank, 1)
+    assert verdict(ranks.examine()) == [
+        "all ranks are in all_reduce number 1 of group default_pg: it is slow, or the network is"
+    ]
+
+
+def test_a_wait_that_failed_counts_as_one(ranks):
+    ring = ranks.rings[0]
+    ranks.passed(0, 1)
+    ring.end(ring.begin(layout.WAIT, "all_reduce", 0, ALL, 1), True)
+    ranks.waits(1, 1)
+    assert _names(ranks.examine().waits.origins) == [2]
+
+
+def test_a_wait_that_failed_and_was_followed_by_another_collective_is_over(ranks):
+    ring = ranks.rings[0]
+    ring.end(ring.begin(layout.WAIT, "all_reduce", 0, ALL, 1), True)
+    ranks.passed(0, 2)
+    assert ranks.examine().waits.waits == []
+
+
+def test_sends_and_receives_have_no_number_and_nobody_is_blamed(ranks):
+    ranks.waits(0, 0, operation="recv")
+    found = ranks.examine()
+    assert found.waits.waits == []
+    assert found.ranks[0].collective.operation == "recv"
+
+
+def test_a_ring_that_has_lost_its_oldest_records_is_not_blamed_for_a_group_that_it_does_not_name(ranks):
+    ranks.passed(1, 1)
+    for _ in range(layout.RECORDS + 1):
+        ranks.rings[1].end(ranks.rings[1].begin(layout.TOOL, "search"), False)
+    ranks.waits(0, 5)
+    assert _names(ranks.examine().waits.origins) == [2]
+
+
+def test_of_two_processes_with_one_rank_the_one_in_the_group_counts(ranks):
+    ranks.add(1, run="run")
+    ranks.waits(0, 1)
+    ranks.waits(1, 1)
+    assert _names(ranks.examine().waits.origins) == [2]
+
+
+def test_ranks_without_a_ring_are_listed(ranks):
+    ranks.rings[1].path.unlink()
+    ranks.waits(0, 1)
+    found = ranks.examine()
+    assert list(found.missing) == [1]
+    assert "no ring and no files" in as_text(found)
+
+
+def test_only_the_newest_attempt_counts(ranks):
+    restarted = ranks.add(0, attempt="0.1.0")
+    found = ranks.examine()
+    assert [one.ring.path for one in found.ranks] == [restarted.path]
+    assert "3 processes of earlier attempts are left out" in found.notes
+
+
+def test_a_ring_that_cannot_be_read_is_named_and_the_others_are_read(ranks):
+    path = ranks.rings[2].path
+    path.write_bytes(path.read_bytes()[:5000])
+    found = ranks.examine()
+    assert _names(one for one in found.ranks) == [0, 1]
+    assert any("cut after 5000" in note for note in found.notes)
+
+
+def test_where_nobody_is_known_to_wait_the_ranks_in_the_lowest_step_are_named(ranks):
+    for rank, step in ((0, 5), (1, 4), (2, 5)):
+        ranks.rings[rank].begin(layout.STEP, "", step)
+    assert verdict(ranks.examine()) == ["no rank is known to wait for another; the lowest step is 4, of rank 1"]
+
+
+def test_a_silent_process_is_said_to_be_silent(ranks, monkeypatch):
+    ranks.rings[0].beat()
+    monkeypatch.setattr("otel_rl.offline.postmortem.ranks.SILENT", 0.0)
+    assert "no heartbeat for" in ranks.examine().ranks[0].cause
+
+
+def test_the_command_prints_a_table_or_json_and_succeeds(ranks, capsys):
+    ranks.waits(0, 1)
+    assert main(["postmortem", str(ranks.folder)]) == 0
+    assert "waits in all_reduce" in capsys.readouterr().out
+    assert main(["postmortem", str(ranks.folder), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["origins"] == [1, 2]
+
+
+def test_the_command_refuses_a_folder_without_rings_and_names_the_rings_of_the_node(ranks, tmp_path, capsys):
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    assert main(["postmortem", str(empty), "--ring-dir", str(empty)]) == 2
+    assert "is empty" in capsys.readouterr().err
+    assert main(["postmortem", str(empty), "--ring-dir", str(ranks.folder)]) == 2
+    assert f"{ranks.folder} holds 3 rings: give it as DIR" in capsys.readouterr().err
+
+
+def test_the_command_refuses_a_run_that_left_no_ring(tmp_path, capsys):
+    process = tmp_path / "run" / "host-rank0"
+    process.mkdir(parents=True)
+    (process / "manifest.json").write_text('{"run_id": "run", "rank": 0}')
+    rings = tmp_path / "rings"
+    rings.mkdir()
+    assert main(["postmortem", str(tmp_path / "run"), "--ring-dir", str(rings)]) == 2
+    assert "run run has no ring in" in capsys.readouterr().err
