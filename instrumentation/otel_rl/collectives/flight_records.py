@@ -150,8 +150,11 @@ class FlightRecords:
 
     def begin_wait(self, work: Any) -> Handle | None:
         """Record that a thread waits for ``work``."""
+        return self.begin_wait_for(self._launched.pop(id(work), None))
+
+    def begin_wait_for(self, launch: Handle | None) -> Handle | None:
+        """Record that a thread waits for the collective whose launch has this handle."""
         try:
-            launch = self._launched.pop(id(work), None)
             ring = flight.ring
             if launch is None or ring is None or launch[0] is not ring.buffer:
                 return None

@@ -39,6 +39,18 @@ dist.destroy_process_group()
 """
 
 
+DDP_PROGRAM = """
+import signal, torch, otel_rl, torch.distributed as dist
+dist.init_process_group("gloo")
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4))
+for number in range(1, 6):
+    with otel_rl.step(number):
+        loss = model(torch.ones(4)).sum()
+        if number == 3 and dist.get_rank() == 1:
+            signal.pause()
+        with otel_rl.phase("train"):
+            loss.backward()
+"""
 #: What a group counts beside the collectives of Python: some ranks send and receive, DDP reduces in C++.
 UNEVEN_PROGRAM = """
 import datetime, signal, torch, otel_rl, torch.distributed as dist
@@ -67,7 +79,7 @@ with otel_rl.step(1):
 class Job:
     """torchrun under ``opentelemetry-instrument``."""
 
-    def __init__(self, folder: Path, program: str, ranks: int = 2) -> None:
+    def __init__(self, folder: Path, program: str, ranks: int = 2, collectives: str = "auto") -> None:
         self.folder, self.rings = folder, folder / "rings"
         self.rings.mkdir()
         (folder / "train.py").write_text(program)
@@ -76,7 +88,12 @@ class Job:
         self.process = subprocess.Popen(
             [SCRIPTS / command[0], SCRIPTS / command[1], *command[2:]],
             cwd=folder,
-            env={**environ, "OTEL_RL_RUN_ID": "run", "OTEL_RL_RING_DIR": str(self.rings)},
+            env={
+                **environ,
+                "OTEL_RL_RUN_ID": "run",
+                "OTEL_RL_RING_DIR": str(self.rings),
+                "OTEL_RL_COLLECTIVES": collectives,
+            },
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
@@ -86,8 +103,8 @@ class Job:
 
 
 @contextmanager
-def started(folder: Path, program: str, ranks: int = 2) -> Iterator[Job]:
-    job = Job(folder, program, ranks)
+def started(folder: Path, program: str, ranks: int = 2, collectives: str = "auto") -> Iterator[Job]:
+    job = Job(folder, program, ranks, collectives)
     try:
         yield job
     finally:
@@ -171,6 +188,21 @@ def test_while_the_job_hangs_the_stuck_rank_is_named_and_the_collective_that_it_
     assert {one["rank"]: one["state"] for one in found["ranks"]} == {0: "running", 1: "running"}
     assert "rank 0 waits in all_reduce number 3 of group default_pg, which rank 1 did not enter" in text
     assert "rank 1 is stuck in step 3 (train) and did not enter all_reduce number 3" in text
+
+
+def test_a_rank_that_ddp_waits_for_in_its_backward_pass_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Of steps that are this short, `auto` watches few.
+    with started(tmp_path, DDP_PROGRAM, collectives="all") as job:
+        found = _awaited(job, capsys, lambda now: [one["step"] for one in now["ranks"]] == [3, 3])
+
+    assert found["origins"] == [1]
+    (wait,) = found["waits"]
+    assert (wait["rank"], wait["for_rank"], wait["operation"]) == (0, 1, "all_reduce")
+    by_rank = {one["rank"]: one for one in found["ranks"]}
+    assert by_rank[0]["inside"] == ["train"]
+    assert by_rank[1]["collective"]["number"] == wait["number"] - 1
 
 
 def test_ranks_that_end_in_order_leave_a_copy_in_the_run_folder_and_nothing_in_memory(

@@ -237,14 +237,17 @@ def test_phase_durations_are_histograms_and_evaluation_does_not_count_as_samplin
 
 def test_collectives_are_counted_alike_on_both_ranks_and_per_step(ranks, traces):
     calls = [
-        {dict(key)["torch.distributed.operation"]: int(point["asInt"]) for key, point in rank.points[name].items()}
+        {
+            (values["torch.distributed.operation"], values["torch.distributed.source"]): int(point["asInt"])
+            for values, point in ((dict(key), point) for key, point in rank.points[name].items())
+        }
         for rank in ranks
         for name in ["torch.distributed.collective.calls"]
     ]
     assert calls[0] == calls[1]
     # GRPOTrainer of TRL 0.27 only gathers; that of 1.16 reduces its statistics.
     reduces = {"all_reduce"} if Version(trl.__version__) >= Version("1") else set()
-    assert {"all_gather"} | reduces <= calls[0].keys()
+    assert {"all_gather"} | reduces <= {operation for operation, _ in calls[0]}
     for members in traces.values():
         steps = [attributes(span) for _, span in members if span["name"] == "rl.rank.step"]
         assert steps[0]["torch.distributed.calls"] == steps[1]["torch.distributed.calls"] > 0

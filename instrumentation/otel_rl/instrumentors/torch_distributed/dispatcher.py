@@ -42,8 +42,21 @@ class _Issuer(threading.local):
     """What this thread is doing."""
 
     source: str = Source.REDUCER
-    #: Of the functional collective that is being issued: its slot.
-    slot: Slot | None = None
+    #: The functional collective that is being issued.
+    issued: _Issued | None = None
+
+
+class _Issued:
+    """What waits for a collective need of it: its slot, and its handle of the flight recorder.
+
+    No named tuple: Dynamo would look at its constructor, which is not in a file of ours.
+    """
+
+    __slots__ = ("launch", "slot")
+
+    def __init__(self, slot: Slot, launch: Any) -> None:
+        self.slot = slot
+        self.launch = launch
 
 
 class DispatcherKernels:
@@ -54,8 +67,13 @@ class DispatcherKernels:
         self._issuer = _Issuer()
         self._libraries: list[Any] = []
         self._counts: dict[tuple[str, str], Function] = {}
-        #: Address of the result of a functional collective -> slot. What nobody waits for must not pile up.
-        self._results: dict[int, Slot] = {}
+        #: Operation -> what the flight recorder gets before and after it.
+        self._flight: dict[str, tuple[Function, Function]] = {}
+        #: Address of the result of a functional collective -> what is known of it. What nobody waits for must not pile
+        #: up.
+        self._results: dict[int, _Issued] = {}
+        #: The latest collective of the backward pass.
+        self._latest: _Issued | None = None
         #: The backward pass whose end is awaited.
         self._backward = -1
         self._works = False
@@ -83,7 +101,7 @@ class DispatcherKernels:
             library.define("pass_on(Tensor given) -> Tensor")
             library.impl("pass_on", torch.clone, "CompositeExplicitAutograd")
             operator = torch.ops.otel_rl_probe.pass_on.default
-            library.impl("pass_on", self._kernel(operator, lambda *_: reached.append(_), None), _KEY, with_keyset=True)
+            library.impl("pass_on", self._kernel(operator, reached.append, _nothing, None), _KEY, with_keyset=True)
             operator(torch.empty(0))
         finally:
             library._destroy()  # noqa: SLF001 - as torch.library does itself
@@ -148,22 +166,37 @@ class DispatcherKernels:
         counts = {source: self._count_of(known.operation, source) for source in (Source.REDUCER, Source.FUNCTIONAL)}
         issuer, unbox = self._issuer, torch.distributed.ProcessGroup.unbox
         in_backward, on_backward_end = torch._C._current_graph_task_id, self._on_backward_end  # noqa: SLF001
+        begin, end = self._flight_of(known.operation)
 
-        def count(args: tuple[Any, ...], started: int, elapsed: int) -> None:
+        def before(args: tuple[Any, ...]) -> Any:
+            return None if payload is not None and _is_fake(args[payload]) else begin(unbox(args[group]))
+
+        def after(args: tuple[Any, ...], record: Any, started: int, elapsed: int, failed: bool) -> None:
+            if record is not None:
+                end(record, None, failed)
             message = None if payload is None else args[payload]
-            if _is_fake(message):
+            if failed or _is_fake(message):
                 return
             source = issuer.source
             self.calls += 1
             self.cost += _COST[source]
-            slot = counts[source](unbox(args[group]), message, started, elapsed)
+            issued = _Issued(counts[source](unbox(args[group]), message, started, elapsed), record)
             if source == Source.FUNCTIONAL:
-                issuer.slot = slot
-            elif in_backward() not in (-1, self._backward):
-                self._backward = in_backward()
-                on_backward_end(torch, slot)
+                issuer.issued = issued
+            elif in_backward() != -1:
+                self._latest = issued
+                if in_backward() != self._backward:
+                    self._backward = in_backward()
+                    on_backward_end(torch)
 
-        return self._kernel(operator, count, issuer)
+        return self._kernel(operator, before, after, issuer)
+
+    def _flight_of(self, operation: str) -> tuple[Function, Function]:
+        """The same ones each time the kernels are put on."""
+        records = self._recorder.flight_records
+        if operation not in self._flight:
+            self._flight[operation] = (_nothing, _nothing) if records is None else records.of(operation)
+        return self._flight[operation]
 
     def _count_of(self, operation: str, source: str) -> Function:
         """The same one each time the kernels are put on."""
@@ -173,20 +206,29 @@ class DispatcherKernels:
         return self._counts[key]
 
     @staticmethod
-    def _kernel(operator: Any, count: Callable[[tuple[Any, ...], int, int], None], issuer: _Issuer | None) -> Function:
+    def _kernel(operator: Any, before: Function, after: Function, issuer: _Issuer | None) -> Function:
+        """Run ``before(args)``, hand the call on, and run ``after(args, what before gave, start, ns, failed)``."""
         redispatch, key, now = _redispatch(operator), _key(), clock
-        site = f"collectives.kernel.{operator.name()}"
+        site = guard(f"collectives.kernel.{operator.name()}")
 
         def kernel(keys: Any, *args: Any, **kwargs: Any) -> Any:
             if issuer is not None and issuer.source == Source.PYTHON:
                 return redispatch(keys.remove(key), *args, **kwargs)
-            started = now()
-            result = redispatch(keys.remove(key), *args, **kwargs)
-            elapsed = now() - started
+            record, failed = None, True
             try:
-                count(args, started, elapsed)
+                record = before(args)
             except Exception as error:  # noqa: BLE001 - counted
-                guard(site).handle(error)
+                site.handle(error)
+            started = now()
+            try:
+                result = redispatch(keys.remove(key), *args, **kwargs)
+                failed = False
+            finally:
+                elapsed = now() - started
+                try:
+                    after(args, record, started, elapsed, failed)
+                except Exception as error:  # noqa: BLE001 - counted
+                    site.handle(error)
             return result
 
         return kernel
@@ -196,52 +238,47 @@ class DispatcherKernels:
         issuer, keep, redispatch, key = self._issuer, self._keep_results, _redispatch(operator), _key()
 
         def kernel(keys: Any, *args: Any, **kwargs: Any) -> Any:
-            before, issuer.source, issuer.slot = issuer.source, Source.FUNCTIONAL, None
+            before, issuer.source, issuer.issued = issuer.source, Source.FUNCTIONAL, None
             try:
                 result = redispatch(keys.remove(key), *args, **kwargs)
             finally:
                 issuer.source = before
             try:
-                keep(issuer.slot, result)
+                keep(issuer.issued, result)
             except Exception as error:  # noqa: BLE001 - counted
                 guard("collectives.results").handle(error)
             return result
 
         return kernel
 
-    def _keep_results(self, slot: Slot | None, result: Any) -> None:
-        if slot is None:
+    def _keep_results(self, issued: _Issued | None, result: Any) -> None:
+        if issued is None:
             return
         for tensor in result if isinstance(result, list | tuple) else (result,):
             if len(self._results) >= MAXIMUM_PENDING:
                 self._results.pop(next(iter(self._results)), None)
-            self._results[tensor.data_ptr()] = slot
+            self._results[tensor.data_ptr()] = issued
 
     def _waiting(self, operator: Any) -> Function:
         """``wait_tensor``: adds its time to the collective that has this result."""
-        results, add_wait, redispatch, key, now = (
-            self._results,
-            self._recorder.add_wait,
-            _redispatch(operator),
-            _key(),
-            clock,
-        )
+        results, redispatch, key = self._results, _redispatch(operator), _key()
 
         def kernel(keys: Any, *args: Any, **kwargs: Any) -> Any:
-            started = now()
-            result = redispatch(keys.remove(key), *args, **kwargs)
-            waited = now() - started
+            wait = None
             try:
-                slot = None if _is_fake(args[0]) else results.pop(args[0].data_ptr(), None)
-                if slot is not None:
-                    add_wait(slot, started, waited)
+                issued = None if _is_fake(args[0]) else results.pop(args[0].data_ptr(), None)
+                wait = None if issued is None else _Wait(self._recorder, issued)
             except Exception as error:  # noqa: BLE001 - counted
                 guard("collectives.wait_tensor").handle(error)
-            return result
+            try:
+                return redispatch(keys.remove(key), *args, **kwargs)
+            finally:
+                if wait is not None:
+                    wait.end()
 
         return kernel
 
-    def _on_backward_end(self, torch: Any, slot: Slot) -> None:
+    def _on_backward_end(self, torch: Any) -> None:
         """Measure how long the reducer waits at the end of this backward pass.
 
         It waits in a callback of the autograd engine, for all buckets. Callbacks run in the order in which they were
@@ -249,23 +286,40 @@ class DispatcherKernels:
         The one that it adds runs after the reducer's (torch 2.13, ``Reducer::finalize_backward``).
         """
         add = torch.autograd.Variable._execution_engine.queue_callback  # noqa: SLF001 - as FSDP uses it
-        add_wait, now = self._recorder.add_wait, clock
 
         def computed() -> None:
-            started = now()
-
-            def waited() -> None:
-                try:
-                    add_wait(slot, started, now() - started)
-                except Exception as error:  # noqa: BLE001 - counted
-                    guard("collectives.backward").handle(error)
-
             try:
-                add(waited)
+                if self._latest is not None:
+                    add(_Wait(self._recorder, self._latest).end)
             except Exception as error:  # noqa: BLE001 - counted
                 guard("collectives.backward").handle(error)
 
         add(computed)
+
+
+class _Wait:
+    """A thread waits for a collective, from now to :meth:`end`."""
+
+    def __init__(self, recorder: CollectiveRecorder, issued: _Issued) -> None:
+        self._recorder = recorder
+        self._slot = issued.slot
+        records = recorder.flight_records
+        self._record = None if records is None else records.begin_wait_for(issued.launch)
+        self._started = clock()
+
+    def end(self) -> None:
+        """The wait is over. Raises nothing."""
+        try:
+            self._recorder.add_wait(self._slot, self._started, clock() - self._started)
+            records = self._recorder.flight_records
+            if records is not None and self._record is not None:
+                records.end_wait(self._record, False)
+        except Exception as error:  # noqa: BLE001 - counted
+            guard("collectives.wait").handle(error)
+
+
+def _nothing(*_: Any) -> None:
+    """The flight recorder is off."""
 
 
 def _key() -> Any:
