@@ -173,7 +173,7 @@ class Settings:
         "auto",
         "OTEL_RL_COLLECTIVES",
         "collectives that are counted: python, those of Python code; all, also those of DDP's reducer, functional and"
-        " compiled ones; auto, all where a program has such",
+        " compiled ones; auto, all where a program has such and it costs little",
         scope=PROCESS,
         parse=_one_of(COLLECTIVES),
         accepted=", ".join(COLLECTIVES),

@@ -1,11 +1,8 @@
-"""Which collectives are seen: those of Python at about a microsecond each, or all at ten to fifty.
+"""Which collectives are counted: those of Python at a few microseconds each, or all at ten to fifty more.
 
-``auto`` begins with Python's. It turns to all where a program has others: with the first model that DDP wraps, or after
-a step that issued collectives which were not seen. It changes between steps only.
-
-Where all would cost more than :data:`LARGEST_SHARE` of a step, only one of several steps is watched in full. How many
-is a power of two, and a step is watched where its iteration is a multiple of it. So ranks that measure different costs
-still watch the same steps, those of the rank that watches least.
+``auto`` begins with Python's. It turns to all when DDP wraps a model, and after steps that issued collectives which
+were not counted, if counting them costs a small share of such a step. It never turns back: PyTorch's dispatcher cannot
+lose a kernel while another thread may be about to call it.
 """
 
 from __future__ import annotations
@@ -18,21 +15,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 AUTO, PYTHON, ALL, OFF = "auto", "python", "all", "off"
-#: Share of a step that watching all its collectives may cost before steps are left out.
+#: Share of a step that counting all its collectives may cost, where the program did not ask for it.
 LARGEST_SHARE = 0.005
-#: Every such step is watched in full at least.
-LONGEST_PERIOD = 256
-#: Seconds that a collective of Python takes longer while all are watched, and that a change takes (torch 2.13 on a
-#: server CPU: 9 microseconds, 4 milliseconds).
-COST_OF_PYTHONS, COST_OF_CHANGE = 10e-6, 5e-3
+#: Seconds that a functional collective takes longer, rather too many; see benchmarks/collective_step.py.
+COST = 45e-6
+#: So many steps in a row must be cheap enough. The first of a program is long, and says nothing.
+STEPS_ASKED = 3
 
 
 class Kernels(Protocol):
-    """What sees the collectives that Python does not issue."""
-
-    #: Collectives counted so far, and the seconds that this has taken.
-    calls: int
-    cost: float
+    """What counts the collectives that Python does not issue."""
 
     @property
     def installed(self) -> bool:
@@ -41,83 +33,46 @@ class Kernels(Protocol):
     def install(self) -> None:
         """Begin to count; raises where this version of the library does not allow it."""
 
-    def remove(self) -> None:
-        """Stop counting."""
-
 
 class Mode:
-    """Puts ``kernels`` on and takes them off, as ``setting`` says.
+    """Puts ``kernels`` on, as ``setting`` says.
 
-    ``report`` is told once, in words, why not all collectives can be seen.
+    ``report`` is told once, in words, why not all collectives can be counted.
     """
 
     def __init__(self, setting: str, kernels: Kernels, report: Callable[[str], None]) -> None:
         self._setting = setting
         self._kernels = kernels
         self._report = report
-        self._wanted = setting == ALL
-        self._open = 0
-        self._calls, self._cost = 0, 0.0
-        #: One of so many steps is watched in full.
-        self.period = 1
-        #: Why not all collectives can be seen; empty where they can, or where nobody has tried.
-        self.reason = ""
+        self._cheap_steps = 0
+        self._failed = False
 
     def group_made(self) -> None:
         """The program has made its default process group: collectives can come."""
-        if self._wanted and not self._open:
+        if self._setting == ALL:
             self._install()
 
     def model_wrapped(self) -> None:
-        """DDP wraps a model: collectives that Python does not see will come."""
-        if self._setting == AUTO:
-            self._wanted = True
-            self.group_made()
+        """DDP wraps a model: collectives that Python does not issue will come, a few in each step."""
+        if self._setting in (AUTO, ALL):
+            self._install()
 
-    def step_opened(self, iteration: int) -> None:
-        """A step begins: the place to change."""
-        if not self._open and self._wanted:
-            if iteration % self.period:
-                self._kernels.remove()
-            else:
-                self._install()
-        self._open += 1
-        self._calls, self._cost = self._kernels.calls, self._kernels.cost
-
-    def step_closed(self, calls: int, unseen: int, duration: float) -> None:
-        """A step has ended after ``duration`` s, with ``calls`` collectives that were seen and ``unseen`` others."""
-        self._open = max(self._open - 1, 0)
-        if self._setting != AUTO:
+    def step_closed(self, unseen: int, duration: float) -> None:
+        """A step has ended after ``duration`` s, in which ``unseen`` collectives were not counted."""
+        if not unseen or self._setting not in (AUTO, ALL) or self._kernels.installed:
             return
-        if unseen and not self.reason:
-            self._wanted = True
-        if self._kernels.installed and duration > 0:
-            of_python = calls - (self._kernels.calls - self._calls)
-            cost = self._kernels.cost - self._cost + of_python * COST_OF_PYTHONS
-            if cost > LARGEST_SHARE * duration:
-                cost += COST_OF_CHANGE
-            self._choose_period(cost / duration / LARGEST_SHARE)
-
-    def stop(self) -> None:
-        """Take the kernels off, for good."""
-        self._wanted = False
-        self._setting = OFF
-        self._kernels.remove()
-
-    def _choose_period(self, excess: float) -> None:
-        # Half as much again before it is shortened: a step that is a little longer must not change it.
-        while self.period < LONGEST_PERIOD and excess > self.period:
-            self.period *= 2
-        while self.period > 1 and excess * 1.5 < self.period / 2:
-            self.period //= 2
+        is_cheap = unseen * COST <= LARGEST_SHARE * duration
+        self._cheap_steps = self._cheap_steps + 1 if is_cheap else 0
+        if self._setting == ALL or self._cheap_steps >= STEPS_ASKED:
+            self._install()
 
     def _install(self) -> None:
-        if self.reason or self._kernels.installed:
+        if self._failed or self._kernels.installed:
             return
         try:
             self._kernels.install()
         except Exception as error:  # noqa: BLE001 - names of PyTorch that are not public may be missing
-            self.reason = f"collectives of C++ code cannot be seen ({type(error).__name__}: {error})"
-            self._wanted = False
-            logger.warning("otel-rl: %s; those of Python are counted", self.reason)
-            self._report(self.reason)
+            self._failed = True
+            reason = f"collectives of C++ code cannot be counted ({type(error).__name__}: {error})"
+            logger.warning("otel-rl: %s; those of Python are counted", reason)
+            self._report(reason)

@@ -53,7 +53,7 @@ class CollectiveReporter:
         mode: Mode | None = None,
     ) -> None:
         self.recorder = recorder
-        #: Told of each step, between which it may change.
+        #: Told of the end of each step, when it may change.
         self.mode = mode
         self.unseen = UnseenCollectives(recorder, numbers)
         self._scope = scope
@@ -96,8 +96,6 @@ class CollectiveReporter:
     def step_opened(self, step: steps.Step) -> None:
         """Collectives from here on belong to ``step``."""
         self._share_slowest()
-        if self.mode is not None:
-            self.mode.step_opened(step.iteration)
         self._open[step] = self._opened()
 
     def step_closing(self, step: steps.Step) -> None:
@@ -107,7 +105,7 @@ class CollectiveReporter:
         before, after = opened.totals, self.recorder.totals()
         unseen = self.unseen.since(opened.unseen)
         if self.mode is not None:
-            self.mode.step_closed(after.calls - before.calls, unseen, time.perf_counter() - step.started)
+            self.mode.step_closed(unseen, time.perf_counter() - step.started)
         if not step.rank_span.is_recording():
             return
         step.rank_span.set_attributes(

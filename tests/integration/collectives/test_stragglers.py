@@ -39,7 +39,7 @@ if kind == "fsdp":
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
     fully_shard(model, mesh=init_device_mesh("cpu", (2,)))
-for number in range(1, 6):
+for number in range(1, 9):
     with otel_rl.step(number):
         if place == "data" and late:
             time.sleep(0.05)
@@ -93,12 +93,12 @@ def test_the_late_rank_is_named(tmp_path: Path, kind: str, place: str) -> None:
     page = _report(tmp_path, kind, place)
 
     assert NAMED in page
-    # Functional collectives are seen from the second step on.
-    assert (NOT_SEEN in page) is (kind == "functional")
+    # Functional collectives are counted after three steps.
+    assert (f"6 of 16 {NOT_SEEN}" in page) is (kind == "functional")
 
 
 def test_where_only_pythons_are_watched_the_report_says_what_it_cannot_see(tmp_path: Path) -> None:
     page = _report(tmp_path, "ddp", "data", collectives="python")
 
-    assert f"10 of 10 {NOT_SEEN}" in page
+    assert f"16 of 16 {NOT_SEEN}" in page
     assert "Nothing stands out" not in page

@@ -79,7 +79,7 @@ with otel_rl.step(1):
 class Job:
     """torchrun under ``opentelemetry-instrument``."""
 
-    def __init__(self, folder: Path, program: str, ranks: int = 2, collectives: str = "auto") -> None:
+    def __init__(self, folder: Path, program: str, ranks: int = 2) -> None:
         self.folder, self.rings = folder, folder / "rings"
         self.rings.mkdir()
         (folder / "train.py").write_text(program)
@@ -88,12 +88,7 @@ class Job:
         self.process = subprocess.Popen(
             [SCRIPTS / command[0], SCRIPTS / command[1], *command[2:]],
             cwd=folder,
-            env={
-                **environ,
-                "OTEL_RL_RUN_ID": "run",
-                "OTEL_RL_RING_DIR": str(self.rings),
-                "OTEL_RL_COLLECTIVES": collectives,
-            },
+            env={**environ, "OTEL_RL_RUN_ID": "run", "OTEL_RL_RING_DIR": str(self.rings)},
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
@@ -103,8 +98,8 @@ class Job:
 
 
 @contextmanager
-def started(folder: Path, program: str, ranks: int = 2, collectives: str = "auto") -> Iterator[Job]:
-    job = Job(folder, program, ranks, collectives)
+def started(folder: Path, program: str, ranks: int = 2) -> Iterator[Job]:
+    job = Job(folder, program, ranks)
     try:
         yield job
     finally:
@@ -193,8 +188,7 @@ def test_while_the_job_hangs_the_stuck_rank_is_named_and_the_collective_that_it_
 def test_a_rank_that_ddp_waits_for_in_its_backward_pass_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    # Of steps that are this short, `auto` watches few.
-    with started(tmp_path, DDP_PROGRAM, collectives="all") as job:
+    with started(tmp_path, DDP_PROGRAM) as job:
         found = _awaited(job, capsys, lambda now: [one["step"] for one in now["ranks"]] == [3, 3])
 
     assert found["origins"] == [1]

@@ -1,31 +1,28 @@
-"""When all collectives are watched, and when only those of Python: changes come between steps, alike on all ranks."""
+"""When all collectives are counted, and when only those of Python: once all, always all."""
 
 from __future__ import annotations
 
 import pytest
 
-from otel_rl.collectives.mode import ALL, AUTO, COST_OF_PYTHONS, LONGEST_PERIOD, PYTHON, Mode
+from otel_rl.collectives.mode import ALL, AUTO, COST, LARGEST_SHARE, PYTHON, STEPS_ASKED, Mode
 
-#: Seconds that one collective costs here.
-COST = 25e-6
+#: Seconds of a step in which counting one collective more is just cheap enough.
+ENOUGH = COST / LARGEST_SHARE
 
 
 class Kernels:
-    """Stands in for those of PyTorch: counts what it is told."""
+    """Stands in for those of PyTorch."""
 
     def __init__(self, error=None):
         self.installed = False
-        self.calls = 0
-        self.cost = 0.0
         self.error = error
+        self.attempts = 0
 
     def install(self):
+        self.attempts += 1
         if self.error is not None:
             raise self.error
         self.installed = True
-
-    def remove(self):
-        self.installed = False
 
 
 @pytest.fixture
@@ -43,49 +40,50 @@ def mode(kernels, reasons):
     return Mode(AUTO, kernels, reasons.append)
 
 
-def run(mode, kernels, iteration, calls=0, duration=1.0, unseen=0, pythons=0):
-    """One step; returns whether it was watched in full."""
-    mode.step_opened(iteration)
-    watched = kernels.installed
-    if watched:
-        kernels.calls += calls
-        kernels.cost += calls * COST
-    mode.step_closed(calls + pythons, unseen, duration)
-    return watched
+def run(mode, steps, unseen=1, duration=2 * ENOUGH):
+    for _ in range(steps):
+        mode.step_closed(unseen, duration)
 
 
-def test_a_program_whose_collectives_are_pythons_is_never_watched_in_full(mode, kernels):
+def test_a_program_whose_collectives_are_pythons_gets_no_kernels(mode, kernels):
     mode.group_made()
+    run(mode, 10, unseen=0)
 
-    assert not any(run(mode, kernels, iteration) for iteration in range(5))
-
-
-def test_after_a_step_with_unseen_collectives_the_next_one_is_watched(mode, kernels):
-    assert not run(mode, kernels, 1, unseen=3)
-    assert run(mode, kernels, 2)
+    assert not kernels.installed
 
 
-def test_the_first_wrapped_model_is_watched_at_once_where_no_step_is_open(mode, kernels):
+def test_the_first_model_that_ddp_wraps_gets_them(mode, kernels):
     mode.model_wrapped()
 
     assert kernels.installed
 
 
-def test_a_model_that_is_wrapped_inside_a_step_is_watched_from_the_next_step_on(mode, kernels):
-    mode.step_opened(1)
-    mode.model_wrapped()
+def test_several_steps_with_unseen_collectives_get_them(mode, kernels):
+    run(mode, STEPS_ASKED - 1)
     assert not kernels.installed
 
-    mode.step_closed(calls=0, unseen=0, duration=1.0)
-    assert run(mode, kernels, 2)
+    run(mode, 1)
+    assert kernels.installed
 
 
-def test_nothing_changes_while_another_loop_has_a_step_open(mode, kernels):
-    mode.step_opened(1)
-    run(mode, kernels, 1, unseen=1)
-    mode.step_opened(2)
+def test_steps_for_which_they_would_cost_too_much_do_not(mode, kernels):
+    run(mode, 10, unseen=100, duration=99 * ENOUGH)
 
     assert not kernels.installed
+
+
+def test_a_long_first_step_does_not_decide(mode, kernels):
+    run(mode, 1, unseen=100, duration=1000 * ENOUGH)
+    run(mode, 10, unseen=100, duration=99 * ENOUGH)
+
+    assert not kernels.installed
+
+
+def test_steps_that_become_longer_get_them_later(mode, kernels):
+    run(mode, 10, unseen=100, duration=99 * ENOUGH)
+    run(mode, STEPS_ASKED, unseen=100, duration=101 * ENOUGH)
+
+    assert kernels.installed
 
 
 @pytest.mark.parametrize("setting", [PYTHON, "off"])
@@ -93,72 +91,30 @@ def test_whoever_does_not_want_all_never_gets_them(kernels, reasons, setting):
     mode = Mode(setting, kernels, reasons.append)
     mode.group_made()
     mode.model_wrapped()
+    run(mode, 10)
 
-    assert not run(mode, kernels, 1, unseen=5)
-    assert not run(mode, kernels, 2)
+    assert kernels.attempts == 0
 
 
-def test_all_begins_with_the_group_and_never_leaves_a_step_out(kernels, reasons):
+def test_all_begins_with_the_group(kernels, reasons):
     mode = Mode(ALL, kernels, reasons.append)
     mode.group_made()
+
     assert kernels.installed
 
-    assert all(run(mode, kernels, iteration, calls=10_000, duration=0.001) for iteration in range(8))
+
+def test_all_asks_no_cost_where_the_group_was_made_before_us(kernels, reasons):
+    mode = Mode(ALL, kernels, reasons.append)
+    run(mode, 1, unseen=100, duration=ENOUGH)
+
+    assert kernels.installed
 
 
-def test_steps_are_left_out_where_watching_would_cost_more_than_its_share(mode, kernels):
-    mode.model_wrapped()
-    # 2.5 ms and 5 ms for the change, of 0.5 ms that a step of 100 ms allows.
-    run(mode, kernels, 0, calls=100, duration=0.1)
-
-    assert mode.period == 16
-    watched = [iteration for iteration in range(1, 65) if run(mode, kernels, iteration, calls=100, duration=0.1)]
-    assert watched == [16, 32, 48, 64]
-
-
-def test_what_pythons_collectives_cost_counts_while_all_are_watched(mode, kernels):
-    mode.model_wrapped()
-    run(mode, kernels, 0, pythons=100, duration=100 * COST_OF_PYTHONS * 100)
-
-    assert mode.period > 1
-
-
-def test_a_rank_that_leaves_out_more_steps_watches_none_that_the_others_leave_out(reasons):
-    watched = []
-    for duration in (0.1, 0.03):
-        kernels = Kernels()
-        mode = Mode(AUTO, kernels, reasons.append)
-        mode.model_wrapped()
-        watched.append({n for n in range(257) if run(mode, kernels, n, calls=100, duration=duration)})
-
-    assert len(watched[1]) > 1
-    assert watched[1] < watched[0]
-
-
-def test_the_period_has_an_end_and_falls_again_when_steps_get_long(mode, kernels):
-    mode.model_wrapped()
-    run(mode, kernels, 0, calls=1_000_000, duration=0.001)
-    assert mode.period == LONGEST_PERIOD
-
-    run(mode, kernels, LONGEST_PERIOD, calls=10, duration=100 * COST * 10 / 0.005)
-    assert mode.period == 1
-
-
-def test_what_cannot_be_watched_is_said_once_and_not_tried_again(reasons):
+def test_what_cannot_be_counted_is_said_once_and_not_tried_again(reasons):
     kernels = Kernels(AttributeError("redispatch"))
     mode = Mode(AUTO, kernels, reasons.append)
     mode.model_wrapped()
-    kernels.error = None
+    run(mode, 10)
 
-    assert not run(mode, kernels, 1, unseen=1)
-    assert not run(mode, kernels, 2)
-    assert reasons == ["collectives of C++ code cannot be seen (AttributeError: redispatch)"]
-
-
-def test_after_the_end_the_kernels_are_off_and_stay_off(mode, kernels):
-    mode.model_wrapped()
-    mode.stop()
-
-    assert not kernels.installed
-    assert not run(mode, kernels, 1, unseen=1)
-    assert not run(mode, kernels, 2)
+    assert kernels.attempts == 1
+    assert reasons == ["collectives of C++ code cannot be counted (AttributeError: redispatch)"]

@@ -8,7 +8,7 @@ What issued a collective: a method of the process group marks its thread, so it 
 kernel of the library ``_c10d_functional``: it is functional. Otherwise it is C++ code, mostly the reducer.
 
 With the kernels a collective takes 10 to 50 microseconds longer. They may run below a mutex of the reducer: they take
-no lock and enter nothing of the SDK.
+no lock and enter nothing of the SDK. A signal handler of the program may run inside them, see docs/collectives.md.
 """
 
 from __future__ import annotations
@@ -33,9 +33,6 @@ _COLLECTIVES, _FUNCTIONAL = "c10d", "_c10d_functional"
 #: The functional operator that waits; all others issue a collective.
 _WAIT = "wait_tensor"
 _KEY = "BackendSelect"
-#: Seconds by which the kernels delay a collective, by source; a functional one passes three. Measured with torch 2.13
-#: on a server CPU: 12 and 44 microseconds (benchmarks/collective_step.py).
-_COST = {Source.REDUCER: 15e-6, Source.FUNCTIONAL: 45e-6}
 
 
 class _Issuer(threading.local):
@@ -44,6 +41,8 @@ class _Issuer(threading.local):
     source: str = Source.REDUCER
     #: The functional collective that is being issued.
     issued: _Issued | None = None
+    #: The backward pass that this thread runs, or ran last.
+    backward: _Backward | None = None
 
 
 class _Issued:
@@ -59,10 +58,27 @@ class _Issued:
         self.launch = launch
 
 
-class DispatcherKernels:
-    """Puts the kernels on and takes them off, at any time: the dispatcher looks them up per call."""
+class _Backward:
+    """A backward pass in which the reducer has issued a collective; ``latest`` is the last one."""
 
-    def __init__(self, recorder: CollectiveRecorder) -> None:
+    __slots__ = ("latest", "task")
+
+    def __init__(self, task: int, latest: _Issued) -> None:
+        self.task = task
+        self.latest = latest
+
+
+class DispatcherKernels:
+    """Puts the kernels on, and off with the instrumentor.
+
+    Neither is safe while another thread is about to call one of the operators: the dispatcher takes no lock. So they
+    go on once, early, and nothing but :meth:`remove` takes them off (torch 2.13, ``OperatorEntry``).
+
+    ``on_install`` runs before the first collective is counted.
+    """
+
+    def __init__(self, recorder: CollectiveRecorder, on_install: Callable[[], None] = lambda: None) -> None:
+        self._on_install = on_install
         self._recorder = recorder
         self._issuer = _Issuer()
         self._libraries: list[Any] = []
@@ -72,14 +88,7 @@ class DispatcherKernels:
         #: Address of the result of a functional collective -> what is known of it. What nobody waits for must not pile
         #: up.
         self._results: dict[int, _Issued] = {}
-        #: The latest collective of the backward pass.
-        self._latest: _Issued | None = None
-        #: The backward pass whose end is awaited.
-        self._backward = -1
         self._works = False
-        #: Collectives that kernels have counted, and the seconds that this has taken, rather too many.
-        self.calls = 0
-        self.cost = 0.0
 
     @property
     def installed(self) -> bool:
@@ -105,6 +114,7 @@ class DispatcherKernels:
             operator(torch.empty(0))
         finally:
             library._destroy()  # noqa: SLF001 - as torch.library does itself
+            vars(torch.ops).pop("otel_rl_probe", None)
         if not reached:
             raise RuntimeError("PyTorch does not call our kernel")
         torch.distributed.ProcessGroup.unbox  # noqa: B018 - asks whether there is one
@@ -125,6 +135,9 @@ class DispatcherKernels:
             self.probe()
         collectives, functional = (torch.library.Library(name, "IMPL") for name in (_COLLECTIVES, _FUNCTIONAL))
         self._libraries = [collectives, functional]
+        self._on_install()
+        # First: what Python issues is counted there.
+        self._recorder.mark(self._marked)
         try:
             for known in OPERATORS:
                 operator = _operator(torch, _COLLECTIVES, known.name)
@@ -133,7 +146,6 @@ class DispatcherKernels:
                 operator = _operator(torch, _FUNCTIONAL, name)
                 make = self._waiting if name == _WAIT else self._issuing
                 functional.impl(name, make(operator), _KEY, with_keyset=True)
-            self._recorder.mark(self._marked)
         except BaseException:
             self.remove()
             raise
@@ -141,9 +153,9 @@ class DispatcherKernels:
     def remove(self) -> None:
         """Take the kernels off."""
         libraries, self._libraries = self._libraries, []
-        self._recorder.mark(None)
         for library in libraries:
             library._destroy()  # noqa: SLF001 - as torch.library does itself
+        self._recorder.mark(None)
         self._results.clear()
 
     # -- kernels -----------------------------------------------------------------------------------------------
@@ -178,16 +190,16 @@ class DispatcherKernels:
             if failed or _is_fake(message):
                 return
             source = issuer.source
-            self.calls += 1
-            self.cost += _COST[source]
             issued = _Issued(counts[source](unbox(args[group]), message, started, elapsed), record)
             if source == Source.FUNCTIONAL:
                 issuer.issued = issued
-            elif in_backward() != -1:
-                self._latest = issued
-                if in_backward() != self._backward:
-                    self._backward = in_backward()
-                    on_backward_end(torch)
+                return
+            task, backward = in_backward(), issuer.backward
+            if backward is not None and backward.task == task:
+                backward.latest = issued
+            elif task != -1:
+                issuer.backward = backward = _Backward(task, issued)
+                on_backward_end(torch, backward)
 
         return self._kernel(operator, before, after, issuer)
 
@@ -257,7 +269,10 @@ class DispatcherKernels:
         for tensor in result if isinstance(result, list | tuple) else (result,):
             if len(self._results) >= MAXIMUM_PENDING:
                 self._results.pop(next(iter(self._results)), None)
-            self._results[tensor.data_ptr()] = issued
+            address = tensor.data_ptr()
+            # Empty shards have none.
+            if address:
+                self._results[address] = issued
 
     def _waiting(self, operator: Any) -> Function:
         """``wait_tensor``: adds its time to the collective that has this result."""
@@ -278,7 +293,7 @@ class DispatcherKernels:
 
         return kernel
 
-    def _on_backward_end(self, torch: Any) -> None:
+    def _on_backward_end(self, torch: Any, backward: _Backward) -> None:
         """Measure how long the reducer waits at the end of this backward pass.
 
         It waits in a callback of the autograd engine, for all buckets. Callbacks run in the order in which they were
@@ -289,8 +304,7 @@ class DispatcherKernels:
 
         def computed() -> None:
             try:
-                if self._latest is not None:
-                    add(_Wait(self._recorder, self._latest).end)
+                add(_Wait(self._recorder, backward.latest).end)
             except Exception as error:  # noqa: BLE001 - counted
                 guard("collectives.backward").handle(error)
 

@@ -56,6 +56,7 @@ def patch_distributed_c10d(module: ModuleType, patches: Patches) -> None:
             required=method.name in IN_ALL_VERSIONS,
         )
     patches.replace(module, "Work.wait", functools.partial(_timed, recorder), required=True)
+    mode()
     reporter.start()
 
 
@@ -81,7 +82,8 @@ def collectives() -> CollectiveReporter:
 @functools.cache
 def kernels() -> DispatcherKernels:
     """The kernels of this process; they are put on when :func:`mode` asks for them."""
-    return DispatcherKernels(collectives().recorder)
+    # Where a kernel counts the first collective, a lock of PyTorch may be held: no place for the SDK.
+    return DispatcherKernels(collectives().recorder, collectives().observe)
 
 
 def mode() -> Mode:
@@ -100,9 +102,7 @@ def _stop() -> None:
     """After the originals are back: let no step ask us any more."""
     reporter = collectives()
     reporter.stop()
-    if reporter.mode is not None:
-        reporter.mode.stop()
-        reporter.mode = None
+    reporter.mode = None
     # Methods that are replaced anew would not tell them what is counted already.
     kernels().remove()
 
