@@ -66,7 +66,7 @@ class ProcessGroup:
 
 
 def add_ring() -> None:
-    """The flight recorder writes into a ring in shared memory, as it does by default."""
+    """The flight recorder writes into a ring in shared memory."""
     ring = create(Path("/dev/shm" if Path("/dev/shm").is_dir() else tempfile.gettempdir()), "otel-rl-benchmark")  # noqa: S108
     ring.path.unlink()
     flight.on, flight.ring, flight.begin, flight.end = True, ring, ring.begin, ring.end

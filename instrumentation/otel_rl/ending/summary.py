@@ -144,9 +144,15 @@ def _why_nothing() -> str:
     ]
     if not waiting:
         return "no library is instrumented, `otel-rl doctor` says why"
+    left_out = [
+        f"{name.removeprefix('otel_rl_')} ({outcome['reason']})"
+        for name, outcome in instrumentor_status.snapshot().items()
+        if name.startswith("otel_rl_") and outcome["state"] in (instrumentor_status.SKIPPED, instrumentor_status.FAILED)
+    ]
     return (
         f"the program imported none of the instrumented libraries ({', '.join(waiting)});"
-        " otel_rl.step() and otel_rl.rollout() mark a loop of your own"
+        + (f" not instrumented: {', '.join(left_out)};" if left_out else "")
+        + " otel_rl.step() and otel_rl.rollout() mark a loop of your own"
     )
 
 

@@ -6,6 +6,8 @@ is refused with a reason (:class:`UnreadableRing`); single places that make no s
 
 from __future__ import annotations
 
+import os
+import stat
 from dataclasses import dataclass, field
 from struct import Struct, error
 from typing import TYPE_CHECKING, NamedTuple
@@ -14,7 +16,12 @@ from otel_rl.flight_recorder import layout
 from otel_rl.process.lifetime import Lifetime, is_alive
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from pathlib import Path
+
+
+#: More than any job has: a damaged number must not make the reader count so far.
+MOST_RANKS = 1 << 24
 
 
 class UnreadableRing(Exception):  # noqa: N818 - reads as what it is
@@ -81,17 +88,21 @@ class Ring:
         return is_alive(self.lifetime)
 
 
-def read(path: Path) -> Ring:
-    """Read the ring in ``path``.
+def read(path: Path, owners: Collection[int] | None = None) -> Ring:
+    """Read the ring in ``path``, which one of ``owners`` (user ids) has to own.
 
     Raises:
         UnreadableRing: with the reason.
     """
     try:
         # Anybody may put files beside rings: a pipe would never end, another file may be of any size.
-        if path.exists() and not path.is_file():
-            raise UnreadableRing(f"{path}: not a file")
-        with path.open("rb") as file:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb") as file:
+            what = os.fstat(descriptor)
+            if not stat.S_ISREG(what.st_mode):
+                raise UnreadableRing(f"{path}: not a file")
+            if owners is not None and what.st_uid not in owners:
+                raise UnreadableRing(f"{path}: of another user (id {what.st_uid})")
             data = file.read(layout.SIZE)
     except OSError as problem:
         raise UnreadableRing(f"{path}: {problem.strerror}") from problem
@@ -133,6 +144,8 @@ def _header(path: Path, data: bytes) -> Ring:
     clocks = layout.CLOCKS.unpack_from(data, layout.CREATED_AT)
     heartbeat = layout.CLOCKS.unpack_from(data, layout.HEARTBEAT_AT)
     numbers = layout.RANK.unpack_from(data, layout.RANK_AT)
+    if max(numbers) > MOST_RANKS:
+        raise ValueError(f"a rank or world size of {max(numbers)}")
     rank, world_size, local_rank = (None if number < 0 else number for number in numbers)
     return Ring(
         path=path,

@@ -56,7 +56,7 @@ class FlightRecorder:
 
     def arm(self) -> None:
         """Make a ring with the first step or collective. Called by whoever also ends it: see ``otel_rl.ending``."""
-        if settings.current().ring == "off":
+        if settings.current().ring != "on":
             return
         self._armed = True
         if self.ring is None:
@@ -146,7 +146,7 @@ def _file_name(who: process_identity.Run) -> str:
 
 def _degrade(error: Exception) -> None:
     directory = settings.current().ring_directory
-    reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     instrumentor_status.report(NAME, instrumentor_status.DEGRADED, f"no ring in {directory}: {reason}")
     # Every process of a node meets the same full disk: its first one says it.
     if process_identity.current().local_rank in (0, None):

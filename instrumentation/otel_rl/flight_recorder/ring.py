@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 _MODE = 0o600
 #: A process that finds its file's name taken, by one of a container with the same pid, tries so many others.
 _NAMES_TRIED = 10
+#: Bytes that must stay free in the file system. In a small `/dev/shm`, as containers have, the program's own shared
+#: memory would find no room, which ends it by SIGBUS.
+MARGIN = 32 << 20
 #: Seconds before threads without a lane look again for one that has become free.
 _LANE_RETRY = 1.0
 
@@ -190,6 +193,7 @@ def create(directory: Path, name: str) -> Ring:
         OSError: without room, or where the file cannot be made.
     """
     _check_limit()
+    _check_room(directory)
     descriptor, path = _open(directory, name)
     try:
         # Through to the last page: a sparse file would promise what the file system may not have.
@@ -208,6 +212,12 @@ def _check_limit() -> None:
     limit = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
     if limit != resource.RLIM_INFINITY and limit < layout.SIZE:
         raise OSError(errno.EFBIG, f"RLIMIT_FSIZE is {limit} bytes, a ring has {layout.SIZE}")
+
+
+def _check_room(directory: Path) -> None:
+    there = os.statvfs(directory)
+    if there.f_bavail * there.f_frsize < layout.SIZE + MARGIN:
+        raise OSError(errno.ENOSPC, f"less than {MARGIN >> 20} MiB would stay free")
 
 
 def _open(directory: Path, name: str) -> tuple[int, Path]:

@@ -41,7 +41,13 @@ def _run(folder: Path, how: str = "", **variables: str) -> subprocess.CompletedP
     return subprocess.run(
         [SCRIPTS / "opentelemetry-instrument", sys.executable, "program.py", how],
         cwd=folder,
-        env={**environ, "OTEL_RL_RUN_ID": "run", "OTEL_RL_RING_DIR": str(folder / "rings"), **variables},
+        env={
+            **environ,
+            "OTEL_RL_RUN_ID": "run",
+            "OTEL_RL_RING": "on",
+            "OTEL_RL_RING_DIR": str(folder / "rings"),
+            **variables,
+        },
         capture_output=True,
         text=True,
         timeout=60,

@@ -76,6 +76,16 @@ def test_with_a_command_the_module_is_looked_for_beside_its_script(problems: Pro
     assert problems("privacy:redact", sys.executable, str(folder / "train.py")) == []
 
 
+def test_with_a_command_the_working_directory_is_not_searched(problems: Problems, tmp_path: Path) -> None:
+    folder = tmp_path / "job"
+    folder.mkdir()
+    (folder / "train.py").write_text("")
+    (tmp_path / "privacy.py").write_text("def redact(text): return text")
+
+    (problem,) = problems("privacy:redact", sys.executable, str(folder / "train.py"))
+    assert "No module named 'privacy'" in problem
+
+
 def test_a_function_of_the_script_itself_is_not_imported_before_it_runs(problems: Problems, tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text(

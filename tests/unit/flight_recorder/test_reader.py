@@ -214,3 +214,14 @@ def test_a_reader_beside_a_writer_never_sees_a_mixed_record(tmp_path):
     finally:
         stop.set()
         thread.join()
+
+
+def test_a_ring_of_another_user_is_refused(ring):
+    assert read(ring.path, {os.geteuid()}).run_id == "run"
+    with pytest.raises(UnreadableRing, match="of another user"):
+        read(ring.path, {os.geteuid() + 1})
+
+
+def test_a_world_size_that_no_job_has_is_a_damaged_header(ring, tmp_path):
+    numbers = struct.pack("<qqq", 0, 1 << 40, 0)
+    assert "damaged header" in _refusal(_changed(ring, tmp_path, layout.RANK_AT, numbers))

@@ -13,7 +13,7 @@ import pytest
 
 from otel_rl.flight_recorder import layout
 from otel_rl.flight_recorder.reader import read
-from otel_rl.flight_recorder.ring import Ring, create
+from otel_rl.flight_recorder.ring import MARGIN, Ring, create
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -173,3 +173,18 @@ except OSError as error:
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
     assert "RLIMIT_FSIZE is 4096 bytes" in done.stdout
+
+
+def test_a_file_system_with_little_room_is_left_to_the_program(monkeypatch, tmp_path):
+    """A page that the program's own shared memory does not get ends it by SIGBUS."""
+    there = os.statvfs(tmp_path)
+
+    class Small:
+        f_frsize = there.f_frsize
+        f_bavail = (layout.SIZE + MARGIN) // there.f_frsize - 1
+
+    monkeypatch.setattr(os, "statvfs", lambda _: Small)
+    with pytest.raises(OSError, match="32 MiB would stay free") as caught:
+        create(tmp_path, "two")
+    assert caught.value.errno == errno.ENOSPC
+    assert list(tmp_path.iterdir()) == []

@@ -201,3 +201,21 @@ def test_the_command_refuses_a_run_that_left_no_ring(tmp_path, capsys):
     rings.mkdir()
     assert main(["postmortem", str(tmp_path / "run"), "--ring-dir", str(rings)]) == 2
     assert "run run has no ring in" in capsys.readouterr().err
+
+
+def test_where_nobody_is_seen_to_wait_the_ranks_behind_are_named(ranks):
+    """As with NCCL, whose launches and waits return at once."""
+    for rank, last in ((0, 5), (1, 4), (2, 5)):
+        for number in range(1, last + 1):
+            ranks.passed(rank, number)
+    found = ranks.examine()
+
+    assert found.waits.waits == []
+    assert "rank 1 entered fewer collectives of group default_pg than 5" in as_text(found)
+
+
+def test_a_group_of_ranks_without_end_is_one_of_unknown_ranks(ranks):
+    for rank in range(3):
+        ranks.passed(rank, 1, "0\tdefault_pg\t0-99999999999")
+
+    assert next(iter(ranks.examine().ranks[0].entered)).ranks is None

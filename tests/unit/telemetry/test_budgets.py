@@ -81,8 +81,8 @@ def test_error_types_that_a_program_makes_up_stay_within_the_budget(recorded):
 def test_observed_series_stay_within_the_budget_too(recorded, monkeypatch):
     monkeypatch.setattr(attributes, "CARDINALITY", {attributes.RL_TELEMETRY_SITE: 3})
     values = [(1.0, {attributes.RL_TELEMETRY_SITE: f"site {number}"}) for number in range(9)]
-    # No other test observes anything for this one.
-    Scope("test").observe(metrics.RL_TELEMETRY_ERRORS, lambda: values)
+    # A scope of its own: the SDK gives the second one of a name the first one's instrument, without the callback.
+    Scope("test_observed_series").observe(metrics.RL_TELEMETRY_ERRORS, lambda: values)
     points = recorded.metrics()["rl.telemetry.errors"]
     assert {point.attributes["rl.telemetry.site"] for point in points} == {"site 0", "site 1", "_OTHER"}
     values.clear()

@@ -23,7 +23,9 @@ _CODE = f"""\
 import os, sys
 answer = os.dup(1)
 os.dup2(2, 1)
-sys.path[:0] = sys.argv[2:]
+if sys.argv[2:]:
+    # A script's folder stands in place of the working directory.
+    sys.path[:1] = sys.argv[2:]
 from otel_rl.telemetry import redaction
 os.write(answer, (redaction.why_unusable(sys.argv[1]) or {_USABLE!r}).encode())
 """

@@ -46,7 +46,7 @@ def patch_distributed_c10d(module: ModuleType, patches: Patches) -> None:
         return
     reporter = collectives()
     recorder = reporter.recorder
-    if settings.current().ring != "off":
+    if settings.current().ring == "on":
         recorder.flight_records = FlightRecords(functools.partial(group_names.describe, module), outside_dynamo)
     for method in METHODS:
         patches.replace(

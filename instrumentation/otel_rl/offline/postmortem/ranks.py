@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from otel_rl.flight_recorder import layout
+from otel_rl.flight_recorder.reader import MOST_RANKS
 
 if TYPE_CHECKING:
     from otel_rl.flight_recorder.reader import Event, Ring
@@ -177,6 +178,8 @@ def _ranks(text: str) -> frozenset[int] | None:
     try:
         for part in text.split(","):
             first, _, last = part.partition("-")
+            if int(last or first) > MOST_RANKS:
+                return None
             found.update(range(int(first), int(last or first) + 1))
     except ValueError:
         return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ from otel_rl.offline.store.process_store import safe
 from otel_rl.process import launch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
     from pathlib import Path
 
     from otel_rl.offline.reader.processes import Process
@@ -47,7 +48,9 @@ def find(directory: Path, ring_directory: Path, run: str | None) -> Found:
     copies = _read([*source.path.glob(COPY), *source.path.glob(f"*/{COPY}")], notes)
     # One whose header cannot be read belongs to this run if its name says so.
     unreadable: list[str] = []
-    live = _read(ring_directory.glob(_LIVE), unreadable)
+    # Anybody may put a file there that says it is of this run.
+    owners = {os.geteuid(), source.path.stat().st_uid}
+    live = _read(ring_directory.glob(_LIVE), unreadable, owners)
     notes += [note for note in unreadable if f"otel-rl-{safe(run_id)}-" in note]
     rings = _one_per_process([*copies, *(ring for ring in live if ring.run_id == run_id)])
     if not rings:
@@ -86,8 +89,8 @@ def _known(process: Process | None) -> str:
 def _nothing(run_id: str, folder: Path, ring_directory: Path, notes: list[str]) -> str:
     looked = f"run {run_id} has no ring in {folder} nor in {ring_directory}"
     why = "; ".join(notes) or (
-        "it began no step and no collective, OTEL_RL_RING was off, or its rings lie on another node or in another"
-        " directory (--ring-dir)"
+        "it ran without OTEL_RL_RING=on, it began no step and no collective, or its rings lie on another node or in"
+        " another directory (--ring-dir)"
     )
     return f"{looked}: {why}"
 
@@ -104,14 +107,14 @@ def _among(directory: Path, run: str | None) -> Found:
     return Found(newest, _of_newest_attempt(chosen, notes), notes=notes)
 
 
-def _read(paths: Iterable[Path], notes: list[str]) -> list[Ring]:
-    rings = (_read_one(path, notes) for path in sorted(paths))
+def _read(paths: Iterable[Path], notes: list[str], owners: Collection[int] | None = None) -> list[Ring]:
+    rings = (_read_one(path, notes, owners) for path in sorted(paths))
     return [ring for ring in rings if ring is not None]
 
 
-def _read_one(path: Path, notes: list[str]) -> Ring | None:
+def _read_one(path: Path, notes: list[str], owners: Collection[int] | None) -> Ring | None:
     try:
-        return read(path)
+        return read(path, owners)
     except UnreadableRing as reason:
         notes.append(str(reason))
         return None

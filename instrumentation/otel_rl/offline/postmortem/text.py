@@ -154,7 +154,22 @@ def _without_waits(found: Postmortem) -> list[str]:
     behind = [one for one in by_step if one.step == least]
     if len(behind) < len(by_step):
         sentences.append(f"the lowest step is {least}, of {', '.join(one.label for one in behind[:_SHOWN])}")
-    return ["; ".join(sentences)]
+    return ["; ".join(sentences), *_behind(found)]
+
+
+def _behind(found: Postmortem) -> list[str]:
+    """Ranks that have entered fewer collectives of a group: with NCCL no rank shows that it waits."""
+    groups = {group for one in found.ranks for group in one.entered}
+    lines = []
+    for group in sorted(groups, key=lambda group: group.name):
+        entered = {one.label: one.entered[group] for one in found.ranks if group in one.entered}
+        most = max(entered.values())
+        late = [label for label, number in entered.items() if number < most]
+        if late:
+            lines.append(
+                f"{', '.join(late[:_SHOWN])} entered fewer collectives of group {group.description} than {most}"
+            )
+    return _bounded(lines)
 
 
 def _ranks(numbers: Sequence[str]) -> str:
