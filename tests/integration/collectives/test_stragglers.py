@@ -29,7 +29,7 @@ class Model(torch.nn.Module):
     def forward(self, given):
         between = self.first(given)
         if place == "backward" and late:
-            between.register_hook(lambda gradient: time.sleep(0.05))
+            between.register_hook(lambda gradient: time.sleep(0.1))
         return self.second(between)
 
 model = Model()
@@ -42,7 +42,7 @@ if kind == "fsdp":
 for number in range(1, 9):
     with otel_rl.step(number):
         if place == "data" and late:
-            time.sleep(0.05)
+            time.sleep(0.1)
         model(torch.ones(4, 8)).sum().backward()
         for parameter in model.parameters():
             if kind == "python":
