@@ -50,11 +50,10 @@ class CollectiveReporter:
         recorder: CollectiveRecorder,
         scope: Scope,
         numbers: Callable[[], Mapping[int, int]] = dict,
-        mode: Mode | None = None,
     ) -> None:
         self.recorder = recorder
         #: Told of the end of each step, when it may change.
-        self.mode = mode
+        self.mode: Mode | None = None
         self.unseen = UnseenCollectives(recorder, numbers)
         self._scope = scope
         self._at_start = self._opened()

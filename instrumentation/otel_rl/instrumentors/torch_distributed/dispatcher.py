@@ -82,9 +82,6 @@ class DispatcherKernels:
         self._recorder = recorder
         self._issuer = _Issuer()
         self._libraries: list[Any] = []
-        self._counts: dict[tuple[str, str], Function] = {}
-        #: Operation -> what the flight recorder gets before and after it.
-        self._flight: dict[str, tuple[Function, Function]] = {}
         #: Address of the result of a functional collective -> what is known of it. What nobody waits for must not pile
         #: up.
         self._results: dict[int, _Issued] = {}
@@ -175,10 +172,12 @@ class DispatcherKernels:
 
     def _collective(self, torch: Any, operator: Any, known: Operator) -> Function:
         group, payload = _positions(operator, known)
-        counts = {source: self._count_of(known.operation, source) for source in (Source.REDUCER, Source.FUNCTIONAL)}
+        count = self._recorder.counting
+        counts = {source: count(known.operation, source) for source in (Source.REDUCER, Source.FUNCTIONAL)}
         issuer, unbox = self._issuer, torch.distributed.ProcessGroup.unbox
         in_backward, on_backward_end = torch._C._current_graph_task_id, self._on_backward_end  # noqa: SLF001
-        begin, end = self._flight_of(known.operation)
+        records = self._recorder.flight_records
+        begin, end = (_nothing, _nothing) if records is None else records.of(known.operation)
 
         def before(args: tuple[Any, ...]) -> Any:
             return None if payload is not None and _is_fake(args[payload]) else begin(unbox(args[group]))
@@ -201,21 +200,7 @@ class DispatcherKernels:
                 issuer.backward = backward = _Backward(task, issued)
                 on_backward_end(torch, backward)
 
-        return self._kernel(operator, before, after, issuer)
-
-    def _flight_of(self, operation: str) -> tuple[Function, Function]:
-        """The same ones each time the kernels are put on."""
-        records = self._recorder.flight_records
-        if operation not in self._flight:
-            self._flight[operation] = (_nothing, _nothing) if records is None else records.of(operation)
-        return self._flight[operation]
-
-    def _count_of(self, operation: str, source: str) -> Function:
-        """The same one each time the kernels are put on."""
-        key = operation, source
-        if key not in self._counts:
-            self._counts[key] = self._recorder.counting(operation, source)
-        return self._counts[key]
+        return self._kernel(operator, before if records is not None else _nothing, after, issuer)
 
     @staticmethod
     def _kernel(operator: Any, before: Function, after: Function, issuer: _Issuer | None) -> Function:
