@@ -154,7 +154,10 @@ def figures_of(rank: int, measured: dict[str, Any]) -> dict[str, Any]:
 
 def main() -> int:
     if OUTPUT in os.environ:
+        from grpo_two_ranks import end_process_group
+
         train(Path(os.environ[OUTPUT]), int(os.environ[NUMBER]))
+        end_process_group()
         return 0
     from figures import finish
 

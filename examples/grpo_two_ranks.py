@@ -9,6 +9,7 @@ is random, so the rewards measure form (length, digits), not arithmetic.
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import shutil
 import tempfile
@@ -18,6 +19,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
+import torch.distributed as dist
 from datasets import Dataset
 from tiny_model import build
 from trl import GRPOConfig, GRPOTrainer
@@ -82,15 +84,25 @@ def train(steps: int, output_dir: Path) -> GRPOTrainer:
     return trainer
 
 
+def end_process_group() -> None:
+    """Leave the process group in order: torch otherwise aborts some processes at exit (pytorch/pytorch#190489)."""
+    # The trainer refers to itself. A model that outlives the group takes the group along, which can block for good.
+    gc.collect()
+    if dist.is_initialized():
+        dist.destroy_process_group()
+
+
 def main() -> None:
     options = parse_arguments()
     if options.output_dir:
         train(options.steps, Path(options.output_dir))
+        end_process_group()
         return
     # All ranks must agree on the folder, so it is named after the process that started them.
     output_dir = Path(tempfile.gettempdir()) / f"grpo-two-ranks-{os.getppid()}"
     try:
         train(options.steps, output_dir)
+        end_process_group()
     finally:
         if os.environ.get("RANK", "0") == "0":
             shutil.rmtree(output_dir, ignore_errors=True)

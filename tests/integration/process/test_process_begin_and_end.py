@@ -39,7 +39,7 @@ def _torchrun(programs: Programs, text: str, **environ: str) -> Any:
 
 
 def test_every_rank_begins_and_ends_and_the_launcher_does_not(programs: Programs) -> None:
-    done = _torchrun(programs, JOIN)
+    done = _torchrun(programs, JOIN + "dist.destroy_process_group()\n")
 
     assert done.code == 0
     assert [rank for rank, _ in _places(programs, "rl.run.start")] == [0, 1]

@@ -237,7 +237,8 @@ def test_a_rank_whose_rank_zero_is_silent_ends_as_without_us(programs: Programs,
         "import torch.distributed as dist\n"
         "dist.init_process_group('gloo')\n"
         "dist.barrier()\n"
-        "if os.environ['RANK'] == '1': time.sleep(float(sys.argv[1]))\n",
+        "if os.environ['RANK'] == '1': time.sleep(float(sys.argv[1]))\n"
+        "dist.destroy_process_group()\n",
     )
     world = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(closed_port())}
     silent = subprocess.Popen([sys.executable, program, linger], env={**programs.environ, **world, "RANK": "0"})

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from grpo_two_ranks import train
+from grpo_two_ranks import end_process_group, train
 
 #: What depends on the clock.
 TIMES = ("step_time", "runtime", "per_second")
@@ -25,8 +25,7 @@ def digest(state: object) -> str:
     return hashlib.sha256(pickle.dumps(state)).hexdigest()
 
 
-def main() -> None:
-    steps, output = int(sys.argv[1]), Path(sys.argv[2])
+def train_and_write(steps: int, output: Path) -> None:
     trainer = train(steps, output)
     history = [
         {key: value for key, value in entry.items() if not any(word in key for word in TIMES)}
@@ -41,6 +40,11 @@ def main() -> None:
         "callbacks": [type(callback).__name__ for callback in trainer.callback_handler.callbacks],
     }
     (output / f"result-{os.environ['RANK']}.json").write_text(json.dumps(result))
+
+
+def main() -> None:
+    train_and_write(int(sys.argv[1]), Path(sys.argv[2]))
+    end_process_group()
 
 
 if __name__ == "__main__":

@@ -68,3 +68,4 @@ print(json.dumps(totals))
 if sys.argv[1] != "plain":
     print(patch.collectives().recorder.totals().calls)
     print(sum(record.name != "" and record.sequence > 0 for record in read(flight.ring.path).records))
+dist.destroy_process_group()
