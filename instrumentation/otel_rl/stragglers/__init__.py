@@ -1,0 +1,13 @@
+"""Stragglers: the rank that makes the others wait, by how much, in which operation and phase.
+
+The flight recorder's rings of the ranks say when each rank entered each collective, and how long it waited. From that
+one step is replayed without a rank: the time that the other ranks save is what this rank costs them.
+
+Modules, each importing only those below it:
+    watch: the thread of a node's first rank that compares the ranks while they run, and its gauges and events.
+    persistence: which stragglers are worth an event: those that last.
+    comparison: one step of all ranks: who was last, and what that cost.
+    replay: the same step again with one rank left out.
+    clocks: moments of several nodes on one clock.
+    timeline: the steps of one rank, from its ring.
+"""

@@ -1,0 +1,76 @@
+"""Which stragglers are worth an event: those that cost much and last, so that one late step is not reported."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from statistics import fmean, median
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from otel_rl.stragglers.comparison import Comparison, Straggler
+
+#: Share of the step from which a straggler is reported, and below which it has ended.
+LIMIT, END = 0.1, 0.05
+#: Steps that must agree; in a job of long steps one is enough, since chance weighs little in it.
+STEPS = 3
+LONG_STEP = 3.0
+#: Less is noise of the machine, however short the steps.
+SHORTEST = 0.005
+
+
+class Change(NamedTuple):
+    """A straggler has been found, or is none any more."""
+
+    straggler: Straggler
+    #: Share of the step that the others lose, and seconds of each step; means over the steps that were looked at.
+    share: float
+    lost: float
+    #: Iteration of the first of these steps.
+    since: int
+    iteration: int
+    is_over: bool = False
+
+
+class Persistence:
+    """Told of each step that was compared; says when a straggler appears and when it is over."""
+
+    def __init__(self) -> None:
+        self._recent: deque[Comparison] = deque(maxlen=STEPS)
+        self._current: Change | None = None
+
+    def add(self, comparison: Comparison) -> Change | None:
+        """Take one step into account; return what changes by it."""
+        self._recent.append(comparison)
+        if self._current is not None:
+            return self._end_if_over()
+        found = self._find()
+        self._current = found
+        return found
+
+    def _find(self) -> Change | None:
+        steps = list(self._recent)
+        if steps[-1].length >= LONG_STEP:
+            steps = steps[-1:]
+        elif len(steps) < STEPS:
+            return None
+        stragglers = [step.straggler for step in steps if step.straggler is not None]
+        rank, number = Counter(one.rank for one in stragglers).most_common(1)[0] if stragglers else (-1, 0)
+        if number < len(steps) or min(step.lost_share for step in steps) < LIMIT:
+            return None
+        lost = fmean(one.lost for one in stragglers)
+        if lost < SHORTEST:
+            return None
+        # The step that lost most explains best where the time goes.
+        worst = max(stragglers, key=lambda one: one.lost)
+        share = fmean(step.lost_share for step in steps)
+        return Change(worst, share, lost, steps[0].key.iteration, steps[-1].key.iteration)
+
+    def _end_if_over(self) -> Change | None:
+        current = self._current
+        assert current is not None
+        rank = current.straggler.rank
+        shares = [step.lost_share if step.straggler and step.straggler.rank == rank else 0.0 for step in self._recent]
+        if median(shares) >= END:
+            return None
+        self._current = None
+        return current._replace(iteration=self._recent[-1].key.iteration, is_over=True)

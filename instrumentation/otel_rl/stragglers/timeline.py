@@ -1,0 +1,117 @@
+"""The steps of one rank: when it launched its collectives, when it waited, and which phases it was in."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from otel_rl.flight_recorder import layout
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from otel_rl.flight_recorder.reader import Event
+
+
+class Collective(NamedTuple):
+    """A collective as all ranks of its group know it: text of the group in the ring, and number in the group."""
+
+    group: str
+    number: int
+
+
+class StepKey(NamedTuple):
+    """A step as all ranks know it."""
+
+    loop: str
+    iteration: int
+
+
+class Span(NamedTuple):
+    """A stretch of time, with its name; moments in ns of the node's monotonic clock."""
+
+    name: str
+    began: int
+    ended: int
+
+
+class Wait(NamedTuple):
+    """A thread waited for a collective; moments in ns."""
+
+    collective: Collective
+    began: int
+    ended: int
+
+
+@dataclass
+class RankStep:
+    """One step of one rank, from the end of its previous step on; moments in ns of one clock."""
+
+    rank: int
+    began: int
+    ended: int
+    #: When the rank entered each collective.
+    launches: dict[Collective, int] = field(default_factory=dict)
+    waits: list[Wait] = field(default_factory=list)
+    operations: dict[Collective, str] = field(default_factory=dict)
+    phases: list[Span] = field(default_factory=list)
+
+    @property
+    def length(self) -> int:
+        """How long the step took, in ns."""
+        return self.ended - self.began
+
+
+def steps(rank: int, events: Iterable[Event], offset: int = 0) -> dict[StepKey, RankStep]:
+    """Return the steps of ``rank`` that are over and whose predecessor is known; of a repeated one the last.
+
+    Args:
+        rank: The rank that wrote ``events``.
+        events: Operations that are over, in the order of their ends.
+        offset: Added to each moment, in ns; brings the moments of several nodes to one clock.
+    """
+    over = [event for event in events if event.what != layout.BEGIN]
+    found = _windows(rank, over, offset)
+    if found:
+        _fill(list(found.values()), over, offset)
+    return found
+
+
+def _windows(rank: int, events: Sequence[Event], offset: int) -> dict[StepKey, RankStep]:
+    found: dict[StepKey, RankStep] = {}
+    previous: dict[str, int] = {}
+    for event in events:
+        if event.kind == layout.STEP:
+            before = previous.get(event.name)
+            if before is not None:
+                key = StepKey(event.name, event.argument)
+                found.pop(key, None)
+                found[key] = RankStep(rank, before + offset, event.moment + offset)
+            previous[event.name] = event.moment
+    return found
+
+
+def _fill(windows: Sequence[RankStep], events: Sequence[Event], offset: int) -> None:
+    """Give each operation to every step during which it began: loops may have steps open at once."""
+    began = sorted((event for event in events if event.kind != layout.STEP), key=lambda event: event.began)
+    moments = [event.began + offset for event in began]
+    for window in windows:
+        for event in began[bisect_right(moments, window.began) : bisect_left(moments, window.ended)]:
+            _add(window, event, offset)
+        window.phases = [
+            Span(event.name, event.began + offset, event.moment + offset)
+            for event in began
+            if event.kind == layout.PHASE
+            and event.began + offset < window.ended
+            and event.moment + offset > window.began
+        ]
+
+
+def _add(step: RankStep, event: Event, offset: int) -> None:
+    collective = Collective(event.group, event.sequence)
+    if event.kind == layout.COLLECTIVE and event.sequence:
+        step.launches.setdefault(collective, event.began + offset)
+        step.operations.setdefault(collective, event.name)
+    elif event.kind == layout.WAIT and event.sequence:
+        step.waits.append(Wait(collective, event.began + offset, event.moment + offset))
