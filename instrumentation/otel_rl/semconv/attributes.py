@@ -255,6 +255,21 @@ RL_STEP_FIRST: Final = "rl.step.first"
 RL_STEP_LAST: Final = "rl.step.last"
 """Last iteration that the record covers."""
 
+RL_STRAGGLER_FIRST_ITERATION: Final = "rl.straggler.first_iteration"
+"""Iteration of the first step that was found so."""
+
+RL_STRAGGLER_HOST: Final = "rl.straggler.host"
+"""Name of the host of the rank that makes the others wait."""
+
+RL_STRAGGLER_LOST_SHARE: Final = "rl.straggler.lost_share"
+"""The same as a share of the step, from 0 to 1."""
+
+RL_STRAGGLER_LOST_TIME: Final = "rl.straggler.lost_time"
+"""Seconds by which a step would be shorter for the other ranks without that rank."""
+
+RL_STRAGGLER_RANK: Final = "rl.straggler.rank"
+"""Rank that makes the others wait."""
+
 RL_SUSPENDED: Final = "rl.suspended"
 """The span is a stretch of a phase that another phase interrupted; a later span goes on with it."""
 
@@ -698,6 +713,7 @@ CARDINALITY: Final = MappingProxyType(
         RL_RANK: 4096,
         RL_REWARD_NAME: 50,
         RL_SAMPLING_REASON: 3,
+        RL_STRAGGLER_RANK: 4096,
         RL_TELEMETRY_DROP_REASON: 50,
         RL_TELEMETRY_INSTRUMENTOR: 200,
         RL_TELEMETRY_SIGNAL: 4,

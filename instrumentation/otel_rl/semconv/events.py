@@ -101,6 +101,36 @@ RL_STEP: Final = definitions.EventDefinition(
         attributes.RL_STEP_LAST,
     ),
 )
+RL_STRAGGLER: Final = definitions.EventDefinition(
+    name="rl.straggler",
+    description="A rank makes the others wait, in every step of late; severity WARN",
+    attributes=(
+        attributes.RL_STRAGGLER_RANK,
+        attributes.RL_STRAGGLER_HOST,
+        attributes.RL_PHASE,
+        attributes.RL_STRAGGLER_LOST_TIME,
+        attributes.RL_STRAGGLER_LOST_SHARE,
+        attributes.RL_STRAGGLER_FIRST_ITERATION,
+        attributes.RL_LOOP_ITERATION,
+        attributes.TORCH_DISTRIBUTED_OPERATION,
+        attributes.TORCH_DISTRIBUTED_GROUP_NAME,
+    ),
+)
+RL_STRAGGLER_END: Final = definitions.EventDefinition(
+    name="rl.straggler.end",
+    description="The rank that an event rl.straggler has named makes the others wait no more",
+    attributes=(
+        attributes.RL_STRAGGLER_RANK,
+        attributes.RL_STRAGGLER_HOST,
+        attributes.RL_PHASE,
+        attributes.RL_STRAGGLER_LOST_TIME,
+        attributes.RL_STRAGGLER_LOST_SHARE,
+        attributes.RL_STRAGGLER_FIRST_ITERATION,
+        attributes.RL_LOOP_ITERATION,
+        attributes.TORCH_DISTRIBUTED_OPERATION,
+        attributes.TORCH_DISTRIBUTED_GROUP_NAME,
+    ),
+)
 RL_TOOL_UNKNOWN: Final = definitions.EventDefinition(
     name="rl.tool.unknown",
     description="A model asked for a tool that the agent does not have",

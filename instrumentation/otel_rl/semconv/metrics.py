@@ -468,6 +468,22 @@ RL_SAMPLE_ZERO_VARIANCE_RATIO: Final = definitions.MetricDefinition(
     boundaries=None,
     attributes=(),
 )
+RL_STRAGGLER_LOST_SHARE: Final = definitions.MetricDefinition(
+    name="rl.straggler.lost_share",
+    instrument="gauge",
+    unit="1",
+    description="The same as a share of the step",
+    boundaries=None,
+    attributes=(attributes.RL_STRAGGLER_RANK,),
+)
+RL_STRAGGLER_LOST_TIME: Final = definitions.MetricDefinition(
+    name="rl.straggler.lost_time",
+    instrument="gauge",
+    unit="s",
+    description="Seconds that the last compared step would be shorter for the others without this rank",
+    boundaries=None,
+    attributes=(attributes.RL_STRAGGLER_RANK,),
+)
 RL_SYNC_DURATION: Final = definitions.MetricDefinition(
     name="rl.sync.duration",
     instrument="histogram",
@@ -617,6 +633,22 @@ RL_TRAINER_METRIC: Final = definitions.MetricDefinition(
     description="Latest value of a scalar that the trainer logged",
     boundaries=None,
     attributes=(attributes.RL_TRAINER_METRIC_KEY,),
+)
+TORCH_DISTRIBUTED_ARRIVAL_SPREAD: Final = definitions.MetricDefinition(
+    name="torch.distributed.arrival.spread",
+    instrument="gauge",
+    unit="s",
+    description="Longest time in the last compared step from first to last rank entering a collective",
+    boundaries=None,
+    attributes=(attributes.TORCH_DISTRIBUTED_GROUP_NAME,),
+)
+TORCH_DISTRIBUTED_ARRIVAL_WAIT_SHARE: Final = definitions.MetricDefinition(
+    name="torch.distributed.arrival.wait_share",
+    instrument="gauge",
+    unit="1",
+    description="Mean share of the last compared step that a rank waited for others to enter",
+    boundaries=None,
+    attributes=(),
 )
 TORCH_DISTRIBUTED_CLOCK_OFFSET: Final = definitions.MetricDefinition(
     name="torch.distributed.clock.offset",

@@ -48,7 +48,9 @@ class Replay:
         runs = {rank: _Run(step, iter(self._actions[rank])) for rank, step in self._steps.items() if rank != without}
         waiting = set(runs)
         while waiting:
-            if not any([self._advance(rank, runs[rank], entered, without) for rank in waiting]):
+            # Each of them gets its turn.
+            went_on = [self._advance(rank, runs[rank], entered, without) for rank in waiting]
+            if not any(went_on):
                 return None
             waiting = {rank for rank in waiting if runs[rank].next is not None}
         for rank, run in runs.items():

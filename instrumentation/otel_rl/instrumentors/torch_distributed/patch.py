@@ -21,6 +21,7 @@ from otel_rl.instrumentors.torch_distributed.operations import IN_ALL_VERSIONS, 
 from otel_rl.instrumentors.torch_distributed.process_group_init import announce
 from otel_rl.process import process_identity
 from otel_rl.semconv.attributes import RlRoleValues
+from otel_rl.stragglers import watch
 from otel_rl.telemetry import Scope
 
 if TYPE_CHECKING:
@@ -70,6 +71,8 @@ def patch_data_parallel(module: ModuleType, patches: Patches) -> None:
 def _group_made(module: ModuleType) -> None:
     announce(module, scope)
     mode().group_made()
+    if settings.current().collectives != "off":
+        watch.start()
 
 
 @functools.cache

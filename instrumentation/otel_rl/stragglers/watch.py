@@ -1,0 +1,144 @@
+"""The thread of a node's first rank that compares the ranks while they run, and what it publishes.
+
+A look costs CPU time of the machine that trains. The dearer it is the rarer looks become, see :data:`SHARE`.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from typing import TYPE_CHECKING, Any
+
+from opentelemetry._logs import SeverityNumber
+
+from otel_rl.flight_recorder.recorder import flight
+from otel_rl.pipeline.periodic_thread import PeriodicThread
+from otel_rl.process import process_identity
+from otel_rl.semconv import attributes, events, metrics
+from otel_rl.stragglers.node import Node
+from otel_rl.stragglers.persistence import Persistence
+from otel_rl.telemetry import deferral, lifecycle
+from otel_rl.telemetry.scope import Scope
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from otel_rl.flight_recorder.ring import Ring
+    from otel_rl.stragglers.comparison import Comparison
+    from otel_rl.stragglers.persistence import Change
+
+    Observations = Iterator[tuple[float, dict[str, Any]]]
+
+#: Seconds between two looks, at least.
+INTERVAL = 1.0
+#: Share of one core that looks may take.
+SHARE = 0.002
+
+_scope = Scope("torch_distributed")
+_watch: Watch | None = None
+
+
+def start() -> None:
+    """Compare the ranks of this node from here on, where this process is its first rank of several."""
+    global _watch
+    who = process_identity.current()
+    first = who.local_rank == 0 or (who.local_rank is None and who.rank == 0)
+    if _watch is None and first and (who.world_size or 0) > 1 and flight.on:
+        _watch = Watch()
+        _watch.thread.start()
+        lifecycle.before_shutdown(stop)
+
+
+def stop() -> None:
+    """Compare no more."""
+    global _watch
+    watch, _watch = _watch, None
+    if watch is not None:
+        watch.thread.end()
+
+
+def _forked() -> None:
+    """In a forked child: the thread and the ranks are the parent's."""
+    global _watch
+    _watch = None
+
+
+class Watch:
+    """Looks at the rings of the node; :meth:`look` is what the thread does."""
+
+    def __init__(self) -> None:
+        self.thread = PeriodicThread("otel-rl-stragglers", INTERVAL, self.look)
+        self._persistence = Persistence()
+        self._node: Node | None = None
+        self._ring: Ring | None = None
+        self._last: Comparison | None = None
+
+    def look(self) -> float:
+        """Compare the steps that have ended since the last look; return the seconds until the next one."""
+        before = time.thread_time()
+        ring = flight.ring
+        if ring is None:
+            return INTERVAL
+        if self._node is None or ring is not self._ring:
+            self._node, self._ring = Node(ring.path), ring
+        for comparison in self._node.look():
+            self._publish(comparison)
+        return max(INTERVAL, (time.thread_time() - before) / SHARE)
+
+    def _publish(self, comparison: Comparison) -> None:
+        if self._last is None:
+            self._observe()
+        self._last = comparison
+        change = self._persistence.add(comparison)
+        if change is not None:
+            _report(change)
+
+    def _observe(self) -> None:
+        _scope.observe(metrics.RL_STRAGGLER_LOST_TIME, lambda: self._of_straggler(share=False))
+        _scope.observe(metrics.RL_STRAGGLER_LOST_SHARE, lambda: self._of_straggler(share=True))
+        _scope.observe(metrics.TORCH_DISTRIBUTED_ARRIVAL_SPREAD, self._spreads)
+        _scope.observe(metrics.TORCH_DISTRIBUTED_ARRIVAL_WAIT_SHARE, self._wait_share)
+
+    def _of_straggler(self, *, share: bool) -> Observations:
+        last = self._last
+        if last is not None and last.straggler is not None:
+            value = last.lost_share if share else last.straggler.lost
+            yield value, {attributes.RL_STRAGGLER_RANK: last.straggler.rank}
+
+    def _spreads(self) -> Observations:
+        for group, spread in (self._last.spreads if self._last is not None else {}).items():
+            yield spread, {attributes.TORCH_DISTRIBUTED_GROUP_NAME: group_name(group)}
+
+    def _wait_share(self) -> Observations:
+        if self._last is not None and self._last.length > 0:
+            yield self._last.waited / self._last.length, {}
+
+
+def group_name(text: str) -> str:
+    """Return the description of a group, else its name, from its text in the ring."""
+    name, description = (*text.split("\t"), "", "")[:2]
+    return name if description in ("", "undefined") else description
+
+
+def _report(change: Change) -> None:
+    straggler = change.straggler
+    _scope.event(
+        events.RL_STRAGGLER_END if change.is_over else events.RL_STRAGGLER,
+        severity=SeverityNumber.INFO if change.is_over else SeverityNumber.WARN,
+        attributes={
+            attributes.RL_STRAGGLER_RANK: straggler.rank,
+            attributes.RL_STRAGGLER_HOST: socket.gethostname(),
+            attributes.RL_PHASE: straggler.phase or None,
+            attributes.RL_STRAGGLER_LOST_TIME: change.lost,
+            attributes.RL_STRAGGLER_LOST_SHARE: change.share,
+            attributes.RL_STRAGGLER_FIRST_ITERATION: change.since,
+            attributes.RL_LOOP_ITERATION: change.iteration,
+            attributes.TORCH_DISTRIBUTED_OPERATION: straggler.operation or None,
+            attributes.TORCH_DISTRIBUTED_GROUP_NAME: group_name(straggler.group) or None,
+        },
+    )
+    if not deferral.is_drained():
+        deferral.drain_in_io_thread(posts=False)
+
+
+lifecycle.after_fork_in_child(_forked)
