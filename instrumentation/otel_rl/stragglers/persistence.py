@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import deque
 from statistics import fmean, median
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -42,10 +42,9 @@ class Persistence:
         """Take one step into account; return what changes by it."""
         self._recent.append(comparison)
         if self._current is not None:
-            return self._end_if_over()
-        found = self._find()
-        self._current = found
-        return found
+            return self._end_if_over(self._current)
+        self._current = self._find()
+        return self._current
 
     def _find(self) -> Change | None:
         steps = list(self._recent)
@@ -54,8 +53,8 @@ class Persistence:
         elif len(steps) < STEPS:
             return None
         stragglers = [step.straggler for step in steps if step.straggler is not None]
-        rank, number = Counter(one.rank for one in stragglers).most_common(1)[0] if stragglers else (-1, 0)
-        if number < len(steps) or min(step.lost_share for step in steps) < LIMIT:
+        is_one = len(stragglers) == len(steps) and len({one.rank for one in stragglers}) == 1
+        if not is_one or min(step.lost_share for step in steps) < LIMIT:
             return None
         lost = fmean(one.lost for one in stragglers)
         if lost < SHORTEST:
@@ -65,9 +64,7 @@ class Persistence:
         share = fmean(step.lost_share for step in steps)
         return Change(worst, share, lost, steps[0].key.iteration, steps[-1].key.iteration)
 
-    def _end_if_over(self) -> Change | None:
-        current = self._current
-        assert current is not None
+    def _end_if_over(self, current: Change) -> Change | None:
         rank = current.straggler.rank
         shares = [step.lost_share if step.straggler and step.straggler.rank == rank else 0.0 for step in self._recent]
         if median(shares) >= END:

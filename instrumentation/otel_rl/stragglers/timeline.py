@@ -78,6 +78,19 @@ def steps(rank: int, events: Iterable[Event], offset: int = 0) -> dict[StepKey, 
     return found
 
 
+def waits(events: Iterable[Event]) -> tuple[list[Wait], dict[Collective, str]]:
+    """Return all waits that are over, and the operation of each collective."""
+    found: list[Wait] = []
+    operations: dict[Collective, str] = {}
+    for event in events:
+        collective = Collective(event.group, event.sequence)
+        if event.kind == layout.WAIT and event.sequence and event.what != layout.BEGIN:
+            found.append(Wait(collective, event.began, event.moment))
+        elif event.kind == layout.COLLECTIVE and event.sequence:
+            operations.setdefault(collective, event.name)
+    return found, operations
+
+
 def _windows(rank: int, events: Sequence[Event], offset: int) -> dict[StepKey, RankStep]:
     found: dict[StepKey, RankStep] = {}
     previous: dict[str, int] = {}
