@@ -1,4 +1,4 @@
-"""The ranks of a whole run, on one node or on several: the steps that their rings still hold, and what stragglers cost."""
+"""The ranks of a whole run, on one or several nodes: the steps that their rings hold, and what stragglers cost."""
 
 from __future__ import annotations
 

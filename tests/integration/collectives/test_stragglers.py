@@ -52,6 +52,7 @@ for number in range(1, 9):
 dist.destroy_process_group()
 """
 NAMED = "Rank 1 makes the others wait"
+WITHOUT = "Without rank 1, which works longer outside of all phases"
 NOT_SEEN = "steps of all ranks issued collectives that are not seen"
 
 
@@ -75,6 +76,8 @@ def _report(folder: Path, kind: str, place: str, collectives: str = "auto") -> s
             "OTEL_RL_RUN_ID": "run",
             "OTEL_RL_EXIT_TIMEOUT": "30",
             "OTEL_RL_COLLECTIVES": collectives,
+            "OTEL_RL_RING": "on",
+            "OTEL_RL_RING_DIR": str(folder),
         },
         check=True,
         timeout=300,
@@ -93,6 +96,7 @@ def test_the_late_rank_is_named(tmp_path: Path, kind: str, place: str) -> None:
     page = _report(tmp_path, kind, place)
 
     assert NAMED in page
+    assert WITHOUT in page
     # Functional collectives are counted after three steps.
     assert (f"6 of 16 {NOT_SEEN}" in page) is (kind == "functional")
 

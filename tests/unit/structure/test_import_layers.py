@@ -39,6 +39,7 @@ WITHIN_A_LAYER = {
     "api": {"training", "tools"},
     "collectives": {"training"},
     "import_hooks": {"internal_errors"},
+    "offline.report.aggregate": {"offline.postmortem"},
     "settings": {"stderr"},
 }
 #: The producer API opens its operations lazily; ``sitecustomize`` is found by path.

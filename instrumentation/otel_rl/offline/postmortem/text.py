@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from otel_rl.offline.postmortem import Postmortem
     from otel_rl.offline.postmortem.ranks import Collective, RankState
 
-_TITLES = ("rank", "host", "pid", "step", "in", "collective", "number", "ago", "process")
+TITLES = ("rank", "host", "pid", "step", "in", "collective", "number", "ago", "process")
 _OUTCOMES = {"open": "waits in", "failed": "failed in", "done": "after"}
 _FIRST = {
     ranks.GONE: "stopped first",
@@ -29,12 +29,16 @@ def as_text(found: Postmortem) -> str:
     """The table of ranks, who waits for whom, and where that ends."""
     moment = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(found.at / 1e9))
     when = f"now, {moment}" if found.is_running else f"the last sign of the run, {moment}"
-    rows = [_row(found, one) for one in found.ranks]
-    rows += [(str(rank), "-", "-", "-", "-", "-", "-", "-", what) for rank, what in found.missing.items()]
-    parts = [f"run {found.run_id}; seconds before {when}", _table(rows)]
-    parts += ["\n".join(sentences) for sentences in (_waits(found), verdict(found)) if sentences]
+    parts = [f"run {found.run_id}; seconds before {when}", _table(rows(found))]
+    parts += ["\n".join(sentences) for sentences in (waits(found), verdict(found)) if sentences]
     parts += [f"note: {note}" for note in found.notes]
     return "\n\n".join(parts)
+
+
+def rows(found: Postmortem) -> list[tuple[str, ...]]:
+    """The table of ranks: cells below :data:`TITLES`."""
+    known = [_row(found, one) for one in found.ranks]
+    return known + [(str(rank), "-", "-", "-", "-", "-", "-", "-", what) for rank, what in found.missing.items()]
 
 
 def as_json(found: Postmortem) -> dict[str, Any]:
@@ -104,7 +108,8 @@ def _seconds(found: Postmortem, moment: int) -> str:
     return f"{max(found.at - moment, 0) / 1e9:.1f}"
 
 
-def _waits(found: Postmortem) -> list[str]:
+def waits(found: Postmortem) -> list[str]:
+    """Sentences that say who waits for whom."""
     by_collective: dict[tuple[int, Collective], list[str]] = {}
     for wait in found.waits.waits:
         by_collective.setdefault((id(wait.waiting), wait.collective), []).append(str(wait.missing.ring.rank))
@@ -119,17 +124,17 @@ def _waits(found: Postmortem) -> list[str]:
 
 def verdict(found: Postmortem) -> list[str]:
     """Sentences that say where the waits end."""
-    waits = found.waits
-    sentences = [_of_origin(found, one) for one in waits.origins]
-    if waits.circle:
-        names = [one.label for one in (*waits.circle, waits.circle[0])]
+    between = found.waits
+    sentences = [_of_origin(found, one) for one in between.origins]
+    if between.circle:
+        names = [one.label for one in (*between.circle, between.circle[0])]
         sentences.append(f"deadlock: {' waits for '.join(names)}")
     sentences += [
         f"{first.label} issued {collective.words}, {second.label} issued {operation} under the same number: the program"
         " takes different paths"
-        for first, collective, second, operation in waits.mismatches
+        for first, collective, second, operation in between.mismatches
     ]
-    sentences += [f"all ranks are in {one.words}: it is slow, or the network is" for one in waits.entered_by_all]
+    sentences += [f"all ranks are in {one.words}: it is slow, or the network is" for one in between.entered_by_all]
     return _bounded(sentences) or _without_waits(found)
 
 
@@ -182,8 +187,8 @@ def _bounded(lines: list[str]) -> list[str]:
 
 
 def _table(rows: Iterable[Sequence[str]]) -> str:
-    lines = [list(_TITLES), ["-" * len(title) for title in _TITLES], *map(list, rows)]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(_TITLES))]
+    lines = [list(TITLES), ["-" * len(title) for title in TITLES], *map(list, rows)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(TITLES))]
     return "\n".join(
         "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip() for line in lines
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from otel_rl.offline.reader import Log, Reader, Span
-from otel_rl.offline.report.aggregate import calls, collectives, problems, rewards, steps, timeline
+from otel_rl.offline.report.aggregate import calls, collectives, flight_rings, problems, rewards, steps, timeline
 from otel_rl.offline.report.aggregate.scalars import Scalars
 from otel_rl.offline.report.aggregate.totals import Totals
 from otel_rl.semconv import metrics
@@ -39,6 +39,7 @@ class Collected:
                 *problems.METRICS,
             )
         )
+        self.rings = flight_rings.FlightRings()
         self.slowest_step: list[timeline.Timeline] = []
         self.slowest_rollouts: list[timeline.Timeline] = []
 
@@ -52,6 +53,7 @@ class Collected:
             self._add(record)
         self.totals.close()
         self._read_timelines()
+        self.rings = flight_rings.read(self.reader.source)
         return self
 
     def _add(self, record: Record) -> None:

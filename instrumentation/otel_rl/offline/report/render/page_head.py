@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from otel_rl.offline.report.aggregate.problems import drops, internal_errors
 from otel_rl.offline.report.aggregate.summary import first_value
-from otel_rl.offline.report.render import human, sentences
+from otel_rl.offline.report.render import human, ring_sections, sentences
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import metrics
 from otel_rl.semconv.attributes import RlLauncherValues
@@ -117,7 +117,7 @@ def _part(part: Stretch, *, over_time: bool) -> str:
 
 def findings(collected: Collected, summary: Summary) -> list[tuple[str, str, str]]:
     """List the findings that need attention: (tone, text, section with the explanation)."""
-    found: list[tuple[str, str, str]] = []
+    found = ring_sections.ending_finding(collected)
     if summary.missing:
         ranks = human.listed([str(rank) for rank in summary.missing])
         plural = "s" if len(summary.missing) > 1 else ""
@@ -134,7 +134,7 @@ def findings(collected: Collected, summary: Summary) -> list[tuple[str, str, str
         number = human.amount(sum(group.number for group in groups), "error")
         text = f"{number}, most often {groups[0].kind} in {groups[0].where}."
         found.append(("bad", text, "errors"))
-    found += _skew(collected)
+    found += _late(collected)
     if collected.steps.unseen.count > collected.steps.seen.count:
         found.append(("warn", sentences.unseen(collected.steps), "ranks"))
     lost = sum(drop.number for drop in drops(collected.reader.processes, collected.totals))
@@ -150,6 +150,17 @@ def _all_well(collected: Collected) -> str:
     told = [process.clean_exit for process in collected.reader.processes]
     ends = "" if None in told else "every process ended in order, "
     return f"Nothing stands out: {ends}no error was recorded, nothing was dropped."
+
+
+def _late(collected: Collected) -> list[tuple[str, str, str]]:
+    """The rank that the others wait for: over the whole run, and what the last steps would have been without it."""
+    over_all, last = _skew(collected), ring_sections.late_rank(collected)
+    if last is None:
+        return over_all
+    if not over_all:
+        return [("warn", last[1], "ranks")]
+    [(tone, text, section)] = over_all
+    return [(tone, f"{text} {last[1]}", section)]
 
 
 def _skew(collected: Collected) -> list[tuple[str, str, str]]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from otel_rl.offline.report.aggregate import collectives
 from otel_rl.offline.report.aggregate import steps as steps_module
-from otel_rl.offline.report.render import human, problem_sections, sentences
+from otel_rl.offline.report.render import human, problem_sections, ring_sections, sentences
 from otel_rl.offline.report.render.blocks import Block, Section
 from otel_rl.offline.report.render.tables import call_tables, training_tables
 
@@ -24,6 +24,7 @@ _TIME = "time (s)"
 def build(collected: Collected, charts: Charts) -> list[Section]:
     """All sections, with or without data."""
     sections = [
+        ring_sections.ending(collected),
         _steps(collected, charts),
         _training(collected, charts),
         _ranks(collected, charts),
@@ -136,6 +137,7 @@ def _ranks(collected: Collected, charts: Charts) -> Section:
         if steps.seen.count:
             section.blocks.append(Block(charts=[charts.ranks("Own work per step", hint, steps.own.lines())]))
         section.blocks.append(Block(table=training_tables.ranks(steps, compared)))
+        section.blocks += ring_sections.stragglers(collected)
     if found:
         section.blocks.append(Block("Collectives", "All ranks together.", training_tables.collective_totals(found)))
     slow = steps.slowest_collectives.items()
