@@ -73,6 +73,38 @@ SKEW = Row(
         ),
         Cell(
             panels.timeseries(
+                "Lost to the late rank",
+                "How much earlier the other ranks of a node would have ended a step without its latest rank, as a "
+                "share of the step; from the flight recorders of the ranks. Above the red mark for two minutes: alert "
+                "RankLate. The event rl.straggler names operation and phase. Empty with NCCL, where no host waits.",
+                [
+                    PromQuery(
+                        latest(metrics.RL_STRAGGLER_LOST_SHARE, attributes.RL_STRAGGLER_RANK),
+                        legend=f"rank {shown(attributes.RL_STRAGGLER_RANK)}",
+                    )
+                ],
+                unit="percentunit",
+                minimum=0,
+                thresholds=steps(GREEN, (STRAGGLER_LIMIT, RED)),
+            )
+        ),
+        Cell(
+            panels.timeseries(
+                "Spread of arrivals, by group",
+                "Time between the first and the last rank of a node that entered a collective, the longest of a step. "
+                "Under NCCL the ranks enter when they enqueue: apart does not mean late there.",
+                [
+                    PromQuery(
+                        latest(metrics.TORCH_DISTRIBUTED_ARRIVAL_SPREAD, attributes.TORCH_DISTRIBUTED_GROUP_NAME),
+                        legend=shown(attributes.TORCH_DISTRIBUTED_GROUP_NAME),
+                    )
+                ],
+                unit="s",
+                minimum=0,
+            )
+        ),
+        Cell(
+            panels.timeseries(
                 "Time spent waiting, by rank",
                 "Share of its time that each rank waits in collectives. All high and alike: communication is the "
                 "limit. One low among high ones: that one is the straggler.",

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dashboards.lib.names import alert_label
+from dashboards.lib.promql import by, series
 from dashboards.lib.rules import AlertRule, RuleGroup
 from dashboards.rules.recording import ENTROPY_LEVEL, STRAGGLER_SCORE, STRAGGLER_WINDOW
-from otel_rl.semconv import attributes
+from otel_rl.semconv import attributes, metrics
 
 _RUN = alert_label(attributes.RL_RUN_ID)
 _RANK = alert_label(attributes.RL_RANK)
@@ -29,6 +30,22 @@ RANK_STRAGGLING = AlertRule(
     board="otel-rl-ranks-collectives",
 )
 
+#: The ranks of one node, by the gauge of the pack. A rank that is late no more is stale within five minutes.
+RANK_LATE = AlertRule(
+    name="RankLate",
+    signal=f"max {by(attributes.RL_RUN_ID, attributes.RL_STRAGGLER_RANK)}"
+    f" ({series(metrics.RL_STRAGGLER_LOST_SHARE, run=None)})",
+    condition=f"> {STRAGGLER_LIMIT}",
+    wait="2m",
+    severity="warning",
+    summary=f"Rank {alert_label(attributes.RL_STRAGGLER_RANK)} of run {_RUN} is late in each step",
+    description=(
+        "Without it the other ranks of its node would end a step {{ $value | humanizePercentage }} earlier. The event"
+        " rl.straggler in the run's logs names the operation and the phase."
+    ),
+    board="otel-rl-ranks-collectives",
+)
+
 ENTROPY_COLLAPSE = AlertRule(
     name="EntropyCollapse",
     signal=ENTROPY_LEVEL.name,
@@ -43,4 +60,4 @@ ENTROPY_COLLAPSE = AlertRule(
     board="otel-rl-run-overview",
 )
 
-GROUPS = (RuleGroup("otel-rl-alerts", (RANK_STRAGGLING, ENTROPY_COLLAPSE)),)
+GROUPS = (RuleGroup("otel-rl-alerts", (RANK_STRAGGLING, RANK_LATE, ENTROPY_COLLAPSE)),)

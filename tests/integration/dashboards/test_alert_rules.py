@@ -11,7 +11,7 @@ from promtool_rules import Promtool, alert_at, labels, passed
 from dashboards.build import GENERATED
 from dashboards.lib.names import label_name, prometheus_name
 from dashboards.lib.rules import RUNBOOKS
-from dashboards.rules.alerts import ENTROPY_COLLAPSE, RANK_STRAGGLING
+from dashboards.rules.alerts import ENTROPY_COLLAPSE, RANK_LATE, RANK_STRAGGLING
 from dashboards.rules.recording import ENTROPY_LEVEL, STRAGGLER_SCORE, WAIT_SHARE
 from otel_rl.semconv import attributes, metrics
 
@@ -126,6 +126,39 @@ def test_partners_that_a_straggler_delays_in_another_group_are_not_blamed(promto
 def test_no_rank_is_called_a_straggler_when(promtool: Promtool, case: str, series: dict[str, str]):
     moments = [alert_at(f"{minute}m", RANK_STRAGGLING) for minute in range(5, 60, 5)]
     passed(promtool.test(series, alert_rule_test=moments))
+
+
+def late(values: str, rank: str = "3") -> dict[str, str]:
+    """The gauge of the pack, from the first rank of a node."""
+    name = prometheus_name(metrics.RL_STRAGGLER_LOST_SHARE)
+    return {name + labels(**RUN, **{label_name(attributes.RL_STRAGGLER_RANK): rank}): values}
+
+
+def test_a_rank_that_its_node_waits_for_is_named_until_it_is_late_no_more(promtool: Promtool):
+    expected = {
+        "exp_labels": {"severity": "warning", **RUN, label_name(attributes.RL_STRAGGLER_RANK): "3"},
+        "exp_annotations": {
+            "summary": "Rank 3 of run r1 is late in each step",
+            "description": "Without it the other ranks of its node would end a step 25% earlier. The event rl.straggler"
+            " in the run's logs names the operation and the phase.",
+            "runbook_url": f"{RUNBOOKS}/RankLate.md",
+            "dashboard": "/d/otel-rl-ranks-collectives?var-run=r1",
+        },
+    }
+    # 15 s between two values: late from minute 5 to 15, and after that without a value.
+    series = late("0.02x19 0.25x39 _x80")
+    moments = [
+        alert_at("4m", RANK_LATE),
+        alert_at("6m", RANK_LATE),
+        alert_at("10m", RANK_LATE, expected),
+        alert_at("25m", RANK_LATE),
+    ]
+    passed(promtool.test(series, alert_rule_test=moments))
+
+
+def test_a_single_late_step_is_no_alert(promtool: Promtool):
+    series = late("0.02x19 0.9x3 0.02x80")
+    passed(promtool.test(series, alert_rule_test=[alert_at(f"{minute}m", RANK_LATE) for minute in range(1, 20)]))
 
 
 def test_the_straggler_alert_resolves_after_the_run_has_ended(promtool: Promtool):
