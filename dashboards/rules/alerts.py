@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dashboards.lib.names import alert_label
-from dashboards.lib.promql import by, series
 from dashboards.lib.rules import AlertRule, RuleGroup
-from dashboards.rules.recording import ENTROPY_LEVEL, STRAGGLER_SCORE, STRAGGLER_WINDOW
-from otel_rl.semconv import attributes, metrics
+from dashboards.rules.recording import ENTROPY_LEVEL, LOST_SHARE, STRAGGLER_SCORE, STRAGGLER_WINDOW
+from otel_rl.semconv import attributes
 
 _RUN = alert_label(attributes.RL_RUN_ID)
 _RANK = alert_label(attributes.RL_RANK)
@@ -33,8 +32,7 @@ RANK_STRAGGLING = AlertRule(
 #: The ranks of one node, by the gauge of the pack. A rank that is late no more is stale within five minutes.
 RANK_LATE = AlertRule(
     name="RankLate",
-    signal=f"max {by(attributes.RL_RUN_ID, attributes.RL_STRAGGLER_RANK)}"
-    f" ({series(metrics.RL_STRAGGLER_LOST_SHARE, run=None)})",
+    signal=LOST_SHARE.name,
     condition=f"> {STRAGGLER_LIMIT}",
     wait="2m",
     severity="warning",

@@ -43,6 +43,14 @@ STRAGGLER_SCORE = RecordingRule(
 """,
 )
 
+LOST_SHARE = RecordingRule(
+    name="rl:straggler:lost_share",
+    description="Share of a step by which the other ranks of a node would be earlier without this rank",
+    expr=f"max {by(attributes.RL_RUN_ID, attributes.RL_STRAGGLER_RANK)}"
+    f" ({series(metrics.RL_STRAGGLER_LOST_SHARE, run=None)})",
+    empty_when="no rank is late, or the run has one rank",
+)
+
 ENTROPY_LEVEL = RecordingRule(
     name="rl:run:entropy_level",
     description="The policy's entropy as a share of its own highest value",
@@ -54,6 +62,6 @@ max {_EACH_RUN} ({_ENTROPY})
 )
 
 GROUPS = (
-    RuleGroup("otel-rl-ranks", (WAIT_SHARE, STRAGGLER_SCORE)),
+    RuleGroup("otel-rl-ranks", (WAIT_SHARE, STRAGGLER_SCORE, LOST_SHARE)),
     RuleGroup("otel-rl-training", (ENTROPY_LEVEL,)),
 )
