@@ -192,7 +192,7 @@ class Settings:
     ring_directory: str = _setting(
         "/dev/shm",  # noqa: S108 - memory of the node; the file is made for its owner only
         "OTEL_RL_RING_DIR",
-        "where the rings of the flight recorder lie, 580 KiB per process; memory of the node, as writing to a disk can "
+        "where the rings of the flight recorder lie, 560 KiB per process; memory of the node, as writing to a disk can "
         "make the program wait",
         scope=PROCESS,
         accepted="a path",

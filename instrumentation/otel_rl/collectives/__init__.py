@@ -1,10 +1,12 @@
 """Collective operations of ``torch.distributed``.
 
-==================  ============================================================
-``mode``            when all collectives are seen, and when those of Python only
-``recorder``        counters on the hot path
-``flight_records``  begin and end of each, and of the waits, for the flight recorder
-``reports``         metrics, step attributes and span events of the counters
-``unseen``          collectives that were not seen
-==================  ============================================================
+====================  ==========================================================
+``mode``              when all collectives are seen, and when those of Python only
+``recorder``          counters on the hot path
+``flight_records``    each launch and each wait, for the flight recorder
+``payload``           the size of a message
+``reports``           metrics, step attributes and span events of the counters
+``unseen``            collectives that were not seen
+``sequence_numbers``  the number of a group's latest collective, by torch
+====================  ==========================================================
 """

@@ -1,8 +1,12 @@
-"""What the flight recorder gets of collectives: each begin and end, each wait, with group and sequence number.
+"""What the flight recorder gets of collectives: each launch and each wait, with group and number.
 
-The number is that of torch, which counts every collective of a group, whoever issued it. So the collective that one
-rank waits in can be found in another rank. gloo numbers sends and receives too, which not every rank of the group takes
-part in. Those that Python issues are taken off again. ``monitored_barrier`` consists of many and counts as one.
+The collective that one rank waits in can be found in another rank by its number. There are two kinds of numbers:
+
+* Collectives that Python issues are counted here, in each group from 1 on. All ranks see all of them, so they count
+  alike. Sends and receives are not counted, as not every rank of the group takes part in them.
+* Those that C++ issues are seen from the moment on at which the kernels are on, which may differ between ranks. They
+  have the number of torch, which counts every collective. gloo counts sends and receives too, and ``monitored_barrier``
+  as many. Those that Python issues are taken off again.
 """
 
 from __future__ import annotations
@@ -10,7 +14,9 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from otel_rl.flight_recorder import layout
+from otel_rl.collectives import sequence_numbers
+from otel_rl.flight_recorder import collective_places, layout
+from otel_rl.flight_recorder.collective_places import clock
 from otel_rl.flight_recorder.recorder import flight
 from otel_rl.internal_errors import guard
 from otel_rl.semconv.attributes import TorchDistributedOperationValues as Operation
@@ -18,40 +24,75 @@ from otel_rl.semconv.attributes import TorchDistributedOperationValues as Operat
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from otel_rl.flight_recorder.ring import Handle, Ring
+    from otel_rl.flight_recorder.collective_places import CollectivePlaces, Place
 
-    Known = tuple[Ring, int, "_Group"]
-    Begin = Callable[[Any], Any]
-    End = Callable[[Any, Any, bool], None]
+    #: Whose record it is, where it is, and what it is.
+    Handle = tuple[CollectivePlaces, Place, float]
 
-#: Launched and not yet waited for; a wait for an older one is not recorded.
-MAXIMUM_LAUNCHED = 4096
+#: Not a place: the ring has none of this collective.
+NO_PLACE = -1
+_NOWHERE: Any = (None, None, NO_PLACE)
 _POINT_TO_POINT = frozenset({Operation.SEND, Operation.RECV})
-#: After these the number is read again.
+#: After these torch's number is read again.
 _UNEVEN = frozenset({*_POINT_TO_POINT, Operation.BARRIER})
 _RECORD = guard("collectives.flight_records")
 
 
-class _Group:
-    """One process group: its text in the ring, and whether and how it numbers its collectives."""
+def begin_late(places: CollectivePlaces | None, what: float, moment: float, error: Exception) -> Place:
+    """The hot path has failed: its segment is used up, or something is wrong."""
+    place = None
+    if isinstance(error, IndexError) and places is not None:
+        with _RECORD:
+            place = places.begin(what, moment)
+    else:
+        _RECORD.handle(error)
+    return _NOWHERE if place is None else place
 
-    __slots__ = ("is_numbered", "taken_off", "text")
+
+class _Group:
+    """One process group: its text in the ring, and how its collectives are numbered."""
+
+    __slots__ = ("failed", "is_numbered", "latest", "per_message", "taken_off", "text", "watched")
 
     def __init__(self, text: str) -> None:
         self.text = text
+        #: Number of the latest collective that Python has issued. A list: what the hot path changes fastest.
+        self.latest = [0.0]
+        #: Launches that have raised.
+        self.failed = 0
+        #: False where torch gives no number, or we cannot tell any more what it counts.
         self.is_numbered = True
-        #: Numbers that went to something else than collectives of the whole group.
+        #: Numbers of torch that went to something else than collectives of the whole group.
         self.taken_off = 0
+        #: How far a send or receive moves torch's number; None before the first.
+        self.per_message: int | None = None
+        #: Calls that are moving it now by an amount that is not known yet.
+        self.watched = 0
 
-    def next_number(self, process_group: Any) -> int:
-        """The number that the next collective gets; 0 where the backend gives none."""
-        if self.is_numbered:
-            try:
-                # Not public; see ``instrumentors/torch_distributed/sequence_numbers.py``.
-                return int(process_group._get_sequence_number_for_group()) + 1 - self.taken_off  # noqa: SLF001
-            except (AttributeError, NotImplementedError, RuntimeError, TypeError, ValueError):
+    def number_of_torch(self, process_group: Any) -> int:
+        """Torch's number of the next collective; 0 where it is not known."""
+        if not self.is_numbered or self.watched:
+            return 0
+        number = sequence_numbers.of(process_group)
+        if number is None:
+            self.is_numbered = False
+            return 0
+        return number + 1 - self.taken_off
+
+    def take_off(self, moved: int, is_message: bool) -> None:
+        """A call of Python has moved torch's number so far."""
+        if is_message:
+            if self.per_message is None:
+                self.per_message = moved
+            # Another thread has issued a collective meanwhile, or did so with the first message.
+            if moved != self.per_message or moved > 1:
                 self.is_numbered = False
-        return 0
+        self.taken_off += moved if is_message else moved - 1
+
+
+def _begun(places: CollectivePlaces, what: float) -> Handle | None:
+    place = places.begin(what, clock())
+    return None if place is None else (places, place, what)
 
 
 class FlightRecords:
@@ -67,133 +108,136 @@ class FlightRecords:
         self._run_rare = run_rare
         #: id of the process group -> what is known of it, and what removes it when the group has gone.
         self._groups: dict[int, tuple[_Group, weakref.ref[Any]]] = {}
-        #: Per operation: id of the process group -> ring, codes in it, what is known of the group.
-        self._by_operation: list[dict[int, Known]] = []
-        #: id of the work -> handle of its launch.
-        self._launched: dict[int, Handle] = {}
+        #: What holds codes of a ring, by id of the process group.
+        self._caches: list[dict[int, Any]] = []
+        self._on_change: list[Callable[[], None]] = []
+        flight.followers.add(self)
 
-    # -- hot path --------------------------------------------------------------------------------------------------
+    # -- collectives of Python -----------------------------------------------------------------------------------
 
-    def of(self, operation: str) -> tuple[Begin, End]:
-        """Return what is called before and after ``operation`` is issued; neither raises.
+    def follow(self, on_change: Callable[[], None]) -> None:
+        """Call ``on_change`` when there is another ring, or none: codes of the old one mean nothing there."""
+        self._on_change.append(on_change)
 
-        The first gets the process group and gives what the second takes: with the work that the call has returned, and
-        whether the call has failed.
-        """
-        known: dict[int, Known] = {}
-        self._by_operation.append(known)
-        return self._uneven(operation, known) if operation in _UNEVEN else self._even(operation, known)
+    def known(self, operation: str, process_group: Any) -> tuple[float, list[float], CollectivePlaces | None]:
+        """What a launch is in the ring, the number of the latest one, and where it is written. Makes the ring."""
+        ring, group = flight.obtain(), self._group(process_group)
+        latest = [0.0] if operation in _POINT_TO_POINT else group.latest
+        if ring is None:
+            return 0.0, latest, None
+        codes = ring.collective(operation, group.text)
+        return codes if latest is group.latest else codes + layout.HAS_NO_NUMBER, latest, ring.places
 
-    def _even(self, operation: str, known: dict[int, Known]) -> tuple[Begin, End]:  # noqa: C901 - one piece, for speed
-        launched, find, recorder, most = self._launched, self._find, flight, MAXIMUM_LAUNCHED
+    def launch_failed(self, process_group: Any, whats: Any, place: int) -> None:
+        """A launch of Python has raised: whether it counts for the other ranks is not known."""
+        with _RECORD:
+            whats[place] += layout.HAS_FAILED
+            group, ring = self._group(process_group), flight.ring
+            group.failed += 1
+            if ring is not None:
+                ring.count_failed_launch(group.text, group.failed)
+
+    def watching(self, operation: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        """``call``, which issues ``operation``; how far it moves torch's number is measured where that may differ."""
+        if operation not in _UNEVEN:
+            return call
+        is_message = operation in _POINT_TO_POINT
+
+        def watched(process_group: Any, *args: Any, **kwargs: Any) -> Any:
+            group = before = None
+            try:
+                group = self._group(process_group)
+                before = self._begin_watching(group, process_group)
+            except Exception as error:  # noqa: BLE001 - counted
+                _RECORD.handle(error)
+            try:
+                return call(process_group, *args, **kwargs)
+            finally:
+                if group is not None and before is not None:
+                    with _RECORD:
+                        self._end_watching(group, process_group, before, is_message)
+
+        return watched
+
+    @staticmethod
+    def _begin_watching(group: _Group, process_group: Any) -> int | None:
+        before = sequence_numbers.of(process_group) if group.is_numbered else None
+        if before is None:
+            group.is_numbered = False
+            return None
+        if group.watched:
+            # Two calls at once: neither knows which of them moves it.
+            group.is_numbered = False
+        group.watched += 1
+        return before
+
+    @staticmethod
+    def _end_watching(group: _Group, process_group: Any, before: int, is_message: bool) -> None:
+        after = sequence_numbers.of(process_group)
+        group.watched -= 1
+        if after is None:
+            group.is_numbered = False
+        else:
+            group.take_off(after - before, is_message)
+
+    # -- collectives of C++ --------------------------------------------------------------------------------------
+
+    def of(self, operation: str) -> Callable[[Any], Handle | None]:
+        """Return what records that a launch of ``operation`` begins, given its process group. May raise."""
+        known: dict[int, tuple[float, _Group]] = {}
+        self.follow(known.clear)
+        self._caches.append(known)
+        counts = operation not in _POINT_TO_POINT
 
         def begin(process_group: Any) -> Handle | None:
-            if not recorder.on:
+            if not flight.on:
                 return None
-            try:
-                entry = known.get(id(process_group))
-                if entry is None or entry[0] is not recorder.ring:
-                    entry = find(operation, process_group, known)
-                    if entry is None:
-                        return None
-                ring, codes, group = entry
-                if not group.is_numbered:
-                    return ring.begin_coded(codes)
-                try:
-                    # As `_Group.next_number`, without its call.
-                    number = process_group._get_sequence_number_for_group() + 1 - group.taken_off  # noqa: SLF001
-                except Exception:  # noqa: BLE001 - looked at there
-                    number = group.next_number(process_group)
-                return ring.begin_coded(codes, number)
-            except Exception as error:  # noqa: BLE001 - counted
-                _RECORD.handle(error)
-                return None
-
-        def end(handle: Handle, work: Any, failed: bool) -> None:
-            try:
-                recorder.end(handle, failed)
-                if work is not None:
-                    if len(launched) >= most:
-                        launched.pop(next(iter(launched)), None)
-                    launched[id(work)] = handle
-            except Exception as error:  # noqa: BLE001 - counted
-                _RECORD.handle(error)
-
-        return begin, end
-
-    def _uneven(self, operation: str, known: dict[int, Known]) -> tuple[Begin, End]:
-        """Return the same for operations that the ranks of a group do not count alike."""
-        counts = 0 if operation in _POINT_TO_POINT else 1
-        end_even = self._even(operation, known)[1]
-
-        def begin(process_group: Any) -> tuple[Handle, Any, _Group, int] | None:
-            try:
-                entry = self._find(operation, process_group, known) if flight.on else None
-                if entry is None:
-                    return None
-                ring, codes, group = entry
-                before = group.next_number(process_group)
-                return ring.begin_coded(codes, before if counts else 0), process_group, group, before
-            except Exception as error:  # noqa: BLE001 - counted
-                _RECORD.handle(error)
-                return None
-
-        def end(begun: tuple[Handle, Any, _Group, int], work: Any, failed: bool) -> None:
-            handle, process_group, group, before = begun
-            end_even(handle, work, failed)
-            after = group.next_number(process_group)
-            if group.is_numbered:
-                # What the call has counted beyond one collective of the whole group.
-                group.taken_off += after - before - counts
-
-        return begin, end
-
-    def begin_wait(self, work: Any) -> Handle | None:
-        """Record that a thread waits for ``work``."""
-        return self.begin_wait_for(self._launched.pop(id(work), None))
-
-    def begin_wait_for(self, launch: Handle | None) -> Handle | None:
-        """Record that a thread waits for the collective whose launch has this handle."""
-        try:
+            entry = known.get(id(process_group)) or self._run_rare(self._add, operation, process_group, known)
             ring = flight.ring
-            if launch is None or ring is None or launch[0] is not ring.buffer:
+            if entry is None or ring is None:
                 return None
-            return ring.begin_coded(launch[4] & layout.TEXTS_OF_CODES | layout.WAIT, launch[5])
-        except Exception as error:  # noqa: BLE001 - counted
-            _RECORD.handle(error)
-            return None
+            codes, group = entry
+            what = codes + (group.number_of_torch(process_group) if counts else layout.HAS_NO_NUMBER)
+            return _begun(ring.places, what)
 
-    def end_wait(self, handle: Handle, failed: bool) -> None:
-        """Record that the wait is over."""
-        try:
-            flight.end(handle, failed)
-        except Exception as error:  # noqa: BLE001 - counted
-            _RECORD.handle(error)
+        return begin
+
+    @staticmethod
+    def begin_wait_for(launch: Handle | None) -> Handle | None:
+        """Record that a thread waits for the collective whose launch has this handle."""
+        return None if launch is None else _begun(launch[0], launch[2] + layout.IS_WAIT)
+
+    @staticmethod
+    def end(handle: Handle, failed: bool) -> None:
+        """Record that the launch, or the wait, is over. Raises nothing."""
+        collective_places.end(handle[1], clock(), failed)
 
     # -- rare ------------------------------------------------------------------------------------------------------
 
-    def _find(self, operation: str, process_group: Any, known: dict[int, Known]) -> Known | None:
-        """First use of ``process_group`` by a method, or of a ring: the first collective makes it."""
-        entry = known.get(id(process_group))
-        if entry is not None and entry[0] is flight.ring:
-            return entry
-        found: Known | None = self._run_rare(self._add, operation, process_group, known)
-        return found
-
-    def _add(self, operation: str, process_group: Any, known: dict[int, Known]) -> Known | None:
+    def _add(self, operation: str, process_group: Any, known: dict[int, tuple[float, _Group]]) -> Any:
         ring = flight.obtain()
         if ring is None:
             return None
+        group = self._group(process_group)
+        codes = ring.collective(operation, group.text) + layout.IS_NUMBERED_BY_TORCH
+        entry = known[id(process_group)] = codes, group
+        return entry
+
+    def _group(self, process_group: Any) -> _Group:
         identity = id(process_group)
-        if identity not in self._groups:
+        known = self._groups.get(identity)
+        if known is None:
             # By id and not by weak key: that costs three times as much at each use.
             reference = weakref.ref(process_group, lambda _: self._forget(identity))
-            self._groups[identity] = _Group(self._describe(process_group)), reference
-        group = self._groups[identity][0]
-        entry = known[identity] = ring, ring.codes(layout.COLLECTIVE, operation, group.text), group
-        return entry
+            known = self._groups[identity] = _Group(self._describe(process_group)), reference
+        return known[0]
+
+    def ring_changed(self) -> None:
+        """There is another ring now, or none."""
+        for on_change in self._on_change:
+            on_change()
 
     def _forget(self, identity: int) -> None:
         self._groups.pop(identity, None)
-        for known in self._by_operation:
+        for known in self._caches:
             known.pop(identity, None)

@@ -4,6 +4,7 @@ A training step issues hundreds of collectives. A span for each would cost more 
 adds to a preallocated slot of its operation and process group, in about a microsecond: no lock, no attribute
 dictionary, no OpenTelemetry call. What reads the slots is in :mod:`otel_rl.collectives.reports`.
 
+Inside times are seconds: Python adds floats faster than integers of this size. What is read is in whole nanoseconds.
 Times are host times: *host* is the launching call, *wait* is ``Work.wait``. On a GPU neither says how long the device
 took.
 """
@@ -11,10 +12,14 @@ took.
 from __future__ import annotations
 
 import heapq
+import math
 import time
 import weakref
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from otel_rl.collectives.flight_records import NO_PLACE, begin_late
+from otel_rl.collectives.payload import payload_bytes
+from otel_rl.flight_recorder.layout import HAS_FAILED, IS_WAIT
 from otel_rl.internal_errors import guard
 from otel_rl.semconv import attributes
 from otel_rl.semconv.attributes import TorchDistributedSourceValues as Source
@@ -26,10 +31,10 @@ if TYPE_CHECKING:
 
     Call = Callable[..., Any]
 
-#: Positions in a slot: four sums (times in ns) and what they belong to. A list is the cheapest thing to add to.
+#: Positions in a slot: four sums and what they belong to. A list is the cheapest thing to add to.
 CALLS, BYTES, HOST_TIME, WAIT_TIME, GROUP = range(5)
 #: Collectives shorter than this are never among the slowest: nobody looks for them.
-SHORTEST_SLOW_NS = 1_000_000
+SHORTEST_SLOW = 0.001
 #: Launched and not yet waited for. What nobody waits for (fire and forget) must not pile up: a table of this length
 #: lets its oldest work go, for which a wait is not counted any more.
 MAXIMUM_PENDING = 4096
@@ -37,7 +42,9 @@ MAXIMUM_PENDING = 4096
 UNKNOWN_SIZE = -1
 OTHER_GROUP = "_OTHER"
 
-clock = time.perf_counter_ns
+#: The clock of the flight recorder too: its records need no other reading.
+clock = time.monotonic
+_NS = 1e9
 
 
 class _Absent:
@@ -49,6 +56,9 @@ class _Absent:
 ABSENT: Any = _Absent()
 
 Slot = list[Any]
+#: What a method knows of a process group: its slot, and for the ring what a launch is, the number of the latest one in
+#: a list, and where it is written.
+Entry = tuple[Slot, float, list[float], Any]
 
 
 class Group(NamedTuple):
@@ -78,20 +88,6 @@ class Totals(NamedTuple):
     wait_time: int
 
 
-def payload_bytes(payload: Any) -> int:
-    """Bytes of a tensor or of tensors in (nested) lists."""
-    if isinstance(payload, list | tuple):
-        size = 0
-        for part in payload:
-            size += payload_bytes(part)
-        return size
-    try:
-        return int(payload.nbytes)
-    except RuntimeError:
-        # A sparse tensor has no size of its own, its parts have.
-        return int(payload._indices().nbytes + payload._values().nbytes)  # noqa: SLF001 - public ones need coalescing
-
-
 def _call(function: Call, *args: Any) -> Any:
     return function(*args)
 
@@ -108,49 +104,68 @@ class CollectiveRecorder:
         self._keep = slowest
         self._run_rare = run_rare
         self._slots: dict[Group, Slot] = {}
-        #: Per replaced method: id of the process group -> slot.
-        self._by_method: list[dict[int, Slot]] = []
+        #: Per replaced method: id of the process group -> slot, or entry.
+        self._by_method: list[dict[int, Any]] = []
         #: Per replaced method: what it calls now, and the original.
         self._calls: list[tuple[list[Call], Call]] = []
         self._groups: dict[int, weakref.ref[Any]] = {}
-        #: id of the work -> slot, start, time of the launch, message size.
-        self._pending: dict[int, tuple[Slot, int, int, int]] = {}
-        #: A heap of the fields of :class:`Slow`. Plain tuples: the constructor of a named one is a Python function,
-        #: which ``torch.compile`` would look at when the collective is issued by compiled code.
-        self._slow: list[tuple[int, int, int, Group]] = []
+        #: id of the work -> slot, start, time of the launch, message size, what it is in the ring, and where that is.
+        self._pending: dict[int, tuple[Slot, float, float, int, float, Any]] = {}
+        #: A heap of the fields of :class:`Slow`. No named tuples: ``torch.compile`` would look at their constructor.
+        self._slow: list[tuple[float, float, int, Group]] = []
         #: A list of one so that the hot path reads it without an attribute lookup.
-        self._limit = [SHORTEST_SLOW_NS if slowest else 1 << 62]
+        self._limit = [SHORTEST_SLOW if slowest else math.inf]
         self.on_first_use: Callable[[], None] | None = None
         #: Gets each begin and end; set before the methods are made.
         self.flight_records: FlightRecords | None = None
 
     # -- hot path ----------------------------------------------------------------------------------------------
 
-    def recording(self, operation: str, payload: int | None, call: Call) -> Call:  # noqa: C901 - for speed, see below
+    def recording(self, operation: str, payload: int | None, call: Call) -> Call:  # noqa: C901, PLR0915 - for speed, see below
         """Return a method that runs ``call(self, ...)`` and counts it.
 
         ``call`` takes the process group first; ``payload`` says which of its first two further arguments (0 or 1) holds
         the tensors whose size is counted. Exceptions of ``call`` pass untouched and uncounted.
 
-        Written for speed, hence in one piece: two or three arguments and a list of one tensor are what
-        ``torch.distributed`` passes most, and passing arguments on as they came costs half of what ``*args`` does.
+        Written for speed, hence in one piece: two or three arguments and a list of one tensor are what is passed most,
+        and passing arguments on as they came costs half of what ``*args`` does.
         """
-        slots: dict[int, Slot] = {}
-        self._by_method.append(slots)
+        entries: dict[int, Entry] = {}
+        self._by_method.append(entries)
+        records = self.flight_records
+        in_ring = records is not None
+        if records is not None:
+            call = records.watching(operation, call)
+            records.follow(entries.clear)
         # A list of one, so that what is called can be exchanged while the method is in use, see `mark`.
         calls = [call]
         self._calls.append((calls, call))
-        pending, limit, find, keep_slow, now = self._pending, self._limit, self._find, self._keep_slow, clock
+        pending, limit, find, keep_slow, now = self._pending, self._limit, self._find_entry, self._keep_slow, clock
         has_payload, is_second, absent, most = payload is not None, payload == 1, ABSENT, MAXIMUM_PENDING
-        begin, end = (None, None) if self.flight_records is None else self.flight_records.of(operation)
+        no_place, late = NO_PLACE, begin_late
 
-        def method(  # noqa: C901 - as above
+        def method(  # noqa: C901, PLR0912, PLR0915 - as above
             self: Any, first: Any = absent, second: Any = absent, third: Any = absent, /, *rest: Any, **kwargs: Any
         ) -> Any:
-            work, failed = None, True
-            record = begin(self) if begin is not None else None
+            work, slot, failed, place, what, places = None, None, True, no_place, 0.0, None
             started = now()
             try:
+                try:
+                    try:
+                        slot, codes, latest, places = entries[id(self)]
+                    except KeyError:
+                        slot, codes, latest, places = find(operation, self, entries)
+                    if in_ring:
+                        latest[0] = number = latest[0] + 1.0
+                        what = codes + number
+                        if places is not None and (writer := places.writer) is not None:
+                            take, began, whats, again, ended = writer
+                            place = take()
+                            began[place] = started
+                            whats[place] = what
+                            again[place] = started
+                except Exception as error:  # noqa: BLE001 - counted, or a place is found
+                    whats, ended, place = late(places, what, started, error)
                 if kwargs or rest or second is absent:
                     given = [argument for argument in (first, second, third) if argument is not absent]
                     work = calls[0](self, *given, *rest, **kwargs)
@@ -160,29 +175,34 @@ class CollectiveRecorder:
                     work = calls[0](self, first, second, third)
                 failed = False
             finally:
-                elapsed = now() - started
-                if record is not None and end is not None:
-                    end(record, work, failed)
+                over = now()
+                if place >= 0:
+                    try:
+                        if failed and records is not None:
+                            records.launch_failed(self, whats, place)
+                        ended[place] = over
+                    except ValueError:
+                        # A child that was forked inside the call: the record is its parent's.
+                        places = None
+            if slot is None:
+                return work
             try:
-                try:
-                    slot = slots[id(self)]
-                except KeyError:
-                    slot = find(operation, self, slots)
                 size = 0
                 if has_payload:
                     message = second if is_second else first
                     try:
-                        while type(message) is list and len(message) == 1:
-                            message = message[0]
-                        size = payload_bytes(message) if type(message) is list else message.nbytes
-                    except (AttributeError, RuntimeError):
-                        size = payload_bytes(message)
+                        if type(message) is list:
+                            (message,) = message
+                        size = message.nbytes
+                    except (AttributeError, RuntimeError, ValueError):
+                        size = payload_bytes(second if is_second else first)
+                elapsed = over - started
                 slot[CALLS] += 1
                 slot[BYTES] += size
                 slot[HOST_TIME] += elapsed
                 if len(pending) >= most:
                     pending.pop(next(iter(pending)), None)
-                pending[id(work)] = slot, started, elapsed, size
+                pending[id(work)] = slot, started, elapsed, size, what, places
                 if elapsed > limit[0]:
                     keep_slow((elapsed, started, size, slot[GROUP]))
             except Exception as error:  # noqa: BLE001 - counted
@@ -193,23 +213,40 @@ class CollectiveRecorder:
 
     def waiting(self, call: Call) -> Call:
         """Return a replacement of ``Work.wait`` that adds the time to the operation that was waited for."""
-        take, limit, keep_waited, now, absent = self._pending.pop, self._limit, self._keep_waited, clock, ABSENT
-        records = self.flight_records
+        take_pending, limit, keep_waited, now, absent = self._pending.pop, self._limit, self._keep_waited, clock, ABSENT
+        no_place, is_wait, has_failed, late = NO_PLACE, IS_WAIT, HAS_FAILED, begin_late
 
         def wait(self: Any, timeout: Any = absent) -> Any:
-            failed = True
-            record = records.begin_wait(self) if records is not None else None
+            failed, place, what, places = True, no_place, 0.0, None
+            entry = take_pending(id(self), None)
             begun = now()
             try:
+                try:
+                    if entry is not None:
+                        slot, started, launched, size, what, places = entry
+                        if places is not None and (writer := places.writer) is not None:
+                            what += is_wait
+                            take, began, whats, again, ended = writer
+                            place = take()
+                            began[place] = begun
+                            whats[place] = what
+                            again[place] = begun
+                except Exception as error:  # noqa: BLE001 - counted, or a place is found
+                    whats, ended, place = late(places, what, begun, error)
                 result = call(self) if timeout is absent else call(self, timeout)
                 failed = False
             finally:
-                waited = now() - begun
-                if record is not None and records is not None:
-                    records.end_wait(record, failed)
-                entry = take(id(self), None)
+                over = now()
+                if place >= 0:
+                    try:
+                        if failed:
+                            whats[place] += has_failed
+                        ended[place] = over
+                    except ValueError:
+                        # As above.
+                        places = None
                 if entry is not None:
-                    slot, started, launched, size = entry
+                    waited = over - begun
                     slot[WAIT_TIME] += waited
                     if waited + launched > limit[0]:
                         keep_waited((waited + launched, started, size, slot[GROUP]), launched)
@@ -217,8 +254,8 @@ class CollectiveRecorder:
 
         return wait
 
-    def counting(self, operation: str, source: str) -> Callable[[Any, Any, int, int], Slot]:
-        """Return ``count(process group, message, start, ns)`` for collectives that pass no method of :meth:`recording`.
+    def counting(self, operation: str, source: str) -> Callable[[Any, Any, float, float], Slot]:
+        """Return ``count(process group, message, start, seconds)`` for those that pass no method of :meth:`recording`.
 
         It may run in any thread, below a lock of PyTorch's C++ code: it takes none, and enters nothing of the SDK. May
         raise. Waits for such a collective are added by :meth:`add_wait`.
@@ -227,7 +264,7 @@ class CollectiveRecorder:
         self._by_method.append(slots)
         find, limit = self._find, self._limit
 
-        def count(process_group: Any, message: Any, started: int, elapsed: int) -> Slot:
+        def count(process_group: Any, message: Any, started: float, elapsed: float) -> Slot:
             slot = slots.get(id(process_group))
             if slot is None:
                 slot = find(operation, process_group, slots, source)
@@ -241,8 +278,8 @@ class CollectiveRecorder:
 
         return count
 
-    def add_wait(self, slot: Slot, started: int, waited: int) -> None:
-        """Add ``waited`` ns since ``started`` to a collective that :meth:`counting` has counted."""
+    def add_wait(self, slot: Slot, started: float, waited: float) -> None:
+        """Add ``waited`` seconds since ``started`` to a collective that :meth:`counting` has counted."""
         slot[WAIT_TIME] += waited
         if waited > self._limit[0]:
             self._keep_slow((waited, started, UNKNOWN_SIZE, slot[GROUP]))
@@ -259,11 +296,27 @@ class CollectiveRecorder:
         slot: Slot = self._run_rare(self._add_slot, operation, process_group, slots, source)
         return slot
 
+    def _find_entry(self, operation: str, process_group: Any, entries: dict[int, Entry]) -> Entry:
+        """First use of ``process_group`` by a method, or of a ring."""
+        entry: Entry = self._run_rare(self._add_entry, operation, process_group, entries)
+        return entry
+
+    def _add_entry(self, operation: str, process_group: Any, entries: dict[int, Entry]) -> Entry:
+        slot = self._slot(operation, process_group, Source.PYTHON)
+        records = self.flight_records
+        in_ring: Any = (0.0, [0.0], None) if records is None else records.known(operation, process_group)
+        entry: Entry = (slot, *in_ring)
+        entries[id(process_group)] = entry
+        return entry
+
     def _add_slot(self, operation: str, process_group: Any, slots: dict[int, Slot], source: str) -> Slot:
+        slot = slots[id(process_group)] = self._slot(operation, process_group, source)
+        return slot
+
+    def _slot(self, operation: str, process_group: Any, source: str) -> Slot:
         group = Group(operation, self._group_name(process_group), process_group.size(), source)
-        slot = self._slots.setdefault(group, [0, 0, 0, 0, group])
+        slot = self._slots.setdefault(group, [0, 0, 0.0, 0.0, group])
         identity = id(process_group)
-        slots[identity] = slot
         if identity not in self._groups:
             # By id and not by weak key: that would triple the cost. The id is free for reuse once the group is gone.
             self._groups[identity] = weakref.ref(process_group, lambda _: self._forget(identity))
@@ -286,7 +339,7 @@ class CollectiveRecorder:
         for slots in self._by_method:
             slots.pop(identity, None)
 
-    def _keep_waited(self, slow: tuple[int, int, int, Group], launched: int) -> None:
+    def _keep_waited(self, slow: tuple[float, float, int, Group], launched: float) -> None:
         """Keep a collective that was waited for, instead of its launch, which may have been kept."""
         launch = (launched, *slow[1:])
         if launch in self._slow:
@@ -294,19 +347,22 @@ class CollectiveRecorder:
             heapq.heapify(self._slow)
         self._keep_slow(slow)
 
-    def _keep_slow(self, slow: tuple[int, int, int, Group]) -> None:
+    def _keep_slow(self, slow: tuple[float, float, int, Group]) -> None:
         if len(self._slow) < self._keep:
             heapq.heappush(self._slow, slow)
         else:
             heapq.heappushpop(self._slow, slow)
         if len(self._slow) == self._keep:
-            self._limit[0] = max(self._slow[0][0], SHORTEST_SLOW_NS)
+            self._limit[0] = max(self._slow[0][0], SHORTEST_SLOW)
 
     # -- reading -----------------------------------------------------------------------------------------------
 
     def values(self) -> list[tuple[Group, tuple[int, int, int, int]]]:
         """Every slot with its sums since the process started: calls, bytes, ns launching, ns waiting."""
-        return [(group, (slot[0], slot[1], slot[2], slot[3])) for group, slot in list(self._slots.items())]
+        return [
+            (group, (slot[CALLS], slot[BYTES], round(slot[HOST_TIME] * _NS), round(slot[WAIT_TIME] * _NS)))
+            for group, slot in list(self._slots.items())
+        ]
 
     def totals(self) -> Totals:
         """Sums over all slots since the process started."""
@@ -320,15 +376,18 @@ class CollectiveRecorder:
 
     def take_slowest(self) -> list[Slow]:
         """The slowest collectives since the last call, longest first."""
-        slow = [Slow(*fields) for fields in sorted(self._slow, reverse=True)]
+        slow = [
+            Slow(round(duration * _NS), round(started * _NS), size, group)
+            for duration, started, size, group in sorted(self._slow, reverse=True)
+        ]
         self._slow.clear()
         if self._keep:
-            self._limit[0] = SHORTEST_SLOW_NS
+            self._limit[0] = SHORTEST_SLOW
         return slow
 
     def reset(self) -> None:
         """Forget everything counted (a forked child starts at zero); the replaced methods stay valid."""
         for slot in self._slots.values():
-            slot[:GROUP] = [0] * GROUP
+            slot[:GROUP] = [0, 0, 0.0, 0.0]
         self._pending.clear()
         self.take_slowest()

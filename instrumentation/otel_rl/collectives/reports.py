@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from otel_rl import clock as wall_clock
-from otel_rl.collectives.recorder import BYTES, CALLS, HOST_TIME, UNKNOWN_SIZE, WAIT_TIME, clock
+from otel_rl.collectives.recorder import BYTES, CALLS, HOST_TIME, UNKNOWN_SIZE, WAIT_TIME
 from otel_rl.collectives.unseen import UnseenCollectives
 from otel_rl.semconv import attributes, events, metrics
 from otel_rl.telemetry import lifecycle
@@ -117,7 +117,7 @@ class CollectiveReporter:
         )
         if unseen:
             step.rank_span.set_attribute(attributes.TORCH_DISTRIBUTED_UNSEEN, unseen)
-        epoch_of_clock = wall_clock.now() - clock()
+        epoch_of_clock = wall_clock.now() - time.monotonic_ns()
         for slow in opened.slowest:
             values = {
                 **_group_attributes(slow.group),

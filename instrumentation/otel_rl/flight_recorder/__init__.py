@@ -6,7 +6,8 @@ in shared memory. The kernel keeps the file when the process is killed. :mod:`ot
 Modules, each importing only those below it:
     copies: what the I/O thread does: the heartbeat, copies in the run folder, and the end.
     recorder: the ring of this process, made with its first step or collective.
-    ring: the writer: a file that is mapped, and the functions of the hot path.
+    ring: the writer: a file that is mapped, steps, phases, tools and model calls.
+    collective_places: the records of collectives, which the hot path writes.
     reader: a ring as records and open operations, whatever state the file is in.
     layout: the format of the file.
 """

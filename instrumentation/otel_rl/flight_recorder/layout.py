@@ -4,16 +4,21 @@
 part                  holds
 ====================  ==============================================================================
 header                what the file is, who writes it, two clocks, the last heartbeat, how it ended
-texts                 names that records refer to by number: operations, phases, tools, groups
-open operations       per thread a few entries; each is an operation that is open there
-records               the ring of operations that are over: record ``n`` lies at place ``n % RECORDS``
+names                 of phases, tools, model calls and loops; records refer to them by number
+groups                process groups, each with the number of its launches that have failed
+operations            names of collectives
+open operations       entries of steps, phases, tools and model calls that are open
+records               of those that are over: record ``n`` lies at place ``n % RECORDS``
+collectives           launches and waits, open ones too, each at the place that was free the longest
 ====================  ==============================================================================
 
-A reader maps the file while the writer writes. ``struct`` first fills the place with zeros, then writes the fields in
-order. Records and entries hold their number first and last: where the two differ, the writer was in the middle.
+A reader maps the file while the writer writes. Records hold their first word again as the last one that is written:
+where the two differ, the writer was in the middle. ``struct`` first fills the place with zeros, then writes the fields
+in order.
 
-An operation that begins takes an entry of its thread; its end gives the entry back and adds a record. So a record is
-an operation that is over, with both of its moments. Where a thread has no entry left, a record tells of the begin.
+A collective has one record for its launch and one for the wait. Its ``began`` is written with the begin, its ``ended``
+with the end. The place keeps the ``ended`` of the record that was there before. So a record is open while ``ended`` is
+before ``began``. A place with an open record is not used again.
 
 An entry has two counters. ``begun`` is the number of the operation in the order of their begins, ``ended`` the same
 number once that operation has ended.
@@ -22,26 +27,57 @@ number once that operation has ended.
 from __future__ import annotations
 
 from struct import Struct
+from typing import NamedTuple
 
 MAGIC = b"OTELRLFR"
-VERSION = 1
+VERSION = 2
 SUFFIX = ".ring"
 
+
+class Table(NamedTuple):
+    """Texts by number, each with its length in front, and ``more`` bytes behind it."""
+
+    at: int
+    length: int
+    size: int
+    more: int = 0
+
+    @property
+    def end(self) -> int:
+        """Where the next part begins."""
+        return self.at + self.length * self.size
+
+    @property
+    def text(self) -> Struct:
+        """One text."""
+        return Struct(f"<H{self.size - self.more - 2}s")
+
+
 HEADER_SIZE = 4096
-TEXTS, TEXT_SIZE = 256, 128
-LANES, ENTRIES = 32, 16
+NAMES = Table(HEADER_SIZE, 256, 128)
+#: Behind the text: the number of launches by Python that have raised.
+FAILED_LAUNCHES = Struct("<Q")
+GROUPS = Table(NAMES.end, 512, 136, FAILED_LAUNCHES.size)
+OPERATIONS = Table(GROUPS.end, 64, 64)
+#: Steps and phases have places of their own: however many tools and model calls are open, these are seen.
+STEP_ENTRIES, CALL_ENTRIES = 64, 448
+ENTRIES = STEP_ENTRIES + CALL_ENTRIES
 ENTRY_SIZE = RECORD_SIZE = 64
-#: A power of two: the place of a record is its number's last bits.
-RECORDS = 8192
+RECORDS = 512
+COLLECTIVE_WORDS = 4
+COLLECTIVE_SIZE = COLLECTIVE_WORDS * 8
+#: Places are given out by the segment.
+SEGMENTS, SEGMENT = 48, 256
+COLLECTIVES = SEGMENTS * SEGMENT
 
-TEXTS_AT = HEADER_SIZE
-ENTRIES_AT = TEXTS_AT + TEXTS * TEXT_SIZE
-RECORDS_AT = ENTRIES_AT + LANES * ENTRIES * ENTRY_SIZE
-SIZE = RECORDS_AT + RECORDS * RECORD_SIZE
+ENTRIES_AT = OPERATIONS.end
+RECORDS_AT = ENTRIES_AT + ENTRIES * ENTRY_SIZE
+COLLECTIVES_AT = RECORDS_AT + RECORDS * RECORD_SIZE
+SIZE = COLLECTIVES_AT + COLLECTIVES * COLLECTIVE_SIZE
 
-#: Magic, version, then the sizes above: header, texts, one text, lanes, entries per lane, records. Written last.
-FORMAT, FORMAT_AT = Struct("<8s7I"), 0
-SIZES = (HEADER_SIZE, TEXTS, TEXT_SIZE, LANES, ENTRIES, RECORDS)
+#: Magic, version, then sizes: header, names, groups, operations, entries, records, collectives. Written last.
+FORMAT, FORMAT_AT = Struct("<8s8I"), 0
+SIZES = (HEADER_SIZE, NAMES.length, GROUPS.length, OPERATIONS.length, ENTRIES, RECORDS, COLLECTIVES)
 #: Pid, its start time in ticks, its pid namespace, boot id.
 LIFETIME, LIFETIME_AT = Struct("<qqq40s"), 64
 #: Monotonic clock and wall clock in ns, read together: when the ring was made, and at the last heartbeat.
@@ -52,29 +88,40 @@ RANK, RANK_AT = Struct("<qqq"), 192
 END, END_AT = Struct("<q"), 216
 #: Iteration of the step that began last, and when (monotonic, ns; 0: none).
 LAST_STEP, LAST_STEP_AT = Struct("<qq"), 224
+#: Operations that are open and found no entry: steps and phases, tools and model calls.
+UNLISTED, UNLISTED_AT = Struct("<qq"), 240
 #: Texts of the header: run id, attempt, host, why the process ended.
 HEADER_TEXT = Struct("<H254s")
 RUN_ID_AT, ATTEMPT_AT, HOST_AT, REASON_AT = 1024, 1280, 1536, 1792
 
-TEXT = Struct(f"<H{TEXT_SIZE - 2}s")
-#: Of a name that had no room: the table is bounded.
+#: Of a name that had no room: the tables are bounded. Number 0 is the empty name.
 OTHER, OTHER_TEXT = 1, "_OTHER"
+FAILED_LAUNCHES_OFFSET = GROUPS.size - GROUPS.more
 
-#: Number, codes, sequence number, moment, argument, moment of the begin, number. Moments are ns of the monotonic clock.
-RECORD = Struct("<QQqqqqQ")
-#: The counter ``begun``, codes, sequence number, moment, argument, ``begun`` again.
-ENTRY = Struct("<QQqqqQ")
-#: Codes are one number, which costs less than five: kind, outcome, text of the name, lane, text of the group.
-OUTCOME_SHIFT, NAME_SHIFT, LANE_SHIFT, GROUP_SHIFT = 8, 16, 32, 48
-#: The parts of codes that stay when the same collective is waited for.
-TEXTS_OF_CODES = 0xFFFF << NAME_SHIFT | 0xFFFF << GROUP_SHIFT
+#: Number, codes, moment, argument, moment of the begin, number. Moments are ns of the monotonic clock.
+RECORD = Struct("<QQqqqQ")
+#: The counter ``begun``, codes, moment, argument, ``begun`` again.
+ENTRY = Struct("<QQqqQ")
+#: Codes: kind, outcome, number of the name.
+OUTCOME_SHIFT, NAME_SHIFT = 8, 16
 #: The counter ``ended`` of an entry, behind :data:`ENTRY`.
 ENDED, ENDED_OFFSET = Struct("<Q"), ENTRY.size
+
+#: ``began``, what it is, ``began`` again, ``ended``. Moments are seconds of the monotonic clock. All four are floats:
+#: no other numbers does Python make and write as fast.
+COLLECTIVE_RECORD = Struct("<dddd")
+#: What it is, in one number of less than 53 bits, which a float holds: the number of the collective in its group, its
+#: operation, its group, and flags.
+SEQUENCE_BITS, OPERATION_BITS, GROUP_BITS = 32, 6, 9
+OPERATION_SHIFT = SEQUENCE_BITS
+GROUP_SHIFT = OPERATION_SHIFT + OPERATION_BITS
+FLAGS_SHIFT = GROUP_SHIFT + GROUP_BITS
+SEQUENCE_MASK, OPERATION_MASK, GROUP_MASK = ((1 << bits) - 1 for bits in (SEQUENCE_BITS, OPERATION_BITS, GROUP_BITS))
+#: The record is of the wait; the number is that of torch; a send or receive has none; it has failed.
+IS_WAIT, IS_NUMBERED_BY_TORCH, HAS_NO_NUMBER, HAS_FAILED = (1 << FLAGS_SHIFT + bit for bit in range(4))
 
 #: What an operation is.
 STEP, PHASE, COLLECTIVE, WAIT, TOOL, MODEL_CALL = range(1, 7)
 KINDS = {STEP: "step", PHASE: "phase", COLLECTIVE: "collective", WAIT: "wait", TOOL: "tool", MODEL_CALL: "model call"}
 #: What a record says of it: that it began, ended, or ended with an error.
 BEGIN, DONE, FAILED = range(1, 4)
-#: The lane of a thread that found none free.
-NO_LANE = 0xFFFF

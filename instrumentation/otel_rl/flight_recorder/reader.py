@@ -16,12 +16,15 @@ from otel_rl.flight_recorder import layout
 from otel_rl.process.lifetime import Lifetime, is_alive
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable
     from pathlib import Path
 
 
 #: More than any job has: a damaged number must not make the reader count so far.
 MOST_RANKS = 1 << 24
+#: Seconds: 300 years after the boot.
+_LAST_MOMENT = 1e10
+_LAST_WHAT = layout.HAS_FAILED << 1
 
 
 class UnreadableRing(Exception):  # noqa: N818 - reads as what it is
@@ -29,21 +32,22 @@ class UnreadableRing(Exception):  # noqa: N818 - reads as what it is
 
 
 class Event(NamedTuple):
-    """One record, or one open operation: what it is, where, and when. Moments are ns of the monotonic clock."""
+    """One record, or one open operation: what it is, and when. Moments are ns of the monotonic clock."""
 
-    number: int
     kind: int
     #: :data:`layout.BEGIN`, :data:`layout.DONE` or :data:`layout.FAILED`.
     what: int
     name: str
-    lane: int
-    group: str
-    #: Number of the collective in its group; 0: not known.
-    sequence: int
+    #: Of the end; of the begin while it is open.
     moment: int
-    #: Iteration of a step, bytes of a collective.
-    argument: int
     began: int
+    #: Iteration of a step.
+    argument: int = 0
+    group: str = ""
+    #: Number of the collective in its group; 0: not known. None: it is a send or receive, which has none.
+    sequence: int | None = 0
+    #: The number is that of torch, which counts all collectives. Otherwise those are counted that Python issues.
+    is_numbered_by_torch: bool = False
 
 
 @dataclass
@@ -67,9 +71,16 @@ class Ring:
     end_reason: str
     #: Iteration that began last, and when; (0, 0) where none did.
     last_step: tuple[int, int]
+    #: In the order of their begins.
     open: list[Event] = field(default_factory=list)
-    #: Oldest first.
+    #: In the order of their ends.
     records: list[Event] = field(default_factory=list)
+    #: Collectives have been overwritten by later ones.
+    has_lost_collectives: bool = False
+    #: Group -> number of its launches by Python that have raised.
+    failed_launches: dict[str, int] = field(default_factory=dict)
+    #: Operations that are open and had no place among ``open``: steps and phases, tools and model calls.
+    unlisted: tuple[int, int] = (0, 0)
     #: Places that were being written, or make no sense.
     torn: int = 0
 
@@ -88,8 +99,10 @@ class Ring:
         return is_alive(self.lifetime)
 
 
-def read(path: Path, owners: Collection[int] | None = None) -> Ring:
+def read(path: Path, owners: Collection[int] | None = None, since: int | None = None) -> Ring:
     """Read the ring in ``path``, which one of ``owners`` (user ids) has to own.
+
+    ``since`` (ns of the monotonic clock) leaves out collectives that began earlier, which takes a tenth of the time.
 
     Raises:
         UnreadableRing: with the reason.
@@ -107,21 +120,27 @@ def read(path: Path, owners: Collection[int] | None = None) -> Ring:
     except OSError as problem:
         raise UnreadableRing(f"{path}: {problem.strerror}") from problem
     try:
-        return _parse(path, data)
+        return _parse(path, data, since)
     except (error, ValueError) as problem:
         raise UnreadableRing(f"{path}: damaged header ({problem})") from problem
 
 
-def _parse(path: Path, data: bytes) -> Ring:
+def _parse(path: Path, data: bytes, since: int | None) -> Ring:
     _check_format(path, data)
     ring = _header(path, data)
-    texts = _texts(data)
-    for place in range(layout.LANES * layout.ENTRIES):
-        _read_entry(ring, data, layout.ENTRIES_AT + place * layout.ENTRY_SIZE, texts)
+    names, groups, operations = (_Texts(data, table) for table in (layout.NAMES, layout.GROUPS, layout.OPERATIONS))
+    for place in range(layout.ENTRIES):
+        _read_entry(ring, data, layout.ENTRIES_AT + place * layout.ENTRY_SIZE, names)
     for place in range(layout.RECORDS):
-        _read_record(ring, data, place, texts)
-    ring.open.sort(key=lambda event: event.number)
-    ring.records.sort(key=lambda event: event.number)
+        _read_record(ring, data, place, names)
+    _read_collectives(ring, _collectives(data, since), groups, operations)
+    for code in range(layout.GROUPS.length):
+        at = layout.GROUPS.at + code * layout.GROUPS.size + layout.FAILED_LAUNCHES_OFFSET
+        failed = layout.FAILED_LAUNCHES.unpack_from(data, at)[0]
+        if failed:
+            ring.failed_launches[groups[code]] = failed
+    ring.open.sort(key=lambda event: event.began)
+    ring.records.sort(key=lambda event: event.moment)
     return ring
 
 
@@ -162,6 +181,7 @@ def _header(path: Path, data: bytes) -> Ring:
         ended=layout.END.unpack_from(data, layout.END_AT)[0],
         end_reason=_text(data, layout.HEADER_TEXT, layout.REASON_AT),
         last_step=layout.LAST_STEP.unpack_from(data, layout.LAST_STEP_AT),
+        unlisted=layout.UNLISTED.unpack_from(data, layout.UNLISTED_AT),
     )
 
 
@@ -174,12 +194,22 @@ def _text(data: bytes, form: Struct, place: int) -> str:
     )
 
 
-def _texts(data: bytes) -> list[str]:
-    return [_text(data, layout.TEXT, layout.TEXTS_AT + code * layout.TEXT_SIZE) for code in range(layout.TEXTS)]
+class _Texts(dict[int, str]):
+    """Number -> text; read when they are asked for: most places of a table are empty."""
+
+    def __init__(self, data: bytes, table: layout.Table) -> None:
+        super().__init__()
+        self._data = data
+        self._table = table
+
+    def __missing__(self, code: int) -> str:
+        table = self._table
+        text = self[code] = _text(self._data, table.text, table.at + code * table.size)
+        return text
 
 
-def _read_entry(ring: Ring, data: bytes, place: int, texts: list[str]) -> None:
-    begun, codes, sequence, moment, argument, again = layout.ENTRY.unpack_from(data, place)
+def _read_entry(ring: Ring, data: bytes, place: int, names: _Texts) -> None:
+    begun, codes, moment, argument, again = layout.ENTRY.unpack_from(data, place)
     ended = layout.ENDED.unpack_from(data, place + layout.ENDED_OFFSET)[0]
     if begun == again == ended:
         return
@@ -187,34 +217,75 @@ def _read_entry(ring: Ring, data: bytes, place: int, texts: list[str]) -> None:
     if begun != again or not _is_sound(codes):
         ring.torn += 1
         return
-    ring.open.append(_event(begun, codes, (sequence, moment, argument, moment), texts))
+    ring.open.append(_event(codes, (moment, argument, moment), names))
 
 
-def _read_record(ring: Ring, data: bytes, place: int, texts: list[str]) -> None:
+def _read_record(ring: Ring, data: bytes, place: int, names: _Texts) -> None:
     at = layout.RECORDS_AT + place * layout.RECORD_SIZE
-    number, codes, sequence, moment, argument, began, again = layout.RECORD.unpack_from(data, at)
+    number, codes, moment, argument, began, again = layout.RECORD.unpack_from(data, at)
     if number == again == codes == 0:
         return
     if number != again or number % layout.RECORDS != place or not _is_sound(codes):
         ring.torn += 1
         return
-    ring.records.append(_event(number, codes, (sequence, moment, argument, began), texts))
+    ring.records.append(_event(codes, (moment, argument, began), names))
 
 
-def _parts(codes: int) -> tuple[int, int, int, int, int]:
-    """Kind, outcome, name, lane, group."""
-    text = 0xFFFF
-    name, lane, group = (codes >> shift & text for shift in (layout.NAME_SHIFT, layout.LANE_SHIFT, layout.GROUP_SHIFT))
-    return codes & 0xFF, codes >> layout.OUTCOME_SHIFT & 0xFF, name, lane, group
+def _parts(codes: int) -> tuple[int, int, int]:
+    """Kind, outcome, name."""
+    return codes & 0xFF, codes >> layout.OUTCOME_SHIFT & 0xFF, codes >> layout.NAME_SHIFT
 
 
 def _is_sound(codes: int) -> bool:
-    kind, outcome, name, _, group = _parts(codes)
-    happened = layout.BEGIN <= outcome <= layout.FAILED
-    return kind in layout.KINDS and happened and name < layout.TEXTS and group < layout.TEXTS
+    kind, outcome, name = _parts(codes)
+    return kind in layout.KINDS and layout.BEGIN <= outcome <= layout.FAILED and name < layout.NAMES.length
 
 
-def _event(number: int, codes: int, values: tuple[int, int, int, int], texts: list[str]) -> Event:
-    kind, outcome, name, lane, group = _parts(codes)
-    sequence, moment, argument, began = values
-    return Event(number, kind, outcome, texts[name], lane, texts[group], sequence, moment, argument, began)
+def _event(codes: int, values: tuple[int, int, int], names: _Texts) -> Event:
+    kind, outcome, name = _parts(codes)
+    moment, argument, began = values
+    return Event(kind, outcome, names[name], moment, began, argument)
+
+
+def _collectives(data: bytes, since: int | None) -> Iterable[tuple[float, float, float, float]]:
+    """Return the records of collectives, or those that began at ``since`` or later."""
+    if since is None:
+        return layout.COLLECTIVE_RECORD.iter_unpack(data[layout.COLLECTIVES_AT : layout.SIZE])
+    began = memoryview(data)[layout.COLLECTIVES_AT : layout.SIZE].cast("d")[:: layout.COLLECTIVE_WORDS].tolist()
+    first, size, unpack = since / 1e9, layout.COLLECTIVE_SIZE, layout.COLLECTIVE_RECORD.unpack_from
+    return [unpack(data, layout.COLLECTIVES_AT + place * size) for place, moment in enumerate(began) if moment >= first]
+
+
+def _read_collectives(
+    ring: Ring, records: Iterable[tuple[float, float, float, float]], groups: _Texts, operations: _Texts
+) -> None:
+    ring.has_lost_collectives = True
+    for began, what, again, ended in records:
+        if not (began or what or again or ended):
+            # A place that was never used.
+            ring.has_lost_collectives = False
+            continue
+        # Not a number is not equal to itself.
+        if began != again or not (0 < began < _LAST_MOMENT and 0 <= what < _LAST_WHAT and ended < _LAST_MOMENT):
+            ring.torn += 1
+            continue
+        event = _collective(int(what), began, ended, groups, operations)
+        (ring.open if event.what == layout.BEGIN else ring.records).append(event)
+
+
+def _collective(what: int, began: float, ended: float, groups: _Texts, operations: _Texts) -> Event:
+    is_open = ended < began
+    return Event(
+        kind=layout.WAIT if what & layout.IS_WAIT else layout.COLLECTIVE,
+        what=layout.BEGIN if is_open else layout.FAILED if what & layout.HAS_FAILED else layout.DONE,
+        name=operations[what >> layout.OPERATION_SHIFT & layout.OPERATION_MASK],
+        moment=_nanoseconds(began if is_open else ended),
+        began=_nanoseconds(began),
+        group=groups[what >> layout.GROUP_SHIFT & layout.GROUP_MASK],
+        sequence=None if what & layout.HAS_NO_NUMBER else what & layout.SEQUENCE_MASK,
+        is_numbered_by_torch=bool(what & layout.IS_NUMBERED_BY_TORCH),
+    )
+
+
+def _nanoseconds(moment: float) -> int:
+    return round(moment * 1e9)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import re
 import socket
-from _thread import allocate_lock
+import weakref
+from _thread import allocate_lock, get_ident
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,8 @@ NAME = "flight_recorder"
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 #: Longest part of a file's name that comes from the run id.
 _RUN_ID_LENGTH = 100
+#: Seconds that a thread waits at most for another one that makes the ring.
+_LONGEST_MAKING = 1.0
 #: A process that does neither of these trains nothing, and gets no ring.
 _MAKING = frozenset({layout.STEP, layout.COLLECTIVE})
 
@@ -44,6 +47,10 @@ class FlightRecorder:
 
     def __init__(self) -> None:
         self.ring: Ring | None = None
+        #: Objects whose ``ring_changed()`` is called when there is another ring, or none.
+        self.followers: weakref.WeakSet[Any] = weakref.WeakSet()
+        #: The thread that makes the ring now.
+        self._maker = 0
         self._armed = False
         self._follows = False
         #: Rings that this process does not write any more. A map has a descriptor, which its end closes. The number may
@@ -69,7 +76,8 @@ class FlightRecorder:
         self._turn_off()
 
     def _prepare(self) -> None:
-        self._making = allocate_lock()
+        self._making, self._maker = allocate_lock(), 0
+        self._tell_followers()
         self.on, self.begin, self.end = True, self._begin_first, _end_nothing
 
     def _begin_first(
@@ -80,15 +88,23 @@ class FlightRecorder:
 
     def obtain(self) -> Ring | None:
         """The ring of this process, made now where there is none; None where there can be none."""
-        # Another thread is making it, or the one that this signal handler has interrupted.
-        if self.on and self.ring is None and self._making.acquire(blocking=False):
-            self._make()
+        # A signal handler may have interrupted this thread while it makes the ring: it gets none.
+        if self.on and self.ring is None and self._maker != get_ident():
+            making = self._making
+            # Another thread makes it: what begins here meanwhile must be in it.
+            if making.acquire(timeout=_LONGEST_MAKING):
+                try:
+                    self._maker = get_ident()
+                    if self.on and self.ring is None:
+                        self._make()
+                finally:
+                    self._maker = 0
+                    making.release()
         return self.ring
 
     def _make(self) -> None:
         from otel_rl.flight_recorder.ring import create  # noqa: PLC0415 - most processes train nothing
 
-        self._turn_off()
         with guard("flight_recorder.create"):
             who = process_identity.current()
             try:
@@ -96,11 +112,21 @@ class FlightRecorder:
             except (OSError, AttributeError) as error:
                 # AttributeError: os.posix_fallocate is missing.
                 _degrade(error)
-                return
-            _identify(ring, who)
-            self._follow()
-            self.ring = ring
-            self.on, self.begin, self.end = True, ring.begin, ring.end
+            else:
+                _identify(ring, who)
+                self._follow()
+                self._use(ring)
+        if self.ring is None:
+            self._turn_off()
+
+    def _use(self, ring: Ring) -> None:
+        self.ring = ring
+        self.on, self.begin, self.end = True, ring.begin, ring.end
+        self._tell_followers()
+
+    def _tell_followers(self) -> None:
+        for follower in list(self.followers):
+            follower.ring_changed()
 
     def _follow(self) -> None:
         if not self._follows:
@@ -114,6 +140,8 @@ class FlightRecorder:
 
     def _forked(self) -> None:
         """The ring is the parent's. Handles of it that the child has inherited are refused by :meth:`Ring.end`."""
+        if self.ring is not None:
+            self.ring.places.release()
         self._drop_ring()
         if self._armed:
             self._prepare()
@@ -121,7 +149,9 @@ class FlightRecorder:
     def _drop_ring(self) -> None:
         ring, self.ring = self.ring, None
         if ring is not None:
+            ring.places.stop()
             self._kept.append(ring)
+        self._tell_followers()
 
 
 def _begin_nothing(*_: Any) -> Handle | None:

@@ -1,4 +1,4 @@
-"""The writer of one ring: a file that is mapped, and the functions of the hot path.
+"""The writer of one ring: a file that is mapped, and what is written into it.
 
 Space is reserved before the file is mapped, and the file is never made shorter. Both would end the program by SIGBUS:
 a page that the full file system cannot give, and a page behind the end of the file.
@@ -10,26 +10,19 @@ import errno
 import mmap
 import os
 import resource
-import sys
 import time
-
-# By name, before gevent can patch it.
-from _thread import get_ident
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from otel_rl.flight_recorder import layout
+from otel_rl.flight_recorder import collective_places, layout
+from otel_rl.flight_recorder.collective_places import CollectivePlaces
 from otel_rl.process.lifetime import own
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
-    #: An open operation: begin gives it, end takes it.
+    #: An open operation: begin gives it, end takes it. First the ring, then what this module makes of it.
     Handle = tuple[Any, ...]
-    #: A thread's part of the open operations: its number as part of codes, and the places of entries that are free. No
-    #: named tuple: its constructor is a Python function that ``torch.compile`` would look at.
-    Lane = tuple[int, list[int]]
 
 _MODE = 0o600
 #: A process that finds its file's name taken, by one of a container with the same pid, tries so many others.
@@ -37,10 +30,43 @@ _NAMES_TRIED = 10
 #: Bytes that must stay free in the file system. In a small `/dev/shm`, as containers have, the program's own shared
 #: memory would find no room, which ends it by SIGBUS.
 MARGIN = 32 << 20
-#: Seconds before threads without a lane look again for one that has become free.
-_LANE_RETRY = 1.0
+_STEPS = frozenset({layout.STEP, layout.PHASE})
+_COLLECTIVES = frozenset({layout.COLLECTIVE, layout.WAIT})
 
 clock = time.monotonic_ns
+
+
+class Texts:
+    """One table of names in the file."""
+
+    def __init__(self, buffer: mmap.mmap, table: layout.Table) -> None:
+        self._buffer = buffer
+        self._table = table
+        self._text = table.text
+        self._codes = {"": 0}
+        self.code(layout.OTHER_TEXT)
+
+    def code(self, text: str) -> int:
+        """The number of ``text``, a new one as long as there are any."""
+        known = self._codes.get(text)
+        if known is not None:
+            return known
+        code = len(self._codes)
+        if code >= self._table.length:
+            return layout.OTHER
+        data = _cut(text, self._text.size - 2)
+        # First: what the number refers to must be there before the number is.
+        self._text.pack_into(self._buffer, self._table.at + code * self._table.size, len(data), data)
+        return self._codes.setdefault(text, code)
+
+
+class _Entries:
+    """Places of operations that are open, and how many are open without one."""
+
+    def __init__(self, first: int, length: int) -> None:
+        places = [layout.ENTRIES_AT + (first + place) * layout.ENTRY_SIZE for place in range(length)]
+        self.free = places[::-1]
+        self.unlisted = 0
 
 
 class Ring:
@@ -49,12 +75,14 @@ class Ring:
     def __init__(self, path: Path, buffer: mmap.mmap) -> None:
         self.path = path
         self.buffer = buffer
-        self._codes: dict[str, int] = {"": 0}
-        self._lanes: dict[int, Lane] = {}
-        self._next_lane = 0
-        self._lanes_full_until = 0
+        self._names = Texts(buffer, layout.NAMES)
+        self._groups = Texts(buffer, layout.GROUPS)
+        self._operations = Texts(buffer, layout.OPERATIONS)
+        self._steps = _Entries(0, layout.STEP_ENTRIES)
+        self._calls = _Entries(layout.STEP_ENTRIES, layout.CALL_ENTRIES)
+        self._next_begin, self._next_record = count(1).__next__, count(1).__next__
+        self.places = CollectivePlaces(buffer)
         self._describe()
-        self.begin_coded, self.end = self._hot_path()
         # Last: before this no reader takes the file for a ring.
         layout.FORMAT.pack_into(buffer, layout.FORMAT_AT, layout.MAGIC, layout.VERSION, *layout.SIZES)
 
@@ -70,7 +98,6 @@ class Ring:
         )
         layout.CLOCKS.pack_into(self.buffer, layout.CREATED_AT, clock(), time.time_ns())
         layout.RANK.pack_into(self.buffer, layout.RANK_AT, -1, -1, -1)
-        self._add_text(layout.OTHER_TEXT)
 
     # -- header ----------------------------------------------------------------------------------------------------
 
@@ -94,96 +121,75 @@ class Ring:
         data = _cut(text, layout.HEADER_TEXT.size - 2)
         layout.HEADER_TEXT.pack_into(self.buffer, place, len(data), data)
 
-    # -- texts -----------------------------------------------------------------------------------------------------
-
-    def _add_text(self, text: str) -> int:
-        """Give ``text`` a number, as long as there are any."""
-        code = len(self._codes)
-        if code >= layout.TEXTS:
-            return layout.OTHER
-        data = _cut(text, layout.TEXT.size - 2)
-        layout.TEXT.pack_into(self.buffer, layout.TEXTS_AT + code * layout.TEXT_SIZE, len(data), data)
-        return self._codes.setdefault(text, code)
-
-    # -- lanes -----------------------------------------------------------------------------------------------------
-
-    def _add_lane(self, thread: int) -> Lane:
-        """Give ``thread`` a lane of its own, that of a thread that has ended, or none."""
-        if self._next_lane < layout.LANES:
-            number, self._next_lane = self._next_lane, self._next_lane + 1
-            first = layout.ENTRIES_AT + number * layout.ENTRIES * layout.ENTRY_SIZE
-            free = [first + place * layout.ENTRY_SIZE for place in range(layout.ENTRIES)]
-            lane = self._lanes[thread] = number << layout.LANE_SHIFT, free[::-1]
-            return lane
-        if clock() >= self._lanes_full_until:
-            running = sys._current_frames().keys()  # noqa: SLF001 - threads that Python has not started, too
-            ended = next((one for one in list(self._lanes) if one not in running), None)
-            if ended is not None:
-                lane = self._lanes[thread] = self._lanes.pop(ended)
-                return lane
-            self._lanes_full_until = clock() + int(_LANE_RETRY * 1e9)
-        return layout.NO_LANE << layout.LANE_SHIFT, []
-
     # -- operations ------------------------------------------------------------------------------------------------
-
-    def codes(self, kind: int, name: str, group: str = "") -> int:
-        """Return what :meth:`begin_coded` takes; for an operation that comes often."""
-        texts = self._codes
-        try:
-            return kind | texts[name] << layout.NAME_SHIFT | texts[group] << layout.GROUP_SHIFT
-        except KeyError:
-            name_code, group_code = (texts[text] if text in texts else self._add_text(text) for text in (name, group))
-            return kind | name_code << layout.NAME_SHIFT | group_code << layout.GROUP_SHIFT
 
     def begin(self, kind: int, name: str, argument: int = 0, group: str = "", sequence: int = 0) -> Handle:
         """Record that an operation begins; :meth:`end` takes what this returns, once."""
+        if kind in _COLLECTIVES:
+            what = self.collective(name, group) + sequence + (layout.IS_WAIT if kind == layout.WAIT else 0)
+            return self, None, self.places.begin(what, collective_places.clock())
         if kind == layout.STEP:
             layout.LAST_STEP.pack_into(self.buffer, layout.LAST_STEP_AT, argument, clock())
-        return self.begin_coded(self.codes(kind, name, group), sequence, argument)
+        return self._begin(self._steps if kind in _STEPS else self._calls, kind, name, argument)
 
-    def _hot_path(self) -> tuple[Callable[..., Handle], Callable[..., None]]:
-        """Return ``begin_coded`` and ``end`` as closures: no attribute lookup, no lock, nothing that grows."""
-        buffer, lanes, add_lane, now, thread = self.buffer, self._lanes, self._add_lane, clock, get_ident
-        next_begin, next_record = count(1).__next__, count(1).__next__
-        write_record, write_entry = layout.RECORD.pack_into, layout.ENTRY.pack_into
-        write_ended, ended_offset = layout.ENDED.pack_into, layout.ENDED_OFFSET
-        records, last, size = layout.RECORDS_AT, layout.RECORDS - 1, layout.RECORD_SIZE
-        begin_only, done, failure = (
-            what << layout.OUTCOME_SHIFT for what in (layout.BEGIN, layout.DONE, layout.FAILED)
-        )
+    def end(self, handle: Handle, failed: bool = False) -> None:
+        """Record that the operation is over."""
+        ring, entries, *rest = handle
+        if ring is not self:
+            # Of the parent: it writes this end itself.
+            return
+        if entries is None:
+            if rest[0] is not None:
+                collective_places.end(rest[0], collective_places.clock(), failed)
+        else:
+            self._end(entries, rest, failed)
 
-        def begin_coded(codes: int, sequence: int = 0, argument: int = 0) -> Handle:
-            try:
-                bits, free = lanes[thread()]
-            except KeyError:
-                bits, free = add_lane(thread())
-            codes |= bits
-            moment, begun = now(), next_begin()
-            try:
-                entry = free.pop()
-            except IndexError:
-                # So many operations are open in this thread: the ring tells that this one began.
-                entry, number = 0, next_record()
-                at = records + (number & last) * size
-                write_record(buffer, at, number, codes | begin_only, sequence, moment, argument, moment, number)
-            else:
-                write_entry(buffer, entry, begun, codes, sequence, moment, argument, begun)
-            return buffer, begun, entry, free, codes, sequence, moment, argument
+    def _begin(self, entries: _Entries, kind: int, name: str, argument: int) -> Handle:
+        codes = kind | self._names.code(name) << layout.NAME_SHIFT
+        moment, begun, entry = clock(), self._next_begin(), 0
+        try:
+            entry = entries.free.pop()
+            layout.ENTRY.pack_into(self.buffer, entry, begun, codes, moment, argument, begun)
+        except IndexError:
+            self._count_unlisted(entries, 1)
+        except BaseException:
+            # A signal handler of the program has raised: the operation does not begin.
+            self._give_back(entries, entry, begun)
+            raise
+        return self, entries, begun, entry, codes, moment, argument
 
-        def end(handle: Handle, failed: bool = False) -> None:
-            its_buffer, begun, entry, free, codes, sequence, moment, argument = handle
-            if its_buffer is not buffer:
-                # Of the parent: it writes this end itself.
-                return
-            number = next_record()
-            codes |= failure if failed else done
-            at = records + (number & last) * size
-            write_record(buffer, at, number, codes, sequence, now(), argument, moment, number)
-            if entry:
-                write_ended(buffer, entry + ended_offset, begun)
-                free.append(entry)
+    def _end(self, entries: _Entries, rest: list[int], failed: bool) -> None:
+        begun, entry, codes, moment, argument = rest
+        number = self._next_record()
+        codes |= (layout.FAILED if failed else layout.DONE) << layout.OUTCOME_SHIFT
+        at = layout.RECORDS_AT + number % layout.RECORDS * layout.RECORD_SIZE
+        layout.RECORD.pack_into(self.buffer, at, number, codes, clock(), argument, moment, number)
+        if entry:
+            self._give_back(entries, entry, begun)
+        else:
+            self._count_unlisted(entries, -1)
 
-        return begin_coded, end
+    def _give_back(self, entries: _Entries, entry: int, begun: int) -> None:
+        if entry:
+            layout.ENDED.pack_into(self.buffer, entry + layout.ENDED_OFFSET, begun)
+            entries.free.append(entry)
+
+    def _count_unlisted(self, entries: _Entries, number: int) -> None:
+        entries.unlisted += number
+        unlisted = self._steps.unlisted, self._calls.unlisted
+        layout.UNLISTED.pack_into(self.buffer, layout.UNLISTED_AT, *unlisted)
+
+    # -- collectives -----------------------------------------------------------------------------------------------
+
+    def collective(self, operation: str, group: str) -> float:
+        """What a record of this collective is, without its number in the group and without flags."""
+        codes = self._operations.code(operation), self._groups.code(group)
+        return float(codes[0] << layout.OPERATION_SHIFT | codes[1] << layout.GROUP_SHIFT)
+
+    def count_failed_launch(self, group: str, number: int) -> None:
+        """So many launches of this group have failed: the ranks may number its collectives differently from now on."""
+        at = layout.GROUPS.at + self._groups.code(group) * layout.GROUPS.size + layout.FAILED_LAUNCHES_OFFSET
+        layout.FAILED_LAUNCHES.pack_into(self.buffer, at, number)
 
 
 def create(directory: Path, name: str) -> Ring:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -9,16 +10,20 @@ from otel_rl.flight_recorder import layout
 from otel_rl.flight_recorder.reader import Ring, UnreadableRing, read
 from otel_rl.stragglers import timeline
 from otel_rl.stragglers.comparison import compare
+from otel_rl.stragglers.timeline import StepKey
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from otel_rl.flight_recorder.reader import Event
     from otel_rl.stragglers.comparison import Comparison
-    from otel_rl.stragglers.timeline import RankStep, StepKey
+    from otel_rl.stragglers.timeline import RankStep
 
 #: Steps that one look compares at most: its cost must not grow with the steps that have passed.
 MOST_STEPS = 3
+#: Seconds between two searches for rings of other ranks.
+SEARCH = 10.0
 
 
 class Node:
@@ -30,38 +35,60 @@ class Node:
 
     def __init__(self, own: Path) -> None:
         self._own = own
-        self._last: StepKey | None = None
+        self._others: list[Path] = []
+        self._next_search = 0.0
+        #: Newest step of this rank at the last look, and the newest one that was compared.
+        self._seen: StepKey | None = None
+        self._compared: StepKey | None = None
 
     def look(self) -> list[Comparison]:
         """Return the newest steps that were not compared before, oldest first."""
-        steps = {ring.rank: timeline.steps(ring.rank, ring.records) for ring in self._rings() if ring.rank is not None}
+        own = _read(self._own, time.monotonic_ns())
+        steps = [event for event in own.records if event.kind == layout.STEP] if own is not None else []
+        if own is None or not steps or _key(steps[-1]) == self._seen:
+            return []
+        self._seen = _key(steps[-1])
+        self._search(own)
+        # Two more: one that other ranks have not ended yet, and one whose end the first window begins with.
+        return self._compare(since=steps[-MOST_STEPS - 2 :][0].moment)
+
+    def _compare(self, since: int) -> list[Comparison]:
+        rings = [ring for path in (self._own, *self._others) if (ring := _read(path, since)) is not None]
+        steps = {ring.rank: timeline.steps(ring.rank, ring.records) for ring in rings if ring.rank is not None}
         if len(steps) < 2:  # noqa: PLR2004 - who is alone waits for nobody
             return []
-        keys = list(self._new_keys(steps))[::-1]
+        keys = list(self._new_keys(steps, since))[::-1]
         if keys:
-            self._last = keys[-1]
+            self._compared = keys[-1]
         return [compare(key, {rank: found[key] for rank, found in steps.items()}) for key in keys]
 
-    def _new_keys(self, steps: dict[int, dict[StepKey, RankStep]]) -> Iterator[StepKey]:
+    def _new_keys(self, steps: dict[int, dict[StepKey, RankStep]], since: int) -> Iterator[StepKey]:
         """The newest steps that every rank has ended, newest first, down to the last one that was compared."""
         first, *others = steps.values()
         common = (key for key in reversed(first) if all(key in other for other in others))
         for key in islice(common, MOST_STEPS):
-            if key == self._last:
+            if key == self._compared or min(found[key].began for found in steps.values()) < since:
                 return
             yield key
 
-    def _rings(self) -> list[Ring]:
-        own = _read(self._own)
-        if own is None:
-            return []
-        others = (_read(path) for path in self._own.parent.glob(f"otel-rl-*{layout.SUFFIX}") if path != self._own)
-        return [own, *(ring for ring in others if ring is not None and _is_beside(ring, own))]
+    def _search(self, own: Ring) -> None:
+        now = time.monotonic()
+        if now < self._next_search or len(self._others) + 1 == own.world_size:
+            return
+        self._next_search = now + SEARCH
+        paths = self._own.parent.glob(f"otel-rl-*{layout.SUFFIX}")
+        self._others = [path for path in paths if path != self._own and _is_beside(path, own)]
 
 
-def _is_beside(ring: Ring, own: Ring) -> bool:
+def _key(step: Event) -> StepKey:
+    return StepKey(step.name, step.argument)
+
+
+def _is_beside(path: Path, own: Ring) -> bool:
+    ring = _read(path, time.monotonic_ns())
     return (
-        ring.run_id == own.run_id
+        ring is not None
+        and ring.run_id == own.run_id
         and ring.attempt == own.attempt
         and ring.host == own.host
         and ring.lifetime.boot_id == own.lifetime.boot_id
@@ -69,8 +96,8 @@ def _is_beside(ring: Ring, own: Ring) -> bool:
     )
 
 
-def _read(path: Path) -> Ring | None:
+def _read(path: Path, since: int) -> Ring | None:
     try:
-        return read(path)
+        return read(path, since=since)
     except UnreadableRing:
         return None

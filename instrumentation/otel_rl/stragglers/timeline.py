@@ -19,6 +19,8 @@ class Collective(NamedTuple):
 
     group: str
     number: int
+    #: True where torch gave the number; those that Python issues are numbered apart.
+    is_numbered_by_torch: bool = False
 
 
 class StepKey(NamedTuple):
@@ -83,10 +85,12 @@ def waits(events: Iterable[Event]) -> tuple[list[Wait], dict[Collective, str]]:
     found: list[Wait] = []
     operations: dict[Collective, str] = {}
     for event in events:
-        collective = Collective(event.group, event.sequence)
-        if event.kind == layout.WAIT and event.sequence and event.what != layout.BEGIN:
+        collective = _collective(event)
+        if collective is None:
+            continue
+        if event.kind == layout.WAIT and event.what != layout.BEGIN:
             found.append(Wait(collective, event.began, event.moment))
-        elif event.kind == layout.COLLECTIVE and event.sequence:
+        elif event.kind == layout.COLLECTIVE:
             operations.setdefault(collective, event.name)
     return found, operations
 
@@ -122,9 +126,16 @@ def _fill(windows: Sequence[RankStep], events: Sequence[Event], offset: int) -> 
 
 
 def _add(step: RankStep, event: Event, offset: int) -> None:
-    collective = Collective(event.group, event.sequence)
-    if event.kind == layout.COLLECTIVE and event.sequence:
+    collective = _collective(event)
+    if collective is None:
+        return
+    if event.kind == layout.COLLECTIVE:
         step.launches.setdefault(collective, event.began + offset)
         step.operations.setdefault(collective, event.name)
-    elif event.kind == layout.WAIT and event.sequence:
+    elif event.kind == layout.WAIT:
         step.waits.append(Wait(collective, event.began + offset, event.moment + offset))
+
+
+def _collective(event: Event) -> Collective | None:
+    """None where the event is none, or has no number that the ranks share."""
+    return Collective(event.group, event.sequence, event.is_numbered_by_torch) if event.sequence else None

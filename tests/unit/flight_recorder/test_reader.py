@@ -116,25 +116,47 @@ def test_a_name_cannot_give_commands_to_a_terminal(ring):
     assert read(ring.path).open[-1].name == "\N{REPLACEMENT CHARACTER}[2Jsearch\N{REPLACEMENT CHARACTER}"
 
 
-@pytest.mark.parametrize("place", [0, 8, 9, 48])
+def _numbers(found) -> list[int]:
+    return [one.sequence for one in found.records]
+
+
+@pytest.mark.parametrize("place", [0, 8, 14, 16])
+def test_a_torn_collective_is_left_out_and_counted(ring, tmp_path, place):
+    at = layout.COLLECTIVES_AT + 2 * layout.COLLECTIVE_SIZE + place
+    found = read(_changed(ring, tmp_path, at, b"\xfe\xfe" if place != 8 else struct.pack("<d", float("nan"))))
+    assert found.torn == 1
+    assert _numbers(found) == [1, 2, 4, 5, 6, 7, 8, 9, 10]
+
+
+@pytest.mark.parametrize("word", [1, 2])
+def test_a_collective_whose_writer_was_in_the_middle_is_left_out(ring, tmp_path, word):
+    """The first words are of the new record, the others of the one that was there before."""
+    at = layout.COLLECTIVES_AT + 3 * layout.COLLECTIVE_SIZE
+    found = read(_changed(ring, tmp_path, at, struct.pack("<dd", 1e6, 17.0)[: 8 * word]))
+    assert (found.torn, _numbers(found)) == (1, [1, 2, 3, 5, 6, 7, 8, 9, 10])
+
+
+@pytest.mark.parametrize("place", [0, 8, 9, 40])
 def test_a_torn_record_is_left_out_and_counted(ring, tmp_path, place):
-    at = layout.RECORDS_AT + 3 * layout.RECORD_SIZE + place
+    for name in ("first", "second"):
+        ring.end(ring.begin(layout.TOOL, name), False)
+    at = layout.RECORDS_AT + 2 * layout.RECORD_SIZE + place
     found = read(_changed(ring, tmp_path, at, b"\xfe\xfe"))
     assert found.torn == 1
-    assert [one.number for one in found.records] == [1, 2, 4, 5, 6, 7, 8, 9, 10]
+    assert [one.name for one in found.records if one.kind == layout.TOOL] == ["first"]
 
 
 def test_a_record_whose_writer_was_in_the_middle_is_left_out(ring, tmp_path):
     # struct fills the place with zeros, then writes the fields in order.
-    at = layout.RECORDS_AT + 3 * layout.RECORD_SIZE
+    ring.end(ring.begin(layout.TOOL, "search"), False)
+    at = layout.RECORDS_AT + layout.RECORD_SIZE
     half = ring.path.read_bytes()[at : at + 20].ljust(layout.RECORD_SIZE, b"\0")
     found = read(_changed(ring, tmp_path, at, half))
-    assert (found.torn, len(found.records)) == (1, 9)
+    assert (found.torn, len(found.records)) == (1, 10)
 
 
 def test_a_torn_entry_is_left_out_and_counted(ring, tmp_path):
-    (open_one,) = read(ring.path).open
-    at = ring.path.read_bytes().index(struct.pack("<QBB", open_one.number, layout.STEP, 0), layout.ENTRIES_AT)
+    at = ring.path.read_bytes().index(struct.pack("<QBB", 1, layout.STEP, 0), layout.ENTRIES_AT)
     found = read(_changed(ring, tmp_path, at, b"\0" * 8))
     assert (found.open, found.torn) == ([], 1)
 
@@ -199,17 +221,22 @@ def test_a_reader_beside_a_writer_never_sees_a_mixed_record(tmp_path):
         number = 0
         while not stop.is_set():
             number += 1
-            # Name, sequence number and argument belong together.
-            ring.end(ring.begin(layout.TOOL, f"tool {number % 7}", number, "", number), False)
+            # Name, number and group or argument belong together.
+            tool = ring.begin(layout.TOOL, f"tool {number % 7}", number)
+            ring.end(ring.begin(layout.COLLECTIVE, f"all_{number % 7}", 0, f"group {number % 7}", number), False)
+            ring.end(tool, False)
 
     thread = threading.Thread(target=write)
     thread.start()
     try:
         for _ in range(20):
             found = read(ring.path)
+            events = (*found.records, *found.open)
+            assert all(one.name == f"tool {one.argument % 7}" for one in events if one.kind == layout.TOOL)
             assert all(
-                one.argument == one.sequence and one.name == f"tool {one.argument % 7}"
-                for one in (*found.records, *found.open)
+                (one.name, one.group) == (f"all_{one.sequence % 7}", f"group {one.sequence % 7}")
+                for one in events
+                if one.kind == layout.COLLECTIVE
             )
     finally:
         stop.set()

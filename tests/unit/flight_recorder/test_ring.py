@@ -37,7 +37,7 @@ def test_an_operation_that_is_over_is_a_record_and_one_that_is_not_is_open(ring)
         "all_reduce",
         "0\tdefault_pg\t0-1",
     )
-    assert (over.sequence, over.argument) == (3, 16)
+    assert over.sequence == 3
     assert over.began <= over.moment
     (open_one,) = found.open
     assert (open_one.kind, open_one.argument) == (layout.STEP, 7)
@@ -58,75 +58,123 @@ def test_operations_may_end_in_another_order_than_they_began_and_in_another_thre
     assert read(ring.path).open == []
 
 
-def test_each_thread_has_a_lane(ring):
-    names = ["a", "b"]
-    gate, opened = threading.Event(), threading.Barrier(3)
+def test_tools_and_model_calls_take_no_place_of_steps_phases_and_collectives(ring):
+    """However many are open: those beyond the places are counted."""
+    handles = [ring.begin(layout.TOOL, "tool") for _ in range(layout.CALL_ENTRIES + 3)]
+    for kind in (layout.STEP, layout.PHASE, layout.COLLECTIVE, layout.WAIT):
+        ring.begin(kind, "all_reduce")
 
-    def work(name: str) -> None:
-        ring.begin(layout.TOOL, name)
-        opened.wait()
-        gate.wait()
-
-    threads = [threading.Thread(target=work, args=(name,)) for name in names]
-    for one in threads:
-        one.start()
-    opened.wait()
     found = read(ring.path)
-    gate.set()
-    for one in threads:
-        one.join()
-    assert sorted(one.name for one in found.open) == names
-    assert len({one.lane for one in found.open}) == 2
-
-
-def test_more_open_operations_than_a_thread_has_entries_for_are_in_the_ring(ring):
-    handles = [ring.begin(layout.TOOL, f"tool {number}") for number in range(layout.ENTRIES + 2)]
-    found = read(ring.path)
-    assert len(found.open) == layout.ENTRIES
-    assert [(one.name, one.what) for one in found.records] == [
-        (f"tool {number}", layout.BEGIN) for number in range(layout.ENTRIES, layout.ENTRIES + 2)
-    ]
+    assert len([one for one in found.open if one.kind == layout.TOOL]) == layout.CALL_ENTRIES
+    assert [one.kind for one in found.open[-4:]] == [layout.STEP, layout.PHASE, layout.COLLECTIVE, layout.WAIT]
+    assert found.unlisted == (0, 3)
     for handle in handles:
         ring.end(handle, False)
+    found = read(ring.path)
+    assert len(found.open) == 4
+    assert found.unlisted == (0, 0)
+    ring.begin(layout.TOOL, "again")
+    assert read(ring.path).open[-1].name == "again"
+
+
+def test_a_signal_handler_that_raises_inside_begin_leaves_nothing_open(ring, monkeypatch):
+    free = len(ring._calls.free)
+
+    class Entry:
+        @staticmethod
+        def pack_into(*_: object) -> None:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(layout, "ENTRY", Entry)
+    with pytest.raises(KeyboardInterrupt):
+        ring.begin(layout.TOOL, "search")
+    monkeypatch.undo()
+    assert len(ring._calls.free) == free
     assert read(ring.path).open == []
-    assert len({handle[2] for handle in (ring.begin(layout.TOOL, "again") for _ in range(layout.ENTRIES))}) == 16
 
 
-def test_more_threads_than_lanes_take_those_of_threads_that_have_ended(ring):
-    def work() -> None:
-        ring.end(ring.begin(layout.TOOL, "tool"), False)
+def test_a_collective_that_is_open_is_not_overwritten(ring):
+    stuck = ring.begin(layout.COLLECTIVE, "all_reduce", 0, "group", 1)
+    for number in range(2, 2 * layout.COLLECTIVES):
+        ring.end(ring.begin(layout.COLLECTIVE, "all_reduce", 0, "group", number), False)
+    found = read(ring.path)
+    assert [one.sequence for one in found.open] == [1]
+    assert len(found.records) == layout.COLLECTIVES - 1
+    ring.end(stuck, False)
+    assert read(ring.path).open == []
 
-    for _ in range(layout.LANES * 2):
-        thread = threading.Thread(target=work)
-        thread.start()
-        thread.join()
-    lanes = {one.lane for one in read(ring.path).records}
-    assert lanes <= set(range(layout.LANES))
+
+def test_where_all_places_are_open_a_collective_is_left_out(ring):
+    handles = [ring.begin(layout.COLLECTIVE, "all_reduce", 0, "", number + 1) for number in range(layout.COLLECTIVES)]
+    ring.end(ring.begin(layout.COLLECTIVE, "broadcast"), False)
+    assert {one.name for one in read(ring.path).open} == {"all_reduce"}
+    for handle in handles:
+        ring.end(handle, False)
+    ring.begin(layout.COLLECTIVE, "broadcast")
+    assert [one.name for one in read(ring.path).open] == ["broadcast"]
+
+
+def test_threads_share_the_places_of_collectives(ring):
+    """Each record is there once, whatever thread gives out the next segment."""
+    number_of_threads, each = 4, layout.SEGMENT * 3
+
+    def work(first: int) -> None:
+        for number in range(first, first + each):
+            ring.end(ring.begin(layout.COLLECTIVE, "all_reduce", 0, "", number), False)
+
+    threads = [threading.Thread(target=work, args=(1 + one * each,)) for one in range(number_of_threads)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    found = read(ring.path)
+    assert sorted(one.sequence for one in found.records) == list(range(1, number_of_threads * each + 1))
+    assert (found.open, found.torn) == ([], 0)
 
 
 def test_the_ring_keeps_the_newest_records(ring):
-    for number in range(layout.RECORDS + 5):
-        ring.end(ring.begin(layout.COLLECTIVE, "all_reduce", number), False)
+    assert not read(ring.path).has_lost_collectives
+    for number in range(1, layout.COLLECTIVES + 6):
+        ring.end(ring.begin(layout.COLLECTIVE, "all_reduce", 0, "", number), False)
     found = read(ring.path)
-    assert len(found.records) == layout.RECORDS
-    assert (found.records[0].argument, found.records[-1].argument) == (5, layout.RECORDS + 4)
+    assert found.has_lost_collectives
+    assert [one.sequence for one in found.records] == list(range(6, layout.COLLECTIVES + 6))
+    for number in range(layout.RECORDS + 5):
+        ring.end(ring.begin(layout.TOOL, "search", number), False)
+    tools = [one.argument for one in read(ring.path).records if one.kind == layout.TOOL]
+    assert tools == list(range(5, layout.RECORDS + 5))
     assert ring.path.stat().st_size == layout.SIZE
 
 
+def test_the_number_of_a_collective_may_be_as_large_as_its_place_allows(ring):
+    group = [
+        ring.begin(layout.COLLECTIVE, "all_reduce", 0, f"group {number}") for number in range(layout.GROUPS.length)
+    ]
+    ring.begin(layout.WAIT, "barrier", 0, f"group {layout.GROUPS.length - 3}", layout.SEQUENCE_MASK)
+    found = read(ring.path).open[-1]
+    assert (found.kind, found.name, found.sequence) == (layout.WAIT, "barrier", layout.SEQUENCE_MASK)
+    assert found.group == f"group {layout.GROUPS.length - 3}"
+    assert len(group) == layout.GROUPS.length
+    assert read(ring.path).open[-2].group == layout.OTHER_TEXT
+
+
 def test_names_without_room_share_one_name(ring):
-    for number in range(layout.TEXTS * 2):
+    for number in range(layout.NAMES.length + 50):
         ring.end(ring.begin(layout.TOOL, f"made up {number}"), False)
     names = [one.name for one in read(ring.path).records]
     assert names[0] == "made up 0"
     assert names[-1] == layout.OTHER_TEXT
-    assert len(set(names)) <= layout.TEXTS
+    assert len(set(names)) <= layout.NAMES.length
+    # Groups and operations have tables of their own.
+    ring.begin(layout.COLLECTIVE, "all_reduce", 0, "group")
+    assert [(one.name, one.group) for one in read(ring.path).open] == [("all_reduce", "group")]
 
 
 def test_a_long_name_is_cut(ring):
     ring.begin(layout.TOOL, "ä" * 500)
     (found,) = read(ring.path).open
     assert found.name.startswith("ä" * 60)
-    assert len(found.name) < layout.TEXT_SIZE
+    assert len(found.name) < layout.NAMES.size
 
 
 def test_a_handle_of_another_ring_is_ignored(ring, tmp_path):

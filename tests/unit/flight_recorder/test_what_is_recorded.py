@@ -10,6 +10,7 @@ from otel_rl import internal_errors
 from otel_rl.collectives.flight_records import FlightRecords
 from otel_rl.collectives.recorder import CollectiveRecorder
 from otel_rl.flight_recorder import layout
+from otel_rl.flight_recorder import recorder as recorder_module
 from otel_rl.flight_recorder.reader import read
 from otel_rl.inference.calls import InferenceCall
 from otel_rl.inference.requests import CHAT, Request
@@ -147,18 +148,84 @@ def test_a_call_and_a_wait_that_raise_are_marked_and_the_exception_is_the_same(f
     assert [one.what for one in found.records] == [layout.FAILED, layout.DONE, layout.FAILED]
 
 
-@pytest.mark.parametrize(("operation", "adds", "numbers"), [("send", 1, [0, 1]), ("barrier", 6, [1, 2])])
-def test_what_not_every_rank_counts_is_taken_off_the_number(flight, operation, adds, numbers):
+def _launched_by_cpp(recorder, group, operation="all_reduce"):
+    """As the kernels do; returns the number."""
+    records = recorder.flight_records
+    handle = records.of(operation)(group)
+    group.number += 1
+    records.end(handle, False)
+    return [one.sequence for one in read(recorder_module.flight.ring.path).records if one.is_numbered_by_torch][-1]
+
+
+def test_collectives_of_python_are_counted_by_group_and_those_of_cpp_have_the_number_of_torch(flight):
+    group, recorder = _recorded_group()
+    group.number = 5
+    group.method("tensor", "options")
+    assert _launched_by_cpp(recorder, group) == 7
+    group.method("tensor", "options")
+    python = [one for one in read(flight.ring.path).records if not one.is_numbered_by_torch]
+    assert [one.sequence for one in python] == [1, 2]
+
+
+@pytest.mark.parametrize(("operation", "adds", "number"), [("send", 1, None), ("barrier", 6, 1)])
+def test_what_not_every_rank_counts_is_taken_off_the_number(flight, operation, adds, number):
     group, recorder = _recorded_group(operation, adds=adds)
     group.method("tensor", "options")
-    records = recorder.flight_records
-    begin, end = records.of("all_reduce")
-    end(begin(group), None, False)
-    assert [one.sequence for one in read(flight.ring.path).records] == numbers
+    assert [one.sequence for one in read(flight.ring.path).records] == [number]
+    assert _launched_by_cpp(recorder, group) == (number or 0) + 1
 
 
-def test_a_backend_without_numbers_is_recorded_without_them(flight):
+def test_numbers_of_torch_are_not_used_after_messages_that_moved_them_by_different_amounts(flight):
+    """Another thread has issued a collective meanwhile: which of them it was is not known."""
+    group, recorder = _recorded_group("send")
+    group.method("tensor", "options")
+    assert _launched_by_cpp(recorder, group) == 1
+
+    def beside_a_collective(group, *_):
+        group.number += 2
+
+    recorder.mark(lambda _: recorder.flight_records.watching("send", beside_a_collective))
+    group.method("tensor", "options")
+    assert _launched_by_cpp(recorder, group) == 0
+
+
+def test_a_collective_of_cpp_that_begins_during_a_message_has_no_number(flight):
+    numbers = []
+
+    def send(group, *_):
+        group.number += 1
+        numbers.append(_launched_by_cpp(recorder, group))
+
+    group, recorder = _recorded_group("send", call=send)
+    group.method("tensor", "options")
+    assert numbers == [0]
+
+
+def test_numbers_go_on_while_there_is_no_ring_and_begin_anew_with_a_new_group(flight):
     group, _ = _recorded_group()
+    flight.disarm()
+    group.method("tensor", "options")
+    flight.arm()
+    group.method("tensor", "options")
+    assert [one.sequence for one in read(flight.ring.path).records] == [2]
+    other, _ = _recorded_group()
+    other.method("tensor", "options")
+    assert [one.sequence for one in read(flight.ring.path).records] == [2, 1]
+
+
+def test_the_launches_of_a_group_that_raised_are_counted(flight):
+    def fail(*_):
+        raise ExpectedError
+
+    group, _ = _recorded_group(call=fail)
+    for _ in range(2):
+        with pytest.raises(ExpectedError):
+            group.method("tensor", "options")
+    assert read(flight.ring.path).failed_launches == {"0\tpg\t0-1": 2}
+
+
+def test_where_torch_has_no_numbers_those_of_python_are_counted_all_the_same(flight):
+    group, recorder = _recorded_group()
 
     def refuse(_):
         raise RuntimeError
@@ -166,7 +233,8 @@ def test_a_backend_without_numbers_is_recorded_without_them(flight):
     type(group)._get_sequence_number_for_group = refuse
     for _ in range(2):
         group.method("tensor", "options")
-    assert [one.sequence for one in read(flight.ring.path).records] == [0, 0]
+    assert [one.sequence for one in read(flight.ring.path).records] == [1, 2]
+    assert _launched_by_cpp(recorder, group) == 0
 
 
 def test_a_group_that_has_gone_is_forgotten(flight):
@@ -176,15 +244,7 @@ def test_a_group_that_has_gone_is_forgotten(flight):
     del group
     gc.collect()
     assert recorder.flight_records._groups == {}
-    assert not any(recorder.flight_records._by_operation)
-
-
-def test_works_that_nobody_waits_for_do_not_pile_up(flight, monkeypatch):
-    monkeypatch.setattr("otel_rl.collectives.flight_records.MAXIMUM_LAUNCHED", 3)
-    group, recorder = _recorded_group()
-    works = [group.method("tensor", "options") for _ in range(10)]
-    assert len(recorder.flight_records._launched) == 3
-    assert len(works) == 10
+    assert not any(recorder.flight_records._caches)
 
 
 def test_collectives_go_on_with_a_new_ring(flight):
@@ -193,7 +253,7 @@ def test_collectives_go_on_with_a_new_ring(flight):
     flight.disarm()
     group.method("tensor", "options")
     flight.arm()
-    # A wait for what the old ring has is not recorded.
+    # A wait for what the old ring has is not recorded in the new one.
     work.wait()
     group.method("tensor", "options")
     assert [one.sequence for one in read(flight.ring.path).records] == [3]
@@ -214,8 +274,7 @@ def test_an_error_of_ours_does_not_reach_the_program(flight, monkeypatch):
     def fail(*_):
         raise ExpectedError
 
-    monkeypatch.setattr(flight.ring, "begin_coded", fail)
-    monkeypatch.setattr(flight, "end", fail)
+    monkeypatch.setattr(flight.ring.places, "writer", (fail,))
     assert work.wait() == "waited"
     assert group.method("tensor", "options").wait() == "waited"
     monkeypatch.undo()

@@ -128,8 +128,8 @@ def test_sends_and_receives_have_no_number_and_nobody_is_blamed(ranks):
 
 def test_a_ring_that_has_lost_its_oldest_records_is_not_blamed_for_a_group_that_it_does_not_name(ranks):
     ranks.passed(1, 1)
-    for _ in range(layout.RECORDS + 1):
-        ranks.rings[1].end(ranks.rings[1].begin(layout.TOOL, "search"), False)
+    for number in range(1, layout.COLLECTIVES + 1):
+        ranks.passed(1, number, PAIR)
     ranks.waits(0, 5)
     assert _names(ranks.examine().waits.origins) == [2]
 
@@ -218,4 +218,4 @@ def test_a_group_of_ranks_without_end_is_one_of_unknown_ranks(ranks):
     for rank in range(3):
         ranks.passed(rank, 1, "0\tdefault_pg\t0-99999999999")
 
-    assert next(iter(ranks.examine().ranks[0].entered)).ranks is None
+    assert next(iter(ranks.examine().ranks[0].entered)).group.ranks is None

@@ -60,10 +60,7 @@ def _write(ring: Ring, step, iteration: int, drift: float) -> None:
         return round(one * (1 + drift)) + SHIFT if ring.host == "node1" else one
 
     def add(kind: int, name: str, began: int, ended: int, group: str = "", number: int = 0, argument: int = 0) -> None:
-        place = len(ring.records) + 1
-        ring.records.append(
-            Event(place, kind, layout.DONE, name, 0, group, number, moment(ended), argument, moment(began))
-        )
+        ring.records.append(Event(kind, layout.DONE, name, moment(ended), moment(began), argument, group, number, True))
 
     for collective, launched in step.launches.items():
         add(layout.COLLECTIVE, "all_reduce", launched, launched + 1000, collective.group, collective.number)

@@ -177,14 +177,14 @@ class DispatcherKernels:
         issuer, unbox = self._issuer, torch.distributed.ProcessGroup.unbox
         in_backward, on_backward_end = torch._C._current_graph_task_id, self._on_backward_end  # noqa: SLF001
         records = self._recorder.flight_records
-        begin, end = (_nothing, _nothing) if records is None else records.of(known.operation)
+        begin = _nothing if records is None else records.of(known.operation)
 
         def before(args: tuple[Any, ...]) -> Any:
             return None if payload is not None and _is_fake(args[payload]) else begin(unbox(args[group]))
 
-        def after(args: tuple[Any, ...], record: Any, started: int, elapsed: int, failed: bool) -> None:
-            if record is not None:
-                end(record, None, failed)
+        def after(args: tuple[Any, ...], record: Any, started: float, elapsed: float, failed: bool) -> None:
+            if records is not None and record is not None:
+                records.end(record, failed)
             message = None if payload is None else args[payload]
             if failed or _is_fake(message):
                 return
@@ -204,7 +204,7 @@ class DispatcherKernels:
 
     @staticmethod
     def _kernel(operator: Any, before: Function, after: Function, issuer: _Issuer | None) -> Function:
-        """Run ``before(args)``, hand the call on, and run ``after(args, what before gave, start, ns, failed)``."""
+        """Run ``before(args)``, hand the call on, and run ``after(args, what before gave, start, seconds, failed)``."""
         redispatch, key, now = _redispatch(operator), _key(), clock
         site = guard(f"collectives.kernel.{operator.name()}")
 
@@ -312,7 +312,7 @@ class _Wait:
             self._recorder.add_wait(self._slot, self._started, clock() - self._started)
             records = self._recorder.flight_records
             if records is not None and self._record is not None:
-                records.end_wait(self._record, False)
+                records.end(self._record, False)
         except Exception as error:  # noqa: BLE001 - counted
             guard("collectives.wait").handle(error)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from otel_rl.collectives import sequence_numbers
+
 #: Most groups that are asked: a read takes 0.2 microseconds.
 _MOST_GROUPS = 64
 
@@ -12,17 +14,10 @@ _MOST_GROUPS = 64
 def read() -> dict[int, int]:
     """Return ``id(process group) -> number``; groups whose backend does not number its collectives are left out.
 
-    Neither is public: ``_world.pg_map`` and ``ProcessGroup._get_sequence_number_for_group`` (torch 2.13). Where they
-    are missing nothing is found, and nothing is said about collectives that are not seen.
+    ``_world.pg_map`` is not public (torch 2.13). Where it is
+    missing nothing is found, and nothing is said about collectives that are not seen.
     """
     module: Any = sys.modules.get("torch.distributed.distributed_c10d")
     groups = getattr(getattr(module, "_world", None), "pg_map", None) or {}
-    numbers = ((id(group), _number(group)) for group in list(groups)[:_MOST_GROUPS])
+    numbers = ((id(group), sequence_numbers.of(group)) for group in list(groups)[:_MOST_GROUPS])
     return {group: number for group, number in numbers if number is not None}
-
-
-def _number(group: Any) -> int | None:
-    try:
-        return int(group._get_sequence_number_for_group())  # noqa: SLF001 - see above
-    except (AttributeError, NotImplementedError, RuntimeError, TypeError, ValueError):
-        return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
@@ -36,16 +37,33 @@ class Group(NamedTuple):
         return self.name if self.description in ("", "undefined") else self.description
 
 
+class Numbering(NamedTuple):
+    """What the numbers of collectives count: those of a group that Python issues, or all, by torch."""
+
+    group: Group
+    is_of_torch: bool
+
+
 class Collective(NamedTuple):
     """A collective that a process has entered."""
 
     operation: str
-    group: Group
-    #: Number in its group; 0: it has none.
-    number: int
+    numbering: Numbering
+    #: Number in its group; 0: not known. None: a send or receive, which has none.
+    number: int | None
     moment: int
     #: ``done``, ``open`` (in it, or waiting for it) or ``failed``.
     outcome: str
+
+    @property
+    def is_shared(self) -> bool:
+        """True where all ranks of the group enter it: no send or receive."""
+        return self.number is not None
+
+    @property
+    def group(self) -> Group:
+        """Its process group."""
+        return self.numbering.group
 
     @property
     def words(self) -> str:
@@ -70,10 +88,13 @@ class RankState:
     #: The last collective that it entered, and those in which it waits or has failed.
     collective: Collective | None
     unfinished: list[Collective] = field(default_factory=list)
-    #: Group -> number of the last collective that it entered.
-    entered: dict[Group, int] = field(default_factory=dict)
-    #: (group, number) -> operation.
-    operations: dict[tuple[Group, int], str] = field(default_factory=dict)
+    #: Number of the last collective that it entered.
+    entered: dict[Numbering, int] = field(default_factory=dict)
+    operations: dict[tuple[Numbering, int], str] = field(default_factory=dict)
+    #: Where it entered collectives whose number is not known.
+    unnumbered: set[Numbering] = field(default_factory=set)
+    #: Group -> number of launches that have raised.
+    failed_launches: dict[Group, int] = field(default_factory=dict)
     #: Moment of the last record.
     last: int = 0
 
@@ -96,17 +117,16 @@ class RankState:
     @property
     def reaches_back(self) -> bool:
         """True where the ring still holds the first record: what is not in it did not happen."""
-        return not self.ring.records or self.ring.records[0].number == 1
+        return not self.ring.has_lost_collectives
 
 
 def state_of(ring: Ring) -> RankState:
     """Read what ``ring`` tells."""
     state, cause = _ending(ring)
-    entered, operations = _entered(ring)
     unfinished = _unfinished(ring)
     latest = next((event for event in reversed(ring.records) if event.kind in _COLLECTIVES), None)
     iteration, begun = ring.last_step
-    return RankState(
+    found = RankState(
         ring=ring,
         state=state,
         cause=cause,
@@ -115,10 +135,11 @@ def state_of(ring: Ring) -> RankState:
         inside=[_words(event) for event in ring.open if event.kind in _INSIDE],
         collective=unfinished[-1] if unfinished else _collective(latest, "done") if latest else None,
         unfinished=unfinished,
-        entered=entered,
-        operations=operations,
+        failed_launches={_group(text): number for text, number in ring.failed_launches.items()},
         last=max((event.moment for event in (*ring.records[-1:], *ring.open[-1:])), default=ring.clocks[0]),
     )
+    _enter(found)
+    return found
 
 
 def _words(event: Event) -> str:
@@ -143,15 +164,17 @@ def _silence(ring: Ring) -> str:
     return f"; no heartbeat for {silent:.0f} s: stopped, or in code that holds the GIL"
 
 
-def _entered(ring: Ring) -> tuple[dict[Group, int], dict[tuple[Group, int], str]]:
-    entered: dict[Group, int] = {}
-    operations = {}
-    for event in (*ring.records, *ring.open):
-        if event.kind in _COLLECTIVES and event.sequence:
-            group = _group(event.group)
-            entered[group] = max(entered.get(group, 0), event.sequence)
-            operations[group, event.sequence] = event.name
-    return entered, operations
+def _enter(state: RankState) -> None:
+    """Add what it entered."""
+    for event in (*state.ring.records, *state.ring.open):
+        if event.kind not in _COLLECTIVES or event.sequence is None:
+            continue
+        numbering = _numbering(event)
+        if not event.sequence:
+            state.unnumbered.add(numbering)
+            continue
+        state.entered[numbering] = max(state.entered.get(numbering, 0), event.sequence)
+        state.operations[numbering, event.sequence] = event.name
 
 
 def _unfinished(ring: Ring) -> list[Collective]:
@@ -164,9 +187,14 @@ def _unfinished(ring: Ring) -> list[Collective]:
 
 
 def _collective(event: Event, outcome: str) -> Collective:
-    return Collective(event.name, _group(event.group), event.sequence, event.moment, outcome)
+    return Collective(event.name, _numbering(event), event.sequence, event.moment, outcome)
 
 
+def _numbering(event: Event) -> Numbering:
+    return Numbering(_group(event.group), event.is_numbered_by_torch)
+
+
+@functools.lru_cache
 def _group(text: str) -> Group:
     name, description, ranks = (*text.split("\t"), "", "", "")[:3]
     return Group(name, description, _ranks(ranks))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
+from otel_rl.flight_recorder import layout
 from otel_rl.offline.postmortem import ranks
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def as_text(found: Postmortem) -> str:
     moment = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(found.at / 1e9))
     when = f"now, {moment}" if found.is_running else f"the last sign of the run, {moment}"
     parts = [f"run {found.run_id}; seconds before {when}", _table(rows(found))]
-    parts += ["\n".join(sentences) for sentences in (waits(found), verdict(found)) if sentences]
+    parts += ["\n".join(sentences) for sentences in (waits(found), unknown(found), verdict(found)) if sentences]
     parts += [f"note: {note}" for note in found.notes]
     return "\n\n".join(parts)
 
@@ -53,6 +54,7 @@ def as_json(found: Postmortem) -> dict[str, Any]:
             {"rank": wait.waiting.ring.rank, "for_rank": wait.missing.ring.rank, **_as_json(wait.collective)}
             for wait in found.waits.waits
         ],
+        "not_known": unknown(found),
         "origins": [one.ring.rank for one in found.waits.origins],
         "circle": [one.ring.rank for one in found.waits.circle],
         "verdict": verdict(found),
@@ -122,6 +124,25 @@ def waits(found: Postmortem) -> list[str]:
     return _bounded(lines)
 
 
+def unknown(found: Postmortem) -> list[str]:
+    """Sentences that say of which collectives it is not known who has entered them."""
+    by_reason: dict[tuple[str, str, str], list[str]] = {}
+    for one in found.waits.unknown:
+        key = one.waiting.label, one.collective.words, one.reason
+        by_reason.setdefault(key, []).append(str(one.other.ring.rank))
+    return _bounded(
+        [
+            f"{who} is in {collective}; whether {_ranks(others)} entered it is not known: {reason}"
+            for (who, collective, reason), others in by_reason.items()
+        ]
+        + [
+            f"{one.label} has {sum(one.ring.unlisted)} more operations open (no collectives) than its ring has places"
+            for one in found.ranks
+            if any(one.ring.unlisted)
+        ]
+    )
+
+
 def verdict(found: Postmortem) -> list[str]:
     """Sentences that say where the waits end."""
     between = found.waits
@@ -145,8 +166,14 @@ def _of_origin(found: Postmortem, one: RankState) -> str:
     ago = _seconds(found, one.ring.wall(one.last))
     return (
         f"{one.label} {_FIRST[one.state]} {where}{inside} and did not enter {collective.words}; its last record was"
-        f" {ago} s ago; {one.cause}"
+        f" {ago} s ago{_own_wait(one)}; {one.cause}"
     )
+
+
+def _own_wait(one: RankState) -> str:
+    """It is in a collective itself, of which nothing is known."""
+    waiting = [collective for collective in one.unfinished if collective.outcome == "open"]
+    return f"; it waits in {waiting[-1].words}, for whom is not known" if waiting else ""
 
 
 def _without_waits(found: Postmortem) -> list[str]:
@@ -164,16 +191,18 @@ def _without_waits(found: Postmortem) -> list[str]:
 
 def _behind(found: Postmortem) -> list[str]:
     """Ranks that have entered fewer collectives of a group: with NCCL no rank shows that it waits."""
-    groups = {group for one in found.ranks for group in one.entered}
+    numberings = {numbering for one in found.ranks for numbering in one.entered}
     lines = []
-    for group in sorted(groups, key=lambda group: group.name):
-        entered = {one.label: one.entered[group] for one in found.ranks if group in one.entered}
+    for numbering in sorted(numberings, key=lambda one: (one.group.name, one.is_of_torch)):
+        group = numbering.group
+        if group.name == layout.OTHER_TEXT or len({one.failed_launches.get(group, 0) for one in found.ranks}) > 1:
+            # Their numbers cannot be compared.
+            continue
+        entered = {one.label: one.entered[numbering] for one in found.ranks if numbering in one.entered}
         most = max(entered.values())
         late = [label for label, number in entered.items() if number < most]
         if late:
-            lines.append(
-                f"{', '.join(late[:_SHOWN])} entered fewer collectives of group {group.description} than {most}"
-            )
+            lines.append(f"{', '.join(late[:_SHOWN])} entered fewer collectives of group {group.words} than {most}")
     return _bounded(lines)
 
 

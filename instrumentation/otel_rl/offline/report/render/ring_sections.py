@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from otel_rl.offline.report.aggregate.collected import Collected
     from otel_rl.stragglers.run import Cost, RunComparison
 
-#: Share of a step below which a rank that others wait for is not worth a sentence, and of the steps in which it is so.
-_NOTABLE_SHARE, _NOTABLE_STEPS = 0.05, 0.5
+#: What a late rank must cost to be worth a sentence: share of a step, seconds, share of the steps; and how many steps.
+_NOTABLE_SHARE, _NOTABLE_TIME, _NOTABLE_STEPS = 0.05, 0.005, 0.5
+_FEWEST_STEPS = 3
 
 ENDING = "ending"
 
@@ -30,7 +31,7 @@ def ending(collected: Collected) -> Section:
     table = Table([title.capitalize() for title in text.TITLES], shown=24)
     table.rows += [[Value(cell) for cell in row] for row in text.rows(found)]
     section.blocks.append(Block(note=f"Where each rank was; times before {when}.", table=table))
-    waits = text.waits(found)
+    waits = [*text.waits(found), *text.unknown(found)]
     if waits:
         section.blocks.append(Block("Who waited for whom", text="\n".join(waits)))
     if found.notes:
@@ -50,10 +51,11 @@ def late_rank(collected: Collected) -> tuple[int, str] | None:
     """The rank without which the last steps would have been shorter, and a sentence on it."""
     comparison = collected.rings.comparison
     costs = comparison.costs() if comparison is not None else []
-    if comparison is None or not costs:
+    if comparison is None or not costs or len(comparison.steps) < _FEWEST_STEPS:
         return None
     cost = costs[0]
-    if cost.share < _NOTABLE_SHARE or cost.steps < _NOTABLE_STEPS * len(comparison.steps):
+    is_notable = cost.share >= _NOTABLE_SHARE and cost.lost >= _NOTABLE_TIME
+    if not is_notable or cost.steps < _NOTABLE_STEPS * len(comparison.steps):
         return None
     phase = (
         f", which works longer in phase {cost.phase}" if cost.phase else ", which works longer outside of all phases"

@@ -1,0 +1,107 @@
+"""The records of collectives, written on the hot path: single words by index, no lock, nothing that grows.
+
+Places are given out by the segment. The writer of a segment is what the hot path takes apart, so that it needs no
+attribute and no call of ours::
+
+    take, began, what, again, ended = places.writer
+    place = take()                  # IndexError: the segment is used up, `begin` finds another
+    began[place] = moment
+    what[place] = codes
+    again[place] = moment
+    ...                             # the collective
+    ended[place] = moment
+"""
+
+from __future__ import annotations
+
+import time
+from itertools import count
+from typing import TYPE_CHECKING
+
+from otel_rl.flight_recorder import layout
+
+if TYPE_CHECKING:
+    import mmap
+    from collections.abc import Callable
+
+    View = memoryview[float]
+    Writer = tuple[Callable[[], int], View, View, View, View]
+    #: Where a record is: views of what it is and of its end, and its place there.
+    Place = tuple[View, View, int]
+
+clock = time.monotonic
+#: Numbers this small are objects that Python has already.
+_ALL = list(range(layout.SEGMENT))[::-1]
+
+
+class CollectivePlaces:
+    """Gives out the segments of the ring in order, without the places whose record is open."""
+
+    def __init__(self, buffer: mmap.mmap) -> None:
+        part = memoryview(buffer)[layout.COLLECTIVES_AT : layout.SIZE].cast("d")
+        words = layout.SEGMENT * layout.COLLECTIVE_WORDS
+        self._segments = [
+            tuple(
+                part[start + word : start + words : layout.COLLECTIVE_WORDS] for word in range(layout.COLLECTIVE_WORDS)
+            )
+            for start in range(0, words * layout.SEGMENTS, words)
+        ]
+        self._next_segment = count().__next__
+        #: When each segment was given out last.
+        self._given_out = [0.0] * layout.SEGMENTS
+        #: Of the segment in use. None: nothing is to be written any more.
+        self.writer: Writer | None = self._next_writer()
+
+    def _next_writer(self) -> Writer:
+        """The next segment. Two threads at once take two, which does no harm."""
+        number = self._next_segment() % layout.SEGMENTS
+        began, what, again, ended = self._segments[number]
+        free, ends = _ALL.copy(), ended.tolist()
+        # What ended there before this moment did so in an earlier lap: its place may be open.
+        if min(ends) < self._given_out[number]:
+            free = [place for place in free if ends[place] >= began[place]]
+        self._given_out[number] = clock()
+        return free.pop, began, what, again, ended
+
+    def begin(self, what: float, moment: float) -> Place | None:
+        """Begin a record; None where nothing is written any more, or all places are open."""
+        for _ in range(layout.SEGMENTS):
+            writer = self.writer
+            if writer is None:
+                return None
+            take, began, whats, again, ended = writer
+            try:
+                place = take()
+            except IndexError:
+                following = self._next_writer()
+                if self.writer is writer:
+                    self.writer = following
+                continue
+            began[place] = moment
+            whats[place] = what
+            again[place] = moment
+            return whats, ended, place
+        return None
+
+    def stop(self) -> None:
+        """Begin no more records; those that are open can end."""
+        self.writer = None
+
+    def release(self) -> None:
+        """Write no more, in no thread: after a fork the file is the parent's."""
+        self.stop()
+        for views in self._segments:
+            for view in views:
+                view.release()
+
+
+def end(place: Place, moment: float, failed: bool) -> None:
+    """End a record."""
+    whats, ended, number = place
+    try:
+        if failed:
+            whats[number] += layout.HAS_FAILED
+        ended[number] = moment
+    except ValueError:
+        # The views are released: this is a forked child, and the record is its parent's.
+        return
