@@ -54,20 +54,22 @@ class Node:
 
     def _compare(self, since: int) -> list[Comparison]:
         rings = [ring for path in (self._own, *self._others) if (ring := _read(path, since)) is not None]
-        steps = {ring.rank: timeline.steps(ring.rank, ring.records) for ring in rings if ring.rank is not None}
+        steps = {
+            ring.rank: timeline.steps(ring.rank, ring.records, since=since) for ring in rings if ring.rank is not None
+        }
         if len(steps) < 2:  # noqa: PLR2004 - who is alone waits for nobody
             return []
-        keys = list(self._new_keys(steps, since))[::-1]
+        keys = list(self._new_keys(steps))[::-1]
         if keys:
             self._compared = keys[-1]
         return [compare(key, {rank: found[key] for rank, found in steps.items()}) for key in keys]
 
-    def _new_keys(self, steps: dict[int, dict[StepKey, RankStep]], since: int) -> Iterator[StepKey]:
+    def _new_keys(self, steps: dict[int, dict[StepKey, RankStep]]) -> Iterator[StepKey]:
         """The newest steps that every rank has ended, newest first, down to the last one that was compared."""
         first, *others = steps.values()
         common = (key for key in reversed(first) if all(key in other for other in others))
         for key in islice(common, MOST_STEPS):
-            if key == self._compared or min(found[key].began for found in steps.values()) < since:
+            if key == self._compared:
                 return
             yield key
 

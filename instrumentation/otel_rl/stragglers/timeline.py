@@ -65,16 +65,17 @@ class RankStep:
         return self.ended - self.began
 
 
-def steps(rank: int, events: Iterable[Event], offset: int = 0) -> dict[StepKey, RankStep]:
+def steps(rank: int, events: Iterable[Event], offset: int = 0, since: int = 0) -> dict[StepKey, RankStep]:
     """Return the steps of ``rank`` that are over and whose predecessor is known; of a repeated one the last.
 
     Args:
         rank: The rank that wrote ``events``.
         events: Operations that are over, in the order of their ends.
         offset: Added to each moment, in ns; brings the moments of several nodes to one clock.
+        since: Ns, before ``offset`` is added; steps whose predecessor ended earlier are left out.
     """
     over = [event for event in events if event.what != layout.BEGIN]
-    found = _windows(rank, over, offset)
+    found = _windows(rank, over, offset, since)
     if found:
         _fill(list(found.values()), over, offset)
     return found
@@ -95,13 +96,13 @@ def waits(events: Iterable[Event]) -> tuple[list[Wait], dict[Collective, str]]:
     return found, operations
 
 
-def _windows(rank: int, events: Sequence[Event], offset: int) -> dict[StepKey, RankStep]:
+def _windows(rank: int, events: Sequence[Event], offset: int, since: int) -> dict[StepKey, RankStep]:
     found: dict[StepKey, RankStep] = {}
     previous: dict[str, int] = {}
     for event in events:
         if event.kind == layout.STEP:
             before = previous.get(event.name)
-            if before is not None:
+            if before is not None and before >= since:
                 key = StepKey(event.name, event.argument)
                 found.pop(key, None)
                 found[key] = RankStep(rank, before + offset, event.moment + offset)
@@ -113,15 +114,15 @@ def _fill(windows: Sequence[RankStep], events: Sequence[Event], offset: int) -> 
     """Give each operation to every step during which it began: loops may have steps open at once."""
     began = sorted((event for event in events if event.kind != layout.STEP), key=lambda event: event.began)
     moments = [event.began + offset for event in began]
+    phases = [event for event in began if event.kind == layout.PHASE]
+    ends = [event.moment + offset for event in phases]
     for window in windows:
         for event in began[bisect_right(moments, window.began) : bisect_left(moments, window.ended)]:
             _add(window, event, offset)
         window.phases = [
-            Span(event.name, event.began + offset, event.moment + offset)
-            for event in began
-            if event.kind == layout.PHASE
-            and event.began + offset < window.ended
-            and event.moment + offset > window.began
+            Span(event.name, event.began + offset, ended)
+            for event, ended in zip(phases, ends, strict=True)
+            if ended > window.began and event.began + offset < window.ended
         ]
 
 
