@@ -182,9 +182,9 @@ class Settings:
         5, "OTEL_RL_SLOWEST", "slowest collectives and tool calls kept per step", scope=PROCESS, **_COUNT
     )
     ring: str = _setting(
-        "off",
+        "on",
         "OTEL_RL_RING",
-        "on: the flight recorder, see postmortem.md for what it costs and its limits",
+        "off: no flight recorder, see postmortem.md for what it costs and its limits",
         scope=PROCESS,
         parse=_one_of(RING),
         accepted=", ".join(RING),

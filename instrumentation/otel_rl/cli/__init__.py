@@ -10,12 +10,13 @@ Modules:
     collector: arguments of ``otel-rl collector``; its work is done by :mod:`otel_rl.collector`.
     doctor: arguments of ``otel-rl doctor`` and its checks.
 
-Exit codes: 0 done, 1 problems found (``doctor``), 2 the command could not do its work.
+Exit codes: 0 done, 1 problems found (``doctor``), 2 the command could not do its work, 141 nobody reads its output.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -34,6 +35,8 @@ COMMANDS = {
 """Command (also its module here) -> what it gives, in one line."""
 
 FAILED = 2
+#: As a shell gives it for a program that SIGPIPE has ended.
+_BROKEN_PIPE = 141
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -53,9 +56,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
             command.configure(sub_parser)
     parsed = parser.parse_args(given)
     try:
-        return int(command.run(parsed)) if command is not None else FAILED
+        code = int(command.run(parsed)) if command is not None else FAILED
+        # Here, and not when the interpreter ends, which would print a traceback.
+        sys.stdout.flush()
     except KeyboardInterrupt:
         return 130
+    except BrokenPipeError:
+        # Who reads it has seen enough. What is left goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _BROKEN_PIPE
+    return code
 
 
 def complain(command: str, line: str) -> int:

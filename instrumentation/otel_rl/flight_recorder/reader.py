@@ -89,7 +89,7 @@ class Ring:
     def last_sign(self) -> int:
         """Wall clock (ns) of the last thing that the process wrote."""
         newest = max((event.moment for event in (*self.records[-1:], *self.open)), default=0)
-        return self.wall(max(newest, self.heartbeat, self.ended, self.clocks[0]))
+        return self.wall(max(newest, self.heartbeat, self.ended, self.last_step[1], self.clocks[0]))
 
     def wall(self, moment: int) -> int:
         """Wall clock (ns) of a moment of this ring."""
@@ -109,6 +109,31 @@ def read(path: Path, owners: Collection[int] | None = None, since: int | None = 
     Raises:
         UnreadableRing: with the reason.
     """
+    data = _content(path, owners, layout.SIZE)
+    ring = _header(path, data)
+    if len(data) < layout.SIZE:
+        raise UnreadableRing(f"{path}: cut after {len(data)} of {layout.SIZE} bytes")
+    _read_operations(ring, data, since)
+    return ring
+
+
+def read_header(path: Path, owners: Collection[int] | None = None) -> Ring:
+    """Read who writes the ring in ``path``, and nothing of what it did.
+
+    Raises:
+        UnreadableRing: with the reason.
+    """
+    return _header(path, _content(path, owners, layout.HEADER_SIZE))
+
+
+def header_text(text: str) -> str:
+    """``text`` as a header has it: cut, and without what no terminal should get."""
+    form = layout.HEADER_TEXT
+    data = text.encode("utf-8", "replace")[: form.size - 2]
+    return _text(form.pack(len(data), data), form, 0)
+
+
+def _content(path: Path, owners: Collection[int] | None, size: int) -> bytes:
     try:
         # Anybody may put files beside rings: a pipe would never end, another file may be of any size.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -118,18 +143,12 @@ def read(path: Path, owners: Collection[int] | None = None, since: int | None = 
                 raise UnreadableRing(f"{path}: not a file")
             if owners is not None and what.st_uid not in owners:
                 raise UnreadableRing(f"{path}: of another user (id {what.st_uid})")
-            data = file.read(layout.SIZE)
+            return file.read(size)
     except OSError as problem:
         raise UnreadableRing(f"{path}: {problem.strerror}") from problem
-    try:
-        return _parse(path, data, since)
-    except (error, ValueError) as problem:
-        raise UnreadableRing(f"{path}: damaged header ({problem})") from problem
 
 
-def _parse(path: Path, data: bytes, since: int | None) -> Ring:
-    _check_format(path, data)
-    ring = _header(path, data)
+def _read_operations(ring: Ring, data: bytes, since: int | None) -> None:
     names, groups, operations = (_Texts(data, table) for table in (layout.NAMES, layout.GROUPS, layout.OPERATIONS))
     for place in range(layout.ENTRIES):
         _read_entry(ring, data, layout.ENTRIES_AT + place * layout.ENTRY_SIZE, names)
@@ -143,7 +162,6 @@ def _parse(path: Path, data: bytes, since: int | None) -> Ring:
             ring.failed_launches[groups[code]] = failed
     ring.open.sort(key=lambda event: event.began)
     ring.records.sort(key=lambda event: event.moment)
-    return ring
 
 
 def _check_format(path: Path, data: bytes) -> None:
@@ -156,11 +174,19 @@ def _check_format(path: Path, data: bytes) -> None:
         raise UnreadableRing(f"{path}: written by another version of otel-rl (format {version}, not {layout.VERSION})")
     if tuple(sizes) != layout.SIZES:
         raise UnreadableRing(f"{path}: damaged header (its sizes are not those of format {version})")
-    if len(data) < layout.SIZE:
+    if len(data) < layout.HEADER_SIZE:
         raise UnreadableRing(f"{path}: cut after {len(data)} of {layout.SIZE} bytes")
 
 
 def _header(path: Path, data: bytes) -> Ring:
+    _check_format(path, data)
+    try:
+        return _parse_header(path, data)
+    except (error, ValueError) as problem:
+        raise UnreadableRing(f"{path}: damaged header ({problem})") from problem
+
+
+def _parse_header(path: Path, data: bytes) -> Ring:
     pid, start_ticks, namespace, boot_id = layout.LIFETIME.unpack_from(data, layout.LIFETIME_AT)
     clocks = layout.CLOCKS.unpack_from(data, layout.CREATED_AT)
     heartbeat = layout.CLOCKS.unpack_from(data, layout.HEARTBEAT_AT)

@@ -7,7 +7,6 @@ now: nothing, make the ring, or write into it. The hot path asks no condition.
 from __future__ import annotations
 
 import os
-import re
 import socket
 import weakref
 from _thread import allocate_lock, get_ident
@@ -25,9 +24,6 @@ if TYPE_CHECKING:
     from otel_rl.flight_recorder.ring import Handle, Ring
 
 NAME = "flight_recorder"
-_UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
-#: Longest part of a file's name that comes from the run id.
-_RUN_ID_LENGTH = 100
 #: Seconds that a thread waits at most for another one that makes the ring.
 _LONGEST_MAKING = 1.0
 #: A process that does neither of these trains nothing, and gets no ring.
@@ -103,12 +99,19 @@ class FlightRecorder:
         return self.ring
 
     def _make(self) -> None:
-        from otel_rl.flight_recorder.ring import create  # noqa: PLC0415 - most processes train nothing
+        from otel_rl.flight_recorder import files  # noqa: PLC0415 - most processes train nothing
+        from otel_rl.flight_recorder.reader import header_text  # noqa: PLC0415
+        from otel_rl.flight_recorder.ring import create  # noqa: PLC0415
 
         with guard("flight_recorder.create"):
             who = process_identity.current()
+            directory = Path(settings.current().ring_directory).expanduser()
+            # One per node is enough. First: they may take the room that the new one needs.
+            if who.local_rank in (0, None):
+                with guard("flight_recorder.remove_old"):
+                    files.remove_old(directory, header_text(who.id or ""))
             try:
-                ring = create(Path(settings.current().ring_directory).expanduser(), _file_name(who))
+                ring = create(directory, files.name(who.id, socket.gethostname(), who.rank))
             except (OSError, AttributeError) as error:
                 # AttributeError: os.posix_fallocate is missing.
                 _degrade(error)
@@ -166,12 +169,6 @@ def _identify(ring: Ring, who: process_identity.Run) -> None:
     known = (-1 if number is None else number for number in (who.rank, who.world_size, who.local_rank))
     rank, world_size, local_rank = known
     ring.identify(who.id or "", who.attempt, socket.gethostname(), (rank, world_size, local_rank))
-
-
-def _file_name(who: process_identity.Run) -> str:
-    process = f"rank{who.rank}" if who.rank is not None else f"pid{os.getpid()}"
-    parts = ((who.id or "unknown-run")[:_RUN_ID_LENGTH], socket.gethostname(), process, str(os.getpid()))
-    return "-".join(("otel-rl", *(_UNSAFE.sub("_", part) for part in parts)))
 
 
 def _degrade(error: Exception) -> None:

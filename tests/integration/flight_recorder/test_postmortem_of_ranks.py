@@ -88,7 +88,7 @@ class Job:
         self.process = subprocess.Popen(
             [SCRIPTS / command[0], SCRIPTS / command[1], *command[2:]],
             cwd=folder,
-            env={**environ, "OTEL_RL_RUN_ID": "run", "OTEL_RL_RING": "on", "OTEL_RL_RING_DIR": str(self.rings)},
+            env={**environ, "OTEL_RL_RUN_ID": "run", "OTEL_RL_RING_DIR": str(self.rings)},
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )

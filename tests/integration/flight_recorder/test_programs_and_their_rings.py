@@ -44,7 +44,6 @@ def _run(folder: Path, how: str = "", **variables: str) -> subprocess.CompletedP
         env={
             **environ,
             "OTEL_RL_RUN_ID": "run",
-            "OTEL_RL_RING": "on",
             "OTEL_RL_RING_DIR": str(folder / "rings"),
             **variables,
         },

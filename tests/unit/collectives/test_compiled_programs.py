@@ -16,7 +16,7 @@ PROGRAM = Path(__file__).with_name("compiled_program.py")
 
 
 def run(mode, rings):
-    environ = {**os.environ, "OTEL_RL_RING": "on", "OTEL_RL_RING_DIR": str(rings)}
+    environ = {**os.environ, "OTEL_RL_RING_DIR": str(rings)}
     done = subprocess.run([sys.executable, PROGRAM, mode], env=environ, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     first, *rest = done.stdout.splitlines()

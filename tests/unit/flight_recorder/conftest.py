@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def rings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     directory = tmp_path / "rings"
     directory.mkdir()
-    monkeypatch.setenv("OTEL_RL_RING", "on")
+    monkeypatch.delenv("OTEL_RL_RING", raising=False)
     monkeypatch.setenv("OTEL_RL_RING_DIR", str(directory))
     settings.reset()
     yield directory

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import errno
 import os
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
 
 from otel_rl import instrumentor_status, settings
 from otel_rl.flight_recorder import copies, layout, recorder
+from otel_rl.flight_recorder import ring as ring_module
 from otel_rl.flight_recorder.copies import COPY, Copies
 from otel_rl.flight_recorder.reader import read
 from otel_rl.process import process_identity
@@ -45,6 +47,47 @@ def test_the_first_step_or_collective_makes_the_ring(flight, rings, kind):
     assert path.name.startswith("otel-rl-")
     assert path.name.endswith(f"-{os.getpid()}.ring")
     assert [one.kind for one in read(path).records] == [kind]
+
+
+def test_what_begins_in_another_thread_while_the_ring_is_made_is_in_it(flight, monkeypatch):
+    makes, waits = threading.Event(), threading.Event()
+    real = ring_module.create
+
+    def slow(*args: object) -> object:
+        makes.set()
+        waits.wait(10)
+        return real(*args)
+
+    monkeypatch.setattr(ring_module, "create", slow)
+    first = threading.Thread(target=flight.begin, args=(layout.STEP, "", 1))
+    first.start()
+    assert makes.wait(10)
+    second = threading.Thread(target=flight.begin, args=(layout.COLLECTIVE, "all_reduce"))
+    second.start()
+    waits.set()
+    first.join()
+    second.join()
+    assert {one.kind for one in read(flight.ring.path).open} == {layout.STEP, layout.COLLECTIVE}
+
+
+def test_a_signal_handler_that_interrupts_the_making_gets_no_ring_and_does_not_wait(flight, monkeypatch):
+    real, found = ring_module.create, []
+
+    def interrupted(*args: object) -> object:
+        found.append(flight.begin(layout.STEP, "", 2))
+        return real(*args)
+
+    monkeypatch.setattr(ring_module, "create", interrupted)
+    flight.begin(layout.STEP, "", 1)
+    assert found == [None]
+    assert [one.argument for one in read(flight.ring.path).open] == [1]
+
+
+def test_the_name_of_the_file_has_room_for_a_long_run_id(flight, rings, monkeypatch):
+    monkeypatch.setattr(process_identity, "_current", process_identity.Run(id="run/" * 75))
+    flight.begin(layout.STEP, "", 1)
+    (path,) = rings.iterdir()
+    assert path.name.startswith("otel-rl-run_run_")
 
 
 def test_off_means_no_ring(rings, monkeypatch):

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import json
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
 from otel_rl.cli import main
-from otel_rl.flight_recorder import layout
+from otel_rl.flight_recorder import collective_places, files, layout
 from otel_rl.flight_recorder.ring import Ring, create
-from otel_rl.offline.postmortem import examine
-from otel_rl.offline.postmortem.text import as_text, verdict
+from otel_rl.offline.postmortem import examine, rings
+from otel_rl.offline.postmortem.text import as_json, as_text, verdict
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -219,3 +222,133 @@ def test_a_group_of_ranks_without_end_is_one_of_unknown_ranks(ranks):
         ranks.passed(rank, 1, "0\tdefault_pg\t0-99999999999")
 
     assert next(iter(ranks.examine().ranks[0].entered)).group.ranks is None
+
+
+def _failed_launch(ranks: Ranks, rank: int, number: int) -> None:
+    ring = ranks.rings[rank]
+    ring.end(ring.begin(layout.COLLECTIVE, "all_reduce", 0, ALL, number), True)
+    ring.count_failed_launch(ALL, 1)
+
+
+def test_after_a_launch_that_failed_in_one_rank_no_wait_is_claimed(ranks):
+    _failed_launch(ranks, 1, 1)
+    ranks.passed(2, 1)
+    ranks.passed(0, 1)
+    ranks.waits(0, 2)
+    found = ranks.examine()
+
+    assert [wait.missing.ring.rank for wait in found.waits.waits] == [2]
+    (sentence,) = as_json(found)["not_known"]
+    assert sentence.startswith(
+        "rank 0 waits in all_reduce number 2 of group default_pg; whether rank 1 entered it is not"
+    )
+    assert "a launch of the group has failed in one of them" in sentence
+    assert sentence in as_text(found)
+
+
+def test_after_launches_that_failed_in_all_ranks_their_numbers_are_compared(ranks):
+    for rank in range(3):
+        _failed_launch(ranks, rank, 1)
+    ranks.waits(0, 2)
+    assert _names(ranks.examine().waits.origins) == [1, 2]
+
+
+def test_groups_for_which_the_ring_had_no_name_are_not_compared(ranks):
+    """They would be taken for one."""
+    for number in range(layout.GROUPS.length):
+        ranks.passed(0, 1, f"{number}\tgroup\t0-2")
+        ranks.passed(1, 1, f"{number}\tgroup\t0-2")
+    ranks.waits(0, 7, "a\tlate\t0-1")
+    ranks.waits(1, 3, "another\tlate\t0-1")
+    found = ranks.examine()
+
+    assert found.waits.waits == []
+    assert "more groups than the ring has names for" in as_text(found)
+    assert not any("of group _OTHER than" in sentence for sentence in verdict(found))
+
+
+def _by_cpp(ring: Ring, number: int, group: str = ALL) -> None:
+    what = ring.collective("all_reduce", group) + layout.IS_NUMBERED_BY_TORCH + number
+    ring.places.begin(what, collective_places.clock())
+
+
+def test_numbers_of_torch_and_of_python_are_not_compared(ranks):
+    for rank in range(3):
+        ranks.passed(rank, 1)
+    _by_cpp(ranks.rings[0], 9)
+    _by_cpp(ranks.rings[1], 8)
+    found = ranks.examine()
+
+    assert {(wait.waiting.ring.rank, wait.missing.ring.rank) for wait in found.waits.waits} == {(0, 1)}
+    assert any("rank 2 recorded none of the collectives of C++ code" in one for one in as_json(found)["not_known"])
+
+
+def test_where_the_number_of_torch_is_not_known_no_wait_is_claimed(ranks):
+    _by_cpp(ranks.rings[0], 9)
+    _by_cpp(ranks.rings[1], 0)
+    _by_cpp(ranks.rings[2], 9)
+    found = ranks.examine()
+    assert found.waits.waits == []
+    assert "two threads used the group at once" in as_text(found)
+
+
+def test_a_rank_that_others_wait_for_and_that_waits_itself_is_said_to(ranks):
+    ranks.waits(0, 1)
+    ranks.passed(2, 1)
+    ring = ranks.rings[1]
+    ring.places.begin(ring.collective("recv", PAIR) + layout.HAS_NO_NUMBER, collective_places.clock())
+    (sentence,) = verdict(ranks.examine())
+    assert "it waits in recv of group pair, for whom is not known" in sentence
+
+
+def test_open_operations_without_a_place_are_counted_in_the_text(ranks):
+    for _ in range(layout.CALL_ENTRIES + 2):
+        ranks.rings[0].begin(layout.TOOL, "search")
+    text = as_text(ranks.examine())
+    assert "rank 0 has 2 more operations open (no collectives) than its ring has places" in text
+
+
+def test_only_the_headers_of_other_runs_are_read(ranks, monkeypatch):
+    ranks.add(0, run="other")
+    read_in_full = []
+    monkeypatch.setattr(rings, "_read", functools.partial(_reading, rings._read, read_in_full))
+    assert examine(ranks.folder, ranks.folder, "run").run_id == "run"
+    assert len(read_in_full) == 3
+
+
+def _reading(original, read_in_full, paths, notes, owners=None, how=rings.read):
+    found = original(paths, notes, owners, how)
+    if how is rings.read:
+        read_in_full.extend(found)
+    return found
+
+
+def test_a_run_id_longer_than_a_header_has_room_for_is_found(tmp_path):
+    run = "long" * 75
+    process = tmp_path / "data" / run[:200] / "host-rank0"
+    process.mkdir(parents=True)
+    (process / "manifest.json").write_text(json.dumps({"run_id": run, "rank": 0}))
+    folder = tmp_path / "rings"
+    folder.mkdir()
+    ring = create(folder, files.name(run, "host", 0))
+    ring.identify(run, "0.0.0", "host", (0, 1, 0))
+    assert [one.ring.rank for one in examine(tmp_path / "data", folder).ranks] == [0]
+
+
+def test_rings_without_a_run_id_are_shown_only_where_there_are_no_others(ranks):
+    ranks.add(0, run="")
+    found = ranks.examine()
+    assert found.run_id == "run"
+    assert "1 rings have no run id" in found.notes
+    for ring in ranks.rings:
+        ring.path.unlink()
+    assert ranks.examine().run_id == "without an id"
+
+
+def test_the_command_ends_quietly_when_nobody_reads_its_output(ranks):
+    program = "import sys; from otel_rl.cli import main; sys.exit(main(sys.argv[1:]))"
+    command = [sys.executable, "-c", program, "postmortem", str(ranks.folder), "--json"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process.stdout.close()
+    assert (process.stderr.read(), process.wait()) == (b"", 141)
+    process.stderr.close()

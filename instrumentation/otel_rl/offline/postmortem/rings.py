@@ -8,19 +8,18 @@ from typing import TYPE_CHECKING
 
 from otel_rl.flight_recorder import layout
 from otel_rl.flight_recorder.copies import COPY
-from otel_rl.flight_recorder.reader import Ring, UnreadableRing, read
+from otel_rl.flight_recorder.files import PATTERN, prefix
+from otel_rl.flight_recorder.reader import Ring, UnreadableRing, header_text, read, read_header
 from otel_rl.offline.reader import locate
 from otel_rl.offline.reader.errors import UnusableInput
-from otel_rl.offline.store.process_store import safe
 from otel_rl.process import launch
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Callable, Collection, Iterable
     from pathlib import Path
 
     from otel_rl.offline.reader.processes import Process
 
-_LIVE = f"otel-rl-*{layout.SUFFIX}"
 _ANY = f"*{layout.SUFFIX}"
 
 
@@ -40,7 +39,7 @@ def find(directory: Path, ring_directory: Path, run: str | None) -> Found:
     Raises:
         UnusableInput: there is none.
     """
-    if directory.is_dir() and any(directory.glob(_LIVE)):
+    if directory.is_dir() and any(directory.glob(PATTERN)):
         return _among(directory, run)
     source = _source(directory, ring_directory, run)
     run_id = source.run_id or source.path.name
@@ -50,9 +49,10 @@ def find(directory: Path, ring_directory: Path, run: str | None) -> Found:
     unreadable: list[str] = []
     # Anybody may put a file there that says it is of this run.
     owners = {os.geteuid(), source.path.stat().st_uid}
-    live = _read(ring_directory.glob(_LIVE), unreadable, owners)
-    notes += [note for note in unreadable if f"otel-rl-{safe(run_id)}-" in note]
-    rings = _one_per_process([*copies, *(ring for ring in live if ring.run_id == run_id)])
+    headers = _read(ring_directory.glob(PATTERN), unreadable, owners, read_header)
+    of_run = [ring.path for ring in headers if ring.run_id == header_text(run_id)]
+    rings = _one_per_process([*copies, *_read(of_run, unreadable, owners)])
+    notes += [note for note in unreadable if prefix(run_id) in note]
     if not rings:
         raise UnusableInput(_nothing(run_id, source.path, ring_directory, notes))
     found = Found(run_id, _of_newest_attempt(rings, notes), source.processes, notes)
@@ -65,7 +65,7 @@ def _source(directory: Path, ring_directory: Path, run: str | None) -> locate.So
     try:
         return locate.find(directory, run)
     except UnusableInput as error:
-        number = len(list(ring_directory.glob(_LIVE)))
+        number = len(list(ring_directory.glob(PATTERN)))
         if not number:
             raise
         # A run that is sent to a collector has no folder.
@@ -89,7 +89,7 @@ def _known(process: Process | None) -> str:
 def _nothing(run_id: str, folder: Path, ring_directory: Path, notes: list[str]) -> str:
     looked = f"run {run_id} has no ring in {folder} nor in {ring_directory}"
     why = "; ".join(notes) or (
-        "it ran without OTEL_RL_RING=on, it began no step and no collective, or its rings lie on another node or in"
+        "it ran with OTEL_RL_RING=off, it began no step and no collective, or its rings lie on another node or in"
         " another directory (--ring-dir)"
     )
     return f"{looked}: {why}"
@@ -98,23 +98,34 @@ def _nothing(run_id: str, folder: Path, ring_directory: Path, notes: list[str]) 
 def _among(directory: Path, run: str | None) -> Found:
     """Choose one run of a folder that holds nothing but rings."""
     notes: list[str] = []
-    rings = _read(directory.glob(_ANY), notes)
-    wanted = [ring for ring in rings if run is None or ring.run_id.startswith(run)]
+    headers = _read(directory.glob(_ANY), notes, None, read_header)
+    wanted = [ring for ring in headers if run is None or ring.run_id.startswith(header_text(run))]
     if not wanted:
         raise UnusableInput("; ".join(notes) or f"{directory} holds no ring of run {run}")
-    newest = max(wanted, key=lambda ring: ring.last_sign).run_id
-    chosen = _one_per_process(ring for ring in wanted if ring.run_id == newest)
-    return Found(newest, _of_newest_attempt(chosen, notes), notes=notes)
+    # Rings without a run id may be of several runs: only where there are no others.
+    newest = max(wanted, key=lambda ring: (bool(ring.run_id), ring.last_sign)).run_id
+    rings = _one_per_process(_read((ring.path for ring in wanted if ring.run_id == newest), notes))
+    if not rings:
+        raise UnusableInput("; ".join(notes))
+    without = sum(not ring.run_id for ring in wanted)
+    if without:
+        notes.append(f"{without} rings have no run id{'' if newest else ' and may be of several runs'}")
+    return Found(newest or "without an id", _of_newest_attempt(rings, notes), notes=notes)
 
 
-def _read(paths: Iterable[Path], notes: list[str], owners: Collection[int] | None = None) -> list[Ring]:
-    rings = (_read_one(path, notes, owners) for path in sorted(paths))
+def _read(
+    paths: Iterable[Path],
+    notes: list[str],
+    owners: Collection[int] | None = None,
+    how: Callable[[Path, Collection[int] | None], Ring] = read,
+) -> list[Ring]:
+    rings = (_read_one(path, notes, owners, how) for path in sorted(paths))
     return [ring for ring in rings if ring is not None]
 
 
-def _read_one(path: Path, notes: list[str], owners: Collection[int] | None) -> Ring | None:
+def _read_one(path: Path, notes: list[str], owners: Collection[int] | None, how: Callable[..., Ring]) -> Ring | None:
     try:
-        return read(path, owners)
+        return how(path, owners)
     except UnreadableRing as reason:
         notes.append(str(reason))
         return None

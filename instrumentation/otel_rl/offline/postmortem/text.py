@@ -128,11 +128,11 @@ def unknown(found: Postmortem) -> list[str]:
     """Sentences that say of which collectives it is not known who has entered them."""
     by_reason: dict[tuple[str, str, str], list[str]] = {}
     for one in found.waits.unknown:
-        key = one.waiting.label, one.collective.words, one.reason
+        key = one.waiting.label, f"{_OUTCOMES[one.collective.outcome]} {one.collective.words}", one.reason
         by_reason.setdefault(key, []).append(str(one.other.ring.rank))
     return _bounded(
         [
-            f"{who} is in {collective}; whether {_ranks(others)} entered it is not known: {reason}"
+            f"{who} {collective}; whether {_ranks(others)} entered it is not known: {reason}"
             for (who, collective, reason), others in by_reason.items()
         ]
         + [

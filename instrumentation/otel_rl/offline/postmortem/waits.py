@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from otel_rl.flight_recorder import layout
 
 if TYPE_CHECKING:
-    from otel_rl.offline.postmortem.ranks import Collective, RankState
+    from otel_rl.offline.postmortem.ranks import Collective, Numbering, RankState
 
 
 class Wait(NamedTuple):
@@ -97,17 +97,24 @@ def _why_unknown(waiting: RankState, one: RankState, collective: Collective) -> 
     numbering, group = collective.numbering, collective.group
     if group.name == layout.OTHER_TEXT:
         return "the program made more groups than the ring has names for"
+    if collective.number and one.entered.get(numbering, 0) >= collective.number:
+        return ""
     if not collective.number or numbering in one.unnumbered:
         return "two threads used the group at once, and its numbers are not reliable"
     if numbering not in one.entered:
-        if numbering.is_of_torch:
-            # It may issue them and not see them.
-            return f"{one.label} recorded none of the collectives of C++ code of this group"
-        # A ring that has lost its oldest records cannot tell of a group that it does not name.
-        return "" if one.reaches_back else f"the ring of {one.label} has lost its oldest collectives"
+        return _why_none(one, numbering)
     if waiting.failed_launches.get(group, 0) != one.failed_launches.get(group, 0) and not numbering.is_of_torch:
         return "a launch of the group has failed in one of them, and they may count differently since"
     return ""
+
+
+def _why_none(one: RankState, numbering: Numbering) -> str:
+    """Why ``one`` has no such numbers; empty where it entered no collective that has one."""
+    if numbering.is_of_torch:
+        # It may issue them and not see them.
+        return f"{one.label} recorded none of the collectives of C++ code of this group"
+    # A ring that has lost its oldest records cannot tell of a group that it does not name.
+    return "" if one.reaches_back else f"the ring of {one.label} has lost its oldest collectives"
 
 
 def _others(waiting: RankState, collective: Collective, ranks: list[RankState]) -> list[RankState]:

@@ -1,0 +1,77 @@
+"""Files of rings: their names, and the removal of those that killed processes have left.
+
+A process that ends in order removes its ring. The ring of one that was killed stays for a postmortem, and would stay
+until the node boots. So the first process of a node that makes a ring removes old ones.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from otel_rl.flight_recorder import layout
+from otel_rl.flight_recorder.reader import Ring, UnreadableRing, read_header
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+PATTERN = f"otel-rl-*{layout.SUFFIX}"
+#: Seconds after its last sign during which the ring of a dead process is kept in any case, and after which it goes.
+KEPT, OLD = 3600.0, 7 * 86400.0
+#: So many rings of dead processes stay (35 MiB); of more the oldest go.
+MOST = 64
+#: So many rings are looked at, which takes a tenth of a millisecond each.
+_MOST_READ = 256
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
+#: Longest part of a file's name that comes from the run id.
+_RUN_ID_LENGTH = 100
+
+
+def prefix(run_id: str | None) -> str:
+    """How the names of a run's rings begin; runs whose ids begin alike may share it."""
+    return f"otel-rl-{_safe((run_id or 'unknown-run')[:_RUN_ID_LENGTH])}-"
+
+
+def name(run_id: str | None, host: str, rank: int | None) -> str:
+    """Name of this process's ring, without its suffix."""
+    process = f"rank{rank}" if rank is not None else f"pid{os.getpid()}"
+    return f"{prefix(run_id)}{_safe(host)}-{_safe(process)}-{os.getpid()}"
+
+
+def _safe(text: str) -> str:
+    return _UNSAFE.sub("_", text)
+
+
+def remove_old(directory: Path, run_id: str) -> list[Path]:
+    """Remove rings of our user in ``directory`` whose processes are dead for sure, and return them.
+
+    Those go whose last sign is older than :data:`OLD`, and the oldest beyond :data:`MOST`. A run that is ``run_id``, or
+    one of whose processes may run, keeps all of its rings.
+    """
+    rings = list(_headers(directory))
+    alive = {ring.path: ring.is_alive() for ring in rings}
+    # A process of another pid namespace or boot cannot be judged: its run may go on.
+    running = {ring.run_id for ring in rings if alive[ring.path] is not False} | {run_id}
+    dead = [ring for ring in rings if ring.run_id not in running]
+    dead.sort(key=lambda ring: ring.last_sign, reverse=True)
+    removed = [ring.path for place, ring in enumerate(dead) if _age(ring) > (OLD if place < MOST else KEPT)]
+    for path in removed:
+        with suppress(OSError):
+            path.unlink()
+    return removed
+
+
+def _headers(directory: Path) -> Iterable[Ring]:
+    for number, path in enumerate(directory.glob(PATTERN)):
+        if number >= _MOST_READ:
+            return
+        with suppress(UnreadableRing):
+            yield read_header(path, {os.geteuid()})
+
+
+def _age(ring: Ring) -> float:
+    return time.time() - ring.last_sign / 1e9
