@@ -212,7 +212,7 @@ class IoThread:
     def _run(self) -> None:
         self._identifier = get_ident()
         try:
-            _prepare_thread(self.name)
+            prepare_thread(self.name)
             while not self._ending:
                 self._turn()
         finally:
@@ -270,8 +270,8 @@ class IoThread:
         self._reset()
 
 
-def _prepare_thread(name: str) -> None:
-    """Block signals, suppress instrumentation, and give the thread a name."""
+def prepare_thread(name: str) -> None:
+    """Make the calling thread one of ours: block signals, suppress instrumentation, record nothing in place."""
     # A program that waits in sigwait() has blocked its signals; the kernel would deliver them here and end it. A write
     # beyond RLIMIT_FSIZE raises SIGXFSZ in the writing thread: blocked, the write fails with EFBIG instead.
     signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals() - _SYNCHRONOUS)

@@ -159,6 +159,12 @@ RL_ALGORITHM: Final = "rl.algorithm"
 RL_GROUP_ID: Final = "rl.group.id"
 """Identity of the group of trajectories of the same prompt whose rewards are compared."""
 
+RL_HANG_DURATION: Final = "rl.hang.duration"
+"""Seconds without progress."""
+
+RL_HANG_LIMIT: Final = "rl.hang.limit"
+"""Seconds without progress from which on the watchdog reports a hang."""
+
 RL_INFERENCE_ENGINE: Final = "rl.inference.engine"
 """Inference engine that answered, where the answer shows it."""
 
@@ -338,6 +344,9 @@ TORCH_DISTRIBUTED_MESSAGE_SIZE: Final = "torch.distributed.message.size"
 
 TORCH_DISTRIBUTED_OPERATION: Final = "torch.distributed.operation"
 """Collective operation."""
+
+TORCH_DISTRIBUTED_SEQUENCE_NUMBER: Final = "torch.distributed.sequence_number"
+"""Number of the collective in its process group, from 1, alike in all ranks of the group."""
 
 TORCH_DISTRIBUTED_SOURCE: Final = "torch.distributed.source"
 """Issuer of the collective."""

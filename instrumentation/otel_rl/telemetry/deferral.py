@@ -150,6 +150,11 @@ def post(signal: str, recording: Callable[[], None]) -> None:
         drain_all()
 
 
+def is_drained() -> bool:
+    """True while a thread of ours runs that drains the queue."""
+    return _io_thread is not None and _io_thread.started
+
+
 def has_posts() -> bool:
     """True while posts wait, or while a thread is recording them: the last one has left the queue then."""
     return bool(posted) or _posted_lock.locked()

@@ -170,10 +170,13 @@ def test_where_nobody_is_known_to_wait_the_ranks_in_the_lowest_step_are_named(ra
     assert verdict(ranks.examine()) == ["no rank is known to wait for another; the lowest step is 4, of rank 1"]
 
 
-def test_a_silent_process_is_said_to_be_silent(ranks, monkeypatch):
-    ranks.rings[0].beat()
+@pytest.mark.parametrize("beats", [True, False])
+def test_a_silent_process_is_said_to_be_silent_also_one_that_never_gave_a_heartbeat(ranks, monkeypatch, beats):
+    if beats:
+        ranks.rings[0].beat()
+    assert "no heartbeat" not in ranks.examine().ranks[0].cause
     monkeypatch.setattr("otel_rl.offline.postmortem.ranks.SILENT", 0.0)
-    assert "no heartbeat for" in ranks.examine().ranks[0].cause
+    assert "no heartbeat for 0 s: it may hold the GIL" in ranks.examine().ranks[0].cause
 
 
 def test_the_command_prints_a_table_or_json_and_succeeds(ranks, capsys):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from otel_rl.flight_recorder import layout
 from otel_rl.flight_recorder.reader import MOST_RANKS
+from otel_rl.process.lifetime import is_stopped
 
 if TYPE_CHECKING:
     from otel_rl.flight_recorder.reader import Event, Ring
@@ -19,7 +20,7 @@ RUNNING, ENDED, GONE, UNKNOWN = "running", "ended", "gone", "unknown"
 
 
 #: Seconds without a heartbeat after which a process that runs is said to be silent. Our threads give one each second.
-SILENT = 30.0
+SILENT = 10.0
 
 
 class Group(NamedTuple):
@@ -137,10 +138,12 @@ def _ending(ring: Ring) -> tuple[str, str]:
 
 
 def _silence(ring: Ring) -> str:
-    silent = (time.monotonic_ns() - ring.heartbeat) / 1e9
-    if not ring.heartbeat or silent < SILENT:
+    # One that never gave a heartbeat has been silent since it made the ring.
+    silent = (time.monotonic_ns() - (ring.heartbeat or ring.clocks[0])) / 1e9
+    if silent < SILENT:
         return ""
-    return f"; no heartbeat for {silent:.0f} s: stopped, or in code that holds the GIL"
+    why = "it is stopped by a signal (SIGSTOP)" if is_stopped(ring.lifetime) else "it may hold the GIL"
+    return f"; no heartbeat for {silent:.0f} s: {why}"
 
 
 def _entered(ring: Ring) -> tuple[dict[Group, int], dict[tuple[Group, int], str]]:
