@@ -24,6 +24,12 @@ class Lifetime(NamedTuple):
     pid_namespace: int
 
 
+def of(pid: int) -> Lifetime:
+    """The lifetime of a child that has not been waited for, even if it has ended."""
+    fields = _stat(pid)
+    return Lifetime(boot_id(), pid, int(fields[_START_TIME]) if fields else 0, pid_namespace())
+
+
 def boot_id() -> str:
     """Random id of this kernel's boot; empty where there is none (not Linux)."""
     try:

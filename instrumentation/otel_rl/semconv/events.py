@@ -97,6 +97,17 @@ RL_PROCESS_EXCEPTION: Final = definitions.EventDefinition(
         attributes.RL_LOOP_ITERATION,
     ),
 )
+RL_PROCESS_EXIT: Final = definitions.EventDefinition(
+    name="rl.process.exit",
+    description="A child ended otherwise than with status 0, as its parent saw it; ERROR, after SIGTERM INFO",
+    attributes=(
+        attributes.RL_CHILD_PID,
+        attributes.RL_CHILD_RANK,
+        attributes.RL_CHILD_SIGNAL,
+        attributes.RL_CHILD_OOM_KILLS,
+        attributes.PROCESS_EXIT_CODE,
+    ),
+)
 RL_RUN_END: Final = definitions.EventDefinition(
     name="rl.run.end",
     description="A process that had begun ended in order; without it, the process was killed",
