@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from otel_rl.flight_recorder import layout, reader
 from otel_rl.flight_recorder.recorder import flight
 from otel_rl.telemetry import progress
+from otel_rl.watchdog import stacks
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from otel_rl.flight_recorder.reader import Event
     from otel_rl.training.steps import Step
 
@@ -33,17 +36,18 @@ class Operations(NamedTuple):
         if self.operation is None:
             return f"{where}{phase}"
         number = f" number {self.number}" if self.number else ""
-        return f"{where}{phase}, waits in {self.operation}{number} of group {self.group}"
+        group = f" of group {self.group}" if self.group else ""
+        return f"{where}{phase}, waits in {self.operation}{number}{group}"
 
 
-def find(step: Step | None) -> Operations:
-    """Look at the open phases, and in the ring for the collective."""
+def find(step: Step | None, frames: dict[int, FrameType]) -> Operations:
+    """Look at the open phases, and in the ring for the collective; without a ring the stacks may name it."""
     phases = progress.open_phases()
     collective = _collective()
     return Operations(
         iteration=step.iteration if step is not None else None,
         phase=phases[-1] if phases else None,
-        operation=collective.name if collective is not None else None,
+        operation=collective.name if collective is not None else stacks.collective(frames),
         group=_group(collective.group) if collective is not None else "",
         number=collective.sequence if collective is not None else 0,
     )

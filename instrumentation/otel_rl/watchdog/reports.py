@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from opentelemetry._logs import SeverityNumber
 
@@ -35,9 +35,25 @@ _scope = Scope("process")
 _HINT = "; `otel-rl postmortem` shows who waits for whom"
 
 
-def hang(seconds: float, limit: float, inside: Operations, frames: dict[int, FrameType], step: Step | None) -> None:
-    """Report that the process has made no progress for ``seconds``."""
-    summary = f"no progress for {seconds:.0f} s {inside.words}"
+class Hang(NamedTuple):
+    """What is known of a hang."""
+
+    #: Without progress.
+    seconds: float
+    limit: float
+    inside: Operations
+    #: Sentences about other ranks of the node.
+    silent: list[str]
+
+    @property
+    def words(self) -> str:
+        """The hang as one line."""
+        return "; ".join([f"no progress for {self.seconds:.0f} s {self.inside.words}", *self.silent])
+
+
+def hang(found: Hang, frames: dict[int, FrameType], step: Step | None) -> None:
+    """Report that the process makes no progress."""
+    summary, inside = found.words, found.inside
     text = f"{summary}\n{stacks.as_text(frames)}"
     with guard("watchdog.hang"):
         _scope.event(
@@ -46,8 +62,8 @@ def hang(seconds: float, limit: float, inside: Operations, frames: dict[int, Fra
             severity=SeverityNumber.ERROR,
             context=step.context if step is not None else None,
             attributes={
-                attributes.RL_HANG_DURATION: seconds,
-                attributes.RL_HANG_LIMIT: limit,
+                attributes.RL_HANG_DURATION: found.seconds,
+                attributes.RL_HANG_LIMIT: found.limit,
                 attributes.RL_RANK: process_identity.current().rank,
                 attributes.RL_LOOP_ITERATION: inside.iteration,
                 attributes.RL_PHASE: inside.phase,

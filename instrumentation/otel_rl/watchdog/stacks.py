@@ -9,6 +9,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING
 
+from otel_rl.semconv.attributes import TorchDistributedOperationValues
 from otel_rl.watchdog.system import get_ident
 
 if TYPE_CHECKING:
@@ -28,6 +29,11 @@ _LONG_WORK = (
     ("/torch/distributed/checkpoint/state_dict_loader.py", ""),
     ("/safetensors/torch.py", ""),
 )
+_TORCH_DISTRIBUTED = "/torch/distributed/distributed_c10d.py"
+#: The longest first: ``reduce_scatter`` is no ``reduce``.
+_OPERATIONS = sorted(
+    (value for name, value in vars(TorchDistributedOperationValues).items() if name.isupper()), key=len, reverse=True
+)
 
 
 def capture() -> dict[int, FrameType]:
@@ -45,6 +51,22 @@ def are_in_long_work(frames: dict[int, FrameType]) -> bool:
 def _is_long_work(frame: FrameType) -> bool:
     code = frame.f_code
     return any(code.co_filename.endswith(file) and part in code.co_name for file, part in _LONG_WORK)
+
+
+def collective(frames: dict[int, FrameType]) -> str | None:
+    """The operation of the function of ``torch.distributed`` that a thread has called."""
+    for top in frames.values():
+        for frame in reversed(list(_walk(top))):
+            code = frame.f_code
+            found = _operation(code.co_name) if code.co_filename.endswith(_TORCH_DISTRIBUTED) else None
+            if found is not None:
+                return found
+    return None
+
+
+def _operation(function: str) -> str | None:
+    """``all_gather`` for ``all_gather_into_tensor``, and so on."""
+    return next((name for name in _OPERATIONS if function.startswith(name)), None)
 
 
 def as_text(frames: dict[int, FrameType]) -> str:

@@ -11,7 +11,7 @@ from otel_rl.internal_errors import guard
 from otel_rl.pipeline.io_thread import Wakeup, prepare_thread
 from otel_rl.semconv.attributes import RlPhaseValues
 from otel_rl.telemetry import progress
-from otel_rl.watchdog import open_operations, reports, stacks
+from otel_rl.watchdog import open_operations, peers, reports, stacks
 from otel_rl.watchdog.step_times import StepTimes
 from otel_rl.watchdog.system import allocate_lock, monotonic, start_new_thread
 
@@ -122,11 +122,13 @@ class Watchdog:
         return bool(phases & _MAY_BE_LONG) or (bool(phases & _GENERATING) and calls == self._calls_before)
 
     def _report(self, limit: float) -> None:
-        frames = stacks.capture()
-        if stacks.are_in_long_work(frames):
+        frames, ring = stacks.capture(), flight.ring
+        others = peers.find(ring.path) if ring is not None else []
+        # A peer in such a phase is what this process waits for.
+        if stacks.are_in_long_work(frames) or any(peer.phases & _MAY_BE_LONG for peer in others):
             # What follows it gets the whole limit.
             self._still = 0.0
             return
         self._reported = True
-        inside = open_operations.find(self.times.step)
-        reports.hang(self._still, limit, inside, frames, self.times.step)
+        inside = open_operations.find(self.times.step, frames)
+        reports.hang(reports.Hang(self._still, limit, inside, peers.silent(others)), frames, self.times.step)

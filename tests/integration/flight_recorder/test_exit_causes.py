@@ -46,6 +46,22 @@ if __name__ == "__main__":
         child.join()
     print([child.exitcode for child in children])
 """
+#: The first child is killed, which ends the other one.
+SPAWN = """
+import os, signal, sys, time, torch.multiprocessing, otel_rl
+
+def work(number):
+    with otel_rl.step(1):
+        if number == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        time.sleep(1000)
+
+if __name__ == "__main__":
+    try:
+        torch.multiprocessing.spawn(work, nprocs=2)
+    except torch.multiprocessing.ProcessExitedException as error:
+        print(error.exit_code)
+"""
 
 
 class Program:
@@ -129,3 +145,11 @@ def test_a_parent_tells_how_its_children_of_multiprocessing_ended(tmp_path: Path
         ("child process exited with status 3", "ERROR"),
         ("child process killed by SIGKILL", "ERROR"),
     ]
+
+
+def test_a_parent_tells_how_its_children_of_torch_multiprocessing_ended(tmp_path: Path) -> None:
+    program = Program(tmp_path, SPAWN, sys.executable)
+    assert program.done.stdout == "-9\n"
+    causes = sorted(one["cause"].partition(" (")[0] for one in program.ranks())
+    assert "killed by SIGKILL" in causes
+    assert "child process killed by SIGKILL" in [record["body"]["stringValue"] for record in program.events()]

@@ -181,13 +181,16 @@ def test_off_reports_nothing(tmp_path: Path) -> None:
 
 
 def test_a_rank_that_holds_the_gil_is_told_by_its_heartbeat(tmp_path: Path) -> None:
-    with started(tmp_path, "if number == 8 and rank == 1: hold_the_gil()") as job:
+    # Longer than the silence of a peer that is worth a word.
+    with started(tmp_path, "if number == 8 and rank == 1: hold_the_gil()", OTEL_RL_HANG_SECONDS="12") as job:
         _await(job, lambda: job.events("rl.hang"))
-        _await(job, lambda: "it may hold the GIL" in job.cause_of_rank_1())
-        text = as_text(job.postmortem())
+        cause, text = job.cause_of_rank_1(), as_text(job.postmortem())
         # It would not take the agent's SIGTERM.
         job.signal_rank_1(signal.SIGKILL)
-    assert [event["rl.rank"] for event in job.events("rl.hang")] == ["0"]
+    (event,) = job.events("rl.hang")
+    assert event["rl.rank"] == "0"
+    assert "; rank 1 gave no heartbeat for" in event["body"].splitlines()[0]
+    assert "it may hold the GIL" in cause
     assert "rank 1 is stuck in step 8 (train) and did not enter all_reduce number 8" in text
 
 

@@ -9,12 +9,14 @@ import pytest
 from opentelemetry.context import attach, get_current
 
 from otel_rl import clock as clocks
+from otel_rl.flight_recorder import layout
+from otel_rl.flight_recorder.ring import create
 from otel_rl.semconv import spans
 from otel_rl.telemetry import progress
 from otel_rl.telemetry.scope import Scope
 from otel_rl.training import steps
 from otel_rl.training.phases import Phase
-from otel_rl.watchdog import reports, stacks, thread
+from otel_rl.watchdog import peers, reports, stacks, thread
 from otel_rl.watchdog.step_times import FIRST_STEPS
 
 SCOPE = Scope("test")
@@ -197,6 +199,63 @@ def test_a_thread_that_compiles_or_saves_may_take_long_and_what_follows_gets_the
     assert recorded.events("rl.hang") == []
     program.passes(60)
     assert len(recorded.events("rl.hang")) == 1
+
+
+def test_without_a_ring_the_stack_names_the_collective(program, recorded):
+    begun, over = threading.Event(), threading.Event()
+    text = "def all_gather_into_tensor():\n    begun.set()\n    over.wait()\nall_gather_into_tensor()"
+    code = compile(text, "/site-packages/torch/distributed/distributed_c10d.py", "exec")
+    worker = threading.Thread(target=lambda: exec(code, {"begun": begun, "over": over}))  # noqa: S102
+    program.trains(FIRST_STEPS)
+    worker.start()
+    begun.wait()
+    program.passes(61)
+    over.set()
+    worker.join()
+    assert recorded.events("rl.hang")[0].attributes["torch.distributed.operation"] == "all_gather"
+    assert program.lines[0].endswith("in step 6, waits in all_gather")
+
+
+@pytest.fixture
+def ring_of_rank_1(program, tmp_path, monkeypatch):
+    """Beside the ring of this process."""
+    mine, other = (create(tmp_path, f"otel-rl-run-{rank}") for rank in range(2))
+    for rank, ring in enumerate((mine, other)):
+        ring.identify("run", "0.0.0", "node", (rank, 2, rank))
+    monkeypatch.setattr(thread.flight, "ring", mine)
+    return other
+
+
+def test_what_a_peer_in_a_checkpoint_keeps_waiting_does_not_hang(program, recorded, ring_of_rank_1):
+    checkpoint = ring_of_rank_1.begin(layout.PHASE, "checkpoint")
+    program.trains(FIRST_STEPS)
+    program.passes(500)
+    assert recorded.events("rl.hang") == []
+    ring_of_rank_1.end(checkpoint, False)
+    program.passes(61)
+    assert len(recorded.events("rl.hang")) == 1
+
+
+def test_a_silent_peer_is_named(program, recorded, ring_of_rank_1, monkeypatch):
+    monkeypatch.setattr(peers, "SILENT", 0.0)
+    program.trains(FIRST_STEPS)
+    program.passes(61)
+    line, _ = program.lines[0].split("; `otel-rl")
+    assert line.endswith("; rank 1 gave no heartbeat for 0 s, it may hold the GIL or be stopped")
+
+
+@pytest.mark.parametrize("how", ["ended", "another run", "damaged"])
+def test_a_peer_that_is_none_any_more_is_not_named(program, recorded, ring_of_rank_1, monkeypatch, how):
+    monkeypatch.setattr(peers, "SILENT", 0.0)
+    if how == "ended":
+        ring_of_rank_1.finish("")
+    elif how == "another run":
+        ring_of_rank_1.identify("other", "0.0.0", "node", (1, 2, 1))
+    else:
+        ring_of_rank_1.buffer[:8] = b"damaged."
+    program.trains(FIRST_STEPS)
+    program.passes(61)
+    assert "rank 1" not in program.lines[0]
 
 
 def test_text_that_the_users_function_withholds_is_not_recorded(program, recorded, monkeypatch):
