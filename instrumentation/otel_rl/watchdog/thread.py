@@ -44,6 +44,8 @@ class Watchdog:
         self._looked = monotonic()
         #: Seconds without progress in which this thread ran.
         self._still = 0.0
+        #: Until just now it was in work that may be long.
+        self._was_excused = False
         self._reported = False
 
     # -- the thread ------------------------------------------------------------------------------------------------
@@ -111,7 +113,7 @@ class Watchdog:
         return step.spans_taken if step is not None else 0
 
     def _go_on(self) -> None:
-        seconds, self._still = self._still, 0.0
+        seconds, self._still, self._was_excused = self._still, 0.0, False
         if self._reported:
             self._reported = False
             reports.hang_over(seconds)
@@ -126,8 +128,12 @@ class Watchdog:
         others = peers.find(ring.path) if ring is not None else []
         # A peer in such a phase is what this process waits for.
         if stacks.are_in_long_work(frames) or any(peer.phases & _MAY_BE_LONG for peer in others):
-            # What follows it gets the whole limit.
-            self._still = 0.0
+            # Looks again after a part of the limit, to see when it is over.
+            self._was_excused, self._still = True, limit * (1 - 1 / _LOOKS)
+            return
+        if self._was_excused:
+            # What follows gets the whole limit.
+            self._was_excused, self._still = False, 0.0
             return
         self._reported = True
         inside = open_operations.find(self.times.step, frames)
