@@ -32,6 +32,7 @@ _NEARLY = 0.9
 _TRUE = frozenset({"1", "true", "yes", "on"})
 _FALSE = frozenset({"0", "false", "no", "off"})
 _LONGEST_EXIT = 3600
+_LONGEST_HANG = 86400
 _UNITS = {"kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "kb": 10**3, "mb": 10**6, "gb": 10**9, "b": 1}
 
 
@@ -81,6 +82,13 @@ def _count(text: str) -> int:
 def _seconds(text: str) -> float:
     number = float(text)
     if not 0 <= number <= _LONGEST_EXIT:
+        raise ValueError(text)
+    return number
+
+
+def _hang_seconds(text: str) -> float:
+    number = 0.0 if text.lower() in _FALSE else float(text)
+    if not 0 <= number <= _LONGEST_HANG:
         raise ValueError(text)
     return number
 
@@ -196,6 +204,15 @@ class Settings:
         "make the program wait",
         scope=PROCESS,
         accepted="a path",
+    )
+    hang_seconds: float = _setting(
+        60.0,
+        "OTEL_RL_HANG_SECONDS",
+        "shortest time without progress that the watchdog reports as a hang, see watchdog.md; off or 0: no watchdog",
+        scope=PROCESS,
+        shown="60",
+        parse=_hang_seconds,
+        accepted="off, or a number of seconds from 0 to 86400",
     )
     whole_steps: int = _setting(
         100,

@@ -14,7 +14,7 @@ from otel_rl import clock as wall_clock
 from otel_rl.collectives.recorder import BYTES, CALLS, HOST_TIME, UNKNOWN_SIZE, WAIT_TIME
 from otel_rl.collectives.unseen import UnseenCollectives
 from otel_rl.semconv import attributes, events, metrics
-from otel_rl.telemetry import lifecycle
+from otel_rl.telemetry import lifecycle, progress
 from otel_rl.training import steps
 
 if TYPE_CHECKING:
@@ -66,12 +66,14 @@ class CollectiveReporter:
         steps.add_opener(self.step_opened)
         steps.add_contributor(self.step_closing)
         lifecycle.after_fork_in_child(self.forked)
+        progress.add_source(self.recorder.totals)
 
     def stop(self) -> None:
         """Leave the steps alone; the counters keep their last values."""
         self.recorder.on_first_use = None
         steps.remove_opener(self.step_opened)
         steps.remove_contributor(self.step_closing)
+        progress.remove_source(self.recorder.totals)
 
     def observe(self) -> None:
         """Register the observable counters (again after a fork: the child has new instruments)."""

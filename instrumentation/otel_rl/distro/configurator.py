@@ -43,8 +43,8 @@ def configure() -> None:
 def _configure() -> None:
     global _telemetry
     from otel_rl import settings  # noqa: PLC0415 - none of this where nothing is set up
+    from otel_rl.ending import children, forks  # noqa: PLC0415
     from otel_rl.ending import exit as process_exit  # noqa: PLC0415
-    from otel_rl.ending import forks  # noqa: PLC0415
     from otel_rl.telemetry import run_span  # noqa: PLC0415
 
     # Already taken where our distro started the process.
@@ -58,6 +58,7 @@ def _configure() -> None:
     _telemetry = (_from_file(path) if path else None) or _from_variables()
     process_exit.register(_telemetry)
     forks.register(_telemetry)
+    children.watch()
     run_span.begin()
 
 

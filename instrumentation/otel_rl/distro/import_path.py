@@ -24,12 +24,14 @@ _USED_LATER = (
     "api",
     "collectives",
     "ending",
+    "flight_recorder",
     "inference",
     "offline.store",
     "pipeline",
     "telemetry",
     "tools",
     "training",
+    "watchdog",
 )
 
 

@@ -20,6 +20,10 @@ def begin() -> bool:
     argv = child_processes.original_arguments()
     if child_processes.is_launcher(argv):
         launch.prepare(os.environ, argv, begins=True)
+        if child_processes.starts_ranks(argv):
+            from otel_rl.process.child_exits import exits  # noqa: PLC0415 - not for Ray's command
+
+            exits.watch()
         return False
     below_none = child_processes.parse_marker(os.environ) is None and not child_processes.is_worker(argv)
     launch.prepare(os.environ, argv, begins=below_none)

@@ -19,6 +19,7 @@ from otel_rl.pipeline import outage
 from otel_rl.pipeline.last_delivery import LastDelivery
 from otel_rl.process import process_identity
 from otel_rl.telemetry import lifecycle
+from otel_rl.watchdog import arming
 
 if TYPE_CHECKING:
     from otel_rl.pipeline.providers import Telemetry
@@ -36,6 +37,7 @@ def register(telemetry: Telemetry) -> None:
     _telemetry = telemetry
     exceptions.watch()
     flight.arm()
+    arming.arm()
     atexit.register(_at_exit)
 
 
@@ -85,6 +87,8 @@ def deliver() -> None:
         return
     timeout = settings.current().exit_timeout
     deadline = time.monotonic() + timeout
+    with guard("exit.watchdog"):
+        arming.end()
     with guard("exit"):
         outage.be_silent()
         lifecycle.run_shutdown_callbacks()

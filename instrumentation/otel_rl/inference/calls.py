@@ -29,7 +29,7 @@ from otel_rl.inference.answers import Answer
 from otel_rl.internal_errors import guard
 from otel_rl.semconv import attributes, events
 from otel_rl.semconv.attributes import RlInferenceStreamEndedValues
-from otel_rl.telemetry import lifecycle, open_spans
+from otel_rl.telemetry import lifecycle, open_spans, progress
 from otel_rl.telemetry.attribute_values import clean, error_type
 from otel_rl.telemetry.content_capture import Capture, capture
 from otel_rl.telemetry.context import attach, detach
@@ -179,6 +179,7 @@ class InferenceCall:
         if self._watch is not None:
             self._watch.detach()
         with _FINISH:
+            progress.call_ended()
             if self._flight is not None:
                 flight.end(self._flight, error is not None)
             self._finish(error, ended, at)

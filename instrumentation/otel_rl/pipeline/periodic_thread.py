@@ -17,7 +17,7 @@ _END = 0.5
 
 
 class PeriodicThread:
-    """Calls ``function`` again and again; it returns the seconds to sleep before the next call.
+    """Calls ``function`` again and again, a last time at the end; it returns the seconds to sleep before the next call.
 
     Args:
         name: Name of the thread.
@@ -54,9 +54,10 @@ class PeriodicThread:
         try:
             prepare_thread(self._name)
             sleep = self._sleep
-            while not self._wakeup.wait(sleep) and not self._ending:
+            while not self._ending:
+                self._wakeup.wait(sleep)
                 sleep = self._sleep
-                with guard(f"{self._name}.call"):
+                with guard(self._name):
                     sleep = self._function()
         finally:
             self._running.release()

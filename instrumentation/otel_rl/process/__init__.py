@@ -1,13 +1,16 @@
 """Identity of this process, its launch and its run. Imports no OpenTelemetry.
 
 ========================  ============================================================
+``child_exits``           how children end that torchrun's agent or multiprocessing started
 ``child_processes``       policy: Python children that record, decided in a millisecond
 ``data_loader_workers``   detection of PyTorch DataLoader workers, which never record
+``exit_records``          these ends as a file
 ``inherited_context``     ``TRACEPARENT`` and ``BAGGAGE`` of the environment
 ``launch``                run id, resume number and data directory, fixed once per launch
 ``launcher_environment``  rank, attempt and job from the variables of the launcher
 ``launchers``             table of launchers and their variables
 ``lifetime``              boot, pid and start time: what names one process for good
+``oom_kills``             OOM kills that the cgroup has counted
 ``process_identity``      identity as known now, with listeners
 ========================  ============================================================
 """

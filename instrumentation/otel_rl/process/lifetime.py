@@ -24,6 +24,12 @@ class Lifetime(NamedTuple):
     pid_namespace: int
 
 
+def of(pid: int) -> Lifetime:
+    """The lifetime of a child that has not been waited for, even if it has ended."""
+    fields = _stat(pid)
+    return Lifetime(boot_id(), pid, int(fields[_START_TIME]) if fields else 0, pid_namespace())
+
+
 def boot_id() -> str:
     """Random id of this kernel's boot; empty where there is none (not Linux)."""
     try:
@@ -55,14 +61,26 @@ def is_alive(lifetime: Lifetime) -> bool | None:
     return _start_ticks(lifetime.pid) == lifetime.start_ticks
 
 
+def is_stopped(lifetime: Lifetime) -> bool:
+    """True while the process, which :func:`is_alive` has seen, is stopped by a signal or a debugger."""
+    fields = _stat(lifetime.pid)
+    return bool(fields) and fields[_STATE] in "Tt"
+
+
 def _start_ticks(pid: int) -> int:
     """Start time of process ``pid``; 0 where there is none, or only what its parent has not collected (a zombie)."""
+    fields = _stat(pid)
+    if not fields or fields[_STATE] in "ZX":
+        return 0
+    return int(fields[_START_TIME])
+
+
+def _stat(pid: int) -> list[str]:
+    """Fields of ``/proc/PID/stat`` behind the name of the program; none where there is no such process."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
-        return 0
+        return []
     # The name in parentheses may hold anything, parentheses too.
     fields = text.rpartition(")")[2].split()
-    if len(fields) <= _START_TIME or fields[_STATE] in "ZX":
-        return 0
-    return int(fields[_START_TIME])
+    return fields if len(fields) > _START_TIME else []

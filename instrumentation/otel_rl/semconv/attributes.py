@@ -144,6 +144,9 @@ OTEL_COMPONENT_NAME: Final = "otel.component.name"
 OTEL_COMPONENT_TYPE: Final = "otel.component.type"
 """Kind of the queue, reader or exporter."""
 
+PROCESS_EXIT_CODE: Final = "process.exit.code"
+"""Exit status of the process."""
+
 PROCESS_PID: Final = "process.pid"
 """Process id."""
 
@@ -156,8 +159,26 @@ RL_AGENT_NODE_NAME: Final = "rl.agent.node.name"
 RL_ALGORITHM: Final = "rl.algorithm"
 """Training algorithm."""
 
+RL_CHILD_OOM_KILLS: Final = "rl.child.oom_kills"
+"""OOM kills that the cgroup of the parent has counted since the end of the child before."""
+
+RL_CHILD_PID: Final = "rl.child.pid"
+"""Process id of a child of the process that reports."""
+
+RL_CHILD_RANK: Final = "rl.child.rank"
+"""Rank of the child, where its parent gave it one."""
+
+RL_CHILD_SIGNAL: Final = "rl.child.signal"
+"""Signal that killed the child."""
+
 RL_GROUP_ID: Final = "rl.group.id"
 """Identity of the group of trajectories of the same prompt whose rewards are compared."""
+
+RL_HANG_DURATION: Final = "rl.hang.duration"
+"""Seconds without progress."""
+
+RL_HANG_LIMIT: Final = "rl.hang.limit"
+"""Seconds without progress from which on the watchdog reports a hang."""
 
 RL_INFERENCE_ENGINE: Final = "rl.inference.engine"
 """Inference engine that answered, where the answer shows it."""
@@ -353,6 +374,9 @@ TORCH_DISTRIBUTED_MESSAGE_SIZE: Final = "torch.distributed.message.size"
 
 TORCH_DISTRIBUTED_OPERATION: Final = "torch.distributed.operation"
 """Collective operation."""
+
+TORCH_DISTRIBUTED_SEQUENCE_NUMBER: Final = "torch.distributed.sequence_number"
+"""Number of the collective in its process group, from 1, alike in all ranks of the group."""
 
 TORCH_DISTRIBUTED_SOURCE: Final = "torch.distributed.source"
 """Issuer of the collective."""
@@ -678,6 +702,7 @@ IDENTIFIERS: Final[tuple[str, ...]] = (
     GEN_AI_TOOL_CALL_RESULT,
     GEN_AI_TOOL_DEFINITIONS,
     PROCESS_PID,
+    RL_CHILD_PID,
     RL_GROUP_ID,
     RL_INFERENCE_WEIGHT_VERSION,
     RL_JOB_ID,

@@ -64,6 +64,28 @@ GEN_AI_EVALUATION_RESULT: Final = definitions.EventDefinition(
         attributes.ERROR_TYPE,
     ),
 )
+RL_HANG: Final = definitions.EventDefinition(
+    name="rl.hang",
+    description="A process makes no progress for longer than its limit; the body has the stacks of its threads; ERROR",
+    attributes=(
+        attributes.RL_HANG_DURATION,
+        attributes.RL_HANG_LIMIT,
+        attributes.RL_RANK,
+        attributes.RL_LOOP_ITERATION,
+        attributes.RL_PHASE,
+        attributes.TORCH_DISTRIBUTED_OPERATION,
+        attributes.TORCH_DISTRIBUTED_GROUP_NAME,
+        attributes.TORCH_DISTRIBUTED_SEQUENCE_NUMBER,
+    ),
+)
+RL_HANG_END: Final = definitions.EventDefinition(
+    name="rl.hang.end",
+    description="A process that an rl.hang event told of makes progress again",
+    attributes=(
+        attributes.RL_HANG_DURATION,
+        attributes.RL_RANK,
+    ),
+)
 RL_PROCESS_EXCEPTION: Final = definitions.EventDefinition(
     name="rl.process.exception",
     description="An exception that nothing caught ended the process; severity FATAL",
@@ -73,6 +95,17 @@ RL_PROCESS_EXCEPTION: Final = definitions.EventDefinition(
         attributes.EXCEPTION_STACKTRACE,
         attributes.RL_RANK,
         attributes.RL_LOOP_ITERATION,
+    ),
+)
+RL_PROCESS_EXIT: Final = definitions.EventDefinition(
+    name="rl.process.exit",
+    description="A child ended otherwise than with status 0, as its parent saw it; ERROR, after SIGTERM INFO",
+    attributes=(
+        attributes.RL_CHILD_PID,
+        attributes.RL_CHILD_RANK,
+        attributes.RL_CHILD_SIGNAL,
+        attributes.RL_CHILD_OOM_KILLS,
+        attributes.PROCESS_EXIT_CODE,
     ),
 )
 RL_RUN_END: Final = definitions.EventDefinition(

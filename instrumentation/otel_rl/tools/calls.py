@@ -12,7 +12,7 @@ from otel_rl.flight_recorder import layout
 from otel_rl.flight_recorder.recorder import flight
 from otel_rl.internal_errors import guard
 from otel_rl.semconv import attributes, metrics, spans
-from otel_rl.telemetry import lifecycle, sampling
+from otel_rl.telemetry import lifecycle, progress, sampling
 from otel_rl.telemetry.attribute_values import error_type
 from otel_rl.telemetry.content_capture import capture_content, content_as_json
 from otel_rl.telemetry.context import attach, detach
@@ -152,6 +152,7 @@ class ToolCall:
             if self._forks != lifecycle.forks:
                 return
             kind = error_type(error) if error is not None else self._failure
+            progress.call_ended()
             record, self._flight = self._flight, None
             if record is not None:
                 flight.end(record, kind is not None)

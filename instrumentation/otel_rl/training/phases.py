@@ -25,7 +25,7 @@ from otel_rl.internal_errors import guard
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import metrics, spans
 from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
-from otel_rl.telemetry import attribute_values, deferral, drops, lifecycle
+from otel_rl.telemetry import attribute_values, deferral, drops, lifecycle, progress
 from otel_rl.telemetry.context import attach, detach
 from otel_rl.telemetry.scope import enabled
 from otel_rl.training import position, step_sampling, steps
@@ -245,6 +245,7 @@ class Phase:
         """``in_place`` is False where another thread or task runs this: the phase does not become current in it."""
         self._since = now
         self._flight = flight.begin(layout.PHASE, self.name)
+        progress.phase_began(id(self), self.name)
         if in_place:
             self._mark = _innermost.set(self)
         step = self.step
@@ -274,6 +275,7 @@ class Phase:
         record, self._flight = self._flight, None
         if record is not None:
             flight.end(record, failed)
+        progress.phase_ended(id(self))
         span, self.span = self.span, INVALID_SPAN
         if span is INVALID_SPAN and failed:
             span = self._start_span(since.wall)

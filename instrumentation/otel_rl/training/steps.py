@@ -87,6 +87,11 @@ class Step(PhaseDurations):
         """Of the span that stands for this step here: the rank's own, or the root where it is not the rank's turn."""
         return trace_api.get_current_span(self.context).get_span_context()
 
+    @property
+    def spans_taken(self) -> int:
+        """How many phases and parts have asked for a span."""
+        return sum(tuple(self._spans.values()))
+
     def take_span(self, kind: str, limit: int) -> bool:
         """True for the first ``limit`` spans of ``kind`` in this step."""
         number = self._spans[kind] = self._spans.get(kind, 0) + 1

@@ -153,7 +153,7 @@ def test_after_the_job_the_killed_rank_is_named_and_the_collective_that_it_did_n
     text = capsys.readouterr().out
     assert "all_reduce number 3 of group default_pg, which rank 1 did not enter" in text
     assert "rank 1 stopped first in step 3 (train) and did not enter all_reduce number 3 of group default_pg" in text
-    assert "gone without an orderly end" in text
+    assert "killed by SIGKILL (reported by torchrun's agent, pid" in text
 
 
 def test_after_the_job_the_rank_that_raised_is_named_with_its_exception(

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import subprocess
 import sys
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,11 +17,13 @@ from otel_rl.flight_recorder import collective_places, files, layout
 from otel_rl.flight_recorder.ring import Ring, create
 from otel_rl.offline.postmortem import examine, rings
 from otel_rl.offline.postmortem.text import as_json, as_text, verdict
+from otel_rl.process import exit_records, lifetime
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from otel_rl.offline.postmortem import Postmortem
+    from otel_rl.process.lifetime import Lifetime
 
 ALL, PAIR = "0\tdefault_pg\t0-2", "1\tpair\t1-2"
 
@@ -45,6 +49,12 @@ class Ranks:
     def waits(self, rank: int, number: int, group: str = ALL, operation: str = "all_reduce") -> None:
         self.passed(rank, number, group, operation)
         self.rings[rank].begin(layout.WAIT, operation, 0, group, number)
+
+    def tells(self, who: Lifetime, status: int) -> None:
+        """The parent of the ranks tells how ``who`` ended."""
+        seen = exit_records.make(who, status, None, "a parent", None)
+        line = {**asdict(seen), "lifetime": list(seen.lifetime)}
+        (self.folder / "otel-rl-run-node.exits").write_text(json.dumps(line))
 
     def examine(self) -> Postmortem:
         return examine(self.folder, self.folder)
@@ -173,10 +183,43 @@ def test_where_nobody_is_known_to_wait_the_ranks_in_the_lowest_step_are_named(ra
     assert verdict(ranks.examine()) == ["no rank is known to wait for another; the lowest step is 4, of rank 1"]
 
 
-def test_a_silent_process_is_said_to_be_silent(ranks, monkeypatch):
-    ranks.rings[0].beat()
+def test_the_cause_is_what_the_parent_has_seen(ranks):
+    ranks.tells(lifetime.own(), -9)
+    found = ranks.examine()
+    assert found.ranks[0].cause == f"killed by SIGKILL (reported by a parent, pid {os.getpid()})"
+    assert found.ranks[0].state == "gone"
+    assert as_json(found)["ranks"][0]["exit"]["status"] == -9
+
+
+def test_the_end_of_an_earlier_process_with_the_same_pid_is_not_taken_for_it(ranks):
+    ranks.tells(lifetime.own()._replace(start_ticks=1), -9)
+    assert ranks.examine().ranks[0].cause == "running"
+
+
+@pytest.mark.parametrize(
+    ("reason", "status", "cause"),
+    [
+        ("", 0, "ended in order"),
+        ("", 3, "ended in order; exited with status 3 (reported by a parent, pid"),
+        ("uncaught ValueError", 1, "uncaught ValueError"),
+        ("uncaught ValueError", -6, "uncaught ValueError; killed by SIGABRT (reported by a parent, pid"),
+    ],
+)
+def test_after_an_orderly_end_the_status_is_told_where_it_says_more(ranks, reason, status, cause):
+    ranks.rings[0].finish(reason)
+    ranks.tells(lifetime.own(), status)
+    found = ranks.examine().ranks[0]
+    assert found.state == "ended"
+    assert found.cause.partition(str(os.getpid()))[0].strip() == cause
+
+
+@pytest.mark.parametrize("beats", [True, False])
+def test_a_silent_process_is_said_to_be_silent_also_one_that_never_gave_a_heartbeat(ranks, monkeypatch, beats):
+    if beats:
+        ranks.rings[0].beat()
+    assert "no heartbeat" not in ranks.examine().ranks[0].cause
     monkeypatch.setattr("otel_rl.offline.postmortem.ranks.SILENT", 0.0)
-    assert "no heartbeat for" in ranks.examine().ranks[0].cause
+    assert "no heartbeat for 0 s: it may hold the GIL" in ranks.examine().ranks[0].cause
 
 
 def test_the_command_prints_a_table_or_json_and_succeeds(ranks, capsys):

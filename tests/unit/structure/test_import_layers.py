@@ -27,7 +27,7 @@ LAYERS = (
     ("telemetry",),
     ("training", "inference", "collectives", "tools", "api", "offline.store"),
     ("pipeline", "offline.reader"),
-    ("stragglers",),
+    ("stragglers", "watchdog"),
     ("ending", "offline.report.aggregate", "offline.postmortem", "instrumentors"),
     ("offline.report.render",),
     ("offline.report",),

@@ -61,6 +61,10 @@ def _start():
             from otel_rl.process import launch
 
             launch.prepare(os.environ, arguments, begins=True)
+            if child_processes.starts_ranks(arguments):
+                from otel_rl.process.child_exits import exits
+
+                exits.watch()
             if first:
                 # Of the processes that a launcher starts, only its ranks are recorded.
                 del os.environ[child_processes.MARKER]

@@ -47,7 +47,7 @@ def examine(directory: Path, ring_directory: Path, run: str | None = None) -> Po
         UnusableInput: nothing was found, with the reason.
     """
     found = rings.find(directory, ring_directory, run)
-    states = sorted(map(ranks.state_of, found.rings), key=lambda one: one.order)
+    states = sorted((ranks.state_of(ring, found.exits) for ring in found.rings), key=lambda one: one.order)
     is_running = any(one.is_alive for one in states)
     at = time.time_ns() if is_running else max(one.ring.last_sign for one in states)
     return Postmortem(found.run_id, at, is_running, states, waits.find(states), rings.missing(found), found.notes)

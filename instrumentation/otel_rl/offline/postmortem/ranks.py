@@ -5,22 +5,29 @@ from __future__ import annotations
 import functools
 import time
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from otel_rl.flight_recorder import layout
 from otel_rl.flight_recorder.reader import MOST_RANKS
+from otel_rl.process.lifetime import is_stopped
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from otel_rl.flight_recorder.reader import Event, Ring
+    from otel_rl.process.exit_records import Exit
+    from otel_rl.process.lifetime import Lifetime
 
 _COLLECTIVES = frozenset({layout.COLLECTIVE, layout.WAIT})
 _INSIDE = frozenset({layout.PHASE, layout.TOOL, layout.MODEL_CALL})
 
+NO_EXITS: Mapping[Lifetime, Exit] = MappingProxyType({})
 RUNNING, ENDED, GONE, UNKNOWN = "running", "ended", "gone", "unknown"
 
 
 #: Seconds without a heartbeat after which a process that runs is said to be silent. Our threads give one each second.
-SILENT = 30.0
+SILENT = 10.0
 
 
 class Group(NamedTuple):
@@ -83,6 +90,8 @@ class RankState:
     #: Iteration of the last step (None: there was none), and whether it is open.
     step: int | None
     step_is_open: bool
+    #: How its parent saw it end; None: no parent has told.
+    exit: Exit | None
     #: Open phases, tools and model calls, the outermost first.
     inside: list[str]
     #: The last collective that it entered, and those in which it waits or has failed.
@@ -120,9 +129,10 @@ class RankState:
         return not self.ring.has_lost_collectives
 
 
-def state_of(ring: Ring) -> RankState:
-    """Read what ``ring`` tells."""
-    state, cause = _ending(ring)
+def state_of(ring: Ring, exits: Mapping[Lifetime, Exit] = NO_EXITS) -> RankState:
+    """Read what ``ring`` tells, and how the parent of its process saw that end."""
+    seen = exits.get(ring.lifetime)
+    state, cause = _ending(ring, seen)
     unfinished = _unfinished(ring)
     latest = next((event for event in reversed(ring.records) if event.kind in _COLLECTIVES), None)
     iteration, begun = ring.last_step
@@ -130,6 +140,7 @@ def state_of(ring: Ring) -> RankState:
         ring=ring,
         state=state,
         cause=cause,
+        exit=seen,
         step=iteration if begun else None,
         step_is_open=any(event.kind == layout.STEP for event in ring.open),
         inside=[_words(event) for event in ring.open if event.kind in _INSIDE],
@@ -146,9 +157,14 @@ def _words(event: Event) -> str:
     return event.name if event.kind == layout.PHASE else f"{layout.KINDS[event.kind]} {event.name}"
 
 
-def _ending(ring: Ring) -> tuple[str, str]:
+def _ending(ring: Ring, seen: Exit | None) -> tuple[str, str]:
     if ring.ended:
-        return ENDED, ring.end_reason or "ended in order"
+        # The exception says more than the status that it leads to.
+        told = seen is not None and seen.status != 0 and (seen.status < 0 or not ring.end_reason)
+        reason = ring.end_reason or "ended in order"
+        return ENDED, f"{reason}; {seen.words}" if seen is not None and told else reason
+    if seen is not None:
+        return GONE, seen.words
     alive = ring.is_alive()
     if alive is None:
         return UNKNOWN, "no orderly end; whether it runs cannot be seen from here"
@@ -158,10 +174,12 @@ def _ending(ring: Ring) -> tuple[str, str]:
 
 
 def _silence(ring: Ring) -> str:
-    silent = (time.monotonic_ns() - ring.heartbeat) / 1e9
-    if not ring.heartbeat or silent < SILENT:
+    # One that never gave a heartbeat has been silent since it made the ring.
+    silent = (time.monotonic_ns() - (ring.heartbeat or ring.clocks[0])) / 1e9
+    if silent < SILENT:
         return ""
-    return f"; no heartbeat for {silent:.0f} s: stopped, or in code that holds the GIL"
+    why = "it is stopped by a signal (SIGSTOP)" if is_stopped(ring.lifetime) else "it may hold the GIL"
+    return f"; no heartbeat for {silent:.0f} s: {why}"
 
 
 def _enter(state: RankState) -> None:

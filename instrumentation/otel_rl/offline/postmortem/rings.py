@@ -12,15 +12,20 @@ from otel_rl.flight_recorder.files import PATTERN, prefix
 from otel_rl.flight_recorder.reader import Ring, UnreadableRing, header_text, read, read_header
 from otel_rl.offline.reader import locate
 from otel_rl.offline.reader.errors import UnusableInput
-from otel_rl.process import launch
+from otel_rl.process import exit_records, launch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
     from pathlib import Path
 
     from otel_rl.offline.reader.processes import Process
+    from otel_rl.process.exit_records import Exit
+    from otel_rl.process.lifetime import Lifetime
 
 _ANY = f"*{layout.SUFFIX}"
+#: So many ends are told of a run without rings.
+_SHOWN = 8
+_EXITS = f"otel-rl-*{exit_records.SUFFIX}"
 
 
 @dataclass
@@ -31,6 +36,8 @@ class Found:
     rings: list[Ring]
     processes: list[Process] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    #: How parents saw processes end.
+    exits: dict[Lifetime, Exit] = field(default_factory=dict)
 
 
 def find(directory: Path, ring_directory: Path, run: str | None) -> Found:
@@ -53,9 +60,10 @@ def find(directory: Path, ring_directory: Path, run: str | None) -> Found:
     of_run = [ring.path for ring in headers if ring.run_id == header_text(run_id)]
     rings = _one_per_process([*copies, *_read(of_run, unreadable, owners)])
     notes += [note for note in unreadable if prefix(run_id) in note]
+    exits = _exits([*source.path.glob(_EXITS), *ring_directory.glob(_EXITS)], owners)
     if not rings:
-        raise UnusableInput(_nothing(run_id, source.path, ring_directory, notes))
-    found = Found(run_id, _of_newest_attempt(rings, notes), source.processes, notes)
+        raise UnusableInput(_nothing(run_id, source.path, ring_directory, notes, _failures(exits, run_id)))
+    found = Found(run_id, _of_newest_attempt(rings, notes), source.processes, notes, exits)
     if source.others:
         found.notes.append(f"newest of {len(source.others) + 1} runs; others: {', '.join(source.others[:5])}")
     return found
@@ -77,22 +85,38 @@ def missing(found: Found) -> dict[int, str]:
     world_size = max((ring.world_size or 0 for ring in found.rings), default=0)
     without = set(range(world_size)) - {ring.rank for ring in found.rings}
     known = {process.rank: process for process in found.processes if process.rank is not None}
-    return {rank: _known(known.get(rank)) for rank in sorted(without)}
+    exits = {one.rank: one for one in _in_order(found.exits, found.run_id)}
+    return {rank: _known(known.get(rank), exits.get(rank)) for rank in sorted(without)}
 
 
-def _known(process: Process | None) -> str:
+def _known(process: Process | None, seen: Exit | None) -> str:
+    if seen is not None:
+        return f"no ring; {seen.words}"
     if process is None:
         return "no ring and no files"
     return "no ring; ended in order" if process.clean_exit else "no ring; no orderly end"
 
 
-def _nothing(run_id: str, folder: Path, ring_directory: Path, notes: list[str]) -> str:
+def _in_order(exits: dict[Lifetime, Exit], run_id: str) -> list[Exit]:
+    return sorted((one for one in exits.values() if one.run_id == run_id), key=lambda one: one.at_unix_nano)
+
+
+def _failures(exits: dict[Lifetime, Exit], run_id: str) -> list[str]:
+    """What parents say of a run whose processes have left no ring, the first end first."""
+    failed = [one for one in _in_order(exits, run_id) if one.status != 0]
+    return [
+        f"{f'process {one.lifetime.pid}' if one.rank is None else f'rank {one.rank}'} {one.words}"
+        for one in failed[:_SHOWN]
+    ]
+
+
+def _nothing(run_id: str, folder: Path, ring_directory: Path, notes: list[str], failures: list[str]) -> str:
     looked = f"run {run_id} has no ring in {folder} nor in {ring_directory}"
     why = "; ".join(notes) or (
         "it ran with OTEL_RL_RING=off, it began no step and no collective, or its rings lie on another node or in"
         " another directory (--ring-dir)"
     )
-    return f"{looked}: {why}"
+    return "; ".join([f"{looked}: {why}", *failures])
 
 
 def _among(directory: Path, run: str | None) -> Found:
@@ -110,7 +134,14 @@ def _among(directory: Path, run: str | None) -> Found:
     without = sum(not ring.run_id for ring in wanted)
     if without:
         notes.append(f"{without} rings have no run id{'' if newest else ' and may be of several runs'}")
-    return Found(newest or "without an id", _of_newest_attempt(rings, notes), notes=notes)
+    exits = _exits(directory.glob(_EXITS), {os.geteuid(), directory.stat().st_uid})
+    return Found(newest or "without an id", _of_newest_attempt(rings, notes), notes=notes, exits=exits)
+
+
+def _exits(paths: Iterable[Path], owners: Collection[int]) -> dict[Lifetime, Exit]:
+    """How parents saw processes end; a file of somebody else is left out."""
+    own = (path for path in sorted(paths) if path.is_file() and path.stat().st_uid in owners)
+    return {found.lifetime: found for path in own for found in exit_records.read(path)}
 
 
 def _read(

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from otel_rl.offline.postmortem import Postmortem
     from otel_rl.offline.postmortem.ranks import Collective, RankState
+    from otel_rl.process.exit_records import Exit
 
 TITLES = ("rank", "host", "pid", "step", "in", "collective", "number", "ago", "process")
 _OUTCOMES = {"open": "waits in", "failed": "failed in", "done": "after"}
@@ -69,6 +70,7 @@ def _rank_as_json(one: RankState) -> dict[str, Any]:
         "pid": one.ring.lifetime.pid,
         "state": one.state,
         "cause": one.cause,
+        "exit": _exit_as_json(one.exit) if one.exit is not None else None,
         "step": one.step,
         "step_is_open": one.step_is_open,
         "inside": one.inside,
@@ -77,6 +79,16 @@ def _rank_as_json(one: RankState) -> dict[str, Any]:
         "heartbeat_unix_nano": one.ring.wall(one.ring.heartbeat) if one.ring.heartbeat else None,
         "ring": str(one.ring.path),
         "torn_records": one.ring.torn,
+    }
+
+
+def _exit_as_json(seen: Exit) -> dict[str, Any]:
+    return {
+        "status": seen.status,
+        "reported_by": seen.reported_by,
+        "reporting_pid": seen.parent,
+        "at_unix_nano": seen.at_unix_nano,
+        "oom_kills": seen.oom_kills,
     }
 
 

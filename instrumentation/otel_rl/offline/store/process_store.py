@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-import re
 import socket
 import sys
 import time
@@ -15,6 +14,7 @@ from otel_rl import instrumentor_status, settings, stderr
 from otel_rl.offline.store import manifest
 from otel_rl.offline.store.file_store import FileStore
 from otel_rl.process import child_processes, launcher_environment, process_identity
+from otel_rl.process.exit_records import safe
 from otel_rl.semconv import attributes
 from otel_rl.telemetry import drops
 from otel_rl.version import __version__
@@ -35,7 +35,6 @@ _LIBRARIES = {
     "trl": "trl",
     "vllm": "vllm",
 }
-_UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 class ProcessStore:
@@ -141,11 +140,6 @@ def _loaded_versions() -> dict[str, str]:
 
 def _run_name(who: process_identity.Run) -> str:
     return safe(who.id or "unknown-run")
-
-
-def safe(text: str) -> str:
-    """``text`` as a name of a file."""
-    return _UNSAFE.sub("_", text).strip(".") or "_"
 
 
 def warn_once_per_node(line: str) -> None:

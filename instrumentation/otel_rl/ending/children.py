@@ -1,0 +1,43 @@
+"""Children that ended otherwise than with status 0, as events."""
+
+from __future__ import annotations
+
+import signal
+from typing import TYPE_CHECKING
+
+from opentelemetry._logs import SeverityNumber
+
+from otel_rl.process import exit_records
+from otel_rl.process.child_exits import exits
+from otel_rl.semconv import attributes, events
+from otel_rl.telemetry.scope import Scope
+
+if TYPE_CHECKING:
+    from otel_rl.process.exit_records import Exit
+
+_scope = Scope("process")
+
+
+def watch() -> None:
+    """Record how children of this process end, from now on."""
+    exits.report = _report
+    exits.watch()
+
+
+def _report(found: Exit) -> None:
+    if found.status == 0:
+        return
+    # Pools and parents that clean up end their workers so.
+    is_usual = found.status == -signal.SIGTERM
+    _scope.event(
+        events.RL_PROCESS_EXIT,
+        body=f"child process {found.cause}",
+        severity=SeverityNumber.INFO if is_usual else SeverityNumber.ERROR,
+        attributes={
+            attributes.RL_CHILD_PID: found.lifetime.pid,
+            attributes.RL_CHILD_RANK: found.rank,
+            attributes.RL_CHILD_SIGNAL: exit_records.name_of(-found.status) if found.status < 0 else None,
+            attributes.RL_CHILD_OOM_KILLS: found.oom_kills,
+            attributes.PROCESS_EXIT_CODE: found.status if found.status > 0 else None,
+        },
+    )

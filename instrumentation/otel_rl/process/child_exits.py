@@ -1,0 +1,142 @@
+"""Watches how children end that torchrun's agent or ``multiprocessing`` of this process started.
+
+A killed process cannot say what killed it, its parent can. Our part runs after the parent's own calls, so a child that
+nobody waits for is not seen. Of ``multiprocessing`` only ends with another status than 0 are recorded: pools of workers
+end all the time.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from otel_rl.import_hooks import hooks
+from otel_rl.internal_errors import guard
+from otel_rl.process import lifetime, oom_kills
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+
+    from otel_rl.process.exit_records import Exit
+    from otel_rl.process.lifetime import Lifetime
+
+ELASTIC = "torch.distributed.elastic.multiprocessing.api"
+#: ``popen_spawn_posix`` inherits from the first.
+FORKSERVER = "multiprocessing.popen_forkserver"
+MULTIPROCESSING = ("multiprocessing.popen_fork", FORKSERVER)
+AGENT, PARENT = "torchrun's agent", "its multiprocessing parent"
+#: Most ends that one process records.
+MAXIMUM = 1000
+_GUARD = guard("child_exits")
+
+
+class ChildExits:
+    """The ends that this process has seen; one object per process."""
+
+    def __init__(self) -> None:
+        #: Gets each end, after it was written.
+        self.report: Callable[[Exit], None] | None = None
+        self._recorded = 0
+        self._oom_kills: int | None = None
+        #: Contexts of the agent -> local rank -> who runs there; a rank that has ended is taken out.
+        self._ranks: WeakKeyDictionary[Any, dict[int, Lifetime]] = WeakKeyDictionary()
+        #: Children of multiprocessing that have not ended.
+        self._children: WeakKeyDictionary[Any, Lifetime] = WeakKeyDictionary()
+
+    def watch(self) -> None:
+        """Follow the modules that start children, now or when they are imported."""
+        self._oom_kills = oom_kills.counted()
+        hooks.after_import(ELASTIC, self._patch_agent)
+        for name in MULTIPROCESSING:
+            hooks.after_import(name, self._patch_multiprocessing)
+
+    # -- torchrun's agent ------------------------------------------------------------------------------------------
+
+    def _patch_agent(self, module: ModuleType) -> None:
+        for name, observe in (("start", self._started), ("wait", self._look), ("close", self._look)):
+            _after(module.PContext, name, observe)
+
+    def _started(self, context: Any) -> None:
+        handlers = getattr(context, "subprocess_handlers", None) or {}
+        self._ranks[context] = {local: lifetime.of(handler.proc.pid) for local, handler in handlers.items()}
+
+    def _look(self, context: Any) -> None:
+        running = self._ranks.get(context) or {}
+        for local in list(running):
+            status = context.subprocess_handlers[local].proc.returncode
+            if status is not None:
+                who = running.pop(local)
+                self._record(who, status, _number(context.envs[local].get("RANK")), AGENT)
+
+    # -- multiprocessing -------------------------------------------------------------------------------------------
+
+    def _patch_multiprocessing(self, module: ModuleType) -> None:
+        if module.__name__ == FORKSERVER:
+            # Not this process but the server of the children takes their status, perhaps before the first poll.
+            _after(module.Popen, "_launch", self._note)
+        original = module.Popen.poll
+
+        @functools.wraps(original)
+        def poll(popen: Any, *args: Any, **kwargs: Any) -> Any:
+            if popen.returncode is None:
+                with _GUARD:
+                    self._note(popen)
+            status = original(popen, *args, **kwargs)
+            if status is not None:
+                with _GUARD:
+                    self._ended(popen, status)
+            return status
+
+        module.Popen.poll = poll
+
+    def _note(self, popen: Any) -> None:
+        """Before the parent has taken the status: then the pid is free for another process."""
+        if popen not in self._children:
+            self._children[popen] = lifetime.of(popen.pid)
+
+    def _ended(self, popen: Any, status: int) -> None:
+        who = self._children.pop(popen, None)
+        if who is not None and status != 0:
+            self._record(who, status, None, PARENT)
+
+    # -- both ------------------------------------------------------------------------------------------------------
+
+    def _record(self, who: Lifetime, status: int, rank: int | None, reported_by: str) -> None:
+        if self._recorded >= MAXIMUM:
+            return
+        self._recorded += 1
+        from otel_rl.process import exit_records  # noqa: PLC0415 - not at the start of each process
+
+        kills, before = oom_kills.counted(), self._oom_kills
+        self._oom_kills = kills
+        new = kills - before if kills is not None and before is not None else None
+        found = exit_records.make(who, status, rank, reported_by, new)
+        try:
+            exit_records.write(found)
+        finally:
+            if self.report is not None:
+                self.report(found)
+
+
+def _after(owner: Any, name: str, observe: Callable[[Any], None]) -> None:
+    original = getattr(owner, name)
+
+    @functools.wraps(original)
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return original(self, *args, **kwargs)
+        finally:
+            with _GUARD:
+                observe(self)
+
+    setattr(owner, name, method)
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text is not None and text.isdigit() else None
+
+
+#: The one of this process.
+exits = ChildExits()

@@ -1,0 +1,144 @@
+"""How children of this process ended, as lines of a file that a postmortem reads.
+
+The file lies in the folder of the run, where there is one on this node, else beside the rings. Imports no
+OpenTelemetry: launchers write it too.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from otel_rl import settings
+from otel_rl.process import launch
+from otel_rl.process.lifetime import Lifetime
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+SUFFIX = ".exits"
+_MODE = 0o600
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
+#: Most bytes that are read of a file.
+_MOST = 1 << 20
+
+
+@dataclass(frozen=True)
+class Exit:
+    """The end of one process, as its parent saw it."""
+
+    #: As the parent knew it; ranks that agree on another one do not tell it.
+    run_id: str
+    lifetime: Lifetime
+    #: As ``subprocess.Popen.returncode`` has it: the negative number of a signal that killed it.
+    status: int
+    rank: int | None
+    #: What the parent is, and its pid.
+    reported_by: str
+    parent: int
+    host: str
+    at_unix_nano: int
+    #: OOM kills that the cgroup has counted since the end before; None: not known.
+    oom_kills: int | None
+
+    @property
+    def cause(self) -> str:
+        """How it ended, in words."""
+        text = f"killed by {name_of(-self.status)}" if self.status < 0 else f"exited with status {self.status}"
+        if self.status == -signal.SIGKILL and self.oom_kills:
+            kills = "one OOM kill" if self.oom_kills == 1 else f"{self.oom_kills} OOM kills"
+            text += f"; the cgroup counted {kills} in that time"
+        return text
+
+    @property
+    def words(self) -> str:
+        """How it ended and who says so."""
+        return f"{self.cause} (reported by {self.reported_by}, pid {self.parent})"
+
+
+def name_of(number: int) -> str:
+    """``SIGKILL`` and so on."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def safe(text: str) -> str:
+    """``text`` as a name of a file."""
+    return _UNSAFE.sub("_", text).strip(".") or "_"
+
+
+def write(exit_: Exit, environ: Mapping[str, str] = os.environ) -> None:
+    """Append ``exit_`` to the file of this process.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    path = _file(environ)
+    if path is None:
+        return
+    line = json.dumps({**asdict(exit_), "lifetime": list(exit_.lifetime)}) + "\n"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+    descriptor = os.open(path, flags, _MODE)
+    try:
+        os.write(descriptor, line.encode())
+    finally:
+        os.close(descriptor)
+
+
+def _file(environ: Mapping[str, str]) -> Path | None:
+    run = safe(_run_id(environ))
+    folder = Path(environ.get(launch.DATA_DIRECTORY, "").strip() or "otel-rl") / run
+    if not folder.is_dir():
+        configured = settings.current()
+        if configured.ring != "on":
+            return None
+        folder = Path(configured.ring_directory).expanduser()
+    parts = ("otel-rl", run, safe(socket.gethostname()), str(os.getpid()))
+    return folder / f"{'-'.join(parts)}{SUFFIX}"
+
+
+def _run_id(environ: Mapping[str, str]) -> str:
+    return environ.get(launch.RUN_ID, "").strip() or "unknown-run"
+
+
+def make(lifetime: Lifetime, status: int, rank: int | None, reported_by: str, oom_kills: int | None) -> Exit:
+    """Describe an end that this process has just seen."""
+    host, run = socket.gethostname(), _run_id(os.environ)
+    return Exit(run, lifetime, status, rank, reported_by, os.getpid(), host, time.time_ns(), oom_kills)
+
+
+def read(path: Path) -> Iterator[Exit]:
+    """Read the lines of ``path`` that make sense."""
+    try:
+        with path.open("rb") as file:
+            lines = file.read(_MOST).splitlines()
+    except OSError:
+        return
+    # A line may be cut, or by somebody else.
+    yield from (found for found in map(_parse, lines) if found is not None)
+
+
+def _parse(line: bytes) -> Exit | None:
+    try:
+        fields: dict[str, Any] = json.loads(line)
+        boot_id, pid, start_ticks, namespace = fields.pop("lifetime")
+        lifetime = Lifetime(str(boot_id), int(pid), int(start_ticks), int(namespace))
+        return Exit(lifetime=lifetime, **_plain(fields))
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return None
+
+
+def _plain(fields: dict[str, Any]) -> dict[str, Any]:
+    numbers = {name: int(fields[name]) for name in ("status", "parent", "at_unix_nano")}
+    unknown = {name: None if fields[name] is None else int(fields[name]) for name in ("rank", "oom_kills")}
+    texts = {name: str(fields[name]) for name in ("run_id", "reported_by", "host")}
+    return {**numbers, **unknown, **texts}

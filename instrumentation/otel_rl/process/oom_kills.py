@@ -1,0 +1,36 @@
+"""How many processes the kernel has killed in the cgroup of this process because memory ran out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+ROOT = Path("/")
+_KEY = "oom_kill"
+
+
+def counted(root: Path = ROOT) -> int | None:
+    """The counter of the cgroup (version 2, else 1) that this process is in; None where it cannot be read."""
+    try:
+        lines = (root / "proc/self/cgroup").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return None
+    for line in lines:
+        number, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
+        found = None
+        if number == "0" and not controllers:
+            found = _value(root / "sys/fs/cgroup" / path.lstrip("/") / "memory.events")
+        elif "memory" in controllers.split(","):
+            found = _value(root / "sys/fs/cgroup/memory" / path.lstrip("/") / "memory.oom_control")
+        if found is not None:
+            return found
+    return None
+
+
+def _value(file: Path) -> int | None:
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return None
+    pairs = (line.split() for line in lines)
+    return next((int(pair[1]) for pair in pairs if len(pair) == 2 and pair[0] == _KEY and pair[1].isdigit()), None)  # noqa: PLR2004

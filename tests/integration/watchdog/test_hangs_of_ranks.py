@@ -1,0 +1,203 @@
+"""Real ranks over gloo: a hang is reported while it lasts, by every rank, and slow but healthy ranks report nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from otel_rl.offline.postmortem import examine
+from otel_rl.offline.postmortem.text import as_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from otel_rl.offline.postmortem import Postmortem
+
+SCRIPTS = Path(sys.executable).parent
+TIMEOUT = 120
+PROGRAM = """
+import ctypes, os, pathlib, signal, time, torch, otel_rl, torch.distributed as dist
+
+def awaited(name):
+    while not pathlib.Path(name).exists():
+        time.sleep(0.05)
+
+def take_long(number):
+    if number == 4:
+        time.sleep(7)  # one of the first steps
+    if number == 7:
+        for part in range(14):
+            with otel_rl.phase("reward"):
+                time.sleep(0.5)
+    # In the last of them no call tells whether an engine inside the process goes on.
+    phase = {{8: "checkpoint", 9: "evaluate", 10: "sample"}}.get(number)
+    if phase:
+        with otel_rl.phase(phase):
+            time.sleep(7)
+
+def hold_the_gil():
+    ctypes.PyDLL(None).usleep(600_000_000)
+
+dist.init_process_group("gloo")
+rank, message = dist.get_rank(), torch.ones(4)
+for number in range(1, 11):
+    with otel_rl.step(number):
+        with otel_rl.phase("train"):
+            {what}
+            dist.all_reduce(message)
+dist.destroy_process_group()
+"""
+
+
+class Job:
+    """torchrun under ``opentelemetry-instrument``."""
+
+    def __init__(self, folder: Path, what: str, **variables: str) -> None:
+        self.folder, self.rings = folder, folder / "rings"
+        self.rings.mkdir()
+        (folder / "train.py").write_text(PROGRAM.format(what=what))
+        environ = {name: value for name, value in os.environ.items() if not name.startswith("OTEL_")}
+        settings = {
+            "OTEL_RL_RUN_ID": "run",
+            "OTEL_RL_RING": "on",
+            "OTEL_RL_RING_DIR": str(self.rings),
+            "OTEL_RL_HANG_SECONDS": "2",
+            **variables,
+        }
+        command = ("opentelemetry-instrument", "torchrun", "--standalone", "--nproc-per-node=2", "train.py")
+        with (folder / "stderr").open("wb") as stderr:
+            self.process = subprocess.Popen(
+                [SCRIPTS / command[0], SCRIPTS / command[1], *command[2:]],
+                cwd=folder,
+                env={**environ, **settings},
+                stdout=subprocess.DEVNULL,
+                stderr=stderr,
+            )
+
+    def lines(self) -> list[str]:
+        """What the watchdogs have written to standard error."""
+        lines = (self.folder / "stderr").read_text().splitlines()
+        return sorted(line for line in lines if "without progress" in line or "no progress" in line)
+
+    def events(self, name: str) -> list[dict[str, Any]]:
+        """Attributes of the events ``name`` on disk, with the body."""
+        found = []
+        for file in self.folder.glob("otel-rl/run/*/logs*.jsonl"):
+            for line in file.read_text().splitlines():
+                # The last line may be half written.
+                if line.endswith("}"):
+                    found += [
+                        _event(record) for record in _records(json.loads(line)) if record.get("eventName") == name
+                    ]
+        return sorted(found, key=lambda event: event["rl.rank"])
+
+    def postmortem(self) -> Postmortem:
+        return examine(self.folder / "otel-rl", self.rings)
+
+    def cause_of_rank_1(self) -> str:
+        return next(one.cause for one in self.postmortem().ranks if one.ring.rank == 1)
+
+    def signal_rank_1(self, number: signal.Signals) -> None:
+        os.kill(next(one.ring.lifetime.pid for one in self.postmortem().ranks if one.ring.rank == 1), number)
+
+
+def _records(line: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for resource in line["resourceLogs"]:
+        for scope in resource["scopeLogs"]:
+            yield from scope["logRecords"]
+
+
+def _event(record: dict[str, Any]) -> dict[str, Any]:
+    values = {one["key"]: next(iter(one["value"].values())) for one in record["attributes"]}
+    return {**values, "body": record.get("body", {}).get("stringValue"), "severity": record["severityText"]}
+
+
+@contextmanager
+def started(folder: Path, what: str, **variables: str) -> Iterator[Job]:
+    job = Job(folder, what, **variables)
+    try:
+        yield job
+    finally:
+        job.process.terminate()
+        job.process.wait(TIMEOUT)
+
+
+def _await(job: Job, is_there: Callable[[], object]) -> None:
+    deadline = time.monotonic() + TIMEOUT
+    while not is_there():
+        assert job.process.poll() is None, (job.folder / "stderr").read_text()
+        assert time.monotonic() < deadline, (job.folder / "stderr").read_text()
+        time.sleep(0.2)
+
+
+def test_every_rank_reports_a_hang_while_it_lasts_and_that_it_is_over(tmp_path: Path) -> None:
+    with started(tmp_path, "if number == 8 and rank == 1: awaited('go')") as job:
+        _await(job, lambda: len(job.events("rl.hang")) == 2)
+        waits, hangs = job.events("rl.hang")
+        (tmp_path / "go").touch()
+        assert job.process.wait(TIMEOUT) == 0
+
+    assert waits["torch.distributed.operation"] == "all_reduce"
+    assert waits["torch.distributed.group.name"] == "default_pg"
+    assert waits["torch.distributed.sequence_number"] == "8"
+    assert "torch.distributed.operation" not in hangs
+    for event in (waits, hangs):
+        assert (event["rl.loop.iteration"], event["rl.phase"], event["severity"]) == ("8", "train", "ERROR")
+        assert event["rl.hang.duration"] >= event["rl.hang.limit"] == 2.0
+    assert 'train.py", line' in waits["body"]
+    assert "in all_reduce" in waits["body"]
+    assert "in awaited" in hangs["body"]
+    assert len(job.events("rl.hang")) == 2
+    over = job.events("rl.hang.end")
+    assert [event["rl.rank"] for event in over] == ["0", "1"]
+    assert all(event["rl.hang.duration"] >= 2 for event in over)
+    first, first_over, second, second_over = sorted(job.lines(), key=lambda line: (line.split()[2], "goes on" in line))
+    assert first.startswith("otel-rl: rank 0 may hang: no progress for")
+    assert "in step 8 (train), waits in all_reduce number 8 of group default_pg; `otel-rl postmortem`" in first
+    assert first_over.startswith("otel-rl: rank 0 goes on after")
+    assert second.startswith("otel-rl: rank 1 may hang: no progress for")
+    assert "waits in" not in second
+    assert second_over.startswith("otel-rl: rank 1 goes on after")
+
+
+def test_ranks_that_are_slow_or_in_a_phase_that_may_be_long_report_nothing(tmp_path: Path) -> None:
+    with started(tmp_path, "take_long(number)", OTEL_RL_HANG_SECONDS="3") as job:
+        assert job.process.wait(TIMEOUT) == 0
+    assert job.lines() == []
+    assert job.events("rl.hang") == []
+
+
+def test_off_reports_nothing(tmp_path: Path) -> None:
+    with started(tmp_path, "if number == 8 and rank == 1: time.sleep(6)", OTEL_RL_HANG_SECONDS="off") as job:
+        assert job.process.wait(TIMEOUT) == 0
+    assert job.lines() == []
+
+
+def test_a_rank_that_holds_the_gil_is_told_by_its_heartbeat(tmp_path: Path) -> None:
+    # Longer than the silence of a peer that is worth a word.
+    with started(tmp_path, "if number == 8 and rank == 1: hold_the_gil()", OTEL_RL_HANG_SECONDS="12") as job:
+        _await(job, lambda: job.events("rl.hang"))
+        cause, text = job.cause_of_rank_1(), as_text(job.postmortem())
+        # It would not take the agent's SIGTERM.
+        job.signal_rank_1(signal.SIGKILL)
+    (event,) = job.events("rl.hang")
+    assert event["rl.rank"] == "0"
+    assert "; rank 1 gave no heartbeat for" in event["body"].splitlines()[0]
+    assert "it may hold the GIL" in cause
+    assert "rank 1 is stuck in step 8 (train) and did not enter all_reduce number 8" in text
+
+
+def test_a_rank_that_was_stopped_is_told_and_does_not_take_that_for_a_hang(tmp_path: Path) -> None:
+    with started(tmp_path, "if number == 8 and rank == 1: os.kill(os.getpid(), signal.SIGSTOP)") as job:
+        _await(job, lambda: job.events("rl.hang"))
+        _await(job, lambda: "it is stopped by a signal (SIGSTOP)" in job.cause_of_rank_1())
+        job.signal_rank_1(signal.SIGCONT)
+        assert job.process.wait(TIMEOUT) == 0
+    assert [event["rl.rank"] for event in job.events("rl.hang")] == ["0"]
