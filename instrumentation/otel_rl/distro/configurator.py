@@ -9,6 +9,8 @@ from otel_rl import stderr
 from otel_rl.process import child_processes, launch
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from otel_rl.pipeline.providers import Telemetry
 
 CONFIG_FILE = "OTEL_CONFIG_FILE"
@@ -45,6 +47,7 @@ def _configure() -> None:
     from otel_rl import settings  # noqa: PLC0415 - none of this where nothing is set up
     from otel_rl.ending import exit as process_exit  # noqa: PLC0415
     from otel_rl.ending import forks  # noqa: PLC0415
+    from otel_rl.import_hooks import hooks  # noqa: PLC0415
     from otel_rl.telemetry import run_span  # noqa: PLC0415
 
     # Already taken where our distro started the process.
@@ -58,7 +61,15 @@ def _configure() -> None:
     _telemetry = (_from_file(path) if path else None) or _from_variables()
     process_exit.register(_telemetry)
     forks.register(_telemetry)
+    hooks.after_import("otel_rl.training.steps", _guard_cost)
     run_span.begin()
+
+
+def _guard_cost(_: ModuleType) -> None:
+    """A process without steps pays nothing for the guard."""
+    from otel_rl.training import cost_guard  # noqa: PLC0415 - see above
+
+    cost_guard.start()
 
 
 def _from_variables() -> Telemetry:

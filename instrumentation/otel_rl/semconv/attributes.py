@@ -195,6 +195,9 @@ RL_LAUNCHER: Final = "rl.launcher"
 RL_LOCAL_RANK: Final = "rl.local_rank"
 """Rank of the process on its node, from 0."""
 
+RL_LOOP_CPU_TIME: Final = "rl.loop.cpu_time"
+"""CPU time of the process since its previous iteration ended, in seconds."""
+
 RL_LOOP_ITERATION: Final = "rl.loop.iteration"
 """Training iteration, numbered as the trainer's global step after its increment."""
 
@@ -264,17 +267,29 @@ RL_SYSTEM: Final = "rl.system"
 RL_SYSTEM_VERSION: Final = "rl.system.version"
 """Version of the post-training system."""
 
+RL_TELEMETRY_CPU_SHARE: Final = "rl.telemetry.cpu_share"
+"""Share of the iterations' time that otel-rl took, as its cost guard compares it with the limit."""
+
+RL_TELEMETRY_CPU_TIME: Final = "rl.telemetry.cpu_time"
+"""CPU time that otel-rl took since the previous iteration of the process ended, in seconds."""
+
 RL_TELEMETRY_DROP_REASON: Final = "rl.telemetry.drop.reason"
 """Reason for the drop."""
 
 RL_TELEMETRY_INSTRUMENTOR: Final = "rl.telemetry.instrumentor"
 """Entry point name of the instrumentor."""
 
+RL_TELEMETRY_REDUCTION: Final = "rl.telemetry.reduction"
+"""Telemetry that otel-rl leaves out from now on."""
+
 RL_TELEMETRY_SIGNAL: Final = "rl.telemetry.signal"
 """Signal that lost an item."""
 
 RL_TELEMETRY_SITE: Final = "rl.telemetry.site"
 """Place in otel-rl where an error of its own was caught."""
+
+RL_TELEMETRY_THREAD: Final = "rl.telemetry.thread"
+"""Threads on which otel-rl worked."""
 
 RL_TRAIN_BATCH_SIZE: Final = "rl.train.batch_size"
 """Samples per optimizer step, over all ranks."""
@@ -576,6 +591,21 @@ class RlSystemValues:
     """Hugging Face Transformers without a system on top."""
 
 
+class RlTelemetryReductionValues:
+    """Known values of `rl.telemetry.reduction`."""
+
+    SLOW_COLLECTIVES: Final = "slow_collectives"
+    """Slowest collectives of an iteration."""
+    METRIC_INTERVAL: Final = "metric_interval"
+    """Three of four exports of metrics."""
+    PHASE_PARTS: Final = "phase_parts"
+    """Spans inside phases."""
+    PROGRAM_LOG: Final = "program_log"
+    """Log records of the program below WARNING."""
+    CONTENT: Final = "content"
+    """Content of messages and tool calls."""
+
+
 class RlTelemetrySignalValues:
     """Known values of `rl.telemetry.signal`."""
 
@@ -587,6 +617,15 @@ class RlTelemetrySignalValues:
     """Log records."""
     CONTEXT: Final = "context"
     """Correlation context."""
+
+
+class RlTelemetryThreadValues:
+    """Known values of `rl.telemetry.thread`."""
+
+    PROGRAM: Final = "program"
+    """Threads of the program, on which the work of otel-rl is estimated."""
+    OWN: Final = "own"
+    """Threads of otel-rl itself, which are measured."""
 
 
 class TorchDistributedOperationValues:
@@ -702,6 +741,7 @@ CARDINALITY: Final = MappingProxyType(
         RL_TELEMETRY_INSTRUMENTOR: 200,
         RL_TELEMETRY_SIGNAL: 4,
         RL_TELEMETRY_SITE: 200,
+        RL_TELEMETRY_THREAD: 2,
         RL_TRAINER_METRIC_KEY: 300,
         SERVER_ADDRESS: 64,
         SERVER_PORT: 64,

@@ -101,6 +101,15 @@ RL_STEP: Final = definitions.EventDefinition(
         attributes.RL_STEP_LAST,
     ),
 )
+RL_TELEMETRY_REDUCED: Final = definitions.EventDefinition(
+    name="rl.telemetry.reduced",
+    description="otel-rl records less from here on, because it took more of the iterations' time than is allowed",
+    attributes=(
+        attributes.RL_TELEMETRY_REDUCTION,
+        attributes.RL_TELEMETRY_CPU_SHARE,
+        attributes.RL_LOOP_ITERATION,
+    ),
+)
 RL_TOOL_UNKNOWN: Final = definitions.EventDefinition(
     name="rl.tool.unknown",
     description="A model asked for a tool that the agent does not have",

@@ -496,6 +496,14 @@ RL_SYNC_DURATION: Final = definitions.MetricDefinition(
     ),
     attributes=(),
 )
+RL_TELEMETRY_CPU_TIME: Final = definitions.MetricDefinition(
+    name="rl.telemetry.cpu.time",
+    instrument="counter",
+    unit="s",
+    description="CPU time that otel-rl took itself; measured on its own threads, estimated on those of the program",
+    boundaries=None,
+    attributes=(attributes.RL_TELEMETRY_THREAD,),
+)
 RL_TELEMETRY_DROPPED: Final = definitions.MetricDefinition(
     name="rl.telemetry.dropped",
     instrument="counter",
@@ -692,6 +700,7 @@ SELF_TELEMETRY: Final = frozenset(
         OTEL_SDK_PROCESSOR_SPAN_PROCESSED.name,
         OTEL_SDK_PROCESSOR_SPAN_QUEUE_CAPACITY.name,
         OTEL_SDK_PROCESSOR_SPAN_QUEUE_SIZE.name,
+        RL_TELEMETRY_CPU_TIME.name,
         RL_TELEMETRY_DROPPED.name,
         RL_TELEMETRY_ERRORS.name,
         RL_TELEMETRY_INSTRUMENTOR_STATUS.name,

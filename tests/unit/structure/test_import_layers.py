@@ -17,6 +17,7 @@ LAYERS = (
         "import_hooks",
         "instrumentor_status",
         "internal_errors",
+        "own_cost",
         "packaged_data",
         "settings",
         "stderr",
