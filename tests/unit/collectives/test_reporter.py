@@ -7,8 +7,10 @@ import time
 import pytest
 
 from otel_rl.collectives.recorder import CollectiveRecorder
-from otel_rl.collectives.reports import CollectiveReporter
+from otel_rl.collectives.reports import COST_NS, CollectiveReporter
+from otel_rl.own_cost import reductions, samples
 from otel_rl.semconv import attributes, events, metrics, spans
+from otel_rl.semconv.attributes import TorchDistributedSourceValues as Source
 from otel_rl.telemetry import Scope
 from otel_rl.training import steps
 
@@ -100,6 +102,28 @@ def test_the_slowest_collectives_of_a_step_are_events_with_the_time_they_began(r
         assert span.start_time <= event.timestamp <= span.end_time
         duration = event.attributes[attributes.TORCH_DISTRIBUTED_DURATION]
         assert event.timestamp + duration * 1e9 <= span.end_time + 100_000
+
+
+def test_without_the_slowest_collectives_a_step_still_counts_them_all(recorded, group, monkeypatch):
+    monkeypatch.setattr(reductions.COLLECTIVES, "on", True)
+    steps.begin(1, Scope("test"))
+    for _ in range(4):
+        group.allreduce([Tensor()], None).wait()
+    steps.finish()
+
+    [span] = [span for span in recorded.spans if span.name == spans.RL_RANK_STEP.type]
+    assert span.attributes[attributes.TORCH_DISTRIBUTED_CALLS] == 4
+    assert span.events == ()
+
+
+def test_each_collective_costs_what_its_issuer_costs_and_is_told_once(recorded, group):
+    before = samples.nanoseconds()
+    for _ in range(100):
+        group.allreduce([Tensor()], None)
+    first = samples.nanoseconds() - before
+
+    assert first >= 100 * COST_NS[Source.PYTHON]
+    assert samples.nanoseconds() - before - first < COST_NS[Source.PYTHON]
 
 
 def test_a_slow_collective_belongs_to_every_step_that_was_open(recorded, group, monkeypatch):
