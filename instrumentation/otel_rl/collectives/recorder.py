@@ -35,6 +35,9 @@ SHORTEST_SLOW_NS = 1_000_000
 MAXIMUM_PENDING = 4096
 #: Size of a message where the wait is not for one collective.
 UNKNOWN_SIZE = -1
+#: Of each slot one call in 64 tells what counting it has cost. The weight of the latest in the mean; what a sample may
+#: be at most: a thread that loses the processor meanwhile costs nothing.
+RARELY, WEIGHT, LONGEST_OWN_NS = 63, 1 / 8, 50_000
 OTHER_GROUP = "_OTHER"
 
 clock = time.perf_counter_ns
@@ -121,12 +124,16 @@ class CollectiveRecorder:
         #: A list of one so that the hot path reads it without an attribute lookup.
         self._limit = [SHORTEST_SLOW_NS if slowest else 1 << 62]
         self.on_first_use: Callable[[], None] | None = None
+        #: What counting a launch takes after it, in ns: a list of one, as above.
+        self.own_ns = [0.0]
         #: Gets each begin and end; set before the methods are made.
         self.flight_records: FlightRecords | None = None
 
     # -- hot path ----------------------------------------------------------------------------------------------
 
-    def recording(self, operation: str, payload: int | None, call: Call) -> Call:  # noqa: C901 - for speed, see below
+    def recording(  # noqa: C901, PLR0915 - for speed, see below
+        self, operation: str, payload: int | None, call: Call
+    ) -> Call:
         """Return a method that runs ``call(self, ...)`` and counts it.
 
         ``call`` takes the process group first; ``payload`` says which of its first two further arguments (0 or 1) holds
@@ -141,10 +148,11 @@ class CollectiveRecorder:
         calls = [call]
         self._calls.append((calls, call))
         pending, limit, find, keep_slow, now = self._pending, self._limit, self._find, self._keep_slow, clock
+        own = self.own_ns
         has_payload, is_second, absent, most = payload is not None, payload == 1, ABSENT, MAXIMUM_PENDING
         begin, end = (None, None) if self.flight_records is None else self.flight_records.of(operation)
 
-        def method(  # noqa: C901 - as above
+        def method(  # noqa: C901, PLR0912 - as above
             self: Any, first: Any = absent, second: Any = absent, third: Any = absent, /, *rest: Any, **kwargs: Any
         ) -> Any:
             work, failed = None, True
@@ -185,6 +193,8 @@ class CollectiveRecorder:
                 pending[id(work)] = slot, started, elapsed, size
                 if elapsed > limit[0]:
                     keep_slow((elapsed, started, size, slot[GROUP]))
+                if not slot[CALLS] & RARELY:
+                    own[0] += (min(now() - started - elapsed, LONGEST_OWN_NS) - own[0]) * WEIGHT
             except Exception as error:  # noqa: BLE001 - counted
                 guard("collectives.record").handle(error)
             return work

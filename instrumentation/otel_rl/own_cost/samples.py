@@ -25,8 +25,9 @@ Function = TypeVar("Function", bound="Callable[..., Any]")
 EVERY = 16
 #: Weight of the latest sample in the mean: the cost of a place changes, for one where something is left out.
 WEIGHT = 1 / 8
-#: What a wrapper of ours costs beside the hook in it, in ns; see ``grpo_step_cpu`` in docs/performance.md.
-BESIDE_NS = 1500
+#: What a wrapper of ours costs beside the hook in it, in ns, between two computations of a model, where the caches are
+#: cold; from ``grpo_step_cpu``.
+BESIDE_NS = 4000
 _READINGS = 50
 
 clock = time.thread_time_ns

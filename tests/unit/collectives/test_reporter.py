@@ -8,7 +8,7 @@ import pytest
 
 from otel_rl.collectives.recorder import CollectiveRecorder
 from otel_rl.collectives.reports import COST_NS, CollectiveReporter
-from otel_rl.own_cost import reductions, samples
+from otel_rl.own_cost import reductions
 from otel_rl.semconv import attributes, events, metrics, spans
 from otel_rl.semconv.attributes import TorchDistributedSourceValues as Source
 from otel_rl.telemetry import Scope
@@ -39,10 +39,16 @@ def group(recorded, request, monkeypatch):
     monkeypatch.setattr(ProcessGroup, "group_desc", request.node.name)
     ProcessGroup.allreduce = recorder.recording("all_reduce", 0, lambda self, *args, **kwargs: Work())
     Work.wait = recorder.waiting(Work.raw_wait)
-    reporter = CollectiveReporter(recorder, Scope(request.node.name))
+    reporter = ProcessGroup.reporter = CollectiveReporter(recorder, Scope(request.node.name))
     reporter.start()
     yield ProcessGroup()
     reporter.stop()
+
+
+@pytest.fixture
+def reporter(group):
+    """The one of the process group."""
+    return group.reporter
 
 
 def ours(points):
@@ -116,14 +122,23 @@ def test_without_the_slowest_collectives_a_step_still_counts_them_all(recorded, 
     assert span.events == ()
 
 
-def test_each_collective_costs_what_its_issuer_costs_and_is_told_once(recorded, group):
-    before = samples.nanoseconds()
+def test_counting_is_sampled_and_told_once_for_each_collective(recorded, group, reporter):
     for _ in range(100):
         group.allreduce([Tensor()], None)
-    first = samples.nanoseconds() - before
+    mean = reporter.recorder.own_ns[0]
+    told = reporter.own_nanoseconds()
 
-    assert first >= 100 * COST_NS[Source.PYTHON]
-    assert samples.nanoseconds() - before - first < COST_NS[Source.PYTHON]
+    assert mean > 0
+    assert told == pytest.approx(100 * 2 * mean)
+    assert reporter.own_nanoseconds() == 0
+
+
+def test_what_cpp_code_issues_costs_what_was_measured_once(recorded, group, reporter):
+    count = reporter.recorder.counting("all_gather", Source.FUNCTIONAL)
+    for _ in range(3):
+        count(group, Tensor(), 0, 1)
+
+    assert reporter.own_nanoseconds() == 3 * COST_NS[Source.FUNCTIONAL]
 
 
 def test_a_slow_collective_belongs_to_every_step_that_was_open(recorded, group, monkeypatch):
