@@ -48,7 +48,7 @@ def _configure() -> None:
     from otel_rl.ending import exit as process_exit  # noqa: PLC0415
     from otel_rl.ending import forks  # noqa: PLC0415
     from otel_rl.import_hooks import hooks  # noqa: PLC0415
-    from otel_rl.telemetry import run_span  # noqa: PLC0415
+    from otel_rl.telemetry import lifecycle, run_span  # noqa: PLC0415
 
     # Already taken where our distro started the process.
     for complaint in settings.take_complaints():
@@ -61,15 +61,25 @@ def _configure() -> None:
     _telemetry = (_from_file(path) if path else None) or _from_variables()
     process_exit.register(_telemetry)
     forks.register(_telemetry)
-    hooks.after_import("otel_rl.training.steps", _guard_cost)
+    hooks.after_import("otel_rl.training.steps", _follow_steps)
+    lifecycle.at_first_record(_observe_pressure)
     run_span.begin()
 
 
-def _guard_cost(_: ModuleType) -> None:
-    """A process without steps pays nothing for the guard."""
+def _follow_steps(_: ModuleType) -> None:
+    """A process without steps pays nothing for this."""
+    from otel_rl.pressure import step_pauses  # noqa: PLC0415 - see above
     from otel_rl.training import cost_guard  # noqa: PLC0415 - see above
 
+    step_pauses.start()
     cost_guard.start()
+
+
+def _observe_pressure() -> None:
+    """A process that records nothing observes nothing."""
+    from otel_rl.pressure import observed  # noqa: PLC0415 - see above
+
+    observed.register()
 
 
 def _from_variables() -> Telemetry:

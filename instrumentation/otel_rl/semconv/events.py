@@ -64,6 +64,16 @@ GEN_AI_EVALUATION_RESULT: Final = definitions.EventDefinition(
         attributes.ERROR_TYPE,
     ),
 )
+RL_COMPILE_RECOMPILATION: Final = definitions.EventDefinition(
+    name="rl.compile.recompilation",
+    description="torch.compile compiled again what it had compiled before",
+    attributes=(
+        attributes.RL_COMPILE_FUNCTION,
+        attributes.RL_COMPILE_REASON,
+        attributes.RL_COMPILE_DURATION,
+        attributes.RL_LOOP_ITERATION,
+    ),
+)
 RL_PROCESS_EXCEPTION: Final = definitions.EventDefinition(
     name="rl.process.exception",
     description="An exception that nothing caught ended the process; severity FATAL",

@@ -255,6 +255,8 @@ RL_RANK_STEP: Final = definitions.SpanDefinition(
         attributes.TORCH_DISTRIBUTED_UNSEEN,
         attributes.RL_LOOP_CPU_TIME,
         attributes.RL_TELEMETRY_CPU_TIME,
+        attributes.RL_LOOP_GC_TIME,
+        attributes.RL_LOOP_COMPILE_TIME,
         attributes.RL_SAMPLING_REASON,
         attributes.ERROR_TYPE,
     ),

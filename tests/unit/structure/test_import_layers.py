@@ -26,7 +26,7 @@ LAYERS = (
     ("semconv", "process"),
     ("flight_recorder",),
     ("telemetry",),
-    ("training", "inference", "collectives", "tools", "api", "offline.store"),
+    ("training", "inference", "collectives", "tools", "pressure", "api", "offline.store"),
     ("pipeline", "offline.reader"),
     ("ending", "offline.report.aggregate", "offline.postmortem", "instrumentors"),
     ("offline.report.render",),
@@ -39,6 +39,7 @@ WITHIN_A_LAYER = {
     "api": {"training", "tools"},
     "collectives": {"training"},
     "import_hooks": {"internal_errors"},
+    "pressure": {"training"},
     "settings": {"stderr"},
 }
 #: The producer API opens its operations lazily; ``sitecustomize`` is found by path.
