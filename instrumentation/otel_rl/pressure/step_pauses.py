@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from weakref import WeakKeyDictionary
 
-from opentelemetry.context import Context
+from opentelemetry.context import Context, create_key, set_value
 
 from otel_rl.pressure.compilations import Compilation, compilations
 from otel_rl.pressure.garbage import pauses
@@ -15,6 +15,8 @@ from otel_rl.telemetry.scope import Scope
 from otel_rl.training import steps
 
 scope = Scope("pressure")
+#: Not the present context, in which the next step may have begun; nor an empty one, for which the SDK takes that.
+_OUTSIDE = set_value(create_key("otel_rl.outside"), True, Context())
 #: Seconds of collections and of compilations when each open step began.
 _began: WeakKeyDictionary[steps.Step, tuple[float, float]] = WeakKeyDictionary()
 
@@ -56,6 +58,5 @@ def _tell(one: Compilation, step: steps.Step | None) -> None:
         attributes.RL_COMPILE_DURATION: one.seconds,
         attributes.RL_LOOP_ITERATION: step.iteration if step else None,
     }
-    # Not in the present context without a step: the one that is about to begin may be in it.
-    context = step.context if step else Context()
+    context = step.context if step else _OUTSIDE
     deferral.post(Signal.LOGS, lambda: scope.event(events.RL_COMPILE_RECOMPILATION, attributes=values, context=context))
