@@ -58,7 +58,8 @@ class Compilations:
         records = read()
         # PyTorch keeps the latest ones only: where the last one seen is gone, all are new.
         known = next((place for place in range(len(records) - 1, -1, -1) if records[place] is self._last), -1)
-        new = [_compilation(record) for record in records[known + 1 :]]
+        # What is tuned while the program runs has a record too, without a compilation.
+        new = [_compilation(record) for record in records[known + 1 :] if not getattr(record, "is_runtime", False)]
         if records:
             self._last = records[-1]
         self.number += len(new)
@@ -86,8 +87,9 @@ def _compilation(record: Any) -> Compilation:
     name, file = getattr(record, "co_name", None), getattr(record, "co_filename", None)
     line = getattr(record, "co_firstlineno", None)
     place = f" ({PurePath(file).name}:{line})" if file else ""
-    is_forward = getattr(record, "is_forward", True) is not False
-    again = is_forward and (bool(reason) or _number_in_frame(record) > 0)
+    # Of backward graphs, which follow their forward ones; before 2.6 they have a class of their own.
+    is_backward = getattr(record, "is_forward", True) is False or type(record).__name__.startswith("Bwd")
+    again = not is_backward and (bool(reason) or _number_in_frame(record) > 0)
     return Compilation(f"{name or 'unknown'}{place}", seconds, again, _without_texts(str(reason)) if reason else "")
 
 

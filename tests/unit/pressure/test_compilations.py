@@ -104,6 +104,22 @@ def test_records_of_an_old_pytorch_tell_what_they_have(records):
     assert one == ("forward", 2.5, True, "")
 
 
+def test_backward_graphs_of_an_old_pytorch_are_no_recompilations(records):
+    class BwdCompilationMetrics(SimpleNamespace):
+        """As PyTorch names it before 2.6."""
+
+    records[:] = [BwdCompilationMetrics(compile_id="0/1", inductor_compile_time_s=0.5)]
+    [one] = Compilations().look()
+    assert not one.is_again
+
+
+def test_tuning_while_the_program_runs_is_no_compilation(records):
+    records[:] = [record(0, is_runtime=True), record(1, is_runtime=False)]
+    watched = Compilations()
+    assert len(watched.look()) == 1
+    assert watched.look() == []
+
+
 @pytest.mark.parametrize(
     ("fields", "again"),
     [
