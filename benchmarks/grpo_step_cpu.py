@@ -47,9 +47,11 @@ def train(folder: Path, steps: int) -> None:
     from grpo_program import train as run
     from opentelemetry import _logs, metrics, trace
 
+    from otel_rl.own_cost import samples, threads
+
     audit = Audit(own.host)
     functions: dict[str, tuple[int, int]] = {}
-    readings: list[tuple[float, float, tuple[int, ...]]] = []
+    readings: list[tuple[float, float, tuple[int, ...], tuple[int, int]]] = []
 
     class Counting(transformers.TrainerCallback):
         def on_step_end(self, args: object, state: Any, *_: object, **__: object) -> None:
@@ -68,7 +70,8 @@ def train(folder: Path, steps: int) -> None:
                 entries = own.host.entries_by_function
                 functions.update((name, (spent, entries[name])) for name, spent in own.host.by_function.most_common())
             if state.global_step >= WARM_UP and len(readings) <= steps:
-                readings.append((time.perf_counter(), time.process_time(), own.read()))
+                estimate = samples.nanoseconds(), threads.nanoseconds()
+                readings.append((time.perf_counter(), time.process_time(), own.read(), estimate))
             if state.global_step == WARM_UP + steps:
                 audit.start()
             elif state.global_step == WARM_UP + steps + AUDITED:
@@ -83,6 +86,8 @@ def train(folder: Path, steps: int) -> None:
                 **dict(
                     zip(own.read()._fields, (b - a for a, b in zip(earlier[2], later[2], strict=True)), strict=True)
                 ),
+                "estimated_program_ns": later[3][0] - earlier[3][0],
+                "estimated_threads_ns": later[3][1] - earlier[3][1],
             }
             for earlier, later in itertools.pairwise(readings)
         ],
@@ -91,6 +96,7 @@ def train(folder: Path, steps: int) -> None:
             for name, (spent, entries) in functions.items()
         },
         "replacements": own.replacements,
+        "by_place": {name: (calls, round(mean)) for name, (calls, mean) in samples.by_place().items()},
         "entries_elsewhere": own.host.entries_elsewhere,
         "untimed": dict(audit.untimed),
     }
@@ -122,6 +128,11 @@ def milliseconds(step: dict[str, float], clock_ns: float) -> float:
     return (step["host_ns"] - step["stretches"] * clock_ns + step["threads_ns"]) / 1e6
 
 
+def _estimate(steps: list[dict[str, float]]) -> float:
+    """What the cost guard of the process itself makes of all these steps, in ms."""
+    return sum(step["estimated_program_ns"] + step["estimated_threads_ns"] for step in steps) / 1e6
+
+
 def figures_of(rank: int, measured: dict[str, Any]) -> dict[str, Any]:
     from figures import bootstrap
 
@@ -142,6 +153,16 @@ def figures_of(rank: int, measured: dict[str, Any]) -> dict[str, Any]:
         ),
         f"rank {rank}: on threads of ours, ms": mean([step["threads_ns"] / 1e6 for step in steps]),
         f"rank {rank}: own CPU with the cost of the clock, ms": mean([milliseconds(step, 0) for step in steps]),
+        f"rank {rank}: cost guard's figure / measured": {
+            "value": round(_estimate(steps) / sum(milliseconds(step, clock) for step in steps), 3)
+        },
+        f"rank {rank}: on the trainer's thread, cost guard's figure / measured": {
+            "value": round(
+                sum(step["estimated_program_ns"] for step in steps)
+                / sum(step["host_ns"] - step["stretches"] * clock for step in steps),
+                3,
+            )
+        },
         f"rank {rank}: entries per step": {"value": statistics.median(step["entries"] for step in steps)},
         f"rank {rank}: entries that are not timed": {"value": untimed, "limit": 0},
         f"rank {rank}: reading the clock, us": {"value": round(clock / 1e3, 3)},

@@ -126,6 +126,22 @@ _TELEMETRY = Row(
             )
         ),
         Cell(
+            panels.timeseries(
+                "CPU time of otel-rl, by rank",
+                "Share of a process's CPU time that otel-rl takes itself. Above OTEL_RL_COST_LIMIT, half a percent "
+                "unless set, it records less and says so in the log: rl.telemetry.reduced.",
+                [
+                    PromQuery(
+                        f"{rate(metrics.RL_TELEMETRY_CPU_TIME, attributes.RL_RANK)}"
+                        f" / {rate(metrics.PROCESS_CPU_TIME, attributes.RL_RANK)}",
+                        legend=f"rank {shown(attributes.RL_RANK)}",
+                    )
+                ],
+                unit="percentunit",
+                minimum=0,
+            )
+        ),
+        Cell(
             panels.bar_gauge(
                 "Instrumentors",
                 "The worst state of each instrumentor over the run's processes: 1 active, 0 skipped (library absent or "

@@ -109,6 +109,15 @@ def _one_of(choices: tuple[str, ...]) -> Callable[[str], str]:
     return parse
 
 
+def _percent(text: str) -> float:
+    if text.lower() in _FALSE:
+        return 0.0
+    number = float(text.removesuffix("%"))
+    if not 0 <= number <= 100:  # noqa: PLR2004 - percent
+        raise ValueError(text)
+    return number
+
+
 _BOOLEAN: dict[str, Any] = {"parse": _boolean, "accepted": "true or false"}
 _BYTES: dict[str, Any] = {"parse": _positive_bytes, "accepted": "a number of bytes such as 67108864 or 64MiB"}
 _COUNT: dict[str, Any] = {"parse": _count, "accepted": "a whole number from 0"}
@@ -213,6 +222,14 @@ class Settings:
         shown="60",
         parse=_hang_seconds,
         accepted="off, or a number of seconds from 0 to 86400",
+    )
+    cost_limit: float = _setting(
+        0.5,
+        "OTEL_RL_COST_LIMIT",
+        "percent of the steps' time that otel-rl may take before it records less, see performance.md; off: no limit",
+        scope=PROCESS,
+        parse=_percent,
+        accepted="a number of percent from 0 to 100, or off",
     )
     whole_steps: int = _setting(
         100,

@@ -15,6 +15,7 @@ from opentelemetry.trace import INVALID_SPAN, Link
 
 from otel_rl.api import continuation
 from otel_rl.internal_errors import guard
+from otel_rl.own_cost import samples
 from otel_rl.process import process_identity
 from otel_rl.semconv import attributes, events, metrics, spans
 from otel_rl.semconv.definitions import EventDefinition
@@ -176,6 +177,8 @@ _KINDS: dict[str, Callable[..., _Operation]] = {
     "phase": _Phase,
     "tool": _Tool,
 }
+#: The same, and each call takes part in the estimate of our own cost.
+_OPEN = {kind: samples.timed(f"producer.{kind}.begin", begin) for kind, begin in _KINDS.items()}
 
 
 class Opened:
@@ -200,6 +203,7 @@ class Opened:
         with guard("producer.leave"):
             self._operation.leave()
 
+    @samples.estimated("producer.end")
     def close(self, error: BaseException | None) -> None:
         """End it; an exception wins over a failure that was only told.
 
@@ -227,7 +231,7 @@ def _random_id() -> str:
 def open_operation(kind: str, arguments: Mapping[str, Any]) -> Opened | None:
     """Begin a rollout, step, phase or tool call; None when that failed inside."""
     with guard(f"producer.{kind}"):
-        return Opened(_KINDS[kind](**arguments))
+        return Opened(_OPEN[kind](**arguments))
     return None
 
 
@@ -282,6 +286,7 @@ def open_detached(kind: str, arguments: Mapping[str, Any]) -> Detached | None:
     return None
 
 
+@samples.estimated("producer.reward")
 def reward(name: str, value: Any, label: str | None, explanation: str | None) -> None:
     """See :func:`otel_rl.reward`."""
     with guard("producer.reward"):
@@ -312,6 +317,7 @@ def _explanation(explanation: str | None) -> str | None:
     return redaction.text(str(explanation), "logs")
 
 
+@samples.estimated("producer.metric")
 def metric(key: str, value: Any) -> None:
     """See :func:`otel_rl.metric`."""
     with guard("producer.metric"):
@@ -320,6 +326,7 @@ def metric(key: str, value: Any) -> None:
         sink.measure(_scope, Source.PRODUCER, iteration, key, value)
 
 
+@samples.estimated("producer.event")
 def event(name: str, body: Any, values: Mapping[str, Any] | None) -> None:
     """See :func:`otel_rl.event`."""
     with guard("producer.event"):

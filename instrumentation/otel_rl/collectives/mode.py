@@ -2,7 +2,7 @@
 
 ``auto`` begins with Python's. It turns to all when DDP wraps a model, and after steps that issued collectives which
 were not counted, if counting them costs a small share of such a step. It never turns back: PyTorch's dispatcher cannot
-lose a kernel while another thread may be about to call it.
+lose a kernel while another thread may be about to call it. Nor does it turn where the cost guard has asked for less.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from otel_rl.internal_errors import logger
+from otel_rl.own_cost import reductions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,6 +48,11 @@ class Mode:
         self._cheap_steps = 0
         self._failed = False
 
+    @property
+    def all_are_counted(self) -> bool:
+        """True while the kernels are on."""
+        return self._kernels.installed
+
     def group_made(self) -> None:
         """The program has made its default process group: collectives can come."""
         if self._setting == ALL:
@@ -60,6 +66,8 @@ class Mode:
     def step_closed(self, unseen: int, duration: float) -> None:
         """A step has ended after ``duration`` s, in which ``unseen`` collectives were not counted."""
         if not unseen or self._setting not in (AUTO, ALL) or self._kernels.installed:
+            return
+        if self._setting == AUTO and reductions.COLLECTIVES.on:
             return
         is_cheap = unseen * COST <= LARGEST_SHARE * duration
         self._cheap_steps = self._cheap_steps + 1 if is_cheap else 0

@@ -40,6 +40,9 @@ SHORTEST_SLOW = 0.001
 MAXIMUM_PENDING = 4096
 #: Size of a message where the wait is not for one collective.
 UNKNOWN_SIZE = -1
+#: Of each slot one call in 64 tells what counting it has cost. The weight of the latest in the mean; what a sample may
+#: be at most: a thread that loses the processor meanwhile costs nothing.
+RARELY, WEIGHT, LONGEST_OWN_NS = 63, 1 / 8, 50_000
 OTHER_GROUP = "_OTHER"
 
 #: The clock of the flight recorder too: its records need no other reading.
@@ -116,12 +119,16 @@ class CollectiveRecorder:
         #: A list of one so that the hot path reads it without an attribute lookup.
         self._limit = [SHORTEST_SLOW if slowest else math.inf]
         self.on_first_use: Callable[[], None] | None = None
+        #: What counting a launch takes after it, in ns: a list of one, as above.
+        self.own_ns = [0.0]
         #: Gets each begin and end; set before the methods are made.
         self.flight_records: FlightRecords | None = None
 
     # -- hot path ----------------------------------------------------------------------------------------------
 
-    def recording(self, operation: str, payload: int | None, call: Call) -> Call:  # noqa: C901, PLR0915 - for speed, see below
+    def recording(  # noqa: C901, PLR0915 - for speed, see below
+        self, operation: str, payload: int | None, call: Call
+    ) -> Call:
         """Return a method that runs ``call(self, ...)`` and counts it.
 
         ``call`` takes the process group first; ``payload`` says which of its first two further arguments (0 or 1) holds
@@ -141,6 +148,7 @@ class CollectiveRecorder:
         calls = [call]
         self._calls.append((calls, call))
         pending, limit, find, keep_slow, now = self._pending, self._limit, self._find_entry, self._keep_slow, clock
+        own = self.own_ns
         has_payload, is_second, absent, most = payload is not None, payload == 1, ABSENT, MAXIMUM_PENDING
         no_place, late = NO_PLACE, begin_late
 
@@ -205,6 +213,8 @@ class CollectiveRecorder:
                 pending[id(work)] = slot, started, elapsed, size, what, places
                 if elapsed > limit[0]:
                     keep_slow((elapsed, started, size, slot[GROUP]))
+                if not slot[CALLS] & RARELY:
+                    own[0] += (min((now() - started - elapsed) * _NS, LONGEST_OWN_NS) - own[0]) * WEIGHT
             except Exception as error:  # noqa: BLE001 - counted
                 guard("collectives.record").handle(error)
             return work
@@ -373,6 +383,12 @@ class CollectiveRecorder:
     def keeps(self) -> int:
         """How many of the slowest collectives are kept."""
         return self._keep
+
+    def keep_none(self) -> None:
+        """Keep none of the slowest collectives from now on."""
+        self._keep = 0
+        self._slow.clear()
+        self._limit[0] = math.inf
 
     def take_slowest(self) -> list[Slow]:
         """The slowest collectives since the last call, longest first."""

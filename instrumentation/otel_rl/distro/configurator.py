@@ -9,6 +9,8 @@ from otel_rl import stderr
 from otel_rl.process import child_processes, launch
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from otel_rl.pipeline.providers import Telemetry
 
 CONFIG_FILE = "OTEL_CONFIG_FILE"
@@ -45,7 +47,8 @@ def _configure() -> None:
     from otel_rl import settings  # noqa: PLC0415 - none of this where nothing is set up
     from otel_rl.ending import children, forks  # noqa: PLC0415
     from otel_rl.ending import exit as process_exit  # noqa: PLC0415
-    from otel_rl.telemetry import run_span  # noqa: PLC0415
+    from otel_rl.import_hooks import hooks  # noqa: PLC0415
+    from otel_rl.telemetry import lifecycle, run_span  # noqa: PLC0415
 
     # Already taken where our distro started the process.
     for complaint in settings.take_complaints():
@@ -59,7 +62,25 @@ def _configure() -> None:
     process_exit.register(_telemetry)
     forks.register(_telemetry)
     children.watch()
+    hooks.after_import("otel_rl.training.steps", _follow_steps)
+    lifecycle.at_first_record(_observe_pressure)
     run_span.begin()
+
+
+def _follow_steps(_: ModuleType) -> None:
+    """A process without steps pays nothing for this."""
+    from otel_rl.pressure import step_pauses  # noqa: PLC0415 - see above
+    from otel_rl.training import cost_guard  # noqa: PLC0415 - see above
+
+    step_pauses.start()
+    cost_guard.start()
+
+
+def _observe_pressure() -> None:
+    """A process that records nothing observes nothing."""
+    from otel_rl.pressure import observed  # noqa: PLC0415 - see above
+
+    observed.register()
 
 
 def _from_variables() -> Telemetry:

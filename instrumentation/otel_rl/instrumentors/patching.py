@@ -7,6 +7,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.instrumentors.observing import Hooks, Switch, with_instance, wrap
+from otel_rl.own_cost import samples
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -104,7 +105,9 @@ class Patches:
         Returns False like :meth:`replace`.
         """
         switch = Switch()
-        hooks = Hooks(f"observe.{name}", before, after, begin, end)
+        site = f"observe.{name}"
+        given = {"before": before, "after": after, "begin": begin, "end": end}
+        hooks = Hooks(site, **{part: hook and samples.timed(f"{site}.{part}", hook) for part, hook in given.items()})
         return self._replace(owner, name, lambda raw: wrap(raw, hooks, switch), switch, required=required)
 
     def on_restore(self, callback: Callable[[], None]) -> None:

@@ -17,6 +17,7 @@ from opentelemetry.sdk.metrics.export import MetricReader
 
 from otel_rl import settings
 from otel_rl.internal_errors import guard
+from otel_rl.own_cost import reductions
 from otel_rl.pipeline import start_times
 from otel_rl.pipeline.batching import GATE_INTERVAL
 from otel_rl.pipeline.io_thread import FIRST_EXPORT
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from otel_rl.pipeline.sink import Sink
 
 _SECONDS = 1000.0
+#: So many times longer is the interval where the cost guard has asked for less.
+REDUCED = 4
 
 
 class LazyMetricReader(MetricReader):
@@ -101,7 +104,8 @@ class LazyMetricReader(MetricReader):
     def run(self) -> None:
         """Collect and export, unless the gate is closed."""
         ready = self._gate.is_open()
-        self._next = time.monotonic() + (self._interval if ready else min(self._interval, GATE_INTERVAL))
+        interval = self._interval * (REDUCED if reductions.METRIC_INTERVAL.on else 1)
+        self._next = time.monotonic() + (interval if ready else min(self._interval, GATE_INTERVAL))
         if ready:
             self._collect_guarded()
 

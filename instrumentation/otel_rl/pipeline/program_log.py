@@ -19,6 +19,7 @@ from opentelemetry._logs import SeverityNumber
 from opentelemetry.context import get_current
 
 from otel_rl.internal_errors import guard
+from otel_rl.own_cost import reductions, samples
 from otel_rl.semconv import SCHEMA_URL
 from otel_rl.telemetry import deferral, drops, redaction
 from otel_rl.telemetry.attribute_values import clean, plain_content
@@ -44,10 +45,13 @@ def record(provider: LoggerProvider | None) -> None:
         return
     original = logging.Logger.callHandlers
     recorder = _Recorder(provider)
+    reductions.PROGRAM_LOG.offered = True
+    take = samples.timed("program_log", recorder.take)
 
     @functools.wraps(original)
     def call_handlers(self: logging.Logger, record: logging.LogRecord) -> None:
-        recorder.take(record)
+        if record.levelno >= logging.WARNING or not reductions.PROGRAM_LOG.on:
+            take(record)
         return original(self, record)
 
     logging.Logger.callHandlers = call_handlers  # type: ignore[method-assign]

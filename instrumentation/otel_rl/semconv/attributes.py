@@ -6,6 +6,12 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Final
 
+CPU_MODE: Final = "cpu.mode"
+"""Mode of the CPU."""
+
+CPYTHON_GC_GENERATION: Final = "cpython.gc.generation"
+"""Generation of objects that the garbage collector of CPython looked at."""
+
 ERROR_TYPE: Final = "error.type"
 """Kind of the error that ended the work, as a low-cardinality name, e.g. the class of the exception."""
 
@@ -138,6 +144,12 @@ GEN_AI_WORKFLOW_NAME: Final = "gen_ai.workflow.name"
 HOST_NAME: Final = "host.name"
 """Name of the host."""
 
+HW_ID: Final = "hw.id"
+"""Number of the device on its node, from 0."""
+
+HW_TYPE: Final = "hw.type"
+"""Kind of the device."""
+
 OTEL_COMPONENT_NAME: Final = "otel.component.name"
 """Name of the instance among those of its kind in the process."""
 
@@ -159,6 +171,9 @@ RL_AGENT_NODE_NAME: Final = "rl.agent.node.name"
 RL_ALGORITHM: Final = "rl.algorithm"
 """Training algorithm."""
 
+RL_CGROUP_MEMORY_EVENT: Final = "rl.cgroup.memory.event"
+"""Event that the kernel counts for the memory of a control group."""
+
 RL_CHILD_OOM_KILLS: Final = "rl.child.oom_kills"
 """OOM kills that the cgroup of the parent has counted since the end of the child before."""
 
@@ -170,6 +185,21 @@ RL_CHILD_RANK: Final = "rl.child.rank"
 
 RL_CHILD_SIGNAL: Final = "rl.child.signal"
 """Signal that killed the child."""
+
+RL_COMPILE_DURATION: Final = "rl.compile.duration"
+"""Time that the compilation took, in seconds."""
+
+RL_COMPILE_FUNCTION: Final = "rl.compile.function"
+"""Name of the compiled function, with its file and line."""
+
+RL_COMPILE_REASON: Final = "rl.compile.reason"
+"""Reason for a recompilation, as torch.compile gives it; texts in it are replaced."""
+
+RL_CUDA_DEVICE: Final = "rl.cuda.device"
+"""Number of the CUDA device in the process, from 0."""
+
+RL_CUDA_MEMORY_STATE: Final = "rl.cuda.memory.state"
+"""State of memory in the CUDA allocator of PyTorch."""
 
 RL_GROUP_ID: Final = "rl.group.id"
 """Identity of the group of trajectories of the same prompt whose rewards are compared."""
@@ -215,6 +245,15 @@ RL_LAUNCHER: Final = "rl.launcher"
 
 RL_LOCAL_RANK: Final = "rl.local_rank"
 """Rank of the process on its node, from 0."""
+
+RL_LOOP_COMPILE_TIME: Final = "rl.loop.compile_time"
+"""Time that torch.compile took for what it compiled in the iteration, in seconds."""
+
+RL_LOOP_CPU_TIME: Final = "rl.loop.cpu_time"
+"""CPU time of the process since its previous iteration ended, in seconds."""
+
+RL_LOOP_GC_TIME: Final = "rl.loop.gc_time"
+"""Time for which the garbage collector of Python stopped the process in the iteration, in seconds."""
 
 RL_LOOP_ITERATION: Final = "rl.loop.iteration"
 """Training iteration, numbered as the trainer's global step after its increment."""
@@ -300,17 +339,29 @@ RL_SYSTEM: Final = "rl.system"
 RL_SYSTEM_VERSION: Final = "rl.system.version"
 """Version of the post-training system."""
 
+RL_TELEMETRY_CPU_SHARE: Final = "rl.telemetry.cpu_share"
+"""Share of the iterations' time that otel-rl took, as its cost guard compares it with the limit."""
+
+RL_TELEMETRY_CPU_TIME: Final = "rl.telemetry.cpu_time"
+"""CPU time that otel-rl took since the previous iteration of the process ended, in seconds."""
+
 RL_TELEMETRY_DROP_REASON: Final = "rl.telemetry.drop.reason"
 """Reason for the drop."""
 
 RL_TELEMETRY_INSTRUMENTOR: Final = "rl.telemetry.instrumentor"
 """Entry point name of the instrumentor."""
 
+RL_TELEMETRY_REDUCTION: Final = "rl.telemetry.reduction"
+"""Telemetry that otel-rl leaves out from now on."""
+
 RL_TELEMETRY_SIGNAL: Final = "rl.telemetry.signal"
 """Signal that lost an item."""
 
 RL_TELEMETRY_SITE: Final = "rl.telemetry.site"
 """Place in otel-rl where an error of its own was caught."""
+
+RL_TELEMETRY_THREAD: Final = "rl.telemetry.thread"
+"""Threads on which otel-rl worked."""
 
 RL_TRAIN_BATCH_SIZE: Final = "rl.train.batch_size"
 """Samples per optimizer step, over all ranks."""
@@ -335,6 +386,9 @@ SERVICE_NAME: Final = "service.name"
 
 SERVICE_VERSION: Final = "service.version"
 """Version of the program."""
+
+SYSTEM_MEMORY_STATE: Final = "system.memory.state"
+"""State of memory."""
 
 TELEMETRY_DISTRO_NAME: Final = "telemetry.distro.name"
 """Name of the distribution that set telemetry up."""
@@ -386,6 +440,21 @@ TORCH_DISTRIBUTED_UNSEEN: Final = "torch.distributed.unseen"
 
 TORCH_DISTRIBUTED_WAIT_TIME: Final = "torch.distributed.wait_time"
 """Host time spent waiting for the collectives of the iteration, in seconds."""
+
+
+class CpuModeValues:
+    """Known values of `cpu.mode`."""
+
+    USER: Final = "user"
+    """User space."""
+    SYSTEM: Final = "system"
+    """Kernel."""
+    IDLE: Final = "idle"
+    """Nothing to do."""
+    IOWAIT: Final = "iowait"
+    """Waiting for a disk."""
+    STEAL: Final = "steal"
+    """Taken by other virtual machines."""
 
 
 class ErrorTypeValues:
@@ -467,6 +536,13 @@ class GenAiTokenTypeValues:
     """Tokens of the output."""
 
 
+class HwTypeValues:
+    """Known values of `hw.type`."""
+
+    GPU: Final = "gpu"
+    """Graphics processor."""
+
+
 class RlAlgorithmValues:
     """Known values of `rl.algorithm`."""
 
@@ -488,6 +564,30 @@ class RlAlgorithmValues:
     """Distillation from a teacher."""
     REWARD_MODELING: Final = "reward_modeling"
     """Training a reward model."""
+
+
+class RlCgroupMemoryEventValues:
+    """Known values of `rl.cgroup.memory.event`."""
+
+    HIGH: Final = "high"
+    """Processes were slowed down at the soft limit."""
+    MAX: Final = "max"
+    """The limit was met."""
+    OOM: Final = "oom"
+    """The limit could not be kept."""
+    OOM_KILL: Final = "oom_kill"
+    """A process was killed for memory."""
+
+
+class RlCudaMemoryStateValues:
+    """Known values of `rl.cuda.memory.state`."""
+
+    ALLOCATED: Final = "allocated"
+    """Held by tensors."""
+    RESERVED: Final = "reserved"
+    """Held by PyTorch's allocator, tensors included."""
+    INACTIVE: Final = "inactive"
+    """Free parts of split blocks, which cannot be given back."""
 
 
 class RlInferenceEngineValues:
@@ -615,6 +715,21 @@ class RlSystemValues:
     """Hugging Face Transformers without a system on top."""
 
 
+class RlTelemetryReductionValues:
+    """Known values of `rl.telemetry.reduction`."""
+
+    SLOW_COLLECTIVES: Final = "slow_collectives"
+    """Slowest collectives of an iteration."""
+    METRIC_INTERVAL: Final = "metric_interval"
+    """Three of four exports of metrics."""
+    PHASE_PARTS: Final = "phase_parts"
+    """Spans inside phases."""
+    PROGRAM_LOG: Final = "program_log"
+    """Log records of the program below WARNING."""
+    CONTENT: Final = "content"
+    """Content of messages and tool calls."""
+
+
 class RlTelemetrySignalValues:
     """Known values of `rl.telemetry.signal`."""
 
@@ -626,6 +741,28 @@ class RlTelemetrySignalValues:
     """Log records."""
     CONTEXT: Final = "context"
     """Correlation context."""
+
+
+class RlTelemetryThreadValues:
+    """Known values of `rl.telemetry.thread`."""
+
+    PROGRAM: Final = "program"
+    """Threads of the program, on which the work of otel-rl is estimated."""
+    OWN: Final = "own"
+    """Threads of otel-rl itself, which are measured."""
+
+
+class SystemMemoryStateValues:
+    """Known values of `system.memory.state`."""
+
+    USED: Final = "used"
+    """Used by programs and the kernel."""
+    FREE: Final = "free"
+    """Used for nothing."""
+    BUFFERS: Final = "buffers"
+    """Buffers of the kernel."""
+    CACHED: Final = "cached"
+    """Pages of files."""
 
 
 class TorchDistributedOperationValues:
@@ -720,6 +857,8 @@ IDENTIFIERS: Final[tuple[str, ...]] = (
 
 CARDINALITY: Final = MappingProxyType(
     {
+        CPU_MODE: 8,
+        CPYTHON_GC_GENERATION: 4,
         ERROR_TYPE: 100,
         GEN_AI_AGENT_NAME: 100,
         GEN_AI_EVALUATION_NAME: 50,
@@ -731,9 +870,14 @@ CARDINALITY: Final = MappingProxyType(
         GEN_AI_TOKEN_TYPE: 4,
         GEN_AI_TOOL_NAME: 200,
         GEN_AI_WORKFLOW_NAME: 100,
+        HW_ID: 64,
+        HW_TYPE: 2,
         OTEL_COMPONENT_NAME: 20,
         OTEL_COMPONENT_TYPE: 20,
         RL_AGENT_NODE_NAME: 200,
+        RL_CGROUP_MEMORY_EVENT: 4,
+        RL_CUDA_DEVICE: 64,
+        RL_CUDA_MEMORY_STATE: 4,
         RL_PHASE: 13,
         RL_RANK: 4096,
         RL_REWARD_NAME: 50,
@@ -743,9 +887,11 @@ CARDINALITY: Final = MappingProxyType(
         RL_TELEMETRY_INSTRUMENTOR: 200,
         RL_TELEMETRY_SIGNAL: 4,
         RL_TELEMETRY_SITE: 200,
+        RL_TELEMETRY_THREAD: 2,
         RL_TRAINER_METRIC_KEY: 300,
         SERVER_ADDRESS: 64,
         SERVER_PORT: 64,
+        SYSTEM_MEMORY_STATE: 8,
         TORCH_DISTRIBUTED_GROUP_NAME: 32,
         TORCH_DISTRIBUTED_GROUP_SIZE: 32,
         TORCH_DISTRIBUTED_OPERATION: 20,

@@ -64,6 +64,16 @@ GEN_AI_EVALUATION_RESULT: Final = definitions.EventDefinition(
         attributes.ERROR_TYPE,
     ),
 )
+RL_COMPILE_RECOMPILATION: Final = definitions.EventDefinition(
+    name="rl.compile.recompilation",
+    description="torch.compile compiled again what it had compiled before",
+    attributes=(
+        attributes.RL_COMPILE_FUNCTION,
+        attributes.RL_COMPILE_REASON,
+        attributes.RL_COMPILE_DURATION,
+        attributes.RL_LOOP_ITERATION,
+    ),
+)
 RL_HANG: Final = definitions.EventDefinition(
     name="rl.hang",
     description="A process makes no progress for longer than its limit; the body has the stacks of its threads; ERROR",
@@ -162,6 +172,15 @@ RL_STRAGGLER_END: Final = definitions.EventDefinition(
         attributes.RL_LOOP_ITERATION,
         attributes.TORCH_DISTRIBUTED_OPERATION,
         attributes.TORCH_DISTRIBUTED_GROUP_NAME,
+    ),
+)
+RL_TELEMETRY_REDUCED: Final = definitions.EventDefinition(
+    name="rl.telemetry.reduced",
+    description="otel-rl records less from here on, because it took more of the iterations' time than is allowed",
+    attributes=(
+        attributes.RL_TELEMETRY_REDUCTION,
+        attributes.RL_TELEMETRY_CPU_SHARE,
+        attributes.RL_LOOP_ITERATION,
     ),
 )
 RL_TOOL_UNKNOWN: Final = definitions.EventDefinition(

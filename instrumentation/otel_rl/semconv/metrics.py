@@ -6,6 +6,14 @@ from typing import Final
 
 from otel_rl.semconv import attributes, definitions
 
+CPYTHON_GC_COLLECTIONS: Final = definitions.MetricDefinition(
+    name="cpython.gc.collections",
+    instrument="counter",
+    unit="{collection}",
+    description="Runs of the garbage collector of Python",
+    boundaries=None,
+    attributes=(attributes.CPYTHON_GC_GENERATION,),
+)
 GEN_AI_CLIENT_OPERATION_DURATION: Final = definitions.MetricDefinition(
     name="gen_ai.client.operation.duration",
     instrument="histogram",
@@ -102,6 +110,52 @@ GEN_AI_INVOKE_WORKFLOW_DURATION: Final = definitions.MetricDefinition(
     attributes=(
         attributes.GEN_AI_WORKFLOW_NAME,
         attributes.ERROR_TYPE,
+    ),
+)
+HW_GPU_MEMORY_LIMIT: Final = definitions.MetricDefinition(
+    name="hw.gpu.memory.limit",
+    instrument="updowncounter",
+    unit="By",
+    description="Memory that the GPU has",
+    boundaries=None,
+    attributes=(attributes.HW_ID,),
+)
+HW_GPU_MEMORY_USAGE: Final = definitions.MetricDefinition(
+    name="hw.gpu.memory.usage",
+    instrument="updowncounter",
+    unit="By",
+    description="Memory of the GPU in use, by all processes",
+    boundaries=None,
+    attributes=(attributes.HW_ID,),
+)
+HW_GPU_UTILIZATION: Final = definitions.MetricDefinition(
+    name="hw.gpu.utilization",
+    instrument="gauge",
+    unit="1",
+    description="Share of time in which the GPU ran a kernel",
+    boundaries=None,
+    attributes=(attributes.HW_ID,),
+)
+HW_POWER: Final = definitions.MetricDefinition(
+    name="hw.power",
+    instrument="gauge",
+    unit="W",
+    description="Power that the device takes",
+    boundaries=None,
+    attributes=(
+        attributes.HW_ID,
+        attributes.HW_TYPE,
+    ),
+)
+HW_TEMPERATURE: Final = definitions.MetricDefinition(
+    name="hw.temperature",
+    instrument="gauge",
+    unit="Cel",
+    description="Temperature of the device",
+    boundaries=None,
+    attributes=(
+        attributes.HW_ID,
+        attributes.HW_TYPE,
     ),
 )
 OTEL_SDK_EXPORTER_LOG_EXPORTED: Final = definitions.MetricDefinition(
@@ -241,6 +295,129 @@ OTEL_SDK_PROCESSOR_SPAN_QUEUE_SIZE: Final = definitions.MetricDefinition(
         attributes.OTEL_COMPONENT_NAME,
     ),
 )
+PROCESS_CPU_TIME: Final = definitions.MetricDefinition(
+    name="process.cpu.time",
+    instrument="counter",
+    unit="s",
+    description="CPU time of the process",
+    boundaries=None,
+    attributes=(attributes.CPU_MODE,),
+)
+PROCESS_MEMORY_USAGE: Final = definitions.MetricDefinition(
+    name="process.memory.usage",
+    instrument="updowncounter",
+    unit="By",
+    description="Physical memory of the process",
+    boundaries=None,
+    attributes=(),
+)
+PROCESS_MEMORY_VIRTUAL: Final = definitions.MetricDefinition(
+    name="process.memory.virtual",
+    instrument="updowncounter",
+    unit="By",
+    description="Virtual memory of the process",
+    boundaries=None,
+    attributes=(),
+)
+PROCESS_THREAD_COUNT: Final = definitions.MetricDefinition(
+    name="process.thread.count",
+    instrument="updowncounter",
+    unit="{thread}",
+    description="Threads of the process",
+    boundaries=None,
+    attributes=(),
+)
+PROCESS_UNIX_FILE_DESCRIPTOR_COUNT: Final = definitions.MetricDefinition(
+    name="process.unix.file_descriptor.count",
+    instrument="updowncounter",
+    unit="{file_descriptor}",
+    description="Open file descriptors of the process",
+    boundaries=None,
+    attributes=(),
+)
+RL_CGROUP_MEMORY_EVENTS: Final = definitions.MetricDefinition(
+    name="rl.cgroup.memory.events",
+    instrument="counter",
+    unit="{event}",
+    description="Events of memory that the kernel counted for the control group",
+    boundaries=None,
+    attributes=(attributes.RL_CGROUP_MEMORY_EVENT,),
+)
+RL_CGROUP_MEMORY_LIMIT: Final = definitions.MetricDefinition(
+    name="rl.cgroup.memory.limit",
+    instrument="updowncounter",
+    unit="By",
+    description="Least memory limit of the control groups around the process",
+    boundaries=None,
+    attributes=(),
+)
+RL_CGROUP_MEMORY_USAGE: Final = definitions.MetricDefinition(
+    name="rl.cgroup.memory.usage",
+    instrument="updowncounter",
+    unit="By",
+    description="Memory of the control group of the process, its file cache included",
+    boundaries=None,
+    attributes=(),
+)
+RL_COMPILE_COMPILATIONS: Final = definitions.MetricDefinition(
+    name="rl.compile.compilations",
+    instrument="counter",
+    unit="{compilation}",
+    description="Compilations by torch.compile, recompilations included",
+    boundaries=None,
+    attributes=(),
+)
+RL_COMPILE_RECOMPILATIONS: Final = definitions.MetricDefinition(
+    name="rl.compile.recompilations",
+    instrument="counter",
+    unit="{compilation}",
+    description="Compilations of what torch.compile had compiled before",
+    boundaries=None,
+    attributes=(),
+)
+RL_COMPILE_TIME: Final = definitions.MetricDefinition(
+    name="rl.compile.time",
+    instrument="counter",
+    unit="s",
+    description="Time that torch.compile took",
+    boundaries=None,
+    attributes=(),
+)
+RL_CUDA_ALLOC_RETRIES: Final = definitions.MetricDefinition(
+    name="rl.cuda.alloc_retries",
+    instrument="counter",
+    unit="{retry}",
+    description="Allocations on a CUDA device that first had to empty the cache",
+    boundaries=None,
+    attributes=(attributes.RL_CUDA_DEVICE,),
+)
+RL_CUDA_MEMORY_PEAK: Final = definitions.MetricDefinition(
+    name="rl.cuda.memory.peak",
+    instrument="gauge",
+    unit="By",
+    description="Most memory that tensors held on a CUDA device since the program reset this figure",
+    boundaries=None,
+    attributes=(attributes.RL_CUDA_DEVICE,),
+)
+RL_CUDA_MEMORY_USAGE: Final = definitions.MetricDefinition(
+    name="rl.cuda.memory.usage",
+    instrument="updowncounter",
+    unit="By",
+    description="Memory in the CUDA allocator of PyTorch",
+    boundaries=None,
+    attributes=(
+        attributes.RL_CUDA_DEVICE,
+        attributes.RL_CUDA_MEMORY_STATE,
+    ),
+)
+RL_CUDA_OOMS: Final = definitions.MetricDefinition(
+    name="rl.cuda.ooms",
+    instrument="counter",
+    unit="{error}",
+    description="Out-of-memory errors of the CUDA allocator",
+    boundaries=None,
+    attributes=(attributes.RL_CUDA_DEVICE,),
+)
 RL_ENVIRONMENT_EPISODE_LENGTH_MEAN: Final = definitions.MetricDefinition(
     name="rl.environment.episode.length.mean",
     instrument="gauge",
@@ -264,6 +441,14 @@ RL_ENVIRONMENT_REWARD_STD: Final = definitions.MetricDefinition(
     description="Standard deviation of the reward in the batch",
     boundaries=None,
     attributes=(),
+)
+RL_GC_TIME: Final = definitions.MetricDefinition(
+    name="rl.gc.time",
+    instrument="counter",
+    unit="s",
+    description="Time for which the garbage collector of Python stopped the process",
+    boundaries=None,
+    attributes=(attributes.CPYTHON_GC_GENERATION,),
 )
 RL_LOOP_CURRENT: Final = definitions.MetricDefinition(
     name="rl.loop.current",
@@ -328,6 +513,14 @@ RL_PHASE_DURATION: Final = definitions.MetricDefinition(
         1310.72,
     ),
     attributes=(attributes.RL_PHASE,),
+)
+RL_PINNED_MEMORY_USAGE: Final = definitions.MetricDefinition(
+    name="rl.pinned_memory.usage",
+    instrument="updowncounter",
+    unit="By",
+    description="Host memory that PyTorch has pinned for CUDA",
+    boundaries=None,
+    attributes=(),
 )
 RL_REWARD_DURATION: Final = definitions.MetricDefinition(
     name="rl.reward.duration",
@@ -512,6 +705,14 @@ RL_SYNC_DURATION: Final = definitions.MetricDefinition(
     ),
     attributes=(),
 )
+RL_TELEMETRY_CPU_TIME: Final = definitions.MetricDefinition(
+    name="rl.telemetry.cpu.time",
+    instrument="counter",
+    unit="s",
+    description="CPU time that otel-rl took itself; measured on its own threads, estimated on those of the program",
+    boundaries=None,
+    attributes=(attributes.RL_TELEMETRY_THREAD,),
+)
 RL_TELEMETRY_DROPPED: Final = definitions.MetricDefinition(
     name="rl.telemetry.dropped",
     instrument="counter",
@@ -634,6 +835,30 @@ RL_TRAINER_METRIC: Final = definitions.MetricDefinition(
     boundaries=None,
     attributes=(attributes.RL_TRAINER_METRIC_KEY,),
 )
+SYSTEM_CPU_TIME: Final = definitions.MetricDefinition(
+    name="system.cpu.time",
+    instrument="counter",
+    unit="s",
+    description="CPU time of the node, from one process of it",
+    boundaries=None,
+    attributes=(attributes.CPU_MODE,),
+)
+SYSTEM_MEMORY_LIMIT: Final = definitions.MetricDefinition(
+    name="system.memory.limit",
+    instrument="updowncounter",
+    unit="By",
+    description="Memory that the node has, from one process of it",
+    boundaries=None,
+    attributes=(),
+)
+SYSTEM_MEMORY_USAGE: Final = definitions.MetricDefinition(
+    name="system.memory.usage",
+    instrument="updowncounter",
+    unit="By",
+    description="Memory of the node by state, from one process of it",
+    boundaries=None,
+    attributes=(attributes.SYSTEM_MEMORY_STATE,),
+)
 TORCH_DISTRIBUTED_ARRIVAL_SPREAD: Final = definitions.MetricDefinition(
     name="torch.distributed.arrival.spread",
     instrument="gauge",
@@ -712,6 +937,12 @@ TORCH_DISTRIBUTED_COLLECTIVE_WAIT_TIME: Final = definitions.MetricDefinition(
 )
 SELF_TELEMETRY: Final = frozenset(
     {
+        CPYTHON_GC_COLLECTIONS.name,
+        HW_GPU_MEMORY_LIMIT.name,
+        HW_GPU_MEMORY_USAGE.name,
+        HW_GPU_UTILIZATION.name,
+        HW_POWER.name,
+        HW_TEMPERATURE.name,
         OTEL_SDK_EXPORTER_LOG_EXPORTED.name,
         OTEL_SDK_EXPORTER_LOG_INFLIGHT.name,
         OTEL_SDK_EXPORTER_METRIC_DATA_POINT_EXPORTED.name,
@@ -724,9 +955,30 @@ SELF_TELEMETRY: Final = frozenset(
         OTEL_SDK_PROCESSOR_SPAN_PROCESSED.name,
         OTEL_SDK_PROCESSOR_SPAN_QUEUE_CAPACITY.name,
         OTEL_SDK_PROCESSOR_SPAN_QUEUE_SIZE.name,
+        PROCESS_CPU_TIME.name,
+        PROCESS_MEMORY_USAGE.name,
+        PROCESS_MEMORY_VIRTUAL.name,
+        PROCESS_THREAD_COUNT.name,
+        PROCESS_UNIX_FILE_DESCRIPTOR_COUNT.name,
+        RL_CGROUP_MEMORY_EVENTS.name,
+        RL_CGROUP_MEMORY_LIMIT.name,
+        RL_CGROUP_MEMORY_USAGE.name,
+        RL_COMPILE_COMPILATIONS.name,
+        RL_COMPILE_RECOMPILATIONS.name,
+        RL_COMPILE_TIME.name,
+        RL_CUDA_ALLOC_RETRIES.name,
+        RL_CUDA_MEMORY_PEAK.name,
+        RL_CUDA_MEMORY_USAGE.name,
+        RL_CUDA_OOMS.name,
+        RL_GC_TIME.name,
+        RL_PINNED_MEMORY_USAGE.name,
+        RL_TELEMETRY_CPU_TIME.name,
         RL_TELEMETRY_DROPPED.name,
         RL_TELEMETRY_ERRORS.name,
         RL_TELEMETRY_INSTRUMENTOR_STATUS.name,
+        SYSTEM_CPU_TIME.name,
+        SYSTEM_MEMORY_LIMIT.name,
+        SYSTEM_MEMORY_USAGE.name,
     }
 )
 """Names of the metrics that otel-rl keeps about itself."""

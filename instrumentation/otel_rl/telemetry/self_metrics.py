@@ -1,4 +1,4 @@
-"""Self-telemetry metrics: drops, internal errors and the state of the instrumentors."""
+"""Self-telemetry metrics: drops, internal errors, the state of the instrumentors, and our own CPU time."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 from otel_rl import instrumentor_status
 from otel_rl.internal_errors import error_counts
+from otel_rl.own_cost import samples, threads
 from otel_rl.semconv import attributes, metrics
-from otel_rl.telemetry import drops
+from otel_rl.semconv.attributes import RlTelemetryThreadValues as Thread
+from otel_rl.telemetry import drops, lifecycle
 from otel_rl.telemetry.scope import Scope
 
 if TYPE_CHECKING:
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
 
     Observations = Iterator[tuple[float, Mapping[str, str]]]
 
+_SECONDS = 1e-9
 _STATES = {
     instrumentor_status.ACTIVE: 1,
     instrumentor_status.DEGRADED: 0.5,
@@ -29,6 +32,9 @@ def register() -> None:
     scope.observe(metrics.RL_TELEMETRY_DROPPED, _dropped)
     scope.observe(metrics.RL_TELEMETRY_ERRORS, _errors)
     scope.observe(metrics.RL_TELEMETRY_INSTRUMENTOR_STATUS, _instrumentors)
+    scope.observe(metrics.RL_TELEMETRY_CPU_TIME, _own_cpu)
+    lifecycle.after_fork_in_child(samples.reset)
+    lifecycle.after_fork_in_child(threads.reset)
 
 
 def _dropped() -> Observations:
@@ -45,3 +51,10 @@ def _instrumentors() -> Observations:
     for name, outcome in instrumentor_status.snapshot().items():
         if outcome["state"] in _STATES:
             yield _STATES[outcome["state"]], {attributes.RL_TELEMETRY_INSTRUMENTOR: name}
+
+
+def _own_cpu() -> Observations:
+    # This runs on an I/O thread: here threads of ours are looked for.
+    threads.find()
+    yield samples.nanoseconds() * _SECONDS, {attributes.RL_TELEMETRY_THREAD: Thread.PROGRAM}
+    yield threads.nanoseconds() * _SECONDS, {attributes.RL_TELEMETRY_THREAD: Thread.OWN}

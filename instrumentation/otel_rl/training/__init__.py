@@ -1,6 +1,7 @@
 """One boundary for all trainers: steps, phases, scalars, rewards, systems. Callers hand in their scope.
 
 =================  =====================================================================
+``cost_guard``     measures what otel-rl costs per step, and records less where that is too much
 ``durations``      durations of a step's phases, recorded when it ends
 ``parts``          parts of a phase, such as forward and backward passes
 ``phases``         a phase of a step: spans and duration; which phase suspends which

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from opentelemetry.context import get_current
 
+from otel_rl.own_cost import reductions, samples
 from otel_rl.semconv import metrics, spans
 from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
 from otel_rl.telemetry import deferral, guard, lifecycle
@@ -125,6 +126,7 @@ class TrainerLoop(steps.Loop):
                 self._record_wait_inside(scope, waiting_since)
             return
         self.close_all()
+        reductions.PARTS.offered = True
         steps.add_contributor(_step_closing)
         self.begin(iteration, scope, deferral.now(), waiting_since)
 
@@ -166,7 +168,7 @@ class TrainerLoop(steps.Loop):
         else:
             if kind in _TRAINING and spans.RL_TRAIN.type not in found:
                 self._open_training(scope)
-            has_span = step is None or step.take_span(kind, SPANS_PER_STEP)
+            has_span = step is None or (not reductions.PARTS.on and step.take_span(kind, SPANS_PER_STEP))
             if step is not None and (kind in _LEAVES or not has_span):
                 phase = Part(definition, scope, step, has_span=has_span)
             else:
@@ -255,13 +257,15 @@ def _count_step(scope: Scope, tokens: int, context: Context) -> None:
 
 def in_phase(definition: SpanDefinition, scope: Scope) -> Callable[[Function], Function]:
     """Return a factory of wrappers that run the original as a phase of ``scope``."""
+    open_current = samples.timed(f"{definition.type}.open", _open_current)
+    end = samples.timed(f"{definition.type}.end", OpenPhase.end)
 
     def factory(original: Function) -> Function:
         @functools.wraps(original)
         def method(*args: Any, **kwargs: Any) -> Any:
             opened: OpenPhase | None = None
             try:
-                opened = current().open(definition, scope)
+                opened = open_current(definition, scope)
             except Exception as ours:  # noqa: BLE001 - counted
                 _PHASE.handle(ours)
             if opened is None:
@@ -269,14 +273,18 @@ def in_phase(definition: SpanDefinition, scope: Scope) -> Callable[[Function], F
             try:
                 result = original(*args, **kwargs)
             except BaseException as error:
-                opened.end(error)
+                end(opened, error)
                 raise
-            opened.end()
+            end(opened, None)
             return result
 
         return method
 
     return factory
+
+
+def _open_current(definition: SpanDefinition, scope: Scope) -> OpenPhase | None:
+    return current().open(definition, scope)
 
 
 def close_steps() -> None:

@@ -7,8 +7,10 @@ import time
 import pytest
 
 from otel_rl.collectives.recorder import CollectiveRecorder
-from otel_rl.collectives.reports import CollectiveReporter
+from otel_rl.collectives.reports import COST_NS, CollectiveReporter
+from otel_rl.own_cost import reductions
 from otel_rl.semconv import attributes, events, metrics, spans
+from otel_rl.semconv.attributes import TorchDistributedSourceValues as Source
 from otel_rl.telemetry import Scope
 from otel_rl.training import steps
 
@@ -37,10 +39,16 @@ def group(recorded, request, monkeypatch):
     monkeypatch.setattr(ProcessGroup, "group_desc", request.node.name)
     ProcessGroup.allreduce = recorder.recording("all_reduce", 0, lambda self, *args, **kwargs: Work())
     Work.wait = recorder.waiting(Work.raw_wait)
-    reporter = CollectiveReporter(recorder, Scope(request.node.name))
+    reporter = ProcessGroup.reporter = CollectiveReporter(recorder, Scope(request.node.name))
     reporter.start()
     yield ProcessGroup()
     reporter.stop()
+
+
+@pytest.fixture
+def reporter(group):
+    """The one of the process group."""
+    return group.reporter
 
 
 def ours(points):
@@ -100,6 +108,37 @@ def test_the_slowest_collectives_of_a_step_are_events_with_the_time_they_began(r
         assert span.start_time <= event.timestamp <= span.end_time
         duration = event.attributes[attributes.TORCH_DISTRIBUTED_DURATION]
         assert event.timestamp + duration * 1e9 <= span.end_time + 100_000
+
+
+def test_without_the_slowest_collectives_a_step_still_counts_them_all(recorded, group, monkeypatch):
+    monkeypatch.setattr(reductions.COLLECTIVES, "on", True)
+    steps.begin(1, Scope("test"))
+    for _ in range(4):
+        group.allreduce([Tensor()], None).wait()
+    steps.finish()
+
+    [span] = [span for span in recorded.spans if span.name == spans.RL_RANK_STEP.type]
+    assert span.attributes[attributes.TORCH_DISTRIBUTED_CALLS] == 4
+    assert span.events == ()
+
+
+def test_counting_is_sampled_and_told_once_for_each_collective(recorded, group, reporter):
+    for _ in range(100):
+        group.allreduce([Tensor()], None)
+    mean = reporter.recorder.own_ns[0]
+    told = reporter.own_nanoseconds()
+
+    assert mean > 0
+    assert told == pytest.approx(100 * 2 * mean)
+    assert reporter.own_nanoseconds() == 0
+
+
+def test_what_cpp_code_issues_costs_what_was_measured_once(recorded, group, reporter):
+    count = reporter.recorder.counting("all_gather", Source.FUNCTIONAL)
+    for _ in range(3):
+        count(group, Tensor(), 0, 1)
+
+    assert reporter.own_nanoseconds() == 3 * COST_NS[Source.FUNCTIONAL]
 
 
 def test_a_slow_collective_belongs_to_every_step_that_was_open(recorded, group, monkeypatch):

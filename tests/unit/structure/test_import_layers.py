@@ -17,6 +17,7 @@ LAYERS = (
         "import_hooks",
         "instrumentor_status",
         "internal_errors",
+        "own_cost",
         "packaged_data",
         "settings",
         "stderr",
@@ -25,7 +26,7 @@ LAYERS = (
     ("semconv", "process"),
     ("flight_recorder",),
     ("telemetry",),
-    ("training", "inference", "collectives", "tools", "api", "offline.store"),
+    ("training", "inference", "collectives", "tools", "pressure", "api", "offline.store"),
     ("pipeline", "offline.reader"),
     ("stragglers", "watchdog"),
     ("ending", "offline.report.aggregate", "offline.postmortem", "instrumentors"),
@@ -40,6 +41,7 @@ WITHIN_A_LAYER = {
     "collectives": {"training"},
     "import_hooks": {"internal_errors"},
     "offline.report.aggregate": {"offline.postmortem"},
+    "pressure": {"training"},
     "settings": {"stderr"},
 }
 #: The producer API opens its operations lazily; ``sitecustomize`` is found by path.

@@ -6,6 +6,7 @@ import os
 
 import pytest
 
+from otel_rl.own_cost import reductions
 from otel_rl.telemetry.content_capture import CAPTURE_ENVIRONMENT_VARIABLE, Capture, capture
 
 NOWHERE, ON_SPANS = Capture(span=False, event=False), Capture(span=True, event=False)
@@ -33,3 +34,19 @@ def test_the_variable_counts_no_more_where_the_environment_is_another_one(monkey
     monkeypatch.setenv(CAPTURE_ENVIRONMENT_VARIABLE, "SPAN_ONLY")
     monkeypatch.setattr(os, "environ", {})
     assert capture() == NOWHERE
+
+
+def test_where_the_cost_guard_has_asked_for_less_there_is_no_content(monkeypatch):
+    monkeypatch.setattr(reductions.CONTENT, "offered", False)
+    monkeypatch.setattr(reductions.CONTENT, "on", True)
+    monkeypatch.setenv(CAPTURE_ENVIRONMENT_VARIABLE, "SPAN_AND_EVENT")
+    assert capture() == NOWHERE
+    assert reductions.CONTENT.offered
+
+
+def test_without_content_there_is_none_to_save(monkeypatch):
+    monkeypatch.setattr(reductions.CONTENT, "offered", False)
+    capture()
+    monkeypatch.setenv(CAPTURE_ENVIRONMENT_VARIABLE, "NO_CONTENT")
+    capture()
+    assert not reductions.CONTENT.offered

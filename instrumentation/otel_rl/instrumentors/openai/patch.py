@@ -9,6 +9,7 @@ from otel_rl.inference import ownership
 from otel_rl.inference.calls import InferenceCall, current, record_abandoned
 from otel_rl.instrumentors.openai import answers
 from otel_rl.instrumentors.openai.request import describe
+from otel_rl.own_cost import samples
 from otel_rl.telemetry import Scope, guard, propagation
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def patch_responses_helper(module: ModuleType, patches: Patches) -> None:
 def _request(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def request(self: Any, *args: Any, **kwargs: Any) -> Any:
-        call = _begin(self, args, kwargs)
+        call = _timed_begin(self, args, kwargs)
         if call is None:
             return original(self, *args, **kwargs)
         try:
@@ -90,7 +91,7 @@ def _request(original: Callable[..., Any]) -> Callable[..., Any]:
             raise
         finally:
             call.leave()
-        answers.answered(call, answer)
+        _timed_answered(call, answer)
         return answer
 
     return request
@@ -99,7 +100,7 @@ def _request(original: Callable[..., Any]) -> Callable[..., Any]:
 def _request_async(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     async def request(self: Any, *args: Any, **kwargs: Any) -> Any:
-        call = _begin(self, args, kwargs)
+        call = _timed_begin(self, args, kwargs)
         if call is None:
             return await original(self, *args, **kwargs)
         try:
@@ -109,7 +110,7 @@ def _request_async(original: Callable[..., Any]) -> Callable[..., Any]:
             raise
         finally:
             call.leave()
-        answers.answered(call, answer)
+        _timed_answered(call, answer)
         return answer
 
     return request
@@ -127,6 +128,10 @@ def _begin(client: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Infere
             call = InferenceCall(scope, request)
             call.enter()
     return call
+
+
+_timed_begin = samples.timed("openai.begin", _begin)
+_timed_answered = samples.timed("openai.answered", answers.answered)
 
 
 def _build_headers(original: Callable[..., Any]) -> Callable[..., Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
+from otel_rl.own_cost import reductions, samples
 from otel_rl.semconv import attributes, spans
 from otel_rl.telemetry import Scope, guard
 from otel_rl.training import trainer_loop
@@ -47,18 +48,13 @@ def entering(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
     Of some thirty contexts per step four or five are phases. So the others must cost little.
     """
+    entered = samples.timed("trl.profiling.enter", _entered)
 
     @functools.wraps(original)
     def enter(self: Any) -> Any:
         result = original(self)
         try:
-            definition = _phase_of(self.name)
-            loop = trainer_loop.current()
-            if definition is None:
-                if loop.is_open(spans.RL_REWARD):
-                    _keep(self, _reward_function(loop, _what(self.name)))
-            elif not loop.is_open(definition):
-                _keep(self, loop.open(definition, scope))
+            entered(self)
         except Exception as ours:  # noqa: BLE001 - counted
             _guard.handle(ours)
         return result
@@ -68,14 +64,29 @@ def entering(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 def leaving(original: Callable[..., Any]) -> Callable[..., Any]:
     """Return a replacement of ``ProfilingContext.__exit__`` that ends the phase, with the error of the block."""
+    end = samples.timed("trl.profiling.leave", _end)
 
     @functools.wraps(original)
     def leave(self: Any, error_type: Any, error: BaseException | None, traceback: Any) -> Any:
         if _ATTRIBUTE in self.__dict__:
-            self.__dict__.pop(_ATTRIBUTE).end(error)
+            end(self.__dict__.pop(_ATTRIBUTE), error)
         return original(self, error_type, error, traceback)
 
     return leave
+
+
+def _entered(context: Any) -> None:
+    definition = _phase_of(context.name)
+    loop = trainer_loop.current()
+    if definition is None:
+        if loop.is_open(spans.RL_REWARD):
+            _keep(context, _reward_function(loop, _what(context.name)))
+    elif not loop.is_open(definition):
+        _keep(context, loop.open(definition, scope))
+
+
+def _end(phase: OpenPhase | Phase, error: BaseException | None) -> None:
+    phase.end(error)
 
 
 def _what(name: str) -> str:
@@ -95,6 +106,8 @@ def _keep(context: Any, phase: OpenPhase | Phase | None) -> None:
 def _reward_function(loop: trainer_loop.TrainerLoop, name: str) -> Phase | None:
     """A span per reward function and no duration: that of the phase around it counts."""
     step = loop.step
-    if step is None or not scope.enabled or not step.take_span(attributes.RL_REWARD_NAME, REWARD_SPANS_PER_STEP):
+    if step is None or not scope.enabled or reductions.PARTS.on:
+        return None
+    if not step.take_span(attributes.RL_REWARD_NAME, REWARD_SPANS_PER_STEP):
         return None
     return Phase(spans.RL_REWARD, scope, {attributes.RL_REWARD_NAME: name}, has_duration=False).start()

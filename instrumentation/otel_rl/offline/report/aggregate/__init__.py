@@ -6,6 +6,8 @@ Modules:
     collectives: collectives by operation and group.
     calls: rollouts, tool calls, model calls and agents.
     scalars: the values that the trainer logged, one curve per key.
+    own_cost: what otel-rl itself took of the steps.
+    pressure: memory over time, garbage collections, compilations.
     rewards: scores per reward function.
     problems: errors, and telemetry that was dropped.
     timeline: the spans of a few chosen traces, as bars.

@@ -5,7 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from otel_rl.offline.reader import Log, Reader, Span
-from otel_rl.offline.report.aggregate import calls, collectives, flight_rings, problems, rewards, steps, timeline
+from otel_rl.offline.report.aggregate import (
+    calls,
+    collectives,
+    flight_rings,
+    own_cost,
+    pressure,
+    problems,
+    rewards,
+    steps,
+    timeline,
+)
 from otel_rl.offline.report.aggregate.scalars import Scalars
 from otel_rl.offline.report.aggregate.totals import Totals
 from otel_rl.semconv import metrics
@@ -29,6 +39,8 @@ class Collected:
         self.calls = calls.Calls()
         self.rewards = rewards.Rewards()
         self.problems = problems.Problems()
+        self.own_cost = own_cost.OwnCost()
+        self.pressure = pressure.Pressure()
         self.totals = Totals(
             (
                 *_OWN_METRICS,
@@ -37,6 +49,7 @@ class Collected:
                 *collectives.METRICS,
                 *rewards.METRICS,
                 *problems.METRICS,
+                *pressure.METRICS,
             )
         )
         self.rings = flight_rings.FlightRings()
@@ -62,13 +75,18 @@ class Collected:
             self.calls.add(record)
             self.rewards.add_span(record)
             self.problems.add_span(record)
+            self.own_cost.add_span(record)
+            self.pressure.add_span(record)
         elif isinstance(record, Log):
             self.scalars.add_log(record)
             self.rewards.add_log(record)
             self.problems.add_log(record)
+            self.own_cost.add_log(record)
+            self.pressure.add_log(record)
         else:
             self.totals.add(record)
             self.scalars.add_point(record)
+            self.pressure.add_point(record)
 
     def _read_timelines(self) -> None:
         slowest = self.steps.slowest.items()[:1]

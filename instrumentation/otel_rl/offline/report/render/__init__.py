@@ -4,6 +4,7 @@ Modules:
     page: the whole page, one HTML file that needs no network.
     page_head: identity of the run, first numbers, and findings.
     sections: the sections of the page, in reading order.
+    pressure_section: the section on memory and pauses.
     problem_sections: the sections on errors, missing processes and lost telemetry.
     blocks: the pieces that a section is made of.
     tables: the tables of the sections.

@@ -79,6 +79,7 @@ def render(collected: Collected) -> str:
         facts=page_head.facts(collected, head),
         tiles=page_head.tiles(collected, head),
         findings=page_head.findings(collected, head),
+        own_share=page_head.own_share(collected),
         sections=[section for section in built if section.blocks],
         empty=[section for section in built if not section.blocks],
         divs={key: Markup(div) for key, div in divs.items()},  # noqa: S704 - Bokeh's own: ids only

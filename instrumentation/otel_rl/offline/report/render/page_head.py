@@ -141,6 +141,7 @@ def findings(collected: Collected, summary: Summary) -> list[tuple[str, str, str
     if lost:
         found.append(("warn", f"{human.amount(lost, 'item')} of telemetry dropped.", "telemetry"))
     found += _unreadable(collected)
+    found += _reduced(collected)
     if internal_errors(collected.totals):
         found.append(("warn", "Errors inside the instrumentation itself.", "telemetry"))
     return found or [("good", _all_well(collected), "processes")]
@@ -179,6 +180,25 @@ def _skew(collected: Collected) -> list[tuple[str, str, str]]:
         f"{human.duration(more)} more per step ({human.percent(more / length)} of a step)."
     )
     return [("warn", text, "ranks")]
+
+
+def _reduced(collected: Collected) -> list[tuple[str, str, str]]:
+    """otel-rl took too much of the steps and left something out."""
+    processes = list(collected.own_cost.reduced.values())
+    if not processes:
+        return []
+    first = min((one.iteration for one in processes if one.iteration is not None), default=None)
+    since = "" if first is None else f" from step {first} on"
+    share = max(one.share for one in processes)
+    who = human.listed([one.who for one in processes])
+    text = f"Less was recorded{since} ({who}): otel-rl took {human.percent(share)} of the steps' time."
+    return [("warn", text, "telemetry")]
+
+
+def own_share(collected: Collected) -> str:
+    """One sentence on the cost of otel-rl itself, ``""`` where it is not known."""
+    share = collected.own_cost.share
+    return "" if share is None else f"otel-rl used {human.percent(share)} of the CPU time of the steps."
 
 
 def _unreadable(collected: Collected) -> list[tuple[str, str, str]]:

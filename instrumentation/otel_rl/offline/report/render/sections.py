@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from otel_rl.offline.report.aggregate import collectives
 from otel_rl.offline.report.aggregate import steps as steps_module
-from otel_rl.offline.report.render import human, problem_sections, ring_sections, sentences
+from otel_rl.offline.report.render import human, pressure_section, problem_sections, ring_sections, sentences
 from otel_rl.offline.report.render.blocks import Block, Section
 from otel_rl.offline.report.render.tables import call_tables, training_tables
 
@@ -32,6 +32,7 @@ def build(collected: Collected, charts: Charts) -> list[Section]:
         _tools(collected),
         _models(collected),
         _rewards(collected, charts),
+        pressure_section.build(collected, charts),
         problem_sections.errors(collected),
         problem_sections.processes(collected),
         problem_sections.telemetry(collected),

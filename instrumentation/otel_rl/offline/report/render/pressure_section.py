@@ -1,0 +1,59 @@
+"""The section on memory and pauses."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from otel_rl.offline.report.render import human
+from otel_rl.offline.report.render.blocks import Block, Section
+from otel_rl.offline.report.render.tables.cells import Table, Value, number_cell, seconds_cell
+
+if TYPE_CHECKING:
+    from otel_rl.offline.report.aggregate.collected import Collected
+    from otel_rl.offline.report.render.charts import Charts, Drawing
+
+_TIME = "time (s)"
+
+
+def build(collected: Collected, charts: Charts) -> Section:
+    """Memory over time, garbage collection per step, and what was compiled again."""
+    found = collected.pressure
+    section = Section("pressure", "Memory and pauses", "Every process that records tells them every 15 s.")
+    drawings: list[Drawing] = []
+    memory = found.memory()
+    if any(len(curve.x) > 1 for curve in memory):
+        hint = "physical memory in MiB; a line that rises from step to step is a leak"
+        drawings.append(charts.curves("Memory", hint, memory, x_label=_TIME))
+    lines = found.collecting.lines()
+    if any(cell.total for line in lines.values() for _, cell in line):
+        hint = "seconds of a step for which the garbage collector stopped the rank; the others wait for it"
+        drawings.append(charts.ranks("Garbage collection per step", hint, lines))
+    if drawings:
+        section.blocks.append(Block(charts=drawings))
+    table = _processes(collected)
+    if table.rows:
+        section.blocks.append(Block(table=table))
+    recompiled = _recompiled(collected)
+    if recompiled.rows:
+        note = f"{found.left_out} further recompilations are not listed." if found.left_out else ""
+        section.blocks.append(Block("Compiled again by torch.compile", note, recompiled))
+    return section
+
+
+def _processes(collected: Collected) -> Table:
+    table = Table(
+        ["Process", ">Most memory", ">Limit", ">Kills", ">Garbage collection", ">Compiling", ">Compiled again"], shown=8
+    )
+    for one in collected.pressure.processes(collected.totals):
+        limit = Value(human.UNKNOWN) if one.limit is None else Value(human.size(one.limit), one.limit)
+        sums = [seconds_cell(one.collecting), seconds_cell(one.compiling), number_cell(one.recompilations)]
+        table.rows.append([Value(one.who), Value(human.size(one.peak), one.peak), limit, number_cell(one.kills), *sums])
+    return table
+
+
+def _recompiled(collected: Collected) -> Table:
+    table = Table(["Function", "Reason", ">Times", ">Took", ">First step", "Where"], shown=8)
+    for one in collected.pressure.recompiled():
+        numbers = [number_cell(one.number), seconds_cell(one.seconds), number_cell(one.first)]
+        table.rows.append([Value(one.function), Value(one.reason), *numbers, Value(human.listed(sorted(one.who)))])
+    return table

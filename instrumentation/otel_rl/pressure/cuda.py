@@ -1,0 +1,49 @@
+"""The CUDA allocator of PyTorch and pinned memory, where the program has begun to use CUDA. Not run on a GPU yet."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from otel_rl.semconv.attributes import RlCudaMemoryStateValues as State
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+STATES = {
+    State.ALLOCATED: "allocated_bytes.all.current",
+    State.RESERVED: "reserved_bytes.all.current",
+    State.INACTIVE: "inactive_split_bytes.all.current",
+}
+PEAK = "allocated_bytes.all.peak"
+OUT_OF_MEMORY, RETRIES = "num_ooms", "num_alloc_retries"
+_PINNED = "allocated_bytes.current"
+
+
+def devices() -> Iterator[tuple[int, dict[str, Any]]]:
+    """Number and statistics of each device on which PyTorch has reserved memory, or failed to.
+
+    These are sums of the allocator: reading them waits for no device and makes no context.
+    """
+    cuda = _cuda()
+    if cuda is None:
+        return
+    for number in range(cuda.device_count()):
+        found = cuda.memory_stats(number)
+        if found.get("reserved_bytes.all.peak") or found.get(OUT_OF_MEMORY):
+            yield number, found
+
+
+def pinned() -> int | None:
+    """Bytes of host memory that PyTorch has pinned; None where it does not tell (before 2.6)."""
+    cuda = _cuda()
+    if cuda is None or not hasattr(cuda, "host_memory_stats"):
+        return None
+    found: int | None = cuda.host_memory_stats().get(_PINNED)
+    return found
+
+
+def _cuda() -> Any:
+    """``torch.cuda`` once the program uses it: we never initialise a device."""
+    cuda = getattr(sys.modules.get("torch"), "cuda", None)
+    return cuda if cuda is not None and cuda.is_initialized() else None

@@ -1,0 +1,142 @@
+"""The cost guard: measures what otel-rl costs per step, and records less where that is more than allowed.
+
+After the first steps it looks at windows of several steps. Two shares count, the larger one is compared with the limit:
+
+* our work on the program's threads, by the wall time: so much longer are the steps, at most;
+* all our CPU time, by the wall time or the CPU time of the process, whichever is larger.
+
+Above the limit it takes one rung of :mod:`otel_rl.own_cost.reductions` at the end of the step, and says so.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+from otel_rl import instrumentor_status, settings, stderr
+from otel_rl.own_cost import reductions, samples, threads
+from otel_rl.process import process_identity
+from otel_rl.semconv import attributes, events
+from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
+from otel_rl.telemetry import deferral, lifecycle
+from otel_rl.telemetry.scope import Scope
+from otel_rl.training import steps
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from otel_rl.own_cost.reductions import Reduction
+
+#: Steps that are not judged: they import, compile and warm up.
+WARM_UP = 5
+#: A window has at least so many steps, and lasts at least so many seconds: with less, the exports of our own threads,
+#: every 5 and 15 s, would be in one window and not in the next.
+WINDOW_STEPS, WINDOW_SECONDS = 10, 30.0
+STATUS = "cost_guard"
+_NS = 1e-9
+
+scope = Scope("telemetry")
+
+
+class Reading(NamedTuple):
+    """Sums in seconds up to one moment: ``program``, our work on the program's threads; ``own``, our threads."""
+
+    wall: float
+    cpu: float
+    program: float
+    own: float
+
+    def since(self, earlier: Reading) -> Reading:
+        """What was added between the two."""
+        return Reading(*(now - then for now, then in zip(self, earlier, strict=True)))
+
+    @property
+    def share(self) -> float:
+        """The figure that is compared with the limit, see the module."""
+        if self.wall <= 0:
+            return 0.0
+        return max(self.program / self.wall, (self.program + self.own) / max(self.wall, self.cpu))
+
+
+def read() -> Reading:
+    """All sums now; some microseconds."""
+    return Reading(time.perf_counter(), time.process_time(), samples.nanoseconds() * _NS, threads.nanoseconds() * _NS)
+
+
+class CostGuard:
+    """Follows the steps of all loops; ``limit`` is a share, 0 only measures."""
+
+    def __init__(self, limit: float, reader: Callable[[], Reading] = read) -> None:
+        self._limit = limit
+        self._read = reader
+        self._steps = 0
+        self._last: Reading | None = None
+        self._window: Reading | None = None
+        self._window_steps = 0
+
+    def step_opened(self, _: steps.Step) -> None:
+        """The first step: what was before it belongs to none."""
+        if self._last is None:
+            self._last = self._read()
+
+    def step_closing(self, step: steps.Step) -> None:
+        """Put the figures of the step on its span, and judge the window that it ends."""
+        now, before = self._read(), self._last
+        self._last = now
+        if before is not None and step.rank_span.is_recording():
+            spent = now.since(before)
+            step.rank_span.set_attributes(
+                {
+                    attributes.RL_TELEMETRY_CPU_TIME: spent.program + spent.own,
+                    attributes.RL_LOOP_CPU_TIME: spent.cpu,
+                }
+            )
+        self._steps += 1
+        if self._steps == WARM_UP:
+            self._begin_window(now)
+        elif self._window is not None and self._limit:
+            self._window_steps += 1
+            self._judge(step, now, now.since(self._window))
+
+    def _begin_window(self, now: Reading) -> None:
+        self._window, self._window_steps = now, 0
+
+    def _judge(self, step: steps.Step, now: Reading, window: Reading) -> None:
+        if self._window_steps < WINDOW_STEPS or window.wall < WINDOW_SECONDS:
+            return
+        self._begin_window(now)
+        if window.share > self._limit:
+            reduction = reductions.take_next()
+            if reduction is not None:
+                _tell(reduction, step, window.share, self._limit)
+
+    def forked(self) -> None:
+        """A forked child measures its own steps from the beginning."""
+        reductions.reset()
+        self._steps, self._last, self._window = 0, None, None
+
+
+def start() -> None:
+    """Follow the steps of this process; called once, when it is about to have some."""
+    guard = CostGuard(settings.current().cost_limit / 100)
+    steps.add_opener(guard.step_opened)
+    steps.add_contributor(guard.step_closing)
+    lifecycle.after_fork_in_child(guard.forked)
+
+
+def _tell(reduction: Reduction, step: steps.Step, share: float, limit: float) -> None:
+    """Report it on stderr (one process of the run), in the status and as an event."""
+    words = "; ".join(one.words for one in reductions.taken())
+    took = f"otel-rl took {share:.2%} of the time of the steps, more than {limit:.2%} (OTEL_RL_COST_LIMIT)"
+    instrumentor_status.report(STATUS, instrumentor_status.DEGRADED, f"{took}: {words}")
+    if process_identity.current().rank in (0, None):
+        stderr.write_line(f"otel-rl: from step {step.iteration} on less is recorded: {reduction.words}; {took}")
+    values = {
+        attributes.RL_TELEMETRY_REDUCTION: reduction.name,
+        attributes.RL_TELEMETRY_CPU_SHARE: share,
+        attributes.RL_LOOP_ITERATION: step.iteration,
+    }
+    deferral.post(
+        Signal.LOGS,
+        lambda: scope.event(events.RL_TELEMETRY_REDUCED, attributes=values, context=step.context),
+    )

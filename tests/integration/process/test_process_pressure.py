@@ -1,0 +1,77 @@
+"""Memory and pauses in a real process with PyTorch: garbage collections that are forced, and compilations."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from process_support import plain
+
+if TYPE_CHECKING:
+    from process_support import Programs
+
+PROGRAM = """
+import gc, otel_rl, torch
+
+@torch.compile(backend="eager", dynamic=False)
+def doubled(x):
+    return x * 2
+
+for number in (1, 2, 3):
+    with otel_rl.step(number), otel_rl.phase("train"):
+        doubled(torch.ones(2 + number // 3))
+        gc.collect()
+"""
+
+
+@pytest.fixture
+def trained(programs: Programs):
+    done = programs.instrumented(PROGRAM)
+    assert done.code == 0, done.err
+    return programs
+
+
+def _values(programs: Programs, metric: str) -> list[float]:
+    return [float(point.get("asDouble", point.get("asInt", 0))) for point in programs.store.points(metric)]
+
+
+def test_a_training_program_tells_its_memory_its_pauses_and_its_compilations(trained: Programs) -> None:
+    assert max(_values(trained, "process.memory.usage")) > 1 << 20
+    assert sum(_values(trained, "rl.gc.time")) > 0
+    full = [
+        int(point["asInt"])
+        for point in trained.store.points("cpython.gc.collections")
+        if plain(point["attributes"])["cpython.gc.generation"] == 2
+    ]
+    assert max(full) >= 3
+    assert max(_values(trained, "rl.compile.compilations")) == 2
+    assert max(_values(trained, "rl.compile.recompilations")) == 1
+    steps = [plain(span["attributes"]) for span in trained.store.spans() if span["name"] == "rl.rank.step"]
+    assert all(step["rl.loop.gc_time"] > 0 for step in steps)
+    assert sorted(step["rl.loop.iteration"] for step in steps if "rl.loop.compile_time" in step) == [1, 3]
+    records = [
+        plain(record["attributes"])
+        for line in trained.store._lines("logs")
+        for resource in line["resourceLogs"]
+        for scope in resource["scopeLogs"]
+        for record in scope["logRecords"]
+        if record.get("eventName") == "rl.compile.recompilation"
+    ]
+    assert [record["rl.loop.iteration"] for record in records] == [3]
+    assert "expected 2, actual 3" in records[0]["rl.compile.reason"]
+
+
+def test_they_are_no_measurements_of_the_program_and_start_no_export(programs: Programs) -> None:
+    done = programs.instrumented("import gc; gc.collect()")
+    assert done.code == 0
+    assert programs.store.directories == []
+
+
+def test_a_program_with_one_span_counts_its_own_points_only(programs: Programs) -> None:
+    done = programs.instrumented(
+        "import otel_rl\nwith otel_rl.rollout(sample_id=1):\n    pass\n",
+    )
+    assert "metric point" in done.err
+    assert _values(programs, "process.memory.usage")
+    [line] = [line for line in done.err.splitlines() if "recorded" in line]
+    assert "1 metric point" in line

@@ -1,0 +1,45 @@
+"""How often metrics are collected, also where the cost guard has asked for less."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from otel_rl.own_cost import reductions
+from otel_rl.pipeline import metric_reader
+from otel_rl.pipeline.metric_reader import REDUCED, LazyMetricReader
+
+INTERVAL = 15.0
+
+
+class Thread:
+    def __init__(self):
+        self.tasks = []
+
+    def start(self):
+        return True
+
+
+class Gate:
+    def is_open(self):
+        return True
+
+
+@pytest.fixture
+def reader(monkeypatch):
+    monkeypatch.setattr(metric_reader.time, "monotonic", lambda: 1000.0)
+    reader = LazyMetricReader(sink=None, thread=Thread(), gate=Gate(), interval=INTERVAL)
+    monkeypatch.setattr(reader, "_collect_guarded", lambda: True)
+    return reader
+
+
+def test_metrics_are_collected_at_their_interval(reader):
+    reader.run()
+    assert reader.next_run() == time.monotonic() + INTERVAL
+
+
+def test_where_less_is_asked_for_they_are_collected_a_fourth_as_often(reader, monkeypatch):
+    monkeypatch.setattr(reductions.METRIC_INTERVAL, "on", True)
+    reader.run()
+    assert reader.next_run() == time.monotonic() + REDUCED * INTERVAL
