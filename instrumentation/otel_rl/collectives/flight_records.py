@@ -133,8 +133,8 @@ class FlightRecords:
         with _RECORD:
             whats[place] += layout.HAS_FAILED
             group, ring = self._group(process_group), flight.ring
-            group.failed += 1
-            if ring is not None:
+            if ring is not None and not int(whats[place]) & layout.HAS_NO_NUMBER:
+                group.failed += 1
                 ring.count_failed_launch(group.text, group.failed)
 
     def watching(self, operation: str, call: Callable[..., Any]) -> Callable[..., Any]:

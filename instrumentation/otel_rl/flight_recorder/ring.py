@@ -44,6 +44,8 @@ class Texts:
         self._table = table
         self._text = table.text
         self._codes = {"": 0}
+        self._is_full = False
+        self._next_code = count(layout.OTHER).__next__
         self.code(layout.OTHER_TEXT)
 
     def code(self, text: str) -> int:
@@ -51,8 +53,12 @@ class Texts:
         known = self._codes.get(text)
         if known is not None:
             return known
-        code = len(self._codes)
+        if self._is_full:
+            return layout.OTHER
+        # Two threads at once take two.
+        code = self._next_code()
         if code >= self._table.length:
+            self._is_full = True
             return layout.OTHER
         data = _cut(text, self._text.size - 2)
         # First: what the number refers to must be there before the number is.

@@ -170,6 +170,29 @@ def test_names_without_room_share_one_name(ring):
     assert [(one.name, one.group) for one in read(ring.path).open] == [("all_reduce", "group")]
 
 
+def test_two_threads_that_add_names_at_once_give_them_different_numbers(ring):
+    """The second one comes while the first one writes."""
+    names = ring._names
+    write, others = names._text, []
+
+    class Interrupted:
+        size = write.size
+
+        @staticmethod
+        def pack_into(*given: object) -> None:
+            if not others:
+                others.append(0)
+                others[0] = names.code("second")
+            write.pack_into(*given)
+
+    names._text = Interrupted
+    first = names.code("first")
+    assert first != others[0]
+    for name in ("first", "second"):
+        ring.begin(layout.TOOL, name)
+    assert [one.name for one in read(ring.path).open] == ["first", "second"]
+
+
 def test_a_long_name_is_cut(ring):
     ring.begin(layout.TOOL, "ä" * 500)
     (found,) = read(ring.path).open

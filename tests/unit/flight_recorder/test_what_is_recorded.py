@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 
 import pytest
 
@@ -127,6 +128,26 @@ def test_a_collective_is_open_inside_its_call_and_a_wait_inside_its(flight):
     assert seen == [(layout.COLLECTIVE, 1)]
 
 
+def test_a_child_forked_inside_a_collective_does_not_end_that_of_its_parent(flight):
+    parent, seen = os.getpid(), []
+
+    def issue(*_):
+        child = os.fork()
+        if child:
+            os.waitpid(child, 0)
+            seen.extend(one.kind for one in read(flight.ring.path).open)
+        return _Work()
+
+    group, _ = _recorded_group(call=issue)
+    try:
+        group.method("tensor", "options").wait()
+    finally:
+        if os.getpid() != parent:
+            os._exit(0)
+    assert seen == [layout.COLLECTIVE]
+    assert [one.what for one in read(flight.ring.path).records] == [layout.DONE, layout.DONE]
+
+
 def test_a_call_and_a_wait_that_raise_are_marked_and_the_exception_is_the_same(flight):
     error = ExpectedError()
 
@@ -221,6 +242,10 @@ def test_the_launches_of_a_group_that_raised_are_counted(flight):
     for _ in range(2):
         with pytest.raises(ExpectedError):
             group.method("tensor", "options")
+    assert read(flight.ring.path).failed_launches == {"0\tpg\t0-1": 2}
+    group, _ = _recorded_group("send", call=fail)
+    with pytest.raises(ExpectedError):
+        group.method("tensor", "options")
     assert read(flight.ring.path).failed_launches == {"0\tpg\t0-1": 2}
 
 
