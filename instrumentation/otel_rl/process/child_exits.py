@@ -38,6 +38,7 @@ class ChildExits:
     def __init__(self) -> None:
         #: Gets each end, after it was written.
         self.report: Callable[[Exit], None] | None = None
+        self._watches = False
         self._recorded = 0
         self._oom_kills: int | None = None
         #: Contexts of the agent -> local rank -> who runs there; a rank that has ended is taken out.
@@ -46,7 +47,10 @@ class ChildExits:
         self._children: WeakKeyDictionary[Any, Lifetime] = WeakKeyDictionary()
 
     def watch(self) -> None:
-        """Follow the modules that start children, now or when they are imported."""
+        """Follow the modules that start children, now or when they are imported; once, whoever calls it."""
+        if self._watches:
+            return
+        self._watches = True
         self._oom_kills = oom_kills.counted()
         hooks.after_import(ELASTIC, self._patch_agent)
         for name in MULTIPROCESSING:

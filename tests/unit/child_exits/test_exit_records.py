@@ -142,6 +142,15 @@ def test_the_end_of_a_child_says_how_many_oom_kills_came_since_the_end_before(en
     assert [one.oom_kills for one in seen] == [1, 0]
 
 
+def test_modules_are_followed_once_however_often_that_is_asked_for(monkeypatch):
+    names = []
+    monkeypatch.setattr(child_exits.hooks, "after_import", lambda name, _: names.append(name))
+    exits = child_exits.ChildExits()
+    exits.watch()
+    exits.watch()
+    assert sorted(names) == sorted({child_exits.ELASTIC, *child_exits.MULTIPROCESSING})
+
+
 def test_a_program_gets_the_status_where_ours_fails(environ, monkeypatch):
     monkeypatch.delenv("OTEL_RL_RAISE_INTERNAL_ERRORS")
     monkeypatch.setattr(popen_fork.Popen, "poll", popen_fork.Popen.poll)
