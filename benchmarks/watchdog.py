@@ -22,11 +22,11 @@ SECONDS = 30
 BIN = Path(sys.executable).parent
 PROGRAM = """
 import json, sys, time, tracemalloc, otel_rl, torch, torch.distributed as dist
-from otel_rl.watchdog import arming
+from otel_rl import watchdog as package
 
 how, seconds = sys.argv[1], float(sys.argv[2])
 samples, memory = [], []
-make = arming._make
+make = package._make
 
 def measured():
     before = tracemalloc.get_traced_memory()[0]
@@ -39,7 +39,7 @@ def measured():
     watchdog.look = timed
     return watchdog
 
-arming._make = measured
+package._make = measured
 dist.init_process_group("gloo", init_method="tcp://127.0.0.1:0", rank=0, world_size=1)
 message, end, number = torch.ones(1000), time.monotonic() + seconds, 0
 tracemalloc.start()

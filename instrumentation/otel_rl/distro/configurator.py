@@ -10,6 +10,7 @@ from otel_rl.process import child_processes, launch
 
 if TYPE_CHECKING:
     from otel_rl.pipeline.providers import Telemetry
+    from otel_rl.process.exit_records import Exit
 
 CONFIG_FILE = "OTEL_CONFIG_FILE"
 
@@ -43,8 +44,9 @@ def configure() -> None:
 def _configure() -> None:
     global _telemetry
     from otel_rl import settings  # noqa: PLC0415 - none of this where nothing is set up
-    from otel_rl.ending import children, forks  # noqa: PLC0415
     from otel_rl.ending import exit as process_exit  # noqa: PLC0415
+    from otel_rl.ending import forks  # noqa: PLC0415
+    from otel_rl.process.child_exits import exits  # noqa: PLC0415
     from otel_rl.telemetry import run_span  # noqa: PLC0415
 
     # Already taken where our distro started the process.
@@ -58,8 +60,15 @@ def _configure() -> None:
     _telemetry = (_from_file(path) if path else None) or _from_variables()
     process_exit.register(_telemetry)
     forks.register(_telemetry)
-    children.watch()
+    exits.report = _child_ended
+    exits.watch()
     run_span.begin()
+
+
+def _child_ended(found: Exit) -> None:
+    from otel_rl.ending import children  # noqa: PLC0415 - most processes start no child that fails
+
+    children.report(found)
 
 
 def _from_variables() -> Telemetry:

@@ -135,8 +135,7 @@ def test_the_end_of_a_child_says_how_many_oom_kills_came_since_the_end_before(en
     monkeypatch.setattr(oom_kills, "counted", lambda: next(counts))
     exits = child_exits.ChildExits()
     exits.report = seen.append
-    monkeypatch.setattr(child_exits.hooks, "after_import", lambda *_: None)
-    exits.watch()
+    exits._begun(os.getpid())
     for _ in range(2):
         exits._record(WHO, -signal.SIGKILL, None, "x")
     assert [one.oom_kills for one in seen] == [1, 0]

@@ -12,7 +12,6 @@ from otel_rl.flight_recorder.reader import Ring, UnreadableRing, read
 from otel_rl.offline.reader import locate
 from otel_rl.offline.reader.errors import UnusableInput
 from otel_rl.process import exit_records, launch
-from otel_rl.process.exit_records import safe
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -58,7 +57,7 @@ def find(directory: Path, ring_directory: Path, run: str | None) -> Found:
     # Anybody may put a file there that says it is of this run.
     owners = {os.geteuid(), source.path.stat().st_uid}
     live = _read(ring_directory.glob(_LIVE), unreadable, owners)
-    notes += [note for note in unreadable if f"otel-rl-{safe(run_id)}-" in note]
+    notes += [note for note in unreadable if f"otel-rl-{launch.safe(run_id)}-" in note]
     rings = _one_per_process([*copies, *(ring for ring in live if ring.run_id == run_id)])
     exits = _exits([*source.path.glob(_EXITS), *ring_directory.glob(_EXITS)], owners)
     if not rings:
