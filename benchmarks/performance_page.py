@@ -94,6 +94,21 @@ def _soak(load: str) -> tuple[Row, ...]:
     )
 
 
+def _watchdog() -> tuple[Row, ...]:
+    return (
+        *(
+            Row(f"{how}: {meaning}", "watchdog", f"{how}: {key}", digits, factor, unit)
+            for how in ("training", "standing still")
+            for key, meaning, digits, factor, unit in (
+                ("us per wake-up", "CPU time per wake-up", 0, 1, " µs"),
+                ("wake-ups per second", "wake-ups per second", 2, 1, ""),
+                ("share of a core", "share of a core", 3, 100, " %"),
+            )
+        ),
+        Row("memory, its modules included", "watchdog", "KiB of Python memory", 0, unit=" KiB"),
+    )
+
+
 def _exit() -> tuple[Row, ...]:
     return tuple(
         Row(f"{sender}, {collector}, {protocol}", "exit_with_dead_collector", f"seconds_{key}", 1, unit=" s")
@@ -201,6 +216,7 @@ TABLES: dict[str, tuple[Row, ...]] = {
             for source in ("python", "reducer", "functional")
         ),
     ),
+    "watchdog": _watchdog(),
     "start": (
         Row(
             "child of ours / child of the official distro with openai and langchain",

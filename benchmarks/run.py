@@ -22,6 +22,7 @@ RESULTS = HERE / "results"
 BENCHMARKS = (
     "collective_event",
     "collective_step",
+    "watchdog",
     "process_start",
     "exit_with_dead_collector",
     "openai_chat_call",

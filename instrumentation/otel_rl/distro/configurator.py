@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from otel_rl.pipeline.providers import Telemetry
+    from otel_rl.process.exit_records import Exit
 
 CONFIG_FILE = "OTEL_CONFIG_FILE"
 
@@ -45,9 +46,10 @@ def configure() -> None:
 def _configure() -> None:
     global _telemetry
     from otel_rl import settings  # noqa: PLC0415 - none of this where nothing is set up
-    from otel_rl.ending import children, forks  # noqa: PLC0415
     from otel_rl.ending import exit as process_exit  # noqa: PLC0415
+    from otel_rl.ending import forks  # noqa: PLC0415
     from otel_rl.import_hooks import hooks  # noqa: PLC0415
+    from otel_rl.process.child_exits import exits  # noqa: PLC0415
     from otel_rl.telemetry import lifecycle, run_span  # noqa: PLC0415
 
     # Already taken where our distro started the process.
@@ -61,7 +63,8 @@ def _configure() -> None:
     _telemetry = (_from_file(path) if path else None) or _from_variables()
     process_exit.register(_telemetry)
     forks.register(_telemetry)
-    children.watch()
+    exits.report = _child_ended
+    exits.watch()
     hooks.after_import("otel_rl.training.steps", _follow_steps)
     lifecycle.at_first_record(_observe_pressure)
     run_span.begin()
@@ -81,6 +84,12 @@ def _observe_pressure() -> None:
     from otel_rl.pressure import observed  # noqa: PLC0415 - see above
 
     observed.register()
+
+
+def _child_ended(found: Exit) -> None:
+    from otel_rl.ending import children  # noqa: PLC0415 - most processes start no child that fails
+
+    children.report(found)
 
 
 def _from_variables() -> Telemetry:

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 
 from opentelemetry._logs import SeverityNumber
 
-from otel_rl.process import exit_records
-from otel_rl.process.child_exits import exits
 from otel_rl.semconv import attributes, events
 from otel_rl.telemetry.scope import Scope
 
@@ -18,13 +16,8 @@ if TYPE_CHECKING:
 _scope = Scope("process")
 
 
-def watch() -> None:
-    """Record how children of this process end, from now on."""
-    exits.report = _report
-    exits.watch()
-
-
-def _report(found: Exit) -> None:
+def report(found: Exit) -> None:
+    """Emit ``rl.process.exit``, except for an end with status 0."""
     if found.status == 0:
         return
     # Pools and parents that clean up end their workers so.
@@ -36,7 +29,7 @@ def _report(found: Exit) -> None:
         attributes={
             attributes.RL_CHILD_PID: found.lifetime.pid,
             attributes.RL_CHILD_RANK: found.rank,
-            attributes.RL_CHILD_SIGNAL: exit_records.name_of(-found.status) if found.status < 0 else None,
+            attributes.RL_CHILD_SIGNAL: found.signal,
             attributes.RL_CHILD_OOM_KILLS: found.oom_kills,
             attributes.PROCESS_EXIT_CODE: found.status if found.status > 0 else None,
         },

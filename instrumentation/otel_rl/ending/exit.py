@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from otel_rl import instrumentor_status, settings
+from otel_rl import instrumentor_status, settings, watchdog
 from otel_rl.ending import exceptions, summary
 from otel_rl.flight_recorder.recorder import flight
 from otel_rl.internal_errors import guard
@@ -19,7 +19,6 @@ from otel_rl.pipeline import outage
 from otel_rl.pipeline.last_delivery import LastDelivery
 from otel_rl.process import process_identity
 from otel_rl.telemetry import lifecycle
-from otel_rl.watchdog import arming
 
 if TYPE_CHECKING:
     from otel_rl.pipeline.providers import Telemetry
@@ -37,7 +36,7 @@ def register(telemetry: Telemetry) -> None:
     _telemetry = telemetry
     exceptions.watch()
     flight.arm()
-    arming.arm()
+    watchdog.arm()
     atexit.register(_at_exit)
 
 
@@ -88,7 +87,7 @@ def deliver() -> None:
     timeout = settings.current().exit_timeout
     deadline = time.monotonic() + timeout
     with guard("exit.watchdog"):
-        arming.end()
+        watchdog.end()
     with guard("exit"):
         outage.be_silent()
         lifecycle.run_shutdown_callbacks()

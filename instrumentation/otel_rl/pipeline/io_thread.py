@@ -1,5 +1,7 @@
 """Threads of ours for input and output: at most one for files and one for the network in a process.
 
+Beside them, threads that look at something at intervals (:class:`PeriodicThread`).
+
 Threads of the host program set state, append to a bounded queue, or wait for a :class:`Request` until their deadline.
 They never take a lock that an I/O thread holds during a system call.
 
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 
 #: Seconds from the first record to the first export, so that a process killed early still exports something.
 FIRST_EXPORT = 2.0
+#: Seconds that the end of the process may wait for a :class:`PeriodicThread`.
+_PERIODIC_END = 0.5
 #: Longest sleep in seconds; also how soon a chore follows the flag that asks for it.
 _LONGEST_SLEEP = 1.0
 #: The CPU raises them in the thread itself; faulthandler must see them.
@@ -280,3 +284,50 @@ def prepare_thread(name: str) -> None:
     threading.current_thread().name = name
     threads.find()
     deferral.mark_io_thread()
+
+
+class PeriodicThread:
+    """Calls ``function`` again and again, a last time at the end; it returns the seconds to sleep before the next call.
+
+    Args:
+        name: Name of the thread.
+        sleep: Seconds before the first call.
+        function: May raise; the error is counted, and the next call comes after ``sleep`` seconds.
+    """
+
+    def __init__(self, name: str, sleep: float, function: Callable[[], float]) -> None:
+        self._name = name
+        self._sleep = sleep
+        self._function = function
+        self._wakeup = Wakeup()
+        self._running = allocate_lock()
+        self._ending = False
+
+    def start(self) -> None:
+        """Start the thread unless it runs, or the system refuses one."""
+        if not self._running.acquire(blocking=False):
+            return
+        self._ending = False
+        try:
+            start_new_thread(self._run, ())
+        except RuntimeError:
+            self._running.release()
+
+    def end(self) -> None:
+        """End the thread; one that is left to the end of the interpreter may abort it, see ``IoThread.join``."""
+        self._ending = True
+        self._wakeup.set()
+        if self._running.acquire(timeout=_PERIODIC_END):
+            self._running.release()
+
+    def _run(self) -> None:
+        try:
+            prepare_thread(self._name)
+            sleep = self._sleep
+            while not self._ending:
+                self._wakeup.wait(sleep)
+                sleep = self._sleep
+                with guard(self._name):
+                    sleep = self._function()
+        finally:
+            self._running.release()

@@ -13,7 +13,6 @@ from weakref import WeakKeyDictionary
 
 from otel_rl.import_hooks import hooks
 from otel_rl.internal_errors import guard
-from otel_rl.process import lifetime, oom_kills
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,16 +37,20 @@ class ChildExits:
     def __init__(self) -> None:
         #: Gets each end, after it was written.
         self.report: Callable[[Exit], None] | None = None
+        self._watches = False
         self._recorded = 0
-        self._oom_kills: int | None = None
+        #: Of the cgroup, when the first child began, then at the end before; unset while there was no child.
+        self._oom_kills: int | None
         #: Contexts of the agent -> local rank -> who runs there; a rank that has ended is taken out.
         self._ranks: WeakKeyDictionary[Any, dict[int, Lifetime]] = WeakKeyDictionary()
         #: Children of multiprocessing that have not ended.
         self._children: WeakKeyDictionary[Any, Lifetime] = WeakKeyDictionary()
 
     def watch(self) -> None:
-        """Follow the modules that start children, now or when they are imported."""
-        self._oom_kills = oom_kills.counted()
+        """Follow the modules that start children, now or when they are imported; once, whoever calls it."""
+        if self._watches:
+            return
+        self._watches = True
         hooks.after_import(ELASTIC, self._patch_agent)
         for name in MULTIPROCESSING:
             hooks.after_import(name, self._patch_multiprocessing)
@@ -60,7 +63,7 @@ class ChildExits:
 
     def _started(self, context: Any) -> None:
         handlers = getattr(context, "subprocess_handlers", None) or {}
-        self._ranks[context] = {local: lifetime.of(handler.proc.pid) for local, handler in handlers.items()}
+        self._ranks[context] = {local: self._begun(handler.proc.pid) for local, handler in handlers.items()}
 
     def _look(self, context: Any) -> None:
         running = self._ranks.get(context) or {}
@@ -94,7 +97,7 @@ class ChildExits:
     def _note(self, popen: Any) -> None:
         """Before the parent has taken the status: then the pid is free for another process."""
         if popen not in self._children:
-            self._children[popen] = lifetime.of(popen.pid)
+            self._children[popen] = self._begun(popen.pid)
 
     def _ended(self, popen: Any, status: int) -> None:
         who = self._children.pop(popen, None)
@@ -103,11 +106,18 @@ class ChildExits:
 
     # -- both ------------------------------------------------------------------------------------------------------
 
+    def _begun(self, pid: int) -> Lifetime:
+        from otel_rl.process import lifetime, oom_kills  # noqa: PLC0415 - most processes start no such child
+
+        if not hasattr(self, "_oom_kills"):
+            self._oom_kills = oom_kills.counted()
+        return lifetime.of(pid)
+
     def _record(self, who: Lifetime, status: int, rank: int | None, reported_by: str) -> None:
         if self._recorded >= MAXIMUM:
             return
         self._recorded += 1
-        from otel_rl.process import exit_records  # noqa: PLC0415 - not at the start of each process
+        from otel_rl.process import exit_records, oom_kills  # noqa: PLC0415 - as above
 
         kills, before = oom_kills.counted(), self._oom_kills
         self._oom_kills = kills

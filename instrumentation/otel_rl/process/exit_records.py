@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import socket
 import time
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 
 SUFFIX = ".exits"
 _MODE = 0o600
-_UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 #: Most bytes that are read of a file.
 _MOST = 1 << 20
 
@@ -49,9 +47,19 @@ class Exit:
     oom_kills: int | None
 
     @property
+    def signal(self) -> str | None:
+        """Name of the signal that killed it."""
+        if self.status >= 0:
+            return None
+        try:
+            return signal.Signals(-self.status).name
+        except ValueError:
+            return f"signal {-self.status}"
+
+    @property
     def cause(self) -> str:
         """How it ended, in words."""
-        text = f"killed by {name_of(-self.status)}" if self.status < 0 else f"exited with status {self.status}"
+        text = f"killed by {self.signal}" if self.status < 0 else f"exited with status {self.status}"
         if self.status == -signal.SIGKILL and self.oom_kills:
             kills = "one OOM kill" if self.oom_kills == 1 else f"{self.oom_kills} OOM kills"
             text += f"; the cgroup counted {kills} in that time"
@@ -61,19 +69,6 @@ class Exit:
     def words(self) -> str:
         """How it ended and who says so."""
         return f"{self.cause} (reported by {self.reported_by}, pid {self.parent})"
-
-
-def name_of(number: int) -> str:
-    """``SIGKILL`` and so on."""
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
-
-
-def safe(text: str) -> str:
-    """``text`` as a name of a file."""
-    return _UNSAFE.sub("_", text).strip(".") or "_"
 
 
 def write(exit_: Exit, environ: Mapping[str, str] = os.environ) -> None:
@@ -95,14 +90,14 @@ def write(exit_: Exit, environ: Mapping[str, str] = os.environ) -> None:
 
 
 def _file(environ: Mapping[str, str]) -> Path | None:
-    run = safe(_run_id(environ))
+    run = launch.safe(_run_id(environ))
     folder = Path(environ.get(launch.DATA_DIRECTORY, "").strip() or "otel-rl") / run
     if not folder.is_dir():
         configured = settings.current()
         if configured.ring != "on":
             return None
         folder = Path(configured.ring_directory).expanduser()
-    parts = ("otel-rl", run, safe(socket.gethostname()), str(os.getpid()))
+    parts = ("otel-rl", run, launch.safe(socket.gethostname()), str(os.getpid()))
     return folder / f"{'-'.join(parts)}{SUFFIX}"
 
 

@@ -208,6 +208,11 @@ def take_over(environ: MutableMapping[str, str], run_id: str, attempt: str) -> N
         environ[LAUNCH], environ[RUN_ID] = _written(launch), run_id
 
 
+def safe(text: str) -> str:
+    """``text``, a run id for one, as a name of a file."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "_", text).strip(".") or "_"
+
+
 def _starts_ranks(argv: Sequence[str]) -> bool:
     """True for the command line ``opentelemetry-instrument [options] mpirun ...``: mpirun cannot say so itself."""
     position = 1

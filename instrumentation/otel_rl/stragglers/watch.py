@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from opentelemetry._logs import SeverityNumber
 
 from otel_rl.flight_recorder.recorder import flight
-from otel_rl.pipeline.periodic_thread import PeriodicThread
+from otel_rl.pipeline.io_thread import PeriodicThread
 from otel_rl.process import process_identity
 from otel_rl.semconv import attributes, events, metrics
 from otel_rl.stragglers.node import Node

@@ -1,7 +1,8 @@
 """Watchdog: a thread of each process that trains; it reports a hang while it lasts, and says when it is over.
 
+The thread begins with the first step of a process, never in one that trains nothing, and ends with the process.
+
 Modules, each importing only those below it:
-    arming: the thread begins with the first step, and ends with the process.
     thread: what the thread does when it wakes: compare, judge, report.
     reports: the event with the stacks of all threads, and the line on stderr.
     open_operations: the step, phase and collective that the process is in.
@@ -10,3 +11,59 @@ Modules, each importing only those below it:
     system: functions of the system, taken before a library can patch them.
     step_times: how long steps take, and so how long one may go without progress.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from otel_rl import settings
+from otel_rl.telemetry import lifecycle
+from otel_rl.training import steps
+from otel_rl.watchdog import system as _  # noqa: F401 - before gevent can patch it
+
+if TYPE_CHECKING:
+    from otel_rl.training.steps import Step
+    from otel_rl.watchdog.thread import Watchdog
+
+_watchdog: Watchdog | None = None
+
+
+def arm() -> None:
+    """Watch this process from its first step on, unless the user has switched that off."""
+    if settings.current().hang_seconds > 0:
+        steps.add_opener(_step_began)
+        steps.add_contributor(_step_ends)
+        lifecycle.after_fork_in_child(_forked)
+
+
+def end() -> None:
+    """End the thread, before the open steps are closed, which is no progress; another step starts it again."""
+    global _watchdog
+    watchdog, _watchdog = _watchdog, None
+    if watchdog is not None:
+        watchdog.end()
+
+
+def _step_began(step: Step) -> None:
+    watchdog = _watchdog or _make()
+    watchdog.times.began(step)
+    watchdog.start()
+
+
+def _step_ends(step: Step) -> None:
+    if _watchdog is not None:
+        _watchdog.times.ended(step)
+
+
+def _make() -> Watchdog:
+    global _watchdog
+    from otel_rl.watchdog.thread import Watchdog  # noqa: PLC0415 - most processes train nothing
+
+    _watchdog = Watchdog(settings.current().hang_seconds)
+    return _watchdog
+
+
+def _forked() -> None:
+    """The thread is the parent's; the child gets one with its own first step."""
+    global _watchdog
+    _watchdog = None

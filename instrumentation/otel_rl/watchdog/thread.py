@@ -7,7 +7,7 @@ in a log handler of the program, only the watchdog waits.
 from __future__ import annotations
 
 from otel_rl.flight_recorder.recorder import flight
-from otel_rl.pipeline.periodic_thread import PeriodicThread
+from otel_rl.pipeline.io_thread import PeriodicThread
 from otel_rl.semconv.attributes import RlPhaseValues
 from otel_rl.telemetry import progress
 from otel_rl.watchdog import open_operations, peers, reports, stacks

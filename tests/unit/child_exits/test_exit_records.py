@@ -97,6 +97,7 @@ def test_lines_that_make_no_sense_are_left_out(environ, tmp_path, line):
 def test_a_run_without_a_folder_and_without_rings_gets_no_file(environ, tmp_path, monkeypatch):
     monkeypatch.setenv("OTEL_RL_RUN_ID", "another")
     monkeypatch.setenv("OTEL_RL_RING_DIR", str(tmp_path))
+    monkeypatch.setenv("OTEL_RL_RING", "off")
     settings.reset()
     exit_records.write(exit_records.make(WHO, 3, None, "x", None))
     assert not list(tmp_path.glob("**/*.exits"))
@@ -135,11 +136,19 @@ def test_the_end_of_a_child_says_how_many_oom_kills_came_since_the_end_before(en
     monkeypatch.setattr(oom_kills, "counted", lambda: next(counts))
     exits = child_exits.ChildExits()
     exits.report = seen.append
-    monkeypatch.setattr(child_exits.hooks, "after_import", lambda *_: None)
-    exits.watch()
+    exits._begun(os.getpid())
     for _ in range(2):
         exits._record(WHO, -signal.SIGKILL, None, "x")
     assert [one.oom_kills for one in seen] == [1, 0]
+
+
+def test_modules_are_followed_once_however_often_that_is_asked_for(monkeypatch):
+    names = []
+    monkeypatch.setattr(child_exits.hooks, "after_import", lambda name, _: names.append(name))
+    exits = child_exits.ChildExits()
+    exits.watch()
+    exits.watch()
+    assert sorted(names) == sorted({child_exits.ELASTIC, *child_exits.MULTIPROCESSING})
 
 
 def test_a_program_gets_the_status_where_ours_fails(environ, monkeypatch):

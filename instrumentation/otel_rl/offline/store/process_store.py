@@ -14,7 +14,7 @@ from otel_rl import instrumentor_status, settings, stderr
 from otel_rl.offline.store import manifest
 from otel_rl.offline.store.file_store import FileStore
 from otel_rl.process import child_processes, launcher_environment, process_identity
-from otel_rl.process.exit_records import safe
+from otel_rl.process.launch import safe
 from otel_rl.semconv import attributes
 from otel_rl.telemetry import drops
 from otel_rl.version import __version__

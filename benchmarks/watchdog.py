@@ -1,0 +1,86 @@
+"""CPU time and memory of the watchdog's thread, in a program that trains and in one that stands still.
+
+    python benchmarks/watchdog.py [--output FILE]
+
+One rank over gloo, with the flight recorder. ``training``: about 40 steps a second with 20 collectives each. ``standing
+still``: one step that waits. The thread reads its own clock of CPU time at each wake-up. Memory: what Python has
+allocated for it, its modules included, after the last wake-up.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from figures import bootstrap, finish
+
+SECONDS = 30
+BIN = Path(sys.executable).parent
+PROGRAM = """
+import json, sys, time, tracemalloc, otel_rl, torch, torch.distributed as dist
+from otel_rl import watchdog as package
+
+how, seconds = sys.argv[1], float(sys.argv[2])
+samples, memory = [], []
+make = package._make
+
+def measured():
+    before = tracemalloc.get_traced_memory()[0]
+    watchdog = make()
+    memory.append(tracemalloc.get_traced_memory()[0] - before)
+    look = watchdog.look
+    def timed():
+        samples.append(time.thread_time_ns())
+        look()
+    watchdog.look = timed
+    return watchdog
+
+package._make = measured
+dist.init_process_group("gloo", init_method="tcp://127.0.0.1:0", rank=0, world_size=1)
+message, end, number = torch.ones(1000), time.monotonic() + seconds, 0
+tracemalloc.start()
+while time.monotonic() < end:
+    number += 1
+    if number == 2:
+        tracemalloc.stop()
+    with otel_rl.step(number):
+        for _ in range(20):
+            dist.all_reduce(message)
+        time.sleep(0.02 if how == "training" or number < 10 else seconds)
+print(json.dumps({"wakeups": [after - before for before, after in zip(samples, samples[1:])], "bytes": memory[0]}))
+dist.destroy_process_group()
+"""
+
+
+def _run(how: str, directory: str) -> dict[str, list[int]]:
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("OTEL_")}
+    settings = {"OTEL_RL_RING": "on", "OTEL_RL_QUIET": "true", "OTEL_RL_RAISE_INTERNAL_ERRORS": "true"}
+    command = [BIN / "opentelemetry-instrument", sys.executable, "-c", PROGRAM, how, str(SECONDS)]
+    done = subprocess.run(
+        command, env={**environment, **settings}, cwd=directory, capture_output=True, text=True, check=True
+    )
+    found: dict[str, list[int]] = json.loads(done.stdout)
+    return found
+
+
+def main() -> int:
+    """Measure, print, and compare with the limit."""
+    with tempfile.TemporaryDirectory() as directory:
+        samples = {how: _run(how, directory) for how in ("training", "standing still")}
+    figures = {}
+    for how, found in samples.items():
+        mean = bootstrap(found["wakeups"], lambda drawn: sum(drawn) / len(drawn) / 1000)
+        figures[f"{how}: us per wake-up"] = mean
+        figures[f"{how}: wake-ups per second"] = {"value": round((len(found["wakeups"]) + 1) / SECONDS, 2)}
+        share = bootstrap(found["wakeups"], lambda drawn: sum(drawn) / 1e9 / SECONDS)
+        figures[f"{how}: share of a core"] = {**share, "judged": share["upper_95"], "limit": 0.001}
+    figures["KiB of Python memory"] = {"value": round(max(found["bytes"] for found in samples.values()) / 1024)}
+    return finish("watchdog", figures, samples, __doc__.splitlines()[0])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
