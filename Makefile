@@ -187,6 +187,14 @@ test-faults-full: $(VENV)/.test ## the faults at their full size: an hour of out
 	$(BIN)/python otelcol-builder/build.py
 	$(PYTEST) tests/faults -m full_size
 
+.PHONY: test-stragglers
+test-stragglers: $(VENV)/.test ## late ranks of known place and time are named, healthy jobs raise no alarm (half an hour); writes the results
+	OTEL_RL_STRAGGLERS_RESULTS="$(CURDIR)/benchmarks/results/stragglers.json" $(BIN)/pytest tests/stragglers -m full_size -s
+
+.PHONY: test-stragglers-quick
+test-stragglers-quick: $(VENV)/.test ## six late ranks and two healthy jobs, in three minutes
+	$(BIN)/pytest tests/stragglers -m quick -s
+
 .PHONY: test-stack
 test-stack: $(VENV)/.test ## real collector, Prometheus, Tempo and Loki: builds them, sends real runs through, queries
 	$(BIN)/python otelcol-builder/build.py
