@@ -47,7 +47,7 @@ def train(folder: Path, steps: int) -> None:
     from grpo_program import train as run
     from opentelemetry import _logs, metrics, trace
 
-    from otel_rl.own_cost import samples, threads
+    from otel_rl import own_cpu
 
     audit = Audit(own.host)
     functions: dict[str, tuple[int, int]] = {}
@@ -70,7 +70,7 @@ def train(folder: Path, steps: int) -> None:
                 entries = own.host.entries_by_function
                 functions.update((name, (spent, entries[name])) for name, spent in own.host.by_function.most_common())
             if state.global_step >= WARM_UP and len(readings) <= steps:
-                estimate = samples.nanoseconds(), threads.nanoseconds()
+                estimate = own_cpu.nanoseconds(), own_cpu.threads_nanoseconds()
                 readings.append((time.perf_counter(), time.process_time(), own.read(), estimate))
             if state.global_step == WARM_UP + steps:
                 audit.start()
@@ -96,7 +96,7 @@ def train(folder: Path, steps: int) -> None:
             for name, (spent, entries) in functions.items()
         },
         "replacements": own.replacements,
-        "by_place": {name: (calls, round(mean)) for name, (calls, mean) in samples.by_place().items()},
+        "by_place": {name: (calls, round(mean)) for name, (calls, mean) in own_cpu.by_place().items()},
         "entries_elsewhere": own.host.entries_elsewhere,
         "untimed": dict(audit.untimed),
     }

@@ -13,9 +13,9 @@ from opentelemetry import trace as trace_api
 from opentelemetry.context import create_key, get_current, get_value, set_value
 from opentelemetry.trace import INVALID_SPAN, Link
 
+from otel_rl import own_cpu
 from otel_rl.api import continuation
 from otel_rl.internal_errors import guard
-from otel_rl.own_cost import samples
 from otel_rl.process import process_identity
 from otel_rl.semconv import attributes, events, metrics, spans
 from otel_rl.semconv.definitions import EventDefinition
@@ -178,7 +178,7 @@ _KINDS: dict[str, Callable[..., _Operation]] = {
     "tool": _Tool,
 }
 #: The same, and each call takes part in the estimate of our own cost.
-_OPEN = {kind: samples.timed(f"producer.{kind}.begin", begin) for kind, begin in _KINDS.items()}
+_OPEN = {kind: own_cpu.timed(f"producer.{kind}.begin", begin) for kind, begin in _KINDS.items()}
 
 
 class Opened:
@@ -203,7 +203,7 @@ class Opened:
         with guard("producer.leave"):
             self._operation.leave()
 
-    @samples.estimated("producer.end")
+    @own_cpu.estimated("producer.end")
     def close(self, error: BaseException | None) -> None:
         """End it; an exception wins over a failure that was only told.
 
@@ -286,7 +286,7 @@ def open_detached(kind: str, arguments: Mapping[str, Any]) -> Detached | None:
     return None
 
 
-@samples.estimated("producer.reward")
+@own_cpu.estimated("producer.reward")
 def reward(name: str, value: Any, label: str | None, explanation: str | None) -> None:
     """See :func:`otel_rl.reward`."""
     with guard("producer.reward"):
@@ -317,7 +317,7 @@ def _explanation(explanation: str | None) -> str | None:
     return redaction.text(str(explanation), "logs")
 
 
-@samples.estimated("producer.metric")
+@own_cpu.estimated("producer.metric")
 def metric(key: str, value: Any) -> None:
     """See :func:`otel_rl.metric`."""
     with guard("producer.metric"):
@@ -326,7 +326,7 @@ def metric(key: str, value: Any) -> None:
         sink.measure(_scope, Source.PRODUCER, iteration, key, value)
 
 
-@samples.estimated("producer.event")
+@own_cpu.estimated("producer.event")
 def event(name: str, body: Any, values: Mapping[str, Any] | None) -> None:
     """See :func:`otel_rl.event`."""
     with guard("producer.event"):

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from otel_rl import reductions
 from otel_rl.internal_errors import logger
-from otel_rl.own_cost import reductions
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from otel_rl import clock as wall_clock
+from otel_rl import own_cpu, reductions
 from otel_rl.collectives.recorder import BYTES, CALLS, HOST_TIME, UNKNOWN_SIZE, WAIT_TIME
 from otel_rl.collectives.unseen import UnseenCollectives
-from otel_rl.own_cost import reductions, samples
 from otel_rl.semconv import attributes, events, metrics
 from otel_rl.semconv.attributes import TorchDistributedSourceValues as Source
 from otel_rl.telemetry import lifecycle, progress
@@ -89,7 +89,7 @@ class CollectiveReporter:
         if not self._scope.enabled:
             return
         reductions.COLLECTIVES.offered = True
-        samples.add_source("collectives", self.own_nanoseconds)
+        own_cpu.add_source("collectives", self.own_nanoseconds)
         for metric, position, factor in (
             (metrics.TORCH_DISTRIBUTED_COLLECTIVE_CALLS, CALLS, 1),
             (metrics.TORCH_DISTRIBUTED_COLLECTIVE_IO, BYTES, 1),

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from typing import TYPE_CHECKING, Any
 
-from otel_rl import stderr
+from otel_rl import instrumentor_status, stderr
 from otel_rl.process import child_processes, launch
 
 if TYPE_CHECKING:
-    from types import ModuleType
-
     from otel_rl.pipeline.providers import Telemetry
     from otel_rl.process.exit_records import Exit
+    from otel_rl.training.steps import Step
 
 CONFIG_FILE = "OTEL_CONFIG_FILE"
 
@@ -48,9 +48,9 @@ def _configure() -> None:
     from otel_rl import settings  # noqa: PLC0415 - none of this where nothing is set up
     from otel_rl.ending import exit as process_exit  # noqa: PLC0415
     from otel_rl.ending import forks  # noqa: PLC0415
-    from otel_rl.import_hooks import hooks  # noqa: PLC0415
     from otel_rl.process.child_exits import exits  # noqa: PLC0415
     from otel_rl.telemetry import lifecycle, run_span  # noqa: PLC0415
+    from otel_rl.training import steps  # noqa: PLC0415
 
     # Already taken where our distro started the process.
     for complaint in settings.take_complaints():
@@ -65,25 +65,43 @@ def _configure() -> None:
     forks.register(_telemetry)
     exits.report = _child_ended
     exits.watch()
-    hooks.after_import("otel_rl.training.steps", _follow_steps)
+    steps.add_opener(_first_step)
     lifecycle.at_first_record(_observe_pressure)
     run_span.begin()
 
 
-def _follow_steps(_: ModuleType) -> None:
-    """A process without steps pays nothing for this."""
-    from otel_rl.pressure import step_pauses  # noqa: PLC0415 - see above
-    from otel_rl.training import cost_guard  # noqa: PLC0415 - see above
+def _first_step(step: Step) -> None:
+    """A process without steps pays nothing for what follows them."""
+    from otel_rl.training import steps  # noqa: PLC0415 - see above
 
-    step_pauses.start()
-    cost_guard.start()
+    steps.remove_opener(_first_step)
+    if _loaded():
+        from otel_rl.pressure import step_pauses  # noqa: PLC0415 - see above
+        from otel_rl.training import cost_guard  # noqa: PLC0415 - see above
+
+        step_pauses.start(step)
+        cost_guard.start(step)
 
 
 def _observe_pressure() -> None:
     """A process that records nothing observes nothing."""
-    from otel_rl.pressure import observed  # noqa: PLC0415 - see above
+    if _loaded():
+        from otel_rl.pressure import observed  # noqa: PLC0415 - see above
 
-    observed.register()
+        observed.register()
+
+
+@functools.cache
+def _loaded() -> bool:
+    """False in a process that can import no more: without descriptors, in another root, or by an audit hook."""
+    try:
+        from otel_rl.pressure import observed, step_pauses  # noqa: F401, PLC0415 - tried here
+        from otel_rl.training import cost_guard  # noqa: F401, PLC0415 - as above
+    except Exception as error:  # noqa: BLE001 - whatever an audit hook raises
+        reason = f"could not be loaded ({type(error).__name__}: {error}): no memory, no pauses, no cost guard"
+        instrumentor_status.report("pressure", instrumentor_status.SKIPPED, reason)
+        return False
+    return True
 
 
 def _child_ended(found: Exit) -> None:

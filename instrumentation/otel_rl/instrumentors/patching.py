@@ -6,8 +6,8 @@ import sys
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from otel_rl import own_cpu
 from otel_rl.instrumentors.observing import Hooks, Switch, with_instance, wrap
-from otel_rl.own_cost import samples
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -107,7 +107,7 @@ class Patches:
         switch = Switch()
         site = f"observe.{name}"
         given = {"before": before, "after": after, "begin": begin, "end": end}
-        hooks = Hooks(site, **{part: hook and samples.timed(f"{site}.{part}", hook) for part, hook in given.items()})
+        hooks = Hooks(site, **{part: hook and own_cpu.timed(f"{site}.{part}", hook) for part, hook in given.items()})
         return self._replace(owner, name, lambda raw: wrap(raw, hooks, switch), switch, required=required)
 
     def on_restore(self, callback: Callable[[], None]) -> None:

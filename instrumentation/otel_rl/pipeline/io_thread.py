@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from opentelemetry.context import _SUPPRESS_INSTRUMENTATION_KEY, attach, set_value
 
+from otel_rl import own_cpu
 from otel_rl.internal_errors import guard
-from otel_rl.own_cost import threads
 from otel_rl.telemetry import deferral
 
 if TYPE_CHECKING:
@@ -282,7 +282,7 @@ def prepare_thread(name: str) -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals() - _SYNCHRONOUS)
     attach(set_value("suppress_instrumentation", True, set_value(_SUPPRESS_INSTRUMENTATION_KEY, True)))
     threading.current_thread().name = name
-    threads.find()
+    own_cpu.find_threads()
     deferral.mark_io_thread()
 
 

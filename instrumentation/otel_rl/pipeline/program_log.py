@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 from opentelemetry._logs import SeverityNumber
 from opentelemetry.context import get_current
 
+from otel_rl import own_cpu, reductions
 from otel_rl.internal_errors import guard
-from otel_rl.own_cost import reductions, samples
 from otel_rl.semconv import SCHEMA_URL
 from otel_rl.telemetry import deferral, drops, redaction
 from otel_rl.telemetry.attribute_values import clean, plain_content
@@ -46,7 +46,7 @@ def record(provider: LoggerProvider | None) -> None:
     original = logging.Logger.callHandlers
     recorder = _Recorder(provider)
     reductions.PROGRAM_LOG.offered = True
-    take = samples.timed("program_log", recorder.take)
+    take = own_cpu.timed("program_log", recorder.take)
 
     @functools.wraps(original)
     def call_handlers(self: logging.Logger, record: logging.LogRecord) -> None:

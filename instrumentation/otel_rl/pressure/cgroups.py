@@ -83,8 +83,9 @@ class MemoryGroup:
 
 def _lines(path: Path) -> list[str]:
     try:
-        return path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError):
+        # No encoding that would have to be loaded: the process may have changed its root.
+        return path.read_bytes().decode(errors="replace").splitlines()
+    except OSError:
         return []
 
 

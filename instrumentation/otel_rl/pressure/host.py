@@ -42,7 +42,7 @@ def process_descriptors(proc: Path = PROC) -> int | None:
 def node_cpu(proc: Path = PROC) -> dict[str, float]:
     """CPU seconds of all processors of the node by mode, since it was started."""
     columns = _words(proc / "stat")
-    if not columns or columns[0] != "cpu":
+    if not columns or columns[0] != b"cpu":
         return {}
     ticks = os.sysconf("SC_CLK_TCK")
     return {
@@ -54,22 +54,22 @@ def node_cpu(proc: Path = PROC) -> dict[str, float]:
 def node_memory(proc: Path = PROC) -> tuple[int, dict[str, int]] | None:
     """Bytes that the node has, and how many are in each state, as ``free`` counts them."""
     try:
-        lines = (proc / "meminfo").read_text(encoding="ascii").splitlines()
-        found = {name: int(value.split()[0]) * _KIB for name, _, value in (line.partition(":") for line in lines)}
-        total, free = found["MemTotal"], found["MemFree"]
+        lines = (proc / "meminfo").read_bytes().splitlines()
+        found = {name: int(value.split()[0]) * _KIB for name, _, value in (line.partition(b":") for line in lines)}
+        total, free = found[b"MemTotal"], found[b"MemFree"]
     except (OSError, ValueError, KeyError, IndexError):
         return None
-    buffers, cached = found.get("Buffers", 0), found.get("Cached", 0) + found.get("SReclaimable", 0)
+    buffers, cached = found.get(b"Buffers", 0), found.get(b"Cached", 0) + found.get(b"SReclaimable", 0)
     used = max(total - free - buffers - cached, 0)
     return total, {State.USED: used, State.FREE: free, State.BUFFERS: buffers, State.CACHED: cached}
 
 
-def _words(path: Path) -> list[str]:
-    """Words of the first line."""
+def _words(path: Path) -> list[bytes]:
+    """Words of the first line. As bytes: a process that has changed its root cannot load an encoding any more."""
     try:
-        with path.open(encoding="ascii") as lines:
+        with path.open("rb") as lines:
             return lines.readline().split()
-    except (OSError, UnicodeDecodeError):
+    except OSError:
         return []
 
 

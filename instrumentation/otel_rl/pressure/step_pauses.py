@@ -21,12 +21,14 @@ _OUTSIDE = set_value(create_key("otel_rl.outside"), True, Context())
 _began: WeakKeyDictionary[steps.Step, tuple[float, float]] = WeakKeyDictionary()
 
 
-def start() -> None:
-    """Follow the steps of this process."""
+def start(step: steps.Step | None = None) -> None:
+    """Follow the steps of this process, from ``step`` on, which has opened."""
     pauses.watch()
     steps.add_opener(_opened)
     steps.add_contributor(_closing)
     lifecycle.after_fork_in_child(_began.clear)
+    if step is not None:
+        _opened(step)
 
 
 def _opened(step: steps.Step) -> None:

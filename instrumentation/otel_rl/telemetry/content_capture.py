@@ -9,7 +9,7 @@ import json
 import os
 from typing import Any, NamedTuple
 
-from otel_rl.own_cost import reductions
+from otel_rl import reductions
 from otel_rl.telemetry import drops, redaction
 from otel_rl.telemetry.attribute_values import MAXIMUM_LENGTH, plain_content, text
 

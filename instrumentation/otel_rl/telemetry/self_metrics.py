@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from otel_rl import instrumentor_status
+from otel_rl import instrumentor_status, own_cpu
 from otel_rl.internal_errors import error_counts
-from otel_rl.own_cost import samples, threads
 from otel_rl.semconv import attributes, metrics
 from otel_rl.semconv.attributes import RlTelemetryThreadValues as Thread
 from otel_rl.telemetry import drops, lifecycle
@@ -33,8 +32,7 @@ def register() -> None:
     scope.observe(metrics.RL_TELEMETRY_ERRORS, _errors)
     scope.observe(metrics.RL_TELEMETRY_INSTRUMENTOR_STATUS, _instrumentors)
     scope.observe(metrics.RL_TELEMETRY_CPU_TIME, _own_cpu)
-    lifecycle.after_fork_in_child(samples.reset)
-    lifecycle.after_fork_in_child(threads.reset)
+    lifecycle.after_fork_in_child(own_cpu.reset)
 
 
 def _dropped() -> Observations:
@@ -55,6 +53,6 @@ def _instrumentors() -> Observations:
 
 def _own_cpu() -> Observations:
     # This runs on an I/O thread: here threads of ours are looked for.
-    threads.find()
-    yield samples.nanoseconds() * _SECONDS, {attributes.RL_TELEMETRY_THREAD: Thread.PROGRAM}
-    yield threads.nanoseconds() * _SECONDS, {attributes.RL_TELEMETRY_THREAD: Thread.OWN}
+    own_cpu.find_threads()
+    yield own_cpu.nanoseconds() * _SECONDS, {attributes.RL_TELEMETRY_THREAD: Thread.PROGRAM}
+    yield own_cpu.threads_nanoseconds() * _SECONDS, {attributes.RL_TELEMETRY_THREAD: Thread.OWN}

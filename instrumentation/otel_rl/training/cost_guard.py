@@ -5,7 +5,7 @@ After the first steps it looks at windows of several steps. Two shares count, th
 * our work on the program's threads, by the wall time: so much longer are the steps, at most;
 * all our CPU time, by the wall time or the CPU time of the process, whichever is larger.
 
-Above the limit it takes one rung of :mod:`otel_rl.own_cost.reductions` at the end of the step, and says so.
+Above the limit it takes one rung of :mod:`otel_rl.reductions` at the end of the step, and says so.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from otel_rl import instrumentor_status, settings, stderr
-from otel_rl.own_cost import reductions, samples, threads
+from otel_rl import instrumentor_status, own_cpu, reductions, settings, stderr
 from otel_rl.process import process_identity
 from otel_rl.semconv import attributes, events
 from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
@@ -25,7 +24,7 @@ from otel_rl.training import steps
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from otel_rl.own_cost.reductions import Reduction
+    from otel_rl.reductions import Reduction
 
 #: Steps that are not judged: they import, compile and warm up.
 WARM_UP = 5
@@ -60,7 +59,9 @@ class Reading(NamedTuple):
 
 def read() -> Reading:
     """All sums now; some microseconds."""
-    return Reading(time.perf_counter(), time.process_time(), samples.nanoseconds() * _NS, threads.nanoseconds() * _NS)
+    return Reading(
+        time.perf_counter(), time.process_time(), own_cpu.nanoseconds() * _NS, own_cpu.threads_nanoseconds() * _NS
+    )
 
 
 class CostGuard:
@@ -116,12 +117,13 @@ class CostGuard:
         self._steps, self._last, self._window = 0, None, None
 
 
-def start() -> None:
-    """Follow the steps of this process; called once, when it is about to have some."""
+def start(step: steps.Step) -> None:
+    """Follow the steps of this process; called once, when the first ``step`` has opened."""
     guard = CostGuard(settings.current().cost_limit / 100)
     steps.add_opener(guard.step_opened)
     steps.add_contributor(guard.step_closing)
     lifecycle.after_fork_in_child(guard.forked)
+    guard.step_opened(step)
 
 
 def _tell(reduction: Reduction, step: steps.Step, share: float, limit: float) -> None:

@@ -128,7 +128,8 @@ class Step(PhaseDurations):
         self.trace_id = current.get_span_context().trace_id
         self._token = attach(context)
         self._flight = flight.begin(layout.STEP, self.loop.name or "", self.iteration)
-        for opener in _openers:
+        # One of them may add others, which begin with the next step.
+        for opener in tuple(_openers):
             with guard("steps.opener"):
                 opener(self)
         if waiting_since is not None:

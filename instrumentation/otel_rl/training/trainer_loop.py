@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from opentelemetry.context import get_current
 
-from otel_rl.own_cost import reductions, samples
+from otel_rl import own_cpu, reductions
 from otel_rl.semconv import metrics, spans
 from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
 from otel_rl.telemetry import deferral, guard, lifecycle
@@ -257,8 +257,8 @@ def _count_step(scope: Scope, tokens: int, context: Context) -> None:
 
 def in_phase(definition: SpanDefinition, scope: Scope) -> Callable[[Function], Function]:
     """Return a factory of wrappers that run the original as a phase of ``scope``."""
-    open_current = samples.timed(f"{definition.type}.open", _open_current)
-    end = samples.timed(f"{definition.type}.end", OpenPhase.end)
+    open_current = own_cpu.timed(f"{definition.type}.open", _open_current)
+    end = own_cpu.timed(f"{definition.type}.end", OpenPhase.end)
 
     def factory(original: Function) -> Function:
         @functools.wraps(original)

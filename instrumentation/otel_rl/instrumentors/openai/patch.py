@@ -5,11 +5,11 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
+from otel_rl import own_cpu
 from otel_rl.inference import ownership
 from otel_rl.inference.calls import InferenceCall, current, record_abandoned
 from otel_rl.instrumentors.openai import answers
 from otel_rl.instrumentors.openai.request import describe
-from otel_rl.own_cost import samples
 from otel_rl.telemetry import Scope, guard, propagation
 
 if TYPE_CHECKING:
@@ -130,8 +130,8 @@ def _begin(client: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Infere
     return call
 
 
-_timed_begin = samples.timed("openai.begin", _begin)
-_timed_answered = samples.timed("openai.answered", answers.answered)
+_timed_begin = own_cpu.timed("openai.begin", _begin)
+_timed_answered = own_cpu.timed("openai.answered", answers.answered)
 
 
 def _build_headers(original: Callable[..., Any]) -> Callable[..., Any]:

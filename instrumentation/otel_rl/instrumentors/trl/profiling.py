@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
-from otel_rl.own_cost import reductions, samples
+from otel_rl import own_cpu, reductions
 from otel_rl.semconv import attributes, spans
 from otel_rl.telemetry import Scope, guard
 from otel_rl.training import trainer_loop
@@ -48,7 +48,7 @@ def entering(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
     Of some thirty contexts per step four or five are phases. So the others must cost little.
     """
-    entered = samples.timed("trl.profiling.enter", _entered)
+    entered = own_cpu.timed("trl.profiling.enter", _entered)
 
     @functools.wraps(original)
     def enter(self: Any) -> Any:
@@ -64,7 +64,7 @@ def entering(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 def leaving(original: Callable[..., Any]) -> Callable[..., Any]:
     """Return a replacement of ``ProfilingContext.__exit__`` that ends the phase, with the error of the block."""
-    end = samples.timed("trl.profiling.leave", _end)
+    end = own_cpu.timed("trl.profiling.leave", _end)
 
     @functools.wraps(original)
     def leave(self: Any, error_type: Any, error: BaseException | None, traceback: Any) -> Any:

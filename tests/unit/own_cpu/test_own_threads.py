@@ -6,12 +6,12 @@ import threading
 
 import pytest
 
-from otel_rl.own_cost import threads
+from otel_rl import own_cpu
 
 
 @pytest.fixture(autouse=True)
 def none_found(monkeypatch):
-    monkeypatch.setattr(threads, "_seen", {})
+    monkeypatch.setattr(own_cpu, "_threads", {})
 
 
 class Busy:
@@ -38,25 +38,25 @@ class Busy:
 
 def test_a_thread_of_ours_counts_from_its_beginning_on():
     with Busy("otel-rl-test"):
-        threads.find()
-        assert threads.nanoseconds() > 0
+        own_cpu.find_threads()
+        assert own_cpu.threads_nanoseconds() > 0
 
 
 def test_a_thread_of_the_program_does_not_count():
-    threads.find()
+    own_cpu.find_threads()
     # Other tests may have left threads of ours.
-    ours = dict(threads._seen)
+    ours = dict(own_cpu._seen)
     with Busy("otel"), Busy("Thread-7"):
-        threads.find()
-        assert threads._seen.keys() == ours.keys()
+        own_cpu.find_threads()
+        assert own_cpu._seen.keys() == ours.keys()
 
 
 def test_a_thread_that_has_ended_keeps_what_was_seen_of_it():
     with Busy("otel-rl-test"):
-        threads.find()
-        seen = threads.nanoseconds()
+        own_cpu.find_threads()
+        seen = own_cpu.threads_nanoseconds()
 
-    assert threads.nanoseconds() >= seen > 0
+    assert own_cpu.threads_nanoseconds() >= seen > 0
 
 
 def test_a_clock_that_fails_or_goes_back_takes_nothing_away(monkeypatch):
@@ -68,14 +68,14 @@ def test_a_clock_that_fails_or_goes_back_takes_nothing_away(monkeypatch):
             raise reading
         return reading
 
-    threads._seen[12345] = 0
-    monkeypatch.setattr(threads, "clock", clock)
+    own_cpu._threads[12345] = 0
+    monkeypatch.setattr(own_cpu, "thread_clock", clock)
 
-    assert [threads.nanoseconds() for _ in range(4)] == [5_000, 5_000, 5_000, 8_000]
+    assert [own_cpu.threads_nanoseconds() for _ in range(4)] == [5_000, 5_000, 5_000, 8_000]
 
 
 def test_a_forked_child_has_none_of_them():
     with Busy("otel-rl-test"):
-        threads.find()
-        threads.reset()
-        assert threads.nanoseconds() == 0
+        own_cpu.find_threads()
+        own_cpu.reset()
+        assert own_cpu.threads_nanoseconds() == 0

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from otel_rl.own_cost import samples
-from otel_rl.own_cost.samples import BESIDE_NS, EVERY
+from otel_rl import own_cpu
+from otel_rl.own_cpu import BESIDE_NS, EVERY
 
 
 class Clock:
@@ -26,24 +26,24 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch):
     found = Clock()
-    monkeypatch.setattr(samples, "clock", found)
-    monkeypatch.setattr(samples, "_of_clock", 0)
-    monkeypatch.setattr(samples, "_places", {})
-    monkeypatch.setattr(samples, "_sources", {})
-    monkeypatch.setattr(samples, "_settled_ns", 0.0)
+    monkeypatch.setattr(own_cpu, "clock", found)
+    monkeypatch.setattr(own_cpu, "_of_clock", 0)
+    monkeypatch.setattr(own_cpu, "_places", {})
+    monkeypatch.setattr(own_cpu, "_sources", {})
+    monkeypatch.setattr(own_cpu, "_settled_ns", 0.0)
     return found
 
 
 def test_calls_that_all_cost_the_same_are_estimated_exactly(clock):
-    hook = samples.timed("hook", clock.work)
+    hook = own_cpu.timed("hook", clock.work)
     for _ in range(100):
         hook(5_000)
 
-    assert samples.nanoseconds() == 100 * (5_000 + BESIDE_NS)
+    assert own_cpu.nanoseconds() == 100 * (5_000 + BESIDE_NS)
 
 
 def test_the_clock_is_read_for_one_call_in_many(clock):
-    hook = samples.timed("hook", clock.work)
+    hook = own_cpu.timed("hook", clock.work)
     for _ in range(10 * EVERY):
         hook(1)
 
@@ -51,39 +51,39 @@ def test_the_clock_is_read_for_one_call_in_many(clock):
 
 
 def test_the_first_call_which_imports_and_makes_things_is_not_taken_for_the_others(clock):
-    hook = samples.timed("hook", clock.work)
+    hook = own_cpu.timed("hook", clock.work)
     hook(1_000_000_000)
     for _ in range(9):
         hook(0)
 
-    assert samples.nanoseconds() == 10 * BESIDE_NS
+    assert own_cpu.nanoseconds() == 10 * BESIDE_NS
 
 
 def test_a_place_that_becomes_cheaper_is_followed(clock):
-    hook = samples.timed("hook", clock.work)
+    hook = own_cpu.timed("hook", clock.work)
     for _ in range(20 * EVERY):
         hook(100_000)
-    dear = samples.nanoseconds()
+    dear = own_cpu.nanoseconds()
     for _ in range(40 * EVERY):
         hook(0)
-    samples.nanoseconds()
-    before = samples.nanoseconds()
+    own_cpu.nanoseconds()
+    before = own_cpu.nanoseconds()
     for _ in range(EVERY):
         hook(0)
 
     assert dear / (20 * EVERY) > 100_000
-    assert samples.nanoseconds() - before < EVERY * (BESIDE_NS + 1_000)
+    assert own_cpu.nanoseconds() - before < EVERY * (BESIDE_NS + 1_000)
 
 
 def test_the_sum_never_falls_and_counts_each_call_once(clock):
-    hook = samples.timed("hook", clock.work)
+    hook = own_cpu.timed("hook", clock.work)
     sums = []
     for number in range(50):
         hook(50_000 if number < 25 else 0)
-        sums.append(samples.nanoseconds())
+        sums.append(own_cpu.nanoseconds())
 
     assert sums == sorted(sums)
-    assert samples.nanoseconds() == sums[-1]
+    assert own_cpu.nanoseconds() == sums[-1]
 
 
 def test_a_hook_that_raises_is_counted_and_its_error_passes(clock):
@@ -91,37 +91,37 @@ def test_a_hook_that_raises_is_counted_and_its_error_passes(clock):
         clock.work(7)
         raise KeyError("mine")
 
-    hook = samples.timed("hook", fails)
+    hook = own_cpu.timed("hook", fails)
     for _ in range(4):
         with pytest.raises(KeyError, match="mine"):
             hook()
 
-    assert samples.nanoseconds() == 4 * (7 + BESIDE_NS)
+    assert own_cpu.nanoseconds() == 4 * (7 + BESIDE_NS)
 
 
 def test_what_is_too_hot_to_be_timed_tells_its_own_estimate(clock):
     told = iter([100.0, 0.0, 30.0])
-    samples.add_source("collectives", lambda: next(told))
+    own_cpu.add_source("collectives", lambda: next(told))
 
-    assert [samples.nanoseconds() for _ in range(3)] == [100, 100, 130]
+    assert [own_cpu.nanoseconds() for _ in range(3)] == [100, 100, 130]
 
 
 def test_reading_the_clock_is_no_part_of_a_sample(clock, monkeypatch):
-    monkeypatch.setattr(samples, "_of_clock", 400)
-    hook = samples.timed("hook", clock.work)
+    monkeypatch.setattr(own_cpu, "_of_clock", 400)
+    hook = own_cpu.timed("hook", clock.work)
     for _ in range(4):
         hook(1_000)
 
-    assert samples.nanoseconds() == 4 * (600 + BESIDE_NS)
+    assert own_cpu.nanoseconds() == 4 * (600 + BESIDE_NS)
 
 
 def test_a_forked_child_begins_at_zero(clock):
-    hook = samples.timed("hook", clock.work)
+    hook = own_cpu.timed("hook", clock.work)
     for _ in range(20):
         hook(1_000)
-    samples.nanoseconds()
-    samples.reset()
-    assert samples.nanoseconds() == 0
+    own_cpu.nanoseconds()
+    own_cpu.reset()
+    assert own_cpu.nanoseconds() == 0
     hook(1_000)
     hook(1_000)
-    assert samples.nanoseconds() == 2 * (1_000 + BESIDE_NS)
+    assert own_cpu.nanoseconds() == 2 * (1_000 + BESIDE_NS)

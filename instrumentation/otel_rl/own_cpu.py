@@ -1,4 +1,4 @@
-"""CPU time of our work on the program's threads, estimated while the program runs.
+"""The CPU time that otel-rl takes itself: on the program's threads an estimate, on threads of its own measured.
 
 Reading the clock of a thread is a system call, which would cost as much as some of our hooks. So a call is counted each
 time and timed every :data:`EVERY`-th time. The estimate is the number of calls times their mean. Of each place the
@@ -6,14 +6,21 @@ second and the fourth call are timed too, so that a place that is rarely called 
 it imports and makes things once.
 
 What is too hot even to be counted here tells its estimate through :func:`add_source`.
+
+Threads of our own are found by their names, which all begin with ``otel-rl``. Threads that a library starts for an
+exporter, as gRPC does, have other names and are not counted.
+
+A leaf, which hot paths import. :mod:`otel_rl.training.cost_guard` reads the figures.
 """
 
 from __future__ import annotations
 
 import functools
 import itertools
+import threading
 import time
 from _thread import allocate_lock
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
@@ -31,6 +38,8 @@ BESIDE_NS = 4000
 _READINGS = 50
 
 clock = time.thread_time_ns
+thread_clock = time.clock_gettime_ns
+_THREAD_PREFIX = "otel-rl"
 
 
 class Place:
@@ -72,6 +81,8 @@ _sources: dict[str, Callable[[], float]] = {}
 _settled_ns = 0.0
 _settling = allocate_lock()
 _of_clock: int | None = None
+#: Kernel id of a thread of ours -> ns of it at the last look; of one that has ended, up to then.
+_threads: dict[int, int] = {}
 
 
 def timed(name: str, function: Function) -> Function:
@@ -127,6 +138,7 @@ def reset() -> None:
     """A forked child begins at zero."""
     global _settled_ns, _settling
     _settled_ns = 0.0
+    _threads.clear()
     _settling = allocate_lock()  # a thread of the parent may hold the other one
     for place in _places.values():
         place.reset()
@@ -139,3 +151,27 @@ def _clock_ns() -> int:
         readings = [clock() for _ in range(_READINGS)]
         _of_clock = min(later - earlier for earlier, later in itertools.pairwise(readings))
     return _of_clock
+
+
+# -- threads of our own ------------------------------------------------------------------------------------------------
+
+
+def find_threads() -> None:
+    """Look for threads that have begun. Not for the program's threads: it takes a lock of ``threading``."""
+    for thread in threading.enumerate():
+        if thread.name.startswith(_THREAD_PREFIX) and thread.native_id is not None:
+            _threads.setdefault(thread.native_id, 0)
+
+
+def threads_nanoseconds() -> int:
+    """CPU time of all threads found, each since it began."""
+    for native in list(_threads):
+        # Of a thread that has ended this is an error, where pthread_getcpuclockid() may crash.
+        with suppress(OSError):
+            _threads[native] = max(thread_clock(_clock_of(native)), _threads[native])
+    return sum(_threads.values())
+
+
+def _clock_of(native: int) -> int:
+    """The CPU clock of a thread by its kernel id, see ``CPUCLOCK_PERTHREAD_MASK`` in Linux."""
+    return (~native << 3) | 6
