@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from multiprocessing import popen_fork
+from types import SimpleNamespace
 
 import pytest
 
@@ -161,3 +162,51 @@ def test_a_program_gets_the_status_where_ours_fails(environ, monkeypatch):
     child.start()
     child.join()
     assert child.exitcode == 3
+
+
+class _Agent:
+    """Stands for ``PContext`` of torchrun's agent, with a child that exits with 3."""
+
+    def __init__(self):
+        child = subprocess.Popen([sys.executable, "-c", "raise SystemExit(3)"])
+        self.subprocess_handlers = {0: SimpleNamespace(proc=child)}
+        self.envs = {0: {"RANK": "7"}}
+
+    def start(self):
+        return "started"
+
+    def wait(self):
+        return self.subprocess_handlers[0].proc.wait()
+
+    def close(self):
+        raise RuntimeError("of the agent")
+
+
+@pytest.fixture
+def agent(monkeypatch):
+    """An agent that a new object of ours watches, and what that object reports."""
+    patched = type("PContext", (_Agent,), {})
+    exits, seen = child_exits.ChildExits(), []
+    exits.report = seen.append
+    exits._patch_agent(SimpleNamespace(PContext=patched))
+    return patched(), seen, exits
+
+
+def test_the_agents_calls_return_and_raise_what_they_did_and_each_end_is_recorded_once(environ, agent):
+    context, seen, _ = agent
+    assert context.start() == "started"
+    assert context.wait() == 3
+    assert context.wait() == 3
+    with pytest.raises(RuntimeError, match="of the agent"):
+        context.close()
+    (found,) = seen
+    assert (found.status, found.rank, found.reported_by) == (3, 7, "torchrun's agent")
+    assert found.lifetime.start_ticks
+
+
+def test_the_agent_works_where_ours_fails(environ, agent, monkeypatch):
+    monkeypatch.delenv("OTEL_RL_RAISE_INTERNAL_ERRORS")
+    context, seen, exits = agent
+    monkeypatch.setattr(exits, "_begun", lambda *_: 1 / 0)
+    assert (context.start(), context.wait()) == ("started", 3)
+    assert seen == []
