@@ -29,9 +29,8 @@ if TYPE_CHECKING:
     #: Whose record it is, where it is, and what it is.
     Handle = tuple[CollectivePlaces, Place, float]
 
-#: Not a place: the ring has none of this collective.
-NO_PLACE = -1
-_NOWHERE: Any = (None, None, NO_PLACE)
+#: In place of a place: the ring has nothing of this collective.
+_NOWHERE: Any = (None, None, None)
 _POINT_TO_POINT = frozenset({Operation.SEND, Operation.RECV})
 #: After these torch's number is read again.
 _UNEVEN = frozenset({*_POINT_TO_POINT, Operation.BARRIER})

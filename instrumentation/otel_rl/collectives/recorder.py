@@ -17,7 +17,7 @@ import time
 import weakref
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from otel_rl.collectives.flight_records import NO_PLACE, begin_late
+from otel_rl.collectives.flight_records import begin_late
 from otel_rl.collectives.payload import payload_bytes
 from otel_rl.flight_recorder.layout import HAS_FAILED, IS_WAIT
 from otel_rl.internal_errors import guard
@@ -150,12 +150,12 @@ class CollectiveRecorder:
         pending, limit, find, keep_slow, now = self._pending, self._limit, self._find_entry, self._keep_slow, clock
         own = self.own_ns
         has_payload, is_second, absent, most = payload is not None, payload == 1, ABSENT, MAXIMUM_PENDING
-        no_place, late = NO_PLACE, begin_late
+        late = begin_late
 
         def method(  # noqa: C901, PLR0912, PLR0915 - as above
             self: Any, first: Any = absent, second: Any = absent, third: Any = absent, /, *rest: Any, **kwargs: Any
         ) -> Any:
-            work, slot, failed, place, what, places = None, None, True, no_place, 0.0, None
+            work, slot, failed, ended, what, places = None, None, True, None, 0.0, None
             started = now()
             try:
                 try:
@@ -184,7 +184,7 @@ class CollectiveRecorder:
                 failed = False
             finally:
                 over = now()
-                if place >= 0:
+                if ended is not None:
                     try:
                         if failed and records is not None:
                             records.launch_failed(self, whats, place)
@@ -224,10 +224,10 @@ class CollectiveRecorder:
     def waiting(self, call: Call) -> Call:
         """Return a replacement of ``Work.wait`` that adds the time to the operation that was waited for."""
         take_pending, limit, keep_waited, now, absent = self._pending.pop, self._limit, self._keep_waited, clock, ABSENT
-        no_place, is_wait, has_failed, late = NO_PLACE, IS_WAIT, HAS_FAILED, begin_late
+        is_wait, has_failed, late = IS_WAIT, HAS_FAILED, begin_late
 
         def wait(self: Any, timeout: Any = absent) -> Any:
-            failed, place, what, places = True, no_place, 0.0, None
+            failed, ended, what, places = True, None, 0.0, None
             entry = take_pending(id(self), None)
             begun = now()
             try:
@@ -247,7 +247,7 @@ class CollectiveRecorder:
                 failed = False
             finally:
                 over = now()
-                if place >= 0:
+                if ended is not None:
                     try:
                         if failed:
                             whats[place] += has_failed

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import time
 from itertools import count
+from sys import getrefcount
 from typing import TYPE_CHECKING
 
 from otel_rl.flight_recorder import layout
@@ -47,20 +48,19 @@ class CollectivePlaces:
             for start in range(0, words * layout.SEGMENTS, words)
         ]
         self._next_segment = count().__next__
-        #: When each segment was given out last.
-        self._given_out = [0.0] * layout.SEGMENTS
+        #: References to a view while no operation writes there.
+        self._unused = _references(self._segments[0])
         #: Of the segment in use. None: nothing is to be written any more.
         self.writer: Writer | None = self._next_writer()
 
     def _next_writer(self) -> Writer:
         """The next segment. Two threads at once take two, which does no harm."""
         number = self._next_segment() % layout.SEGMENTS
-        began, what, again, ended = self._segments[number]
-        free, ends = _ALL.copy(), ended.tolist()
-        # What ended there before this moment did so in an earlier lap: its place may be open.
-        if min(ends) < self._given_out[number]:
-            free = [place for place in free if ends[place] >= began[place]]
-        self._given_out[number] = clock()
+        segment = self._segments[number]
+        # Whoever has a record open refers to the views, to end it. To ask that takes a hundredth of looking at all.
+        is_unused = _references(segment) == self._unused
+        began, what, again, ended = segment
+        free = _ALL.copy() if is_unused else [place for place in _ALL if ended[place] >= began[place]]
         return free.pop, began, what, again, ended
 
     def begin(self, what: float, moment: float) -> Place | None:
@@ -93,6 +93,11 @@ class CollectivePlaces:
         for views in self._segments:
             for view in views:
                 view.release()
+
+
+def _references(segment: tuple[View, ...]) -> int:
+    """How many there are to the view of the ends."""
+    return getrefcount(segment[-1])
 
 
 def end(place: Place, moment: float, failed: bool) -> None:

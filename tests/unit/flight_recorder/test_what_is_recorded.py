@@ -128,6 +128,25 @@ def test_a_collective_is_open_inside_its_call_and_a_wait_inside_its(flight):
     assert seen == [(layout.COLLECTIVE, 1)]
 
 
+@pytest.mark.parametrize("inside", ["launch", "wait"])
+def test_a_collective_that_hangs_stays_in_the_ring_whatever_other_threads_do(flight, inside):
+    seen = []
+
+    def hang(*_):
+        other = flight.ring
+        for number in range(2 * layout.COLLECTIVES):
+            other.end(other.begin(layout.COLLECTIVE, "broadcast", 0, "other", number), False)
+        seen.extend((one.kind, one.name, one.sequence) for one in read(other.path).open)
+        return _Work()
+
+    group, recorder = _recorded_group(call=hang if inside == "launch" else None)
+    work = group.method("tensor", "options")
+    if inside == "wait":
+        _Work.wait = recorder.waiting(hang)
+        work.wait()
+    assert seen == [(layout.COLLECTIVE if inside == "launch" else layout.WAIT, "all_reduce", 1)]
+
+
 def test_a_child_forked_inside_a_collective_does_not_end_that_of_its_parent(flight):
     parent, seen = os.getpid(), []
 
