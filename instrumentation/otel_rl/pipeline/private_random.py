@@ -17,7 +17,8 @@ _FUNCTIONS = ("randrange", "uniform", "getrandbits", "randint", "choice", "sampl
 
 def isolate() -> None:
     """Rebind ``random`` and its functions in every SDK and exporter module that is loaded by now."""
-    for name, module in list(sys.modules.items()):
+    # No list(): a collection in the middle of it may let another thread import.
+    for name, module in sys.modules.copy().items():
         if not name.startswith(_PREFIXES) or module is None:
             continue
         namespace = vars(module)

@@ -120,7 +120,7 @@ def _collections() -> Values:
 
 
 def _collection_time() -> Values:
-    for generation, seconds in enumerate(pauses.seconds):
+    for generation, seconds in enumerate(pauses.seconds) if pauses.are_timed else ():
         yield seconds, {attributes.CPYTHON_GC_GENERATION: generation}
 
 

@@ -40,7 +40,7 @@ def _closing(step: steps.Step) -> None:
     tell(step)
     collected, compiled = _began.pop(step, (pauses.total, compilations.seconds))
     if step.rank_span.is_recording():
-        values = {attributes.RL_LOOP_GC_TIME: pauses.total - collected}
+        values = {attributes.RL_LOOP_GC_TIME: pauses.total - collected} if pauses.are_timed else {}
         if compilations.seconds > compiled:
             values[attributes.RL_LOOP_COMPILE_TIME] = compilations.seconds - compiled
         step.rank_span.set_attributes(values)

@@ -45,10 +45,10 @@ def test_a_thread_of_ours_counts_from_its_beginning_on():
 def test_a_thread_of_the_program_does_not_count():
     own_cpu.find_threads()
     # Other tests may have left threads of ours.
-    ours = dict(own_cpu._seen)
+    ours = dict(own_cpu._threads)
     with Busy("otel"), Busy("Thread-7"):
         own_cpu.find_threads()
-        assert own_cpu._seen.keys() == ours.keys()
+        assert own_cpu._threads.keys() == ours.keys()
 
 
 def test_a_thread_that_has_ended_keeps_what_was_seen_of_it():
