@@ -1,4 +1,4 @@
-"""Which collectives are counted: those of Python at a few microseconds each, or all at ten to seventy more.
+"""Which collectives are counted: those of Python at a few microseconds each, or all at ten to eighty more.
 
 ``auto`` begins with Python's. It turns to all when DDP wraps a model, and after steps that issued collectives which
 were not counted, if counting them costs a small share of such a step. It never turns back: PyTorch's dispatcher cannot
@@ -19,7 +19,7 @@ AUTO, PYTHON, ALL, OFF = "auto", "python", "all", "off"
 #: Share of a step that counting all its collectives may cost, where the program did not ask for it.
 LARGEST_SHARE = 0.005
 #: Seconds that a functional collective takes longer, rather too many; see benchmarks/collective_step.py.
-COST = 70e-6
+COST = 80e-6
 #: So many steps in a row must be cheap enough. The first of a program is long, and says nothing.
 STEPS_ASKED = 3
 

@@ -7,7 +7,7 @@ Callers that exclude Autograd reach it too: the key is always in the set.
 What issued a collective: a method of the process group marks its thread, so it is Python, and counted there. So does a
 kernel of the library ``_c10d_functional``: it is functional. Otherwise it is C++ code, mostly the reducer.
 
-With the kernels a collective takes 10 to 70 microseconds longer. They may run below a mutex of the reducer: they take
+With the kernels a collective takes 10 to 80 microseconds longer. They may run below a mutex of the reducer: they take
 no lock and enter nothing of the SDK. A signal handler of the program may run inside them, see docs/collectives.md.
 """
 
