@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 #: Seconds between two looks, at least.
 INTERVAL = 1.0
 #: Share of one core that looks may take.
-SHARE = 0.005
+SHARE = 0.002
 
 _scope = Scope("torch_distributed")
 _watch: Watch | None = None
