@@ -1,4 +1,4 @@
-"""A rank that hangs, is killed or finds no memory is named with its step, phase and collective, and the hang in time."""
+"""A rank that hangs, is killed or finds no memory is named with step, phase and collective, and the hang in time."""
 
 from __future__ import annotations
 
