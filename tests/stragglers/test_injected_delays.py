@@ -9,6 +9,7 @@ import json
 import os
 import platform
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import cases
@@ -63,6 +64,16 @@ def _assert_good(outcomes: list[Outcome]) -> None:
     assert f1(outcomes) >= F1, missed
 
 
+def _errors(rows: list[dict[str, Any]]) -> dict[str, float]:
+    """How far the stated cost was from the delay, as shares of the delayed step."""
+    errors = [
+        abs(row["lost_seconds"] - row["injected_seconds"]) / (cases.LENGTH + row["injected_seconds"])
+        for row in rows
+        if row["found"]
+    ]
+    return {"cost_error_median": round(median(errors), 4), "cost_error_most": round(max(errors), 4)}
+
+
 def _results(outcomes: list[Outcome]) -> dict[str, Any]:
     rows = [row for outcome in outcomes for row in outcome.rows]
     return {
@@ -75,5 +86,6 @@ def _results(outcomes: list[Outcome]) -> dict[str, Any]:
         "healthy_jobs": sum(not outcome.rows for outcome in outcomes),
         "false_alarms": sum(len(outcome.false_alarms) for outcome in outcomes),
         "slowest_seconds_after_first_step": max(row["seconds_after_first_step"] or 0 for row in rows),
+        **_errors(rows),
         "rows": rows,
     }
