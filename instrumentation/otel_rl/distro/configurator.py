@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 from typing import TYPE_CHECKING, Any
@@ -10,10 +11,18 @@ from otel_rl import instrumentor_status, stderr
 from otel_rl.process import child_processes, launch
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from otel_rl.pipeline.providers import Telemetry
     from otel_rl.process.exit_records import Exit
     from otel_rl.training.steps import Step
 
+#: What starts the children whose ends are recorded, see :mod:`otel_rl.process.child_exits`.
+_STARTS_CHILDREN = (
+    "torch.distributed.elastic.multiprocessing.api",
+    "multiprocessing.popen_fork",
+    "multiprocessing.popen_forkserver",
+)
 CONFIG_FILE = "OTEL_CONFIG_FILE"
 
 _telemetry: Telemetry | None = None
@@ -48,7 +57,7 @@ def _configure() -> None:
     from otel_rl import settings  # noqa: PLC0415 - none of this where nothing is set up
     from otel_rl.ending import exit as process_exit  # noqa: PLC0415
     from otel_rl.ending import forks  # noqa: PLC0415
-    from otel_rl.process.child_exits import exits  # noqa: PLC0415
+    from otel_rl.import_hooks import hooks  # noqa: PLC0415
     from otel_rl.telemetry import lifecycle, run_span  # noqa: PLC0415
     from otel_rl.training import steps  # noqa: PLC0415
 
@@ -63,8 +72,8 @@ def _configure() -> None:
     _telemetry = (_from_file(path) if path else None) or _from_variables()
     process_exit.register(_telemetry)
     forks.register(_telemetry)
-    exits.report = _child_ended
-    exits.watch()
+    for name in _STARTS_CHILDREN:
+        hooks.after_import(name, _follow_children)
     steps.add_opener(_first_step)
     lifecycle.at_first_record(_observe_pressure)
     run_span.begin()
@@ -102,6 +111,15 @@ def _loaded() -> bool:
         instrumentor_status.report("pressure", instrumentor_status.SKIPPED, reason)
         return False
     return True
+
+
+def _follow_children(module: ModuleType) -> None:
+    # A process that can import no more: without descriptors, in another root, or by an audit hook.
+    with contextlib.suppress(Exception):
+        from otel_rl.process.child_exits import exits  # noqa: PLC0415 - most processes start no children
+
+        exits.report = _child_ended
+        exits.follow(module)
 
 
 def _child_ended(found: Exit) -> None:

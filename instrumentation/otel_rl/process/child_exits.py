@@ -37,7 +37,7 @@ class ChildExits:
     def __init__(self) -> None:
         #: Gets each end, after it was written.
         self.report: Callable[[Exit], None] | None = None
-        self._watches = False
+        self._followed: set[str] = set()
         self._recorded = 0
         #: Of the cgroup, when the first child began, then at the end before; unset while there was no child.
         self._oom_kills: int | None
@@ -47,13 +47,19 @@ class ChildExits:
         self._children: WeakKeyDictionary[Any, Lifetime] = WeakKeyDictionary()
 
     def watch(self) -> None:
-        """Follow the modules that start children, now or when they are imported; once, whoever calls it."""
-        if self._watches:
+        """Follow the modules that start children, now or when they are imported."""
+        for name in (ELASTIC, *MULTIPROCESSING):
+            hooks.after_import(name, self.follow)
+
+    def follow(self, module: ModuleType) -> None:
+        """Patch ``module``, one of those that start children; once, whoever calls it."""
+        if module.__name__ in self._followed:
             return
-        self._watches = True
-        hooks.after_import(ELASTIC, self._patch_agent)
-        for name in MULTIPROCESSING:
-            hooks.after_import(name, self._patch_multiprocessing)
+        self._followed.add(module.__name__)
+        if module.__name__ == ELASTIC:
+            self._patch_agent(module)
+        else:
+            self._patch_multiprocessing(module)
 
     # -- torchrun's agent ------------------------------------------------------------------------------------------
 

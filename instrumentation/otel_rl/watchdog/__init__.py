@@ -8,22 +8,26 @@ Modules, each importing only those below it:
     open_operations: the step, phase and collective that the process is in.
     peers: the other ranks of this node, as their rings tell.
     stacks: what each thread does, as text and as a reason to wait longer.
-    system: functions of the system, taken before a library can patch them.
     step_times: how long steps take, and so how long one may go without progress.
 """
 
 from __future__ import annotations
 
+# What the thread needs of the system, by name before gevent can patch it: its own would run in a hub that hangs.
+from _thread import get_ident
+from select import POLLOUT, poll
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from otel_rl import settings
 from otel_rl.telemetry import lifecycle
 from otel_rl.training import steps
-from otel_rl.watchdog import system as _  # noqa: F401 - before gevent can patch it
 
 if TYPE_CHECKING:
     from otel_rl.training.steps import Step
     from otel_rl.watchdog.thread import Watchdog
+
+__all__ = ["POLLOUT", "arm", "end", "get_ident", "monotonic", "poll"]
 
 _watchdog: Watchdog | None = None
 

@@ -19,8 +19,7 @@ from otel_rl.process import process_identity
 from otel_rl.semconv import attributes, events
 from otel_rl.telemetry import deferral, redaction
 from otel_rl.telemetry.scope import Scope
-from otel_rl.watchdog import stacks
-from otel_rl.watchdog.system import POLLOUT, poll
+from otel_rl.watchdog import POLLOUT, poll, stacks
 
 if TYPE_CHECKING:
     from types import FrameType

@@ -10,7 +10,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from otel_rl.semconv.attributes import TorchDistributedOperationValues
-from otel_rl.watchdog.system import get_ident
+from otel_rl.watchdog import get_ident
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

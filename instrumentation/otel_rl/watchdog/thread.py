@@ -10,9 +10,8 @@ from otel_rl.flight_recorder.recorder import flight
 from otel_rl.pipeline.io_thread import PeriodicThread
 from otel_rl.semconv.attributes import RlPhaseValues
 from otel_rl.telemetry import progress
-from otel_rl.watchdog import open_operations, peers, reports, stacks
+from otel_rl.watchdog import monotonic, open_operations, peers, reports, stacks
 from otel_rl.watchdog.step_times import StepTimes
-from otel_rl.watchdog.system import monotonic
 
 NAME = "otel-rl-watchdog"
 #: Longest sleep in seconds; each wake-up is a heartbeat too.

@@ -5,18 +5,25 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+import pytest
 from test_postmortem_of_ranks import PROGRAM, TIMEOUT, started
 
+from otel_rl import settings
 from otel_rl.cli import main
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import pytest
+
+@pytest.fixture(autouse=True)
+def settings_of_the_other_tests():
+    yield
+    settings.reset()
 
 
 def _page(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setenv("OTEL_RL_RING_DIR", str(folder / "rings"))
+    settings.reset()
     assert main(["report", str(folder / "otel-rl"), "-o", str(folder / "page.html")]) == 0
     return " ".join((folder / "page.html").read_text(encoding="utf-8").split())
 

@@ -144,12 +144,17 @@ def test_the_end_of_a_child_says_how_many_oom_kills_came_since_the_end_before(en
 
 
 def test_modules_are_followed_once_however_often_that_is_asked_for(monkeypatch):
-    names = []
-    monkeypatch.setattr(child_exits.hooks, "after_import", lambda name, _: names.append(name))
+    callbacks = {}
+    monkeypatch.setattr(child_exits.hooks, "after_import", callbacks.__setitem__)
+    monkeypatch.setattr(popen_fork.Popen, "poll", popen_fork.Popen.poll)
     exits = child_exits.ChildExits()
     exits.watch()
     exits.watch()
-    assert sorted(names) == sorted({child_exits.ELASTIC, *child_exits.MULTIPROCESSING})
+    assert callbacks.keys() == {child_exits.ELASTIC, *child_exits.MULTIPROCESSING}
+    callbacks[popen_fork.__name__](popen_fork)
+    followed = popen_fork.Popen.poll
+    exits.follow(popen_fork)
+    assert popen_fork.Popen.poll is followed
 
 
 def test_a_program_gets_the_status_where_ours_fails(environ, monkeypatch):
