@@ -155,7 +155,8 @@ class CollectiveRecorder:
         def method(  # noqa: C901, PLR0912, PLR0915 - as above
             self: Any, first: Any = absent, second: Any = absent, third: Any = absent, /, *rest: Any, **kwargs: Any
         ) -> Any:
-            work, slot, failed, ended, what, places = None, None, True, None, 0.0, None
+            # `place` gets its value last: the program's signal handler may raise anywhere, and `finally` looks at it.
+            work, slot, failed, place, what, places = None, None, True, None, 0.0, None
             started = now()
             try:
                 try:
@@ -184,7 +185,7 @@ class CollectiveRecorder:
                 failed = False
             finally:
                 over = now()
-                if ended is not None:
+                if place is not None:
                     try:
                         if failed and records is not None:
                             records.launch_failed(self, whats, place)
@@ -227,13 +228,13 @@ class CollectiveRecorder:
         is_wait, has_failed, late = IS_WAIT, HAS_FAILED, begin_late
 
         def wait(self: Any, timeout: Any = absent) -> Any:
-            failed, ended, what, places = True, None, 0.0, None
+            failed, place, what, places = True, None, 0.0, None
             entry = take_pending(id(self), None)
             begun = now()
             try:
                 try:
                     if entry is not None:
-                        slot, started, launched, size, what, places = entry
+                        what, places = entry[4], entry[5]
                         if places is not None and (writer := places.writer) is not None:
                             what += is_wait
                             take, began, whats, again, ended = writer
@@ -247,7 +248,7 @@ class CollectiveRecorder:
                 failed = False
             finally:
                 over = now()
-                if ended is not None:
+                if place is not None:
                     try:
                         if failed:
                             whats[place] += has_failed
@@ -256,6 +257,7 @@ class CollectiveRecorder:
                         # As above.
                         places = None
                 if entry is not None:
+                    slot, started, launched, size, *_ = entry
                     waited = over - begun
                     slot[WAIT_TIME] += waited
                     if waited + launched > limit[0]:

@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING
 
 from otel_rl.flight_recorder import layout
 from otel_rl.flight_recorder.reader import Ring, UnreadableRing, read_header
+from otel_rl.process import exit_records
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
+EXITS = f"otel-rl-*{exit_records.SUFFIX}"
 PATTERN = f"otel-rl-*{layout.SUFFIX}"
 #: Seconds after its last sign during which the ring of a dead process is kept in any case, and after which it goes.
 KEPT, OLD = 3600.0, 7 * 86400.0
@@ -59,10 +61,20 @@ def remove_old(directory: Path, run_id: str) -> list[Path]:
     dead = [ring for ring in rings if ring.run_id not in running]
     dead.sort(key=lambda ring: ring.last_sign, reverse=True)
     removed = [ring.path for place, ring in enumerate(dead) if _age(ring) > (OLD if place < MOST else KEPT)]
+    removed += _old_exits(directory)
     for path in removed:
         with suppress(OSError):
             path.unlink()
     return removed
+
+
+def _old_exits(directory: Path) -> Iterable[Path]:
+    """Files in which parents told how processes ended, of runs without a folder."""
+    for path in directory.glob(EXITS):
+        with suppress(OSError):
+            what = path.lstat()
+            if what.st_uid == os.geteuid() and time.time() - what.st_mtime > OLD:
+                yield path
 
 
 def _headers(directory: Path) -> Iterable[Ring]:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     Handle = tuple[Any, ...]
 
 _MODE = 0o600
+_LARGEST = (1 << 63) - 1
 #: A process that finds its file's name taken, by one of a container with the same pid, tries so many others.
 _NAMES_TRIED = 10
 #: Bytes that must stay free in the file system. In a small `/dev/shm`, as containers have, the program's own shared
@@ -135,6 +136,7 @@ class Ring:
             what = self.collective(name, group) + sequence + (layout.IS_WAIT if kind == layout.WAIT else 0)
             return self, None, self.places.begin(what, collective_places.clock())
         if kind == layout.STEP:
+            argument = _whole(argument)
             layout.LAST_STEP.pack_into(self.buffer, layout.LAST_STEP_AT, argument, clock())
         return self._begin(self._steps if kind in _STEPS else self._calls, kind, name, argument)
 
@@ -245,3 +247,11 @@ def _open(directory: Path, name: str) -> tuple[int, Path]:
 
 def _cut(text: str, size: int) -> bytes:
     return text.encode("utf-8", "replace")[:size]
+
+
+def _whole(number: float) -> int:
+    """Programs number steps as they like: 1.5, or beyond 64 bits."""
+    try:
+        return min(max(int(number), -_LARGEST), _LARGEST)
+    except (ValueError, OverflowError, TypeError):
+        return 0

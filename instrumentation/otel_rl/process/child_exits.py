@@ -1,13 +1,17 @@
 """Watches how children end that torchrun's agent or ``multiprocessing`` of this process started.
 
 A killed process cannot say what killed it, its parent can. Our part runs after the parent's own calls, so a child that
-nobody waits for is not seen. Of ``multiprocessing`` only ends with another status than 0 are recorded: pools of workers
-end all the time.
+nobody waits for is not seen. Of ``multiprocessing`` ends with status 0 and by SIGTERM are not recorded: workers of
+pools end so all the time.
 """
 
 from __future__ import annotations
 
 import functools
+import signal
+
+# By name, before gevent can patch them.
+from _thread import allocate_lock, start_new_thread
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -28,6 +32,8 @@ MULTIPROCESSING = ("multiprocessing.popen_fork", FORKSERVER)
 AGENT, PARENT = "torchrun's agent", "its multiprocessing parent"
 #: Most ends that one process records.
 MAXIMUM = 1000
+#: Seconds that a parent waits at most until an end has been written.
+DEADLINE = 1.0
 _GUARD = guard("child_exits")
 
 
@@ -107,7 +113,8 @@ class ChildExits:
 
     def _ended(self, popen: Any, status: int) -> None:
         who = self._children.pop(popen, None)
-        if who is not None and status != 0:
+        # SIGTERM is how pools end their workers.
+        if who is not None and status not in (0, -signal.SIGTERM):
             self._record(who, status, None, PARENT)
 
     # -- both ------------------------------------------------------------------------------------------------------
@@ -130,10 +137,26 @@ class ChildExits:
         new = kills - before if kills is not None and before is not None else None
         found = exit_records.make(who, status, rank, reported_by, new)
         try:
-            exit_records.write(found)
+            _within_deadline(exit_records.write, found)
         finally:
             if self.report is not None:
                 self.report(found)
+
+
+def _within_deadline(write: Callable[[Exit], None], found: Exit) -> None:
+    """Call ``write(found)`` in a thread: the run's folder may be on a file system that does not answer."""
+    done = allocate_lock()
+    done.acquire()
+
+    def run() -> None:
+        try:
+            with _GUARD:
+                write(found)
+        finally:
+            done.release()
+
+    start_new_thread(run, ())
+    done.acquire(timeout=DEADLINE)
 
 
 def _after(owner: Any, name: str, observe: Callable[[Any], None]) -> None:

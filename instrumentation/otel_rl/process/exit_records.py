@@ -6,10 +6,12 @@ OpenTelemetry: launchers write it too.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
 import socket
+import stat
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -81,9 +83,12 @@ def write(exit_: Exit, environ: Mapping[str, str] = os.environ) -> None:
     if path is None:
         return
     line = json.dumps({**asdict(exit_), "lifetime": list(exit_.lifetime)}) + "\n"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+    # Not blocking: somebody may have put a pipe there.
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     descriptor = os.open(path, flags, _MODE)
     try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "no ordinary file", str(path))
         os.write(descriptor, line.encode())
     finally:
         os.close(descriptor)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from otel_rl.stragglers.timeline import RankStep
 
 #: Steps that one look compares at most: its cost must not grow with the steps that have passed.
-MOST_STEPS = 3
+MOST_STEPS = 8
 #: Seconds between two searches for rings of other ranks.
 SEARCH = 10.0
 
@@ -54,7 +54,11 @@ class Node:
         return self._compare(since=steps[-MOST_STEPS - 2 :][0].moment)
 
     def _compare(self, since: int) -> list[Comparison]:
-        rings = [ring for path in (self._own, *self._others) if (ring := _read(path, since)) is not None]
+        # A child of a rank may have its rank, and steps of its own: the ring with most collectives counts, or ours.
+        rings = [ring for path in self._others if (ring := _read(path, since)) is not None]
+        rings.sort(key=lambda ring: sum(event.kind == layout.COLLECTIVE for event in ring.records))
+        own = _read(self._own, since)
+        rings += [own] if own is not None else []
         steps = {
             ring.rank: timeline.steps(ring.rank, ring.records, since=since) for ring in rings if ring.rank is not None
         }

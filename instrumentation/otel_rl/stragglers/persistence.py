@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 #: Share of the step from which a straggler is reported, and below which it has ended.
 LIMIT, END = 0.1, 0.05
-#: Steps that must agree; in a job of long steps one is enough, since chance weighs little in it.
-STEPS = 3
-LONG_STEP = 3.0
-#: Less is noise of the machine, however short the steps.
+#: Steps in a row in which one rank must be the late one. Rollouts are of uneven length, so some rank is late in each
+#: step by chance. With two ranks, eight steps in a row are the same one's by chance once in 128.
+STEPS = 8
+#: Seconds; less is noise of the machine, however short the steps.
 SHORTEST = 0.005
 
 
@@ -48,9 +48,7 @@ class Persistence:
 
     def _find(self) -> Change | None:
         steps = list(self._recent)
-        if steps[-1].length >= LONG_STEP:
-            steps = steps[-1:]
-        elif len(steps) < STEPS:
+        if len(steps) < STEPS:
             return None
         stragglers = [step.straggler for step in steps if step.straggler is not None]
         is_one = len(stragglers) == len(steps) and len({one.rank for one in stragglers}) == 1

@@ -138,5 +138,7 @@ def _add(step: RankStep, event: Event, offset: int) -> None:
 
 
 def _collective(event: Event) -> Collective | None:
-    """None where the event is none, or has no number that the ranks share."""
+    """None where the event is none, or has no number or no group that the ranks share."""
+    if event.group == layout.OTHER_TEXT:
+        return None
     return Collective(event.group, event.sequence, event.is_numbered_by_torch) if event.sequence else None

@@ -7,11 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from otel_rl.flight_recorder import layout, reader
 from otel_rl.flight_recorder.recorder import flight
 from otel_rl.telemetry import progress
-from otel_rl.watchdog import stacks
 
 if TYPE_CHECKING:
-    from types import FrameType
-
     from otel_rl.flight_recorder.reader import Event
     from otel_rl.training.steps import Step
 
@@ -40,14 +37,14 @@ class Operations(NamedTuple):
         return f"{where}{phase}, waits in {self.operation}{number}{group}"
 
 
-def find(step: Step | None, frames: dict[int, FrameType]) -> Operations:
+def find(step: Step | None, called: str | None) -> Operations:
     """Look at the open phases, and in the ring for the collective; without a ring the stacks may name it."""
     phases = progress.open_phases()
     collective = _collective()
     return Operations(
         iteration=step.iteration if step is not None else None,
         phase=phases[-1] if phases else None,
-        operation=collective.name if collective is not None else stacks.collective(frames),
+        operation=collective.name if collective is not None else called,
         group=_group(collective.group) if collective is not None else "",
         number=(collective.sequence or 0) if collective is not None else 0,
     )

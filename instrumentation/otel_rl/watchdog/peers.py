@@ -38,7 +38,9 @@ def find(own: Path) -> list[Peer]:
     mine = next((ring for ring in rings if ring.path == own), None)
     if mine is None:
         return []
-    peers = (ring for ring in rings if ring is not mine and (ring.run_id, ring.host) == (mine.run_id, mine.host))
+    # One of the same process is of the program that it was before an exec.
+    others = (ring for ring in rings if (ring.lifetime, ring.rank) != (mine.lifetime, mine.rank))
+    peers = (ring for ring in others if (ring.run_id, ring.host) == (mine.run_id, mine.host))
     return [_peer(ring) for ring in peers if not ring.ended and ring.is_alive()]
 
 

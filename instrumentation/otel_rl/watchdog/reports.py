@@ -19,11 +19,9 @@ from otel_rl.process import process_identity
 from otel_rl.semconv import attributes, events
 from otel_rl.telemetry import deferral, redaction
 from otel_rl.telemetry.scope import Scope
-from otel_rl.watchdog import POLLOUT, poll, stacks
+from otel_rl.watchdog import POLLOUT, poll
 
 if TYPE_CHECKING:
-    from types import FrameType
-
     from otel_rl.training.steps import Step
     from otel_rl.watchdog.open_operations import Operations
 
@@ -50,10 +48,10 @@ class Hang(NamedTuple):
         return "; ".join([f"no progress for {self.seconds:.0f} s {self.inside.words}", *self.silent])
 
 
-def hang(found: Hang, frames: dict[int, FrameType], step: Step | None) -> None:
+def hang(found: Hang, stacks: str, step: Step | None) -> None:
     """Report that the process makes no progress."""
     summary, inside = found.words, found.inside
-    text = f"{summary}\n{stacks.as_text(frames)}"
+    text = f"{summary}\n{stacks}"
     with guard("watchdog.hang"):
         _scope.event(
             events.RL_HANG,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from otel_rl.semconv.attributes import TorchDistributedOperationValues
 from otel_rl.watchdog import get_ident
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 #: Most threads, and most frames of one, that are written: the innermost.
 THREADS, FRAMES = 64, 40
 _LONGEST_PATH = 200
-#: Files whose functions compile, load or save, and what the name of the function must contain. Longer than a few steps
-#: is no hang there.
+#: Files whose functions compile, load, save or debug, and what the name of the function must contain. Longer than a few
+#: steps is no hang there.
 _LONG_WORK = (
     ("/torch/_dynamo/convert_frame.py", ""),
     ("/torch/_inductor/compile_fx.py", "compile"),
@@ -28,6 +28,8 @@ _LONG_WORK = (
     ("/torch/distributed/checkpoint/state_dict_saver.py", ""),
     ("/torch/distributed/checkpoint/state_dict_loader.py", ""),
     ("/safetensors/torch.py", ""),
+    ("/bdb.py", ""),
+    ("/pdb.py", ""),
 )
 _TORCH_DISTRIBUTED = "/torch/distributed/distributed_c10d.py"
 #: The longest first: ``reduce_scatter`` is no ``reduce``.
@@ -36,11 +38,24 @@ _OPERATIONS = sorted(
 )
 
 
-def capture() -> dict[int, FrameType]:
-    """The innermost frame of each thread but this one, by identifier."""
+class Stacks(NamedTuple):
+    """What the threads do."""
+
+    text: str
+    #: A thread compiles, loads or saves, or waits in a debugger.
+    are_in_long_work: bool
+    #: The operation of the function of ``torch.distributed`` that a thread has called.
+    collective: str | None
+
+
+def capture() -> Stacks:
+    """Look at every thread but this one.
+
+    The frames are held as short as can be. Where a function returns meanwhile, its objects are freed in this thread.
+    """
     frames = dict(sys._current_frames())  # noqa: SLF001 - all threads, as faulthandler sees them
     frames.pop(get_ident(), None)
-    return frames
+    return Stacks(as_text(frames), are_in_long_work(frames), collective(frames))
 
 
 def are_in_long_work(frames: dict[int, FrameType]) -> bool:

@@ -20,7 +20,7 @@ _LONGEST_SLEEP = 1.0
 _LOOKS = 10
 #: Phases in which standing still is no hang.
 _MAY_BE_LONG = frozenset({RlPhaseValues.CHECKPOINT, RlPhaseValues.EVALUATE})
-#: Phases in which it is one only after a call or collective has ended in them: an engine in this process shows nothing.
+#: Phases in which it is one only after a call has ended in them: an engine in this process shows nothing.
 _GENERATING = frozenset({RlPhaseValues.SAMPLE, RlPhaseValues.GENERATE})
 
 
@@ -32,9 +32,9 @@ class Watchdog:
         self._sleep = min(_LONGEST_SLEEP, minimum / _LOOKS)
         self._thread = PeriodicThread(NAME, self._sleep, self.look)
         self._signs: tuple[object, ...] = ()
-        #: Phases that had begun or ended, and the calls and collectives that had ended when this number changed last.
+        #: Phases that had begun or ended, and the calls that had ended when this number changed last.
         self._phases = -1
-        self._calls_before: object = None
+        self._calls_before = 0
         self._looked: float | None = None
         #: Seconds without progress in which this thread ran.
         self._still = 0.0
@@ -66,7 +66,7 @@ class Watchdog:
         calls = (progress.made[progress.CALLS], progress.of_sources())
         phases = progress.made[progress.PHASES]
         if phases != self._phases:
-            self._phases, self._calls_before = phases, calls
+            self._phases, self._calls_before = phases, calls[0]
         signs = (self.times.seen, phases, calls, self._parts())
         if signs != self._signs:
             self._signs = signs
@@ -76,7 +76,7 @@ class Watchdog:
         limit = self.times.limit()
         if self._reported or limit is None or self._still < limit:
             return
-        if self._may_be_long(calls):
+        if self._may_be_long(calls[0]):
             return
         self._report(limit)
 
@@ -91,16 +91,16 @@ class Watchdog:
             self._reported = False
             reports.hang_over(seconds)
 
-    def _may_be_long(self, calls: object) -> bool:
+    def _may_be_long(self, calls: int) -> bool:
         """True in work that shows no progress for as long as it likes."""
         phases = frozenset(progress.open_phases())
         return bool(phases & _MAY_BE_LONG) or (bool(phases & _GENERATING) and calls == self._calls_before)
 
     def _report(self, limit: float) -> None:
-        frames, ring = stacks.capture(), flight.ring
+        found, ring = stacks.capture(), flight.ring
         others = peers.find(ring.path) if ring is not None else []
         # A peer in such a phase is what this process waits for.
-        if stacks.are_in_long_work(frames) or any(peer.phases & _MAY_BE_LONG for peer in others):
+        if found.are_in_long_work or any(peer.phases & _MAY_BE_LONG for peer in others):
             # Looks again after a part of the limit, to see when it is over.
             self._was_excused, self._still = True, limit * (1 - 1 / _LOOKS)
             return
@@ -109,5 +109,5 @@ class Watchdog:
             self._was_excused, self._still = False, 0.0
             return
         self._reported = True
-        inside = open_operations.find(self.times.step, frames)
-        reports.hang(reports.Hang(self._still, limit, inside, peers.silent(others)), frames, self.times.step)
+        inside = open_operations.find(self.times.step, found.collective)
+        reports.hang(reports.Hang(self._still, limit, inside, peers.silent(others)), found.text, self.times.step)

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from multiprocessing import popen_fork
 from types import SimpleNamespace
 
@@ -215,3 +216,36 @@ def test_the_agent_works_where_ours_fails(environ, agent, monkeypatch):
     monkeypatch.setattr(exits, "_begun", lambda *_: 1 / 0)
     assert (context.start(), context.wait()) == ("started", 3)
     assert seen == []
+
+
+def test_a_pipe_that_somebody_has_put_there_does_not_stop_the_parent(environ, tmp_path):
+    one = exit_records.make(WHO, 3, None, "x", None)
+    exit_records.write(one)
+    (path,) = (tmp_path / "data/run").iterdir()
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(OSError, match=r"No such device|no ordinary file"):
+        exit_records.write(one)
+
+
+def test_a_file_system_that_does_not_answer_holds_the_parent_for_a_bounded_time(environ, monkeypatch):
+    release, written = threading.Event(), threading.Event()
+
+    def write(_):
+        release.wait(60)
+        written.set()
+
+    monkeypatch.setattr(exit_records, "write", write)
+    monkeypatch.setattr(child_exits, "DEADLINE", 0.05)
+    seen = []
+    exits = child_exits.ChildExits()
+    exits.report = seen.append
+    exits._begun(os.getpid())
+
+    exits._record(WHO, 3, None, "x")
+
+    # The write is still held when the parent goes on.
+    assert len(seen) == 1
+    assert not written.is_set()
+    release.set()
+    assert written.wait(60)

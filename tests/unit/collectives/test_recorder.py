@@ -271,3 +271,57 @@ def test_a_forked_child_starts_at_zero_and_goes_on_counting():
     assert os.read(reading, 100) == b"(1, 7)"
     assert recorder.totals()[:2] == (1, 5)
     os.close(reading)
+
+
+class Interrupting:
+    """A place in the ring whose taking is interrupted, as by Ctrl-C."""
+
+    def __init__(self, error: BaseException) -> None:
+        self._error = error
+        view: list[float] = [0.0]
+        self.writer = self._take, view, view, view, view
+
+    def _take(self) -> int:
+        raise self._error
+
+    def begin(self, what: float, moment: float) -> None:
+        raise self._error
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), TimeoutError()], ids=["ctrl-c", "alarm"])
+def test_what_a_signal_handler_raises_while_the_ring_is_written_stays_what_it_is(error, monkeypatch):
+    class Group:
+        group_desc = "interrupted"
+
+        def size(self):
+            return 2
+
+    class Records:
+        def watching(self, operation, call):
+            return call
+
+        def follow(self, _):
+            pass
+
+        def launch_failed(self, *_):
+            raise AssertionError
+
+    recorder = CollectiveRecorder()
+    recorder.flight_records = Records()
+    group = Group()
+    slot = [0, 0, 0.0, 0.0, None]
+    places = Interrupting(error if isinstance(error, KeyboardInterrupt) else IndexError())
+    if isinstance(error, TimeoutError):
+        monkeypatch.setattr("otel_rl.collectives.recorder.begin_late", _raising(error))
+    monkeypatch.setattr(recorder, "_find_entry", lambda *_: (slot, 0.0, [0.0], places))
+    method = recorder.recording("all_reduce", None, lambda *_: object())
+
+    with pytest.raises(type(error)):
+        method(group)
+
+
+def _raising(error):
+    def function(*_):
+        raise error
+
+    return function

@@ -59,3 +59,12 @@ def test_of_steps_the_newest_are_given_however_early_they_ended(tmp_path):
     recent = read(ring.path, since=whole.records[-1].moment + 1)
 
     assert [event.argument for event in recent.records] == list(range(100 - RECENT_STEPS, 100))
+
+
+@pytest.mark.parametrize(("number", "recorded"), [(1.5, 1), (1 << 70, (1 << 63) - 1), (float("nan"), 0)])
+def test_a_step_is_recorded_however_the_program_numbers_it(tmp_path, number, recorded):
+    ring = create(tmp_path, "one")
+    ring.identify("run", "0.0.0", "host", (0, 2, 0))
+    ring.end(ring.begin(layout.STEP, "", number), False)
+
+    assert [event.argument for event in read(ring.path).records] == [recorded]

@@ -125,3 +125,12 @@ def test_a_forked_child_begins_at_zero(clock):
     hook(1_000)
     hook(1_000)
     assert own_cpu.nanoseconds() == 2 * (1_000 + BESIDE_NS)
+
+
+def test_a_garbage_collection_within_one_sample_does_not_stay_in_the_estimate(clock):
+    hook = own_cpu.timed("hook", clock.work)
+    for call in range(320):
+        # A sampled one: 200 ms that are not ours.
+        hook(200_000_000 if call == 31 else 5_000)
+
+    assert own_cpu.nanoseconds() < 2 * 320 * (5_000 + BESIDE_NS)

@@ -45,7 +45,11 @@ def healthy(iteration: int) -> Comparison:
 
 def test_a_straggler_that_lasts_is_an_event_and_its_end_another(looking, recorded):
     one, node = looking
-    for steps in ([late(1), late(2)], [late(3)], [healthy(4), healthy(5), healthy(6)]):
+    for steps in (
+        [late(number) for number in range(1, 8)],
+        [late(8)],
+        [healthy(number) for number in range(9, 16)],
+    ):
         node.steps = steps
         one.look()
 
@@ -56,7 +60,7 @@ def test_a_straggler_that_lasts_is_an_event_and_its_end_another(looking, recorde
     assert begin.attributes[names.RL_STRAGGLER_LOST_SHARE] == pytest.approx(0.2)
     assert begin.attributes[names.RL_STRAGGLER_FIRST_ITERATION] == 1
     assert begin.attributes[names.TORCH_DISTRIBUTED_GROUP_NAME] == "0"
-    assert end.attributes[names.RL_LOOP_ITERATION] == 5
+    assert end.attributes[names.RL_LOOP_ITERATION] == 13
 
 
 def test_the_dearer_a_look_is_the_rarer_it_becomes(looking):

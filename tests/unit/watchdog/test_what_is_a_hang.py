@@ -280,7 +280,7 @@ def test_stacks_are_bounded_and_begin_with_the_main_thread():
     worker = threading.Thread(target=deep, args=(200,), name="deep")
     worker.start()
     ready.wait()
-    watcher = threading.Thread(target=lambda: text.append(stacks.as_text(stacks.capture())))
+    watcher = threading.Thread(target=lambda: text.append(stacks.capture().text))
     watcher.start()
     watcher.join()
     over.set()
