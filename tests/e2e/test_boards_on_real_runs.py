@@ -20,6 +20,8 @@ MAY_BE_EMPTY = {
     metrics.RL_COMPILE_TIME: "nothing is compiled",
     metrics.RL_CGROUP_MEMORY_LIMIT: "the control group may have none",
     metrics.RL_GC_TIME: "measured from Python 3.12 on",
+    metrics.RL_STRAGGLER_LOST_SHARE: "the few steps of this training may be over before the ranks are compared",
+    metrics.TORCH_DISTRIBUTED_ARRIVAL_SPREAD: "as above",
 }
 _LABEL_VALUES = re.compile(r"label_values\((?:(?P<selector>.*),\s*)?(?P<label>\w+)\)$")
 
