@@ -143,6 +143,8 @@ def _record(meter: Any, definition: MetricDefinition) -> None:
     values = {key: f"some {key}" for key in definition.attributes if key != attributes.ERROR_TYPE}
     if "folder" in values:
         values["folder"] = "queue"  # the one that rules look at by its name
+    if attributes.SYSTEM_MEMORY_STATE in values:
+        values[attributes.SYSTEM_MEMORY_STATE] = "used"  # the one that a panel shows
     # The bound of a queue lies above its size.
     getattr(instrument, record)(2 if definition is collector.QUEUE_CAPACITY else 1, values)
     if attributes.ERROR_TYPE in definition.attributes:
