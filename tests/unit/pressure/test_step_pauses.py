@@ -20,6 +20,8 @@ def following(recorded, monkeypatch):
     """The steps are followed, as the distro does it."""
     # Whatever the version of Python: no other thread changes what this one copies.
     monkeypatch.setattr(garbage.pauses, "are_timed", True)
+    # As in test_compilations.
+    monkeypatch.setattr(torch.nn.parallel.DistributedDataParallel, "_active_ddp_module", None)
     torch._dynamo.reset()
     step_pauses.start()
     step_pauses.tell()

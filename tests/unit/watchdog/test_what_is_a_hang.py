@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
+import sys
 import threading
 
 import pytest
@@ -11,6 +13,7 @@ from opentelemetry.context import attach, get_current
 from otel_rl import clock as clocks
 from otel_rl.flight_recorder import layout
 from otel_rl.flight_recorder.ring import create
+from otel_rl.process import process_identity
 from otel_rl.semconv import spans
 from otel_rl.telemetry import progress
 from otel_rl.telemetry.scope import Scope
@@ -64,7 +67,19 @@ class Program:
 
 
 @pytest.fixture
-def program(recorded, monkeypatch):
+def alone(monkeypatch):
+    """Without what other tests of this process may have left: phases that are open, threads, a rank."""
+    monkeypatch.setattr(progress, "_open_phases", {})
+    monkeypatch.setattr(progress, "_sources", [])
+    identity, frames = process_identity.current, sys._current_frames
+    monkeypatch.setattr(process_identity, "current", lambda: dataclasses.replace(identity(), rank=None))
+    others = frames().keys() - {threading.main_thread().ident}
+    remaining = lambda: {thread: frame for thread, frame in frames().items() if thread not in others}  # noqa: E731
+    monkeypatch.setattr(sys, "_current_frames", remaining)
+
+
+@pytest.fixture
+def program(recorded, alone, monkeypatch):
     program = Program(monkeypatch)
     yield program
     program.stop()
