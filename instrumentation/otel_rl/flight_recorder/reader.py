@@ -130,6 +130,12 @@ def read_header(path: Path, owners: Collection[int] | None = None) -> Ring:
     return _header(path, _content(path, owners, layout.HEADER_SIZE))
 
 
+def group_name(text: str) -> str:
+    """Return the description of a group, else its name; torch says "undefined" where the program has given none."""
+    name, description = (*text.split("\t"), "", "")[:2]
+    return name if description in ("", "undefined") else description
+
+
 def header_text(text: str) -> str:
     """``text`` as a header has it: cut, and without what no terminal should get."""
     form = layout.HEADER_TEXT

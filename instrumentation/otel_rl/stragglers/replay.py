@@ -63,7 +63,7 @@ class Replay:
         while run.next is not None:
             action = run.next
             if action.waited is not None:
-                complete = self._complete(rank, action.waited, entered, without)
+                complete = self._complete(action.waited, entered, without)
                 if complete is None:
                     break
                 run.wait_until(complete, action.moment)
@@ -75,9 +75,7 @@ class Replay:
             went_on = True
         return went_on
 
-    def _complete(
-        self, rank: int, wait: Wait, entered: dict[Collective, dict[int, int]], without: int | None
-    ) -> int | None:
+    def _complete(self, wait: Wait, entered: dict[Collective, dict[int, int]], without: int | None) -> int | None:
         """When ``wait`` can end; 0 where it depends on nobody, None where that is not known yet."""
         there = entered[wait.collective]
         needed = [other for other in self._needed(wait) if other != without]

@@ -52,7 +52,6 @@ class RunComparison:
     """The steps that were compared, oldest first, and how the clocks of the nodes were brought together."""
 
     steps: list[Comparison]
-    ranks: int
     #: Of each node but the first, whose clock is used.
     offsets: dict[Node, Offset]
 
@@ -75,7 +74,7 @@ def compare_rings(rings: Sequence[Ring]) -> RunComparison | None:
     steps = {rank: timeline.steps(rank, ring.records, offsets[_node(ring)].ns) for rank, ring in of_ranks.items()}
     keys = _common(list(steps.values()))[-MOST_STEPS:]
     compared = [compare(key, {rank: found[key] for rank, found in steps.items()}) for key in keys]
-    return RunComparison(compared, len(steps), dict(list(offsets.items())[1:])) if compared else None
+    return RunComparison(compared, dict(list(offsets.items())[1:])) if compared else None
 
 
 def _common(steps: Sequence[dict[StepKey, timeline.RankStep]]) -> list[StepKey]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from opentelemetry._logs import SeverityNumber
 
+from otel_rl.flight_recorder.reader import group_name
 from otel_rl.flight_recorder.recorder import flight
 from otel_rl.pipeline.io_thread import PeriodicThread
 from otel_rl.process import process_identity
@@ -112,12 +113,6 @@ class Watch:
     def _wait_share(self) -> Observations:
         if self._last is not None and self._last.length > 0:
             yield self._last.waited / self._last.length, {}
-
-
-def group_name(text: str) -> str:
-    """Return the description of a group, else its name, from its text in the ring."""
-    name, description = (*text.split("\t"), "", "")[:2]
-    return name if description in ("", "undefined") else description
 
 
 def _report(change: Change) -> None:

@@ -45,7 +45,7 @@ def find(step: Step | None, called: str | None) -> Operations:
         iteration=step.iteration if step is not None else None,
         phase=phases[-1] if phases else None,
         operation=collective.name if collective is not None else called,
-        group=_group(collective.group) if collective is not None else "",
+        group=reader.group_name(collective.group) if collective is not None else "",
         number=(collective.sequence or 0) if collective is not None else 0,
     )
 
@@ -59,9 +59,3 @@ def _collective() -> Event | None:
     except reader.UnreadableRing:
         return None
     return next((event for event in reversed(found.open) if event.kind in _COLLECTIVES), None)
-
-
-def _group(text: str) -> str:
-    """Description of a group, else its name; torch says "undefined" where the program has given none."""
-    name, description = (*text.split("\t"), "", "")[:2]
-    return name if description in ("", "undefined") else description

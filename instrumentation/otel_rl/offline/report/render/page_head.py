@@ -159,9 +159,9 @@ def _late(collected: Collected) -> list[tuple[str, str, str]]:
     if last is None:
         return over_all
     if not over_all:
-        return [("warn", last[1], "ranks")]
+        return [("warn", last, "ranks")]
     [(tone, text, section)] = over_all
-    return [(tone, f"{text} {last[1]}", section)]
+    return [(tone, f"{text} {last}", section)]
 
 
 def _skew(collected: Collected) -> list[tuple[str, str, str]]:

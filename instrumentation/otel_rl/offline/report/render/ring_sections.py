@@ -47,8 +47,8 @@ def ending_finding(collected: Collected) -> list[tuple[str, str, str]]:
     return [("bad", _sentence(text.verdict(found)[0]), ENDING)]
 
 
-def late_rank(collected: Collected) -> tuple[int, str] | None:
-    """The rank without which the last steps would have been shorter, and a sentence on it."""
+def late_rank(collected: Collected) -> str | None:
+    """A sentence on the rank without which the last steps would have been shorter; None where no rank is worth it."""
     comparison = collected.rings.comparison
     costs = comparison.costs() if comparison is not None else []
     if comparison is None or not costs or len(comparison.steps) < _FEWEST_STEPS:
@@ -62,7 +62,7 @@ def late_rank(collected: Collected) -> tuple[int, str] | None:
     )
     last = len(comparison.steps)
     steps = f"the last {last} steps" if cost.steps == last else f"{cost.steps} of the last {last} steps"
-    return cost.rank, (
+    return (
         f"Without rank {cost.rank}{phase}, {steps} would have been {human.duration(cost.lost)}"
         f" ({human.percent(cost.share)}) shorter each for the others, who waited in {cost.operation}."
     )
