@@ -73,6 +73,7 @@ generate: $(VENV)/.test ## write constants, reference pages, boards and rules fr
 	$(BIN)/python -m instrumentation.registry generate
 	$(BIN)/python -m instrumentation.configuration_page
 	$(BIN)/python -m instrumentation.support_page
+	$(BIN)/python -m instrumentation.health_rules
 	$(BIN)/python -m dashboards build
 
 .PHONY: check-generated
@@ -81,6 +82,7 @@ check-generated: $(VENV)/.test ## fail where a generated file differs from its s
 	$(BIN)/python -m instrumentation.registry generate --check
 	$(BIN)/python -m instrumentation.configuration_page --check
 	$(BIN)/python -m instrumentation.support_page --check
+	$(BIN)/python -m instrumentation.health_rules --check
 	$(BIN)/python -m dashboards build --check
 	$(BIN)/python -m instrumentation.prose --check
 
@@ -125,7 +127,7 @@ test-elastic: $(VENV)/.test ## a job whose rank fails is restarted by torchrun, 
 	$(PYTEST) -q tests/integration/process/test_process_elastic.py -m slow
 
 .PHONY: test-hosts
-test-hosts: $(VENV)/.test ## tests of openai, LangChain, LangGraph and torch, plain against instrumented; writes the table
+test-hosts: $(VENV)/.test ## tests of openai, LangChain, LangGraph, mcp and torch, plain against instrumented; writes the table
 	PYTHONPATH=tests $(BIN)/python -m hosts.compare --write
 
 .PHONY: test-coexistence
@@ -192,8 +194,16 @@ test-stragglers: $(VENV)/.test ## late ranks of known place and time are named, 
 	OTEL_RL_STRAGGLERS_RESULTS="$(CURDIR)/benchmarks/results/stragglers.json" $(BIN)/pytest tests/stragglers -m full_size -s
 
 .PHONY: test-stragglers-quick
-test-stragglers-quick: $(VENV)/.test ## six late ranks and two healthy jobs, in three minutes
+test-stragglers-quick: $(VENV)/.test ## six late ranks, of which one may be missed, and two healthy jobs, in three minutes
 	$(BIN)/pytest tests/stragglers -m quick -s
+
+.PHONY: test-health
+test-health: $(VENV)/.test ## real jobs driven into failures are named with place and onset, healthy ones are not (15 minutes); writes the table
+	OTEL_RL_HEALTH_RESULTS="$(CURDIR)/benchmarks/results/health.json" $(BIN)/pytest tests/health -v
+
+.PHONY: test-health-quick
+test-health-quick: $(VENV)/.test ## a part of the same, in three minutes
+	$(BIN)/pytest tests/health -m quick -v
 
 .PHONY: test-stack
 test-stack: $(VENV)/.test ## real collector, Prometheus, Tempo and Loki: builds them, sends real runs through, queries
@@ -206,6 +216,10 @@ test-ray: | $(UV) ## identity of the workers of a real Ray, in an environment of
 	@test -x $(CACHE)/ray/bin/python || $(UV) venv --quiet --python $(PYTHON) $(CACHE)/ray
 	$(UV) pip install --quiet --python $(CACHE)/ray --editable . --group unit 'ray >=2.40'
 	$(CACHE)/ray/bin/python -m pytest -q tests/integration/process/test_process_ray.py
+
+.PHONY: test-engines
+test-engines: | $(UV) ## a real vLLM on the CPU, in process and served, in an environment of its own (minutes, 3 GB beside torch)
+	$(PYTHON) tests/library_versions.py vllm
 
 .PHONY: test-slow
 test-slow: $(VENV)/.test ## what takes more than a minute each

@@ -51,6 +51,7 @@ def train(folder: Path, steps: int) -> None:
 
     audit = Audit(own.host)
     functions: dict[str, tuple[int, int]] = {}
+    threads: dict[str, int] = {}
     readings: list[tuple[float, float, tuple[int, ...], tuple[int, int]]] = []
 
     class Counting(transformers.TrainerCallback):
@@ -66,7 +67,11 @@ def train(folder: Path, steps: int) -> None:
             if state.global_step == WARM_UP:
                 own.host.by_function.clear()
                 own.host.entries_by_function.clear()
+                own.read()
+                own.threads.by_name.clear()
             if state.global_step == WARM_UP + steps:
+                own.read()
+                threads.update(own.threads.by_name)
                 entries = own.host.entries_by_function
                 functions.update((name, (spent, entries[name])) for name, spent in own.host.by_function.most_common())
             if state.global_step >= WARM_UP and len(readings) <= steps:
@@ -95,6 +100,7 @@ def train(folder: Path, steps: int) -> None:
             name: {"ms_per_step": round(spent / steps / 1e6, 4), "entries_per_step": round(entries / steps, 2)}
             for name, (spent, entries) in functions.items()
         },
+        "by_thread": {name: round(spent / steps / 1e6, 4) for name, spent in threads.items()},
         "replacements": own.replacements,
         "by_place": {name: (calls, round(mean)) for name, (calls, mean) in own_cpu.by_place().items()},
         "entries_elsewhere": own.host.entries_elsewhere,
@@ -137,6 +143,8 @@ def figures_of(rank: int, measured: dict[str, Any]) -> dict[str, Any]:
     from figures import bootstrap
 
     steps = measured["steps"]
+    if not measured["replacements"]:
+        raise SystemExit(f"rank {rank}: no replacement was timed; something instrumented was imported too early")
     clock = empty_stretch(steps)
 
     def mean(values: list[float]) -> dict[str, float]:
@@ -175,9 +183,10 @@ def figures_of(rank: int, measured: dict[str, Any]) -> dict[str, Any]:
 
 def main() -> int:
     if OUTPUT in os.environ:
+        train(Path(os.environ[OUTPUT]), int(os.environ[NUMBER]))
+        # Not before: it imports what is instrumented, and nothing would be timed.
         from grpo_two_ranks import end_process_group
 
-        train(Path(os.environ[OUTPUT]), int(os.environ[NUMBER]))
         end_process_group()
         return 0
     from figures import finish

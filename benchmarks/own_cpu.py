@@ -138,6 +138,8 @@ class OwnThreads:
 
     def __init__(self) -> None:
         self._seen: dict[int, int] = {}
+        #: Name -> nanoseconds of the threads of that name.
+        self.by_name: Counter[str] = Counter()
 
     def nanoseconds(self) -> int:
         """Sum of all of them since each began."""
@@ -146,9 +148,11 @@ class OwnThreads:
                 try:
                     # The clock of a thread by its kernel id, see clock_getcpuclockid(3): a thread that has ended
                     # meanwhile gives an error, where pthread_getcpuclockid() may crash.
-                    self._seen[thread.native_id] = time.clock_gettime_ns((~thread.native_id << 3) | 6)
+                    spent = time.clock_gettime_ns((~thread.native_id << 3) | 6)
                 except OSError:
                     continue
+                self.by_name[thread.name] += spent - self._seen.get(thread.native_id, 0)
+                self._seen[thread.native_id] = spent
         return sum(self._seen.values())
 
 
@@ -166,7 +170,7 @@ class OwnCpu:
             empty()
 
         self.host = HostThread(before)
-        self._threads = OwnThreads()
+        self.threads = OwnThreads()
         self.replacements = 0
 
     def install(self) -> None:
@@ -192,7 +196,7 @@ class OwnCpu:
             host.nanoseconds,
             host.stretches,
             host.entries,
-            self._threads.nanoseconds(),
+            self.threads.nanoseconds(),
             empty.nanoseconds,
             empty.stretches,
         )

@@ -217,6 +217,10 @@ TABLES: dict[str, tuple[Row, ...]] = {
         ),
     ),
     "watchdog": _watchdog(),
+    "health": tuple(
+        Row(f"{how} run: CPU time per step", "health_step", f"{how}: us of CPU per step", 0, unit=" µs")
+        for how in ("healthy", "sick")
+    ),
     "start": (
         Row(
             "child of ours / child of the official distro with openai and langchain",

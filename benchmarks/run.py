@@ -23,6 +23,7 @@ BENCHMARKS = (
     "collective_event",
     "collective_step",
     "watchdog",
+    "health_step",
     "process_start",
     "exit_with_dead_collector",
     "openai_chat_call",

@@ -25,7 +25,7 @@ from dashboards.lib.names import label_name
 from dashboards.lib.promql import Match
 from dashboards.lib.queries import PromQuery
 from dashboards.lib.rules import AlertRule, RecordingRule
-from dashboards.rules import RULE_FILES
+from dashboards.rules import RULE_FILES, logged
 from otel_rl.semconv import attributes
 
 if TYPE_CHECKING:
@@ -146,6 +146,8 @@ def rule_queries(run: str) -> Iterator[RuleQuery]:
     about_run, about_collectors = Match(attributes.RL_RUN_ID, run), collector.OF_A_COLLECTOR
     for file, groups in RULE_FILES.items():
         about = about_collectors if file.startswith("collector_") else about_run
+        if file.startswith("logged_"):
+            about = Match(logged.JOB, run)
         label = (label_name(about.attribute), about.value)
         for rule in (rule for group in groups for rule in group.rules):
             alert = isinstance(rule, AlertRule)

@@ -59,15 +59,18 @@ def make_tokenizer() -> PreTrainedTokenizerFast:
     return fast
 
 
-def make_model(tokenizer: PreTrainedTokenizerFast, seed: int = 0) -> Qwen2ForCausalLM:
-    """Build a randomly initialised Qwen2 for `tokenizer`; the caller's random state is left as it was."""
+def make_model(tokenizer: PreTrainedTokenizerFast, seed: int = 0, heads: int = 4) -> Qwen2ForCausalLM:
+    """Build a randomly initialised Qwen2 for `tokenizer`; the caller's random state is left as it was.
+
+    vLLM on the CPU needs heads of 32 elements or more: 2 `heads` or fewer.
+    """
     config = Qwen2Config(
         vocab_size=len(tokenizer),
         hidden_size=64,
         intermediate_size=128,
         num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
+        num_attention_heads=heads,
+        num_key_value_heads=heads // 2,
         max_position_embeddings=1024,
         tie_word_embeddings=True,
         pad_token_id=tokenizer.pad_token_id,
@@ -79,7 +82,7 @@ def make_model(tokenizer: PreTrainedTokenizerFast, seed: int = 0) -> Qwen2ForCau
         return Qwen2ForCausalLM(config)
 
 
-def build(directory: str | Path) -> Path:
+def build(directory: str | Path, heads: int = 4) -> Path:
     """Save model and tokenizer in `directory` unless they are there already, and return its absolute path.
 
     Several processes may call it at once: each builds in a folder of its own and renames it into place, so that a
@@ -92,7 +95,7 @@ def build(directory: str | Path) -> Path:
     scratch = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
     try:
         tokenizer = make_tokenizer()
-        make_model(tokenizer).save_pretrained(scratch)
+        make_model(tokenizer, heads=heads).save_pretrained(scratch)
         tokenizer.save_pretrained(scratch)
         scratch.chmod(0o755)
         scratch.rename(target)

@@ -52,7 +52,7 @@ def page() -> str:
 
 
 def _row(instrumentor: type[Instrumentor], tested: dict[str, Any]) -> str:
-    numbers = [tested["oldest"], *tested.get("also", []), tested["latest"]]
+    numbers = dict.fromkeys([tested["oldest"], *tested.get("also", []), tested["latest"]])
     supported = "<br>".join(f"`{requirement}`" for requirement in instrumentor.requirements)
     needs = ", ".join(f"`otel_rl_{library}`" for library in instrumentor.needs)
     return f"| `otel_rl_{instrumentor.library}` | {supported} | {', '.join(numbers)} | {needs} |\n"

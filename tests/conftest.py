@@ -96,12 +96,14 @@ def pipeline() -> Recorded:
 @pytest.fixture
 def recorded(pipeline: Recorded) -> Iterator[Recorded]:
     """The process' in-memory pipeline, empty; steps left open by a failed test are closed."""
-    from otel_rl.telemetry import deferral
+    from otel_rl.telemetry import cardinality_budgets, deferral
     from otel_rl.training import steps
 
     steps.finish()
     deferral.drain()
     pipeline.clear()
+    # Each test's servers have ports of their own: together they would use up the budget of the process.
+    cardinality_budgets._seen.clear()
     yield pipeline
     steps.finish()
 

@@ -25,7 +25,7 @@ _TOOLS = ("--group", "unit", "--editable", ".[report]")
 def pins(name: str, which: str, version: str) -> list[str]:
     """Requirements that make one row of the table."""
     row = TABLE[name]
-    requirements = [f"{distribution(name)}=={version}", *row.get(f"with-{which}", [])]
+    requirements = [f"{row.get('build', distribution(name))}=={version}", *row.get(f"with-{which}", [])]
     for other in row.get("together", []) if which in ("oldest", "latest") else []:
         requirements += [f"{distribution(other)}=={TABLE[other][which]}", *TABLE[other].get(f"with-{which}", [])]
     return requirements
@@ -45,7 +45,10 @@ def run(name: str, which: str, version: str) -> bool:
     print(f"+ {name} {version} ({which}): {' '.join(requirements)}", file=sys.stderr, flush=True)
     if not (folder / "bin" / "python").exists():
         subprocess.run([uv, "venv", "--quiet", "--no-python-downloads", "--python", sys.executable, folder], check=True)
-    subprocess.run([uv, "pip", "install", "--quiet", "--python", folder, *_TOOLS, *requirements], cwd=ROOT, check=True)
+    overrides = TABLE[name].get("overrides")
+    options = ["--override", overrides] if overrides else []
+    install = [uv, "pip", "install", "--quiet", "--python", folder, *options, *_TOOLS, *requirements]
+    subprocess.run(install, cwd=ROOT, check=True)
     tests = TABLE[name]["tests"]
     return (
         subprocess.run([folder / "bin" / "python", "-m", "pytest", "-q", *tests], cwd=ROOT, check=False).returncode == 0
@@ -61,12 +64,13 @@ def main() -> int:
     failed = []
     for name in options.libraries or LIGHT:
         row = TABLE[name]
-        versions = [
-            ("oldest", row["oldest"]),
-            ("latest", row["latest"]),
-            *(("also", each) for each in row.get("also", [])),
-        ]
-        for which, version in versions:
+        # Both ends may be one version, which then runs as the latest.
+        versions = {
+            row["oldest"]: "oldest",
+            row["latest"]: "latest",
+            **dict.fromkeys(row.get("also", []), "also"),
+        }
+        for version, which in versions.items():
             if options.only in (None, which) and not run(name, which, version):
                 failed.append(f"{name} {version}")
     print(f"failed: {', '.join(failed)}" if failed else "every version passed")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dashboards.boards.annotations import FIRING_ALERTS
+from dashboards.boards.hang_rows import HANGS
 from dashboards.boards.pressure_rows import PRESSURE
 from dashboards.boards.rank_rows import COLLECTIVES, SKEW
 from dashboards.lib import links, panels, search
@@ -99,8 +100,8 @@ _TRACES = Row(
 BOARD = Board(
     name="ranks-collectives",
     title="otel-rl / Ranks and collectives",
-    description="Which rank makes the others wait, where the time of collectives goes, memory, pauses and traces.",
+    description="Which rank makes the others wait or hangs, where collectives take time, memory, pauses and traces.",
     variables=(RUN, RANK, WINDOW, SLOWER_THAN),
-    rows=(SKEW, COLLECTIVES, PRESSURE, _TRACES),
+    rows=(SKEW, HANGS, COLLECTIVES, PRESSURE, _TRACES),
     annotations=(FIRING_ALERTS,),
 )

@@ -7,7 +7,7 @@ from dashboards.boards.lines import failures, quantiles
 from dashboards.boards.rollout_rows import MODEL_CALLS, TOOLS
 from dashboards.lib import panels, search
 from dashboards.lib.layout import Board, Cell, Row
-from dashboards.lib.names import label_name, shown
+from dashboards.lib.names import shown
 from dashboards.lib.promql import Match, buckets, latest, mean, quantile
 from dashboards.lib.queries import LokiQuery, PromQuery, TempoQuery
 from dashboards.lib.variables import REWARD, RUN, SLOWER_THAN, WINDOW
@@ -16,8 +16,7 @@ from otel_rl.semconv import attributes, events, metrics, spans
 _CHOSEN_REWARDS = (Match(attributes.RL_REWARD_NAME, "$reward", "=~"),)
 _REWARD = shown(attributes.RL_REWARD_NAME)
 _EVALUATION_LINE = (
-    f"{{{{.{label_name(attributes.GEN_AI_EVALUATION_NAME)}}}}} = "
-    f"{{{{.{label_name(attributes.GEN_AI_EVALUATION_SCORE_VALUE)}}}}}"
+    f"{search.field(attributes.GEN_AI_EVALUATION_NAME)} = {search.field(attributes.GEN_AI_EVALUATION_SCORE_VALUE)}"
 )
 
 _AGENT = metrics.GEN_AI_INVOKE_AGENT_DURATION

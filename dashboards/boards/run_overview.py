@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dashboards.boards.annotations import FIRING, FIRING_ALERTS
+from dashboards.boards.health_row import HEALTH_ROW
 from dashboards.boards.learning_row import LEARNING
 from dashboards.boards.run_overview_rows import PACE, RECORDS
 from dashboards.lib import panels
@@ -163,6 +164,6 @@ BOARD = Board(
     title="otel-rl / Run overview",
     description="Is the run alive, fast and learning, and is its telemetry whole? Start here, then follow the links.",
     variables=(RUN, WINDOW, TRAINER_METRIC),
-    rows=(_NOW, PACE, LEARNING, RECORDS, _TELEMETRY),
+    rows=(_NOW, HEALTH_ROW, PACE, LEARNING, RECORDS, _TELEMETRY),
     annotations=(FIRING_ALERTS,),
 )

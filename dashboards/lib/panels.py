@@ -8,7 +8,7 @@ import attr
 from grafanalib import core
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from dashboards.lib.queries import LokiQuery, PromQuery, Query, TempoQuery
 
@@ -146,6 +146,30 @@ def stat(
         "unit": unit,
     }
     return _panel("stat", title, description, [query], options=options, field_config=_fields(defaults))
+
+
+def state_timeline(title: str, description: str, query: PromQuery, *, states: Mapping[int, tuple[str, str]]) -> Panel:
+    """One bar per series over time, coloured by its state; ``states``: value -> word, colour."""
+    options = {
+        "alignValue": "left",
+        "legend": {"displayMode": "list", "placement": "bottom", "showLegend": False},
+        "mergeValues": True,
+        "rowHeight": 0.9,
+        "showValue": "never",
+        "tooltip": {"mode": "single", "sort": "none"},
+    }
+    words = {
+        str(value): {"color": color, "index": index, "text": word}
+        for index, (value, (word, color)) in enumerate(states.items())
+    }
+    defaults = {
+        "color": {"mode": "thresholds"},
+        "custom": {"fillOpacity": 70, "lineWidth": 0},
+        "mappings": [{"options": words, "type": "value"}],
+        "thresholds": steps(BLUE),
+        "unit": "none",
+    }
+    return _panel("state-timeline", title, description, [query], options=options, field_config=_fields(defaults))
 
 
 def bar_gauge(

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from dashboards.lib.names import alert_label
 from otel_rl.semconv import attributes
+
+if TYPE_CHECKING:
+    from dashboards.lib.promql import Match
 
 #: Where the runbook pages can be read unless `python -m dashboards build --runbooks URL` says otherwise.
 #: Nothing answers there: .invalid is reserved (RFC 6761) until the project has a domain.
@@ -36,8 +39,10 @@ class RecordingRule:
 class AlertRule:
     """An alert that fires while ``signal`` (PromQL) meets ``condition`` (e.g. ``> 0.1``) without a break for ``wait``.
 
-    ``subject`` is the attribute that says whom it is about: a run, or with ``instance`` a collector.
-    ``description`` and ``summary`` are Prometheus templates. The runbook is ``dashboards/runbooks/<name>.md``.
+    ``only`` selects among the series of ``signal``, for example one value of a label. ``subject`` is the attribute that
+    says whom it is about: a run, or with ``instance`` a collector. ``description`` and ``summary`` are Prometheus
+    templates. The runbook is ``dashboards/runbooks/<page>.md``, with the alert's name unless ``page`` says another. The
+    ``board`` is None where no board shows whom it is about.
     """
 
     name: str
@@ -47,18 +52,20 @@ class AlertRule:
     severity: str
     summary: str
     description: str
-    board: str
+    board: str | None
     subject: str = attributes.RL_RUN_ID
+    only: Match | None = None
+    page: str = ""
 
     @property
     def expr(self) -> str:
         """The PromQL that Prometheus evaluates."""
-        return f"{self.signal} {self.condition}"
+        return f"{self.signal}{{{self.only}}} {self.condition}" if self.only else f"{self.signal} {self.condition}"
 
     @property
     def runbook(self) -> str:
         """The runbook page, relative to ``dashboards/``."""
-        return f"runbooks/{self.name}.md"
+        return f"runbooks/{self.page or self.name}.md"
 
     @property
     def _variable(self) -> str:
@@ -66,12 +73,14 @@ class AlertRule:
 
     def annotations(self, runbooks: str = RUNBOOKS) -> dict[str, str]:
         """What the on-call engineer reads; the same on every firing, but for the templates' values."""
-        return {
+        texts = {
             "summary": self.summary,
             "description": self.description,
-            "runbook_url": f"{runbooks}/{self.name}.md",
-            "dashboard": f"/d/{self.board}?var-{self._variable}={alert_label(self.subject)}",
+            "runbook_url": f"{runbooks}/{self.page or self.name}.md",
         }
+        if self.board is not None:
+            texts["dashboard"] = f"/d/{self.board}?var-{self._variable}={alert_label(self.subject)}"
+        return texts
 
     def to_yaml_data(self, runbooks: str = RUNBOOKS) -> dict[str, Any]:
         """The rule as Prometheus reads it."""

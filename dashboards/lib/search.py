@@ -33,6 +33,11 @@ def events(*definitions: EventDefinition, where: tuple[Match, ...] = ()) -> str:
     return logs(Match(EVENT_NAME, names, "=~"), *where)
 
 
+def field(attribute: str) -> str:
+    """The value of ``attribute`` in LogQL's ``line_format``."""
+    return f"{{{{.{label_name(attribute)}}}}}"
+
+
 def collector_logs(*matches: Match) -> str:
     """LogQL for what the chosen collectors log about themselves that meets ``matches``."""
     who = (Match(collector.ROLE, "$role", "=~"), Match("service.instance.id", "$instance", "=~"))

@@ -136,6 +136,17 @@ class _DecoratingOperation(_Operation):
         return wrapped
 
 
+class _RolloutOperation(_DecoratingOperation):
+    """A trajectory."""
+
+    __slots__ = ()
+
+    def discard(self, reason: str) -> None:
+        """Say that the program does not train on the trajectory, and why, in a word or two: ``"too_long"``."""
+        if self._opened and self._opened[-1] is not None:
+            self._opened[-1].discard(reason)
+
+
 class _ToolOperation(_DecoratingOperation):
     """A tool call. As a decorator it hands on the arguments and the result of each call."""
 
@@ -185,10 +196,11 @@ def rollout(
     policy_version: str | int | None = None,
     iteration: int | None = None,
     keep: bool = False,
-) -> _DecoratingOperation:
+) -> _RolloutOperation:
     """One trajectory: the root of a trace of its own, linked to the training step it belongs to.
 
     LLM calls, tool calls and rewards inside become its children; the ids travel as baggage to servers and workers.
+    ``discard(reason)`` of what the ``with`` statement gives says that the trajectory is not used.
 
     Args:
         rollout_id: Your id of the trajectory; a random one otherwise.
@@ -203,7 +215,7 @@ def rollout(
         TypeError: for ``@otel_rl.rollout`` without parentheses (also with telemetry off).
     """
     _refuse_bare_decorator("rollout()", rollout_id)
-    return _DecoratingOperation(
+    return _RolloutOperation(
         "rollout",
         {
             "rollout_id": rollout_id,

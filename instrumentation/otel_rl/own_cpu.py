@@ -64,9 +64,8 @@ class Place:
 
     def sampled(self, elapsed: int) -> None:
         """A call has taken ``elapsed`` ns."""
-        own = max(elapsed - _clock_ns(), 0) + BESIDE_NS
         # A garbage collection of the program may fall into our call. It is no cost of ours, and would stay in the mean.
-        own = min(own, LONGEST_NS if self.mean is None else int(max(self.mean * MOST_TIMES, SHORT_NS)))
+        own = min(max(elapsed - _clock_ns(), 0) + BESIDE_NS, _longest(self.mean))
         self.mean = own if self.mean is None else self.mean + (own - self.mean) * WEIGHT
         self.due = self.calls + min(self.calls, EVERY)
 
@@ -87,6 +86,8 @@ _settling = allocate_lock()
 _of_clock: int | None = None
 #: Kernel id of a thread of ours -> ns of it at the last look; of one that has ended, up to then.
 _threads: dict[int, int] = {}
+#: Garbage collections of the program in those threads, and what was told of the threads last.
+_collections_ns = _told_ns = 0
 
 
 def timed(name: str, function: Function) -> Function:
@@ -140,8 +141,8 @@ def by_place() -> dict[str, tuple[int, float]]:
 
 def reset() -> None:
     """A forked child begins at zero."""
-    global _settled_ns, _settling
-    _settled_ns = 0.0
+    global _settled_ns, _settling, _collections_ns, _told_ns
+    _settled_ns, _collections_ns, _told_ns = 0.0, 0, 0
     _threads.clear()
     _settling = allocate_lock()  # a thread of the parent may hold the other one
     for place in _places.values():
@@ -157,7 +158,64 @@ def _clock_ns() -> int:
     return _of_clock
 
 
+def _longest(mean: float | None) -> int:
+    """Ns of a sample that count at most; ``mean`` is that of the earlier ones."""
+    return LONGEST_NS if mean is None else int(max(mean * MOST_TIMES, SHORT_NS))
+
+
 # -- threads of our own ------------------------------------------------------------------------------------------------
+
+
+class Stretch:
+    """Measures what a thread of ours does again and again, without garbage collections of the program.
+
+    Python runs a collection in the thread that creates the next object. A full one takes some 0.1 s where torch is
+    loaded. It is no cost of the interrupted work, so a stretch with one counts a few times the usual at most.
+    """
+
+    __slots__ = ("_began", "_collections", "_mean", "left_out")
+
+    def __init__(self) -> None:
+        self._began = self._collections = 0
+        self._mean: float | None = None
+        #: Nanoseconds of the last stretch that did not count.
+        self.left_out = 0
+
+    def begin(self) -> None:
+        """The thread begins; the same thread has to end it."""
+        self._collections = _full_collections()
+        self._began = clock()
+
+    def end(self) -> int:
+        """Return the CPU time since :meth:`begin` that counts, in ns."""
+        elapsed = clock() - self._began
+        own = elapsed if _full_collections() == self._collections else min(elapsed, _longest(self._mean))
+        self.left_out = elapsed - own
+        if not self.left_out:
+            self._mean = own if self._mean is None else self._mean + (own - self._mean) * WEIGHT
+        return own
+
+
+class Turns(Stretch):
+    """The turns of a thread of ours; :func:`threads_nanoseconds` leaves out the collections in them."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> None:
+        self.begin()
+
+    def __exit__(self, *_: object) -> None:
+        global _collections_ns
+        self.end()
+        # Two threads may lose one: it is an estimate.
+        _collections_ns += self.left_out
+
+
+def _full_collections() -> int:
+    """Return how many this process has run. One in another thread takes no CPU time of ours."""
+    import gc  # noqa: PLC0415 - a process that records nothing needs it not
+
+    return int(gc.get_stats()[-1]["collections"])
 
 
 def find_threads() -> None:
@@ -168,12 +226,14 @@ def find_threads() -> None:
 
 
 def threads_nanoseconds() -> int:
-    """CPU time of all threads found, each since it began."""
+    """CPU time of all threads found, each since it began, without full garbage collections; it never falls."""
+    global _told_ns
     for native in list(_threads):
         # Of a thread that has ended this is an error, where pthread_getcpuclockid() may crash.
         with suppress(OSError):
             _threads[native] = max(thread_clock(_clock_of(native)), _threads[native])
-    return sum(_threads.values())
+    _told_ns = max(sum(_threads.values()) - _collections_ns, _told_ns)
+    return _told_ns
 
 
 def _clock_of(native: int) -> int:

@@ -118,6 +118,16 @@ def _percent(text: str) -> float:
     return number
 
 
+def _file_or_off(text: str) -> str:
+    """The program may change its directory before the file is read."""
+    if text.lower() in _FALSE:
+        return "off"
+    try:
+        return os.path.abspath(text)  # noqa: PTH100 - pathlib is not loaded yet
+    except OSError:  # the directory of the process has been deleted
+        return text
+
+
 _BOOLEAN: dict[str, Any] = {"parse": _boolean, "accepted": "true or false"}
 _BYTES: dict[str, Any] = {"parse": _positive_bytes, "accepted": "a number of bytes such as 67108864 or 64MiB"}
 _COUNT: dict[str, Any] = {"parse": _count, "accepted": "a whole number from 0"}
@@ -149,7 +159,8 @@ class Settings:
     quiet: bool = _setting(
         False,
         "OTEL_RL_QUIET",
-        "true: no summary line at the end; what could not be delivered is still said",
+        "true: no summary line at the end, and no findings after `otel-rl report`; what could not be delivered is still"
+        " said",
         scope=PROCESS,
         **_BOOLEAN,
     )
@@ -209,7 +220,7 @@ class Settings:
     ring_directory: str = _setting(
         "/dev/shm",  # noqa: S108 - memory of the node; the file is made for its owner only
         "OTEL_RL_RING_DIR",
-        "where the rings of the flight recorder lie, 560 KiB per process; memory of the node, as writing to a disk can "
+        "where the rings of the flight recorder lie, 564 KiB per process; memory of the node, as writing to a disk can "
         "make the program wait",
         scope=PROCESS,
         accepted="a path",
@@ -230,6 +241,14 @@ class Settings:
         scope=PROCESS,
         parse=_percent,
         accepted="a number of percent from 0 to 100, or off",
+    )
+    health_rules: str | None = _setting(
+        None,
+        "OTEL_RL_HEALTH_RULES",
+        "file that overrides limits of the health rules or switches rules off, see health.md; off: no health rules",
+        shown="(the defaults)",
+        parse=_file_or_off,
+        accepted="a path, or off",
     )
     whole_steps: int = _setting(
         100,

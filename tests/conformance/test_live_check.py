@@ -116,7 +116,7 @@ SPAN_FAULTS = {
         lambda s: s.update(name="chat large"),
         "chat large: no span of the registry has this name",
     ),
-    "kind": (lambda s: s.update(kind=1), "chat tiny: kind is internal, not client"),
+    "kind": (lambda s: s.update(kind=5), "chat tiny: kind is consumer, not client"),
     "unknown attribute": (
         lambda s: s["attributes"].append(text("rl.made.up", "x")),
         "chat tiny: carries attribute rl.made.up, which the registry does not have there",
@@ -253,12 +253,12 @@ def test_another_schema_url_is_found(tmp_path):
 
 
 def test_a_half_written_line_is_found_and_the_others_are_still_judged(tmp_path):
-    findings(tmp_path, spans=[{**span(), "kind": 1}])
+    findings(tmp_path, spans=[{**span(), "kind": 5}])
     with (tmp_path / "traces-0001.jsonl").open("a") as file:
         file.write('{"resourceSpans": [{"reso')
 
     assert [str(finding) for finding in live_check.check(tmp_path)] == [
-        "traces-0001.jsonl:1: chat tiny: kind is internal, not client",
+        "traces-0001.jsonl:1: chat tiny: kind is consumer, not client",
         "traces-0001.jsonl:2: line: is no JSON object",
     ]
 

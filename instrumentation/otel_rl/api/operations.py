@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
@@ -10,7 +9,7 @@ from uuid import UUID
 
 from opentelemetry import baggage
 from opentelemetry import trace as trace_api
-from opentelemetry.context import create_key, get_current, get_value, set_value
+from opentelemetry.context import get_current
 from opentelemetry.trace import INVALID_SPAN, Link
 
 from otel_rl import own_cpu
@@ -18,16 +17,27 @@ from otel_rl.api import continuation
 from otel_rl.internal_errors import guard
 from otel_rl.process import process_identity
 from otel_rl.semconv import attributes, events, metrics, spans
+from otel_rl.semconv.attributes import RlTrajectoriesSourceValues
 from otel_rl.semconv.definitions import EventDefinition
-from otel_rl.telemetry import deferral, drops, ids, lifecycle, redaction, run_span, sampling
-from otel_rl.telemetry.attribute_values import error_type, number
+from otel_rl.telemetry import (
+    deferral,
+    drops,
+    ids,
+    lifecycle,
+    open_spans,
+    open_trajectory,
+    redaction,
+    run_span,
+    sampling,
+)
+from otel_rl.telemetry.attribute_values import error_type, number, text
 from otel_rl.telemetry.content_capture import capture_content
 from otel_rl.telemetry.context import attach, detach
 from otel_rl.telemetry.correlation import baggage_context, correlation_attributes
 from otel_rl.telemetry.scope import Scope
 from otel_rl.tools.calls import ToolCall
-from otel_rl.training import steps
-from otel_rl.training.phases import Phase
+from otel_rl.training import steps, trajectories
+from otel_rl.training.phases import Phase, innermost
 from otel_rl.training.scalars import Source, sink
 
 if TYPE_CHECKING:
@@ -39,8 +49,6 @@ if TYPE_CHECKING:
     from otel_rl.telemetry.deferral import Moment
 
 _scope = Scope("api")
-#: Where the context holds the rollout that is open in it, so that rewards find it.
-_ROLLOUT = create_key("otel_rl.rollout")
 #: Baggage that a rollout does not take from the rollout or step around it.
 _OF_ONE_ROLLOUT = (
     attributes.RL_ROLLOUT_ID,
@@ -98,17 +106,19 @@ class _Rollout:
         # The ids and the wish to be kept reach everything below, in other processes too, through the baggage.
         context = baggage_context(entries, context)
         values = {**correlation_attributes(context), attributes.RL_SAMPLING_REASON: reason}
+        self._ids = values
         self._span = _scope.start_span(spans.RL_ROLLOUT, attributes=values, context=context, links=[link])
-        self._context = set_value(_ROLLOUT, self, trace_api.set_span_in_context(self._span, context))
+        #: What calls and rewards add to, wherever the rollout goes on.
+        self._open = open_trajectory.OpenTrajectory()
+        self._context = open_trajectory.context_with(self._open, trace_api.set_span_in_context(self._span, context))
         self._started = time.perf_counter()
-        self._reward: float | None = None
+        trajectories.began(_scope, RlTrajectoriesSourceValues.ROLLOUT)
         continuation.install()
         # Last: from here on a signal handler finds the rollout in its context.
         self._token: Token[Context] | None = attach(self._context)
 
-    def add_reward(self, value: float) -> None:
-        if math.isfinite(value):
-            self._reward = (self._reward or 0.0) + value
+    def discard(self, reason: str) -> None:
+        self._open.discard_reason = text(str(reason), open_trajectory.MAXIMUM_LENGTH)
 
     def leave(self) -> None:
         token, self._token = self._token, None
@@ -120,8 +130,10 @@ class _Rollout:
         kind = error_type(error) if isinstance(error, BaseException) else error
         elapsed = (at.counter if at else time.perf_counter()) - self._started
         _scope.record(metrics.RL_ROLLOUT_DURATION, elapsed, {attributes.ERROR_TYPE: kind}, self._context)
-        if self._reward is not None and self._span.is_recording():
-            self._span.set_attribute(attributes.RL_ROLLOUT_REWARD, self._reward)
+        # With a guard of its own: the span is still to be ended.
+        with guard("producer.trajectory"):
+            ended = trajectories.Ended(self._open, self._ids, self._span, elapsed, error)
+            open_spans.add(self._span, trajectories.add(_scope, RlTrajectoriesSourceValues.ROLLOUT, ended))
         sampling.keep_if_slow(self._span, elapsed, spans.RL_ROLLOUT.type)
         _scope.end_span(self._span, kind, at.wall if at else None)
 
@@ -140,6 +152,21 @@ class _Step:
         # Another step of the same loop that began meanwhile has ended ours.
         if self._step is not None and self._step.loop.step is self._step:
             self._step.loop.finish(error, at)
+
+
+def _end_left_open(step: steps.Step) -> None:
+    """End phases of this thread or task that began in ``step``, which ends: a step has none left where its blocks end.
+
+    A signal handler of the program has raised just after such a phase began, before its block could.
+    """
+    ended, phase = None, innermost()
+    while phase is not None and phase is not ended and phase.step is step and phase.is_exclusive:
+        phase.end()
+        # One that it had suspended goes on.
+        ended, phase = phase, innermost()
+
+
+steps.add_contributor(_end_left_open)
 
 
 class _Phase:
@@ -197,6 +224,12 @@ class Opened:
         """Record what a tool returned."""
         if isinstance(self._operation, _Tool):
             self._operation.result(value)
+
+    def discard(self, reason: str) -> None:
+        """Say that the program does not use a rollout."""
+        with guard("producer.discard"):
+            if isinstance(self._operation, _Rollout):
+                self._operation.discard(reason)
 
     def leave(self) -> None:
         """Make current again what was current before."""
@@ -296,9 +329,9 @@ def reward(name: str, value: Any, label: str | None, explanation: str | None) ->
         if score is None:
             drops.count("metrics", "unsupported_type")
             return
-        rollout = get_value(_ROLLOUT)
-        if isinstance(rollout, _Rollout):
-            rollout.add_reward(score)
+        trajectory = open_trajectory.of()
+        if trajectory is not None:
+            trajectory.add_reward(name, score)
         _scope.record(metrics.RL_REWARD_SCORE, score, {attributes.RL_REWARD_NAME: name})
         _scope.event(
             events.GEN_AI_EVALUATION_RESULT,

@@ -1,4 +1,4 @@
-"""``otel-rl postmortem [DIR] [--run ID] [--ring-dir DIR] [--json]``."""
+"""``otel-rl postmortem [DIR] [--run ID] [--ring-dir DIR] [--torch-dumps PREFIX] [--json]``."""
 
 from __future__ import annotations
 
@@ -44,6 +44,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=Path,
         help="where the rings of this node lie (default: $OTEL_RL_RING_DIR, else /dev/shm)",
     )
+    parser.add_argument(
+        "--torch-dumps",
+        metavar="PREFIX_OR_DIR",
+        type=Path,
+        help="dumps of PyTorch's flight recorder: the prefix of the files, or their folder (default: where the run's"
+        " TORCH_FR_DUMP_TEMP_FILE said)",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -55,7 +62,8 @@ def run(arguments: argparse.Namespace) -> int:
     directory = arguments.directory or Path(os.environ.get("OTEL_RL_DATA_DIR", "").strip() or _DEFAULT)
     rings = arguments.ring_dir or Path(settings.load(os.environ)[0].ring_directory)
     try:
-        found = examine(directory.expanduser(), rings.expanduser(), arguments.run)
+        dumps = arguments.torch_dumps.expanduser() if arguments.torch_dumps is not None else None
+        found = examine(directory.expanduser(), rings.expanduser(), arguments.run, dumps)
     except UnusableInput as error:
         return complain("postmortem", str(error))
     print(json.dumps(as_json(found), indent=1) if arguments.json else as_text(found))

@@ -1,28 +1,40 @@
-"""``otel-rl report [DIR] [-o FILE] [--run ID]``."""
+"""``otel-rl report [DIR] [-o FILE] [--run ID] [--torch-dumps PREFIX] [--json] [--fail-if critical|warning]``."""
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from otel_rl import settings
 from otel_rl.cli import complain
 from otel_rl.offline.reader.errors import UnusableInput
 
 if TYPE_CHECKING:
     import argparse
 
+    from otel_rl.offline.report import Report
+
 _EXTRA = frozenset({"bokeh", "jinja2", "markupsafe", "tqdm"})
 _DEFAULT = "otel-rl"
 
 _DESCRIPTION = """\
-Write one run as one HTML page: step time by phase, training curves, ranks and collectives, rollouts, tool and
-model calls, rewards, errors, who is missing, what was dropped. The page needs no network and no server."""
+Write one run as one HTML page: what deserves a look, step time by phase, training curves, ranks and collectives,
+rollouts, tool and model calls, rewards, errors, who is missing, what was dropped. The page needs no network and no
+server."""
 
 _EPILOG = """\
 DIR can be the data directory (the newest run is shown), one run in it, or the folder into which a collector writes
-traces.jsonl, metrics.jsonl and logs.jsonl. The path of the page is printed on stdout, everything else on stderr."""
+traces.jsonl, metrics.jsonl and logs.jsonl. The path of the page is printed on stdout, everything else on stderr: the
+first findings in three lines (not with OTEL_RL_QUIET=true). With --json findings and trajectories go to stdout, and
+not the path.
+
+Exit status: 0 the page is written, 2 it could not be made, 3 it is written and --fail-if found something."""
+
+#: Exit status of ``--fail-if``.
+_FOUND = 3
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -45,6 +57,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--run", metavar="ID", help="which run, if DIR holds several; the beginning of its id is enough"
     )
+    parser.add_argument(
+        "--torch-dumps",
+        metavar="PREFIX_OR_DIR",
+        type=Path,
+        help="dumps of PyTorch's flight recorder, as for `otel-rl postmortem`",
+    )
+    parser.add_argument("--json", action="store_true", help="print findings and trajectories as JSON, for programs")
+    parser.add_argument(
+        "--fail-if",
+        choices=("critical", "warning"),
+        help="end with status 3 where something is found that is at least that grave, for CI",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -53,7 +77,8 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         from otel_rl.offline.report import write_report  # noqa: PLC0415 - only this command needs the reader
 
-        report = write_report(directory.expanduser(), arguments.output, arguments.run)
+        dumps = arguments.torch_dumps.expanduser() if arguments.torch_dumps is not None else None
+        report = write_report(directory.expanduser(), arguments.output, arguments.run, dumps)
     except UnusableInput as error:
         return complain("report", str(error))
     except ModuleNotFoundError as error:
@@ -64,5 +89,20 @@ def run(arguments: argparse.Namespace) -> int:
         return complain("report", f"needs {missing}, which is not installed: {fix}")
     for note in report.notes:
         print(f"otel-rl report: {note}", file=sys.stderr)
+    _print(report, as_json=arguments.json)
+    worst = report.overview.worst
+    is_found = arguments.fail_if is not None and worst is not None and worst.is_at_least(arguments.fail_if)
+    return _FOUND if is_found else 0
+
+
+def _print(report: Report, *, as_json: bool) -> None:
+    from otel_rl.offline.report.findings import output  # noqa: PLC0415 - as above
+
+    if as_json:
+        found = {"page": str(report.output), **output.as_json(report.overview), "trajectories": report.trajectories}
+        print(json.dumps(found, indent=2))
+        return
+    if not settings.current().quiet:
+        for line in output.lines(report.overview):
+            print(line, file=sys.stderr)
     print(report.output)
-    return 0

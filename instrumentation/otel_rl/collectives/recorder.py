@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 CALLS, BYTES, HOST_TIME, WAIT_TIME, GROUP = range(5)
 #: Collectives shorter than this are never among the slowest: nobody looks for them.
 SHORTEST_SLOW = 0.001
-#: Launched and not yet waited for. What nobody waits for (fire and forget) must not pile up: a table of this length
-#: lets its oldest work go, for which a wait is not counted any more.
+#: Launched and not yet waited for. What nobody waits for (fire and forget) must not pile up: beyond this length the
+#: oldest work is let go, and a wait for it is not counted any more. Looked at with one call in :data:`RARELY` + 1.
 MAXIMUM_PENDING = 4096
 #: Size of a message where the wait is not for one collective.
 UNKNOWN_SIZE = -1
@@ -148,9 +148,8 @@ class CollectiveRecorder:
         calls = [call]
         self._calls.append((calls, call))
         pending, limit, find, keep_slow, now = self._pending, self._limit, self._find_entry, self._keep_slow, clock
-        own = self.own_ns
-        has_payload, is_second, absent, most = payload is not None, payload == 1, ABSENT, MAXIMUM_PENDING
-        late = begin_late
+        has_payload, is_second, absent = payload is not None, payload == 1, ABSENT
+        late, rarely, seldom = begin_late, RARELY, self._seldom
 
         def method(  # noqa: C901, PLR0912, PLR0915 - as above
             self: Any, first: Any = absent, second: Any = absent, third: Any = absent, /, *rest: Any, **kwargs: Any
@@ -206,16 +205,14 @@ class CollectiveRecorder:
                     except (AttributeError, RuntimeError, ValueError):
                         size = payload_bytes(second if is_second else first)
                 elapsed = over - started
-                slot[CALLS] += 1
+                slot[CALLS] = count = slot[CALLS] + 1
                 slot[BYTES] += size
                 slot[HOST_TIME] += elapsed
-                if len(pending) >= most:
-                    pending.pop(next(iter(pending)), None)
                 pending[id(work)] = slot, started, elapsed, size, what, places
                 if elapsed > limit[0]:
                     keep_slow((elapsed, started, size, slot[GROUP]))
-                if not slot[CALLS] & RARELY:
-                    own[0] += (min((now() - started - elapsed) * _NS, LONGEST_OWN_NS) - own[0]) * WEIGHT
+                if not count & rarely:
+                    seldom(over)
             except Exception as error:  # noqa: BLE001 - counted
                 guard("collectives.record").handle(error)
             return work
@@ -257,7 +254,7 @@ class CollectiveRecorder:
                         # As above.
                         places = None
                 if entry is not None:
-                    slot, started, launched, size, *_ = entry
+                    slot, started, launched, size, _, _ = entry
                     waited = over - begun
                     slot[WAIT_TIME] += waited
                     if waited + launched > limit[0]:
@@ -297,6 +294,13 @@ class CollectiveRecorder:
             self._keep_slow((waited, started, UNKNOWN_SIZE, slot[GROUP]))
 
     # -- rare --------------------------------------------------------------------------------------------------
+
+    def _seldom(self, over: float) -> None:
+        """After one launch in ``RARELY + 1``: time the counting since ``over``, and drop the oldest pending work."""
+        own = self.own_ns
+        own[0] += (min((clock() - over) * _NS, LONGEST_OWN_NS) - own[0]) * WEIGHT
+        while len(self._pending) > MAXIMUM_PENDING:
+            self._pending.pop(next(iter(self._pending)), None)
 
     def mark(self, marked: Callable[[Call], Call] | None) -> None:
         """Let the recorded methods call ``marked(call)`` in place of the call itself; None: the call again."""

@@ -14,6 +14,7 @@ from otel_rl import clock as wall_clock
 from otel_rl import own_cpu, reductions
 from otel_rl.collectives.recorder import BYTES, CALLS, HOST_TIME, UNKNOWN_SIZE, WAIT_TIME
 from otel_rl.collectives.unseen import UnseenCollectives
+from otel_rl.flight_recorder.recorder import flight
 from otel_rl.semconv import attributes, events, metrics
 from otel_rl.semconv.attributes import TorchDistributedSourceValues as Source
 from otel_rl.telemetry import lifecycle, progress
@@ -128,6 +129,8 @@ class CollectiveReporter:
         opened = self._open.pop(step, self._at_start)
         before, after = opened.totals, self.recorder.totals()
         unseen = self.unseen.since(opened.unseen)
+        if (ring := flight.ring) is not None:
+            ring.step_over(after.wait_time)
         if self.mode is not None:
             self.mode.step_closed(unseen, time.perf_counter() - step.started)
         if not step.rank_span.is_recording():

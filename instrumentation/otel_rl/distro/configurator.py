@@ -90,6 +90,22 @@ def _first_step(step: Step) -> None:
 
         step_pauses.start(step)
         cost_guard.start(step)
+    _start_health()
+
+
+def _start_health() -> None:
+    """As with pressure: where nothing more can be imported there are no health rules, and the steps go on."""
+    from otel_rl import settings  # noqa: PLC0415 - see above
+
+    if settings.current().health_rules == "off":
+        return
+    try:
+        from otel_rl.health import live  # noqa: PLC0415 - see above
+
+        live.start()
+    except Exception as error:  # noqa: BLE001 - whatever an audit hook raises
+        reason = f"could not be loaded ({type(error).__name__}: {error}): no health rules"
+        instrumentor_status.report("health", instrumentor_status.SKIPPED, reason)
 
 
 def _observe_pressure() -> None:

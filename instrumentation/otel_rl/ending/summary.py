@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import time
 from typing import TYPE_CHECKING
 
@@ -229,6 +228,8 @@ def _where(telemetry: Telemetry) -> str:
 
 
 def _show(run: Path, what: str = "it") -> str:
+    import shlex  # noqa: PLC0415 - a process that records nothing needs it not
+
     return f"show {what} with: otel-rl report {shlex.quote(_shown(str(run)))}"
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from otel_rl.flight_recorder import layout
 from otel_rl.flight_recorder.reader import Ring, UnreadableRing, read_header
-from otel_rl.process import exit_records
+from otel_rl.process import exit_records, lifetime
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -66,6 +66,15 @@ def remove_old(directory: Path, run_id: str) -> list[Path]:
         with suppress(OSError):
             path.unlink()
     return removed
+
+
+def remove_own(paths: Iterable[Path]) -> None:
+    """Remove the rings among ``paths`` that this process has written: an exec has ended the program that did."""
+    own = lifetime.own()
+    for path in paths:
+        with suppress(UnreadableRing, OSError):
+            if read_header(path, {os.geteuid()}).lifetime == own:
+                path.unlink()
 
 
 def _old_exits(directory: Path) -> Iterable[Path]:

@@ -8,7 +8,8 @@ names                 of phases, tools, model calls and loops; records refer to 
 groups                process groups, each with the number of its launches that have failed
 operations            names of collectives
 open operations       entries of steps, phases, tools and model calls that are open
-records               of those that are over: record ``n`` lies at place ``n % RECORDS``
+records               of those that are over: first steps and phases, then tools and model calls; record ``n`` of
+                      either lies at place ``n % length`` of its part
 collectives           launches and waits, open ones too, each at the place that was free the longest
 ====================  ==============================================================================
 
@@ -30,7 +31,7 @@ from struct import Struct
 from typing import NamedTuple
 
 MAGIC = b"OTELRLFR"
-VERSION = 2
+VERSION = 3
 SUFFIX = ".ring"
 
 
@@ -63,7 +64,9 @@ OPERATIONS = Table(GROUPS.end, 64, 64)
 STEP_ENTRIES, CALL_ENTRIES = 64, 448
 ENTRIES = STEP_ENTRIES + CALL_ENTRIES
 ENTRY_SIZE = RECORD_SIZE = 64
-RECORDS = 512
+#: A step may have thousands of calls: their records do not overwrite those of steps and phases.
+STEP_RECORDS, CALL_RECORDS = 512, 128
+RECORDS = STEP_RECORDS + CALL_RECORDS
 COLLECTIVE_WORDS = 4
 COLLECTIVE_SIZE = COLLECTIVE_WORDS * 8
 #: Places are given out by the segment.
@@ -90,6 +93,8 @@ END, END_AT = Struct("<q"), 216
 LAST_STEP, LAST_STEP_AT = Struct("<qq"), 224
 #: Operations that are open and found no entry: steps and phases, tools and model calls.
 UNLISTED, UNLISTED_AT = Struct("<qq"), 240
+#: When the step that ended last was over (monotonic, ns), and ns that the process had waited in collectives by then.
+WAITED, WAITED_AT = Struct("<qq"), 256
 #: Texts of the header: run id, attempt, host, why the process ended.
 HEADER_TEXT = Struct("<H254s")
 RUN_ID_AT, ATTEMPT_AT, HOST_AT, REASON_AT = 1024, 1280, 1536, 1792
@@ -102,8 +107,10 @@ FAILED_LAUNCHES_OFFSET = GROUPS.size - GROUPS.more
 RECORD = Struct("<QQqqqQ")
 #: The counter ``begun``, codes, moment, argument, ``begun`` again.
 ENTRY = Struct("<QQqqQ")
-#: Codes: kind, outcome, number of the name.
-OUTCOME_SHIFT, NAME_SHIFT = 8, 16
+#: Codes: kind, outcome, number of the name; of a step also the number of its loop among those without a name.
+OUTCOME_SHIFT, NAME_SHIFT, LOOP_SHIFT = 8, 16, 32
+KIND_MASK = OUTCOME_MASK = 0xFF
+NAME_MASK = LOOP_MASK = 0xFFFF
 #: The counter ``ended`` of an entry, behind :data:`ENTRY`.
 ENDED, ENDED_OFFSET = Struct("<Q"), ENTRY.size
 
@@ -122,6 +129,7 @@ IS_WAIT, IS_NUMBERED_BY_TORCH, HAS_NO_NUMBER, HAS_FAILED = (1 << FLAGS_SHIFT + b
 
 #: What an operation is.
 STEP, PHASE, COLLECTIVE, WAIT, TOOL, MODEL_CALL = range(1, 7)
+OF_STEPS = frozenset({STEP, PHASE})
 KINDS = {STEP: "step", PHASE: "phase", COLLECTIVE: "collective", WAIT: "wait", TOOL: "tool", MODEL_CALL: "model call"}
 #: What a record says of it: that it began, ended, or ended with an error.
 BEGIN, DONE, FAILED = range(1, 4)

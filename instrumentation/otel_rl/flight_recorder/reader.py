@@ -24,12 +24,15 @@ if TYPE_CHECKING:
 MOST_RANKS = 1 << 24
 #: Seconds: 300 years after the boot.
 _LAST_MOMENT = 1e10
-_KIND = 0xFF
 #: Steps that :func:`read` gives, however early they ended, where it is asked for the recent past.
 RECENT_STEPS = 16
 #: Places of a segment whose moments tell when it was begun, and segments that may hold earlier and later ones.
 _ASKED, _SEGMENTS_BEFORE = 4, 2
 _LAST_WHAT = layout.HAS_FAILED << 1
+
+
+#: No rank leaves these before all have entered.
+KEEP_TOGETHER = frozenset({"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "barrier"})
 
 
 class UnreadableRing(Exception):  # noqa: N818 - reads as what it is
@@ -53,6 +56,8 @@ class Event(NamedTuple):
     sequence: int | None = 0
     #: The number is that of torch, which counts all collectives. Otherwise those are counted that Python issues.
     is_numbered_by_torch: bool = False
+    #: Of a step: number of its loop among those without a name.
+    loop: int = 0
 
 
 @dataclass
@@ -107,8 +112,9 @@ class Ring:
 def read(path: Path, owners: Collection[int] | None = None, since: int | None = None) -> Ring:
     """Read the ring in ``path``, which one of ``owners`` (user ids) has to own.
 
-    ``since`` (ns of the monotonic clock) leaves out what is open, what ended earlier, except for the newest steps, and
-    collectives that began earlier. That takes a fraction of the time, for who reads again and again.
+    ``since`` (ns of the monotonic clock) leaves out what is open, tools and model calls, steps and phases that ended
+    earlier, except for the newest steps, and collectives that began earlier. That takes a fraction of the time, for who
+    reads again and again.
 
     Raises:
         UnreadableRing: with the reason.
@@ -130,6 +136,23 @@ def read_header(path: Path, owners: Collection[int] | None = None) -> Ring:
     return _header(path, _content(path, owners, layout.HEADER_SIZE))
 
 
+def read_waited(path: Path) -> tuple[int, int]:
+    """Read when the last step was over, and how long the process had waited by then, in ns; of a known ring, fast.
+
+    Raises:
+        UnreadableRing: with the reason.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            moment, waited = layout.WAITED.unpack(os.pread(descriptor, layout.WAITED.size, layout.WAITED_AT))
+        finally:
+            os.close(descriptor)
+    except (OSError, error) as problem:
+        raise UnreadableRing(f"{path}: {problem}") from problem
+    return moment, waited
+
+
 def group_name(text: str) -> str:
     """Return the description of a group, else its name; torch says "undefined" where the program has given none."""
     name, description = (*text.split("\t"), "", "")[:2]
@@ -147,13 +170,17 @@ def _content(path: Path, owners: Collection[int] | None, size: int) -> bytes:
     try:
         # Anybody may put files beside rings: a pipe would never end, another file may be of any size.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        with os.fdopen(descriptor, "rb") as file:
+        try:
             what = os.fstat(descriptor)
             if not stat.S_ISREG(what.st_mode):
                 raise UnreadableRing(f"{path}: not a file")
             if owners is not None and what.st_uid not in owners:
                 raise UnreadableRing(f"{path}: of another user (id {what.st_uid})")
-            return file.read(size)
+            # A file object of a folder is refused, and leaves the descriptor open.
+            with os.fdopen(descriptor, "rb", closefd=False) as file:
+                return file.read(size)
+        finally:
+            os.close(descriptor)
     except OSError as problem:
         raise UnreadableRing(f"{path}: {problem.strerror}") from problem
 
@@ -168,16 +195,36 @@ def _read_operations(ring: Ring, data: bytes, since: int | None) -> None:
         _read_record(ring, data, place, names)
     for place in range(layout.COLLECTIVES) if since is None else _recent_collectives(data, since):
         _read_collective(ring, data, place, groups, operations)
+    _leave_out_abandoned(ring)
     ring.open.sort(key=lambda event: event.began)
     ring.records.sort(key=lambda event: event.moment)
 
 
+def _leave_out_abandoned(ring: Ring) -> None:
+    """Leave out collectives whose end was not written: a signal handler of the program has raised just after the begin.
+
+    Launches of a group follow each other. So do waits for collectives that keep the ranks together: where one is over,
+    all ranks had entered those before it.
+    """
+    over: dict[tuple[object, ...], int] = {}
+    for event in ring.records:
+        launched = event.kind == layout.COLLECTIVE
+        if event.what == layout.DONE and (launched or (event.kind == layout.WAIT and event.name in KEEP_TOGETHER)):
+            over[_numbering(event)] = max(event.sequence or 0, over.get(_numbering(event), 0))
+    ring.open = [event for event in ring.open if not event.sequence or event.sequence >= over.get(_numbering(event), 0)]
+
+
+def _numbering(event: Event) -> tuple[object, ...]:
+    return event.kind, event.group, event.is_numbered_by_torch
+
+
 def _recent_records(data: bytes, since: int) -> list[int]:
-    """Places of the newest steps, and of what ended at ``since`` or later."""
-    words = memoryview(data)[layout.RECORDS_AT : layout.COLLECTIVES_AT].cast("q")
+    """Places of the newest steps, and of steps and phases that ended at ``since`` or later."""
+    end = layout.RECORDS_AT + layout.STEP_RECORDS * layout.RECORD_SIZE
+    words = memoryview(data)[layout.RECORDS_AT : end].cast("q")
     codes, moments = (words[word :: layout.RECORD_SIZE // 8].tolist() for word in (1, 2))
     places = {place for place, moment in enumerate(moments) if moment >= since}
-    steps = [place for place, code in enumerate(codes) if code & _KIND == layout.STEP]
+    steps = [place for place, code in enumerate(codes) if code & layout.KIND_MASK == layout.STEP]
     return list(places.union(sorted(steps, key=moments.__getitem__)[-RECENT_STEPS:]))
 
 
@@ -282,7 +329,8 @@ class _Texts(dict[int, str]):
 def _read_entry(ring: Ring, data: bytes, place: int, names: _Texts) -> None:
     begun, codes, moment, argument, again = layout.ENTRY.unpack_from(data, place)
     ended = layout.ENDED.unpack_from(data, place + layout.ENDED_OFFSET)[0]
-    if begun == again == ended:
+    # Later than `begun`: a signal handler has kept an operation from being written, and its end was.
+    if begun == again and ended >= begun:
         return
     codes |= layout.BEGIN << layout.OUTCOME_SHIFT
     if begun != again or not _is_sound(codes):
@@ -296,26 +344,39 @@ def _read_record(ring: Ring, data: bytes, place: int, names: _Texts) -> None:
     number, codes, moment, argument, began, again = layout.RECORD.unpack_from(data, at)
     if number == again == codes == 0:
         return
-    if number != again or number % layout.RECORDS != place or not _is_sound(codes):
+    if number != again or _place(number, codes) != place or not _is_sound(codes):
         ring.torn += 1
         return
     ring.records.append(_event(codes, (moment, argument, began), names))
 
 
-def _parts(codes: int) -> tuple[int, int, int]:
-    """Kind, outcome, name."""
-    return codes & _KIND, codes >> layout.OUTCOME_SHIFT & 0xFF, codes >> layout.NAME_SHIFT
+def _place(number: int, codes: int) -> int:
+    """Where the record with this number lies."""
+    if codes & layout.KIND_MASK in layout.OF_STEPS:
+        return number % layout.STEP_RECORDS
+    return layout.STEP_RECORDS + number % layout.CALL_RECORDS
+
+
+def _parts(codes: int) -> tuple[int, int, int, int]:
+    """Kind, outcome, name, loop."""
+    outcome, name = codes >> layout.OUTCOME_SHIFT, codes >> layout.NAME_SHIFT
+    return (
+        codes & layout.KIND_MASK,
+        outcome & layout.OUTCOME_MASK,
+        name & layout.NAME_MASK,
+        codes >> layout.LOOP_SHIFT,
+    )
 
 
 def _is_sound(codes: int) -> bool:
-    kind, outcome, name = _parts(codes)
+    kind, outcome, name, _ = _parts(codes)
     return kind in layout.KINDS and layout.BEGIN <= outcome <= layout.FAILED and name < layout.NAMES.length
 
 
 def _event(codes: int, values: tuple[int, int, int], names: _Texts) -> Event:
-    kind, outcome, name = _parts(codes)
+    kind, outcome, name, loop = _parts(codes)
     moment, argument, began = values
-    return Event(kind, outcome, names[name], moment, began, argument)
+    return Event(kind, outcome, names[name], moment, began, argument, loop=loop)
 
 
 def _read_collective(ring: Ring, data: bytes, place: int, groups: _Texts, operations: _Texts) -> None:

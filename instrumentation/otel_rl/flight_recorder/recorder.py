@@ -33,7 +33,7 @@ _MAKING = frozenset({layout.STEP, layout.COLLECTIVE})
 class FlightRecorder:
     """State of this process; until :meth:`arm` it records nothing.
 
-    ``begin(kind, name, argument, group, sequence)`` gives what ``end(handle, failed)`` takes, or None.
+    ``begin(kind, name, argument, group, sequence, loop=...)`` gives what ``end(handle, failed)`` takes, or None.
     """
 
     #: False where ``begin`` has nothing to do.
@@ -63,7 +63,20 @@ class FlightRecorder:
             return
         self._armed = True
         if self.ring is None:
+            self._remove_those_before_exec()
             self._prepare()
+
+    def _remove_those_before_exec(self) -> None:
+        """Remove rings of the program that this process was before an exec: it would seem to run, and to be silent."""
+        directory = Path(settings.current().ring_directory).expanduser()
+        kept = {ring.path for ring in self._kept}
+        with guard("flight_recorder.remove_before_exec"):
+            found = [path for path in directory.glob(f"otel-rl-*-{os.getpid()}*{layout.SUFFIX}") if path not in kept]
+            if found:
+                # Few processes come here: the others import nothing more.
+                from otel_rl.flight_recorder import files  # noqa: PLC0415
+
+                files.remove_own(found)
 
     def disarm(self) -> None:
         """Record nothing more; the file stays."""
@@ -77,10 +90,10 @@ class FlightRecorder:
         self.on, self.begin, self.end = True, self._begin_first, _end_nothing
 
     def _begin_first(
-        self, kind: int, name: str, argument: int = 0, group: str = "", sequence: int = 0
+        self, kind: int, name: str, argument: int = 0, group: str = "", sequence: int = 0, *, loop: int = 0
     ) -> Handle | None:
         ring = self.obtain() if kind in _MAKING else None
-        return ring.begin(kind, name, argument, group, sequence) if ring is not None else None
+        return ring.begin(kind, name, argument, group, sequence, loop=loop) if ring is not None else None
 
     def obtain(self) -> Ring | None:
         """The ring of this process, made now where there is none; None where there can be none."""
@@ -96,6 +109,9 @@ class FlightRecorder:
                 finally:
                     self._maker = 0
                     making.release()
+            elif self._making is making:
+                # A signal handler that raised may have kept its holder from giving it back: the next one has another.
+                self._making = allocate_lock()
         return self.ring
 
     def _make(self) -> None:
@@ -116,9 +132,14 @@ class FlightRecorder:
                 # AttributeError: os.posix_fallocate is missing.
                 _degrade(error)
             else:
-                _identify(ring, who)
-                self._follow()
-                self._use(ring)
+                if self.ring is None:
+                    _identify(ring, who)
+                    self._follow()
+                    self._use(ring)
+                else:
+                    # This thread has taken longer than another one has waited for it.
+                    self._kept.append(ring)
+                    ring.path.unlink(missing_ok=True)
         if self.ring is None:
             self._turn_off()
 
@@ -157,7 +178,7 @@ class FlightRecorder:
         self._tell_followers()
 
 
-def _begin_nothing(*_: Any) -> Handle | None:
+def _begin_nothing(*_: Any, **__: Any) -> Handle | None:
     return None
 
 

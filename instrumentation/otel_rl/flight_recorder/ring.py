@@ -12,7 +12,7 @@ import os
 import resource
 import time
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from otel_rl.flight_recorder import collective_places, layout
 from otel_rl.flight_recorder.collective_places import CollectivePlaces
@@ -21,8 +21,7 @@ from otel_rl.process.lifetime import own
 if TYPE_CHECKING:
     from pathlib import Path
 
-    #: An open operation: begin gives it, end takes it. First the ring, then what this module makes of it.
-    Handle = tuple[Any, ...]
+    from otel_rl.flight_recorder.collective_places import Place
 
 _MODE = 0o600
 _LARGEST = (1 << 63) - 1
@@ -31,7 +30,6 @@ _NAMES_TRIED = 10
 #: Bytes that must stay free in the file system. In a small `/dev/shm`, as containers have, the program's own shared
 #: memory would find no room, which ends it by SIGBUS.
 MARGIN = 32 << 20
-_STEPS = frozenset({layout.STEP, layout.PHASE})
 _COLLECTIVES = frozenset({layout.COLLECTIVE, layout.WAIT})
 
 clock = time.monotonic_ns
@@ -67,13 +65,57 @@ class Texts:
         return self._codes.setdefault(text, code)
 
 
-class _Entries:
-    """Places of operations that are open, and how many are open without one."""
+class _Part:
+    """Places of steps and phases, or of calls: of those that are open, and of those that are over.
 
-    def __init__(self, first: int, length: int) -> None:
+    Args:
+        buffer: The ring.
+        entries: Number of the first place of those that are open, and how many there are.
+        records: The same of those that are over.
+    """
+
+    def __init__(self, buffer: mmap.mmap, entries: tuple[int, int], records: tuple[int, int]) -> None:
+        first, length = entries
         places = [layout.ENTRIES_AT + (first + place) * layout.ENTRY_SIZE for place in range(length)]
         self.free = places[::-1]
+        #: How many are open without a place.
         self.unlisted = 0
+        self.next_record = count(1).__next__
+        self._buffer = buffer
+        self._records_at = layout.RECORDS_AT + records[0] * layout.RECORD_SIZE
+        self._records = records[1]
+
+    def write_record(self, number: int, *values: int) -> None:
+        """Write the record with this number; it overwrites the oldest."""
+        at = self._records_at + number % self._records * layout.RECORD_SIZE
+        layout.RECORD.pack_into(self._buffer, at, number, *values, number)
+
+
+class Handle:
+    """An operation that has begun: :meth:`Ring.begin` gives it, :meth:`Ring.end` takes it.
+
+    It ends with its last reference too. A signal handler of the program may raise just after the begin: then nobody
+    can end the operation any more, and it must not look open.
+    """
+
+    __slots__ = ("argument", "begun", "codes", "entry", "is_over", "moment", "number", "part", "place", "ring")
+
+    def __init__(self, ring: Ring, part: _Part | None, place: Place | None = None) -> None:
+        self.ring = ring
+        #: None for a collective.
+        self.part = part
+        self.place = place
+        #: Nothing to end yet.
+        self.is_over = True
+        #: Where it is listed among those that are open; 0: nowhere.
+        self.entry = self.begun = self.codes = self.moment = self.argument = 0
+        #: Of its record; 0: it has none yet.
+        self.number = 0
+
+    def __del__(self) -> None:
+        # A signal handler may raise before it has any attribute.
+        if not getattr(self, "is_over", True):
+            self.ring.end_abandoned(self)
 
 
 class Ring:
@@ -85,9 +127,12 @@ class Ring:
         self._names = Texts(buffer, layout.NAMES)
         self._groups = Texts(buffer, layout.GROUPS)
         self._operations = Texts(buffer, layout.OPERATIONS)
-        self._steps = _Entries(0, layout.STEP_ENTRIES)
-        self._calls = _Entries(layout.STEP_ENTRIES, layout.CALL_ENTRIES)
-        self._next_begin, self._next_record = count(1).__next__, count(1).__next__
+        steps = layout.STEP_ENTRIES
+        self._steps = _Part(buffer, (0, steps), (0, layout.STEP_RECORDS))
+        self._calls = _Part(buffer, (steps, layout.CALL_ENTRIES), (layout.STEP_RECORDS, layout.CALL_RECORDS))
+        self._next_begin = count(1).__next__
+        #: The process that writes here; None after its orderly end.
+        self._writer: int | None = os.getpid()
         self.places = CollectivePlaces(buffer)
         self._describe()
         # Last: before this no reader takes the file for a ring.
@@ -118,8 +163,13 @@ class Ring:
         """Say that the process runs, and how its clocks stand to each other now."""
         layout.CLOCKS.pack_into(self.buffer, layout.HEARTBEAT_AT, clock(), time.time_ns())
 
+    def step_over(self, waited: int) -> None:
+        """A step is over, and the process has waited so many ns in collectives since it began."""
+        layout.WAITED.pack_into(self.buffer, layout.WAITED_AT, clock(), waited)
+
     def finish(self, reason: str) -> None:
         """The process has come to its end in order; ``reason`` names what has ended it, empty: its program did."""
+        self._writer = None
         self.beat()
         self._write_header_text(layout.REASON_AT, reason)
         layout.END.pack_into(self.buffer, layout.END_AT, clock())
@@ -130,60 +180,71 @@ class Ring:
 
     # -- operations ------------------------------------------------------------------------------------------------
 
-    def begin(self, kind: int, name: str, argument: int = 0, group: str = "", sequence: int = 0) -> Handle:
-        """Record that an operation begins; :meth:`end` takes what this returns, once."""
+    def begin(
+        self, kind: int, name: str, argument: int = 0, group: str = "", sequence: int = 0, *, loop: int = 0
+    ) -> Handle:
+        """Record that an operation begins; :meth:`end` takes what this returns, once.
+
+        ``loop`` is the number of a step's loop among those without a name.
+        """
         if kind in _COLLECTIVES:
             what = self.collective(name, group) + sequence + (layout.IS_WAIT if kind == layout.WAIT else 0)
-            return self, None, self.places.begin(what, collective_places.clock())
+            return Handle(self, None, self.places.begin(what, collective_places.clock()))
         if kind == layout.STEP:
             argument = _whole(argument)
             layout.LAST_STEP.pack_into(self.buffer, layout.LAST_STEP_AT, argument, clock())
-        return self._begin(self._steps if kind in _STEPS else self._calls, kind, name, argument)
+        part = self._steps if kind in layout.OF_STEPS else self._calls
+        handle = Handle(self, part)
+        handle.codes = kind | self._names.code(name) << layout.NAME_SHIFT
+        handle.codes |= (loop & layout.LOOP_MASK) << layout.LOOP_SHIFT
+        handle.argument = argument
+        self._begin(handle, part)
+        return handle
 
     def end(self, handle: Handle, failed: bool = False) -> None:
         """Record that the operation is over."""
-        ring, entries, *rest = handle
-        if ring is not self:
+        if handle.ring is not self:
             # Of the parent: it writes this end itself.
             return
-        if entries is None:
-            if rest[0] is not None:
-                collective_places.end(rest[0], collective_places.clock(), failed)
-        else:
-            self._end(entries, rest, failed)
+        if handle.part is not None:
+            self._end(handle, handle.part, failed)
+        elif handle.place is not None:
+            collective_places.end(handle.place, collective_places.clock(), failed)
 
-    def _begin(self, entries: _Entries, kind: int, name: str, argument: int) -> Handle:
-        codes = kind | self._names.code(name) << layout.NAME_SHIFT
-        moment, begun, entry = clock(), self._next_begin(), 0
+    def end_abandoned(self, handle: Handle) -> None:
+        """Nobody can end the operation any more, in no process: a forked child has lost it, and its parent has not."""
+        if self._writer is not None and self._writer == os.getpid():
+            self.end(handle, failed=True)
+
+    def _begin(self, handle: Handle, part: _Part) -> None:
+        handle.moment, handle.begun = clock(), self._next_begin()
         try:
-            entry = entries.free.pop()
-            layout.ENTRY.pack_into(self.buffer, entry, begun, codes, moment, argument, begun)
+            handle.entry = part.free.pop()
         except IndexError:
-            self._count_unlisted(entries, 1)
-        except BaseException:
-            # A signal handler of the program has raised: the operation does not begin.
-            self._give_back(entries, entry, begun)
-            raise
-        return self, entries, begun, entry, codes, moment, argument
+            self._count_unlisted(part, 1)
+        handle.is_over = False
+        if handle.entry:
+            values = handle.begun, handle.codes, handle.moment, handle.argument, handle.begun
+            layout.ENTRY.pack_into(self.buffer, handle.entry, *values)
 
-    def _end(self, entries: _Entries, rest: list[int], failed: bool) -> None:
-        begun, entry, codes, moment, argument = rest
-        number = self._next_record()
-        codes |= (layout.FAILED if failed else layout.DONE) << layout.OUTCOME_SHIFT
-        at = layout.RECORDS_AT + number % layout.RECORDS * layout.RECORD_SIZE
-        layout.RECORD.pack_into(self.buffer, at, number, codes, clock(), argument, moment, number)
+    def _end(self, handle: Handle, part: _Part, failed: bool) -> None:
+        if handle.is_over:
+            # Its record may have been overwritten by a later one by now.
+            return
+        # A signal handler may raise at any line: the next call, if only that of the finaliser, repeats what was done.
+        handle.number = handle.number or part.next_record()
+        codes = handle.codes | (layout.FAILED if failed else layout.DONE) << layout.OUTCOME_SHIFT
+        part.write_record(handle.number, codes, clock(), handle.argument, handle.moment)
+        if handle.entry:
+            layout.ENDED.pack_into(self.buffer, handle.entry + layout.ENDED_OFFSET, handle.begun)
+        entry, handle.entry, handle.is_over = handle.entry, 0, True
         if entry:
-            self._give_back(entries, entry, begun)
+            part.free.append(entry)
         else:
-            self._count_unlisted(entries, -1)
+            self._count_unlisted(part, -1)
 
-    def _give_back(self, entries: _Entries, entry: int, begun: int) -> None:
-        if entry:
-            layout.ENDED.pack_into(self.buffer, entry + layout.ENDED_OFFSET, begun)
-            entries.free.append(entry)
-
-    def _count_unlisted(self, entries: _Entries, number: int) -> None:
-        entries.unlisted += number
+    def _count_unlisted(self, part: _Part, number: int) -> None:
+        part.unlisted += number
         unlisted = self._steps.unlisted, self._calls.unlisted
         layout.UNLISTED.pack_into(self.buffer, layout.UNLISTED_AT, *unlisted)
 

@@ -2,6 +2,8 @@
 
 =====================  ====================================================
 ``calls``              one span and one set of metrics per call
+``engine_calls``       the same for engines in the process of the program
+``engine_requests``    tokens, candidates and times of an engine's requests
 ``requests``           operation, model and parameters of a request
 ``servers``            address, port and provider
 ``answers``            tokens, finish reasons, failures, facts of servers

@@ -29,7 +29,7 @@ from otel_rl.inference.answers import Answer
 from otel_rl.internal_errors import guard
 from otel_rl.semconv import attributes, events
 from otel_rl.semconv.attributes import RlInferenceStreamEndedValues
-from otel_rl.telemetry import lifecycle, open_spans, progress
+from otel_rl.telemetry import lifecycle, open_spans, open_trajectory, progress
 from otel_rl.telemetry.attribute_values import clean, error_type
 from otel_rl.telemetry.content_capture import Capture, capture
 from otel_rl.telemetry.context import attach, detach
@@ -83,6 +83,7 @@ class InferenceCall:
         #: Start of the call, ``time.perf_counter()`` in s.
         self.started = time.perf_counter()
         context = get_current()
+        self._trajectory = open_trajectory.of(context)
         owner = ownership.of_call(scope.name, request.endpoint, context)
         if owner is None:
             self._begin(scope, request, context)
@@ -195,6 +196,11 @@ class InferenceCall:
             answer.observe(_parsed(self.body))
             self.body = None
         kind = answer.failure if error is None else error_type(error)
+        if self._trajectory is not None:
+            tokens = answer.input_tokens, answer.exact_output_tokens()
+            self._trajectory.model_call_ended(
+                tokens, answer.finish_reasons, answer.weight_version, failed=kind is not None
+            )
         found = self._found(error, ended)
         if self.owned:
             try:

@@ -13,7 +13,7 @@ from otel_rl.telemetry.attribute_values import plain, text
 from otel_rl.telemetry.cardinality_budgets import within_budget
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from otel_rl.inference.servers import Server
 
@@ -77,16 +77,18 @@ class Request:
         self.name, self.labels, values = series
         self.values: dict[str, Any] = {**values}
         if endpoint is not EMBEDDINGS:
-            self._add_generation_parameters(body)
+            add_generation_parameters(self.values, body)
 
-    def _add_generation_parameters(self, body: dict[str, Any]) -> None:
-        for key, given in body.items():
-            parameter = _GENERATION_PARAMETERS.get(key)
-            if parameter is not None:
-                attribute, value_of = parameter
-                value = value_of(given)
-                if value is not None:
-                    self.values[attribute] = value
+
+def add_generation_parameters(values: dict[str, Any], body: Mapping[str, Any]) -> None:
+    """Add the attributes of the parameters in ``body``, named as the protocol names them; they are clean."""
+    for key, given in body.items():
+        parameter = _GENERATION_PARAMETERS.get(key)
+        if parameter is not None:
+            attribute, value_of = parameter
+            value = value_of(given)
+            if value is not None:
+                values[attribute] = value
 
 
 def _series(server: Server, operation: str, model: str) -> Series:
@@ -95,7 +97,7 @@ def _series(server: Server, operation: str, model: str) -> Series:
         labels = {attributes.GEN_AI_OPERATION_NAME: operation, **server.labels}
         found = server.series[operation, model] = Series(operation, labels, server.values)
         return found
-    name = _model_name(model)
+    name = model_name(model)
     # Adapters are often named after the step that made them: many names, which only the span says all.
     label = within_budget(attributes.GEN_AI_REQUEST_MODEL, name)
     if label == model:
@@ -108,7 +110,7 @@ def _series(server: Server, operation: str, model: str) -> Series:
     return Series(f"{operation} {name}", common.labels, values)
 
 
-def _model_name(model: str) -> str:
+def model_name(model: str) -> str:
     """The model as it may be a metric attribute: of a local path the last part, a name in a hub whole."""
     return text(PurePath(model).name if model.startswith(("/", "./", "../")) else model)
 

@@ -47,6 +47,8 @@ class Instrumentor:
     #: Supported versions in requirements.txt notation. The first is the library itself, without which nothing is
     #: patched. Others are its companions: modules of a companion in an unsupported version are left alone.
     requirements: ClassVar[tuple[str, ...]]
+    #: Other distributions that bring the same library with the same versions: builds for other hardware.
+    builds: ClassVar[tuple[str, ...]] = ()
     #: Module name -> ``"module:function"`` in the folder of the subclass, or the function itself. It is called as
     #: ``function(module, patches)``, once, when the module has been imported.
     modules: ClassVar[Mapping[str, str | PatchFunction]]
@@ -92,9 +94,18 @@ class Instrumentor:
         """True between :meth:`instrument` and :meth:`uninstrument`."""
         return self._instrumented
 
+    @classmethod
+    def supported(cls) -> tuple[str, ...]:
+        """The requirement of the library, under the name of the build that is installed."""
+        if not cls.builds:
+            return cls.requirements[:1]
+        from otel_rl.instrumentors.companions import of_installed_build  # noqa: PLC0415 - needed with builds only
+
+        return (of_installed_build(cls.requirements[0], cls.builds),)
+
     def instrumentation_dependencies(self) -> Collection[str]:
         """The supported versions of the library, for the dependency check of whoever loads the instrumentor."""
-        return self.requirements[:1]
+        return self.supported()
 
     @property
     def entry_point(self) -> str:

@@ -1,4 +1,4 @@
-"""Versions of the distributions that a library is instrumented together with."""
+"""Versions of the distributions that a library comes in, or is instrumented together with."""
 
 from __future__ import annotations
 
@@ -9,6 +9,18 @@ from packaging.requirements import Requirement
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+
+def of_installed_build(requirement: str, builds: Iterable[str]) -> str:
+    """``requirement`` under the name of the first of ``builds`` that is installed; as it is where its own name is."""
+    name = Requirement(requirement).name
+    for build in (name, *builds):
+        try:
+            version(build)
+        except PackageNotFoundError:
+            continue
+        return requirement.replace(name, build, 1)
+    return requirement
 
 
 def unsupported(module: str, requirements: Iterable[str]) -> str:

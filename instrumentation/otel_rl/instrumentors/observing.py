@@ -37,6 +37,7 @@ class Hooks(NamedTuple):
 
     Of generators the hooks are given the parameters that have a position by position, however the program gave them.
         end: ``end(state, result, error)``, once, however a call that is followed ends.
+        each: ``each(state, item)``, before an item of an asynchronous generator that is followed is handed on.
     """
 
     site: str
@@ -44,6 +45,7 @@ class Hooks(NamedTuple):
     after: Function | None = None
     begin: Function | None = None
     end: Function | None = None
+    each: Function | None = None
 
 
 class Switch:
@@ -71,6 +73,12 @@ class _Followed:
         if hooks.begin is not None:
             with guard(hooks.site):
                 self._state = hooks.begin(*args, **kwargs)
+
+    def gives(self, item: Any) -> None:
+        hooks = self._hooks
+        if hooks is not None and hooks.each is not None and self._state is not None:
+            with guard(hooks.site):
+                hooks.each(self._state, item)
 
     def returned(self, result: Any) -> None:
         if self._hooks is None:
@@ -221,6 +229,7 @@ _ASYNC_GENERATOR = """async def {name}({parameters}):
     try:
         {item} = await {first}({items})
         while True:
+            {followed}.gives({item})
             try:
                 {sent} = yield {item}
             except GeneratorExit:

@@ -53,8 +53,7 @@ class _Replaced:
             return
         for module in list(sys.modules.values()):
             if module is not self.owner and isinstance(module, ModuleType):
-                # Not `vars`: the attribute of a module that loads lazily would load it.
-                namespace = object.__getattribute__(module, "__dict__")
+                namespace = _namespace(module)
                 if namespace.get(self.name) is value:
                     yield namespace
 
@@ -97,6 +96,7 @@ class Patches:
         after: Callable[..., Any] | None = None,
         begin: Callable[..., Any] | None = None,
         end: Callable[..., Any] | None = None,
+        each: Callable[..., Any] | None = None,
         required: bool = False,
     ) -> bool:
         """Run our code around calls of the function ``owner.name``; see :class:`~.observing.Hooks`.
@@ -106,7 +106,7 @@ class Patches:
         """
         switch = Switch()
         site = f"observe.{name}"
-        given = {"before": before, "after": after, "begin": begin, "end": end}
+        given = {"before": before, "after": after, "begin": begin, "end": end, "each": each}
         hooks = Hooks(site, **{part: hook and own_cpu.timed(f"{site}.{part}", hook) for part, hook in given.items()})
         return self._replace(owner, name, lambda raw: wrap(raw, hooks, switch), switch, required=required)
 
@@ -173,6 +173,16 @@ class Patches:
 
     def __len__(self) -> int:
         return len(self._replaced)
+
+
+def _namespace(module: ModuleType) -> dict[str, Any]:
+    try:
+        # Not `vars`: the attribute of a module that loads lazily would load it.
+        found: dict[str, Any] = object.__getattribute__(module, "__dict__")
+    except AttributeError:
+        # cffi puts a library that it has loaded (`_cffi_backend.Lib`) among the modules; it has no namespace.
+        return {}
+    return found
 
 
 def _resolve(owner: Any, name: str) -> tuple[Any, str]:

@@ -141,6 +141,7 @@ class IoThread:
         self.tasks: list[Task] = []
         #: Run after every turn; each is cheap when there is nothing to do.
         self.chores: list[Callable[[], None]] = []
+        self._turns = own_cpu.Turns()
         self._reset()
 
     def _reset(self) -> None:
@@ -245,6 +246,10 @@ class IoThread:
         now = time.monotonic()
         due = min((task.next_run() for task in self.tasks), default=now + _LONGEST_SLEEP)
         self._wakeup.wait(min(due - now, _LONGEST_SLEEP))
+        with self._turns:
+            self._work()
+
+    def _work(self) -> None:
         deferral.drain_in_io_thread(posts=self._posts_are_due())
         while self._requests:
             # Again: the program may have recorded while the thread served the request before.
@@ -299,6 +304,7 @@ class PeriodicThread:
         self._name = name
         self._sleep = sleep
         self._function = function
+        self._turns = own_cpu.Turns()
         self._wakeup = Wakeup()
         self._running = allocate_lock()
         self._ending = False
@@ -327,7 +333,7 @@ class PeriodicThread:
             while not self._ending:
                 self._wakeup.wait(sleep)
                 sleep = self._sleep
-                with guard(self._name):
+                with self._turns, guard(self._name):
                     sleep = self._function()
         finally:
             self._running.release()

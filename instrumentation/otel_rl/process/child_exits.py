@@ -108,8 +108,10 @@ class ChildExits:
 
     def _note(self, popen: Any) -> None:
         """Before the parent has taken the status: then the pid is free for another process."""
-        if popen not in self._children:
-            self._children[popen] = self._begun(popen.pid)
+        # A launch that has failed leaves none.
+        pid = getattr(popen, "pid", None)
+        if pid is not None and popen not in self._children:
+            self._children[popen] = self._begun(pid)
 
     def _ended(self, popen: Any, status: int) -> None:
         who = self._children.pop(popen, None)

@@ -54,6 +54,9 @@ GEN_AI_OUTPUT_MESSAGES: Final = "gen_ai.output.messages"
 GEN_AI_OUTPUT_TYPE: Final = "gen_ai.output.type"
 """Kind of content that was asked for."""
 
+GEN_AI_PROMPT_NAME: Final = "gen_ai.prompt.name"
+"""Name of the prompt."""
+
 GEN_AI_PROVIDER_NAME: Final = "gen_ai.provider.name"
 """Provider as the client's instrumentation knows it."""
 
@@ -150,6 +153,27 @@ HW_ID: Final = "hw.id"
 HW_TYPE: Final = "hw.type"
 """Kind of the device."""
 
+JSONRPC_REQUEST_ID: Final = "jsonrpc.request.id"
+"""Identity of the request in its session."""
+
+MCP_METHOD_NAME: Final = "mcp.method.name"
+"""Method of the request."""
+
+MCP_PROTOCOL_VERSION: Final = "mcp.protocol.version"
+"""Version of the protocol that the two ends speak."""
+
+MCP_RESOURCE_URI: Final = "mcp.resource.uri"
+"""Resource that is read or subscribed to."""
+
+MCP_SESSION_ID: Final = "mcp.session.id"
+"""Identity of the session, where the transport gives it one (header `Mcp-Session-Id`)."""
+
+NETWORK_PROTOCOL_NAME: Final = "network.protocol.name"
+"""Protocol on top of the transport."""
+
+NETWORK_TRANSPORT: Final = "network.transport"
+"""Transport between the two ends."""
+
 OTEL_COMPONENT_NAME: Final = "otel.component.name"
 """Name of the instance among those of its kind in the process."""
 
@@ -201,6 +225,48 @@ RL_CUDA_DEVICE: Final = "rl.cuda.device"
 RL_CUDA_MEMORY_STATE: Final = "rl.cuda.memory.state"
 """State of memory in the CUDA allocator of PyTorch."""
 
+RL_ENGINE_ABORTED_SAMPLES: Final = "rl.engine.aborted_samples"
+"""Candidates whose generation was aborted."""
+
+RL_ENGINE_CACHED_TOKENS: Final = "rl.engine.cached_tokens"
+"""Tokens of the prompts that the engine took from its prefix cache."""
+
+RL_ENGINE_DECODE_TIME: Final = "rl.engine.decode_time"
+"""Mean time from the first token of a request to its last one, in seconds."""
+
+RL_ENGINE_FINISH_REASON: Final = "rl.engine.finish_reason"
+"""Reason for the end of a candidate, in the words of the engine."""
+
+RL_ENGINE_INPUT_TOKENS: Final = "rl.engine.input_tokens"
+"""Tokens of the prompts; those of a prompt with several candidates once."""
+
+RL_ENGINE_OUTPUT_TOKENS: Final = "rl.engine.output_tokens"
+"""Tokens that the engine generated."""
+
+RL_ENGINE_PREEMPTIONS: Final = "rl.engine.preemptions"
+"""Times that the engine interrupted a request for lack of memory."""
+
+RL_ENGINE_PREFILL_TIME: Final = "rl.engine.prefill_time"
+"""Mean time from the scheduling of a request to its first token, in seconds."""
+
+RL_ENGINE_PROFILED_REQUESTS: Final = "rl.engine.profiled_requests"
+"""Requests of which the engine reported times."""
+
+RL_ENGINE_QUEUE_TIME: Final = "rl.engine.queue_time"
+"""Mean time that a request waited before the engine scheduled it, in seconds."""
+
+RL_ENGINE_REQUESTS: Final = "rl.engine.requests"
+"""Requests that the engine has finished."""
+
+RL_ENGINE_SAMPLES: Final = "rl.engine.samples"
+"""Candidates that the engine generated."""
+
+RL_ENGINE_TIME_TO_FIRST_TOKEN: Final = "rl.engine.time_to_first_token"
+"""Mean time from the arrival of a request to its first token, in seconds."""
+
+RL_ENGINE_TRUNCATED_SAMPLES: Final = "rl.engine.truncated_samples"
+"""Candidates that ended at the largest number of tokens."""
+
 RL_GROUP_ID: Final = "rl.group.id"
 """Identity of the group of trajectories of the same prompt whose rewards are compared."""
 
@@ -209,6 +275,45 @@ RL_HANG_DURATION: Final = "rl.hang.duration"
 
 RL_HANG_LIMIT: Final = "rl.hang.limit"
 """Seconds without progress from which on the watchdog reports a hang."""
+
+RL_HEALTH_CODE: Final = "rl.health.code"
+"""Rule of the health of a run."""
+
+RL_HEALTH_CRITICAL: Final = "rl.health.critical"
+"""Codes of the rules that are critical."""
+
+RL_HEALTH_EVIDENCE: Final = "rl.health.evidence"
+"""The evidence in one sentence."""
+
+RL_HEALTH_HEALTHY: Final = "rl.health.healthy"
+"""Codes of the rules that found nothing."""
+
+RL_HEALTH_METRIC: Final = "rl.health.metric"
+"""Key of the trainer, or name of the metric, that told most."""
+
+RL_HEALTH_NEXT: Final = "rl.health.next"
+"""Things to look at next, the most telling first."""
+
+RL_HEALTH_ONSET_ITERATION: Final = "rl.health.onset_iteration"
+"""Iteration at which the evidence began, not the one at which the rule was sure."""
+
+RL_HEALTH_PREVIOUS_STATE: Final = "rl.health.previous_state"
+"""State of the rule before, in the words of rl.health.state."""
+
+RL_HEALTH_STATE: Final = "rl.health.state"
+"""State of a rule."""
+
+RL_HEALTH_THRESHOLD: Final = "rl.health.threshold"
+"""Threshold that this value has passed."""
+
+RL_HEALTH_UNOBSERVED: Final = "rl.health.unobserved"
+"""Codes of the rules that could not judge."""
+
+RL_HEALTH_VALUE: Final = "rl.health.value"
+"""Value of that metric that told most."""
+
+RL_HEALTH_WARNING: Final = "rl.health.warning"
+"""Codes of the rules that warn."""
 
 RL_INFERENCE_ENGINE: Final = "rl.inference.engine"
 """Inference engine that answered, where the answer shows it."""
@@ -282,14 +387,71 @@ RL_RANK: Final = "rl.rank"
 RL_REWARD_NAME: Final = "rl.reward.name"
 """Name of the reward function."""
 
+RL_REWARD_NAMES: Final = "rl.reward.names"
+"""Names of the reward functions, in the order of their lists of scores."""
+
+RL_REWARD_SCORES: Final = "rl.reward.scores"
+"""Scores of all samples, a list per reward function."""
+
 RL_ROLE: Final = "rl.role"
 """Role of the process in the run."""
+
+RL_ROLLOUT_ADVANTAGE: Final = "rl.rollout.advantage"
+"""Advantage that the trainer computed for the sample."""
+
+RL_ROLLOUT_DISCARD_REASON: Final = "rl.rollout.discard_reason"
+"""Reason not to use the trajectory."""
 
 RL_ROLLOUT_ID: Final = "rl.rollout.id"
 """Identity of the trajectory."""
 
+RL_ROLLOUT_INPUT_TOKENS: Final = "rl.rollout.input_tokens"
+"""Input tokens of all model calls of the trajectory, or the prompt tokens of a trainer's sample."""
+
+RL_ROLLOUT_MODEL_CALLS: Final = "rl.rollout.model_calls"
+"""Calls of a model in the trajectory, failed ones too."""
+
+RL_ROLLOUT_MODEL_ERRORS: Final = "rl.rollout.model_errors"
+"""Calls of a model in the trajectory that failed."""
+
+RL_ROLLOUT_OUTPUT_TOKENS: Final = "rl.rollout.output_tokens"
+"""Tokens that the model made in the trajectory."""
+
+RL_ROLLOUT_POLICY_VERSION_MAX: Final = "rl.rollout.policy_version.max"
+"""Highest version of the weights that answered in the trajectory, as the engine says."""
+
+RL_ROLLOUT_POLICY_VERSION_MIN: Final = "rl.rollout.policy_version.min"
+"""Lowest version of the weights that answered in the trajectory, as the engine says."""
+
 RL_ROLLOUT_REWARD: Final = "rl.rollout.reward"
 """Sum of the scores that the trajectory got in its own process before it ended."""
+
+RL_ROLLOUT_SECONDS: Final = "rl.rollout.seconds"
+"""Duration of the trajectory in seconds."""
+
+RL_ROLLOUT_STATUS: Final = "rl.rollout.status"
+"""Outcome of the trajectory."""
+
+RL_ROLLOUT_STOP_REASON: Final = "rl.rollout.stop_reason"
+"""Reason of the model to stop at the end of the trajectory, in the words of the engine."""
+
+RL_ROLLOUT_SUSPECT: Final = "rl.rollout.suspect"
+"""The reward is zero, and a call of a tool or of the model failed in the trajectory."""
+
+RL_ROLLOUT_TOOL_CALLS: Final = "rl.rollout.tool_calls"
+"""Calls of tools in the trajectory, failed ones too."""
+
+RL_ROLLOUT_TOOL_ERRORS: Final = "rl.rollout.tool_errors"
+"""Calls of tools in the trajectory that failed."""
+
+RL_ROLLOUT_TRACE_ID: Final = "rl.rollout.trace_id"
+"""Trace of the trajectory, where it has one of its own."""
+
+RL_ROLLOUT_TRAINED: Final = "rl.rollout.trained"
+"""The trainer takes the sample into its loss."""
+
+RL_ROLLOUT_TURNS: Final = "rl.rollout.turns"
+"""Answers of the model in the trajectory."""
 
 RL_RUN_ATTEMPT: Final = "rl.run.attempt"
 """Start of the run, scheduler restarts, elastic restarts and resume number, compared in this order."""
@@ -333,6 +495,12 @@ RL_STRAGGLER_RANK: Final = "rl.straggler.rank"
 RL_SUSPENDED: Final = "rl.suspended"
 """The span is a stretch of a phase that another phase interrupted; a later span goes on with it."""
 
+RL_SYNC_OPERATION: Final = "rl.sync.operation"
+"""Operation on the weights, the memory or the caches of an engine, in the words of the engine."""
+
+RL_SYNC_SIZE: Final = "rl.sync.size"
+"""Bytes of the weights that the operation brings, where its arguments say it."""
+
 RL_SYSTEM: Final = "rl.system"
 """Post-training system that drives the run; the first specific one where there are several."""
 
@@ -363,14 +531,32 @@ RL_TELEMETRY_SITE: Final = "rl.telemetry.site"
 RL_TELEMETRY_THREAD: Final = "rl.telemetry.thread"
 """Threads on which otel-rl worked."""
 
+RL_TOOL_ARGUMENTS_SIZE: Final = "rl.tool.arguments.size"
+"""Size of the arguments of a tool call as JSON without blanks, in characters, escapes not counted."""
+
+RL_TOOL_RESULT_SIZE: Final = "rl.tool.result.size"
+"""Size of the result of a tool call as JSON without blanks, in characters, escapes not counted."""
+
 RL_TRAIN_BATCH_SIZE: Final = "rl.train.batch_size"
 """Samples per optimizer step, over all ranks."""
 
 RL_TRAINER_METRIC_KEY: Final = "rl.trainer.metric.key"
 """Key under which the trainer logged the value, unchanged."""
 
+RL_TRAJECTORIES_LEFT_OUT: Final = "rl.trajectories.left_out"
+"""Trajectories that ended and have no row, because there were too many."""
+
+RL_TRAJECTORIES_SOURCE: Final = "rl.trajectories.source"
+"""Origin of the samples of the record."""
+
+RL_TRAJECTORIES_STARTED: Final = "rl.trajectories.started"
+"""Trajectories that began in this process since its previous record."""
+
 RL_WORLD_SIZE: Final = "rl.world_size"
 """Number of ranks of the run."""
+
+RPC_RESPONSE_STATUS_CODE: Final = "rpc.response.status_code"
+"""Code of the JSON-RPC error that the other end answered with."""
 
 SERVER_ADDRESS: Final = "server.address"
 """Host name or address of the server, as the client addresses it."""
@@ -543,6 +729,21 @@ class HwTypeValues:
     """Graphics processor."""
 
 
+class NetworkTransportValues:
+    """Known values of `network.transport`."""
+
+    TCP: Final = "tcp"
+    """TCP; that of HTTP."""
+    UDP: Final = "udp"
+    """UDP."""
+    PIPE: Final = "pipe"
+    """Pipe; that of standard input and output."""
+    UNIX: Final = "unix"
+    """Unix domain socket."""
+    QUIC: Final = "quic"
+    """QUIC."""
+
+
 class RlAlgorithmValues:
     """Known values of `rl.algorithm`."""
 
@@ -588,6 +789,52 @@ class RlCudaMemoryStateValues:
     """Held by PyTorch's allocator, tensors included."""
     INACTIVE: Final = "inactive"
     """Free parts of split blocks, which cannot be given back."""
+
+
+class RlHealthCodeValues:
+    """Known values of `rl.health.code`."""
+
+    P1_PLATEAU: Final = "P1_plateau"
+    """The reward stands still and the policy no longer moves."""
+    P2_OSCILLATION: Final = "P2_oscillation"
+    """The reward swings and updates are clipped."""
+    P3_KL_EXPLOSION: Final = "P3_kl_explosion"
+    """The policy has run away from the reference or from itself."""
+    P4_ENTROPY_COLLAPSE: Final = "P4_entropy_collapse"
+    """The policy gives nearly the same answer each time."""
+    P5_REWARD_HACKING: Final = "P5_reward_hacking"
+    """The reward rises and what it stands for does not."""
+    P6_VALIDATION_COLLAPSE: Final = "P6_validation_collapse"
+    """The reward of the evaluation has fallen."""
+    P7_SLOW_STEP: Final = "P7_slow_step"
+    """Steps take longer than before."""
+    P8_GARBLED_OUTPUT: Final = "P8_garbled_output"
+    """Answers are empty, aborted or repeat themselves."""
+    P9_TRUNCATION: Final = "P9_truncation"
+    """Answers are cut at the length limit."""
+    NO_SIGNAL: Final = "no_signal"
+    """All samples of a group get the same reward."""
+    LEARNING_RATE: Final = "learning_rate"
+    """The learning rate is too high."""
+    GRADIENT_NORM: Final = "gradient_norm"
+    """The norm of the gradient has grown manyfold."""
+    NON_FINITE: Final = "non_finite"
+    """A value of the training is NaN or infinite."""
+    STALENESS: Final = "staleness"
+    """Samples come from a policy that is no longer trained."""
+
+
+class RlHealthStateValues:
+    """Known values of `rl.health.state`."""
+
+    UNOBSERVED: Final = "unobserved"
+    """An input is missing, or there were too few steps."""
+    HEALTHY: Final = "healthy"
+    """Judged and nothing found."""
+    WARNING: Final = "warning"
+    """Deserves a look."""
+    CRITICAL: Final = "critical"
+    """The run is not worth its cost as it is."""
 
 
 class RlInferenceEngineValues:
@@ -683,6 +930,19 @@ class RlRoleValues:
     """The single controller of a run."""
 
 
+class RlRolloutStatusValues:
+    """Known values of `rl.rollout.status`."""
+
+    FINISHED: Final = "finished"
+    """It came to its end."""
+    FAILED: Final = "failed"
+    """An error ended it."""
+    CANCELLED: Final = "cancelled"
+    """The program gave it up."""
+    DISCARDED: Final = "discarded"
+    """It came to its end and is not used."""
+
+
 class RlSamplingReasonValues:
     """Known values of `rl.sampling.reason`."""
 
@@ -726,8 +986,6 @@ class RlTelemetryReductionValues:
     """Spans inside phases."""
     PROGRAM_LOG: Final = "program_log"
     """Log records of the program below WARNING."""
-    CONTENT: Final = "content"
-    """Content of messages and tool calls."""
 
 
 class RlTelemetrySignalValues:
@@ -750,6 +1008,17 @@ class RlTelemetryThreadValues:
     """Threads of the program, on which the work of otel-rl is estimated."""
     OWN: Final = "own"
     """Threads of otel-rl itself, which are measured."""
+
+
+class RlTrajectoriesSourceValues:
+    """Known values of `rl.trajectories.source`."""
+
+    TRAINER: Final = "trainer"
+    """Samples that a trainer made in a batch."""
+    ROLLOUT: Final = "rollout"
+    """Rollouts of the producer API."""
+    AGENT: Final = "agent"
+    """Runs of an agent framework that nothing else called."""
 
 
 class SystemMemoryStateValues:
@@ -838,6 +1107,9 @@ IDENTIFIERS: Final[tuple[str, ...]] = (
     GEN_AI_TOOL_CALL_ID,
     GEN_AI_TOOL_CALL_RESULT,
     GEN_AI_TOOL_DEFINITIONS,
+    JSONRPC_REQUEST_ID,
+    MCP_RESOURCE_URI,
+    MCP_SESSION_ID,
     PROCESS_PID,
     RL_CHILD_PID,
     RL_GROUP_ID,
@@ -846,6 +1118,9 @@ IDENTIFIERS: Final[tuple[str, ...]] = (
     RL_LOOP_ITERATION,
     RL_POLICY_VERSION,
     RL_ROLLOUT_ID,
+    RL_ROLLOUT_POLICY_VERSION_MAX,
+    RL_ROLLOUT_POLICY_VERSION_MIN,
+    RL_ROLLOUT_TRACE_ID,
     RL_RUN_ATTEMPT,
     RL_RUN_ID,
     RL_SAMPLE_ID,
@@ -864,6 +1139,7 @@ CARDINALITY: Final = MappingProxyType(
         GEN_AI_EVALUATION_NAME: 50,
         GEN_AI_EVALUATION_SCORE_LABEL: 50,
         GEN_AI_OPERATION_NAME: 20,
+        GEN_AI_PROMPT_NAME: 200,
         GEN_AI_PROVIDER_NAME: 30,
         GEN_AI_REQUEST_MODEL: 100,
         GEN_AI_RESPONSE_MODEL: 100,
@@ -872,23 +1148,34 @@ CARDINALITY: Final = MappingProxyType(
         GEN_AI_WORKFLOW_NAME: 100,
         HW_ID: 64,
         HW_TYPE: 2,
+        MCP_METHOD_NAME: 64,
+        MCP_PROTOCOL_VERSION: 20,
+        NETWORK_PROTOCOL_NAME: 8,
+        NETWORK_TRANSPORT: 8,
         OTEL_COMPONENT_NAME: 20,
         OTEL_COMPONENT_TYPE: 20,
         RL_AGENT_NODE_NAME: 200,
         RL_CGROUP_MEMORY_EVENT: 4,
         RL_CUDA_DEVICE: 64,
         RL_CUDA_MEMORY_STATE: 4,
+        RL_ENGINE_FINISH_REASON: 10,
+        RL_HEALTH_CODE: 14,
+        RL_HEALTH_STATE: 4,
         RL_PHASE: 13,
         RL_RANK: 4096,
         RL_REWARD_NAME: 50,
+        RL_ROLLOUT_STATUS: 4,
         RL_SAMPLING_REASON: 3,
         RL_STRAGGLER_RANK: 4096,
+        RL_SYNC_OPERATION: 40,
         RL_TELEMETRY_DROP_REASON: 50,
         RL_TELEMETRY_INSTRUMENTOR: 200,
         RL_TELEMETRY_SIGNAL: 4,
         RL_TELEMETRY_SITE: 200,
         RL_TELEMETRY_THREAD: 2,
         RL_TRAINER_METRIC_KEY: 300,
+        RL_TRAJECTORIES_SOURCE: 3,
+        RPC_RESPONSE_STATUS_CODE: 64,
         SERVER_ADDRESS: 64,
         SERVER_PORT: 64,
         SYSTEM_MEMORY_STATE: 8,

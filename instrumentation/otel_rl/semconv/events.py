@@ -96,6 +96,35 @@ RL_HANG_END: Final = definitions.EventDefinition(
         attributes.RL_RANK,
     ),
 )
+RL_HEALTH_CHANGED: Final = definitions.EventDefinition(
+    name="rl.health.changed",
+    description="A health rule has become a warning or critical, or is no longer so",
+    attributes=(
+        attributes.RL_HEALTH_CODE,
+        attributes.RL_HEALTH_STATE,
+        attributes.RL_HEALTH_PREVIOUS_STATE,
+        attributes.RL_HEALTH_ONSET_ITERATION,
+        attributes.RL_HEALTH_METRIC,
+        attributes.RL_HEALTH_VALUE,
+        attributes.RL_HEALTH_THRESHOLD,
+        attributes.RL_HEALTH_EVIDENCE,
+        attributes.RL_HEALTH_NEXT,
+        attributes.RL_LOOP_ITERATION,
+        attributes.RL_LOOP_NAME,
+    ),
+)
+RL_HEALTH_FINAL: Final = definitions.EventDefinition(
+    name="rl.health.final",
+    description="The states of all health rules at the end of the process, once per loop that was judged",
+    attributes=(
+        attributes.RL_HEALTH_CRITICAL,
+        attributes.RL_HEALTH_WARNING,
+        attributes.RL_HEALTH_HEALTHY,
+        attributes.RL_HEALTH_UNOBSERVED,
+        attributes.RL_LOOP_ITERATION,
+        attributes.RL_LOOP_NAME,
+    ),
+)
 RL_PROCESS_EXCEPTION: Final = definitions.EventDefinition(
     name="rl.process.exception",
     description="An exception that nothing caught ended the process; severity FATAL",
@@ -189,6 +218,16 @@ RL_TOOL_UNKNOWN: Final = definitions.EventDefinition(
     attributes=(
         attributes.GEN_AI_TOOL_NAME,
         attributes.GEN_AI_AGENT_NAME,
+    ),
+)
+RL_TRAJECTORIES: Final = definitions.EventDefinition(
+    name="rl.trajectories",
+    description="Numbers of the samples that ended in a process in one iteration, a row per sample and no content",
+    attributes=(
+        attributes.RL_LOOP_ITERATION,
+        attributes.RL_TRAJECTORIES_SOURCE,
+        attributes.RL_TRAJECTORIES_STARTED,
+        attributes.RL_TRAJECTORIES_LEFT_OUT,
     ),
 )
 TORCH_DISTRIBUTED_COLLECTIVE: Final = definitions.EventDefinition(

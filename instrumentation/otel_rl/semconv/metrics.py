@@ -112,6 +112,43 @@ GEN_AI_INVOKE_WORKFLOW_DURATION: Final = definitions.MetricDefinition(
         attributes.ERROR_TYPE,
     ),
 )
+GEN_AI_SERVER_REQUEST_DURATION: Final = definitions.MetricDefinition(
+    name="gen_ai.server.request.duration",
+    instrument="histogram",
+    unit="s",
+    description="Time from the arrival of a request in the engine to its last token",
+    boundaries=(0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92),
+    attributes=(
+        attributes.GEN_AI_OPERATION_NAME,
+        attributes.GEN_AI_PROVIDER_NAME,
+        attributes.GEN_AI_REQUEST_MODEL,
+        attributes.ERROR_TYPE,
+    ),
+)
+GEN_AI_SERVER_TIME_PER_OUTPUT_TOKEN: Final = definitions.MetricDefinition(
+    name="gen_ai.server.time_per_output_token",
+    instrument="histogram",
+    unit="s",
+    description="Mean time per token of a request after its first one",
+    boundaries=(0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0, 2.5),
+    attributes=(
+        attributes.GEN_AI_OPERATION_NAME,
+        attributes.GEN_AI_PROVIDER_NAME,
+        attributes.GEN_AI_REQUEST_MODEL,
+    ),
+)
+GEN_AI_SERVER_TIME_TO_FIRST_TOKEN: Final = definitions.MetricDefinition(
+    name="gen_ai.server.time_to_first_token",
+    instrument="histogram",
+    unit="s",
+    description="Time from the arrival of a request in the engine to its first token",
+    boundaries=(0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0),
+    attributes=(
+        attributes.GEN_AI_OPERATION_NAME,
+        attributes.GEN_AI_PROVIDER_NAME,
+        attributes.GEN_AI_REQUEST_MODEL,
+    ),
+)
 HW_GPU_MEMORY_LIMIT: Final = definitions.MetricDefinition(
     name="hw.gpu.memory.limit",
     instrument="updowncounter",
@@ -156,6 +193,44 @@ HW_TEMPERATURE: Final = definitions.MetricDefinition(
     attributes=(
         attributes.HW_ID,
         attributes.HW_TYPE,
+    ),
+)
+MCP_CLIENT_OPERATION_DURATION: Final = definitions.MetricDefinition(
+    name="mcp.client.operation.duration",
+    instrument="histogram",
+    unit="s",
+    description="Duration of a request of the Model Context Protocol, from its sending to its answer",
+    boundaries=(0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0),
+    attributes=(
+        attributes.MCP_METHOD_NAME,
+        attributes.MCP_PROTOCOL_VERSION,
+        attributes.GEN_AI_OPERATION_NAME,
+        attributes.GEN_AI_TOOL_NAME,
+        attributes.GEN_AI_PROMPT_NAME,
+        attributes.RPC_RESPONSE_STATUS_CODE,
+        attributes.NETWORK_TRANSPORT,
+        attributes.NETWORK_PROTOCOL_NAME,
+        attributes.ERROR_TYPE,
+        attributes.SERVER_ADDRESS,
+        attributes.SERVER_PORT,
+    ),
+)
+MCP_SERVER_OPERATION_DURATION: Final = definitions.MetricDefinition(
+    name="mcp.server.operation.duration",
+    instrument="histogram",
+    unit="s",
+    description="Duration of a request of the Model Context Protocol at its receiver, until its answer is sent",
+    boundaries=(0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0),
+    attributes=(
+        attributes.MCP_METHOD_NAME,
+        attributes.MCP_PROTOCOL_VERSION,
+        attributes.GEN_AI_OPERATION_NAME,
+        attributes.GEN_AI_TOOL_NAME,
+        attributes.GEN_AI_PROMPT_NAME,
+        attributes.RPC_RESPONSE_STATUS_CODE,
+        attributes.NETWORK_TRANSPORT,
+        attributes.NETWORK_PROTOCOL_NAME,
+        attributes.ERROR_TYPE,
     ),
 )
 OTEL_SDK_EXPORTER_LOG_EXPORTED: Final = definitions.MetricDefinition(
@@ -418,6 +493,184 @@ RL_CUDA_OOMS: Final = definitions.MetricDefinition(
     boundaries=None,
     attributes=(attributes.RL_CUDA_DEVICE,),
 )
+RL_ENGINE_CACHED_TOKENS: Final = definitions.MetricDefinition(
+    name="rl.engine.cached.tokens",
+    instrument="counter",
+    unit="{token}",
+    description="Tokens of prompts that the engine took from its prefix cache",
+    boundaries=None,
+    attributes=(
+        attributes.GEN_AI_OPERATION_NAME,
+        attributes.GEN_AI_PROVIDER_NAME,
+        attributes.GEN_AI_REQUEST_MODEL,
+    ),
+)
+RL_ENGINE_CALL_DURATION: Final = definitions.MetricDefinition(
+    name="rl.engine.call.duration",
+    instrument="histogram",
+    unit="s",
+    description="Duration of a call of the engine, with one request or a batch",
+    boundaries=(
+        0.01,
+        0.02,
+        0.04,
+        0.08,
+        0.16,
+        0.32,
+        0.64,
+        1.28,
+        2.56,
+        5.12,
+        10.24,
+        20.48,
+        40.96,
+        81.92,
+        163.84,
+        327.68,
+        655.36,
+        1310.72,
+    ),
+    attributes=(
+        attributes.GEN_AI_OPERATION_NAME,
+        attributes.GEN_AI_PROVIDER_NAME,
+        attributes.GEN_AI_REQUEST_MODEL,
+        attributes.ERROR_TYPE,
+    ),
+)
+RL_ENGINE_DECODE_DURATION: Final = definitions.MetricDefinition(
+    name="rl.engine.decode.duration",
+    instrument="histogram",
+    unit="s",
+    description="Time from the first token of a request to its last one",
+    boundaries=(
+        0.001,
+        0.0025,
+        0.005,
+        0.01,
+        0.02,
+        0.04,
+        0.08,
+        0.16,
+        0.32,
+        0.64,
+        1.28,
+        2.56,
+        5.12,
+        10.24,
+        20.48,
+        40.96,
+        81.92,
+        163.84,
+        327.68,
+    ),
+    attributes=(
+        attributes.GEN_AI_OPERATION_NAME,
+        attributes.GEN_AI_PROVIDER_NAME,
+        attributes.GEN_AI_REQUEST_MODEL,
+    ),
+)
+RL_ENGINE_FINISHED: Final = definitions.MetricDefinition(
+    name="rl.engine.finished",
+    instrument="counter",
+    unit="{sample}",
+    description="Candidates that the engine generated, by the reason for their end",
+    boundaries=None,
+    attributes=(
+        attributes.GEN_AI_OPERATION_NAME,
+        attributes.GEN_AI_PROVIDER_NAME,
+        attributes.GEN_AI_REQUEST_MODEL,
+        attributes.RL_ENGINE_FINISH_REASON,
+    ),
+)
+RL_ENGINE_PREEMPTED: Final = definitions.MetricDefinition(
+    name="rl.engine.preempted",
+    instrument="counter",
+    unit="{preemption}",
+    description="Times that the engine interrupted a request for lack of memory",
+    boundaries=None,
+    attributes=(
+        attributes.GEN_AI_OPERATION_NAME,
+        attributes.GEN_AI_PROVIDER_NAME,
+        attributes.GEN_AI_REQUEST_MODEL,
+    ),
+)
+RL_ENGINE_PREFILL_DURATION: Final = definitions.MetricDefinition(
+    name="rl.engine.prefill.duration",
+    instrument="histogram",
+    unit="s",
+    description="Time from the scheduling of a request to its first token",
+    boundaries=(
+        0.001,
+        0.0025,
+        0.005,
+        0.01,
+        0.02,
+        0.04,
+        0.08,
+        0.16,
+        0.32,
+        0.64,
+        1.28,
+        2.56,
+        5.12,
+        10.24,
+        20.48,
+        40.96,
+        81.92,
+        163.84,
+        327.68,
+    ),
+    attributes=(
+        attributes.GEN_AI_OPERATION_NAME,
+        attributes.GEN_AI_PROVIDER_NAME,
+        attributes.GEN_AI_REQUEST_MODEL,
+    ),
+)
+RL_ENGINE_QUEUE_DURATION: Final = definitions.MetricDefinition(
+    name="rl.engine.queue.duration",
+    instrument="histogram",
+    unit="s",
+    description="Time that a request waited before the engine scheduled it",
+    boundaries=(
+        0.001,
+        0.0025,
+        0.005,
+        0.01,
+        0.02,
+        0.04,
+        0.08,
+        0.16,
+        0.32,
+        0.64,
+        1.28,
+        2.56,
+        5.12,
+        10.24,
+        20.48,
+        40.96,
+        81.92,
+        163.84,
+        327.68,
+    ),
+    attributes=(
+        attributes.GEN_AI_OPERATION_NAME,
+        attributes.GEN_AI_PROVIDER_NAME,
+        attributes.GEN_AI_REQUEST_MODEL,
+    ),
+)
+RL_ENGINE_TOKENS: Final = definitions.MetricDefinition(
+    name="rl.engine.tokens",
+    instrument="counter",
+    unit="{token}",
+    description="Tokens of prompts and of candidates",
+    boundaries=None,
+    attributes=(
+        attributes.GEN_AI_OPERATION_NAME,
+        attributes.GEN_AI_PROVIDER_NAME,
+        attributes.GEN_AI_REQUEST_MODEL,
+        attributes.GEN_AI_TOKEN_TYPE,
+    ),
+)
 RL_ENVIRONMENT_EPISODE_LENGTH_MEAN: Final = definitions.MetricDefinition(
     name="rl.environment.episode.length.mean",
     instrument="gauge",
@@ -449,6 +702,14 @@ RL_GC_TIME: Final = definitions.MetricDefinition(
     description="Time for which the garbage collector of Python stopped the process",
     boundaries=None,
     attributes=(attributes.CPYTHON_GC_GENERATION,),
+)
+RL_HEALTH: Final = definitions.MetricDefinition(
+    name="rl.health",
+    instrument="gauge",
+    unit="1",
+    description="State of a health rule: 0 healthy, 1 warning, 2 critical, -1 unobserved",
+    boundaries=None,
+    attributes=(attributes.RL_HEALTH_CODE,),
 )
 RL_LOOP_CURRENT: Final = definitions.MetricDefinition(
     name="rl.loop.current",
@@ -703,6 +964,53 @@ RL_SYNC_DURATION: Final = definitions.MetricDefinition(
         655.36,
         1310.72,
     ),
+    attributes=(),
+)
+RL_SYNC_OPERATION_DURATION: Final = definitions.MetricDefinition(
+    name="rl.sync.operation.duration",
+    instrument="histogram",
+    unit="s",
+    description="Duration of an operation on the weights, the memory or the caches of an engine",
+    boundaries=(
+        0.001,
+        0.0025,
+        0.005,
+        0.01,
+        0.02,
+        0.04,
+        0.08,
+        0.16,
+        0.32,
+        0.64,
+        1.28,
+        2.56,
+        5.12,
+        10.24,
+        20.48,
+        40.96,
+        81.92,
+        163.84,
+        327.68,
+    ),
+    attributes=(
+        attributes.RL_SYNC_OPERATION,
+        attributes.ERROR_TYPE,
+    ),
+)
+RL_SYNC_TRANSFERRED: Final = definitions.MetricDefinition(
+    name="rl.sync.transferred",
+    instrument="counter",
+    unit="By",
+    description="Bytes of weights that were brought to an engine, where the arguments of the operation say it",
+    boundaries=None,
+    attributes=(attributes.RL_SYNC_OPERATION,),
+)
+RL_SYNC_UPDATES: Final = definitions.MetricDefinition(
+    name="rl.sync.updates",
+    instrument="counter",
+    unit="{update}",
+    description="Versions of the weights that an engine has got since the process began",
+    boundaries=None,
     attributes=(),
 )
 RL_TELEMETRY_CPU_TIME: Final = definitions.MetricDefinition(

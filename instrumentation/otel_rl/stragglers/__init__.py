@@ -7,6 +7,7 @@ Modules, each importing only those below it:
     watch: the thread of a node's first rank that compares the ranks while they run, and its gauges and events.
     node: the rings of one node, while the ranks write them.
     run: the rings of a whole run, of several nodes too.
+    suspicion: whether a comparison is worth its cost.
     persistence: which stragglers are worth an event: those that last.
     comparison: one step of all ranks: who was last, and what that cost.
     replay: the same step again with one rank left out.

@@ -9,6 +9,7 @@ from __future__ import annotations
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
+from otel_rl.flight_recorder.reader import KEEP_TOGETHER
 from otel_rl.stragglers.replay import BLOCKED_NS
 
 if TYPE_CHECKING:
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
 
     from otel_rl.stragglers.timeline import Collective, Wait
 
-#: No rank leaves these before all have entered.
-KEEP_TOGETHER = frozenset({"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "barrier"})
 #: Fewer common ends say less than the wall clock does.
 FEWEST_ENDS = 5
 

@@ -38,6 +38,11 @@ class Persistence:
         self._recent: deque[Comparison] = deque(maxlen=STEPS)
         self._current: Change | None = None
 
+    @property
+    def is_open(self) -> bool:
+        """A straggler has been reported and is not over."""
+        return self._current is not None
+
     def add(self, comparison: Comparison) -> Change | None:
         """Take one step into account; return what changes by it."""
         self._recent.append(comparison)

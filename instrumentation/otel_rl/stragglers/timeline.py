@@ -28,6 +28,8 @@ class StepKey(NamedTuple):
 
     loop: str
     iteration: int
+    #: Of the loop, among those without a name.
+    number: int = 0
 
 
 class Span(NamedTuple):
@@ -81,6 +83,11 @@ def steps(rank: int, events: Iterable[Event], offset: int = 0, since: int = 0) -
     return found
 
 
+def step_key(step: Event) -> StepKey:
+    """Return which step ``step`` is."""
+    return StepKey(step.name, step.argument, step.loop)
+
+
 def waits(events: Iterable[Event]) -> tuple[list[Wait], dict[Collective, str]]:
     """Return all waits that are over, and the operation of each collective."""
     found: list[Wait] = []
@@ -98,15 +105,15 @@ def waits(events: Iterable[Event]) -> tuple[list[Wait], dict[Collective, str]]:
 
 def _windows(rank: int, events: Sequence[Event], offset: int, since: int) -> dict[StepKey, RankStep]:
     found: dict[StepKey, RankStep] = {}
-    previous: dict[str, int] = {}
+    previous: dict[tuple[str, int], int] = {}
     for event in events:
         if event.kind == layout.STEP:
-            before = previous.get(event.name)
+            key, loop = step_key(event), (event.name, event.loop)
+            before = previous.get(loop)
             if before is not None and before >= since:
-                key = StepKey(event.name, event.argument)
                 found.pop(key, None)
                 found[key] = RankStep(rank, before + offset, event.moment + offset)
-            previous[event.name] = event.moment
+            previous[loop] = event.moment
     return found
 
 

@@ -1,6 +1,7 @@
 """The thread of a node's first rank that compares the ranks while they run, and what it publishes.
 
-A look costs CPU time of the machine that trains. The dearer it is the rarer looks become, see :data:`SHARE`.
+Comparing costs CPU time of the machine that trains. The dearer it is the rarer it is done, see :data:`SHARE`. While all
+ranks wait alike it is done for the newest steps only, and more rarely still: see :mod:`otel_rl.stragglers.suspicion`.
 """
 
 from __future__ import annotations
@@ -11,13 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 from opentelemetry._logs import SeverityNumber
 
+from otel_rl import own_cpu
 from otel_rl.flight_recorder.reader import group_name
 from otel_rl.flight_recorder.recorder import flight
 from otel_rl.pipeline.io_thread import PeriodicThread
 from otel_rl.process import process_identity
 from otel_rl.semconv import attributes, events, metrics
-from otel_rl.stragglers.node import Node
+from otel_rl.stragglers.allowance import Allowance
+from otel_rl.stragglers.node import MOST_STEPS, Node
 from otel_rl.stragglers.persistence import Persistence
+from otel_rl.stragglers.suspicion import Suspicion
 from otel_rl.telemetry import deferral, lifecycle
 from otel_rl.telemetry.scope import Scope
 
@@ -30,10 +34,18 @@ if TYPE_CHECKING:
 
     Observations = Iterator[tuple[float, dict[str, Any]]]
 
-#: Seconds between two looks, at least.
-INTERVAL = 1.0
-#: Share of one core that looks may take.
-SHARE = 0.002
+#: Seconds between two looks, at least and at most.
+INTERVAL, LONGEST = 1.0, 10.0
+#: Share of one core that comparisons may take while a rank may be late, and while none is.
+SHARE, CALM_SHARE = 0.002, 0.0003
+#: Seconds of CPU time that may be saved up for the moment when a rank may be late: the first looks come at once.
+#: Looks at a rank that is known to be late leave the half of it.
+MOST_SAVED = 0.1
+#: The same for asking how long the ranks have waited. The first questions cost most: rings are searched, caches cold.
+MOST_SAVED_FOR_ASKING = 0.02
+#: Steps that are compared at once while no rank may be late.
+CALM_STEPS = 2
+_NS = 1e9
 
 _scope = Scope("torch_distributed")
 _watch: Watch | None = None
@@ -70,21 +82,45 @@ class Watch:
     def __init__(self) -> None:
         self.thread = PeriodicThread("otel-rl-stragglers", INTERVAL, self.look)
         self._persistence = Persistence()
+        self._suspicion = Suspicion()
+        self._for_asking = Allowance(CALM_SHARE, MOST_SAVED_FOR_ASKING)
+        self._for_comparing = Allowance(SHARE, MOST_SAVED)
+        self._asking, self._comparing = own_cpu.Stretch(), own_cpu.Stretch()
+        #: Seconds of the monotonic clock: no comparison before it while no rank may be late.
+        self._due_if_calm = 0.0
         self._node: Node | None = None
         self._ring: Ring | None = None
         self._last: Comparison | None = None
 
     def look(self) -> float:
-        """Compare the steps that have ended since the last look; return the seconds until the next one."""
-        before = time.thread_time()
+        """Compare the newest steps, where that is due; return the seconds until the next look."""
         ring = flight.ring
         if ring is None:
             return INTERVAL
         if self._node is None or ring is not self._ring:
-            self._node, self._ring = Node(ring.path), ring
-        for comparison in self._node.look():
+            self._node, self._ring, self._suspicion = Node(ring.path), ring, Suspicion()
+        self._for_asking.grow(time.monotonic())
+        self._asking.begin()
+        self._suspicion.add(self._node.waited())
+        self._for_asking.spend(self._asking.end() / _NS)
+        self._compare(self._node)
+        return min(max(INTERVAL, self._for_asking.pause), LONGEST)
+
+    def _compare(self, node: Node) -> None:
+        now = time.monotonic()
+        self._for_comparing.grow(now)
+        saved = self._for_comparing.left
+        is_known = self._persistence.is_open
+        may_be_late = is_known or self._suspicion.is_raised
+        is_due = saved > (MOST_SAVED / 2 if is_known else 0.0) if may_be_late else now >= self._due_if_calm
+        if not is_due:
+            return
+        self._comparing.begin()
+        for comparison in node.look(MOST_STEPS if may_be_late else CALM_STEPS):
             self._publish(comparison)
-        return max(INTERVAL, (time.thread_time() - before) / SHARE)
+        spent = self._comparing.end() / _NS
+        self._for_comparing.spend(spent)
+        self._due_if_calm = now + spent / CALM_SHARE
 
     def _publish(self, comparison: Comparison) -> None:
         if self._last is None:

@@ -14,6 +14,7 @@
 ``ids``                   trace and span ids, random or derived
 ``lifecycle``             callbacks before shutdown and after a fork
 ``open_spans``            what is added to spans while they are open
+``open_trajectory``       what the calls of one trajectory add up to
 ``progress``              signs that the process goes on, for the watchdog
 ``propagation``           trace context and baggage to and from other processes
 ``randomness``            the private random generator

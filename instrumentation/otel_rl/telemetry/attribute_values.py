@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import enum
 import math
-import numbers
 import re
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
@@ -133,6 +132,10 @@ def plain_content(value: Any, characters: int = MAXIMUM_LENGTH, redact: Callable
     :data:`_FIELDS` are no content. What it raises passes.
     """
     return _Plain(characters, redact).of(value, MAXIMUM_DEPTH)
+
+
+class PlainBody(dict[str, Any]):
+    """A body of a log record whose maker has made every value plain, valid and short, and bounded their number."""
 
 
 class _Plain:
@@ -271,6 +274,10 @@ def number(value: Any) -> float | int | None:
 
     A tensor on a device is None: reading it would wait for the device.
     """
+    if type(value) is float or type(value) is int:
+        return value
+    import numbers  # noqa: PLC0415 - a process that records nothing needs it not
+
     if isinstance(value, numbers.Integral):
         return int(value)
     if isinstance(value, numbers.Real):
@@ -291,6 +298,8 @@ def _holds_one_element(value: Any) -> bool:
 
 def score(value: Any) -> float | None:
     """A reward that something other than the producer API holds: a finite real number, but no truth value."""
+    import numbers  # noqa: PLC0415 - as in number()
+
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         return None
     found = float(value)

@@ -9,7 +9,6 @@ import json
 import os
 from typing import Any, NamedTuple
 
-from otel_rl import reductions
 from otel_rl.telemetry import drops, redaction
 from otel_rl.telemetry.attribute_values import MAXIMUM_LENGTH, plain_content, text
 
@@ -45,11 +44,7 @@ def capture() -> Capture:
     if table is not None and _KEY not in table:
         return _NOWHERE
     wanted = os.environ.get(CAPTURE_ENVIRONMENT_VARIABLE)
-    mode = _MODES.get(wanted.strip().upper(), _NOWHERE) if wanted else _NOWHERE
-    if mode is _NOWHERE:
-        return _NOWHERE
-    reductions.CONTENT.offered = True
-    return _NOWHERE if reductions.CONTENT.on else mode
+    return _MODES.get(wanted.strip().upper(), _NOWHERE) if wanted else _NOWHERE
 
 
 def capture_content() -> bool:

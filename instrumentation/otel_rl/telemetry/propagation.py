@@ -56,12 +56,13 @@ _PRIVATE_ENDINGS = (".localhost", ".local", ".internal", ".svc")
 _DIGITS = frozenset("0123456789.xXabcdefABCDEF")
 
 
-def inject(headers: MutableMapping[str, str], url_or_host: Any) -> None:
+def inject(headers: MutableMapping[str, str], url_or_host: Any, *, others: bool = False) -> None:
     """Write ``traceparent``, ``tracestate`` and, where the host may have it, ``baggage`` into ``headers``.
 
     Args:
         headers: Headers of the request; a ``baggage`` that the program put there stays as it is.
         url_or_host: Where the request goes: a URL as text, an object with a ``host``, or a host.
+        others: Send the baggage of the program too, for a library that would send it without us.
     """
     with guard("propagation.inject"):
         if settings.current().propagate == "off":
@@ -69,12 +70,13 @@ def inject(headers: MutableMapping[str, str], url_or_host: Any) -> None:
         context = get_current()
         everything = baggage.get_all(context)
         if everything:
-            ours = {key: value for key, value in everything.items() if key.startswith(_OURS)}
-            if not ours or _BAGGAGE in headers or not may_have_baggage(host_of(url_or_host)):
-                ours = {}
-            if len(ours) != len(everything):
+            sent = {}
+            if _BAGGAGE not in headers:
+                ours = may_have_baggage(host_of(url_or_host))
+                sent = {key: value for key, value in everything.items() if (ours if key.startswith(_OURS) else others)}
+            if len(sent) != len(everything):
                 context = baggage.clear(context)
-                for key, value in ours.items():
+                for key, value in sent.items():
                     context = baggage.set_baggage(key, value, context)
         propagate.inject(headers, context)
 

@@ -378,7 +378,7 @@ class Scope:
                 "context": context,
                 "severity_number": number,
                 "severity_text": number.name,
-                "body": attribute_values.plain(body),
+                "body": body if type(body) is attribute_values.PlainBody else attribute_values.plain(body),
                 "attributes": attribute_values.clean(attributes, "logs"),
                 "event_name": attribute_values.text(str(definition.name), MAXIMUM_NAME_LENGTH),
             }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from opentelemetry import trace as trace_api
 from opentelemetry.trace import INVALID_SPAN
@@ -12,7 +12,7 @@ from otel_rl.flight_recorder import layout
 from otel_rl.flight_recorder.recorder import flight
 from otel_rl.internal_errors import guard
 from otel_rl.semconv import attributes, metrics, spans
-from otel_rl.telemetry import lifecycle, progress, sampling
+from otel_rl.telemetry import lifecycle, open_trajectory, progress, sampling
 from otel_rl.telemetry.attribute_values import error_type
 from otel_rl.telemetry.content_capture import capture_content, content_as_json
 from otel_rl.telemetry.context import attach, detach
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from otel_rl.flight_recorder.ring import Handle
     from otel_rl.telemetry.deferral import Moment
+    from otel_rl.telemetry.open_trajectory import OpenTrajectory
     from otel_rl.telemetry.scope import Scope
 
 OPERATION = "execute_tool"
@@ -71,6 +72,7 @@ class ToolCall:
         "_scope",
         "_started",
         "_token",
+        "_trajectory",
         "_type",
         "span",
     )
@@ -96,6 +98,7 @@ class ToolCall:
         self._flight: Handle | None = None
         self._started: float | None = None
         self._token: Token[Context] | None = None
+        self._trajectory: OpenTrajectory | None = None
         self.span: Span = INVALID_SPAN
 
     def fail(self, kind: str) -> None:
@@ -117,27 +120,31 @@ class ToolCall:
                 return self
             self._started = time.perf_counter()
             self._flight = flight.begin(layout.TOOL, self._metric_name or self._name)
-            foreign = current_tool_span(self._name, self._scope.name)
+            foreign = self._find_owner()
             if foreign is not None:
                 self._owned = False
                 self.span = foreign
                 return self
-            self.span = self._scope.start_span(
-                spans.GEN_AI_EXECUTE_TOOL, f"{OPERATION} {self._name}", attributes=self._span_attributes()
-            )
+            self._trajectory = open_trajectory.of()
+            self.span = self._open_span()
             self._token = attach(trace_api.set_span_in_context(self.span))
         return self
 
-    def _span_attributes(self) -> dict[str, Any]:
-        return {
+    def _find_owner(self) -> Span | None:
+        return current_tool_span(self._name, self._scope.name)
+
+    def _open_span(self) -> Span:
+        values = {
             attributes.GEN_AI_OPERATION_NAME: OPERATION,
             attributes.GEN_AI_TOOL_NAME: self._name,
             attributes.GEN_AI_TOOL_TYPE: self._type,
             attributes.GEN_AI_TOOL_CALL_ID: self._call_id,
-            attributes.GEN_AI_TOOL_CALL_ARGUMENTS: content_as_json(self._arguments)
-            if self._arguments is not None and capture_content()
-            else None,
+            attributes.GEN_AI_TOOL_CALL_ARGUMENTS: self._captured_arguments(),
         }
+        return self._scope.start_span(spans.GEN_AI_EXECUTE_TOOL, f"{OPERATION} {self._name}", attributes=values)
+
+    def _captured_arguments(self) -> str | None:
+        return content_as_json(self._arguments) if self._arguments is not None and capture_content() else None
 
     def end(self, error: BaseException | None = None, at: Moment | None = None) -> None:
         """Close the span; an exception wins over a failure reported by :meth:`fail`. ``at`` says when, unless now.
@@ -153,6 +160,8 @@ class ToolCall:
                 return
             kind = error_type(error) if error is not None else self._failure
             progress.call_ended()
+            if self._trajectory is not None:
+                self._count(self._trajectory, failed=kind is not None)
             record, self._flight = self._flight, None
             if record is not None:
                 flight.end(record, kind is not None)
@@ -163,13 +172,19 @@ class ToolCall:
                 if kind is not None:
                     mark_error(self.span, kind)
                 return
-            self._scope.record(
-                metrics.GEN_AI_EXECUTE_TOOL_DURATION,
-                elapsed,
-                {attributes.GEN_AI_TOOL_NAME: label, attributes.ERROR_TYPE: kind},
-                trace_api.set_span_in_context(self.span),
-            )
+            self._measure(elapsed, label, kind)
             self._scope.end_span(self.span, kind, at.wall if at else None)
+
+    def _count(self, trajectory: OpenTrajectory, *, failed: bool) -> None:
+        trajectory.tool_call_ended(failed=failed)
+
+    def _measure(self, elapsed: float, label: str, kind: str | None) -> None:
+        self._scope.record(
+            metrics.GEN_AI_EXECUTE_TOOL_DURATION,
+            elapsed,
+            {attributes.GEN_AI_TOOL_NAME: label, attributes.ERROR_TYPE: kind},
+            trace_api.set_span_in_context(self.span),
+        )
 
     def leave(self) -> None:
         """Restore what was current before the start; a second call does nothing."""

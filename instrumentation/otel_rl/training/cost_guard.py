@@ -5,7 +5,8 @@ After the first steps it looks at windows of several steps. Two shares count, th
 * our work on the program's threads, by the wall time: so much longer are the steps, at most;
 * all our CPU time, by the wall time or the CPU time of the process, whichever is larger.
 
-Above the limit it takes one rung of :mod:`otel_rl.reductions` at the end of the step, and says so.
+After two windows in a row above the limit it takes one rung of :mod:`otel_rl.reductions` at the end of the step, and
+says so.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from otel_rl import instrumentor_status, own_cpu, reductions, settings, stderr
 from otel_rl.process import process_identity
 from otel_rl.semconv import attributes, events
 from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
-from otel_rl.telemetry import deferral, lifecycle
+from otel_rl.telemetry import content_capture, deferral, lifecycle
 from otel_rl.telemetry.scope import Scope
 from otel_rl.training import steps
 
@@ -31,7 +32,10 @@ WARM_UP = 5
 #: A window has at least so many steps, and lasts at least so many seconds: with less, the exports of our own threads,
 #: every 5 and 15 s, would be in one window and not in the next.
 WINDOW_STEPS, WINDOW_SECONDS = 10, 30.0
+#: So many windows in a row must be above the limit: one may have hit a pause of the machine.
+WINDOWS = 2
 STATUS = "cost_guard"
+LIMIT = "OTEL_RL_COST_LIMIT"
 _NS = 1e-9
 
 scope = Scope("telemetry")
@@ -74,6 +78,9 @@ class CostGuard:
         self._last: Reading | None = None
         self._window: Reading | None = None
         self._window_steps = 0
+        #: How many in a row were above the limit.
+        self._windows_above = 0
+        self._has_told_the_end = False
 
     def step_opened(self, _: steps.Step) -> None:
         """The first step: what was before it belongs to none."""
@@ -106,15 +113,23 @@ class CostGuard:
         if self._window_steps < WINDOW_STEPS or window.wall < WINDOW_SECONDS:
             return
         self._begin_window(now)
-        if window.share > self._limit:
-            reduction = reductions.take_next()
-            if reduction is not None:
-                _tell(reduction, step, window.share, self._limit)
+        self._windows_above = self._windows_above + 1 if window.share > self._limit else 0
+        if self._windows_above < WINDOWS:
+            return
+        self._windows_above = 0
+        took = f"otel-rl took {window.share:.2%} of the time of the steps, more than {self._limit:.2%} ({LIMIT})"
+        reduction = reductions.take_next()
+        if reduction is not None:
+            _tell(reduction, step, window.share, took)
+        elif not self._has_told_the_end:
+            self._has_told_the_end = True
+            _say(f"otel-rl: step {step.iteration}: nothing more is left out{_kept()}; {took}")
 
     def forked(self) -> None:
         """A forked child measures its own steps from the beginning."""
         reductions.reset()
         self._steps, self._last, self._window = 0, None, None
+        self._windows_above, self._has_told_the_end = 0, False
 
 
 def start(step: steps.Step) -> None:
@@ -126,13 +141,23 @@ def start(step: steps.Step) -> None:
     guard.step_opened(step)
 
 
-def _tell(reduction: Reduction, step: steps.Step, share: float, limit: float) -> None:
-    """Report it on stderr (one process of the run), in the status and as an event."""
-    words = "; ".join(one.words for one in reductions.taken())
-    took = f"otel-rl took {share:.2%} of the time of the steps, more than {limit:.2%} (OTEL_RL_COST_LIMIT)"
-    instrumentor_status.report(STATUS, instrumentor_status.DEGRADED, f"{took}: {words}")
+def _say(line: str) -> None:
+    """One process of the run says it."""
     if process_identity.current().rank in (0, None):
-        stderr.write_line(f"otel-rl: from step {step.iteration} on less is recorded: {reduction.words}; {took}")
+        stderr.write_line(line)
+
+
+def _kept() -> str:
+    if not any(content_capture.capture()):
+        return ""
+    return f": content stays, as {content_capture.CAPTURE_ENVIRONMENT_VARIABLE} is set"
+
+
+def _tell(reduction: Reduction, step: steps.Step, share: float, took: str) -> None:
+    """Report it on stderr, in the status and as an event."""
+    words = "; ".join(one.words for one in reductions.taken())
+    instrumentor_status.report(STATUS, instrumentor_status.DEGRADED, f"{took}: {words}")
+    _say(f"otel-rl: from step {step.iteration} on less is recorded: {reduction.words}; {took}")
     values = {
         attributes.RL_TELEMETRY_REDUCTION: reduction.name,
         attributes.RL_TELEMETRY_CPU_SHARE: share,

@@ -50,6 +50,17 @@ class PhaseDurations:
             self._durations.pop((kind, scope), None)
             deferral.post(Signal.METRICS, lambda: self._record_kind(kind, scope, durations))
 
+    def totals(self) -> dict[str, float]:
+        """Seconds by the name of the metric."""
+        return {name: total for name, (_, _, total) in self._totals.items()}
+
+    def totals_of_kinds(self) -> dict[str, float]:
+        """Seconds by the kind of the phase, of those without a metric of their own that wait."""
+        found: dict[str, float] = {}
+        for (kind, _), durations in self._durations.items():
+            found[kind] = found.get(kind, 0.0) + sum(durations)
+        return found
+
     def record_durations(self) -> None:
         """Record what waits: the step has ended."""
         for metric, scope, total in self._totals.values():

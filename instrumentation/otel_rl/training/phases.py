@@ -89,7 +89,6 @@ class Phase:
         "_forks",
         "_has_duration",
         "_interrupted",
-        "_is_exclusive",
         "_left",
         "_limit",
         "_mark",
@@ -97,6 +96,7 @@ class Phase:
         "_since",
         "_suspended",
         "_token",
+        "is_exclusive",
         "name",
         "parts",
         "scope",
@@ -119,7 +119,7 @@ class Phase:
         self._forks = lifecycle.forks
         self._flight: Handle | None = None
         #: False for one that runs beside others, as a generator does beside its consumer: it suspends none.
-        self._is_exclusive = is_exclusive
+        self.is_exclusive = is_exclusive
         #: False for a part of a phase of the same name, which counts as a whole, and which it does not interrupt.
         self._has_duration = has_duration
         self.scope = scope
@@ -297,12 +297,12 @@ class Phase:
     @property
     def interrupts(self) -> bool:
         """True for a phase that suspends one of the four."""
-        return self._has_duration and self._is_exclusive and self._definition.type in INTERRUPTING
+        return self._has_duration and self.is_exclusive and self._definition.type in INTERRUPTING
 
     @property
     def can_be_suspended(self) -> bool:
         """True for the four, and no others."""
-        return self._has_duration and self._is_exclusive and self._definition.type in _DURATIONS
+        return self._has_duration and self.is_exclusive and self._definition.type in _DURATIONS
 
     @property
     def outer(self) -> Phase | None:

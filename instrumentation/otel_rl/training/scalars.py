@@ -25,7 +25,7 @@ from otel_rl.telemetry import deferral, drops, lifecycle
 from otel_rl.telemetry.attribute_values import number
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from contextvars import Token
 
     from opentelemetry.context import Context
@@ -87,6 +87,8 @@ class ScalarSink:
         self._calling: ContextVar[Source | None] = ContextVar("otel_rl_log_call", default=None)
         #: Key -> the latest number logged under it, not yet measured: the scope, the number, its context.
         self._latest: dict[str, tuple[Scope, float, Context]] = {}
+        #: Told of each log call when it is recorded: its step, the first step that it covers, its values, its context.
+        self.listener: Callable[[int | None, int | None, Mapping[str, Any], Context], None] | None = None
 
     def begin_call(self, source: Source) -> Token[Source | None]:
         """A log call of ``source`` begins: until :meth:`end_call`, those of other sources are part of it."""
@@ -114,7 +116,7 @@ class ScalarSink:
                 self._latest.pop(key, None)
                 self._latest[key] = (scope, value, context)
             deferral.post(Signal.METRICS, self._measure_latest)
-            deferral.post(Signal.LOGS, lambda: _record(scope, iteration, first, body, context, timestamp))
+            deferral.post(Signal.LOGS, lambda: self._record(scope, iteration, first, body, context, timestamp))
 
     def measure(self, scope: Scope, source: Source, iteration: int | None, key: str, value: Any) -> None:
         """Like :meth:`log` for one value, without the event."""
@@ -124,8 +126,40 @@ class ScalarSink:
         elif self._take(key, source, iteration or 0):
             # In order with what waits.
             self._latest.pop(key, None)
-            self._latest[key] = (scope, found, get_current())
-            deferral.post(Signal.METRICS, self._measure_latest)
+            context = get_current()
+            self._latest[key] = (scope, found, context)
+            if self.listener is None:
+                deferral.post(Signal.METRICS, self._measure_latest)
+            else:
+                deferral.post(Signal.METRICS, lambda: self._measure_and_tell(iteration, key, found, context))
+
+    def _measure_and_tell(self, iteration: int | None, key: str, value: float, context: Context) -> None:
+        self._measure_latest()
+        self._tell(iteration, None, {key: value}, context)
+
+    def _record(
+        self,
+        scope: Scope,
+        iteration: int | None,
+        first: int | None,
+        body: Mapping[str, Scalar],
+        context: Context,
+        timestamp: int,
+    ) -> None:
+        covers = {attributes.RL_STEP_FIRST: first, attributes.RL_STEP_LAST: iteration} if first is not None else {}
+        scope.event(
+            events.RL_STEP,
+            body=body,
+            attributes={attributes.RL_LOOP_ITERATION: iteration, **covers},
+            context=context,
+            timestamp=timestamp,
+        )
+        self._tell(iteration, first, body, context)
+
+    def _tell(self, iteration: int | None, first: int | None, values: Mapping[str, Any], context: Context) -> None:
+        listener = self.listener
+        if listener is not None:
+            listener(iteration, first, values, context)
 
     def _measure_latest(self) -> None:
         for key in list(self._latest):
@@ -176,24 +210,6 @@ def _exact(values: Mapping[str, Any]) -> tuple[dict[str, Scalar], dict[str, floa
         else:
             body[key] = numbers[key] = found
     return body, numbers
-
-
-def _record(
-    scope: Scope,
-    iteration: int | None,
-    first: int | None,
-    body: Mapping[str, Scalar],
-    context: Context,
-    timestamp: int,
-) -> None:
-    covers = {attributes.RL_STEP_FIRST: first, attributes.RL_STEP_LAST: iteration} if first is not None else {}
-    scope.event(
-        events.RL_STEP,
-        body=body,
-        attributes={attributes.RL_LOOP_ITERATION: iteration, **covers},
-        context=context,
-        timestamp=timestamp,
-    )
 
 
 def _measure(scope: Scope, key: str, value: float, context: Context | None = None) -> None:

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 LOOP = create_key("otel_rl.loop")
 _openers: list[Callable[[Step], None]] = []
 _contributors: list[Callable[[Step], None]] = []
+_listeners: list[Callable[[Step, float, int], None]] = []
 
 
 class Step(PhaseDurations):
@@ -127,7 +128,7 @@ class Step(PhaseDurations):
         self.context = context
         self.trace_id = current.get_span_context().trace_id
         self._token = attach(context)
-        self._flight = flight.begin(layout.STEP, self.loop.name or "", self.iteration)
+        self._flight = flight.begin(layout.STEP, self.loop.name or "", self.iteration, loop=self.loop.number)
         # One of them may add others, which begin with the next step.
         for opener in tuple(_openers):
             with guard("steps.opener"):
@@ -212,6 +213,9 @@ class Step(PhaseDurations):
         sampling.keep_if_slow(self.rank_span, seconds, spans.RL_RANK_STEP.type)
         self.scope.end_span(self.rank_span, error, end_time)
         self.scope.end_span(self.root, error, end_time)
+        for listener in tuple(_listeners):
+            with guard("steps.listener"):
+                listener(self, seconds, end_time)
 
     def _record_posts(self) -> None:
         # First: what comes from here on is posted anew.
@@ -234,10 +238,16 @@ class Loop:
         self.step: Step | None = None
         #: The iteration begun last, and how often one began that was not higher than the one before it.
         self.last, self.restarts = -1, 0
-        #: What sets its step traces apart from those of other loops; nothing for the first loop of the process.
-        self.key: tuple[object, ...] = ()
+        #: Which of the loops without a name it is, in the order of their first steps; 0 for one with a name.
+        self.number = 0
         #: Its steps follow each other without a caller in between: while none is open, no other loop stands in.
         self.running = False
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What sets its step traces apart from those of other loops; nothing for the first loop of the process."""
+        which = self.name if self.name is not None else self.number
+        return ("loop", which) if which != 0 else ()
 
     def begin(
         self, iteration: int, scope: Scope, at: Moment | None = None, waiting_since: Moment | None = None
@@ -252,7 +262,7 @@ class Loop:
             if iteration <= self.last:
                 self.restarts += 1
             elif self.last < 0:
-                self.key = _take_key(self.name)
+                self.number = next(_numbers) if self.name is None else 0
             self.last = _last_iteration = iteration
             if not enabled():
                 return None
@@ -295,13 +305,6 @@ _MAXIMUM_NAMES = 100
 _numbers = count()
 _mine: ContextVar[Loop | None] = ContextVar("otel_rl_program_loop", default=None)
 _last_iteration: int | None = None
-
-
-def _take_key(name: str | None) -> tuple[object, ...]:
-    if name is not None:
-        return ("loop", name)
-    number = next(_numbers)
-    return ("loop", number) if number else ()
 
 
 def running(loop: Loop) -> Context:
@@ -387,6 +390,21 @@ def remove_contributor(contributor: Callable[[Step], None]) -> None:
     """Undo :func:`add_contributor`."""
     if contributor in _contributors:
         _contributors.remove(contributor)
+
+
+def add_listener(listener: Callable[[Step, float, int], None]) -> None:
+    """Call ``listener(step, seconds, end)`` when a step and its phases have been recorded, mostly on an I/O thread.
+
+    ``seconds`` is the length of the step, ``end`` its end in ns since the epoch.
+    """
+    if listener not in _listeners:
+        _listeners.append(listener)
+
+
+def remove_listener(listener: Callable[[Step, float, int], None]) -> None:
+    """Undo :func:`add_listener`."""
+    if listener in _listeners:
+        _listeners.remove(listener)
 
 
 def _forget() -> None:

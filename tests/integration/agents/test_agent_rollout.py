@@ -66,6 +66,16 @@ def _attributes(item: dict[str, Any]) -> dict[str, Any]:
     return {entry["key"]: next(iter(entry["value"].values()), None) for entry in item.get("attributes", ())}
 
 
+def plain(value: dict[str, Any]) -> Any:
+    """The Python value of an OTLP JSON value."""
+    found = next(iter(value.values()), None)
+    if "kvlistValue" in value:
+        return {entry["key"]: plain(entry["value"]) for entry in found["values"]}
+    if "arrayValue" in value:
+        return [plain(item) for item in found["values"]]
+    return int(found) if "intValue" in value else found
+
+
 def _run(command: list[str], folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("OTEL_", "OPENAI_"))}
     return subprocess.run(
@@ -114,6 +124,27 @@ def _expect_rollouts(store: Store) -> None:
     assert list(series.values()) == [3, 3]
 
 
+def _expect_trajectories(store: Store, *, have_traces: bool) -> None:
+    [record] = [log for log in store.logs if log.get("eventName") == "rl.trajectories"]
+    columns = plain(record["body"])
+    assert columns["rl.rollout.status"] == ["finished"] * 3
+    assert columns["gen_ai.conversation.id"] == [f"rollout-{number}" for number in range(3)]
+    assert columns["rl.rollout.model_calls"] == columns["rl.rollout.turns"] == [1, 1, 1]
+    assert columns["rl.rollout.tool_calls"] == [1, 1, 1]
+    assert columns["rl.rollout.tool_errors"] == [0, 1, 0]
+    assert columns["rl.rollout.suspect"] == [None, True, None]
+    assert columns["rl.reward.names"] == ["reward"]
+    assert columns["rl.reward.scores"] == [columns["rl.rollout.reward"]]
+    chats = [spans["chat tiny"]["attributes"] for spans in store.rollouts()]
+    for kind in ("input", "output"):
+        tokens = [int(chat[f"gen_ai.usage.{kind}_tokens"]) for chat in chats]
+        assert columns[f"rl.rollout.{kind}_tokens"] == tokens
+    if have_traces:
+        agents = [spans["invoke_agent calculator_agent"] for spans in store.rollouts()]
+        assert columns["rl.rollout.trace_id"] == [span["traceId"] for span in agents]
+        assert [span["attributes"]["rl.rollout.tool_errors"] for span in agents] == ["0", "1", "0"]
+
+
 def test_a_rollout_against_a_real_server_is_one_trace(tmp_path):
     pytest.importorskip("fastapi")
     pytest.importorskip("transformers")
@@ -134,6 +165,7 @@ def test_the_trace_goes_on_in_the_server_in_both_modes(mode, tmp_path):
         sent = [headers["traceparent"].split("-")[1:3] for _, headers, _ in server.requests]
         assert {headers.get("baggage") for _, headers, _ in server.requests} == {"rl.group.id=group-7"}
     _expect_rollouts(store)
+    _expect_trajectories(store, have_traces=mode == "ours")
     chats = [spans["chat tiny"] for spans in store.rollouts()]
     assert sent == [[span["traceId"], span["spanId"]] for span in chats]
     nodes = {name for spans in store.rollouts() for name in spans if name.startswith("node ")}

@@ -8,6 +8,7 @@ many collectives the process groups have numbered meanwhile.
 
 from __future__ import annotations
 
+import gc
 import json
 import sys
 from pathlib import Path
@@ -33,7 +34,10 @@ metrics.set_meter_provider(MeterProvider([InMemoryMetricReader()]))
 TorchDistributedInstrumentor().instrument(skip_dep_check=True)
 dist.init_process_group("gloo")
 RANK = dist.get_rank()
-MESH = init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))["tp"]
+BOTH = init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
+MESH = BOTH["tp"]
+OTHERS = init_device_mesh("cpu", (2, 2, 1), mesh_dim_names=("pp", "ep", "cp"))
+WHOLE = init_device_mesh("cpu", (4, 1), mesh_dim_names=("dp", "tp"))
 patch.kernels().install()
 
 
@@ -75,6 +79,19 @@ def compiled_function(given: torch.Tensor) -> torch.Tensor:
     return functional.all_reduce(given * 2, "sum", dist.group.WORLD) + 1
 
 
+def in_each_dimension() -> None:
+    for name in ("pp", "ep", "cp"):
+        dist.all_reduce(data(), group=OTHERS.get_group(name))
+
+
+def in_two_dimensions() -> Any:
+    from torch.distributed.fsdp import fully_shard
+
+    both = parallelize_module(model(), BOTH["tp"], {"0": ColwiseParallel(), "1": RowwiseParallel()})
+    fully_shard(both, mesh=BOTH["dp"])
+    return both
+
+
 class Prepared:
     """Models whose construction issues collectives that are not counted here."""
 
@@ -82,6 +99,7 @@ class Prepared:
     with_hook = DistributedDataParallel(model())
     with_builtin_hook = DistributedDataParallel(model())
     tensor_parallel = parallelize_module(model(), MESH, {"0": ColwiseParallel(), "1": RowwiseParallel()})
+    in_two_dimensions = in_two_dimensions()
     distributed = DTensor.from_local(data(), MESH, [Shard(0)])
 
 
@@ -125,6 +143,9 @@ WAYS = {
     "data_parallel_with_a_hook_in_c": lambda: backward(Prepared.with_builtin_hook),
     "fully_sharded": fully_sharded,
     "fully_sharded_first_version": fully_sharded_first_version,
+    "fully_sharded_and_tensor_parallel": lambda: backward(Prepared.in_two_dimensions),
+    "each_dimension_of_a_mesh": in_each_dimension,
+    "dimension_of_all_ranks": lambda: dist.all_reduce(data(), group=WHOLE.get_group("dp")),
 }
 
 
@@ -144,4 +165,7 @@ def counted_by(way: Any) -> dict[str, Any]:
 result = {name: counted_by(way) for name, way in WAYS.items()}
 if RANK == 0:
     Path(sys.argv[1]).write_text(json.dumps(result), encoding="utf-8")
+for name in [name for name in vars(Prepared) if not name.startswith("__")]:
+    delattr(Prepared, name)
+gc.collect()
 dist.destroy_process_group()

@@ -39,6 +39,19 @@ EXPECTED = {
     "data_parallel_with_a_hook_in_c": [("all_reduce", *WORLD, "reducer", 1)],
     "fully_sharded": [("all_gather", *MESH, "python", 1), ("reduce_scatter", *MESH, "python", 1)],
     "fully_sharded_first_version": [("all_gather", *WORLD, "python", 1), ("reduce_scatter", *WORLD, "python", 1)],
+    # Each is known by the name of its dimension.
+    "fully_sharded_and_tensor_parallel": [
+        ("all_gather", "mesh_dp", 2, "python", 1),
+        ("all_reduce", *MESH, "functional", 1),
+        ("reduce_scatter", "mesh_dp", 2, "python", 1),
+    ],
+    "each_dimension_of_a_mesh": [
+        ("all_reduce", "mesh_pp", 2, "python", 1),
+        ("all_reduce", "mesh_ep", 2, "python", 1),
+        ("all_reduce", "mesh_cp", 1, "python", 1),
+    ],
+    # Its group is the one that the program has made.
+    "dimension_of_all_ranks": [("all_reduce", *WORLD, "python", 1)],
 }
 
 

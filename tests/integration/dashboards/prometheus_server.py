@@ -19,6 +19,8 @@ from opentelemetry.sdk.trace import TracerProvider
 
 from dashboards.build import GENERATED
 from dashboards.lib import collector
+from dashboards.rules import logged
+from otel_rl.flight_recorder.recorder import NAME as FLIGHT_RECORDER
 from otel_rl.semconv import attributes, metrics
 from otel_rl.semconv.definitions import MetricDefinition
 
@@ -112,6 +114,12 @@ class Prometheus:
             resource = Resource({attributes.RL_RUN_ID: RUN, attributes.RL_RANK: rank, attributes.RL_ROLE: "trainer"})
             self._receive(resource, DEFINITIONS)
 
+    def receive_logged(self) -> None:
+        """What a trainer logs without the pack, each input under one of its names; the job is named as the run."""
+        names = [logged.logged_names(rule.name.removeprefix("rl:logged:"))[0] for rule in logged.LOGGED]
+        gauges = [MetricDefinition(name, "gauge", "", "") for name in names]
+        self._receive(Resource({"service.name": RUN, "service.instance.id": "trainer"}), gauges)
+
     def receive_collector(self) -> None:
         """Every metric of a collector that the boards name, exported once."""
         who = {"service.name": collector.SERVICE, "service.instance.id": "node-1:4317", collector.ROLE: "agent"}
@@ -145,6 +153,8 @@ def _record(meter: Any, definition: MetricDefinition) -> None:
         values["folder"] = "queue"  # the one that rules look at by its name
     if attributes.SYSTEM_MEMORY_STATE in values:
         values[attributes.SYSTEM_MEMORY_STATE] = "used"  # the one that a panel shows
+    if attributes.RL_TELEMETRY_INSTRUMENTOR in values:
+        values[attributes.RL_TELEMETRY_INSTRUMENTOR] = FLIGHT_RECORDER  # likewise
     # The bound of a queue lies above its size.
     getattr(instrument, record)(2 if definition is collector.QUEUE_CAPACITY else 1, values)
     if attributes.ERROR_TYPE in definition.attributes:

@@ -29,6 +29,7 @@ def prometheus(prometheus_programs: Path, tmp_path_factory: pytest.TempPathFacto
     with Prometheus(prometheus_programs / "prometheus", tmp_path_factory.mktemp("prometheus")) as server:
         server.receive_run()
         server.receive_collector()
+        server.receive_logged()
         deadline = time.monotonic() + _RULE_SECONDS
         while any(not server.query(rule.recorded) for rule in RULES) and time.monotonic() < deadline:
             time.sleep(0.2)

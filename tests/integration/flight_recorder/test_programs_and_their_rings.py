@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -22,6 +23,10 @@ with otel_rl.step(1):
             with otel_rl.step(2):
                 sys.exit()
         os.waitpid(child, 0)
+    if sys.argv[1] == "execs" and len(sys.argv) < 6:
+        os.execv(sys.executable, [sys.executable, *sys.argv, "again"])
+    if sys.argv[1] == "execs":
+        print(*os.listdir("rings"))
 print("done")
 if sys.argv[1] == "raises":
     raise ValueError
@@ -66,6 +71,15 @@ def test_off_says_nothing_and_leaves_nothing(tmp_path, rings):
     done = _run(tmp_path, OTEL_RL_QUIET="true", OTEL_RL_RING="off")
     assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
     assert not [*rings.iterdir(), *tmp_path.glob("otel-rl/run/*/flight.ring")]
+
+
+def test_a_program_that_replaces_itself_leaves_no_ring_of_those_before(tmp_path, rings):
+    done = _run(tmp_path, "execs", OTEL_RL_CHILDREN="all")
+    (ring,), last = (line.split() for line in done.stdout.splitlines())
+    assert last == ["done"]
+    # The first name that it asked for was free.
+    assert re.fullmatch(r"otel-rl-run-.*-pid(\d+)-\1[.]ring", ring)
+    assert list(rings.iterdir()) == []
 
 
 @pytest.mark.parametrize(("how", "left"), [("", 0), ("raises", 1)])

@@ -47,6 +47,21 @@ def test_a_killed_rank_is_the_first_thing_on_the_page(tmp_path: Path, monkeypatc
     assert findings.index("Rank 1 stopped first in step 3") < findings.index("</section>")
 
 
+def test_the_memory_of_the_ranks_up_to_the_end_stands_beside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The curve has one value a second.
+    program = PROGRAM.replace("{how}", "killed").replace(
+        "dist.all_reduce(message)", "otel_rl.flush(10); __import__('time').sleep(1); dist.all_reduce(message)"
+    )
+    with started(tmp_path, program) as job:
+        job.process.wait(TIMEOUT)
+
+    section = _first_section(_page(tmp_path, monkeypatch))
+    assert section.startswith('<section id="ending">')
+    _, drawing = section.split("Memory up to the end")
+    assert "rank 0" in drawing
+    assert "rank 1" in drawing
+
+
 def test_a_run_that_ended_in_order_has_no_such_section(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with started(tmp_path, PROGRAM.replace("{how}", "in order")) as job:
         assert job.process.wait(TIMEOUT) == 0

@@ -22,7 +22,9 @@ for number in range(1, 60):
         sum(range(20_000))
 """
 LOGGED = {"OTEL_PYTHON_LOGGING_AUTO_INSTRUMENTATION_ENABLED": "true"}
-FIRST = 5 + 10
+#: A rung is taken after two windows of 10 steps above the limit.
+RUNG = 2 * 10
+FIRST = 5 + RUNG
 
 
 @pytest.fixture
@@ -41,8 +43,9 @@ def test_what_is_left_out_is_said_and_recorded_and_steps_phases_and_warnings_sta
     lines = [line for line in done.err.splitlines() if "less is recorded" in line]
     assert [line.split(" on less")[0] for line in lines] == [
         f"otel-rl: from step {FIRST} ".strip(),
-        f"otel-rl: from step {FIRST + 10} ".strip(),
+        f"otel-rl: from step {FIRST + RUNG} ".strip(),
     ]
+    assert "below WARNING (although OTEL_PYTHON_LOGGING_AUTO_INSTRUMENTATION_ENABLED is set)" in lines[1]
     assert "cost_guard is degraded (otel-rl took" in done.err.splitlines()[-1]
     [manifest] = programs.store.manifests()
     assert manifest["instrumentors"]["cost_guard"]["state"] == "degraded"
@@ -61,7 +64,7 @@ def test_what_is_left_out_is_said_and_recorded_and_steps_phases_and_warnings_sta
     assert (names.count("rl.rank.step"), names.count("rl.train")) == (59, 59)
     assert sum(level.startswith("WARN") for level in levels) == 59
     said = [record for record in records if str(record.get("body", {}).get("stringValue", "")).startswith("step ")]
-    assert len(said) == 59 + FIRST + 10
+    assert len(said) == 59 + FIRST + RUNG
 
 
 def test_off_leaves_out_nothing_and_the_cost_is_measured(program, programs: Programs) -> None:

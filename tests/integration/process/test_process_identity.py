@@ -228,6 +228,42 @@ def test_ranks_of_two_torchrun_agents_without_a_rendezvous_id_are_one_run(progra
     assert_no_span_id_twice(programs)
 
 
+def start_by_hand(programs: Programs, program: str) -> None:
+    """Two ranks, each started by its own command without a launcher, as on two machines."""
+    path, port = programs.write("by_hand.py", program), str(closed_port())
+    ranks = [
+        subprocess.Popen(
+            [SCRIPTS / "opentelemetry-instrument", sys.executable, path],
+            cwd=programs.directory,
+            env={
+                **programs.environ,
+                "RANK": str(rank),
+                "WORLD_SIZE": "2",
+                "MASTER_ADDR": "127.0.0.1",
+                "MASTER_PORT": port,
+            },
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in (0, 1)
+    ]
+    for rank in ranks:
+        _, err = rank.communicate(timeout=300)
+        assert rank.returncode == 0, err
+
+
+def test_ranks_that_were_started_by_hand_are_one_run_and_meet_in_its_steps(programs: Programs) -> None:
+    pytest.importorskip("torch")
+    start_by_hand(programs, RANK)
+
+    assert sorted(manifest["rank"] for manifest in programs.store.manifests()) == [0, 1]
+    assert len(set(run_ids(programs))) == 1
+    steps = Counter(span["traceId"] for span in programs.store.spans() if span["name"] == "rl.rank.step")
+    assert sorted(steps.values()) == [2, 2]
+    assert len(roots(programs)) == 2
+    assert_no_span_id_twice(programs)
+
+
 @pytest.mark.parametrize("linger", ["0", "0.5"], ids=["ends-at-once", "ends-later"])
 def test_a_rank_whose_rank_zero_is_silent_ends_as_without_us(programs: Programs, linger: str) -> None:
     pytest.importorskip("torch")

@@ -80,7 +80,7 @@ def test_a_long_program_of_which_nothing_is_instrumented_is_told_so(programs: Pr
     line = _line(programs, A_WHILE + text)
 
     assert line.startswith("otel-rl: nothing was recorded: the program imported none of the instrumented libraries (")
-    assert "langchain, openai, torch_distributed, transformers, trl" in line
+    assert "langchain, mcp, openai, torch_distributed, transformers, trl, vllm" in line
     assert "otel_rl.step() and otel_rl.rollout() mark a loop of your own" in line
 
 

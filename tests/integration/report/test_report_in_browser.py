@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import TYPE_CHECKING
 
 import pytest
 from integration.report.browser import EXECUTABLE, Browser
-from unit.report.synthetic_run import GrpoRun, write_agent_run
+from unit.report.synthetic_run import SECOND, GrpoRun, process, write_agent_run
 from unit.report.test_report_page import EVIL, evil_run
 
 from otel_rl.offline.report import write_report
@@ -143,3 +144,47 @@ def test_a_click_on_a_title_sorts_by_value_and_folded_rows_unfold(tmp_path: Path
     assert browser.evaluate(f"{shown}.length") == 5
     browser.evaluate("document.querySelector('#tools .unfold').click()")
     assert browser.evaluate(f"{shown}.length") == 12
+
+
+def test_trajectories_can_be_filtered_by_every_column_and_lead_to_their_spans(browser: Browser, tmp_path: Path) -> None:
+    run = tmp_path / "run-1"
+    writer = process(run, 0, world_size=1, started=time.time_ns() - 60 * SECOND)
+    rollout = writer.span("rl.rollout", 1.0, 3.0, {"rl.rollout.id": "r-0"})
+    writer.span("execute_tool search", 1.5, 2.0, {"gen_ai.operation.name": "execute_tool"}, rollout)
+    trace = f"{rollout.trace_id:032x}"
+    for step in (1, 2):
+        body = {
+            "rl.rollout.id": [f"{step}-{place}" for place in range(30)],
+            "rl.sample.id": [f"task-{place % 3}" for place in range(30)],
+            "rl.rollout.reward": [place / 10 for place in range(30)],
+            "rl.rollout.status": ["failed" if place == 4 else "finished" for place in range(30)],
+            "rl.rollout.trace_id": [trace if step == 1 and place == 4 else None for place in range(30)],
+        }
+        values = {"rl.trajectories.source": "rollout", "rl.trajectories.started": 30, "rl.loop.iteration": step}
+        writer.event("rl.trajectories", 5.0 + step, body, values)
+    writer.write()
+    browser.open(write_report(run, None).output)
+
+    def rows(**filters: str) -> int:
+        wanted = json.dumps({name.capitalize(): text for name, text in filters.items()})
+        return browser.evaluate(
+            f"""(() => {{
+              const wanted = {wanted};
+              for (const field of document.querySelectorAll(".filters input")) {{
+                field.value = wanted[field.ariaLabel.replace("Filter by ", "")] ?? "";
+                field.dispatchEvent(new Event("input"));
+              }}
+              const rows = [...document.querySelectorAll("table.filtered tbody tr")];
+              return rows.filter((row) => row.checkVisibility()).length;
+            }})()"""
+        )
+
+    assert rows() == 20
+    assert rows(step="2") == 30
+    assert rows(status="fail") == 2
+    assert rows(step="1", reward=">2.0") == 9
+    assert rows(reward="0.5..0.75") == 6
+    assert rows(sample="task-1", trajectory="1-") == 10
+    assert rows(trajectory="nothing") == 0
+    browser.evaluate(f"document.querySelector('a[href=\"#spans-{trace}\"]').click()")
+    browser.wait_for(f"document.getElementById('spans-{trace}').open")

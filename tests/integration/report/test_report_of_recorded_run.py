@@ -43,7 +43,8 @@ def _record(tmp_path: Path, *arguments: str) -> tuple[subprocess.CompletedProces
         [tools / "otel-rl", "report", "otel-rl"],
         cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=120,
     )  # fmt: skip
-    assert (report.returncode, report.stderr) == (0, "")
+    assert report.returncode == 0
+    assert 1 <= len(report.stderr.splitlines()) <= 3
     return done, (tmp_path / report.stdout.strip()).read_text(encoding="utf-8")
 
 
@@ -53,7 +54,7 @@ def test_what_was_recorded_is_on_the_page(tmp_path: Path) -> None:
     assert "otel-rl report ./otel-rl/" in done.stderr
     for said in ("<h1>program</h1>", "program.py", "normally", "Step time by phase", "first", "search", "exact"):
         assert said in page, said
-    assert "Nothing stands out" in page
+    assert "No finding in what was checked" in page
 
 
 def test_an_uncaught_exception_is_on_the_page(tmp_path: Path) -> None:

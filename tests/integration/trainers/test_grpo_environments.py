@@ -154,8 +154,8 @@ def test_the_reward_of_an_environment_has_the_name_of_its_class(
     [point] = recorded.metrics()["rl.reward.score"]
     assert point.attributes["rl.reward.name"] == environment.__name__
     assert (point.count, point.sum) == (GROUP, 1.0)
-    [mean] = recorded.metrics()["rl.environment.reward.mean"]
-    assert mean.value == 1.0 / GROUP
+    # Other tests of this process may have set the gauge under a scope of their own, which it keeps.
+    assert 1.0 / GROUP in [mean.value for mean in recorded.metrics()["rl.environment.reward.mean"]]
 
 
 def test_several_environments_have_rewards_of_their_own(instrumented, recorded, tmp_path, monkeypatch):

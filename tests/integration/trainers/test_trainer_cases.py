@@ -22,8 +22,12 @@ from otel_rl import instrumentor_status
 from otel_rl.instrumentors.trl import TRLInstrumentor
 from otel_rl.instrumentors.trl.profiling import scope
 from otel_rl.process import process_identity
+from otel_rl.telemetry import progress
 from otel_rl.training import steps, systems
 from otel_rl.training.trainer_loop import TrainerLoop
+from otel_rl.watchdog import thread as watchdog_thread
+from otel_rl.watchdog.step_times import FIRST_STEPS
+from otel_rl.watchdog.thread import Watchdog
 
 
 class Sentences(torch.utils.data.IterableDataset):
@@ -266,6 +270,58 @@ def test_weight_transfer_is_no_sampling(instrumented, recorded, tmp_path, monkey
         worked = sum(piece.kind == phase for piece in clock.pieces) * PIECE * 1e-9
         assert (worked > 0) == (phase != "reward" or name != "Distillation")
         assert sum(point.sum for point in metrics.get(f"rl.{phase}.duration", ())) == pytest.approx(worked), phase
+
+
+@runs.LATEST
+@pytest.mark.parametrize(("standing", "hangs"), [("sample", False), ("reward", True)])
+def test_a_long_generation_by_vllm_is_no_hang_and_a_long_reward_is_one(
+    instrumented, recorded, tmp_path, monkeypatch, standing, hangs
+):
+    """TRL gathers the prompts of the ranks inside the phase, which is a collective where there are several."""
+    from trl.generation import vllm_generation
+
+    now, gathered, watchdog = [0.0], [0], Watchdog(60.0)
+    monkeypatch.setattr(watchdog_thread, "monotonic", lambda: now[0])
+    monkeypatch.setattr(progress, "_sources", [gathered.copy])
+    gather = vllm_generation.gather_object
+
+    def gather_object(prompts):
+        look()
+        gathered[0] += 1
+        look()
+        return gather(prompts)
+
+    def look(seconds=1):
+        for _ in range(seconds):
+            now[0] += 1
+            watchdog.look()
+
+    def work(kind):
+        look(500 if kind == standing and watchdog.times.seen > 2 * FIRST_STEPS else 1)
+
+    monkeypatch.setattr(every_trainer, "work", work)
+    vllm_stand_in.install(monkeypatch, work)
+    monkeypatch.setattr(vllm_generation, "gather_object", gather_object)
+    server = vllm_stand_in.Server(work)
+    trainer = every_trainer.make(
+        trl.GRPOTrainer,
+        tmp_path,
+        steps=FIRST_STEPS + 2,
+        use_vllm=True,
+        vllm_mode="server",
+        vllm_server_base_url=server.url,
+    )
+    steps.add_opener(watchdog.times.began)
+    steps.add_contributor(watchdog.times.ended)
+    try:
+        trainer.train()
+    finally:
+        steps.remove_opener(watchdog.times.began)
+        steps.remove_contributor(watchdog.times.ended)
+        server.shutdown()
+
+    assert gathered[0] > FIRST_STEPS
+    assert bool(recorded.events("rl.hang")) is hangs
 
 
 @pytest.mark.parametrize(

@@ -293,5 +293,12 @@ def test_all_three_instrumentors_are_active_and_nothing_went_wrong_inside(ranks,
     assert "internal error" not in watched_run.stderr
 
 
+def test_the_first_rank_alone_judges_the_health_of_the_run(ranks):
+    judging, other = ({dict(labels)["rl.health.code"] for labels in rank.points["rl.health"]} for rank in ranks)
+
+    assert len(judging) == 14
+    assert other == set()
+
+
 def test_everything_recorded_is_in_the_registry(watched_run):
     assert check(watched_run.data) == []

@@ -8,12 +8,12 @@ import signal
 import subprocess
 import sys
 import threading
-from multiprocessing import popen_fork
+from multiprocessing import popen_fork, popen_forkserver
 from types import SimpleNamespace
 
 import pytest
 
-from otel_rl import settings
+from otel_rl import internal_errors, settings
 from otel_rl.process import child_exits, exit_records, lifetime, oom_kills
 
 WHO = lifetime.Lifetime("boot", 4711, 99, 1)
@@ -249,3 +249,20 @@ def test_a_file_system_that_does_not_answer_holds_the_parent_for_a_bounded_time(
     assert not written.is_set()
     release.set()
     assert written.wait(60)
+
+
+def test_a_launch_by_the_fork_server_that_fails_is_no_error_of_ours(environ, monkeypatch):
+    for name in ("poll", "_launch"):
+        monkeypatch.setattr(popen_forkserver.Popen, name, getattr(popen_forkserver.Popen, name))
+    exits = child_exits.ChildExits()
+    exits.follow(popen_forkserver)
+    internal_errors.reset()
+
+    def refuse(*_):
+        raise ConnectionRefusedError
+
+    monkeypatch.setattr(popen_forkserver.forkserver, "connect_to_new_process", refuse)
+    with pytest.raises(ConnectionRefusedError):
+        multiprocessing.get_context("forkserver").Process(target=os.getpid).start()
+    assert internal_errors.error_counts() == {}
+    assert not exits._children

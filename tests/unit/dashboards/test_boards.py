@@ -8,12 +8,13 @@ from itertools import combinations
 
 import promql_parser
 import pytest
-from rendered_boards import COLLECTOR
+from rendered_boards import COLLECTOR, RANKS, RENDERED
 
 from dashboards.lib.layout import Cell, Row, place
 from dashboards.lib.panels import timeseries
 from dashboards.lib.queries import PromQuery
 from dashboards.queries_of import substituted
+from otel_rl.semconv import events
 
 UNITS = {"none", "short", "s", "bytes", "Bps", "percentunit", "cps", "sci"}
 DATA_SOURCES = {"prom": "prometheus", "tempo": "tempo", "loki": "loki"}
@@ -141,6 +142,21 @@ def test_only_panels_that_can_draw_exemplars_ask_for_them_and_only_of_buckets(pa
             assert target["exemplar"]
             assert target["format"] == "heatmap"
             assert panel["options"]["exemplars"]["color"]
+
+
+def test_the_line_of_a_log_record_takes_its_fields_as_the_templates_of_loki_do(panels):
+    for panel in panels:
+        for target in panel["targets"]:
+            line = target.get("expr", "").partition("| line_format ")[2]
+            fields = re.findall(r"\{\{(.*?)\}\}", line)
+            assert all(re.fullmatch(r"\.\w+|__line__", field) for field in fields), panel["title"]
+
+
+def test_the_board_of_ranks_shows_hangs_and_late_ranks_with_their_ends():
+    panels = RENDERED[RANKS]["panels"]
+    shown = " ".join(target["expr"] for panel in panels if panel["type"] == "logs" for target in panel["targets"])
+    for definition in (events.RL_HANG, events.RL_HANG_END, events.RL_STRAGGLER, events.RL_STRAGGLER_END):
+        assert definition.name.replace(".", "[.]") in shown
 
 
 def test_a_legend_names_only_labels_that_its_query_keeps(panels):

@@ -16,6 +16,8 @@ from dashboards.lib.rules import AlertRule
 from dashboards.lib.search import EVENT_NAME
 from dashboards.queries_of import annotation_queries, panel_queries, rule_queries, variable_queries
 from dashboards.rules import RULE_FILES
+from dashboards.rules.logged import logged_names
+from otel_rl.health.rule_table import INPUTS
 from otel_rl.semconv import attributes, events, metrics, spans
 from otel_rl.semconv.definitions import EventDefinition, MetricDefinition, SpanDefinition
 
@@ -34,6 +36,10 @@ EVENTS = {event.name for event in defined(events, EventDefinition)}
 SPANS = {span.type for span in defined(spans, SpanDefinition)}
 
 
+BESIDE = {re.sub("[^A-Za-z0-9_:]", "_", key) for one in INPUTS.values() for key in one.not_beside}
+TRAINERS = {"train_", *(name for key in INPUTS for name in logged_names(key)), *BESIDE}
+
+
 def known_labels():
     """Prometheus name of each series -> the labels that its points may carry."""
     known = {}
@@ -47,7 +53,7 @@ def known_labels():
     whose = {label_name(key) for key in collector.WHO}
     for metric in collector.definitions():
         known[prometheus_name(metric)] = {label_name(key) for key in metric.attributes} | whose
-    recorded = PROMOTED | whose | {collector.EXPORTER, collector.SIGNAL}
+    recorded = PROMOTED | whose | {collector.EXPORTER, collector.SIGNAL, label_name(attributes.RL_HEALTH_CODE)}
     return (
         known | dict.fromkeys(RECORDED, recorded) | {ALERTS: PROMOTED | whose | {"alertname", "alertstate", "severity"}}
     )
@@ -78,6 +84,10 @@ def unknown_names(promql: str) -> set[str]:
     every_label = set().union(*known.values())
     for selector in selectors(promql_parser.parse(promql)):
         labels = {matcher.name for matcher in selector.matchers.matchers}
+        if labels == {"__name__"}:
+            # Of several names, which are those of trainers.
+            unknown |= set(re.findall(r"\w+", selector.matchers.matchers[0].value)) - TRAINERS
+            continue
         unknown |= {selector.name} if selector.name not in known else labels - known[selector.name]
     grouping = re.findall(r"\b(?:by|on|group_left|group_right) \(([^)]*)\)", promql)
     return unknown | {label for labels in grouping for label in re.findall(r"\w+", labels)} - every_label

@@ -56,6 +56,19 @@ def test_no_ring_of_a_run_goes_that_may_go_on(tmp_path, other):
     assert killed.exists()
 
 
+def test_what_parents_told_of_ends_goes_after_a_week_and_stays_where_somebody_else_wrote_it(tmp_path, monkeypatch):
+    old, young = tmp_path / "otel-rl-run-host-1.exits", tmp_path / "otel-rl-run-host-2.exits"
+    for path, age in ((old, 8 * DAY), (young, 6 * DAY)):
+        path.write_text("{}")
+        os.utime(path, (time.time() - age,) * 2)
+    mine = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: mine + 1)
+    assert files.remove_old(tmp_path, "mine") == []
+    monkeypatch.undo()
+    assert files.remove_old(tmp_path, "mine") == [old]
+    assert list(tmp_path.iterdir()) == [young]
+
+
 def test_what_is_no_ring_of_ours_stays(tmp_path, monkeypatch):
     ring = _left(tmp_path, "old", 30 * DAY)
     (tmp_path / "otel-rl-damaged.ring").write_bytes(b"x" * layout.SIZE)

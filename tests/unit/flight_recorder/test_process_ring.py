@@ -14,7 +14,7 @@ from otel_rl.flight_recorder import copies, layout, recorder
 from otel_rl.flight_recorder import ring as ring_module
 from otel_rl.flight_recorder.copies import COPY, Copies
 from otel_rl.flight_recorder.reader import read
-from otel_rl.process import process_identity
+from otel_rl.process import lifetime, process_identity
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -59,7 +59,8 @@ def test_what_begins_in_another_thread_while_the_ring_is_made_is_in_it(flight, m
         return real(*args)
 
     monkeypatch.setattr(ring_module, "create", slow)
-    first = threading.Thread(target=flight.begin, args=(layout.STEP, "", 1))
+    handles: list[object] = []
+    first = threading.Thread(target=lambda: handles.append(flight.begin(layout.STEP, "", 1)))
     first.start()
     assert makes.wait(10)
     second = threading.Thread(target=flight.begin, args=(layout.COLLECTIVE, "all_reduce"))
@@ -78,9 +79,56 @@ def test_a_signal_handler_that_interrupts_the_making_gets_no_ring_and_does_not_w
         return real(*args)
 
     monkeypatch.setattr(ring_module, "create", interrupted)
-    flight.begin(layout.STEP, "", 1)
+    _ = flight.begin(layout.STEP, "", 1)
     assert found == [None]
     assert [one.argument for one in read(flight.ring.path).open] == [1]
+
+
+def test_a_lock_that_a_signal_handler_has_kept_from_being_given_back_is_replaced(flight, monkeypatch):
+    """The handler has raised between the lock and the block that gives it back."""
+    monkeypatch.setattr(recorder, "_LONGEST_MAKING", 0.01)
+    flight._making.acquire()
+    assert flight.begin(layout.STEP, "", 1) is None
+    second = flight.begin(layout.STEP, "", 2)
+    assert [one.argument for one in read(flight.ring.path).open] == [2]
+    flight.end(second)
+
+
+def test_a_thread_that_makes_its_ring_too_late_uses_that_of_another(flight, rings, monkeypatch):
+    makes, goes_on, real = threading.Event(), threading.Event(), ring_module.create
+    monkeypatch.setattr(recorder, "_LONGEST_MAKING", 0.01)
+
+    def slow(*args: object) -> object:
+        if not makes.is_set():
+            makes.set()
+            goes_on.wait(10)
+        return real(*args)
+
+    monkeypatch.setattr(ring_module, "create", slow)
+    handles: list[object] = []
+    late = threading.Thread(target=lambda: handles.append(flight.begin(layout.STEP, "", 1)))
+    late.start()
+    assert makes.wait(10)
+    assert flight.begin(layout.STEP, "", 2) is None
+    handles.append(flight.begin(layout.STEP, "", 3))
+    goes_on.set()
+    late.join()
+    assert list(rings.iterdir()) == [flight.ring.path]
+    assert [one.argument for one in read(flight.ring.path).open] == [3, 1]
+
+
+def test_rings_of_the_program_before_an_exec_are_removed_and_no_others(flight, rings, monkeypatch):
+    """The same process, by boot, pid and start time, as another program."""
+    flight.begin(layout.STEP, "", 1)
+    mine, before = flight.ring.path, ring_module.create(rings, f"otel-rl-run-host-rank0-{os.getpid()}").path
+    of_another = ring_module.create(rings, f"otel-rl-run-host-rank1-{os.getpid()}")
+    own = lifetime.own()
+    start = own.start_ticks - 1, own.pid_namespace, own.boot_id.encode()
+    layout.LIFETIME.pack_into(of_another.buffer, layout.LIFETIME_AT, own.pid, *start)
+    flight.disarm()
+    flight.arm()
+    assert not before.exists()
+    assert sorted(rings.iterdir()) == sorted([mine, of_another.path])
 
 
 def test_the_name_of_the_file_has_room_for_a_long_run_id(flight, rings, monkeypatch):
@@ -139,7 +187,7 @@ def test_a_forked_child_has_a_ring_of_its_own_and_ends_nothing_of_its_parents(fl
     if child == 0:
         try:
             flight.end(step, False)
-            flight.begin(layout.STEP, "", 2)
+            _ = flight.begin(layout.STEP, "", 2)
         finally:
             os._exit(0)
     os.waitpid(child, 0)

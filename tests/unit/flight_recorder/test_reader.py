@@ -8,6 +8,7 @@ import struct
 import subprocess
 import sys
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,17 +19,21 @@ from otel_rl.flight_recorder.ring import Ring, create
 from otel_rl.process import lifetime
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterator
+
+#: Behind the records of steps and phases.
+_FIRST_CALL = layout.RECORDS_AT + layout.STEP_RECORDS * layout.RECORD_SIZE
 
 
 @pytest.fixture
-def ring(tmp_path: Path) -> Ring:
+def ring(tmp_path: Path) -> Iterator[Ring]:
     ring = create(tmp_path, "one")
     ring.identify("run", "0.0.0", "host", (1, 2, 1))
     for number in range(10):
         ring.end(ring.begin(layout.COLLECTIVE, "all_reduce", 0, "0\tpg\t0-1", number + 1), False)
-    ring.begin(layout.STEP, "", 4)
-    return ring
+    step = ring.begin(layout.STEP, "", 4)
+    yield ring
+    ring.end(step)
 
 
 def _changed(ring: Ring, tmp_path: Path, place: int, data: bytes) -> Path:
@@ -103,6 +108,13 @@ def test_a_file_that_is_gone_or_may_not_be_read_is_refused(tmp_path):
     assert "No such file" in _refusal(tmp_path / "none.ring")
 
 
+def test_a_folder_among_the_rings_is_refused_and_leaves_no_descriptor_open(tmp_path):
+    (tmp_path / "folder.ring").mkdir()
+    before = list(Path("/proc/self/fd").iterdir())
+    assert "not a file" in _refusal(tmp_path / "folder.ring")
+    assert len(list(Path("/proc/self/fd").iterdir())) == len(before)
+
+
 def test_a_pipe_among_the_rings_is_refused_and_a_longer_file_is_read_to_its_bound(ring, tmp_path):
     os.mkfifo(tmp_path / "pipe.ring")
     assert "not a file" in _refusal(tmp_path / "pipe.ring")
@@ -112,7 +124,7 @@ def test_a_pipe_among_the_rings_is_refused_and_a_longer_file_is_read_to_its_boun
 
 
 def test_a_name_cannot_give_commands_to_a_terminal(ring):
-    ring.begin(layout.TOOL, "\x1b[2Jsearch\n")
+    _ = ring.begin(layout.TOOL, "\x1b[2Jsearch\n")
     assert read(ring.path).open[-1].name == "\N{REPLACEMENT CHARACTER}[2Jsearch\N{REPLACEMENT CHARACTER}"
 
 
@@ -140,7 +152,7 @@ def test_a_collective_whose_writer_was_in_the_middle_is_left_out(ring, tmp_path,
 def test_a_torn_record_is_left_out_and_counted(ring, tmp_path, place):
     for name in ("first", "second"):
         ring.end(ring.begin(layout.TOOL, name), False)
-    at = layout.RECORDS_AT + 2 * layout.RECORD_SIZE + place
+    at = _FIRST_CALL + 2 * layout.RECORD_SIZE + place
     found = read(_changed(ring, tmp_path, at, b"\xfe\xfe"))
     assert found.torn == 1
     assert [one.name for one in found.records if one.kind == layout.TOOL] == ["first"]
@@ -149,7 +161,7 @@ def test_a_torn_record_is_left_out_and_counted(ring, tmp_path, place):
 def test_a_record_whose_writer_was_in_the_middle_is_left_out(ring, tmp_path):
     # struct fills the place with zeros, then writes the fields in order.
     ring.end(ring.begin(layout.TOOL, "search"), False)
-    at = layout.RECORDS_AT + layout.RECORD_SIZE
+    at = _FIRST_CALL + layout.RECORD_SIZE
     half = ring.path.read_bytes()[at : at + 20].ljust(layout.RECORD_SIZE, b"\0")
     found = read(_changed(ring, tmp_path, at, half))
     assert (found.torn, len(found.records)) == (1, 10)
@@ -200,7 +212,7 @@ def test_a_process_that_was_killed_is_not_alive_before_its_parent_has_collected_
 import os, pathlib, signal
 from otel_rl.flight_recorder import layout
 from otel_rl.flight_recorder.ring import create
-create(pathlib.Path({str(tmp_path)!r}), "child").begin(layout.STEP, "", 9)
+step = create(pathlib.Path({str(tmp_path)!r}), "child").begin(layout.STEP, "", 9)
 os.kill(os.getpid(), signal.SIGKILL)
 """
     child = subprocess.Popen([sys.executable, "-c", program])

@@ -26,9 +26,11 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     def write(number: int, open_every: int = 0) -> tuple[Path, int]:
         for count in range(number):
             now[0] += 1
-            place = ring.places.begin(float(count % 7 + 1 + (2 << layout.OPERATION_SHIFT)), now[0] / 1e6)
+            stays_open = bool(open_every) and not count % open_every
+            what = ring.collective("all_reduce", "stuck" if stays_open else "group")
+            place = ring.places.begin(what + count % 7 + 1, now[0] / 1e6)
             assert place is not None
-            if not open_every or count % open_every:
+            if not stays_open:
                 collective_places.end(place, now[0] / 1e6 + 1e-7, False)
         return ring.path, now[0] * 1_000
 

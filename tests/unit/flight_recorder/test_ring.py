@@ -13,7 +13,7 @@ import pytest
 
 from otel_rl.flight_recorder import layout
 from otel_rl.flight_recorder.reader import read
-from otel_rl.flight_recorder.ring import MARGIN, Ring, create
+from otel_rl.flight_recorder.ring import MARGIN, Handle, Ring, create
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -61,8 +61,7 @@ def test_operations_may_end_in_another_order_than_they_began_and_in_another_thre
 def test_tools_and_model_calls_take_no_place_of_steps_phases_and_collectives(ring):
     """However many are open: those beyond the places are counted."""
     handles = [ring.begin(layout.TOOL, "tool") for _ in range(layout.CALL_ENTRIES + 3)]
-    for kind in (layout.STEP, layout.PHASE, layout.COLLECTIVE, layout.WAIT):
-        ring.begin(kind, "all_reduce")
+    others = [ring.begin(kind, "all_reduce") for kind in (layout.STEP, layout.PHASE, layout.COLLECTIVE, layout.WAIT)]
 
     found = read(ring.path)
     assert len([one for one in found.open if one.kind == layout.TOOL]) == layout.CALL_ENTRIES
@@ -71,9 +70,9 @@ def test_tools_and_model_calls_take_no_place_of_steps_phases_and_collectives(rin
     for handle in handles:
         ring.end(handle, False)
     found = read(ring.path)
-    assert len(found.open) == 4
+    assert len(found.open) == len(others)
     assert found.unlisted == (0, 0)
-    ring.begin(layout.TOOL, "again")
+    _ = ring.begin(layout.TOOL, "again")
     assert read(ring.path).open[-1].name == "again"
 
 
@@ -93,8 +92,100 @@ def test_a_signal_handler_that_raises_inside_begin_leaves_nothing_open(ring, mon
     assert read(ring.path).open == []
 
 
+def test_calls_do_not_overwrite_steps_and_phases(ring):
+    for kind, name in ((layout.PHASE, "reward"), (layout.STEP, "")):
+        ring.end(ring.begin(kind, name, 7))
+    for _ in range(2 * layout.RECORDS):
+        ring.end(ring.begin(layout.TOOL, "search"))
+        ring.end(ring.begin(layout.MODEL_CALL, "chat"))
+    found = read(ring.path).records
+    assert [one.kind for one in found[:2]] == [layout.PHASE, layout.STEP]
+    assert len(found) == 2 + layout.CALL_RECORDS
+
+
+@pytest.mark.parametrize("kind", [layout.STEP, layout.PHASE, layout.TOOL, layout.MODEL_CALL])
+def test_an_operation_whose_handle_is_lost_is_over(ring, kind):
+    free = len(ring._steps.free), len(ring._calls.free)
+    handle = ring.begin(kind, "lost", 7)
+    assert [one.argument for one in read(ring.path).open] == [7]
+    del handle
+    found = read(ring.path)
+    assert (found.open, [one.what for one in found.records]) == ([], [layout.FAILED])
+    assert (len(ring._steps.free), len(ring._calls.free)) == free
+
+
+def test_a_forked_child_that_loses_a_handle_ends_nothing_of_its_parent(ring):
+    handle = ring.begin(layout.TOOL, "search")
+    child = os.fork()
+    if child == 0:
+        del handle
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert [one.name for one in read(ring.path).open] == ["search"]
+    ring.end(handle)
+
+
+def test_what_is_open_at_the_orderly_end_stays_open_in_the_ring(ring):
+    handle = ring.begin(layout.TOOL, "search")
+    ring.finish("uncaught ValueError")
+    del handle
+    assert [one.name for one in read(ring.path).open] == ["search"]
+
+
+def test_an_end_that_a_signal_handler_interrupts_leaves_one_record(ring, monkeypatch):
+    handle = ring.begin(layout.STEP, "", 7)
+
+    class Ended:
+        @staticmethod
+        def pack_into(*_: object) -> None:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(layout, "ENDED", Ended)
+    with pytest.raises(KeyboardInterrupt):
+        ring.end(handle)
+    monkeypatch.undo()
+    del handle
+    found = read(ring.path)
+    assert (found.open, [one.argument for one in found.records]) == ([], [7])
+
+
+def test_an_operation_that_is_ended_twice_overwrites_no_later_record(ring):
+    first = ring.begin(layout.TOOL, "first")
+    ring.end(first)
+    for number in range(layout.CALL_RECORDS):
+        ring.end(ring.begin(layout.TOOL, f"later {number}"))
+    before = read(ring.path)
+    ring.end(first)
+
+    assert [one.name for one in read(ring.path).records] == [one.name for one in before.records]
+    assert read(ring.path).unlisted == (0, 0)
+
+
+def test_a_handle_that_a_signal_handler_kept_from_being_made_goes_without_a_word():
+    Handle.__new__(Handle).__del__()
+
+
+@pytest.mark.parametrize("kind", [layout.COLLECTIVE, layout.WAIT])
+def test_a_collective_that_was_not_ended_is_over_after_a_later_one_of_its_group(ring, kind):
+    """A signal handler has raised just after its begin."""
+    ring.begin(kind, "all_reduce", 0, "group", 3)
+    ring.end(ring.begin(kind, "all_reduce", 0, "other", 4))
+    assert [one.sequence for one in read(ring.path).open] == [3]
+    ring.end(ring.begin(kind, "all_reduce", 0, "group", 4), failed=True)
+    assert [one.sequence for one in read(ring.path).open] == [3]
+    ring.end(ring.begin(kind, "all_reduce", 0, "group", 4))
+    assert read(ring.path).open == []
+
+
+def test_a_wait_stays_open_after_a_later_collective_that_keeps_no_ranks_together(ring):
+    """The root of a broadcast waits for nobody."""
+    ring.begin(layout.WAIT, "all_reduce", 0, "group", 3)
+    ring.end(ring.begin(layout.WAIT, "broadcast", 0, "group", 4))
+    assert [one.sequence for one in read(ring.path).open] == [3]
+
+
 def test_a_collective_that_is_open_is_not_overwritten(ring):
-    stuck = ring.begin(layout.COLLECTIVE, "all_reduce", 0, "group", 1)
+    stuck = ring.begin(layout.COLLECTIVE, "all_reduce", 0, "stuck", 1)
     for number in range(2, 2 * layout.COLLECTIVES):
         ring.end(ring.begin(layout.COLLECTIVE, "all_reduce", 0, "group", number), False)
     found = read(ring.path)
@@ -139,10 +230,11 @@ def test_the_ring_keeps_the_newest_records(ring):
     found = read(ring.path)
     assert found.has_lost_collectives
     assert [one.sequence for one in found.records] == list(range(6, layout.COLLECTIVES + 6))
-    for number in range(layout.RECORDS + 5):
-        ring.end(ring.begin(layout.TOOL, "search", number), False)
-    tools = [one.argument for one in read(ring.path).records if one.kind == layout.TOOL]
-    assert tools == list(range(5, layout.RECORDS + 5))
+    for kind, length in ((layout.PHASE, layout.STEP_RECORDS), (layout.TOOL, layout.CALL_RECORDS)):
+        for number in range(length + 5):
+            ring.end(ring.begin(kind, "search", number), False)
+        kept = [one.argument for one in read(ring.path).records if one.kind == kind]
+        assert kept == list(range(5, length + 5))
     assert ring.path.stat().st_size == layout.SIZE
 
 
@@ -161,10 +253,10 @@ def test_the_number_of_a_collective_may_be_as_large_as_its_place_allows(ring):
 def test_names_without_room_share_one_name(ring):
     for number in range(layout.NAMES.length + 50):
         ring.end(ring.begin(layout.TOOL, f"made up {number}"), False)
-    names = [one.name for one in read(ring.path).records]
-    assert names[0] == "made up 0"
-    assert names[-1] == layout.OTHER_TEXT
-    assert len(set(names)) <= layout.NAMES.length
+    names = {one.name for one in read(ring.path).records}
+    assert f"made up {layout.NAMES.length - 3}" in names
+    assert layout.OTHER_TEXT in names
+    assert f"made up {layout.NAMES.length - 2}" not in names
     # Groups and operations have tables of their own.
     ring.begin(layout.COLLECTIVE, "all_reduce", 0, "group")
     assert [(one.name, one.group) for one in read(ring.path).open] == [("all_reduce", "group")]
@@ -188,13 +280,12 @@ def test_two_threads_that_add_names_at_once_give_them_different_numbers(ring):
     names._text = Interrupted
     first = names.code("first")
     assert first != others[0]
-    for name in ("first", "second"):
-        ring.begin(layout.TOOL, name)
+    _ = [ring.begin(layout.TOOL, name) for name in ("first", "second")]
     assert [one.name for one in read(ring.path).open] == ["first", "second"]
 
 
 def test_a_long_name_is_cut(ring):
-    ring.begin(layout.TOOL, "ä" * 500)
+    _ = ring.begin(layout.TOOL, "ä" * 500)
     (found,) = read(ring.path).open
     assert found.name.startswith("ä" * 60)
     assert len(found.name) < layout.NAMES.size
@@ -202,7 +293,8 @@ def test_a_long_name_is_cut(ring):
 
 def test_a_handle_of_another_ring_is_ignored(ring, tmp_path):
     other = create(tmp_path, "other")
-    ring.end(other.begin(layout.STEP, "", 1), False)
+    step = other.begin(layout.STEP, "", 1)
+    ring.end(step, False)
     assert read(ring.path).records == []
     assert len(read(other.path).open) == 1
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
+from itertools import count
 
 import pytest
 
@@ -75,6 +77,43 @@ def test_the_name_of_a_loop_is_kept(recorded, flight):
     loop.begin(1, _scope)
     assert _open(flight) == ["critic"]
     loop.finish()
+
+
+def test_loops_without_a_name_have_numbers_in_the_order_of_their_first_steps(recorded, flight, monkeypatch):
+    monkeypatch.setattr(steps, "_numbers", count())
+    first, second = steps.Loop(), steps.Loop()
+    for loop in (first, second):
+        loop.begin(1, _scope)
+    assert [(one.name, one.argument, one.loop) for one in read(flight.ring.path).open] == [("", 1, 0), ("", 1, 1)]
+    second.finish()
+    first.finish()
+    assert [(one.argument, one.loop) for one in read(flight.ring.path).records] == [(1, 1), (1, 0)]
+
+
+def test_an_operation_that_a_signal_handler_has_taken_its_owner_from_is_over(recorded, flight):
+    """The handler of a deadline raises between our begin and the program's own block."""
+
+    def interrupt(*_):
+        raise ExpectedError
+
+    steps.begin(1, _scope)
+    before = signal.signal(signal.SIGUSR1, interrupt)
+    try:
+        for _ in range(3):
+            with pytest.raises(ExpectedError):
+                _begin_and_interrupt()
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert _open(flight) == ["1"]
+    assert _over(flight) == [("search", layout.FAILED)] * 3
+    steps.finish()
+    assert _open(flight) == []
+
+
+def _begin_and_interrupt():
+    call = ToolCall(_scope, "search").start()
+    signal.raise_signal(signal.SIGUSR1)
+    call.end(None)
 
 
 class _Work:

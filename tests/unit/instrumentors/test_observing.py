@@ -327,3 +327,41 @@ def test_the_event_loop_closes_an_observed_async_generator_once_and_in_silence()
 
     asyncio.run(program())
     assert log == ["closed"] * 4
+
+
+def test_every_item_of_an_async_generator_is_seen_before_it_is_handed_on():
+    seen: list[object] = []
+    note = seen.append
+
+    class Library:
+        async def stream(self):
+            yield 1
+            yield 2
+
+    patches = Patches()
+    patches.observe(
+        Library,
+        "stream",
+        begin=lambda _: "state",
+        each=lambda state, item: seen.append((state, item)),
+        end=lambda state, result, error: seen.append((state, "ended")),
+    )
+
+    async def program():
+        async for item in Library().stream():
+            note(item)
+
+    asyncio.run(program())
+    patches.restore()
+    assert seen == [("state", 1), 1, ("state", 2), 2, ("state", "ended")]
+
+
+def test_a_library_that_is_installed_as_a_build_of_another_name_is_supported_by_that_name(build):
+    instrumentor = build(
+        lambda *_: None, requirements=("no_such_library >= 2, < 9999",), builds=("no_such_build", "pytest")
+    )
+    assert instrumentor.instrumentation_dependencies() == ("pytest >= 2, < 9999",)
+    instrumentor.instrument()
+    assert instrumentor.is_instrumented_by_opentelemetry
+    alone = build(lambda *_: None, requirements=("no_such_library >= 2",), builds=("no_such_build",))
+    assert alone.instrumentation_dependencies() == ("no_such_library >= 2",)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from types import ModuleType
 
 import pytest
 
@@ -116,3 +117,22 @@ def test_a_patch_that_fails_halfway_is_undone_and_reported_and_the_import_succee
     assert outcome["state"] == "failed"
     assert "upstream moved it" in outcome["reason"]
     instrumentor.uninstrument()
+
+
+class _LoadedLibrary:
+    """As cffi's `_cffi_backend.Lib`, which cffi puts among the modules: one for `isinstance`, without a namespace."""
+
+    __slots__ = ()
+    __class__ = ModuleType  # type: ignore[assignment]
+
+
+def test_what_stands_among_the_modules_without_a_namespace_is_passed_over(monkeypatch):
+    monkeypatch.setitem(sys.modules, "loaded_by_cffi", _LoadedLibrary())
+    assert isinstance(sys.modules["loaded_by_cffi"], ModuleType)
+    module = ModuleType("patched")
+    module.function = original = lambda: 1
+    patches = Patches()
+    assert patches.replace(module, "function", lambda _: lambda: 2)
+    assert module.function() == 2
+    patches.restore()
+    assert module.function is original

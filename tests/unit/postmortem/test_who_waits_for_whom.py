@@ -34,6 +34,7 @@ class Ranks:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.nodes = 0
+        self.handles: list[object] = []
         self.rings = [self.add(rank) for rank in range(3)]
 
     def add(self, rank: int, attempt: str = "0.0.0", run: str = "run") -> Ring:
@@ -49,6 +50,9 @@ class Ranks:
     def waits(self, rank: int, number: int, group: str = ALL, operation: str = "all_reduce") -> None:
         self.passed(rank, number, group, operation)
         self.rings[rank].begin(layout.WAIT, operation, 0, group, number)
+
+    def opens(self, rank: int, kind: int, name: str, argument: int = 0) -> None:
+        self.handles.append(self.rings[rank].begin(kind, name, argument))
 
     def tells(self, who: Lifetime, status: int) -> None:
         """The parent of the ranks tells how ``who`` ended."""
@@ -74,8 +78,8 @@ def test_the_rank_that_did_not_enter_is_the_origin(ranks):
         ranks.passed(rank, 1)
     ranks.waits(0, 2)
     ranks.waits(2, 2)
-    ranks.rings[1].begin(layout.STEP, "", 5)
-    ranks.rings[1].begin(layout.TOOL, "search")
+    ranks.opens(1, layout.STEP, "", 5)
+    ranks.opens(1, layout.TOOL, "search")
     found = ranks.examine()
 
     assert _names(found.waits.origins) == [1]
@@ -179,7 +183,7 @@ def test_a_ring_that_cannot_be_read_is_named_and_the_others_are_read(ranks):
 
 def test_where_nobody_is_known_to_wait_the_ranks_in_the_lowest_step_are_named(ranks):
     for rank, step in ((0, 5), (1, 4), (2, 5)):
-        ranks.rings[rank].begin(layout.STEP, "", step)
+        ranks.opens(rank, layout.STEP, "", step)
     assert verdict(ranks.examine()) == ["no rank is known to wait for another; the lowest step is 4, of rank 1"]
 
 
@@ -346,7 +350,7 @@ def test_a_rank_that_others_wait_for_and_that_waits_itself_is_said_to(ranks):
 
 def test_open_operations_without_a_place_are_counted_in_the_text(ranks):
     for _ in range(layout.CALL_ENTRIES + 2):
-        ranks.rings[0].begin(layout.TOOL, "search")
+        ranks.opens(0, layout.TOOL, "search")
     text = as_text(ranks.examine())
     assert "rank 0 has 2 more operations open (no collectives) than its ring has places" in text
 

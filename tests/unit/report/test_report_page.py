@@ -74,14 +74,16 @@ def test_the_head_says_what_ran(grpo: Page) -> None:
 
 
 def test_the_figures_of_the_run_come_first(grpo: Page) -> None:
-    _has(grpo.texts["tiles"], "Steps 20", "Tokens 81,920", "160 samples", "Tool calls 120 4 failed", "Errors 5")
+    _has(grpo.texts["tiles"], "Steps 20", "Tokens 81,920", "160 samples", "Tool calls 120 4 failed")
+    # The same number as in the list of findings, with what it is made of.
+    _has(grpo.texts["tiles"], "Errors 5 1 uncaught, 4 spans and log records")
 
 
 def test_what_deserves_a_look_is_said_in_words(grpo: Page) -> None:
     _has(
         grpo.texts["findings"],
         "rank 1 died of torch.OutOfMemoryError at step 20.",
-        "4 errors, most often ValueError in execute_tool calculator.",
+        "4 failed spans and error records besides 1 uncaught exception, most often ValueError in execute_tool calc",
         "Rank 1 makes the others wait: most work of its own in 20 of 20 steps",
         "18 items of telemetry dropped.",
     )
@@ -129,14 +131,17 @@ def test_a_missing_rank_and_one_without_an_end_are_named(tmp_path: Path) -> None
     page = _page(tmp_path, run)
     _has(page.texts["findings"], "Ranks 2, 3 of 4 did not report.", "rank 1: no normal end, or still running.")
     _has(page.texts["processes"], "no end recorded: killed, crashed, or still running", "normally")
+    _has(page.texts["telemetry"], "rank 1 did not end in order: what had not been delivered is missing and not counted")
 
 
-def test_a_run_in_order_has_nothing_that_stands_out(tmp_path: Path) -> None:
+def test_a_run_in_order_says_what_was_checked_and_what_could_not_be(tmp_path: Path) -> None:
     run = tmp_path / "data" / "fine"
     process(run, 0, world_size=1, started=1_700_000_000_000_000_000).write()
     page = _page(tmp_path, run)
-    _has(page.texts["findings"], "Nothing stands out: ")
-    _has(page.texts["telemetry"], "Nothing was dropped, and every line could be read.")
+    _has(page.texts["findings"], "No finding in what was checked: how the processes ended, errors, lost telemetry.")
+    _has(page.texts["findings"], "Not observed: duration of steps and phases, a rank that the others wait for, reward")
+    _has(page.texts["findings"], "duration of steps and phases: no step was recorded", "tools: no call was recorded")
+    _has(page.texts["telemetry"], "No drop was counted, and every line could be read.")
 
 
 def test_unreadable_lines_are_told_in_the_page_and_to_the_caller(tmp_path: Path) -> None:
@@ -277,6 +282,36 @@ def test_values_of_the_programs_own_are_shown_over_time(tmp_path: Path) -> None:
     writer.write()
     said = "Values recorded over time: one value throughout (1) buffer/size 17.5"
     _has(_page(tmp_path, run).texts["training"], "As the trainer logged it.", said)
+
+
+@pytest.mark.parametrize(
+    ("rates", "said"),
+    [
+        ([1e-6] * 6, "Learning rate 1e-06 throughout; the schedule, as applied"),
+        ([0.0] * 6, "Learning rate 0 throughout; the schedule, as applied"),
+        ([1e-6] * 5 + [0.03], "Learning rate the schedule, as applied; logarithmic scale"),
+        ([6e-6, 5e-6, 4e-6, 3e-6, 2e-6, 1e-6], "Learning rate the schedule, as applied"),
+    ],
+)
+def test_small_values_are_drawn_on_a_scale_on_which_they_can_be_read(
+    tmp_path: Path, rates: list[float], said: str
+) -> None:
+    run = tmp_path / "data" / "rates"
+    writer = process(run, 0, world_size=1, started=1_700_000_000_000_000_000)
+    for iteration, rate in enumerate(rates):
+        writer.event("rl.step", iteration, body={"learning_rate": rate}, attributes={"rl.loop.iteration": iteration})
+    writer.write()
+    page = _page(tmp_path, run)
+    _has(page.texts["training"], said)
+    assert ("logarithmic scale" in page.texts["training"]) is ("logarithmic" in said)
+    # The range of one value reaches from zero to twice that value.
+    assert ('"end":2e-06' in page.source) is (rates == [1e-6] * 6)
+
+
+def test_tokens_that_one_rank_counts_for_all_are_related_to_the_time_of_one_rank(tmp_path: Path) -> None:
+    run = GrpoRun(tmp_path / "data", steps=10, step_seconds=1.0)
+    page = _page(tmp_path, run.write())
+    _has(page.texts["tiles"], f"{round(40_960 / sum(run.durations), 1):,.0f} per s of all ranks")
 
 
 def test_values_that_never_change_are_listed_and_not_drawn(tmp_path: Path) -> None:

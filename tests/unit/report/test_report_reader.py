@@ -42,6 +42,12 @@ def test_a_run_is_read_whole(run: Path) -> None:
     assert reader.processes[0].manifest is not None
 
 
+def test_a_manifest_whose_run_id_is_no_text_names_no_run(run: Path) -> None:
+    for path in run.rglob("manifest.json"):
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"run_id": {"a": 1}}))
+    assert find(run, None).run_id is None
+
+
 def test_a_span_comes_after_the_spans_inside_it_whatever_their_scopes(tmp_path: Path) -> None:
     (tmp_path / "run" / "p").mkdir(parents=True)
     ends = {"outer scope": {"outer": (10, 90), "last": (0, 100)}, "inner scope": {"inner": (20, 80), "tied": (30, 80)}}
@@ -268,3 +274,10 @@ def test_a_file_that_vanished_is_reported_and_the_rest_is_read(run: Path) -> Non
     assert list(reader.records())
     assert len(reader.problems.errors) == 1
     assert "No such file" in reader.problems.errors[0]
+
+
+@pytest.mark.parametrize(("kind", "is_server"), [(2, True), ("SPAN_KIND_SERVER", True), (3, False), (None, False)])
+def test_a_span_of_a_server_is_known_as_one(tmp_path: Path, kind: int | str | None, is_server: bool) -> None:
+    (tmp_path / "traces.jsonl").write_text(_line(name="tools/call add", kind=kind))
+    _, [span] = _records(tmp_path)
+    assert span.is_server is is_server

@@ -96,3 +96,29 @@ def test_stretches_of_a_suspended_phase_are_one_occurrence() -> None:
     assert (steps.inclusive["sample"].cell.count, steps.inclusive["sample"].cell.total) == (1, 2.0)
     seconds = {phase: line[0][1].total for phase, line in steps.phases.lines().items()}
     assert seconds == {"sample": 2.0, "sync": 1.0}
+
+
+def _timed(name: str, span_id: str, parent_id: str, seconds: float, **attributes: Any) -> Span:
+    span = _span(name, span_id, parent_id, "t", **attributes)
+    span.end = int(seconds * SECOND)
+    return span
+
+
+def test_a_phase_inside_one_of_its_own_name_counts_once_and_never_below_its_own_time() -> None:
+    steps = Steps()
+    steps.add(_timed("rl.reward", "inner", "outer", 2.0, rl_phase="reward"))
+    steps.add(_timed("rl.reward", "outer", "step", 3.0, rl_phase="reward"))
+    for number in range(2):
+        steps.add(_timed("rl.forward", f"f{number}", "train", 1.5, rl_phase="forward"))
+    steps.add(_timed("rl.train", "train", "step", 4.0, rl_phase="train"))
+    steps.add(_timed("rl.rank.step", "step", "root", 8.0))
+    own = {phase: line[0][1].total for phase, line in steps.phases.lines().items()}
+    assert own == {"reward": 3.0, "forward": 3.0, "train": 1.0, UNCOVERED: 1.0}
+    assert steps.whole == {"reward": 3.0, "forward": 3.0, "train": 4.0}
+
+
+def test_the_late_steps_of_the_ranks_can_be_counted_twice() -> None:
+    steps = Steps()
+    for rank, seconds in enumerate((1.0, 2.0)):
+        steps.add(_timed("rl.rank.step", f"s{rank}", "root", seconds, rl_rank=rank))
+    assert [steps.count_slowest(), steps.ranks[1].slowest, steps.count_slowest(), steps.ranks[1].slowest] == [1] * 4

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otel_rl.offline.reader import Point, Process
+from otel_rl.offline.reader import Point, Process, Span
+from otel_rl.offline.report import human
+from otel_rl.offline.report.aggregate.calls import Calls
 from otel_rl.offline.report.aggregate.statistics import BinnedSeries, Largest, Spread
 from otel_rl.offline.report.aggregate.totals import Totals, combined
-from otel_rl.offline.report.render import human
 from otel_rl.semconv import metrics
 
 CALLS = metrics.TORCH_DISTRIBUTED_COLLECTIVE_CALLS
@@ -169,3 +170,12 @@ def test_numbers_and_sizes_read_like_numbers_and_sizes() -> None:
     ]
     assert [human.size(value) for value in (512, 3174, 2.5e9, 3e15)] == ["512 B", "3.1 KiB", "2.33 GiB", "2.73e+03 TiB"]
     assert [human.percent(value) for value in (0, 0.004, 0.371)] == ["0 %", "0.4 %", "37 %"]
+
+
+def test_a_tool_call_that_both_ends_recorded_is_one_call() -> None:
+    calls = Calls()
+    values = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "add"}
+    for process, is_server in ((ONE, False), (TWO, True)):
+        span = Span(process, "s", "tools/call add", "t", "i", "", 0, 10, values, [], False, "", 0, is_server)
+        calls.add(span)
+    assert [tool.number for tool in calls.tools(Totals(()))] == [1]

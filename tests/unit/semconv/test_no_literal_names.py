@@ -25,7 +25,12 @@ def registry_names() -> set[str]:
 def looks_like_a_name(names: set[str]) -> re.Pattern[str]:
     # torch.distributed also is a package of torch, whose modules hooks name: only the registry's parts of it count.
     parts = {re.escape(name.split(".")[2]) for name in names if name.startswith("torch.distributed.")}
-    return re.compile(rf"(?:rl|gen_ai|mcp|hw)\.[a-z_.]+|torch\.distributed\.(?:{'|'.join(sorted(parts))})(?:[a-z_.]*)")
+    # So is mcp, with modules such as `mcp.client.session`: of it, only what begins as a name of the registry counts.
+    begins = {".".join(name.split(".")[:3]) for name in names if re.match(r"mcp\.\w+\.", name)}
+    ours = "|".join(sorted(map(re.escape, begins)))
+    return re.compile(
+        rf"(?:rl|gen_ai|hw)\.[a-z_.]+|(?:{ours})[a-z_.]*|torch\.distributed\.(?:{'|'.join(sorted(parts))})(?:[a-z_.]*)"
+    )
 
 
 def literals(source: str) -> Iterator[ast.Constant]:

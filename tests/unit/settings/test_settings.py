@@ -17,6 +17,13 @@ def load(**environ: str) -> tuple[settings.Settings, list[str]]:
     return settings.load(environ)
 
 
+def test_the_rules_file_is_found_from_where_the_process_started(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    found, _ = load(OTEL_RL_HEALTH_RULES="rules.yaml")
+
+    assert found.health_rules == str(tmp_path / "rules.yaml")
+
+
 def test_nothing_set_gives_the_defaults():
     assert load() == (settings.Settings(), [])
 
@@ -35,6 +42,8 @@ def test_nothing_set_gives_the_defaults():
         ("OTEL_RL_EXIT_TIMEOUT", "0.5", "exit_timeout", 0.5),
         ("OTEL_RL_COLLECTIVES", "off", "collectives", "off"),
         ("OTEL_RL_SLOWEST", "0", "slowest", 0),
+        ("OTEL_RL_HEALTH_RULES", "/rules.yaml", "health_rules", "/rules.yaml"),
+        ("OTEL_RL_HEALTH_RULES", "Off", "health_rules", "off"),
         ("OTEL_RL_ROLE", "engine", "role", "engine"),
         ("OTEL_RL_ALGORITHM", "grpo", "algorithm", "grpo"),
         ("OTEL_RL_STATUS_FILE", "s.json", "status_file", "s.json"),

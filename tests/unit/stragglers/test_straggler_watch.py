@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 
 from otel_rl.process import process_identity
@@ -17,9 +19,16 @@ class Node:
 
     def __init__(self) -> None:
         self.steps: list[Comparison] = []
-        self.cost, self.spent = 0.0, 0.0
+        self.cost, self.spent, self.now = 0.0, 0.0, 0.0
+        #: What it was asked for: how many steps, and when.
+        self.looks: list[tuple[int, float]] = []
+        self.waits = {0: 0, 1: 0}
 
-    def look(self) -> list[Comparison]:
+    def waited(self) -> dict[int, tuple[int, int]]:
+        return {rank: (int(self.now * 1e9), waited) for rank, waited in self.waits.items()}
+
+    def look(self, most: int) -> list[Comparison]:
+        self.looks.append((most, self.now))
         self.spent += self.cost
         found, self.steps = self.steps, []
         return found
@@ -29,7 +38,8 @@ class Node:
 def looking(recorded, monkeypatch):
     node = Node()
     monkeypatch.setattr(watch, "Node", lambda _: node)
-    monkeypatch.setattr(watch.time, "thread_time", lambda: node.spent)
+    monkeypatch.setattr(watch.own_cpu, "clock", lambda: round(node.spent * 1e9))
+    monkeypatch.setattr(watch.time, "monotonic", lambda: node.now)
     monkeypatch.setattr(watch.flight, "ring", type("Ring", (), {"path": "x"})())
     return watch.Watch(), node
 
@@ -52,6 +62,7 @@ def test_a_straggler_that_lasts_is_an_event_and_its_end_another(looking, recorde
     ):
         node.steps = steps
         one.look()
+        node.now += 1
 
     begin, end = recorded.events()
     assert (begin.event_name, end.event_name) == (events.RL_STRAGGLER.name, events.RL_STRAGGLER_END.name)
@@ -63,11 +74,108 @@ def test_a_straggler_that_lasts_is_an_event_and_its_end_another(looking, recorde
     assert end.attributes[names.RL_LOOP_ITERATION] == 13
 
 
-def test_the_dearer_a_look_is_the_rarer_it_becomes(looking):
+def looks_of(one: watch.Watch, node: Node, seconds: int, late: int = 0) -> list[tuple[int, float]]:
+    """The comparisons of so many seconds, in each of which rank 1 waits ``late`` ms for rank 0."""
+    node.looks.clear()
+    for _ in range(seconds):
+        node.now += 1
+        node.waits[1] += late * 1_000_000
+        assert one.look() == watch.INTERVAL
+    return node.looks
+
+
+def test_while_all_ranks_wait_alike_a_few_steps_are_compared_and_rarely(looking):
     one, node = looking
-    assert one.look() == watch.INTERVAL
+    node.cost = 0.009
+    looks = looks_of(one, node, 100)
+    assert [most for most, _ in looks] == [watch.CALM_STEPS] * 4
+    assert looks[1][1] - looks[0][1] == pytest.approx(node.cost / watch.CALM_SHARE)
+
+
+def test_a_rank_that_waits_less_than_the_others_again_and_again_is_looked_at_at_once(looking):
+    one, node = looking
     node.cost = 0.02
-    assert one.look() == pytest.approx(0.02 / watch.SHARE)
+    looks_of(one, node, 10)
+    looks = looks_of(one, node, 6, late=200)
+    # The third time it is suspicious.
+    assert looks == [(watch.MOST_STEPS, 13 + second) for second in range(4)]
+
+
+def test_looks_at_a_rank_that_may_be_late_take_no_more_than_their_share_in_the_end(looking):
+    one, node = looking
+    node.cost = 0.02
+    looks_of(one, node, 10)
+    before = node.spent
+    looks_of(one, node, 1000, late=200)
+    assert node.spent - before == pytest.approx(1000 * watch.SHARE + watch.MOST_SAVED, abs=node.cost)
+
+
+def test_the_end_of_a_straggler_is_looked_for_as_closely(looking):
+    one, node = looking
+    node.steps = [late(number) for number in range(1, 9)]
+    assert looks_of(one, node, 3) == [(watch.CALM_STEPS, 1), (watch.MOST_STEPS, 2), (watch.MOST_STEPS, 3)]
+    node.steps = [healthy(number) for number in range(9, 17)]
+    node.cost = 0.009
+    assert looks_of(one, node, 20) == [(watch.MOST_STEPS, 4)], "it is over"
+
+
+def test_a_rank_that_is_late_for_long_leaves_time_for_the_next_one(looking):
+    one, node = looking
+    node.cost = 0.02
+    node.steps = [late(number) for number in range(1, 9)]
+    looks_of(one, node, 1000, late=200)
+    # It is over, and soon another one may be late.
+    node.steps = [healthy(number) for number in range(9, 17)]
+    looks_of(one, node, 20)
+    assert [now - 1020 for _, now in looks_of(one, node, 5, late=200)] == [3, 4, 5]
+
+
+@pytest.mark.parametrize(
+    ("cost", "pause"), [(0.0001, watch.INTERVAL), (0.0015, 0.0015 / watch.CALM_SHARE), (0.1, watch.LONGEST)]
+)
+def test_a_node_with_many_ranks_is_asked_less_often(looking, monkeypatch, cost, pause):
+    one, node = looking
+
+    def waited() -> dict[int, tuple[int, int]]:
+        node.spent += cost
+        return {}
+
+    monkeypatch.setattr(node, "waited", waited)
+    pauses = []
+    for _ in range(100):
+        pauses.append(one.look())
+        node.now += pauses[-1]
+    assert pauses[-1] == pytest.approx(pause)
+
+
+def test_the_first_search_for_rings_delays_no_look(looking, monkeypatch):
+    one, node = looking
+    costs = iter([0.015])
+
+    def waited() -> dict[int, tuple[int, int]]:
+        node.spent += next(costs, 0.0001)
+        return {}
+
+    monkeypatch.setattr(node, "waited", waited)
+    assert [one.look() for _ in range(3)] == [watch.INTERVAL] * 3
+
+
+def test_a_garbage_collection_of_the_program_stops_no_comparison(looking, monkeypatch):
+    one, node = looking
+    looks_of(one, node, 10)
+    node.cost = 0.004
+    looks_of(one, node, 5, late=200)
+    look = node.look
+
+    def collects(most: int) -> list[Comparison]:
+        node.spent += 0.3
+        gc.collect()
+        return look(most)
+
+    monkeypatch.setattr(node, "look", collects)
+    looks_of(one, node, 1, late=200)
+    monkeypatch.setattr(node, "look", look)
+    assert [most for most, _ in looks_of(one, node, 3, late=200)] == [watch.MOST_STEPS] * 3
 
 
 def test_without_a_ring_nothing_is_looked_at(looking, monkeypatch):

@@ -36,17 +36,8 @@ def test_the_variable_counts_no_more_where_the_environment_is_another_one(monkey
     assert capture() == NOWHERE
 
 
-def test_where_the_cost_guard_has_asked_for_less_there_is_no_content(monkeypatch):
-    monkeypatch.setattr(reductions.CONTENT, "offered", False)
-    monkeypatch.setattr(reductions.CONTENT, "on", True)
-    monkeypatch.setenv(CAPTURE_ENVIRONMENT_VARIABLE, "SPAN_AND_EVENT")
-    assert capture() == NOWHERE
-    assert reductions.CONTENT.offered
-
-
-def test_without_content_there_is_none_to_save(monkeypatch):
-    monkeypatch.setattr(reductions.CONTENT, "offered", False)
-    capture()
-    monkeypatch.setenv(CAPTURE_ENVIRONMENT_VARIABLE, "NO_CONTENT")
-    capture()
-    assert not reductions.CONTENT.offered
+def test_content_that_the_user_asks_for_stays_whatever_the_cost_guard_leaves_out(monkeypatch):
+    for rung in reductions.LADDER:
+        monkeypatch.setattr(rung, "on", True)
+    monkeypatch.setenv(CAPTURE_ENVIRONMENT_VARIABLE, "SPAN_ONLY")
+    assert capture() == ON_SPANS

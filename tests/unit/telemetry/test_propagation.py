@@ -50,6 +50,13 @@ def test_hosts_near_by_get_our_baggage_and_no_other(url, inside):
     assert headers["baggage"] == "rl.rollout.id=r-1"
 
 
+@pytest.mark.parametrize(("url", "sent"), [(NEAR[0], "customer=secret,rl.rollout.id=r-1"), (FAR[0], "customer=secret")])
+def test_the_programs_baggage_goes_along_where_the_library_would_send_it(url, sent, inside):
+    headers = {}
+    propagation.inject(headers, url, others=True)
+    assert headers["baggage"] == sent
+
+
 @pytest.mark.parametrize("url", FAR)
 def test_other_hosts_get_the_trace_only(url, inside):
     headers = {}

@@ -7,15 +7,17 @@ import pytest
 from otel_rl import instrumentor_status, reductions, stderr
 from otel_rl.process import process_identity
 from otel_rl.semconv import attributes, spans
-from otel_rl.telemetry import Scope
+from otel_rl.telemetry import Scope, content_capture
 from otel_rl.training import cost_guard, steps
-from otel_rl.training.cost_guard import WARM_UP, WINDOW_SECONDS, WINDOW_STEPS, CostGuard, Reading
+from otel_rl.training.cost_guard import WARM_UP, WINDOW_SECONDS, WINDOW_STEPS, WINDOWS, CostGuard, Reading
 from otel_rl.training.trainer_loop import TrainerLoop
 
 _scope = Scope("test")
 LIMIT = 0.005
 #: Seconds of a step with which a window of the fewest steps is just long enough.
 STEP = WINDOW_SECONDS / WINDOW_STEPS
+#: Steps after which a rung is taken.
+RUNG = WINDOWS * WINDOW_STEPS
 
 
 class Costs:
@@ -43,6 +45,9 @@ def ladder(monkeypatch):
     for rung in reductions.LADDER:
         monkeypatch.setattr(rung, "offered", True)
         monkeypatch.setattr(rung, "on", False)
+        if rung.variable:
+            monkeypatch.delenv(rung.variable, raising=False)
+    monkeypatch.delenv(content_capture.CAPTURE_ENVIRONMENT_VARIABLE, raising=False)
     return reductions.LADDER
 
 
@@ -113,7 +118,7 @@ def test_below_the_limit_nothing_is_left_out(guarded, program, lines):
 def test_the_first_steps_are_not_judged(guarded, program):
     guarded()
     program.runs(WARM_UP, program=STEP)
-    program.runs(3 * WINDOW_STEPS)
+    program.runs(3 * RUNG)
 
     assert names() == []
 
@@ -127,56 +132,95 @@ def test_one_dear_step_in_a_window_of_cheap_ones_is_no_reason(guarded, program):
     assert names() == []
 
 
-def test_above_the_limit_one_rung_is_taken_per_window_until_it_holds(guarded, program, ladder):
+def test_above_the_limit_one_rung_is_taken_per_two_windows_until_it_holds(guarded, program, ladder):
     guarded()
     program.runs(WARM_UP)
-    program.runs(WINDOW_STEPS - 1, program=STEP * 0.01)
+    program.runs(RUNG - 1, program=STEP * 0.01)
     assert names() == []
     program.runs(1, program=STEP * 0.01)
     assert names() == [ladder[0].name]
-    program.runs(WINDOW_STEPS, program=STEP * 0.01)
+    program.runs(RUNG - 1, program=STEP * 0.01)
+    assert names() == [ladder[0].name]
+    program.runs(1, program=STEP * 0.01)
     assert names() == [rung.name for rung in ladder[:2]]
-    program.runs(5 * WINDOW_STEPS, program=STEP * 0.001)
+    program.runs(5 * RUNG, program=STEP * 0.001)
     assert names() == [rung.name for rung in ladder[:2]]
+
+
+def test_windows_above_the_limit_that_do_not_follow_each_other_are_no_reason(guarded, program):
+    guarded()
+    program.runs(WARM_UP)
+    for _ in range(4):
+        program.runs(WINDOW_STEPS, program=STEP * 0.01)
+        program.runs(WINDOW_STEPS)
+
+    assert names() == []
 
 
 def test_many_short_steps_are_judged_together(guarded, program, costs):
     guarded()
     program.runs(WARM_UP)
     short = {"wall": WINDOW_SECONDS / 1000, "cpu": WINDOW_SECONDS / 1000}
-    program.runs(500, **short, own=WINDOW_SECONDS / 1000)
-    assert names() == []
-    program.runs(501, **short)
+    for _ in range(WINDOWS):
+        assert names() == []
+        program.runs(500, **short, own=WINDOW_SECONDS / 1000)
+        assert names() == []
+        program.runs(501, **short)
     assert len(names()) == 1
 
 
 def test_what_was_left_out_stays_left_out(guarded, program, ladder):
     guarded()
-    program.runs(WARM_UP + WINDOW_STEPS, program=STEP * 0.02)
-    program.runs(20 * WINDOW_STEPS)
+    program.runs(WARM_UP + RUNG, program=STEP * 0.02)
+    program.runs(20 * RUNG)
 
     assert names() == [ladder[0].name]
 
 
 def test_at_the_end_of_the_ladder_the_steps_go_on(guarded, program, ladder, lines):
     guarded()
-    program.runs(WARM_UP + (len(ladder) + 3) * WINDOW_STEPS, program=STEP * 0.02)
+    program.runs(WARM_UP + (len(ladder) + 3) * RUNG, program=STEP * 0.02)
 
     assert names() == [rung.name for rung in ladder]
-    assert len(lines) == len(ladder)
+    *taken, last = lines
+    assert len(taken) == len(ladder)
+    assert f"step {WARM_UP + (len(ladder) + 1) * RUNG}: nothing more is left out; otel-rl took 2.00% of" in last
+
+
+def test_what_the_user_asks_for_comes_last_and_is_named(guarded, program, ladder, lines, monkeypatch):
+    monkeypatch.setenv("OTEL_RL_SLOWEST", "20")
+    guarded()
+    program.runs(WARM_UP + len(ladder) * RUNG, program=STEP * 0.02)
+
+    assert len(names()) == len(ladder)
+    assert [line.partition("recorded: ")[2].partition(";")[0] for line in lines] == [
+        *(rung.words for rung in ladder[1:]),
+        f"{ladder[0].what} (although OTEL_RL_SLOWEST is set)",
+    ]
+
+
+def test_content_that_the_user_asks_for_is_kept_and_that_is_said_at_the_end_of_the_ladder(
+    guarded, program, ladder, lines, monkeypatch
+):
+    monkeypatch.setenv(content_capture.CAPTURE_ENVIRONMENT_VARIABLE, "SPAN_ONLY")
+    guarded()
+    program.runs(WARM_UP + (len(ladder) + 1) * RUNG, program=STEP * 0.02)
+
+    assert content_capture.capture_content()
+    assert "content stays, as OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT is set" in lines[-1]
 
 
 def test_a_rung_that_saves_nothing_here_is_passed_over(guarded, program, ladder, monkeypatch):
     monkeypatch.setattr(ladder[0], "offered", False)
     guarded()
-    program.runs(WARM_UP + WINDOW_STEPS, program=STEP * 0.02)
+    program.runs(WARM_UP + RUNG, program=STEP * 0.02)
 
     assert names() == [ladder[1].name]
 
 
 def test_without_a_limit_the_cost_is_measured_and_nothing_left_out(guarded, program, recorded):
     guarded(limit=0.0)
-    program.runs(WARM_UP + 3 * WINDOW_STEPS, program=STEP)
+    program.runs(WARM_UP + 3 * RUNG, program=STEP)
 
     assert names() == []
     assert any(attributes.RL_TELEMETRY_CPU_TIME in span.attributes for span in recorded.spans)
@@ -195,17 +239,17 @@ def test_without_a_limit_the_cost_is_measured_and_nothing_left_out(guarded, prog
 def test_what_counts_is_the_delay_and_the_share_of_what_the_program_takes(spent, is_too_much, guarded, program):
     guarded()
     program.runs(WARM_UP)
-    program.runs(WINDOW_STEPS, **spent)
+    program.runs(RUNG, **spent)
 
     assert bool(names()) is is_too_much
 
 
 def test_it_is_said_on_stderr_as_an_event_and_in_the_status(guarded, program, lines, recorded, status, ladder):
     guarded()
-    program.runs(WARM_UP + WINDOW_STEPS, program=STEP * 0.02)
+    program.runs(WARM_UP + RUNG, program=STEP * 0.02)
 
     [line] = lines
-    last = WARM_UP + WINDOW_STEPS
+    last = WARM_UP + RUNG
     assert line.startswith(f"otel-rl: from step {last} on less is recorded: {ladder[0].words}; otel-rl took 2.00% of")
     [event] = recorded.events("rl.telemetry.reduced")
     assert event.attributes["rl.telemetry.reduction"] == ladder[0].name
@@ -219,7 +263,7 @@ def test_it_is_said_on_stderr_as_an_event_and_in_the_status(guarded, program, li
 def test_of_many_ranks_only_the_first_says_it_on_stderr(guarded, program, lines, recorded, monkeypatch):
     monkeypatch.setattr(process_identity, "_current", process_identity.Run(id="run", rank=3, world_size=8))
     guarded()
-    program.runs(WARM_UP + WINDOW_STEPS, program=STEP * 0.02)
+    program.runs(WARM_UP + RUNG, program=STEP * 0.02)
 
     assert lines == []
     assert recorded.events("rl.telemetry.reduced")
@@ -236,7 +280,7 @@ def test_the_span_of_a_step_has_our_time_and_that_of_the_process(guarded, progra
 
 def test_a_forked_child_records_everything_again_and_judges_its_own_steps(guarded, program):
     guard = guarded()
-    program.runs(WARM_UP + WINDOW_STEPS, program=STEP * 0.02)
+    program.runs(WARM_UP + RUNG, program=STEP * 0.02)
     guard.forked()
     assert names() == []
     program.runs(WARM_UP, program=STEP * 0.02)

@@ -11,7 +11,7 @@ from opentelemetry import trace
 
 import otel_rl
 from otel_rl.semconv import spans
-from otel_rl.telemetry import Scope, deferral, lifecycle
+from otel_rl.telemetry import Scope, deferral, lifecycle, progress
 from otel_rl.training import step_sampling, steps
 from otel_rl.training.phases import Phase
 from otel_rl.training.trainer_loop import PHASE_SPANS_PER_STEP, TrainerLoop
@@ -41,6 +41,37 @@ def durations(recordings):
         if name.endswith(".duration") and name != "rl.loop.duration"
     }
     return {name.removeprefix("rl.").removesuffix(".duration"): value for name, value in points.items()}
+
+
+def test_phases_that_a_signal_handler_has_taken_their_blocks_from_end_with_their_step(recordings, clock, monkeypatch):
+    monkeypatch.setattr(progress, "_open_phases", {})
+    with otel_rl.step(1):
+        with otel_rl.phase("train"):
+            clock.passes(1)
+        for name in ("sample", "checkpoint"):
+            # As far as the handler lets it.
+            otel_rl.phase(name).__enter__()
+            clock.passes(2)
+    assert progress.open_phases() == ()
+    with otel_rl.step(2), otel_rl.phase("reward"):
+        clock.passes(1)
+    # The checkpoint has suspended the sampling, which goes on when that ends, and ends there too.
+    assert stretches(recordings) == [
+        ("rl.train", 0, 1),
+        ("rl.sample", 1, 3),
+        ("rl.checkpoint", 3, 5),
+        ("rl.sample", 5, 5),
+        ("rl.reward", 5, 6),
+    ]
+    assert progress.open_phases() == ()
+
+
+def test_a_phase_around_a_step_does_not_end_with_it(recordings, clock):
+    with otel_rl.phase("evaluate"):
+        with otel_rl.step(1):
+            clock.passes(1)
+        clock.passes(2)
+    assert stretches(recordings) == [("rl.evaluate", 0, 3)]
 
 
 def test_one_exclusive_phase_inside_another_suspends_it(recordings, clock):

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import os
+import pdb  # noqa: T100 - a test of it
 import sys
 import threading
+import weakref
 
 import pytest
 from opentelemetry.context import attach, get_current
@@ -182,6 +185,18 @@ def test_a_generation_by_calls_hangs_when_they_stop(program, recorded):
     assert event.attributes["rl.phase"] == "sample"
 
 
+def test_an_engine_in_this_process_may_generate_for_long_after_the_prompts_were_gathered(program, recorded):
+    """Gathering is a collective in the phase, and no call that has ended."""
+    calls = [0]
+    progress.add_source(calls.copy)
+    program.trains(FIRST_STEPS)
+    with Phase(spans.RL_SAMPLE, SCOPE):
+        program.passes(1)
+        calls[0] += 1
+        program.passes(500)
+    assert recorded.events("rl.hang") == []
+
+
 def test_collectives_are_progress(program, recorded):
     calls = [0]
     progress.add_source(calls.copy)
@@ -215,6 +230,61 @@ def test_a_thread_that_compiles_or_saves_may_take_long_and_what_follows_gets_the
     assert recorded.events("rl.hang") == []
     program.passes(10)
     assert len(recorded.events("rl.hang")) == 1
+
+
+def test_a_thread_in_the_debugger_may_take_as_long_as_it_likes(program, recorded):
+    asked, reading_end, writing_end = threading.Event(), *os.pipe()
+
+    class Output(io.StringIO):
+        def write(self, text):
+            if "(Pdb)" in text:
+                asked.set()
+            return super().write(text)
+
+    def debugs(commands):
+        pdb.Pdb(stdin=commands, stdout=Output(), nosigint=True, readrc=False).set_trace()
+        return commands
+
+    with os.fdopen(reading_end) as commands, os.fdopen(writing_end, "w") as person:
+        worker = threading.Thread(target=debugs, args=(commands,))
+        program.trains(FIRST_STEPS)
+        worker.start()
+        assert asked.wait(30)
+        program.passes(500)
+        person.write("continue\n")
+        person.flush()
+        worker.join()
+    assert recorded.events("rl.hang") == []
+    program.passes(121)
+    assert len(recorded.events("rl.hang")) == 1
+
+
+def test_while_a_hang_is_reported_the_objects_of_a_thread_are_freed_by_that_thread(program, monkeypatch):
+    class Held:
+        pass
+
+    freed_by, begun, over = [], threading.Event(), threading.Event()
+
+    def work():
+        held = Held()
+        weakref.finalize(held, lambda: freed_by.append(threading.get_ident()))
+        begun.set()
+        over.wait()
+
+    worker = threading.Thread(target=work)
+
+    def write(line):
+        program.lines.append(line)
+        over.set()
+        worker.join()
+
+    monkeypatch.setattr(reports, "_write_line", write)
+    program.trains(FIRST_STEPS)
+    worker.start()
+    begun.wait()
+    program.passes(61)
+    assert program.lines
+    assert freed_by == [worker.ident]
 
 
 def test_without_a_ring_the_stack_names_the_collective(program, recorded):
@@ -260,6 +330,14 @@ def test_a_silent_peer_is_named(program, recorded, ring_of_rank_1, monkeypatch):
     program.passes(61)
     line, _ = program.lines[0].split("; `otel-rl")
     assert line.endswith("; rank 1 gave no heartbeat for 0 s, it may hold the GIL or be stopped")
+
+
+def test_the_ring_of_this_process_before_an_exec_is_no_peer(program, recorded, ring_of_rank_1, monkeypatch):
+    ring_of_rank_1.identify("run", "0.0.0", "node", (0, 2, 0))
+    monkeypatch.setattr(peers, "SILENT", 0.0)
+    program.trains(FIRST_STEPS)
+    program.passes(61)
+    assert "heartbeat" not in program.lines[0]
 
 
 @pytest.mark.parametrize("how", ["ended", "another run", "damaged"])

@@ -81,7 +81,7 @@ def _result(
 
 def _requirements(entry_point: EntryPoint) -> list[Requirement]:
     if _is_ours(entry_point):
-        declared: Sequence[str] = entry_point.load().requirements[:1]
+        declared: Sequence[str] = entry_point.load().supported()
         return [Requirement(text) for text in declared]
     # What a contrib package instruments is its extra "instruments": read without importing the package.
     distribution = entry_point.dist

@@ -10,10 +10,13 @@ from otel_rl.inference import ownership
 from otel_rl.instrumentors.langchain import other_instrumentors, runs
 from otel_rl.instrumentors.langchain.errors import error_in
 from otel_rl.semconv import attributes, events, metrics, spans
-from otel_rl.semconv.attributes import GenAiOperationNameValues
+from otel_rl.semconv.attributes import GenAiOperationNameValues, RlRolloutStatusValues, RlTrajectoriesSourceValues
 from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
-from otel_rl.telemetry import Scope, drops, guard, lifecycle
-from otel_rl.telemetry.attribute_values import error_type, score
+from otel_rl.telemetry import Scope, drops, guard, lifecycle, open_trajectory
+from otel_rl.telemetry.attribute_values import error_type, score, text
+from otel_rl.telemetry.correlation import correlation_attributes
+from otel_rl.telemetry.open_trajectory import MAXIMUM_LENGTH
+from otel_rl.training import steps, trajectories
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -35,22 +38,26 @@ def started(manager: Any, name: str | None, serialized: dict[str, Any] | None, i
         return
     parent = runs.use(manager.parent_run_id)
     tags, metadata = manager.tags or (), manager.metadata or {}
-    is_node = _is_node(tags, metadata)
-    description = None
-    if not other_instrumentors.is_taken():  # the rewards of nodes are ours to record, whoever has the spans
-        description = _describe(serialized, name, tags, metadata, manager.parent_run_id is None)
-    if description is None:
+    is_node, is_root = _is_node(tags, metadata), manager.parent_run_id is None
+    # Rewards of nodes and trajectories are ours to record, whoever has the spans.
+    is_taken = other_instrumentors.is_taken()
+    description = None if is_taken and not is_root else _describe(serialized, name, tags, metadata, is_root)
+    trajectory = _trajectory(manager.run_id, metadata) if is_root and description is not None else None
+    if description is None or is_taken:
         run = runs.Run(manager.run_id, parent.context if parent else None, is_node=is_node, above=parent)
     else:
         definition, span_name, values, duration = description
         above = runs.context_below(parent)
         span = scope.start_span(definition, span_name, attributes=values, context=above)
         context = ownership.span_context(span, above)
-        run = runs.Run(manager.run_id, context, span, duration, time.perf_counter(), is_node, parent)
+        if trajectory is not None:
+            context = open_trajectory.context_with(trajectory.counters, context)
+        run = runs.Run(manager.run_id, context, span, duration, above=parent, is_node=is_node)
+    run.trajectory = trajectory or run.trajectory
     if is_node and isinstance(inputs, dict):
         run.given = tuple(inputs), inputs.get(_REWARD)
     for evicted in runs.add(run):
-        _end(evicted)
+        _end(evicted, left_open=True)
 
 
 def returned(run_id: UUID, outputs: Any) -> None:
@@ -72,10 +79,40 @@ def raised(run_id: UUID, error: BaseException | None) -> None:
 def end_all() -> None:
     """End the runs that are still open when the process ends."""
     for run in runs.pop_all():
-        _end(run)
+        _end(run, left_open=True)
 
 
-def _end(run: runs.Run, error: BaseException | None = None) -> None:
+def _trajectory(run_id: UUID, metadata: dict[str, Any]) -> runs.Trajectory | None:
+    """A graph that nothing else called is a trajectory, unless a rollout is open around it."""
+    if open_trajectory.of() is not None:
+        return None
+    trajectories.began(scope, RlTrajectoriesSourceValues.AGENT)
+    step = steps.current()
+    ids: dict[str, Any] = correlation_attributes(None)
+    ids.setdefault(attributes.RL_ROLLOUT_ID, str(run_id))
+    conversation = _conversation(metadata)
+    if conversation is not None:
+        ids[attributes.GEN_AI_CONVERSATION_ID] = text(conversation, MAXIMUM_LENGTH)
+    if step is not None:
+        ids.setdefault(attributes.RL_LOOP_ITERATION, step.iteration)
+    return runs.Trajectory(open_trajectory.OpenTrajectory(), ids)
+
+
+def _end_trajectory(run: runs.Run, error: BaseException | None, *, left_open: bool) -> None:
+    trajectory = run.trajectory
+    if trajectory is None or run.above is not None:
+        return
+    with guard("langchain.trajectory"):
+        reason = RlRolloutStatusValues.CANCELLED if left_open else error
+        seconds = time.perf_counter() - run.started
+        ended = trajectories.Ended(trajectory.counters, trajectory.ids, run.span, seconds, reason)
+        totals = trajectories.add(scope, RlTrajectoriesSourceValues.AGENT, ended)
+        if run.span is not None:
+            run.span.set_attributes(totals)
+
+
+def _end(run: runs.Run, error: BaseException | None = None, *, left_open: bool = False) -> None:
+    _end_trajectory(run, error, left_open=left_open)
     if run.span is None:
         return
     if run.duration is not None:
@@ -146,6 +183,9 @@ def _record_reward(update: dict[str, Any], run: runs.Run) -> None:
         while above is not None:
             above.scored = value
             above = above.above
+        counters = run.trajectory.counters if run.trajectory is not None else open_trajectory.of(run.context)
+        if counters is not None:
+            counters.add_reward(_REWARD, value)
         scope.record(metrics.RL_REWARD_SCORE, value, {attributes.RL_REWARD_NAME: _REWARD}, run.context)
         scope.event(
             events.GEN_AI_EVALUATION_RESULT,

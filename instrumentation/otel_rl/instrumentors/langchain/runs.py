@@ -7,18 +7,20 @@ room.
 
 from __future__ import annotations
 
+import time
 from collections import OrderedDict
 from contextlib import suppress
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from otel_rl.telemetry import drops, lifecycle
+from otel_rl.telemetry import drops, lifecycle, open_trajectory
 from otel_rl.telemetry.context import attach
 
 if TYPE_CHECKING:
     from uuid import UUID
 
     from otel_rl.semconv.definitions import MetricDefinition
+    from otel_rl.telemetry.open_trajectory import OpenTrajectory
 
     #: A metric, and its attributes.
     Duration = tuple[MetricDefinition, dict[str, Any]]
@@ -28,6 +30,13 @@ if TYPE_CHECKING:
 
 #: Open runs: eight of each of 8,192 rollouts at once. An agent holds two to four of them.
 MAXIMUM_RUNS = 65_536
+
+
+class Trajectory(NamedTuple):
+    """What a run is part of: its counters, and the attributes that name it."""
+
+    counters: OpenTrajectory
+    ids: dict[str, Any]
 
 
 class Run:
@@ -44,6 +53,7 @@ class Run:
         "scored",
         "span",
         "started",
+        "trajectory",
     )
 
     def __init__(
@@ -52,7 +62,6 @@ class Run:
         context: Context | None = None,
         span: Span | None = None,
         duration: Duration | None = None,
-        started: float = 0,
         is_node: bool = False,
         above: Run | None = None,
     ) -> None:
@@ -62,7 +71,7 @@ class Run:
         #: What its duration is recorded as; set where the run is an agent's or a workflow's.
         self.duration = duration
         #: ``time.perf_counter()`` in s.
-        self.started = started
+        self.started = time.perf_counter()
         self.is_node = is_node
         self.above = above
         #: The state a node was given: its keys, and its reward.
@@ -71,6 +80,8 @@ class Run:
         self.scored: float | None = None
         #: All that are open below it, where it is the top of its tree; the tree has one such table.
         self.open_below: dict[UUID, Run] = {} if above is None else above.open_below
+        #: What this run is part of, where it is the top of its tree and no rollout is open around it.
+        self.trajectory: Trajectory | None = None if above is None else above.trajectory
 
 
 #: Those that were used longest ago come first.
@@ -143,6 +154,9 @@ def enter_for(config: Any) -> None:
     callbacks = config.get("callbacks") if isinstance(config, dict) else None
     run = find(getattr(callbacks, "parent_run_id", None))
     context = context_below(run)
+    trajectory = None if run is None else run.trajectory
+    if trajectory is not None:
+        open_trajectory.enter(trajectory.counters)
     if context is not None:
         # Never detached: the context is a copy that is dropped after the body.
         attach(context)

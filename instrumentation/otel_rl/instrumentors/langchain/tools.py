@@ -8,7 +8,7 @@ from otel_rl.instrumentors.langchain import other_instrumentors, runs
 from otel_rl.instrumentors.langchain.errors import UNKNOWN_TOOL, error_in, failure_in
 from otel_rl.semconv import attributes, events
 from otel_rl.semconv.attributes import ErrorTypeValues
-from otel_rl.telemetry import Scope, guard
+from otel_rl.telemetry import Scope, guard, open_trajectory
 from otel_rl.telemetry.content_capture import capture_content
 from otel_rl.telemetry.context import attach, detach
 from otel_rl.tools.calls import ToolCall
@@ -16,19 +16,26 @@ from otel_rl.tools.calls import ToolCall
 if TYPE_CHECKING:
     from contextvars import Token
 
+    from otel_rl.telemetry.open_trajectory import OpenTrajectory
+
 scope = Scope("langchain")
 
 
 class _Observed:
     """One run of a tool; keeps the context of the node above it while the tool runs."""
 
-    __slots__ = ("_attached", "_call")
+    __slots__ = ("_attached", "_call", "_trajectory")
 
     def __init__(self, tool: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self._call: ToolCall | None = None
         self._attached: Token[Any] | None = None
+        #: What the call is counted in where the span is that of another instrumentor.
+        self._trajectory: OpenTrajectory | None = None
         with guard("langchain.tool_start"):
-            if not scope.enabled or other_instrumentors.is_taken():
+            if not scope.enabled:
+                return
+            if other_instrumentors.is_taken():
+                self._trajectory = open_trajectory.of()
                 return
             parent = runs.find(getattr(kwargs.get("callbacks"), "parent_run_id", None))
             context = runs.context_below(parent)
@@ -53,6 +60,9 @@ class _Observed:
                 detach(self._attached)
 
     def _note(self, result: Any, error: BaseException | None) -> None:
+        if self._trajectory is not None:
+            failed = error_in(error) is not None or (error is None and failure_in(result) is not None)
+            self._trajectory.tool_call_ended(failed=failed)
         if self._call is None or error is not None:
             return
         failure = failure_in(result)

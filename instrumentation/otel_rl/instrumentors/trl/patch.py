@@ -9,12 +9,12 @@ from otel_rl.instrumentors.trl import profiling, tools
 from otel_rl.instrumentors.trl.methods import MODULES
 from otel_rl.instrumentors.trl.profiling import scope
 from otel_rl.instrumentors.trl.rewards import scores
+from otel_rl.instrumentors.trl.samples import samples
 from otel_rl.semconv import metrics, spans
 from otel_rl.training import systems, trainer_loop
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from contextlib import AbstractContextManager
     from types import ModuleType
 
     from otel_rl.instrumentors.patching import Patches
@@ -149,27 +149,30 @@ def _begin_environments(trainer: Any, *_: Any, **__: Any) -> OpenPhase | None:
     return trainer_loop.current().open(spans.RL_SAMPLE, scope)
 
 
-def _sampled(_: Any, trainer: Any, prompts: Any, *___: Any, **____: Any) -> None:
+def _sampled(result: Any, trainer: Any, prompts: Any, *_: Any, **__: Any) -> None:
     if getattr(trainer, "environment_factories", None):
         trainer_loop.current().end(spans.RL_SAMPLE)
     if scope.enabled and not trainer_loop.current().is_open(spans.RL_EVALUATE):
         scope.record(metrics.RL_SAMPLE_SAMPLES, len(prompts))
+        samples.sampled(trainer, result)
 
 
 def _calculated(result: Any, trainer: Any, *_: Any, **__: Any) -> None:
     scores.calculated(trainer, result)
 
 
-def _scored(*_: Any, **__: Any) -> None:
+def _scored(result: Any, trainer: Any, *_: Any, **__: Any) -> None:
     scores.scored()
+    samples.scored(trainer, result, scores.take())
 
 
-def _watch_tools(trainer: Any, *_: Any, **__: Any) -> AbstractContextManager[None] | None:
+def _watch_tools(trainer: Any, *_: Any, **__: Any) -> tools.Watching | None:
     watching = tools.watched(trainer)
     if watching is not None:
         watching.__enter__()
     return watching
 
 
-def _stop_watching(watching: AbstractContextManager[None], _: Any, error: BaseException | None) -> None:
+def _stop_watching(watching: tools.Watching, _: Any, error: BaseException | None) -> None:
     watching.__exit__(None, error, None)
+    samples.tool_errors = watching.failures

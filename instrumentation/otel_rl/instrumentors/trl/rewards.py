@@ -20,6 +20,8 @@ class RewardScores:
 
     def __init__(self) -> None:
         self._on_device: list[tuple[Sequence[str], Any]] = []
+        #: Those of the latest batch by function, until somebody takes them.
+        self._latest: dict[str, list[float]] | None = None
 
     def calculated(self, trainer: Any, scores: Any) -> None:
         """``scores`` has the rows of all ranks, rank after rank; sums over the functions are left out."""
@@ -44,8 +46,14 @@ class RewardScores:
         while self._on_device:
             self._record(*self._on_device.pop())
 
+    def take(self) -> dict[str, list[float]] | None:
+        """The scores of the samples of this process by function, once."""
+        latest, self._latest = self._latest, None
+        return latest
+
     def _record(self, names: Sequence[str], scores: Any) -> None:
-        rewards.record(scope, dict(zip(names, scores.T.tolist(), strict=True)))
+        self._latest = dict(zip(names, scores.T.tolist(), strict=True))
+        rewards.record(scope, self._latest)
 
 
 scores = RewardScores()

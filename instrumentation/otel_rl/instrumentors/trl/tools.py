@@ -83,20 +83,32 @@ class ToolCalls:
         self._calls: list[Call] = []
         self._unknown: list[str] = []
         self._content = _Content()
+        #: Failed calls and those of unknown tools, by the place of the sample whose tools they are.
+        self.failures: dict[int, int] = {}
 
-    def watch(self, tools: dict[str, Any]) -> dict[str, Any]:
-        """A copy of ``tools`` whose functions note their calls."""
-        return {name: _WatchedTool(tool, self._noter(name)) for name, tool in tools.items()}
+    def watch(self, tools: dict[str, Any], sample: int | None = None) -> dict[str, Any]:
+        """A copy of ``tools`` whose functions note their calls; of all samples, or of one."""
+        return {name: _WatchedTool(tool, self._noter(name, sample)) for name, tool in tools.items()}
 
-    def watch_last(self, tools: dict[str, Any]) -> dict[str, Any]:
+    def watch_last(self, tools: dict[str, Any], sample: int | None = None) -> dict[str, Any]:
         """Like :meth:`watch`, for the dictionary that is asked last: a name it lacks is unknown."""
-        return _LastTools(self.watch(tools), self._unknown)
+        return _LastTools(self.watch(tools, sample), lambda name: self._note_unknown(name, sample))
 
-    def _noter(self, name: str) -> Note:
+    def _note_unknown(self, name: str, sample: int | None) -> None:
+        self._unknown.append(name)
+        self._note_failure(sample)
+
+    def _note_failure(self, sample: int | None) -> None:
+        if sample is not None:
+            self.failures[sample] = self.failures.get(sample, 0) + 1
+
+    def _noter(self, name: str, sample: int | None) -> Note:
         def note(started: int, error: BaseException | None, arguments: Any, result: Any) -> None:
             duration = time.perf_counter_ns() - started
             call = Call(duration, time.time_ns(), name, "" if error is None else error_type(error))
             self._calls.append(call)
+            if error is not None:
+                self._note_failure(sample)
             with guard("trl.tool_content"):
                 self._content.add(call, arguments, result)
 
@@ -158,29 +170,29 @@ async def _watched_coroutine(tool: Any, note: Note, args: Any, kwargs: Any) -> A
 class _LastTools(dict[str, Any]):
     """Notes the names that are asked for and not there."""
 
-    def __init__(self, tools: dict[str, Any], unknown: list[str]) -> None:
+    def __init__(self, tools: dict[str, Any], note_unknown: Callable[[str], None]) -> None:
         super().__init__(tools)
-        self._unknown = unknown
+        self._note_unknown = note_unknown
 
     def __contains__(self, name: object) -> bool:
         found = super().__contains__(name)
         if not found:
-            self._unknown.append(str(name))
+            self._note_unknown(str(name))
         return found
 
     def __missing__(self, name: object) -> Any:
         # Versions of TRL that index without asking.
-        self._unknown.append(str(name))
+        self._note_unknown(str(name))
         raise KeyError(name)
 
 
-def watched(trainer: Any) -> _Watching | None:
+def watched(trainer: Any) -> Watching | None:
     """Context in which the tools of ``trainer`` are watched; None when there is nothing to watch."""
     names = [name for name in _DICTIONARIES if name in vars(trainer)]
-    return _Watching(trainer, names) if scope.enabled and names else None
+    return Watching(trainer, names) if scope.enabled and names else None
 
 
-class _Watching:
+class Watching:
     """Exchanges the trainer's tool dictionaries for watched copies, and puts the originals back."""
 
     def __init__(self, trainer: Any, names: list[str]) -> None:
@@ -188,16 +200,22 @@ class _Watching:
         self._names = names
         self._calls = ToolCalls()
         self._originals: dict[str, Any] = {}
+        #: Failed calls by the place of the sample; None where all samples share their tools.
+        self.failures: dict[int, int] | None = None
 
     def __enter__(self) -> None:
         with guard("trl.tools"):
             watch = self._calls.watch
-            replacements = {}
+            replacements: dict[str, Any] = {}
             for name in self._names:
                 if name == self._names[-1]:
                     watch = self._calls.watch_last
                 original = getattr(self._trainer, name)
-                replacements[name] = watch(original) if isinstance(original, dict) else [watch(one) for one in original]
+                if isinstance(original, dict):
+                    replacements[name] = watch(original)
+                else:
+                    replacements[name] = [watch(one, place) for place, one in enumerate(original)]
+                    self.failures = self._calls.failures
             self._originals = {name: getattr(self._trainer, name) for name in self._names}
             vars(self._trainer).update(replacements)
 

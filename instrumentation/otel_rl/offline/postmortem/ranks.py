@@ -146,7 +146,7 @@ def state_of(ring: Ring, exits: Mapping[Lifetime, Exit] = NO_EXITS) -> RankState
         inside=[_words(event) for event in ring.open if event.kind in _INSIDE],
         collective=unfinished[-1] if unfinished else _collective(latest, "done") if latest else None,
         unfinished=unfinished,
-        failed_launches={_group(text): number for text, number in ring.failed_launches.items()},
+        failed_launches={group_of(text): number for text, number in ring.failed_launches.items()},
         last=max((event.moment for event in (*ring.records[-1:], *ring.open[-1:])), default=ring.clocks[0]),
     )
     _enter(found)
@@ -209,11 +209,12 @@ def _collective(event: Event, outcome: str) -> Collective:
 
 
 def _numbering(event: Event) -> Numbering:
-    return Numbering(_group(event.group), event.is_numbered_by_torch)
+    return Numbering(group_of(event.group), event.is_numbered_by_torch)
 
 
 @functools.lru_cache
-def _group(text: str) -> Group:
+def group_of(text: str) -> Group:
+    """Return the group that a ring names ``text``."""
     name, description, ranks = (*text.split("\t"), "", "", "")[:3]
     return Group(name, description, _ranks(ranks))
 

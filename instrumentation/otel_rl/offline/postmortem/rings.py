@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from otel_rl.process.lifetime import Lifetime
 
 _ANY = f"*{layout.SUFFIX}"
-#: So many ends are told of a run without rings.
+#: So many ends are told of a run without rings, and so many places of PyTorch's dumps are looked at.
 _SHOWN = 8
 _EXITS = f"otel-rl-*{exit_records.SUFFIX}"
 
@@ -38,6 +38,18 @@ class Found:
     notes: list[str] = field(default_factory=list)
     #: How parents saw processes end.
     exits: dict[Lifetime, Exit] = field(default_factory=dict)
+
+    @property
+    def torch_dumps(self) -> list[str]:
+        """Prefixes of files to which PyTorch was to write its own dumps."""
+        told = ((process.manifest or {}).get("torch_dumps") for process in self.processes)
+        return sorted({prefix for prefix in told if isinstance(prefix, str) and prefix})[:_SHOWN]
+
+    @property
+    def began(self) -> int:
+        """Wall clock (ns) of the begin of the first process; 0: not known."""
+        begun = [process.number("started_unix_nano") for process in self.processes]
+        return min((moment for moment in begun if moment), default=0)
 
 
 def find(directory: Path, ring_directory: Path, run: str | None) -> Found:

@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.flight_recorder import layout
-from otel_rl.offline.postmortem import ranks
+from otel_rl.offline.postmortem import dump_text, ranks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -25,22 +25,44 @@ _FIRST = {
 }
 #: So many waits of one kind are written out.
 _SHOWN = 8
+_RINGS, _DUMPS = "by the rings", "by PyTorch's dumps"
 
 
 def as_text(found: Postmortem) -> str:
     """The table of ranks, who waits for whom, and where that ends."""
     moment = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(found.at / 1e9))
     when = f"now, {moment}" if found.is_running else f"the last sign of the run, {moment}"
-    parts = [f"run {found.run_id}; seconds before {when}", _table(rows(found))]
-    parts += ["\n".join(sentences) for sentences in (waits(found), unknown(found), verdict(found)) if sentences]
-    parts += [f"note: {note}" for note in found.notes]
+    parts = [f"run {found.run_id}; seconds before {when}", _table(TITLES, rows(found))]
+    dumped = dump_rows(found)
+    if dumped:
+        parts.append(f"PyTorch's dumps, the last collective of each group:\n\n{_table(dump_text.TITLES, dumped)}")
+    blocks = (waits(found), unknown(found), differences(found), verdict(found))
+    parts += ["\n".join(sentences) for sentences in blocks if sentences]
+    parts += [f"note: {note}" for note in notes(found)]
     return "\n\n".join(parts)
 
 
 def rows(found: Postmortem) -> list[tuple[str, ...]]:
     """The table of ranks: cells below :data:`TITLES`."""
-    known = [_row(found, one) for one in found.ranks]
-    return known + [(str(rank), "-", "-", "-", "-", "-", "-", "-", what) for rank, what in found.missing.items()]
+    return [
+        *(_row(found, one) for one in found.ranks),
+        *(_row_without_ring(found, rank, what) for rank, what in found.missing.items()),
+    ]
+
+
+def dump_rows(found: Postmortem) -> list[tuple[str, ...]]:
+    """The table of PyTorch's dumps: cells below :data:`.dump_text.TITLES`."""
+    return dump_text.rows(found.dumps, found.at)
+
+
+def notes(found: Postmortem) -> list[str]:
+    """What could not be read, and what was left out."""
+    return [*found.notes, *found.dumps.notes]
+
+
+def differences(found: Postmortem) -> list[str]:
+    """Sentences that say where the rings and PyTorch's dumps do not say the same."""
+    return _bounded([f"rings and dumps differ: {line}" for line in found.differences])
 
 
 def as_json(found: Postmortem) -> dict[str, Any]:
@@ -59,7 +81,9 @@ def as_json(found: Postmortem) -> dict[str, Any]:
         "origins": [one.ring.rank for one in found.waits.origins],
         "circle": [one.ring.rank for one in found.waits.circle],
         "verdict": verdict(found),
-        "notes": found.notes,
+        "torch_dumps": dump_text.as_json(found.dumps),
+        "differences": found.differences,
+        "notes": notes(found),
     }
 
 
@@ -118,6 +142,12 @@ def _row(found: Postmortem, one: RankState) -> tuple[str, ...]:
     )
 
 
+def _row_without_ring(found: Postmortem, rank: int, what: str) -> tuple[str, ...]:
+    dump = found.dumps.of(rank)
+    collective, number, ago = dump_text.last_of(dump, found.at) if dump is not None else ("-", "-", "-")
+    return str(rank), "-", "-", "-", "-", collective, number, ago if ago == "-" else f"{ago} s", what
+
+
 def _seconds(found: Postmortem, moment: int) -> str:
     return f"{max(found.at - moment, 0) / 1e9:.1f}"
 
@@ -130,10 +160,10 @@ def waits(found: Postmortem) -> list[str]:
     waiting = {id(wait.waiting): wait.waiting for wait in found.waits.waits}
     lines = [
         f"{waiting[who].label} {_OUTCOMES[collective.outcome]} {collective.words}, which"
-        f" {_ranks(missing)} did not enter"
+        f" {dump_text.named_ranks(missing)} did not enter"
         for (who, collective), missing in by_collective.items()
     ]
-    return _bounded(lines)
+    return [*_by(_RINGS, found, _bounded(lines)), *_by(_DUMPS, found, _bounded(dump_text.waits(found.dumps)))]
 
 
 def unknown(found: Postmortem) -> list[str]:
@@ -142,9 +172,9 @@ def unknown(found: Postmortem) -> list[str]:
     for one in found.waits.unknown:
         key = one.waiting.label, f"{_OUTCOMES[one.collective.outcome]} {one.collective.words}", one.reason
         by_reason.setdefault(key, []).append(str(one.other.ring.rank))
-    return _bounded(
+    lines = _bounded(
         [
-            f"{who} {collective}; whether {_ranks(others)} entered it is not known: {reason}"
+            f"{who} {collective}; whether {dump_text.named_ranks(others)} entered it is not known: {reason}"
             for (who, collective, reason), others in by_reason.items()
         ]
         + [
@@ -153,10 +183,22 @@ def unknown(found: Postmortem) -> list[str]:
             if any(one.ring.unlisted)
         ]
     )
+    return [*_by(_RINGS, found, lines), *_by(_DUMPS, found, _bounded(dump_text.unknown(found.dumps)))]
 
 
 def verdict(found: Postmortem) -> list[str]:
     """Sentences that say where the waits end."""
+    by_rings = _bounded(_verdict_of_rings(found))
+    if not found.dumps.dumps:
+        return by_rings or _without_waits(found)
+    by_dumps = _by(_DUMPS, found, _bounded(dump_text.verdict(found.dumps)))
+    if by_rings:
+        return [*_by(_RINGS, found, by_rings), *(by_dumps or [f"{_DUMPS}: no rank is known to wait for another"])]
+    # With NCCL only PyTorch sees who waits.
+    return [*by_dumps, *_by(_RINGS, found, _without_waits(found) if found.ranks else [])] or _without_waits(found)
+
+
+def _verdict_of_rings(found: Postmortem) -> list[str]:
     between = found.waits
     sentences = [_of_origin(found, one) for one in between.origins]
     if between.circle:
@@ -167,8 +209,15 @@ def verdict(found: Postmortem) -> list[str]:
         " takes different paths"
         for first, collective, second, operation in between.mismatches
     ]
-    sentences += [f"all ranks are in {one.words}: it is slow, or the network is" for one in between.entered_by_all]
-    return _bounded(sentences) or _without_waits(found)
+    return [
+        *sentences,
+        *(f"all ranks are in {one.words}: it is slow, or the network is" for one in between.entered_by_all),
+    ]
+
+
+def _by(source: str, found: Postmortem, lines: list[str]) -> list[str]:
+    """Name the source where there are two."""
+    return [f"{source}: {line}" for line in lines] if found.dumps.dumps else lines
 
 
 def _of_origin(found: Postmortem, one: RankState) -> str:
@@ -218,18 +267,13 @@ def _behind(found: Postmortem) -> list[str]:
     return _bounded(lines)
 
 
-def _ranks(numbers: Sequence[str]) -> str:
-    rest = f" and {len(numbers) - _SHOWN} more" if len(numbers) > _SHOWN else ""
-    return f"rank{'s' if len(numbers) > 1 else ''} {', '.join(numbers[:_SHOWN])}{rest}"
-
-
 def _bounded(lines: list[str]) -> list[str]:
     return lines if len(lines) <= _SHOWN else [*lines[:_SHOWN], f"and {len(lines) - _SHOWN} more of this kind"]
 
 
-def _table(rows: Iterable[Sequence[str]]) -> str:
-    lines = [list(TITLES), ["-" * len(title) for title in TITLES], *map(list, rows)]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(TITLES))]
+def _table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [list(titles), ["-" * len(title) for title in titles], *map(list, rows)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(titles))]
     return "\n".join(
         "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip() for line in lines
     )

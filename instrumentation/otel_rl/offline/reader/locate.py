@@ -146,7 +146,8 @@ def _store_run(path: Path, folders: list[Path], run: str | None) -> Source:
             file.process = process
             source.files.append(file)
     source.run_id = next(
-        (p.manifest["run_id"] for p in source.processes if p.manifest and p.manifest.get("run_id")), None
+        (run_id for p in source.processes if isinstance(run_id := (p.manifest or {}).get("run_id"), str) and run_id),
+        None,
     )
     if run is not None and not str(source.run_id or path.name).startswith(run):
         raise UnusableInput(f"{path} holds run {source.run_id or path.name}, not {run}")

@@ -21,6 +21,7 @@ ROOTS = {"resourceSpans": "traces", "resourceMetrics": "metrics", "resourceLogs"
 """Top-level field of a request -> signal."""
 
 _STATUS_ERROR = (2, "STATUS_CODE_ERROR")
+_KIND_SERVER = (2, "SPAN_KIND_SERVER")
 _CUMULATIVE = (2, "AGGREGATION_TEMPORALITY_CUMULATIVE")
 # Exponential histograms keep count, sum and range; their buckets are not needed for what the report shows.
 _KINDS = {"gauge": "gauge", "sum": "sum", "histogram": "histogram", "exponentialHistogram": "histogram"}
@@ -62,6 +63,7 @@ def _spans(scoped: dict[str, Any], process: Process, scope: str) -> Iterator[Rec
             failed=status.get("code") in _STATUS_ERROR,
             message=str(status.get("message") or ""),
             dropped=sum(integer(item.get(f"dropped{what}Count")) for what in ("Attributes", "Events", "Links")),
+            is_server=item.get("kind") in _KIND_SERVER,
         )
 
 

@@ -21,6 +21,11 @@ def integer(value: Any) -> int:
     return result if abs(result) < _TOO_LARGE else 0
 
 
+def int_or_none(value: Any) -> int | None:
+    """The value of an attribute that is an integer; None for a boolean and anything else."""
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
 def number(value: Any) -> float:
     """A double in any of its spellings; NaN when absent or nonsense."""
     try:

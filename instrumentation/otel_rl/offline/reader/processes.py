@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from otel_rl.offline.reader.otlp_values import integer
+from otel_rl.offline.reader.otlp_values import int_or_none, integer
 from otel_rl.offline.reader.unreadable import Unreadable
 from otel_rl.semconv import attributes as names
 
@@ -55,8 +55,7 @@ class Process:
     @property
     def rank(self) -> int | None:
         """Global rank, or ``None`` where there is none."""
-        value = self.identity(names.RL_RANK)
-        return value if isinstance(value, int) and not isinstance(value, bool) else None
+        return int_or_none(self.identity(names.RL_RANK))
 
     @property
     def label(self) -> str:

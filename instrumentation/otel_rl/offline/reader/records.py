@@ -39,6 +39,8 @@ class Span:
     failed: bool
     message: str
     dropped: int
+    #: Of kind SERVER: work that another process has asked for, and may have a span of its own for.
+    is_server: bool = False
 
     @property
     def seconds(self) -> float:

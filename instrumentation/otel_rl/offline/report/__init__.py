@@ -5,7 +5,9 @@
 
 Packages:
     aggregate: the records of a run as bounded numbers.
-    render: these numbers as HTML; it reads ``aggregate``, never the other way round.
+    findings: what these numbers say is wrong, ranked by what it costs.
+    render: both as HTML; it reads them, never the other way round.
+    human: numbers, times and lists as people read them.
 
 Needs the extra ``report`` (Bokeh draws, Jinja2 fills the page, tqdm shows progress).
 """
@@ -21,9 +23,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.offline.reader import Reader, UnusableInput, find
+from otel_rl.offline.report import human
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from otel_rl.offline.report.findings.overview import Overview
 
 FILE_NAME = "report.html"
 
@@ -32,35 +37,44 @@ _SECONDS_BEFORE_PROGRESS = 1.0
 
 @dataclass(slots=True)
 class Report:
-    """Path of the written page, with notes for the user."""
+    """Path of the written page, what deserves a look on it, its trajectories, and notes for the user."""
 
     output: Path
+    overview: Overview
+    trajectories: dict[str, Any]
     notes: list[str] = field(default_factory=list)
 
 
-def write_report(path: Path, output: Path | None, run: str | None = None) -> Report:
+def write_report(path: Path, output: Path | None, run: str | None = None, torch_dumps: Path | None = None) -> Report:
     """Read the run below ``path`` and write its page to ``output`` (default: ``report.html`` in the run's folder).
+
+    ``torch_dumps`` is a folder or a prefix of dumps of PyTorch's flight recorder, where the run itself names none.
 
     Raises:
         UnusableInput: nothing to read there, or the page cannot be written; the message is for the user.
         ModuleNotFoundError: the extra ``report`` is not installed.
     """
-    from otel_rl.offline.report.aggregate.collected import Collected  # noqa: PLC0415 - heavy, and only here needed
-    from otel_rl.offline.report.render import human, page, page_head  # noqa: PLC0415 - as above
+    from otel_rl.offline.report.aggregate import trajectories  # noqa: PLC0415 - heavy, and only here needed
+    from otel_rl.offline.report.aggregate.collected import Collected  # noqa: PLC0415 - as above
+    from otel_rl.offline.report.findings import overview, sentences  # noqa: PLC0415 - as above
+    from otel_rl.offline.report.render import page  # noqa: PLC0415 - as above
 
     source = find(path, run)
     target = _target(output, source.path)
     with _progress(source.size) as advance:
-        collected = Collected(Reader(source)).read(advance)
-    _write(target, page.render(collected))
+        collected = Collected(Reader(source), torch_dumps).read(advance)
+    found = overview.examine(collected)
+    _write(target, page.render(collected, found))
     notes = []
     if source.others:
         notes.append(
             f"showing run {source.run_id or source.path.name}; choose with --run: {human.listed(source.others)}"
         )
-    if unreadable := page_head.unreadable(collected):
+    if unreadable := sentences.unreadable(collected.reader.problems):
         notes.append(unreadable[0].lower() + unreadable[1:].rstrip("."))
-    return Report(target, notes)
+    if collected.health.complaint:
+        notes.append(collected.health.complaint.removeprefix("otel-rl: "))
+    return Report(target, found, trajectories.as_json(collected.trajectories), notes)
 
 
 def _target(output: Path | None, run: Path) -> Path:

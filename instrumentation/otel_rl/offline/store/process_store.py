@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import socket
 import sys
@@ -35,6 +36,8 @@ _LIBRARIES = {
     "trl": "trl",
     "vllm": "vllm",
 }
+#: The new and the old name (``torch/csrc/distributed/c10d/FlightRecorder.cpp``). The program may set it, too.
+_TORCH_DUMPS = ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
 
 
 class ProcessStore:
@@ -99,6 +102,7 @@ class ProcessStore:
             "pid": self._value(attributes.PROCESS_PID),
             "service_name": self._value(attributes.SERVICE_NAME),
             "command": launcher_environment.command(child_processes.original_arguments()),
+            "torch_dumps": _torch_dumps(),
             "started_unix_nano": self._started,
             "monotonic_nano": self._monotonic,
             "ended_unix_nano": self.ended,
@@ -124,6 +128,15 @@ class ProcessStore:
         self.ended = self.exit_reason = None
         self.children_recorded = False
         self.files.after_fork_in_child()
+
+
+def _torch_dumps() -> str | None:
+    """Prefix of the files to which PyTorch writes its flight recorder, where a variable gives one."""
+    given = next((os.environ[name] for name in _TORCH_DUMPS if os.environ.get(name)), None)
+    # The working directory may be gone.
+    with suppress(OSError):
+        return str(Path(given).absolute()) if given else None
+    return given
 
 
 def _loaded_versions() -> dict[str, str]:

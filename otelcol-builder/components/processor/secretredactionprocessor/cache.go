@@ -41,7 +41,7 @@ func newCache(entries int) *cache {
 	made := &cache{seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}}
 	for i := range made.shards {
 		made.shards[i].half = max(1, entries/(2*cacheShards))
-		made.shards[i].young = map[digest][]detect.Finding{}
+		made.shards[i].young, made.shards[i].old = map[digest][]detect.Finding{}, map[digest][]detect.Finding{}
 	}
 	return made
 }
@@ -90,7 +90,8 @@ func (c *cache) put(sum digest, size int, findings []detect.Finding) {
 
 func (s *cacheShard) put(sum digest, findings []detect.Finding) {
 	if len(s.young) >= s.half || s.findings+len(findings) > s.half+mostCached {
-		s.old, s.young, s.findings = s.young, map[digest][]detect.Finding{}, 0
+		clear(s.old) // keeps its room: the next generation needs as much
+		s.old, s.young, s.findings = s.young, s.old, 0
 	}
 	s.young[sum] = findings
 	s.findings += len(findings)

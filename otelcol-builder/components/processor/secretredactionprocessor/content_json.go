@@ -8,7 +8,10 @@ import (
 // withoutJSONContent removes the values of content keys from a text that is JSON, and leaves every other byte as it is. A
 // text that ends in the middle of such a value loses its rest.
 func withoutJSONContent(text string) (string, bool) {
-	start := strings.TrimLeft(text, " \t\r\n")
+	start := text
+	if text != "" && text[0] <= ' ' {
+		start = strings.TrimLeft(text, " \t\r\n")
+	}
 	if start == "" || start[0] != '{' && start[0] != '[' || len(text) > maximumTextBytes || !mayHoldContent(start, pathEnds) {
 		return text, false
 	}

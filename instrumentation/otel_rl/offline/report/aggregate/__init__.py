@@ -5,13 +5,18 @@ Modules:
     steps: step time by phase and by rank.
     collectives: collectives by operation and group.
     calls: rollouts, tool calls, model calls and agents.
+    calls_over_time: durations, failures and retries of calls over the steps.
     scalars: the values that the trainer logged, one curve per key.
+    health: verdicts of the health rules.
     own_cost: what otel-rl itself took of the steps.
     pressure: memory over time, garbage collections, compilations.
     rewards: scores per reward function.
+    trajectories: samples of the run, counted, and those that are worth a look.
     problems: errors, and telemetry that was dropped.
     timeline: the spans of a few chosen traces, as bars.
     summary: identity of the run and the ranks that reported.
     totals: counters and histograms over all processes.
+    over_time: many series over the steps.
+    change_points: since when a value has another level.
     statistics: spreads, binned series and the largest items, in bounded memory.
 """

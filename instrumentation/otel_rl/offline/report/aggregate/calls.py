@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from otel_rl.offline.report.aggregate.calls_over_time import MODEL, TOOL, CallsOverTime
+from otel_rl.offline.report.aggregate.over_time import OverTime
 from otel_rl.offline.report.aggregate.statistics import Largest, Spread
 from otel_rl.offline.report.aggregate.totals import Totals, combined
 from otel_rl.semconv import attributes as names
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
 _SLOWEST = 15
 _NAMES = 500
+_CELLS = 20_000
 MODEL_OPERATIONS = {Operation.CHAT, Operation.TEXT_COMPLETION, Operation.GENERATE_CONTENT, Operation.EMBEDDINGS}
 
 METRICS = (
@@ -66,10 +69,17 @@ class Trajectories:
     def __init__(self) -> None:
         self.statistics = CallStatistics("all")
         self.slowest: Largest[SlowCall] = Largest(_SLOWEST)
+        #: Seconds and rewards of trajectories, by rank.
+        self.seconds, self.rewards = OverTime(_CELLS), OverTime(_CELLS)
 
     def add(self, span: Span, name: str) -> None:
         """Count one trajectory."""
         _count(self.statistics, span)
+        iteration, reward = (span.attributes.get(key) for key in (names.RL_LOOP_ITERATION, names.RL_ROLLOUT_REWARD))
+        step, rank = iteration if isinstance(iteration, int) else None, span.process.rank
+        self.seconds.add(rank, step, span.end, span.seconds)
+        if isinstance(reward, (int, float)):
+            self.rewards.add(rank, step, span.end, float(reward))
         self.slowest.add(span.seconds, _slow(span, name, _rollout_detail(span)))
 
 
@@ -79,23 +89,30 @@ class Calls:
     def __init__(self) -> None:
         self._rollouts = Trajectories()
         self._agent_roots = Trajectories()
+        self.over_time = CallsOverTime()
         self.slowest_tools: Largest[SlowCall] = Largest(_SLOWEST)
         self.slowest_model_calls: Largest[SlowCall] = Largest(_SLOWEST)
-        self._spans: dict[str, dict[str, CallStatistics]] = {"tool": {}, "model": {}, "agent": {}}
+        self._spans: dict[str, dict[str, CallStatistics]] = {TOOL: {}, MODEL: {}, "agent": {}}
 
     def add(self, span: Span) -> None:
         """Take in a span; only rollouts and the operations of agents count."""
         if span.name == spans.RL_ROLLOUT.type:
             self._rollouts.add(span, str(span.attributes.get(names.RL_ROLLOUT_ID) or span.trace_id[:8]))
+            self.over_time.add_rollout(span)
             return
         operation = span.attributes.get(names.GEN_AI_OPERATION_NAME)
         if operation == Operation.EXECUTE_TOOL:
+            if span.is_server:
+                # The server's side of a call (of MCP, say): the caller's side is the one that counts.
+                return
             tool = str(span.attributes.get(names.GEN_AI_TOOL_NAME) or span.name)
-            self._count("tool", tool, span)
+            self._count(TOOL, tool, span)
+            self.over_time.add(TOOL, tool, span, error_of(span))
             self.slowest_tools.add(span.seconds, _slow(span, tool))
         elif operation in MODEL_OPERATIONS:
             model = _model(operation, span.attributes.get(names.GEN_AI_REQUEST_MODEL))
-            statistics = self._count("model", model, span)
+            statistics = self._count(MODEL, model, span)
+            self.over_time.add(MODEL, model, span, error_of(span))
             _count_usage(statistics, span)
             self.slowest_model_calls.add(span.seconds, _slow(span, model, _usage(span)))
         elif operation in (Operation.INVOKE_AGENT, Operation.INVOKE_WORKFLOW):
@@ -119,7 +136,7 @@ class Calls:
 
     def tools(self, totals: Totals) -> list[CallStatistics]:
         """Per tool, from its histogram, else from its spans; most time first."""
-        return self._merged("tool", totals, metrics.GEN_AI_EXECUTE_TOOL_DURATION, (names.GEN_AI_TOOL_NAME,))
+        return self._merged(TOOL, totals, metrics.GEN_AI_EXECUTE_TOOL_DURATION, (names.GEN_AI_TOOL_NAME,))
 
     def agents(self, totals: Totals) -> list[CallStatistics]:
         """Per agent."""
@@ -128,7 +145,7 @@ class Calls:
     def models(self, totals: Totals) -> list[CallStatistics]:
         """Per operation and model, with tokens and time to the first chunk."""
         key = (names.GEN_AI_OPERATION_NAME, names.GEN_AI_REQUEST_MODEL)
-        merged = self._merged("model", totals, metrics.GEN_AI_CLIENT_OPERATION_DURATION, key)
+        merged = self._merged(MODEL, totals, metrics.GEN_AI_CLIENT_OPERATION_DURATION, key)
         by_name = {statistics.name: statistics for statistics in merged}
         for values, series in totals.by(metrics.GEN_AI_CLIENT_OPERATION_TIME_TO_FIRST_CHUNK, *key).items():
             if (statistics := by_name.get(_name(values))) is not None:

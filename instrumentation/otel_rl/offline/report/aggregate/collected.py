@@ -9,12 +9,14 @@ from otel_rl.offline.report.aggregate import (
     calls,
     collectives,
     flight_rings,
+    health,
     own_cost,
     pressure,
     problems,
     rewards,
     steps,
     timeline,
+    trajectories,
 )
 from otel_rl.offline.report.aggregate.scalars import Scalars
 from otel_rl.offline.report.aggregate.totals import Totals
@@ -22,23 +24,29 @@ from otel_rl.semconv import metrics
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from otel_rl.offline.reader import Record
 
 _TIMELINES = 3
+#: Trajectories whose spans are listed.
+_LISTED_TRACES = 12
 _OWN_METRICS = (metrics.RL_TRAIN_STEPS, metrics.RL_TRAIN_TOKENS, metrics.RL_SAMPLE_SAMPLES)
 
 
 class Collected:
-    """Everything the page shows, from all records of ``reader``."""
+    """Everything the page shows, from all records of ``reader``, and PyTorch's dumps at ``torch_dumps``."""
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: Reader, torch_dumps: Path | None = None) -> None:
         self.reader = reader
+        self._torch_dumps = torch_dumps
         self.steps = steps.Steps()
         self.scalars = Scalars()
         self.calls = calls.Calls()
         self.rewards = rewards.Rewards()
+        self.trajectories = trajectories.Trajectories()
         self.problems = problems.Problems()
+        self.health = health.Health()
         self.own_cost = own_cost.OwnCost()
         self.pressure = pressure.Pressure()
         self.totals = Totals(
@@ -55,6 +63,8 @@ class Collected:
         self.rings = flight_rings.FlightRings()
         self.slowest_step: list[timeline.Timeline] = []
         self.slowest_rollouts: list[timeline.Timeline] = []
+        #: Spans of trajectories by trace, of those that are listed.
+        self.trajectory_spans: dict[str, timeline.Timeline] = {}
 
     def read(self, advance: Callable[[int], object]) -> Collected:
         """Read it all; ``advance`` is told the bytes read.
@@ -66,7 +76,7 @@ class Collected:
             self._add(record)
         self.totals.close()
         self._read_timelines()
-        self.rings = flight_rings.read(self.reader.source)
+        self.rings = flight_rings.read(self.reader.source, self._torch_dumps)
         return self
 
     def _add(self, record: Record) -> None:
@@ -75,12 +85,15 @@ class Collected:
             self.calls.add(record)
             self.rewards.add_span(record)
             self.problems.add_span(record)
+            self.health.add_span(record)
             self.own_cost.add_span(record)
             self.pressure.add_span(record)
         elif isinstance(record, Log):
             self.scalars.add_log(record)
             self.rewards.add_log(record)
+            self.trajectories.add_log(record)
             self.problems.add_log(record)
+            self.health.add_log(record)
             self.own_cost.add_log(record)
             self.pressure.add_log(record)
         else:
@@ -91,9 +104,12 @@ class Collected:
     def _read_timelines(self) -> None:
         slowest = self.steps.slowest.items()[:1]
         rollouts = self.calls.rollouts.slowest.items()[:_TIMELINES]
-        wanted = {*(one.trace_id for one in slowest), *(one.trace_id for one in rollouts)} - {""}
+        listed = self.trajectories.traces(_LISTED_TRACES)
+        wanted = {*(one.trace_id for one in slowest), *(one.trace_id for one in rollouts), *listed} - {""}
         traces = timeline.collect(self.reader.traces(wanted)) if wanted else {}
         of_steps = [timeline.of_step(str(one.iteration), traces.get(one.trace_id, [])) for one in slowest]
         self.slowest_step = [one for one in of_steps if one is not None]
         of_rollouts = [timeline.of_rollout(one.name, traces.get(one.trace_id, [])) for one in rollouts]
         self.slowest_rollouts = [one for one in of_rollouts if one is not None]
+        of_trajectories = {trace: timeline.of_rollout(trace, traces.get(trace, [])) for trace in listed}
+        self.trajectory_spans = {trace: one for trace, one in of_trajectories.items() if one is not None}

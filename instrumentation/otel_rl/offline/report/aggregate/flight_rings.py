@@ -12,6 +12,7 @@ from otel_rl.offline.reader import UnusableInput
 from otel_rl.stragglers.run import compare_rings
 
 if TYPE_CHECKING:
+    from otel_rl.offline.postmortem.dump_comparison import Comparison
     from otel_rl.offline.postmortem.ranks import RankState
     from otel_rl.offline.reader.locate import Source
     from otel_rl.stragglers.run import RunComparison
@@ -31,13 +32,16 @@ class FlightRings:
     def ended_badly(self) -> bool:
         """True where a process is gone, was ended by an exception, or is stuck while others wait for it."""
         found = self.postmortem
-        return found is not None and (any(map(_has_failed, found.ranks)) or _is_stuck(found))
+        if found is None:
+            return False
+        return any(map(_has_failed, found.ranks)) or _is_stuck(found) or _is_stuck_by_dumps(found.dumps)
 
 
-def read(source: Source) -> FlightRings:
-    """Read the rings of the run: copies in its folder, and those in memory of this node."""
+def read(source: Source, torch_dumps: Path | None = None) -> FlightRings:
+    """Read the rings of the run, which are copies in its folder and in memory of this node, and PyTorch's dumps."""
+    rings = Path(settings.current().ring_directory).expanduser()
     try:
-        found = examine(source.path, Path(settings.current().ring_directory).expanduser(), source.run_id)
+        found = examine(source.path, rings, source.run_id, torch_dumps)
     except UnusableInput:
         return FlightRings()
     return FlightRings(compare_rings([one.ring for one in found.ranks]), found)
@@ -51,3 +55,10 @@ def _is_stuck(found: Postmortem) -> bool:
     """A healthy job that runs has ranks which wait for each other, too, but not for long."""
     waited_for = (*found.waits.origins, *found.waits.circle)
     return any((found.at - one.ring.wall(one.last)) / 1e9 > STUCK for one in waited_for)
+
+
+def _is_stuck_by_dumps(found: Comparison) -> bool:
+    """A program may write dumps while all is well, too."""
+    written = max((dump.written for dump in found.dumps), default=0)
+    waits = ((written - one.collective.created) / 1e9 for one in found.absences if one.collective.created)
+    return any(seconds > STUCK for seconds in waits)

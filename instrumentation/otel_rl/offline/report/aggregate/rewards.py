@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from otel_rl.offline.report.aggregate.over_time import OverTime
 from otel_rl.offline.report.aggregate.scalars import Curve
 from otel_rl.offline.report.aggregate.statistics import BinnedSeries, Spread
 from otel_rl.offline.report.aggregate.totals import Totals, combined
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 METRICS = (metrics.RL_REWARD_SCORE,)
 _NAMES = 200
 _CELLS = 6_000
+_SERIES_CELLS = 30_000
 _CURVES = 8
 _TRACES = 100_000
 
@@ -25,6 +27,8 @@ class Rewards:
 
     def __init__(self) -> None:
         self.seconds: dict[str, Spread] = {}
+        #: Seconds of a call of a function, and scores, by (name, rank).
+        self.functions, self.scores_over_time = OverTime(_SERIES_CELLS), OverTime(_SERIES_CELLS)
         self._evaluations: dict[str, Spread] = {}
         #: Last score by trace, of a bounded number of traces.
         self.by_trace: dict[str, float] = {}
@@ -36,6 +40,7 @@ class Rewards:
         name = span.attributes.get(names.RL_REWARD_NAME)
         if name is not None and (str(name) in self.seconds or len(self.seconds) < _NAMES):
             self.seconds.setdefault(str(name), Spread()).add(span.seconds)
+            self.functions.add((str(name), span.process.rank), _iteration(span), span.end, span.seconds)
 
     def add_log(self, log: Log) -> None:
         """Take in an evaluation result; others are ignored."""
@@ -47,6 +52,7 @@ class Rewards:
             return
         self._evaluations.setdefault(name, Spread()).add(float(score))
         self._sequence.add(self._count, name, float(score))
+        self.scores_over_time.add((name, log.process.rank), _iteration(log), log.time, float(score))
         if log.trace_id and (log.trace_id in self.by_trace or len(self.by_trace) < _TRACES):
             self.by_trace[log.trace_id] = float(score)
         self._count += 1
@@ -66,3 +72,8 @@ class Rewards:
             Curve(str(name), [float(first + 1) for first, _ in line], [cell.mean for _, cell in line])
             for name, line in lines[:_CURVES]
         ]
+
+
+def _iteration(record: Span | Log) -> int | None:
+    value = record.attributes.get(names.RL_LOOP_ITERATION)
+    return value if isinstance(value, int) else None

@@ -5,12 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from otel_rl.offline.reader.otlp_values import int_or_none
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv.attributes import RlRoleValues as Role
 
 if TYPE_CHECKING:
     from otel_rl.offline.reader import Process
     from otel_rl.offline.report.aggregate.collected import Collected
+
+#: Of a part of an attempt, at most: Python refuses to read thousands.
+_DIGITS = 18
 
 
 @dataclass(slots=True)
@@ -47,7 +51,7 @@ def summarise(collected: Collected) -> Summary:
         start=min((start for process in processes if (start := _start(process))), default=0),
         end=max((process.number("ended_unix_nano") or process.last for process in processes), default=0),
     )
-    sizes = [size for process in latest if (size := _integer(process.identity(names.RL_WORLD_SIZE))) is not None]
+    sizes = [size for process in latest if (size := int_or_none(process.identity(names.RL_WORLD_SIZE))) is not None]
     summary.world_size = max(sizes, default=None)
     summary.reported = sorted({process.rank for process in latest if process.rank is not None})
     summary.missing = sorted(set(range(summary.world_size or 0)) - set(summary.reported))
@@ -81,8 +85,4 @@ def _start(process: Process) -> int:
 def _attempt(process: Process) -> tuple[int, ...]:
     """The attempt in order; ``()`` where it cannot be read."""
     parts = str(process.identity(names.RL_RUN_ATTEMPT) or "").split(".")
-    return tuple(map(int, parts)) if all(part.isdecimal() for part in parts) else ()
-
-
-def _integer(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    return tuple(map(int, parts)) if all(part.isdecimal() and len(part) <= _DIGITS for part in parts) else ()

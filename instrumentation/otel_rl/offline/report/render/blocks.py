@@ -12,7 +12,10 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Block:
-    """A piece of a section: a table, charts (side by side when several), text lines, or preformatted text."""
+    """A piece of a section: a table, charts (side by side when several), text lines, or preformatted text.
+
+    ``anchor`` is the id that links lead to, of one that is folded.
+    """
 
     title: str = ""
     note: str = ""
@@ -20,6 +23,7 @@ class Block:
     charts: list[Drawing] = field(default_factory=list)
     text: str = ""
     folded: bool = False
+    anchor: str = ""
 
 
 @dataclass(slots=True)

@@ -18,12 +18,14 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from otel_rl.offline.report.aggregate.summary import summarise
-from otel_rl.offline.report.render import page_head, sections
+from otel_rl.offline.report.findings import output
+from otel_rl.offline.report.render import finding_list, page_head, sections
 from otel_rl.offline.report.render.charts import Charts
 from otel_rl.version import __version__
 
 if TYPE_CHECKING:
     from otel_rl.offline.report.aggregate.collected import Collected
+    from otel_rl.offline.report.findings.overview import Overview
 
 # What could end a script element early; in code this never occurs, in its strings the escape means the same.
 _ENDS_SCRIPT = re.compile(r"<(?=!--|/?script)", re.IGNORECASE)
@@ -55,9 +57,9 @@ _THEME = Theme(
 )
 
 
-def render(collected: Collected) -> str:
+def render(collected: Collected, overview: Overview) -> str:
     """The whole page."""
-    charts = Charts()
+    charts = Charts(overview.marks())
     built = sections.build(collected, charts)
     models: dict[str, Any] = {}
     for section in built:
@@ -78,7 +80,11 @@ def render(collected: Collected) -> str:
         head=head,
         facts=page_head.facts(collected, head),
         tiles=page_head.tiles(collected, head),
-        findings=page_head.findings(collected, head),
+        findings=finding_list.entries(overview, built, charts.figures),
+        no_finding=output.no_finding(overview),
+        checked=finding_list.checked(overview),
+        unobserved=output.unobserved(overview),
+        checks=overview.checks,
         own_share=page_head.own_share(collected),
         sections=[section for section in built if section.blocks],
         empty=[section for section in built if not section.blocks],

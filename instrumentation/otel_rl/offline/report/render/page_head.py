@@ -1,12 +1,11 @@
-"""The head of the page: identity of the run, first numbers, and findings that deserve a look."""
+"""The head of the page: identity of the run, and first numbers."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from otel_rl.offline.report.aggregate.problems import drops, internal_errors
+from otel_rl.offline.report import human
 from otel_rl.offline.report.aggregate.summary import first_value
-from otel_rl.offline.report.render import human, ring_sections, sentences
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import metrics
 from otel_rl.semconv.attributes import RlLauncherValues
@@ -17,9 +16,6 @@ if TYPE_CHECKING:
     from otel_rl.offline.report.aggregate.collected import Collected
     from otel_rl.offline.report.aggregate.scalars import Stretch
     from otel_rl.offline.report.aggregate.summary import Summary
-
-_NOTABLE_SKEW = 0.05
-_NOTABLE_SHARE = 0.6
 
 
 def facts(collected: Collected, summary: Summary) -> list[tuple[str, str]]:
@@ -66,9 +62,10 @@ def tiles(collected: Collected, summary: Summary) -> list[tuple[str, str, str]]:
     found += [_moved(collected, title, name) for title, name in _MOVED]
     tokens, samples = totals.sum(metrics.RL_TRAIN_TOKENS), totals.sum(metrics.RL_SAMPLE_SAMPLES)
     # Of the steps where there are any: a program's start would make a fast trainer look slow.
-    seconds = steps.lengths.cell.total or summary.seconds
+    # One rank counts the tokens of all, so the time is that of one rank.
+    seconds = steps.lengths.cell.total / max(len(steps.ranks), 1) or summary.seconds
     if tokens and seconds:
-        speed = f"{human.number(round(tokens / seconds, 1))} per s"
+        speed = f"{human.number(round(tokens / seconds, 1))} per s of all ranks"
         found.append(
             ("Tokens", human.short_number(tokens), f"{speed}, {human.amount(samples, 'sample')}" if samples else speed)
         )
@@ -80,8 +77,9 @@ def tiles(collected: Collected, summary: Summary) -> list[tuple[str, str, str]]:
         if statistics:
             failed = sum(one.failed for one in statistics)
             found.append((name, human.short_number(sum(one.number for one in statistics)), f"{failed} failed"))
-    errors = collected.problems.number
-    found.append(("Errors", human.short_number(errors), "uncaught, spans and log records"))
+    errors, uncaught = collected.problems.number, len(collected.problems.exceptions)
+    said = f"{uncaught} uncaught, {errors - uncaught} spans and log records" if errors else "none recorded"
+    found.append(("Errors", human.short_number(errors), said))
     return [tile for tile in found if tile[1]]
 
 
@@ -115,105 +113,7 @@ def _part(part: Stretch, *, over_time: bool) -> str:
     return f"{'' if over_time else 'steps '}{show(part.first)} to {show(part.last)}"
 
 
-def findings(collected: Collected, summary: Summary) -> list[tuple[str, str, str]]:
-    """List the findings that need attention: (tone, text, section with the explanation)."""
-    found = ring_sections.ending_finding(collected)
-    if summary.missing:
-        ranks = human.listed([str(rank) for rank in summary.missing])
-        plural = "s" if len(summary.missing) > 1 else ""
-        found.append(("bad", f"Rank{plural} {ranks} of {summary.world_size} did not report.", "processes"))
-    for one in collected.problems.exceptions[:3]:
-        at = f" at step {one.iteration}" if one.iteration is not None else ""
-        found.append(("bad", f"{one.who} died of {one.kind}{at}.", "errors"))
-    died = {one.who for one in collected.problems.exceptions}
-    unclean = [who for who in summary.unclean if who not in died]
-    if unclean:
-        found.append(("bad", f"{human.listed(unclean)}: no normal end, or still running.", "processes"))
-    groups = collected.problems.table()
-    if groups:
-        number = human.amount(sum(group.number for group in groups), "error")
-        text = f"{number}, most often {groups[0].kind} in {groups[0].where}."
-        found.append(("bad", text, "errors"))
-    found += _late(collected)
-    if collected.steps.unseen.count > collected.steps.seen.count:
-        found.append(("warn", sentences.unseen(collected.steps), "ranks"))
-    lost = sum(drop.number for drop in drops(collected.reader.processes, collected.totals))
-    if lost:
-        found.append(("warn", f"{human.amount(lost, 'item')} of telemetry dropped.", "telemetry"))
-    found += _unreadable(collected)
-    found += _reduced(collected)
-    if internal_errors(collected.totals):
-        found.append(("warn", "Errors inside the instrumentation itself.", "telemetry"))
-    return found or [("good", _all_well(collected), "processes")]
-
-
-def _all_well(collected: Collected) -> str:
-    told = [process.clean_exit for process in collected.reader.processes]
-    ends = "" if None in told else "every process ended in order, "
-    return f"Nothing stands out: {ends}no error was recorded, nothing was dropped."
-
-
-def _late(collected: Collected) -> list[tuple[str, str, str]]:
-    """The rank that the others wait for: over the whole run, and what the last steps would have been without it."""
-    over_all, last = _skew(collected), ring_sections.late_rank(collected)
-    if last is None:
-        return over_all
-    if not over_all:
-        return [("warn", last, "ranks")]
-    [(tone, text, section)] = over_all
-    return [(tone, f"{text} {last}", section)]
-
-
-def _skew(collected: Collected) -> list[tuple[str, str, str]]:
-    ranks = {rank: totals for rank, totals in collected.steps.ranks.items() if rank is not None}
-    compared = sum(totals.slowest for totals in ranks.values())
-    if not compared:
-        return []
-    slowest = max(ranks, key=lambda rank: ranks[rank].slowest)
-    others = [totals.own.mean for rank, totals in ranks.items() if rank != slowest]
-    more = ranks[slowest].own.mean - sum(others) / len(others)
-    length = collected.steps.seen.mean
-    if ranks[slowest].slowest < _NOTABLE_SHARE * compared or more < _NOTABLE_SKEW * length:
-        return []
-    text = (
-        f"Rank {slowest} makes the others wait: most work of its own in {ranks[slowest].slowest} of {compared} steps, "
-        f"{human.duration(more)} more per step ({human.percent(more / length)} of a step)."
-    )
-    return [("warn", text, "ranks")]
-
-
-def _reduced(collected: Collected) -> list[tuple[str, str, str]]:
-    """otel-rl took too much of the steps and left something out."""
-    processes = list(collected.own_cost.reduced.values())
-    if not processes:
-        return []
-    first = min((one.iteration for one in processes if one.iteration is not None), default=None)
-    since = "" if first is None else f" from step {first} on"
-    share = max(one.share for one in processes)
-    who = human.listed([one.who for one in processes])
-    text = f"Less was recorded{since} ({who}): otel-rl took {human.percent(share)} of the steps' time."
-    return [("warn", text, "telemetry")]
-
-
 def own_share(collected: Collected) -> str:
     """One sentence on the cost of otel-rl itself, ``""`` where it is not known."""
     share = collected.own_cost.share
     return "" if share is None else f"otel-rl used {human.percent(share)} of the CPU time of the steps."
-
-
-def _unreadable(collected: Collected) -> list[tuple[str, str, str]]:
-    text = unreadable(collected)
-    return [("warn", text, "telemetry")] if text else []
-
-
-def unreadable(collected: Collected) -> str:
-    """One sentence on the lines and files that could not be read, ``""`` when there were none."""
-    problems = collected.reader.problems
-    parts = [
-        (problems.cut_off, "line cut off at the end of a file", "lines cut off at the end of files"),
-        (problems.unreadable, "line is no JSON", "lines are no JSON"),
-        (problems.foreign, "line is no OTLP", "lines are no OTLP"),
-        (len(problems.errors), "file cannot be read", "files cannot be read"),
-    ]
-    said = [human.amount(number, one, many) for number, one, many in parts if number]
-    return f"Not read: {', '.join(said)}." if said else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from otel_rl.offline.report.render import human
+from otel_rl.offline.report import human
 from otel_rl.offline.report.render.blocks import Block, Section
 from otel_rl.offline.report.render.tables.cells import Table, Value, number_cell, seconds_cell
 
@@ -19,11 +19,8 @@ def build(collected: Collected, charts: Charts) -> Section:
     """Memory over time, garbage collection per step, and what was compiled again."""
     found = collected.pressure
     section = Section("pressure", "Memory and pauses", "Every process that records tells them every 15 s.")
+    section.blocks += memory(collected, charts, "Memory")
     drawings: list[Drawing] = []
-    memory = found.memory()
-    if any(len(curve.x) > 1 for curve in memory):
-        hint = "physical memory in MiB; a line that rises from step to step is a leak"
-        drawings.append(charts.curves("Memory", hint, memory, x_label=_TIME))
     lines = found.collecting.lines()
     if any(cell.total for line in lines.values() for _, cell in line):
         hint = "seconds of a step for which the garbage collector stopped the rank; the others wait for it"
@@ -38,6 +35,15 @@ def build(collected: Collected, charts: Charts) -> Section:
         note = f"{found.left_out} further recompilations are not listed." if found.left_out else ""
         section.blocks.append(Block("Compiled again by torch.compile", note, recompiled))
     return section
+
+
+def memory(collected: Collected, charts: Charts, title: str) -> list[Block]:
+    """The memory of the processes with most of it, over time; nothing where none told it twice."""
+    curves = collected.pressure.memory()
+    if not any(len(curve.x) > 1 for curve in curves):
+        return []
+    hint = "physical memory in MiB; a line that rises from step to step is a leak"
+    return [Block(charts=[charts.curves(title, hint, curves, x_label=_TIME)])]
 
 
 def _processes(collected: Collected) -> Table:

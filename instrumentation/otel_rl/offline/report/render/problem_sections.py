@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from otel_rl.offline.report import human
 from otel_rl.offline.report.aggregate import collectives
 from otel_rl.offline.report.aggregate.problems import internal_errors
 from otel_rl.offline.report.aggregate.summary import summarise
-from otel_rl.offline.report.render import human, page_head
+from otel_rl.offline.report.findings import sentences
 from otel_rl.offline.report.render.blocks import Block, Section
 from otel_rl.offline.report.render.tables import problem_tables
 
 if TYPE_CHECKING:
     from otel_rl.offline.report.aggregate.collected import Collected
+
+
+#: What a killed process takes along; the intervals of delivery.
+_TAIL = "what had not been delivered is missing and not counted, up to 5 s of spans and 15 s of metrics."
 
 
 def errors(collected: Collected) -> Section:
@@ -56,7 +61,7 @@ def telemetry(collected: Collected) -> Section:
     """Build the section on telemetry health: drops, unreadable and excluded data, and instrumentors."""
     section = Section("telemetry", "Telemetry health", "")
     table = problem_tables.dropped(collected)
-    unreadable = page_head.unreadable(collected)
+    unreadable = sentences.unreadable(collected.reader.problems)
     if table.rows:
         section.blocks.append(Block("Dropped", "Items that a process could not deliver.", table))
     if unreadable:
@@ -69,7 +74,10 @@ def telemetry(collected: Collected) -> Section:
         said = "\n".join(f"{site}: {number}" for site, number in sites.items())
         section.blocks.append(Block("Errors inside the instrumentation", text=said))
     if not section.blocks:
-        section.blocks.append(Block(note="Nothing was dropped, and every line could be read."))
+        section.blocks.append(Block(note="No drop was counted, and every line could be read."))
+    unclean = [process.label for process in collected.reader.processes if process.clean_exit is False]
+    if unclean:
+        section.blocks.append(Block(note=f"{human.listed(unclean)} did not end in order: {_TAIL}"))
     outcomes = problem_tables.instrumentors(collected)
     if outcomes.rows:
         section.blocks.append(Block("Instrumentors", table=outcomes))

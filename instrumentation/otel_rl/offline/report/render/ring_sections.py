@@ -4,25 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from otel_rl.offline.postmortem import text
-from otel_rl.offline.report.render import human
+from otel_rl.offline.postmortem import dump_text, text
+from otel_rl.offline.report import human
+from otel_rl.offline.report.findings import endings
+from otel_rl.offline.report.render import pressure_section
 from otel_rl.offline.report.render.blocks import Block, Section
 from otel_rl.offline.report.render.tables.cells import Table, Value, number_cell, seconds_cell
 
 if TYPE_CHECKING:
     from otel_rl.offline.report.aggregate.collected import Collected
+    from otel_rl.offline.report.render.charts import Charts
     from otel_rl.stragglers.run import Cost, RunComparison
 
-#: What a late rank must cost to be worth a sentence: share of a step, seconds, share of the steps; and how many steps.
-_NOTABLE_SHARE, _NOTABLE_TIME, _NOTABLE_STEPS = 0.05, 0.005, 0.5
-_FEWEST_STEPS = 3
 
-ENDING = "ending"
-
-
-def ending(collected: Collected) -> Section:
+def ending(collected: Collected, charts: Charts) -> Section:
     """How the run ended, first on the page; empty where all processes ended in order."""
-    section = Section(ENDING, "How the run ended", "Every process with a flight recorder ended in order, or has none.")
+    filler = "Every process with a flight recorder ended in order, or has none."
+    section = Section(endings.SECTION, "How the run ended", filler)
     found = collected.rings.postmortem
     if found is None or not collected.rings.ended_badly:
         return section
@@ -31,41 +29,20 @@ def ending(collected: Collected) -> Section:
     table = Table([title.capitalize() for title in text.TITLES], shown=24)
     table.rows += [[Value(cell) for cell in row] for row in text.rows(found)]
     section.blocks.append(Block(note=f"Where each rank was; times before {when}.", table=table))
-    waits = [*text.waits(found), *text.unknown(found)]
+    waits = [*text.waits(found), *text.unknown(found), *text.differences(found)]
     if waits:
         section.blocks.append(Block("Who waited for whom", text="\n".join(waits)))
-    if found.notes:
-        section.blocks.append(Block("Rings", text="\n".join(found.notes)))
+    dumped = text.dump_rows(found)
+    if dumped:
+        dumps = Table([title.capitalize() for title in dump_text.TITLES], shown=24)
+        dumps.rows += [[Value(cell) for cell in row] for row in dumped]
+        note = f"The last collective of each rank and group; times before {when}."
+        section.blocks.append(Block("PyTorch's flight recorder", note, dumps))
+    section.blocks += pressure_section.memory(collected, charts, "Memory up to the end")
+    notes = text.notes(found)
+    if notes:
+        section.blocks.append(Block("Rings and dumps", text="\n".join(notes)))
     return section
-
-
-def ending_finding(collected: Collected) -> list[tuple[str, str, str]]:
-    """The first sentence of that section."""
-    found = collected.rings.postmortem
-    if found is None or not collected.rings.ended_badly:
-        return []
-    return [("bad", _sentence(text.verdict(found)[0]), ENDING)]
-
-
-def late_rank(collected: Collected) -> str | None:
-    """A sentence on the rank without which the last steps would have been shorter; None where no rank is worth it."""
-    comparison = collected.rings.comparison
-    costs = comparison.costs() if comparison is not None else []
-    if comparison is None or not costs or len(comparison.steps) < _FEWEST_STEPS:
-        return None
-    cost = costs[0]
-    is_notable = cost.share >= _NOTABLE_SHARE and cost.lost >= _NOTABLE_TIME
-    if not is_notable or cost.steps < _NOTABLE_STEPS * len(comparison.steps):
-        return None
-    phase = (
-        f", which works longer in phase {cost.phase}" if cost.phase else ", which works longer outside of all phases"
-    )
-    last = len(comparison.steps)
-    steps = f"the last {last} steps" if cost.steps == last else f"{cost.steps} of the last {last} steps"
-    return (
-        f"Without rank {cost.rank}{phase}, {steps} would have been {human.duration(cost.lost)}"
-        f" ({human.percent(cost.share)}) shorter each for the others, who waited in {cost.operation}."
-    )
 
 
 def stragglers(collected: Collected) -> list[Block]:

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from otel_rl.offline.report import human
 from otel_rl.offline.report.aggregate import collectives
 from otel_rl.offline.report.aggregate import steps as steps_module
-from otel_rl.offline.report.render import human, pressure_section, problem_sections, ring_sections, sentences
+from otel_rl.offline.report.findings import sentences
+from otel_rl.offline.report.render import (
+    over_time,
+    pressure_section,
+    problem_sections,
+    ring_sections,
+    trajectory_section,
+)
 from otel_rl.offline.report.render.blocks import Block, Section
 from otel_rl.offline.report.render.tables import call_tables, training_tables
 
@@ -24,13 +32,14 @@ _TIME = "time (s)"
 def build(collected: Collected, charts: Charts) -> list[Section]:
     """All sections, with or without data."""
     sections = [
-        ring_sections.ending(collected),
+        ring_sections.ending(collected, charts),
         _steps(collected, charts),
         _training(collected, charts),
         _ranks(collected, charts),
         _rollouts(collected, charts),
-        _tools(collected),
-        _models(collected),
+        trajectory_section.build(collected),
+        _tools(collected, charts),
+        _models(collected, charts),
         _rewards(collected, charts),
         pressure_section.build(collected, charts),
         problem_sections.errors(collected),
@@ -136,7 +145,8 @@ def _ranks(collected: Collected, charts: Charts) -> Section:
             section.lead += f" {sentences.unseen(steps)}"
         hint = "step time without time in collectives"
         if steps.seen.count:
-            section.blocks.append(Block(charts=[charts.ranks("Own work per step", hint, steps.own.lines())]))
+            drawing = charts.ranks("Own work per step", hint, steps.own.lines(), "own-work")
+            section.blocks.append(Block(charts=[drawing]))
         section.blocks.append(Block(table=training_tables.ranks(steps, compared)))
         section.blocks += ring_sections.stragglers(collected)
     if found:
@@ -158,6 +168,7 @@ def _rollouts(collected: Collected, charts: Charts) -> Section:
     if slow:
         statistics = call_tables.calls([calls.rollouts.statistics], "Rollouts")
         section.blocks.append(Block(table=statistics))
+        section.blocks += over_time.rollouts(collected, charts)
         section.blocks.append(
             Block("Slowest rollouts", table=call_tables.slow_rollouts(slow, collected.rewards.by_trace))
         )
@@ -168,24 +179,26 @@ def _rollouts(collected: Collected, charts: Charts) -> Section:
     return section
 
 
-def _tools(collected: Collected) -> Section:
+def _tools(collected: Collected, charts: Charts) -> Section:
     filler = "Tool calls come from tools given to a supported trainer or agent framework, or from otel_rl.tool()."
     section = Section("tools", "Tool calls", filler)
     found = collected.calls.tools(collected.totals)
     if found:
         section.blocks.append(Block(table=call_tables.calls(found, "Tool")))
+    section.blocks += over_time.tools(collected, charts)
     slow = collected.calls.slowest_tools.items()
     if slow:
         section.blocks.append(Block("Slowest calls", table=call_tables.slow_calls(slow, "Tool")))
     return section
 
 
-def _models(collected: Collected) -> Section:
+def _models(collected: Collected, charts: Charts) -> Section:
     filler = "Model calls come from a client library such as openai, called by this run."
     section = Section("models", "Model calls", filler)
     found = collected.calls.models(collected.totals)
     if found:
         section.blocks.append(Block(table=call_tables.models(found)))
+    section.blocks += over_time.models(collected, charts)
     slow = collected.calls.slowest_model_calls.items()
     if slow:
         section.blocks.append(Block("Slowest calls", table=call_tables.slow_calls(slow, "Call", "Tokens (in / out)")))
@@ -199,6 +212,7 @@ def _rewards(collected: Collected, charts: Charts) -> Section:
     if not table.rows:
         return section
     section.blocks.append(Block(table=table))
+    section.blocks += over_time.rewards(collected, charts)
     sequence = collected.rewards.curves()
     if sequence:
         title = "Scores in the order in which they came"

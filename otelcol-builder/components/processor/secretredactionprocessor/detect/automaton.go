@@ -2,10 +2,11 @@ package detect
 
 // automaton finds all words in a text in one pass (Aho-Corasick with a full transition table).
 type automaton struct {
-	fold    [256]uint8
-	width   int
-	next    []uint16
-	outputs [][]int
+	fold        [256]uint8
+	width       int
+	next        []uint16
+	outputs     [][]int
+	firstOutput int // the states from this one on have outputs
 }
 
 // newAutomaton builds the table. Words are in lower case; the text's ASCII letters are folded.
@@ -18,7 +19,19 @@ func newAutomaton(words []word) *automaton {
 		a.insert(word.text, index)
 	}
 	a.link()
+	a.sortStates()
 	return a
+}
+
+// holdsWord says whether any of the words stands in a text.
+func (a *automaton) holdsWord(text string) bool {
+	state := 0
+	for position := range len(text) {
+		if state = int(a.next[state*a.width+int(a.fold[text[position]])]); state >= a.firstOutput {
+			return true
+		}
+	}
+	return false
 }
 
 // assignColumns gives each byte that occurs in a word a column; column 0 is for all others.
@@ -76,4 +89,29 @@ func (a *automaton) link() {
 			}
 		}
 	}
+}
+
+// sortStates puts those with outputs last: a comparison then says whether a word ends, without a look into memory.
+func (a *automaton) sortStates() {
+	var order []int
+	for _, wanted := range []bool{false, true} {
+		a.firstOutput = len(order)
+		for state, outputs := range a.outputs {
+			if (outputs != nil) == wanted {
+				order = append(order, state)
+			}
+		}
+	}
+	numbers := make([]uint16, len(order))
+	for number, state := range order {
+		numbers[state] = uint16(number)
+	}
+	next, outputs := make([]uint16, 0, len(a.next)), make([][]int, 0, len(order))
+	for _, state := range order {
+		for _, target := range a.next[state*a.width : (state+1)*a.width] {
+			next = append(next, numbers[target])
+		}
+		outputs = append(outputs, a.outputs[state])
+	}
+	a.next, a.outputs = next, outputs
 }

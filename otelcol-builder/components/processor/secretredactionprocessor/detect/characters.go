@@ -8,6 +8,7 @@ const (
 	valueByte // may stand inside of an unquoted token
 	spaceByte
 	separatorByte
+	escapeByte // may begin an escape, or what a word processor puts in the place of a blank
 )
 
 var byteClass = classifyBytes()
@@ -29,6 +30,9 @@ func classifyBytes() (class [256]uint8) {
 	}
 	for _, b := range []byte("_-+/.~") {
 		class[b] |= valueByte | separatorByte
+	}
+	for _, b := range []byte{'\\', '%', '&', noBreakLead, typesetLead} {
+		class[b] |= escapeByte
 	}
 	for _, b := range []byte(" \t\r\n\v\f") {
 		class[b] |= spaceByte

@@ -135,12 +135,16 @@ func (s *scan) neighbourhood(position int) (int, int) {
 }
 
 func (s *scan) matchRule(rule *externalRule, from, to int) {
+	piece := s.text[from:to]
+	pattern := rule.patternFor(piece)
+	if pattern == nil {
+		return
+	}
 	s.looks = handlersPerCheck // a pattern costs as much as many looks
 	if !s.goOn() {
 		return
 	}
-	piece := s.text[from:to]
-	for _, match := range rule.regex.FindAllStringSubmatchIndex(piece, -1) {
+	for _, match := range pattern.FindAllStringSubmatchIndex(piece, -1) {
 		start, end := secretPlace(rule, match)
 		if start < 0 || start == end {
 			continue
@@ -217,7 +221,7 @@ func lineAround(text string, start, end int) string {
 // entropy returns Shannon's entropy of a text in bits per byte.
 func entropy(text string) float64 {
 	text = judged(text)
-	var counts [256]int
+	var counts [256]uint16 // longestJudged at most
 	for position := range len(text) {
 		counts[text[position]]++
 	}

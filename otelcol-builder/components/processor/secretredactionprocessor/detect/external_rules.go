@@ -25,6 +25,7 @@ type externalRule struct {
 	password bool // its secret is whatever stands between quotes
 	// anyCharacter: its secret may hold signs, so that no run of token characters tells where one is.
 	anyCharacter bool
+	alternatives []alternative
 	allowlists   []*gitleaks.Allowlist
 }
 
@@ -120,6 +121,10 @@ func convertRules(parsed gitleaks.Config) ([]externalRule, error) {
 		if err != nil {
 			return nil, fmt.Errorf("rule %s: %w", rule.RuleID, err)
 		}
+		alternatives, err := alternativesOf(rule.Regex, pattern, rule.SecretGroup)
+		if err != nil {
+			return nil, fmt.Errorf("rule %s: %w", rule.RuleID, err)
+		}
 		rules = append(rules, externalRule{
 			class:        strings.ReplaceAll(rule.RuleID, "-", "_"),
 			keywords:     rule.Keywords,
@@ -130,6 +135,7 @@ func convertRules(parsed gitleaks.Config) ([]externalRule, error) {
 			generic:      strings.Contains(rule.RuleID, "generic"),
 			password:     strings.Contains(rule.RuleID, "tf-password"),
 			anyCharacter: capturesSigns(pattern, rule.SecretGroup) && !isEverywhere(rule.Keywords),
+			alternatives: alternatives,
 			allowlists:   append(append([]*gitleaks.Allowlist{}, rule.Allowlists...), parsed.Allowlists...),
 		})
 	}

@@ -32,7 +32,7 @@ func lastWord(key string) string {
 
 // matchKeyContext judges a text by the key of the attribute that holds it, as if it were assigned to it.
 func (s *scan) matchKeyContext() {
-	if s.key == "" || s.depth > 0 || !s.detector.mentionsWord(s.key) {
+	if s.key == "" || s.depth > 0 || !s.detector.automaton.holdsWord(s.key) {
 		return
 	}
 	if power := nameStrength(s.key); power != noSecret {
@@ -49,16 +49,4 @@ func (s *scan) matchKeyContext() {
 			s.addFinding(finding)
 		}
 	}
-}
-
-// mentionsWord says whether any word of the rules stands in a key.
-func (d *Detector) mentionsWord(key string) bool {
-	state := 0
-	for position := range len(key) {
-		state = int(d.automaton.next[state*d.automaton.width+int(d.automaton.fold[key[position]])])
-		if d.automaton.outputs[state] != nil {
-			return true
-		}
-	}
-	return false
 }

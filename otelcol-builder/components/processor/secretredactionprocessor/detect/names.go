@@ -68,7 +68,7 @@ func nameStrength(name string) strength {
 	}
 	var lowered [longestName]byte
 	words := splitName(name, &lowered)
-	for words.count > 1 && trailingWords[string(words.list[words.count-1])] {
+	for words.count > 1 && wordKinds[string(words.list[words.count-1])]&trailingWord != 0 {
 		words.count--
 	}
 	if words.count == 0 {
@@ -84,13 +84,14 @@ func nameStrength(name string) strength {
 
 // headStrength judges the last word of a name by itself and by the word before it.
 func headStrength(last, before []byte) strength {
+	kind := wordKinds[string(last)]
 	switch {
-	case passwordHeads[string(last)]:
-		if notAPasswordAfter[string(before)] {
+	case kind&passwordHead != 0:
+		if wordKinds[string(before)]&notAPasswordAfter != 0 {
 			return noSecret
 		}
 		return passwordName
-	case strongHeads[string(last)]:
+	case kind&strongHead != 0:
 		return strongName
 	case string(last) == "secret" || string(last) == "secrets" || string(last) == "crumb":
 		return tokenName
@@ -100,27 +101,27 @@ func headStrength(last, before []byte) strength {
 		return tokenStrength(before)
 	case string(last) == "key" || string(last) == "keys":
 		return keyStrength(before)
-	case weakHeads[string(last)]:
+	case kind&weakHead != 0:
 		return weakName
 	}
 	return gluedStrength(last)
 }
 
 func tokenStrength(before []byte) strength {
-	if modelTokens[string(before)] {
+	switch kind := wordKinds[string(before)]; {
+	case kind&modelToken != 0:
 		return noSecret
-	}
-	if strongTokens[string(before)] {
+	case kind&strongToken != 0:
 		return strongName
 	}
 	return tokenName
 }
 
 func keyStrength(before []byte) strength {
-	if plainKeys[string(before)] {
+	switch kind := wordKinds[string(before)]; {
+	case kind&plainKey != 0:
 		return noSecret
-	}
-	if strongKeys[string(before)] {
+	case kind&strongKey != 0:
 		return strongName
 	}
 	return weakName
@@ -130,14 +131,15 @@ func keyStrength(before []byte) strength {
 func gluedStrength(word []byte) strength {
 	for length := min(len(word)-1, secretNounsMax); length >= 3; length-- {
 		ending, beginning := word[len(word)-length:], word[:len(word)-length]
+		kind := wordKinds[string(ending)]
 		switch {
-		case gluedPasswords[string(ending)]:
+		case kind&gluedPassword != 0:
 			return passwordName
-		case strongHeads[string(ending)]:
+		case kind&strongHead != 0:
 			return strongName
 		case string(ending) == "secret":
 			return tokenName
-		case string(ending) == "token" && strongTokens[string(beginning)], string(ending) == "key" && strongKeys[string(beginning)]:
+		case string(ending) == "token" && wordKinds[string(beginning)]&strongToken != 0, string(ending) == "key" && wordKinds[string(beginning)]&strongKey != 0:
 			return strongName
 		}
 	}

@@ -5,7 +5,7 @@ import "strings"
 // numbers walks over the groups of digits of a text and asks for cards, phones, IBANs and national numbers.
 func (s *scan) numbers() {
 	chosen := &s.detector.personal
-	if !chosen.card && !chosen.phone && !chosen.iban && !chosen.address && len(chosen.nationals) == 0 {
+	if s.classes&digitByte == 0 || !chosen.card && !chosen.phone && !chosen.iban && !chosen.address && len(chosen.nationals) == 0 {
 		return
 	}
 	text := s.text

@@ -20,6 +20,15 @@ var placeholderParts = []string{
 	"goes-here", "goeshere", "sample", "testtest", "foobar",
 }
 
+// placeholderFinder says in one pass whether any of the parts is there: mostly none is.
+var placeholderFinder = func() *automaton {
+	words := make([]word, 0, len(placeholderParts))
+	for _, part := range placeholderParts {
+		words = append(words, word{text: part})
+	}
+	return newAutomaton(words)
+}()
+
 // isPlaceholder says whether a value stands for a secret, as in documentation, templates and masked output.
 func isPlaceholder(value string) bool {
 	if len(value) > 256 {
@@ -34,14 +43,15 @@ func isPlaceholder(value string) bool {
 	for position := range len(value) {
 		lowered[position] = lowerASCII(value[position])
 	}
-	if placeholderValues[string(lowered)] {
+	if placeholderValues[string(lowered)] || isDocumented(value) {
 		return true
 	}
-	text := string(lowered)
-	if rest, found := withoutPlaceholders(text); found && !isMixedRest(value, rest) || isDocumented(value) {
-		return true
+	if placeholderFinder.holdsWord(value) {
+		if rest, found := withoutPlaceholders(string(lowered)); found && !isMixedRest(value, rest) {
+			return true
+		}
 	}
-	return isMonotonous(text)
+	return isMonotonous(string(lowered))
 }
 
 // withoutPlaceholders takes the words of placeholders out of a value. A word counts where it stands by itself: "sampler" and

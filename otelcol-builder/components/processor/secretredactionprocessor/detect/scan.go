@@ -33,11 +33,12 @@ type scan struct {
 	found           []Finding
 	runs            []span
 	hits            []ruleHit
+	classes         uint8             // of the bytes of the text
 	done            [handlerKinds]int // up to where a handler has already looked
 	tokens          reach
 	bare            [2]reach // values without quotes: behind an assignment, and other ones
 	inside          reach    // of an element
-	kinds           [128]reach
+	kinds           [lastKind - firstKind + 1]reach
 	ends            place // of the next end of a key block
 	spacedEnds      place
 	commands        [longestCommands]int
@@ -54,9 +55,9 @@ type ruleHit struct{ rule, position int }
 
 func (s *scan) begin(key, text string, depth int) {
 	s.key, s.text, s.depth = key, text, depth
-	s.found, s.runs, s.hits = s.found[:0], s.runs[:0], s.hits[:0]
+	s.found, s.runs, s.hits, s.classes = s.found[:0], s.runs[:0], s.hits[:0], 0
 	s.done, s.commands = [handlerKinds]int{}, [longestCommands]int{}
-	s.tokens, s.bare, s.inside, s.kinds = reach{}, [2]reach{}, reach{}, [128]reach{}
+	s.tokens, s.bare, s.inside, s.kinds = reach{}, [2]reach{}, reach{}, [len(s.kinds)]reach{}
 	s.ends, s.spacedEnds = place{from: -1}, place{from: -1}
 	s.refused, s.refusedToken, s.looks, s.stopped = -1, -1, 0, nil
 	s.hitWord, s.versionEnd = -1, 0
@@ -89,8 +90,8 @@ func (s *scan) matchWords() {
 	state := 0
 	for position := range len(text) {
 		state = int(next[state*width+int(automaton.fold[text[position]])])
-		if outputs := automaton.outputs[state]; outputs != nil {
-			s.askHandlers(outputs, position+1)
+		if state >= automaton.firstOutput {
+			s.askHandlers(automaton.outputs[state], position+1)
 			if s.stopped != nil {
 				return
 			}
@@ -125,6 +126,7 @@ func (s *scan) collectRuns() {
 	start, kinds := 0, uint8(0)
 	for position := range len(text) {
 		class := byteClass[text[position]]
+		s.classes |= class
 		if class&valueByte != 0 {
 			kinds |= class
 			continue

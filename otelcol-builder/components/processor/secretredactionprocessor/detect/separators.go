@@ -75,6 +75,11 @@ func (s *scan) operatorEnd(position int) (int, bool) {
 	return position, true
 }
 
+const (
+	longestTypeName   = 16
+	longestParameters = 24 // of a type
+)
+
 var typeNames = setOf("str string String text bytes char const Optional Option SecretStr std any Any object var let NSString NSString Secret wstring Text")
 
 // typeEnd skips a type annotation such as "str =", and returns where the value begins, or 0.
@@ -85,13 +90,16 @@ func (s *scan) typeEnd(position int) int {
 		at++
 		wordStart = at
 	}
-	for limit := min(len(s.text), at+16); at < limit && isWordByte(s.text[at]); {
+	if strings.IndexByte(s.text[at:min(len(s.text), at+longestTypeName+longestParameters)], '=') < 0 {
+		return 0
+	}
+	for limit := min(len(s.text), at+longestTypeName); at < limit && isWordByte(s.text[at]); {
 		at++
 	}
 	if !typeNames[s.text[wordStart:at]] {
 		return 0
 	}
-	for limit := min(len(s.text), at+24); at < limit; at++ {
+	for limit := min(len(s.text), at+longestParameters); at < limit; at++ {
 		switch character := s.text[at]; {
 		case character == '=':
 			return at + 1

@@ -12,22 +12,23 @@ type shape struct {
 func shapeOf(value string) shape {
 	counted := shape{length: len(value)}
 	same := 0
-	previous := byte(0)
+	previous, before := byte(0), uint8(0)
 	for position := range len(value) {
 		character := value[position]
+		class := byteClass[character]
 		switch {
-		case isDigit(character):
+		case class&digitByte != 0:
 			counted.digits++
-			if isLetter(previous) {
+			if before&(lowerByte|upperByte) != 0 {
 				counted.changes++
 			}
-		case isLetter(character):
-			if isUpper(character) {
+		case class&(lowerByte|upperByte) != 0:
+			if class&upperByte != 0 {
 				counted.upper++
 			} else {
 				counted.lower++
 			}
-			if isDigit(previous) {
+			if before&digitByte != 0 {
 				counted.changes++
 			}
 		case character == '-' || character == '_' || character == '.' || character == '/' || character == ':':
@@ -41,7 +42,7 @@ func shapeOf(value string) shape {
 			same = 1
 		}
 		counted.longestSame = max(counted.longestSame, same)
-		previous = character
+		previous, before = character, class
 	}
 	return counted
 }
@@ -141,13 +142,14 @@ func isWord(piece string) bool {
 		if position > 0 && isUpper(piece[position]) != isUpper(piece[len(piece)-1]) {
 			return false
 		}
-		if strings.IndexByte("aeiouyAEIOUY", piece[position]) >= 0 {
+		switch lowerASCII(piece[position]) {
+		case 'a', 'e', 'i', 'o', 'u', 'y':
 			vowels++
 			consonants = 0
-			continue
+		default:
+			consonants++
+			longest = max(longest, consonants)
 		}
-		consonants++
-		longest = max(longest, consonants)
 	}
 	return vowels > 0 && longest <= 4 && vowels*7 >= len(piece)
 }

@@ -41,7 +41,10 @@ var kinds = map[byte]func(byte) bool{
 	'p': func(b byte) bool { return !isSpace(b) && strings.IndexByte("\"'`<>\\", b) < 0 },
 }
 
-const longestToken = 16 << 10
+const (
+	longestToken        = 16 << 10
+	firstKind, lastKind = 'A', 'z'
+)
 
 // parseShapes reads a table: a line for each shape, the class and the pattern. A class that begins with "+" needs no
 // border before its first literal.
@@ -120,13 +123,16 @@ func parseLength(inner string) (piece, error) {
 }
 
 // handlerOf returns who checks a shape around its anchor.
-func (t tokenShape) handlerOf() handler {
+func (t *tokenShape) handlerOf() handler {
 	return func(s *scan, start, end int) {
 		if last := len(s.found) - 1; last >= 0 && s.found[last].Start < start && s.found[last].End >= end {
 			return // inside of what was just found
 		}
+		if s.text[start:end] != t.pieces[t.anchor].literal {
+			return
+		}
 		from, ok := t.matchBefore(s.text, start)
-		if !ok || s.text[start:end] != t.pieces[t.anchor].literal {
+		if !ok {
 			return
 		}
 		if !t.loose && from > 0 && isAlnum(s.text[from-1]) && !afterEscape(s.text, from) {
@@ -143,7 +149,7 @@ func (t tokenShape) handlerOf() handler {
 		if stop-end > 8 && from == start {
 			variable = s.text[end:stop]
 		}
-		if isPlaceholder(variable) || isName(judged(s.text[end:stop])) || len(variable) >= 16 && entropy(variable) < 2.6 {
+		if isPlaceholder(variable) || len(variable) >= 16 && entropy(variable) < 2.6 || isName(judged(s.text[end:stop])) {
 			s.refusedToken = stop
 			return
 		}
@@ -165,7 +171,7 @@ func afterEscape(text string, position int) bool {
 }
 
 // matchBefore matches the pieces before the anchor, which have a fixed length.
-func (t tokenShape) matchBefore(text string, start int) (int, bool) {
+func (t *tokenShape) matchBefore(text string, start int) (int, bool) {
 	for index := t.anchor - 1; index >= 0; index-- {
 		one := t.pieces[index]
 		if start < one.min || !one.matches(text[start-one.min:start]) {
@@ -184,7 +190,7 @@ func (p piece) matches(text string) bool {
 }
 
 // matchAfter matches the pieces behind the anchor; a run takes all it can, and a token ends where its kind does.
-func (t tokenShape) matchAfter(s *scan, position int) (int, bool) {
+func (t *tokenShape) matchAfter(s *scan, position int) (int, bool) {
 	text := s.text
 	last, open := byte(0), false
 	for index := t.anchor + 1; index < len(t.pieces); index++ {
@@ -197,7 +203,7 @@ func (t tokenShape) matchAfter(s *scan, position int) (int, bool) {
 			last = 0
 			continue
 		}
-		length := min(one.max, s.kinds[one.kind].endOf(text, position, kinds[one.kind])-position)
+		length := min(one.max, s.kinds[one.kind-firstKind].endOf(text, position, kinds[one.kind])-position)
 		if length < one.min {
 			return 0, false
 		}

@@ -17,7 +17,7 @@ func (s *scan) matchWrapped() {
 	if s.depth >= deepestWrapping {
 		return
 	}
-	if strings.IndexByte(s.text, '\\') >= 0 || strings.IndexByte(s.text, '%') >= 0 || strings.IndexByte(s.text, '&') >= 0 || holdsTypeset(s.text) {
+	if s.classes&escapeByte != 0 {
 		s.matchEscaped()
 	}
 	for _, run := range s.runs {
@@ -94,24 +94,15 @@ const (
 	typesetLead = 0xe2 // begins the others
 )
 
-func holdsTypeset(text string) bool {
-	for typeset := range typesetBytes {
-		if strings.Contains(text, typeset) {
-			return true
-		}
-	}
-	return false
-}
-
 var htmlEscapes = map[string]string{"&quot;": `"`, "&apos;": "'", "&amp;": "&", "&lt;": "<", "&gt;": ">", "&#34;": `"`, "&#39;": "'", "&#x27;": "'", "&#61;": "="}
 
 // escapeAt returns what an escape stands for and how long it is; 0 when it is none.
 func escapeAt(text string) (string, int) {
 	switch text[0] {
 	case noBreakLead, typesetLead:
-		for typeset, plain := range typesetBytes {
-			if strings.HasPrefix(text, typeset) {
-				return plain, len(typeset)
+		for length := 2; length <= min(3, len(text)); length++ {
+			if plain := typesetBytes[text[:length]]; plain != "" {
+				return plain, length
 			}
 		}
 	case '%':

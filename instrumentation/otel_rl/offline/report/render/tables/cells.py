@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from otel_rl.offline.report.render import human
+from otel_rl.offline.report import human
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -13,21 +13,30 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A table cell; ``sort`` orders the column; ``tone`` is ``good``, ``bad`` or ``muted``; ``swatch`` a colour."""
+    """A table cell.
+
+    ``sort`` orders the column; ``tone`` is ``good``, ``bad`` or ``muted``; ``swatch`` a colour; ``link`` the id of a
+    place of the page.
+    """
 
     text: str
     sort: float | None = None
     tone: str = ""
     swatch: str = ""
+    link: str = ""
 
 
 @dataclass(slots=True)
 class Table:
-    """Columns (``>`` before a title aligns it to the right) and rows; rows beyond ``shown`` fold away."""
+    """Columns (``>`` before a title aligns it to the right) and rows; rows beyond ``shown`` fold away.
+
+    With ``filters`` every column has a field that leaves only rows that fit.
+    """
 
     columns: Sequence[str]
     rows: list[list[Value]] = field(default_factory=list)
     shown: int = 12
+    filters: bool = False
 
 
 def seconds_cell(value: float | None) -> Value:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from otel_rl.offline.report import human
 from otel_rl.offline.report.aggregate.problems import drops
-from otel_rl.offline.report.render import human
 from otel_rl.offline.report.render.tables.cells import Table, Value, number_cell, seconds_cell
 from otel_rl.semconv import attributes as names
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from otel_rl.offline.report import human
 from otel_rl.offline.report.aggregate.statistics import Spread
 from otel_rl.offline.report.aggregate.steps import UNCOVERED
-from otel_rl.offline.report.render import colours, human
+from otel_rl.offline.report.render import colours
 from otel_rl.offline.report.render.tables.cells import Table, Value, number_cell, seconds_cell
 
 if TYPE_CHECKING:
@@ -17,7 +18,16 @@ if TYPE_CHECKING:
 
 def phases(steps: Steps) -> Table:
     """Build the table of step time by phase."""
-    table = Table(["Phase", ">Own time per step", ">Share", ">With inner phases, mean", ">p95", ">Longest"])
+    titles = [
+        "Phase",
+        ">Own time per step",
+        ">Share",
+        ">With inner phases",
+        ">Times per step",
+        ">p95 of one",
+        ">Longest",
+    ]
+    table = Table(titles)
     count = steps.lengths.cell.count or 1
     own = {phase: sum(cell.total for _, cell in line) for phase, line in steps.phases.lines().items()}
     whole = sum(own.values())
@@ -28,12 +38,18 @@ def phases(steps: Steps) -> Table:
                 Value(phase, swatch=colours.of(phase)),
                 seconds_cell(own[phase] / count),
                 Value(human.percent(own[phase] / whole) if whole else human.UNKNOWN, own[phase]),
-                seconds_cell(spread.cell.mean if spread else None),
+                seconds_cell(_whole(steps, phase, own[phase]) / count),
+                number_cell(float(f"{spread.cell.count / count:.2g}") if spread else None),
                 seconds_cell(spread.quantile(0.95) if spread else None),
                 seconds_cell(spread.cell.maximum if spread else None),
             ]
         )
     return table
+
+
+def _whole(steps: Steps, phase: str, own: float) -> float:
+    """Seconds with the phases inside it; never below its own, which a phase that was cut short still has."""
+    return max(steps.whole.get(phase, 0.0), own)
 
 
 def durations(spreads: dict[str, Spread]) -> Table:

@@ -31,6 +31,37 @@ for (const button of document.querySelectorAll(".unfold")) {
     button.remove();
   });
 }
+// Filters: a text that the cell contains; for numbers also 3, 2..5, >0.5, <1, >=2 and <=2.
+function fits(cell, wanted) {
+  const number = "sort" in cell.dataset ? Number(cell.dataset.sort) : NaN;
+  const range = wanted.match(/^(-?[\d.]+)\.\.(-?[\d.]+)$/);
+  const bound = wanted.match(/^(>=|<=|>|<|=)\s*(-?[\d.]+)$/);
+  if (range) return number >= Number(range[1]) && number <= Number(range[2]);
+  if (bound) {
+    const limit = Number(bound[2]);
+    return { ">": number > limit, "<": number < limit, ">=": number >= limit, "<=": number <= limit, "=": number === limit }[bound[1]];
+  }
+  if ("sort" in cell.dataset && wanted.trim() !== "" && !Number.isNaN(Number(wanted))) return number === Number(wanted);
+  return cell.textContent.toLowerCase().includes(wanted.toLowerCase());
+}
+for (const table of document.querySelectorAll("table.filtered")) {
+  const fields = [...table.querySelectorAll(".filters input")];
+  const apply = () => {
+    const wanted = fields.map((field) => field.value.trim());
+    table.classList.toggle("filtering", wanted.some((text) => text));
+    for (const row of table.tBodies[0].rows) {
+      row.hidden = wanted.some((text, column) => text && !fits(row.cells[column], text));
+    }
+  };
+  fields.forEach((field) => field.addEventListener("input", apply));
+}
+// A link to something folded opens it.
+function openTarget() {
+  const target = document.getElementById(location.hash.slice(1));
+  if (target instanceof HTMLDetailsElement) target.open = true;
+}
+window.addEventListener("hashchange", openTarget);
+openTarget();
 // Charts are drawn on canvas, which no style sheet reaches: their text and lines follow the colours of the page.
 const dark = window.matchMedia("(prefers-color-scheme: dark)");
 function colourCharts() {

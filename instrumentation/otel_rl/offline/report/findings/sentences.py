@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from otel_rl.offline.report.render import human
+from otel_rl.offline.report import human
 
 if TYPE_CHECKING:
+    from otel_rl.offline.reader.unreadable import Unreadable
     from otel_rl.offline.report.aggregate.steps import Steps
+
+
+def model(name: str) -> str:
+    """The model of a span ``{operation} {model}``; the whole name where there is no operation."""
+    return name.partition(" ")[2] or name
 
 
 def unseen(steps: Steps) -> str:
@@ -24,3 +30,15 @@ def unseen(steps: Steps) -> str:
         f" reducer, functional or compiled ones; at least {each} a step): the time in collectives is too low, and"
         f" {hidden}."
     )
+
+
+def unreadable(problems: Unreadable) -> str:
+    """One sentence on the lines and files that could not be read, ``""`` when there were none."""
+    parts = [
+        (problems.cut_off, "line cut off at the end of a file", "lines cut off at the end of files"),
+        (problems.unreadable, "line is no JSON", "lines are no JSON"),
+        (problems.foreign, "line is no OTLP", "lines are no OTLP"),
+        (len(problems.errors), "file cannot be read", "files cannot be read"),
+    ]
+    said = [human.amount(number, one, many) for number, one, many in parts if number]
+    return f"Not read: {', '.join(said)}." if said else ""

@@ -1,0 +1,93 @@
+"""Alerts on the health of a run: one for each rule of the pack, and one for ranks that are gone.
+
+The pack judges each step (``rl.health``, docs/health.md). It has warm-up and hysteresis, so these alerts wait only for
+two exports.
+"""
+
+from __future__ import annotations
+
+from dashboards.lib.names import alert_label
+from dashboards.lib.promql import Match, by, series
+from dashboards.lib.rules import AlertRule, RecordingRule, RuleGroup
+from otel_rl.health.rule_table import RULES
+from otel_rl.semconv import attributes, metrics
+from otel_rl.semconv.attributes import RlHealthCodeValues as Code
+
+_RUN = alert_label(attributes.RL_RUN_ID)
+_OVERVIEW, _RANKS = "otel-rl-run-overview", "otel-rl-ranks-collectives"
+_EACH_RUN = by(attributes.RL_RUN_ID)
+_EACH_RANK = by(attributes.RL_RUN_ID, attributes.RL_RANK)
+_STATUS = series(metrics.RL_TELEMETRY_INSTRUMENTOR_STATUS, Match(attributes.RL_RANK, "", "!="), run=None)
+
+#: Values of the gauge.
+UNOBSERVED, HEALTHY, WARNING, CRITICAL = -1, 0, 1, 2
+#: Reaches back to ranks that have ended lately.
+RANKS_WINDOW = "20m"
+
+HEALTH = RecordingRule(
+    name="rl:run:health",
+    description="State of each health rule: 0 healthy, 1 warning, 2 critical, -1 unobserved",
+    expr=f"max {by(attributes.RL_RUN_ID, attributes.RL_HEALTH_CODE)} ({series(metrics.RL_HEALTH, run=None)})",
+)
+
+# A series that is pushed ends five minutes after its last value: a rank that is gone is missed then.
+RANKS_GONE = RecordingRule(
+    name="rl:run:ranks_gone",
+    description="Ranks that have reported lately and report no more, while others do",
+    expr=f"""\
+count {_EACH_RUN} (count {_EACH_RANK} (last_over_time({_STATUS}[{RANKS_WINDOW}])))
+  -
+count {_EACH_RUN} (count {_EACH_RANK} ({_STATUS}))
+""",
+)
+
+
+def _alert(name: str, code: str, summary: str, *, board: str = _OVERVIEW, critical_only: bool = False) -> AlertRule:
+    return AlertRule(
+        name=name,
+        signal=HEALTH.name,
+        only=Match(attributes.RL_HEALTH_CODE, code),
+        condition=f">= {CRITICAL if critical_only else WARNING}",
+        wait="1m",
+        severity="critical" if critical_only else "warning",
+        summary=f"Run {_RUN}: {summary}",
+        description=f"{RULES[code].means} State {{{{ $value }}}} of the rule {code} (1 warning, 2 critical). The event "
+        "rl.health.changed in the run's logs has the first step and the values.",
+        board=board,
+    )
+
+
+#: The warning of P4 is EntropyCollapse, which needs no pack.
+HEALTH_ALERTS = (
+    _alert("RewardPlateau", Code.P1_PLATEAU, "the reward and the policy stand still"),
+    _alert("RewardOscillation", Code.P2_OSCILLATION, "the reward swings and updates are clipped"),
+    _alert("KLExplosion", Code.P3_KL_EXPLOSION, "the policy has run away"),
+    _alert("PolicyCollapsed", Code.P4_ENTROPY_COLLAPSE, "the policy no longer explores", critical_only=True),
+    _alert("RewardHacking", Code.P5_REWARD_HACKING, "the reward rises and what it stands for does not"),
+    _alert("ValidationCollapse", Code.P6_VALIDATION_COLLAPSE, "the evaluation has fallen far below its best"),
+    _alert("SlowSteps", Code.P7_SLOW_STEP, "steps take much longer than before"),
+    _alert("GarbledOutput", Code.P8_GARBLED_OUTPUT, "answers are empty, aborted or repeat themselves"),
+    _alert("AnswersTruncated", Code.P9_TRUNCATION, "answers are cut at the length limit"),
+    _alert("NoLearningSignal", Code.NO_SIGNAL, "nearly all groups score alike"),
+    _alert("LearningRateTooHigh", Code.LEARNING_RATE, "the learning rate is too high"),
+    _alert("GradientBlowUp", Code.GRADIENT_NORM, "the norm of the gradient has grown manyfold"),
+    _alert("NonFiniteValues", Code.NON_FINITE, "values of the training are NaN or infinite"),
+    _alert("StaleSamples", Code.STALENESS, "samples come from a policy of many versions ago"),
+)
+
+RANK_GONE = AlertRule(
+    name="RankGone",
+    signal=RANKS_GONE.name,
+    condition="> 0",
+    wait="1m",
+    severity="critical",
+    summary=f"Ranks of run {_RUN} are gone while others report",
+    description=(
+        "{{ $value }} ranks that reported within "
+        f"{RANKS_WINDOW} report no more. `otel-rl postmortem` on the run's folder says who stopped first and where."
+    ),
+    board=_RANKS,
+)
+
+RECORDING_GROUPS = (RuleGroup("otel-rl-health", (HEALTH, RANKS_GONE)),)
+GROUPS = (RuleGroup("otel-rl-health-alerts", (*HEALTH_ALERTS, RANK_GONE)),)

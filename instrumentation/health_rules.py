@@ -1,0 +1,173 @@
+"""Write the constants and the page of the health rules from `instrumentation/otel_rl/health/rules.yaml`.
+
+Run it as `python -m instrumentation.health_rules`. With `--check` nothing is written, and the exit status is 1 when a
+file differs from the rules.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from otel_rl.semconv import attributes, definitions, metrics
+
+ROOT = Path(__file__).parents[1]
+RULES = Path("instrumentation/otel_rl/health/rules.yaml")
+TABLE = Path("instrumentation/otel_rl/health/rule_table.py")
+PAGE = Path("docs/health.md")
+BEGIN = "<!-- generated; edit instrumentation/otel_rl/health/rules.yaml and run `make generate` -->"
+END = "<!-- end of the generated tables -->"
+#: Limits that every rule has.
+_STEPS = {"raise_after", "clear_after"}
+
+Item = dict[str, Any]
+
+
+def read(path: Path) -> Item:
+    """The rules, checked.
+
+    Raises:
+        ValueError: a rule, an input or a limit that cannot be; the message says which.
+    """
+    rules: Item = yaml.safe_load(path.read_text(encoding="utf-8"))
+    codes = {value for key, value in vars(attributes.RlHealthCodeValues).items() if key.isupper()}
+    if set(rules["rules"]) != codes:
+        raise ValueError(f"rules and codes of the registry differ: {sorted(set(rules['rules']) ^ codes)}")
+    for name, item in rules["inputs"].items():
+        if item.get("metric") and item["metric"] not in _metrics():
+            raise ValueError(f"input {name}: no metric {item['metric']} in the registry")
+    for code, rule in rules["rules"].items():
+        unknown = {name for needed in rule["needs"] for name in needed} - set(rules["inputs"])
+        if unknown or not set(rule["limits"]) >= _STEPS:
+            raise ValueError(f"rule {code}: unknown inputs {sorted(unknown)}, or no {', '.join(sorted(_STEPS))}")
+        for name, limit in rule["limits"].items():
+            if set(limit) != {"value", "unit", "brief"}:
+                raise ValueError(f"rule {code}, limit {name}: must have value, unit and brief")
+    return rules
+
+
+def _metrics() -> dict[str, str]:
+    """Name of each metric of the registry -> its constant."""
+    return {item.name: name for name, item in vars(metrics).items() if isinstance(item, definitions.MetricDefinition)}
+
+
+# -- constants ---------------------------------------------------------------------------------------------------------
+
+
+def table(rules: Item) -> str:
+    """The module with the constants."""
+    lines = [
+        '"""The health rules: generated; edit rules.yaml and run `make generate`."""',
+        "",
+        "from __future__ import annotations",
+        "",
+        "from typing import TYPE_CHECKING, Final",
+        "",
+        "from otel_rl.health.rule_definitions import Input, Limit, Rule",
+        "from otel_rl.semconv import metrics",
+        "",
+        "if TYPE_CHECKING:",
+        "    from collections.abc import Mapping",
+        "",
+        "INPUTS: Final[Mapping[str, Input]] = {",
+        *(_input(name, item) for name, item in rules["inputs"].items()),
+        "}",
+        '"""Input -> what it is, and the keys of trainers that give it."""',
+        "",
+        "RULES: Final[Mapping[str, Rule]] = {",
+        *(_rule(code, rule) for code, rule in rules["rules"].items()),
+        "}",
+        '"""Code -> rule."""',
+    ]
+    command = [sys.executable, "-m", "ruff", "format", "--isolated", "--line-length", "120", "-"]
+    source = "\n".join(lines) + "\n"
+    return subprocess.run(command, input=source, capture_output=True, text=True, check=True, timeout=60).stdout
+
+
+def _text(value: str) -> str:
+    return json.dumps(value)
+
+
+def _input(name: str, item: Item) -> str:
+    metric = f", metrics.{_metrics()[item['metric']]}.name" if item.get("metric") else ""
+    keys = ", ".join(map(_text, item["keys"]))
+    others = ", ".join(map(_text, item.get("not_beside", ())))
+    not_beside = f", not_beside=({others},)" if others else ""
+    return f"{_text(name)}: Input({_text(item['brief'])}, {_text(item['unit'])}, ({keys},){metric}{not_beside}),"
+
+
+def _rule(code: str, rule: Item) -> str:
+    needs = ", ".join(f"({', '.join(map(_text, needed))},)" for needed in rule["needs"])
+    limits = "".join(
+        f"{_text(name)}: Limit({limit['value']!r}, {_text(limit['unit'])}, {_text(limit['brief'])}),"
+        for name, limit in rule["limits"].items()
+    )
+    steps = ", ".join(map(_text, rule["next"]))
+    return (
+        f"{_text(code)}: Rule(title={_text(rule['title'])}, means={_text(rule['means'])}, needs=({needs},), "
+        f"source={_text(rule['source'])}, limits={{{limits}}}, next_steps=({steps},)),"
+    )
+
+
+# -- page --------------------------------------------------------------------------------------------------------------
+
+
+def page(rules: Item, before: str) -> str:
+    """The page ``before`` with the tables of these rules."""
+    head, rest = before.split(BEGIN)
+    _, tail = rest.split(END)
+    return f"{head}{BEGIN}\n\n{_tables(rules)}\n\n{END}{tail}"
+
+
+def _tables(rules: Item) -> str:
+    lines = ["| code | what it means | needs | look at next |", "|---|---|---|---|"]
+    for code, rule in rules["rules"].items():
+        needs = ", or ".join(" and ".join(f"`{name}`" for name in needed) for needed in rule["needs"])
+        lines.append(f"| [`{code}`](#{code.lower()}) | {rule['means']} | {needs} | {'; '.join(rule['next'])} |")
+    lines += ["", "## Limits", ""]
+    for code, rule in rules["rules"].items():
+        lines += [f"### {code}", "", f"{rule['title']}. Source: {rule['source']}.", ""]
+        lines += ["| limit | default | unit | meaning |", "|---|---|---|---|"]
+        lines += [
+            f"| `{name}` | {limit['value']} | `{limit['unit']}` | {limit['brief']} |"
+            for name, limit in rule["limits"].items()
+        ]
+        lines.append("")
+    lines += ["## Inputs", "", "| input | what | unit | keys, the most trusted first |", "|---|---|---|---|"]
+    for name, item in rules["inputs"].items():
+        keys = [*item["keys"], *([item["metric"]] if item.get("metric") else [])]
+        listed = ", ".join(f"`{key}`" for key in keys)
+        if item.get("not_beside"):
+            listed += f"; not beside {', '.join(f'`{key}`' for key in item['not_beside'])}"
+        lines.append(f"| `{name}` | {item['brief']} | `{item['unit']}` | {listed} |")
+    return "\n".join(lines)
+
+
+def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
+    """Write or compare; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m instrumentation.health_rules")
+    parser.add_argument("--check", action="store_true", help="write nothing; fail when a file is not up to date")
+    check = parser.parse_args(arguments).check
+    rules = read(root / RULES)
+    current = {TABLE: table(rules), PAGE: page(rules, (root / PAGE).read_text(encoding="utf-8"))}
+    stale = [path for path, text in current.items() if _bytes(root / path) != text.encode()]
+    for path in stale:
+        if check:
+            print(f"{path}: differs from {RULES.name}; run `make generate` and commit the result", file=sys.stderr)
+        else:
+            (root / path).write_text(current[path], encoding="utf-8")
+    return 1 if check and stale else 0
+
+
+def _bytes(path: Path) -> bytes:
+    return path.read_bytes() if path.exists() else b""
+
+
+if __name__ == "__main__":
+    sys.exit(main())

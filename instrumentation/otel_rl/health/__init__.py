@@ -1,0 +1,18 @@
+"""Rules over the curves and the durations of a run: the same code live, in the leading process, and in the report.
+
+====================  =====================================================================
+``live``              the rules while the job runs: gauge, events
+``monitor``           all rules over one loop: what comes in, what has changed, verdicts
+``machine``           the state machine of one rule
+``policy``            rules on KL, entropy, learning rate, gradient, values that are not finite
+``rewards``           rules on rewards and evaluations
+``output``            rules on answers: garbled, truncated, stale
+``durations``         the rule on step times
+``reading``           what a rule reads from the curves at one step
+``curves``            bounded histories of the inputs, under the keys of any trainer
+``verdict``           the four states of a rule, and what it says of a run
+``user_rules``        the rules in force: defaults, and the user's file
+``rule_definitions``  form of the rules
+``rule_table``        inputs and rules, generated from ``rules.yaml``
+====================  =====================================================================
+"""

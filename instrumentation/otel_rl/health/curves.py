@@ -1,0 +1,309 @@
+"""The curves that rules read: bounded histories of the inputs, found under the keys of any trainer."""
+
+from __future__ import annotations
+
+import re
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+from otel_rl.health.rule_table import INPUTS, RULES
+from otel_rl.semconv.attributes import RlHealthCodeValues as Code
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+#: Values of a curve that are kept, at least; twice as many at most.
+KEPT = 128
+#: First values that are kept for good, to compare with.
+FIRST = 16
+#: Most keys whose input is remembered; further ones are looked up again each time.
+_KEYS = 4096
+#: Most curves of one input that has several, such as one for each reward function.
+_FUNCTIONS = 16
+#: Log calls without its key after which an input takes another key that is logged.
+_ABSENT = 10
+#: Values of a curve with which a more trusted key still takes its place.
+_YOUNG = 3
+#: Latest values in which the beginning of a fall is looked for, and the fewest before it.
+_FALL, _LEVEL = 40, 3
+#: Weight of the latest change in the usual one, and its largest size in multiples of the usual one.
+_WEIGHT, _LARGEST = 1 / 16, 4.0
+#: Rank of what this package has measured.
+_OWN = -1
+#: Transformers puts it before the keys that it hands to trackers.
+_PREFIX = "train/"
+#: The input that has one curve for each of its keys.
+FUNCTIONS = "reward_function"
+#: Inputs that a log call does not give, whatever its keys, where it has one of these keys too.
+_NOT_BESIDE = {
+    name: frozenset({*item.not_beside, *(f"{_PREFIX}{key}" for key in item.not_beside)})
+    for name, item in INPUTS.items()
+    if item.not_beside
+}
+#: Inputs that must be finite. A reward function may give none for a whole batch, and its mean is then no number.
+_FINITE = frozenset(name for needed in RULES[Code.NON_FINITE].needs for name in needed)
+
+
+def middle(values: Sequence[float]) -> float:
+    """The median; ``statistics`` would cost milliseconds to import."""
+    ordered = sorted(values)
+    half = len(ordered) // 2
+    return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2
+
+
+class Curve:
+    """The latest values of one input, and the first ones."""
+
+    __slots__ = ("_first", "_nows", "_starts", "best", "change", "firsts", "key", "last", "number", "peak", "values")
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+        self.values: list[float] = []
+        #: The first step that each value covers.
+        self.firsts: list[int] = []
+        self._first: list[float] = []
+        #: Medians that have been asked for: of the first values, and of the latest ones since the last value came.
+        self._starts: dict[float, float] = {}
+        self._nows: dict[float, float] = {}
+        #: Of a curve that is asked for it: how many values it was found in, and the best median of three in a row.
+        self.best = (0, float("-inf"))
+        #: The last step that has a value; how many values there have been.
+        self.last, self.number = -1, 0
+        #: The usual change from one value to the next, and the largest value.
+        self.change, self.peak = 0.0, float("-inf")
+
+    def add(self, first: int, last: int, value: float) -> None:
+        """The trainer logged ``value`` for the steps ``first`` to ``last``."""
+        values, number, change = self.values, self.number, self.change
+        if number:
+            step = abs(value - values[-1])
+            if number > FIRST // 2:
+                if step > _LARGEST * change > 0:
+                    step = _LARGEST * change
+                self.change = change + (step - change) * _WEIGHT
+            else:
+                self.change = change + (step - change) / number
+        values.append(value)
+        if self._nows:
+            self._nows.clear()
+        self.firsts.append(first)
+        self.last = last
+        self.number = number + 1
+        self.peak = max(self.peak, value)
+        if number < FIRST:
+            self._first.append(value)
+        elif len(values) > 2 * KEPT:
+            del values[:KEPT], self.firsts[:KEPT]
+
+    def now(self, window: float) -> float:
+        """Median of the latest values."""
+        known = self._nows.get(window)
+        if known is None:
+            known = self._nows[window] = middle(self.values[-int(window) :])
+        return known
+
+    def start(self, number: float) -> float | None:
+        """Median of the first values; None while there are fewer."""
+        known = self._starts.get(number)
+        if known is None and self.number >= (count := min(int(number), FIRST)):
+            known = self._starts[number] = middle(self._first[:count])
+        return known
+
+    def highest(self) -> float:
+        """The best median of three values in a row; at least three are needed."""
+        number, best = self.best
+        if number < self.number:
+            new = min(self.number - number, len(self.values) - 2)
+            values = self.values[-new - 2 :]
+            best = max(best, *(middle(values[index : index + 3]) for index in range(new)))
+            self.best = (self.number, best)
+        return best
+
+    def since(self, test: Callable[[float], bool], gap: int = 0) -> int:
+        """First step of the latest values that all pass ``test``; ``gap`` values in a row may fail in between."""
+        found, failed = len(self.values) - 1, 0
+        for index in range(found, -1, -1):
+            if test(self.values[index]):
+                found, failed = index, 0
+            else:
+                failed += 1
+                if failed > gap:
+                    break
+        return self.firsts[found]
+
+    def began_to_fall(self) -> int:
+        """The step at which the latest values left their level: by least squares, a level and what is below it.
+
+        What is below is a line that falls from the level, or a lower level. Noise before the fall moves neither, as it
+        would move the step that first passes a threshold.
+        """
+        values = self.values[-_FALL:]
+        errors = [_error_of_fall(values, place) for place in range(_LEVEL, len(values))]
+        best = min(range(len(errors)), key=errors.__getitem__) + _LEVEL if errors else 0
+        return self.firsts[best - len(values)]
+
+
+def _error_of_fall(values: Sequence[float], place: int) -> float:
+    """Sum of squares of what a level up to ``place`` and a fall from there on leave unexplained."""
+    level = sum(values[:place]) / place
+    before = sum([(value - level) ** 2 for value in values[:place]])
+    below = [value - level for value in values[place:]]
+    along = sum([number * value for number, value in enumerate(below, 1)])
+    if along >= 0:
+        return inf
+    total, count = sum(below), len(below)
+    line = along * along / (count * (count + 1) * (2 * count + 1) / 6)
+    lower = total * total / count if total < 0 else 0.0
+    return before + sum([value * value for value in below]) - max(line, lower)
+
+
+class Curves:
+    """All inputs of one loop."""
+
+    def __init__(self, keys: Mapping[str, tuple[str, ...]]) -> None:
+        self._exact: dict[str, tuple[str, int]] = {}
+        self._patterns: list[tuple[re.Pattern[str], str, int]] = []
+        for name, of_input in keys.items():
+            for rank, key in enumerate((*of_input, INPUTS[name].metric)):
+                if "*" in key:
+                    pattern = "(.+)".join(map(re.escape, key.split("*")))
+                    self._patterns.append((re.compile(pattern), name, rank))
+                elif key:
+                    self._exact.setdefault(key, (name, rank))
+        self._found: dict[str, tuple[str, int] | None] = {}
+        self._by_input: dict[str, Curve] = {}
+        self._ranks: dict[str, int] = {}
+        self._absent: dict[str, int] = {}
+        #: Curves of the reward functions, and seconds of the phases, by name.
+        self.functions: dict[str, Curve] = {}
+        self.phases: dict[str, Curve] = {}
+        #: Steps with values that are not finite, the latest ones: step, key, and whether it is only the gradient's.
+        self.not_finite: list[tuple[int, str, bool]] = []
+        #: First and last step that had any value.
+        self.first, self.last = -1, -1
+
+    def get(self, name: str) -> Curve | None:
+        """The curve of an input; None where it has not been logged."""
+        return self._by_input.get(name)
+
+    def has(self, name: str) -> bool:
+        """True when the input has been logged."""
+        return bool(self.functions) if name == FUNCTIONS else name in self._by_input
+
+    def input_of(self, key: str) -> tuple[str, int] | None:
+        """The input that a key of a trainer gives, and how far back in its list the key is."""
+        try:
+            return self._found[key]
+        except KeyError:
+            found = self._look_up(key) or (
+                self._look_up(key.removeprefix(_PREFIX)) if key.startswith(_PREFIX) else None
+            )
+            if len(self._found) < _KEYS:
+                self._found[key] = found
+            return found
+
+    def known(self, values: Mapping[str, Any]) -> list[tuple[str, float, tuple[str, int]]]:
+        """The keys that give an input, with their numbers; most keys of most trainers give none."""
+        cache, numbers = self._found, []
+        for key, value in values.items():
+            # The method is called for new keys only: this runs for every value that a trainer logs.
+            found = cache[key] if key in cache else self.input_of(key)
+            if found is None or (found[0] in _NOT_BESIDE and not _NOT_BESIDE[found[0]].isdisjoint(values)):
+                continue
+            if (number := _number(value)) is not None:
+                numbers.append((key, number, found))
+        return numbers
+
+    def _look_up(self, key: str) -> tuple[str, int] | None:
+        exact = self._exact.get(key)
+        if exact is not None:
+            return exact
+        return next(((name, rank) for pattern, name, rank in self._patterns if pattern.fullmatch(key)), None)
+
+    def goes_back(self, last: int, key: str, name: str) -> bool:
+        """True when ``key`` has a value of a later step already: the steps have begun again."""
+        curve = self.functions.get(key) if name == FUNCTIONS else self._by_input.get(name)
+        return curve is not None and curve.key == key and curve.last > last
+
+    def add(self, first: int, last: int, key: str, value: float, found: tuple[str, int]) -> str | None:
+        """Take in one value of the input that was ``found`` for the key; return its name if the value is new."""
+        name, rank = found
+        curve = self._by_input.get(name)
+        if curve is None or curve.key != key or self._absent:
+            curve = self._function(key) if name == FUNCTIONS else self._curve(name, rank, key)
+        if curve is None or curve.last >= last:
+            return None
+        if value - value != 0:  # NaN and the infinities
+            if name in _FINITE:
+                self._add_not_finite(last, key, name)
+            curve.last = last
+            return name
+        curve.add(first, last, value)
+        return name
+
+    def _function(self, key: str) -> Curve | None:
+        curve = self.functions.get(key)
+        if curve is None and len(self.functions) < _FUNCTIONS:
+            curve = self.functions[key] = Curve(key)
+        return curve
+
+    def _curve(self, name: str, rank: int, key: str) -> Curve | None:
+        curve = self._by_input.get(name)
+        if curve is not None and curve.key == key:
+            if name in self._absent:
+                del self._absent[name]
+            return curve
+        if self._ranks.get(name) == _OWN:
+            return None
+        if curve is not None:
+            missing = self._absent[name] = self._absent.get(name, 0) + 1
+            is_better = rank < self._ranks[name] and curve.number < _YOUNG
+            # The trainer logs both: the one found first stays.
+            if not is_better and missing <= _ABSENT:
+                return None
+        self._ranks[name] = rank
+        self._absent.pop(name, None)
+        curve = self._by_input[name] = Curve(key)
+        return curve
+
+    def _add_not_finite(self, step: int, key: str, name: str) -> None:
+        only_gradient = name == "gradient_norm"
+        if self.not_finite and self.not_finite[-1][0] == step:
+            if only_gradient:
+                return
+            self.not_finite.pop()
+        self.not_finite.append((step, key, only_gradient))
+        del self.not_finite[:-KEPT]
+
+    def add_own(self, name: str, key: str, step: int, value: float) -> None:
+        """Take in a value that this package has measured: it wins over the trainer's."""
+        curve = self._by_input.get(name)
+        if curve is None or curve.key != key:
+            curve = self._by_input[name] = Curve(key)
+            self._ranks[name] = _OWN
+        if curve.last < step:
+            curve.add(step, step, value)
+
+    def add_phases(self, step: int, seconds: Mapping[str, float]) -> None:
+        """Take in the seconds that a step spent in each phase; one that is not among them took none."""
+        for name in sorted(seconds.keys() - self.phases.keys()):
+            if len(self.phases) < _FUNCTIONS:
+                curve = self.phases[name] = Curve(name)
+                # It was in none of the steps before.
+                earlier = min(self._by_input["step_time"].number - 1, KEPT)
+                curve.values, curve.firsts = [0.0] * earlier, [step] * earlier
+        for name, curve in self.phases.items():
+            if curve.last < step:
+                curve.add(step, step, seconds.get(name, 0.0))
+
+
+def _number(value: Any) -> float | None:
+    """A number as a float; None for texts, booleans and whatever else trainers log."""
+    if type(value) is float:
+        return value
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return inf if value > 0 else -inf

@@ -1,0 +1,115 @@
+"""The rule on step times, with the phase that explains them where phases are known."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from otel_rl.health.curves import middle
+from otel_rl.health.reading import HEALTHY, TOO_FEW, Reading, above, from_on, high, quantity
+from otel_rl.health.verdict import State
+from otel_rl.semconv import metrics, spans
+
+if TYPE_CHECKING:
+    from otel_rl.health.curves import Curve, Curves
+    from otel_rl.health.reading import Limits
+
+#: The four phases of a step by the metric that has their duration; and phases beside them.
+PHASES = {
+    metrics.RL_SAMPLE_DURATION.name: spans.RL_SAMPLE.type,
+    metrics.RL_REWARD_DURATION.name: spans.RL_REWARD.type,
+    metrics.RL_TRAIN_DURATION.name: spans.RL_TRAIN.type,
+    metrics.RL_SYNC_DURATION.name: spans.RL_SYNC.type,
+}
+OTHER_PHASES = frozenset({spans.RL_EVALUATE.type, spans.RL_CHECKPOINT.type})
+#: Time that belongs to no step.
+BETWEEN = "the time between steps"
+#: Latest steps that are compared with.
+_REFERENCE = 50
+#: Steps after which the reference is computed anew.
+_REFRESH = 16
+#: The reference follows the run, but not further than to this multiple of the lowest one: a slow rise adds up.
+_DRIFT = 1.3
+#: Share of the difference from which on a phase is its cause.
+_EXPLAINS = 0.4
+
+
+class SlowStep:
+    """P7: steps that take longer than those before; what is compared with stands still while they do."""
+
+    def __init__(self) -> None:
+        self._reference = self._lowest = self._spread = 0.0
+        self._length = 0.0
+        self._phases: dict[str, float] = {}
+
+    def __call__(self, curves: Curves, limits: Limits, state: State) -> Reading:
+        """Read the curves."""
+        curve, window = curves.get("step_time"), int(limits["window"])
+        warm_up = int(limits["warm_up"])
+        if curve is None or curve.number < warm_up + window + limits["reference"]:
+            return TOO_FEW
+        if not self._reference or (state < State.WARNING and curve.number % _REFRESH == 0):
+            self._refer(curves, curve, window, warm_up)
+        value, usual = curve.now(window), self._reference
+        expected = usual * max(self._longer(curves), 1.0)
+        warning, critical = limits["warning"] * expected, limits["critical"] * expected
+        level = above(value, warning, critical, state, limits["clear_share"])
+        if level == State.HEALTHY or (state < State.WARNING and self._is_small(curve, value, expected, limits)):
+            return HEALTHY
+        return high(
+            curve,
+            value,
+            level,
+            warning,
+            critical,
+            "s",
+            lambda: curve.since(from_on((value + usual) / 2), gap=1),
+            lambda: f", {quantity(usual, 's')} before{self._cause(curves, value - usual, window)}",
+        )
+
+    def _refer(self, curves: Curves, curve: Curve, window: int, warm_up: int) -> None:
+        kept = curve.values if curve.number > len(curve.values) else curve.values[warm_up:]
+        before = kept[-_REFERENCE - window : -window]
+        found = middle(before)
+        self._lowest = min(self._lowest or found, found)
+        self._reference = min(found, _DRIFT * self._lowest)
+        self._spread = middle([abs(value - found) for value in before])
+        length = curves.get("length")
+        self._length = _before(length, window) if length is not None else 0.0
+        self._phases = {name: _before(phase, window) for name, phase in curves.phases.items()}
+
+    def _is_small(self, curve: Curve, value: float, expected: float, limits: Limits) -> bool:
+        """True for a difference within the noise, and for one that has cost little so far."""
+        if value - expected < max(limits["shortest"], limits["noise"] * self._spread):
+            return True
+        first = curve.since(from_on((value + self._reference) / 2), gap=1)
+        slow = [one for step, one in zip(curve.firsts, curve.values, strict=True) if step >= first]
+        return sum(slow) - expected * len(slow) < limits["lost"]
+
+    def _longer(self, curves: Curves) -> float:
+        """By how much the answers have grown: longer answers take longer."""
+        length = curves.get("length")
+        return length.now(5) / self._length if length is not None and length.values and self._length > 0 else 1.0
+
+    def _cause(self, curves: Curves, more: float, window: int) -> str:
+        grown = [
+            (phase.now(window) - self._phases.get(name, 0.0), name, phase)
+            for name, phase in curves.phases.items()
+            if phase.values
+        ]
+        if not grown or more <= 0:
+            return ""
+        difference, name, phase = max(grown, key=_by_size)
+        if difference < _EXPLAINS * more:
+            return ", which no phase explains"
+        before = quantity(self._phases.get(name, 0.0), "s")
+        return f"; {name} takes {quantity(phase.now(window), 's')} of it, {before} before"
+
+
+def _by_size(grown: tuple[float, str, Curve]) -> float:
+    return grown[0]
+
+
+def _before(curve: Curve, window: int) -> float:
+    """Median of the values before the latest ones; 0 where there are none."""
+    before = curve.values[-_REFERENCE - window : -window]
+    return middle(before) if before else 0.0

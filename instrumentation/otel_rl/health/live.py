@@ -1,0 +1,223 @@
+"""The rules while the job runs: in the leading process, where recordings are made, mostly on an I/O thread.
+
+Values come from the scalar sink when a log call is recorded, durations when a step has been. The gauge ``rl.health``
+has the state of each rule, an event tells each change for the worse and its end.
+"""
+
+from __future__ import annotations
+
+from threading import RLock
+from typing import TYPE_CHECKING, Any
+
+from opentelemetry._logs import SeverityNumber
+
+from otel_rl import instrumentor_status, settings, stderr
+from otel_rl.health import user_rules
+from otel_rl.health.durations import BETWEEN, OTHER_PHASES, PHASES
+from otel_rl.health.monitor import Monitor
+from otel_rl.health.verdict import State
+from otel_rl.internal_errors import guard
+from otel_rl.process import process_identity
+from otel_rl.semconv import attributes, events, metrics
+from otel_rl.telemetry import lifecycle
+from otel_rl.telemetry.scope import Scope
+from otel_rl.training import scalars, steps
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from opentelemetry.context import Context
+
+    from otel_rl.health.monitor import Change
+    from otel_rl.health.rule_definitions import Rules
+
+#: Most loops of the process that are followed; of more, the oldest is given up.
+MAXIMUM_LOOPS = 8
+#: The gauge has the states of loops that had one of so many latest steps of the process.
+_ACTIVE_STEPS = 100
+#: Seconds that one recording waits for another one, of a thread that drains the same queue.
+_PATIENCE = 1.0
+STATUS = "health"
+scope = Scope("health")
+
+
+class _Followed:
+    """A loop with its monitor."""
+
+    def __init__(self, monitor: Monitor) -> None:
+        self.monitor = monitor
+        #: Its last step: the number, and when it ended, by the clock of ``time.perf_counter()``.
+        self.iteration, self.ended = -1, 0.0
+        #: Which of the steps of this process that was.
+        self.number = 0
+
+
+class Health:
+    """The monitors of this process, one for each loop."""
+
+    def __init__(self, rules_file: str | None) -> None:
+        self._rules_file = rules_file
+        self._rules: Rules | None = None
+        self._loops: dict[steps.Loop | None, _Followed] = {}
+        self._steps = 0
+        self._lock = RLock()
+
+    # -- what comes in, on the thread that records -----------------------------------------------------------------
+
+    def logged(self, iteration: int | None, first: int | None, values: Mapping[str, Any], context: Context) -> None:
+        """A log call has been recorded."""
+        if iteration is None or not process_identity.current().leads:
+            return
+        with guard("health.logged"):
+            loop = context.get(steps.LOOP)
+            self._feed(loop if isinstance(loop, steps.Loop) else None, iteration, first, values, context)
+
+    def _feed(
+        self, loop: steps.Loop | None, iteration: int, first: int | None, values: Mapping[str, Any], context: Context
+    ) -> None:
+        if not self._lock.acquire(timeout=_PATIENCE):
+            return
+        try:
+            followed = self._followed(loop)
+            self._tell(followed.monitor, followed.monitor.log(iteration, values, first), context)
+        finally:
+            self._lock.release()
+
+    def step_recorded(self, step: steps.Step, seconds: float, end_time: int) -> None:
+        """A step has been recorded with all its phases."""
+        if not process_identity.current().leads or not self._lock.acquire(timeout=_PATIENCE):
+            return
+        try:
+            followed = self._followed(step.loop)
+            ended = step.started + seconds
+            phases = _phases(step)
+            follows = step.iteration == followed.iteration + 1 and ended > followed.ended
+            period = ended - followed.ended if follows else seconds
+            if follows:
+                phases[BETWEEN] = max(period - seconds, 0.0)
+            self._steps += 1
+            followed.iteration, followed.ended, followed.number = step.iteration, ended, self._steps
+            changes = followed.monitor.step(step.iteration, period, phases)
+            self._tell(followed.monitor, changes, step.context, end_time)
+        finally:
+            self._lock.release()
+
+    def _followed(self, loop: steps.Loop | None) -> _Followed:
+        if loop is None and self._loops:
+            # From a thread without the context of a loop: the one followed last.
+            loop = next(reversed(self._loops))
+        followed = self._loops.get(loop)
+        if followed is None:
+            if not self._loops:
+                scope.observe(metrics.RL_HEALTH, self._observed)
+                lifecycle.before_shutdown(self.finish)
+            while len(self._loops) >= MAXIMUM_LOOPS:
+                del self._loops[next(iter(self._loops))]
+            name = loop.name or "" if loop is not None else ""
+            followed = self._loops[loop] = _Followed(Monitor(self._in_force(), name))
+            followed.number = self._steps
+        return followed
+
+    def _in_force(self) -> Rules:
+        if self._rules is None:
+            self._rules, complaint = user_rules.load(self._rules_file)
+            if complaint:
+                instrumentor_status.report(STATUS, instrumentor_status.DEGRADED, "the rules file was refused")
+                stderr.write_line(complaint)
+        return self._rules
+
+    # -- what goes out ---------------------------------------------------------------------------------------------
+
+    def _tell(
+        self, monitor: Monitor, changes: Iterable[Change], context: Context | None, timestamp: int | None = None
+    ) -> None:
+        for change in changes:
+            if change.is_told:
+                got_worse = change.state > change.before and change.state >= State.WARNING
+                scope.event(
+                    events.RL_HEALTH_CHANGED,
+                    severity=SeverityNumber.WARN if got_worse else SeverityNumber.INFO,
+                    attributes=_attributes(change, monitor.loop),
+                    context=context,
+                    timestamp=timestamp,
+                )
+
+    def states(self) -> dict[str, State]:
+        """The worst state of each rule over the loops that are at work."""
+        found: dict[str, State] = {}
+        for followed in tuple(self._loops.values()):
+            if followed.number >= self._steps - _ACTIVE_STEPS:
+                for code, state in followed.monitor.states().items():
+                    found[code] = max(state, found.get(code, State.UNOBSERVED))
+        return found
+
+    def _observed(self) -> Iterator[tuple[float, dict[str, Any]]]:
+        for code, state in self.states().items():
+            yield int(state), {attributes.RL_HEALTH_CODE: code}
+
+    def finish(self) -> None:
+        """Judge what has come since the last step, and tell the final states."""
+        if not self._lock.acquire(timeout=_PATIENCE):
+            return
+        try:
+            for followed in tuple(self._loops.values()):
+                monitor = followed.monitor
+                self._tell(monitor, monitor.judge(), None)
+                scope.event(events.RL_HEALTH_FINAL, attributes=_final(monitor))
+        finally:
+            self._lock.release()
+
+    def forked(self) -> None:
+        """In a forked child: the loops are the parent's."""
+        self._loops, self._steps = {}, 0
+        self._lock = RLock()
+
+
+def _phases(step: steps.Step) -> dict[str, float]:
+    """Seconds of each phase of the step."""
+    found = {PHASES[name]: seconds for name, seconds in step.totals().items() if name in PHASES}
+    others = step.totals_of_kinds()
+    return found | {kind: others[kind] for kind in others.keys() & OTHER_PHASES}
+
+
+def _attributes(change: Change, loop: str) -> dict[str, Any]:
+    values: dict[str, Any] = {
+        attributes.RL_HEALTH_CODE: change.code,
+        attributes.RL_HEALTH_STATE: change.state.word,
+        attributes.RL_HEALTH_PREVIOUS_STATE: change.before.word,
+        attributes.RL_LOOP_ITERATION: change.iteration,
+        attributes.RL_LOOP_NAME: loop or None,
+    }
+    if change.episode is not None:
+        reading = change.episode.reading
+        values |= {
+            attributes.RL_HEALTH_ONSET_ITERATION: change.episode.onset,
+            attributes.RL_HEALTH_METRIC: reading.metric,
+            attributes.RL_HEALTH_VALUE: reading.value,
+            attributes.RL_HEALTH_THRESHOLD: reading.threshold,
+            attributes.RL_HEALTH_EVIDENCE: change.episode.evidence,
+            attributes.RL_HEALTH_NEXT: list(change.next_steps),
+        }
+    return values
+
+
+def _final(monitor: Monitor) -> dict[str, Any]:
+    by_state: dict[State, list[str]] = {state: [] for state in State}
+    for code, state in monitor.states().items():
+        by_state[state].append(code)
+    return {
+        attributes.RL_HEALTH_CRITICAL: by_state[State.CRITICAL],
+        attributes.RL_HEALTH_WARNING: by_state[State.WARNING],
+        attributes.RL_HEALTH_HEALTHY: by_state[State.HEALTHY],
+        attributes.RL_HEALTH_UNOBSERVED: by_state[State.UNOBSERVED],
+        attributes.RL_LOOP_ITERATION: monitor.last,
+        attributes.RL_LOOP_NAME: monitor.loop or None,
+    }
+
+
+def start() -> None:
+    """Follow the steps of this process; called once, when the first one has opened."""
+    health = Health(settings.current().health_rules)
+    scalars.sink.listener = health.logged
+    steps.add_listener(health.step_recorded)
+    lifecycle.after_fork_in_child(health.forked)

@@ -1,0 +1,104 @@
+"""Rules on what the policy writes: garbled and truncated answers, and samples of an old policy."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from otel_rl.health.reading import HEALTHY, TOO_FEW, Reading, Told, above, below, from_on, high, quantity, worst
+from otel_rl.health.verdict import State
+
+if TYPE_CHECKING:
+    from otel_rl.health.curves import Curves
+    from otel_rl.health.reading import Limits
+
+_LENGTH = "{token}"
+_FEW = 3
+#: Share of the present value down to which the curve is followed back.
+_BACK = 0.8
+
+
+def truncation(curves: Curves, limits: Limits, state: State) -> Reading:
+    """P9: the share of answers that are cut at the limit."""
+    return _stays_high(curves, "truncated", limits, state, "%")
+
+
+def staleness(curves: Curves, limits: Limits, state: State) -> Reading:
+    """Samples of a policy that is many versions behind."""
+    return _stays_high(curves, "staleness", limits, state, "{version}")
+
+
+def _stays_high(curves: Curves, name: str, limits: Limits, state: State, unit: str) -> Reading:
+    curve, window = curves.get(name), limits["window"]
+    if curve is None or curve.number < window:
+        return TOO_FEW
+    value = curve.now(window)
+    level = above(value, limits["warning"], limits["critical"], state, limits["clear_share"])
+    if level == State.HEALTHY:
+        return HEALTHY
+    return high(
+        curve,
+        value,
+        level,
+        limits["warning"],
+        limits["critical"],
+        unit,
+        lambda: curve.since(from_on(_BACK * value), gap=1),
+    )
+
+
+def garbled_output(curves: Curves, limits: Limits, state: State) -> Reading:
+    """P8: answers that are nearly empty, aborted, or repeat themselves."""
+    return worst(
+        _short(curves, limits),
+        _share(curves, "aborted", limits, state),
+        _share(curves, "repetition", limits, state),
+        _repeats(curves, limits),
+    )
+
+
+def _short(curves: Curves, limits: Limits) -> Reading:
+    curve = curves.get("length")
+    start = curve.start(limits["baseline"]) if curve is not None else None
+    if curve is None or start is None:
+        return TOO_FEW
+    value, threshold = curve.now(_FEW), limits["short_share"] * start
+    if value > threshold:
+        return HEALTHY
+    # Where answers were short from the start, a share of that says nothing.
+    level = State.CRITICAL if value <= limits["short"] else State.WARNING
+
+    def tell() -> Told:
+        evidence = f"{curve.key} is {quantity(value, _LENGTH)}, {quantity(start, _LENGTH)} in the first steps"
+        return Told(curve.since(below(max(2 * threshold, value)), gap=1), evidence)
+
+    return Reading(level, curve.key, value, threshold, _LENGTH, threshold / max(value, 1e-3), tell)
+
+
+def _share(curves: Curves, name: str, limits: Limits, state: State) -> Reading:
+    curve = curves.get(name)
+    if curve is None or curve.number < _FEW:
+        return TOO_FEW
+    value, warning, critical = curve.now(_FEW), limits[f"{name}_warning"], limits[f"{name}_critical"]
+    level = above(value, warning, critical, state)
+    if level == State.HEALTHY:
+        return HEALTHY
+    return high(curve, value, level, warning, critical, "%", lambda: curve.since(from_on(warning / 2), gap=1))
+
+
+def _repeats(curves: Curves, limits: Limits) -> Reading:
+    """The next token is nearly certain, and yet the answers have no end."""
+    entropy, truncated = curves.get("entropy"), curves.get("truncated")
+    if entropy is None or truncated is None or min(entropy.number, truncated.number) < _FEW:
+        return TOO_FEW
+    value, cut = entropy.now(_FEW), truncated.now(_FEW)
+    if not 0 <= value <= limits["flat_entropy"] or cut < limits["cap"]:
+        return HEALTHY
+
+    def tell() -> Told:
+        evidence = (
+            f"{quantity(cut, '%')} of the answers reach the limit at an {entropy.key} of {quantity(value, '{nat}')}: "
+            "they repeat the same tokens"
+        )
+        return Told(entropy.since(below(max(limits["flat_entropy"], value)), gap=1), evidence)
+
+    return Reading(State.WARNING, entropy.key, value, limits["flat_entropy"], "{nat}", 1.0, tell)

@@ -1,0 +1,244 @@
+"""Rules on the policy and its optimizer: KL, entropy, learning rate, gradient norm, values that are not finite."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from otel_rl.health.curves import middle
+from otel_rl.health.reading import HEALTHY, TOO_FEW, Reading, Told, above, below, from_on, high, quantity, worst
+from otel_rl.health.verdict import State
+
+if TYPE_CHECKING:
+    from otel_rl.health.curves import Curve, Curves
+    from otel_rl.health.reading import Limits
+
+_NAT = "{nat}"
+#: Values whose median is judged: a single spike is no explosion, and an estimate of the KL has heavy tails.
+_FEW = 3
+#: Values between those that are judged and those they are compared with.
+_JUMP = 10
+#: Log calls of late that are looked at for values that are not finite.
+_LATE = 10
+#: Steps from a quarter to the threshold within which a fall of the entropy is one; a healthy one takes hundreds.
+_FAST = 10
+_NO_GRADIENT = 1e-12
+_REFERENCE = 50
+
+_DIVERGENCES = (
+    ("kl", "kl_warning", "kl_critical"),
+    ("kl_update", "update_warning", "update_critical"),
+    ("kl_sequence", "sequence_warning", "sequence_critical"),
+)
+
+
+def kl_explosion(curves: Curves, limits: Limits, state: State) -> Reading:
+    """P3: a divergence that stays above its threshold, or grows manyfold within a few steps."""
+    readings = []
+    for name, warning, critical in _DIVERGENCES:
+        curve = curves.get(name)
+        if curve is not None and curve.number >= _FEW:
+            readings.append(_divergence(curve, limits, limits[warning], limits[critical], state, name == "kl"))
+    return worst(*readings)
+
+
+def _divergence(curve: Curve, limits: Limits, warning: float, critical: float, state: State, may_jump: bool) -> Reading:
+    value = curve.now(_FEW)
+    level = above(value, warning, critical, state, limits["clear_share"])
+    if level == State.HEALTHY and may_jump and value >= limits["jump_floor"] and len(curve.values) >= _JUMP + _FEW:
+        before = middle(curve.values[-_JUMP - _FEW : -_JUMP])
+        if value >= limits["jump"] * before:
+            level, warning = State.WARNING, max(limits["jump"] * before, limits["jump_floor"])
+    if level == State.HEALTHY:
+        return HEALTHY
+
+    def onset() -> int:
+        # What it was before the rise: a divergence that has been there for long is not where this one began.
+        earlier = curve.values[-20:-5]
+        floor = max(limits["onset"] * warning, 3 * middle(earlier) if earlier else 0.0)
+        return curve.since(from_on(min(floor, warning / 2)))
+
+    return high(curve, value, level, warning, critical, _NAT, onset, lambda: _at_first(curve))
+
+
+def _at_first(curve: Curve) -> str:
+    first = curve.start(5)
+    return "" if first is None else f", {quantity(first, _NAT)} in the first steps"
+
+
+def entropy_collapse(curves: Curves, limits: Limits, state: State) -> Reading:
+    """P4: an entropy near zero, and far below that of the first steps."""
+    curve = curves.get("entropy")
+    if curve is None or curve.number < _FEW:
+        return TOO_FEW
+    value = curve.now(_FEW)
+    if value < 0:
+        # A loss with the entropy in it: not an entropy.
+        return TOO_FEW
+    stay = limits["clear_share"] if state >= State.WARNING else 1.0
+    start = curve.start(limits["baseline"])
+    warning = critical = limits["gone"]
+    if start is not None:
+        warning = max(min(limits["warning"], limits["warning_share"] * start), limits["gone"])
+        critical = max(min(limits["critical"], limits["critical_share"] * start), limits["gone"])
+    if value > warning * stay:
+        return HEALTHY
+    is_critical = value <= (critical * stay if state >= State.CRITICAL else critical)
+    threshold = critical if is_critical else warning
+
+    def tell() -> Told:
+        evidence = f"{curve.key} is {quantity(value, _NAT)}, threshold {quantity(threshold, _NAT)}{_at_first(curve)}"
+        return Told(_beginning(curve, warning * stay, start), evidence)
+
+    level = State.CRITICAL if is_critical else State.WARNING
+    return Reading(level, curve.key, value, threshold, _NAT, threshold / max(value, 1e-9), tell)
+
+
+def _beginning(curve: Curve, threshold: float, start: float | None) -> int:
+    """The step at which the entropy passed the threshold; where it fell fast, the one at which the fall began."""
+    passed = curve.since(below(threshold), gap=1)
+    fell = curve.since(below(max(threshold, (start or 0.0) / 4)), gap=1)
+    return fell if passed - fell <= _FAST else passed
+
+
+class LearningRate:
+    """Too high, or far above what it was; critical once the policy suffers."""
+
+    def __init__(self) -> None:
+        self._peak = 0.0
+        self._since_rise = 0
+        #: The peak that it has jumped away from.
+        self._before: float | None = None
+
+    def __call__(self, curves: Curves, limits: Limits, state: State) -> Reading:
+        """Read the curves."""
+        curve = curves.get("learning_rate")
+        if curve is None or not curve.values:
+            return TOO_FEW
+        value = curve.values[-1]
+        self._follow(value, limits)
+        warning = limits["warning"]
+        if self._before is not None:
+            warning = min(warning, limits["jump"] * self._before)
+        if value < warning:
+            return HEALTHY
+        hurt = _hurt(curves, limits)
+        level = State.CRITICAL if hurt is not None else State.WARNING
+        return high(
+            curve,
+            value,
+            level,
+            warning,
+            warning,
+            "",
+            lambda: curve.since(from_on(warning)),
+            lambda: "" if hurt is None else f"; {hurt.key} is {quantity(hurt.now(_FEW), _NAT)}{_at_first(hurt)}",
+        )
+
+    def _follow(self, value: float, limits: Limits) -> None:
+        if self._before is not None and value < limits["jump"] * self._before:
+            self._before = None
+        if value > self._peak:
+            if self._peak > 0 and self._since_rise >= limits["settled"] and value >= limits["jump"] * self._peak:
+                self._before = self._peak
+            self._peak, self._since_rise = value, 0
+        else:
+            self._since_rise += 1
+
+
+def _hurt(curves: Curves, limits: Limits) -> Curve | None:
+    """The curve that shows that the policy suffers."""
+    kl, entropy = curves.get("kl"), curves.get("entropy")
+    if kl is not None and kl.number >= _FEW and kl.now(_FEW) >= limits["hurt_kl"]:
+        return kl
+    # An entropy near zero is what supervised training aims at.
+    if entropy is not None and curves.has("reward"):
+        start = entropy.start(5)
+        if start is not None and 0 <= entropy.now(_FEW) <= limits["hurt_entropy"] * start:
+            return entropy
+    return None
+
+
+class GradientNorm:
+    """Manyfold of what it was; what it was stands still while it is too high."""
+
+    def __init__(self) -> None:
+        self._reference = 0.0
+
+    def __call__(self, curves: Curves, limits: Limits, state: State) -> Reading:
+        """Read the curves."""
+        window = int(limits["window"])
+        curve = curves.get("gradient_norm")
+        if curve is None or curve.number < window + limits["reference"]:
+            return TOO_FEW
+        value = curve.now(window)
+        if value < limits["floor"] * limits["clear_share"] and state < State.WARNING:
+            # The usual case, and cheap.
+            return HEALTHY
+        if state < State.WARNING or not self._reference:
+            before = [one for one in curve.values[-_REFERENCE - window : -window] if one > _NO_GRADIENT]
+            if len(before) < limits["reference"]:
+                return TOO_FEW
+            self._reference = middle(before)
+        warning = max(limits["floor"], limits["warning"] * self._reference)
+        critical = max(limits["floor"], limits["critical"] * self._reference)
+        level = above(value, warning, critical, state, limits["clear_share"])
+        if level == State.HEALTHY:
+            return HEALTHY
+        usual = self._reference
+        return high(
+            curve,
+            value,
+            level,
+            warning,
+            critical,
+            "",
+            lambda: curve.since(from_on(warning / 2), gap=1),
+            lambda: f", {quantity(usual)} before",
+        )
+
+
+class NotFinite:
+    """Values that are NaN or infinite, in the steps of late."""
+
+    def __init__(self) -> None:
+        self._steps: list[int] = []
+        #: How many steps were looked at.
+        self._number = 0
+
+    def __call__(self, curves: Curves, limits: Limits, state: State) -> Reading:
+        """Read the curves."""
+        if not self._steps or self._steps[-1] != curves.last:
+            self._steps.append(curves.last)
+            self._number += 1
+            del self._steps[:-_LATE]
+        if not curves.not_finite:
+            return HEALTHY
+        late = [one for one in curves.not_finite[-_LATE:] if one[0] >= self._steps[0]]
+        gradients = sum(only_gradient for _, _, only_gradient in late)
+        # Loss scaling begins high, and halves with each gradient that overflows.
+        scaling = int(limits["scaling"]) if self._number > 2 * _LATE else max(int(limits["scaling"]), _LATE // 2)
+        number = len(late) - (min(gradients, scaling) if gradients == len(late) else 0)
+        if number < limits["warning"]:
+            return HEALTHY
+        level = State.CRITICAL if number >= limits["critical"] else State.WARNING
+        threshold = limits["critical"] if level == State.CRITICAL else limits["warning"]
+        step, key, _ = late[-1]
+
+        def tell() -> Told:
+            evidence = (
+                f"{key} is not a finite number at step {step}; "
+                f"{len(late)} of the latest {len(self._steps)} steps have such a value, threshold {threshold:g}"
+            )
+            return Told(self._since(curves), evidence)
+
+        return Reading(level, key, float(len(late)), threshold, "{step}", float(len(late)), tell)
+
+    def _since(self, curves: Curves) -> int:
+        """The first of the values that follow each other within so many steps as are looked at."""
+        spread = max(self._steps[-1] - self._steps[0], 1)
+        found = curves.not_finite[-1][0]
+        for step, _, _ in reversed(curves.not_finite):
+            if found - step > spread:
+                break
+            found = step
+        return found

@@ -1,0 +1,106 @@
+"""What a rule reads from the curves at one step."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from otel_rl.health.verdict import State
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from otel_rl.health.curves import Curve, Curves
+
+    Limits = Mapping[str, float]
+
+
+class Told(NamedTuple):
+    """The step at which the evidence began, and the evidence in one sentence."""
+
+    onset: int
+    evidence: str
+
+
+class Reading(NamedTuple):
+    """The level of a rule at one step, with what is wrong where something is."""
+
+    level: State
+    metric: str = ""
+    value: float = 0.0
+    threshold: float = 0.0
+    unit: str = ""
+    #: How bad the value is, to keep the reading that tells most.
+    weight: float = 0.0
+    #: Onset and evidence; asked for before the next value comes, and only where they are needed.
+    tell: Callable[[], Told] = lambda: Told(-1, "")
+
+
+#: Nothing found; and not enough values to judge by.
+HEALTHY, TOO_FEW = Reading(State.HEALTHY), Reading(State.UNOBSERVED)
+
+
+class Judge(Protocol):
+    """A rule; it is asked when one of its inputs has a new value. ``state`` is the present one, for hysteresis."""
+
+    def __call__(self, curves: Curves, limits: Limits, state: State, /) -> Reading:
+        """Read the curves."""
+
+
+def above(value: float, warning: float, critical: float, state: State, clear: float = 1.0) -> State:
+    """The level of a value that should be low; a state falls below the share ``clear`` of its threshold."""
+    if value >= (critical * clear if state >= State.CRITICAL else critical):
+        return State.CRITICAL
+    if value >= (warning * clear if state >= State.WARNING else warning):
+        return State.WARNING
+    return State.HEALTHY
+
+
+def high(
+    curve: Curve,
+    value: float,
+    level: State,
+    warning: float,
+    critical: float,
+    unit: str,
+    onset: Callable[[], int],
+    words: Callable[[], str] = str,
+) -> Reading:
+    """A reading of a value that should be low; ``words`` are added to the evidence."""
+    threshold = critical if level >= State.CRITICAL else warning
+
+    def tell() -> Told:
+        evidence = f"{curve.key} is {quantity(value, unit)}, threshold {quantity(threshold, unit)}{words()}"
+        return Told(onset(), evidence)
+
+    weight = value / threshold if threshold > 0 else value
+    return Reading(level, curve.key, value, threshold, unit, weight, tell)
+
+
+def worst(*readings: Reading) -> Reading:
+    """The one with the highest level; too few values only where nothing else was read."""
+    found = TOO_FEW
+    for reading in readings:
+        if reading.level > found.level or (reading.level == found.level and reading.weight > found.weight):
+            found = reading
+    return found
+
+
+#: Units of the registry that are words of their own; others are not said.
+_SPOKEN = {"{nat}": " nat", "s": " s", "{token}": " tokens", "{version}": " versions", "{step}": " steps"}
+
+
+def quantity(value: float, unit: str = "") -> str:
+    """A number as a reader wants it: three digits that count, shares in percent."""
+    if unit == "%":
+        return f"{value:.0%}"
+    return f"{value:.3g}{_SPOKEN.get(unit, '')}"
+
+
+def below(limit: float) -> Callable[[float], bool]:
+    """True for values up to ``limit``."""
+    return lambda value: value <= limit
+
+
+def from_on(limit: float) -> Callable[[float], bool]:
+    """True for values from ``limit`` on."""
+    return lambda value: value >= limit

@@ -1,0 +1,356 @@
+"""Rules on the reward: plateau, oscillation, hacking, validation, and no signal to learn from."""
+
+from __future__ import annotations
+
+from math import sqrt
+from typing import TYPE_CHECKING
+
+from otel_rl.health.curves import middle
+from otel_rl.health.reading import HEALTHY, TOO_FEW, Reading, Told, below, from_on, quantity, worst
+from otel_rl.health.verdict import State
+
+if TYPE_CHECKING:
+    from otel_rl.health.curves import Curve, Curves
+    from otel_rl.health.reading import Limits
+
+#: Values whose median is the present level of a reward.
+_NOW = 5
+#: Share of the best value from which on a reward that has risen counts as solved.
+_SOLVED = 0.95
+#: Log calls of late over which the policy must stand still.
+_STILL = 20
+#: The latest values, whose median is cheap and is asked first.
+_FEW = 3
+#: Growth of a divergence within the window from which on the policy moves.
+_GROWS = 1.5
+#: Steps with a signal from which on there was one.
+_ALIVE = 3
+#: So many runs of calls without a signal are expected by chance, at most, where one is a finding.
+_CHANCE = 0.01
+#: So many windows are looked at where each step has one group.
+_OF_ONE_GROUP = 8
+#: A spread of rewards that is none but for rounding.
+_NO_SPREAD = 1e-6
+
+
+def is_solved(reward: Curve | None) -> bool:
+    """True for a reward that has risen and is at its best: nothing is left to learn, which is no fault."""
+    if reward is None:
+        return False
+    start = reward.start(_NOW)
+    if start is None or reward.peak <= start:
+        return False
+    return reward.now(_NOW) - start >= _SOLVED * (reward.peak - start)
+
+
+def plateau(curves: Curves, limits: Limits, _: State) -> Reading:
+    """P1: a reward that stands still while the policy does not move."""
+    reward, window = curves.get("reward"), int(limits["window"])
+    if reward is None or len(reward.values) < window:
+        return TOO_FEW
+    still = _still(curves, limits)
+    if still is None or is_solved(reward):
+        return HEALTHY
+    half = window // 2
+    before = sum(reward.values[-window:-half]) / (window - half)
+    now = sum(reward.values[-half:]) / half
+    level = max(abs(before), abs(now))
+    threshold = limits["rise"] * level
+    if abs(now - before) > threshold:
+        return HEALTHY
+
+    def tell() -> Told:
+        evidence = (
+            f"{reward.key} went from {quantity(before)} to {quantity(now)} within {window} log calls, "
+            f"less than {quantity(limits['rise'], '%')}, and {still}"
+        )
+        near = max(threshold, 3 * reward.change)
+        return Told(reward.since(lambda value: abs(value - now) <= near, gap=2), evidence)
+
+    return Reading(State.WARNING, reward.key, now, threshold, "", 1.0, tell)
+
+
+def _still(curves: Curves, limits: Limits) -> str | None:
+    """Words for a policy that does not move; None for one that does."""
+    for name, limit, unit in (("kl", "still_kl", "{nat}"), ("gradient_norm", "still_norm", "")):
+        curve = curves.get(name)
+        if curve is None or curve.number < _STILL or abs(curve.now(_FEW)) >= limits[limit]:
+            continue
+        earlier = curve.values[-int(limits["window"]) :][:_STILL]
+        # A divergence that grows is small because the run is young.
+        if abs(curve.now(_STILL)) < limits[limit] and curve.now(_STILL) <= _GROWS * middle(earlier):
+            return f"{curve.key} is {quantity(curve.now(_STILL), unit)}"
+    return None
+
+
+def oscillation(curves: Curves, limits: Limits, _: State) -> Reading:
+    """P2: a reward that swings and does not rise, while updates are clipped."""
+    reward, clipped, window = curves.get("reward"), curves.get("clip_ratio"), int(limits["window"])
+    if reward is None or clipped is None or min(len(reward.values), len(clipped.values)) < window:
+        return TOO_FEW
+    share = clipped.now(window)
+    if share < limits["clip_warning"]:
+        return HEALTHY
+    values = reward.values[-window:]
+    mean = sum(values) / window
+    spread = sqrt(sum([(value - mean) ** 2 for value in values]) / window)
+    half = window // 2
+    rise = sum(values[half:]) / (window - half) - sum(values[:half]) / half
+    deviation = curves.get("reward_std")
+    # Of rewards around zero the mean is no level.
+    level = max(abs(mean), deviation.now(window) if deviation is not None and deviation.values else 0.0)
+    if spread < limits["swing"] * level or spread <= _NO_SPREAD or rise > spread / 2:
+        return HEALTHY
+    state = State.CRITICAL if share >= limits["clip_critical"] else State.WARNING
+    threshold = limits["clip_critical"] if state == State.CRITICAL else limits["clip_warning"]
+
+    def tell() -> Told:
+        evidence = (
+            f"{reward.key} swings by {quantity(spread)} around {quantity(mean)}, "
+            f"and {clipped.key} is {quantity(share, '%')}, threshold {quantity(threshold, '%')}"
+        )
+        return Told(clipped.since(from_on(limits["clip_warning"]), gap=2), evidence)
+
+    return Reading(state, clipped.key, share, threshold, "%", share / max(threshold, 1e-9), tell)
+
+
+# -- hacking -----------------------------------------------------------------------------------------------------------
+
+
+def reward_hacking(curves: Curves, limits: Limits, _: State) -> Reading:
+    """P5: rewards that part, a reward against the evaluation, a reward against the length."""
+    return worst(_parting(curves, limits), _against_evaluation(curves, limits), _against_length(curves, limits))
+
+
+def _change(curve: Curve, limits: Limits) -> float:
+    """How far a curve is above its first steps (negative: below); 0 where that is within its noise."""
+    baseline = limits["baseline"]
+    start = curve.start(baseline)
+    if start is None or curve.number < 2 * baseline:
+        return 0.0
+    change = curve.now(_NOW) - start
+    least = limits["noise"] * curve.change
+    return 0.0 if -least < change < least or -_NO_SPREAD < change < _NO_SPREAD else change
+
+
+def _rises(curve: Curve, limits: Limits) -> bool:
+    change = _change(curve, limits)
+    return change > 0 and change > limits["rise"] * abs(curve.start(limits["baseline"]) or 0.0)
+
+
+def _parting(curves: Curves, limits: Limits) -> Reading:
+    up = down = None
+    most = least = 0.0
+    judged = False
+    for curve in curves.functions.values():
+        judged = judged or curve.number >= 2 * limits["baseline"]
+        change = _change(curve, limits)
+        if change > most and change > limits["rise"] * abs(curve.start(limits["baseline"]) or 0.0):
+            up, most = curve, change
+        elif change < least and -change > limits["fall"] * abs(curve.start(limits["baseline"]) or 0.0):
+            down, least = curve, change
+    if up is None or down is None:
+        return HEALTHY if judged else TOO_FEW
+    return _parted(up, down, curves, limits)
+
+
+def _parted(up: Curve, down: Curve, curves: Curves, limits: Limits) -> Reading:
+    start, now = down.start(limits["baseline"]) or 0.0, down.now(_NOW)
+    lost = (start - now) / max(abs(start), 1e-9)
+    # Of a penalty nothing can be gone: a small one soon has manyfold its size.
+    also = _at_the_limit(curves, limits) if start > 0 and lost >= limits["gone"] else None
+    threshold = start - limits["fall"] * abs(start)
+
+    def tell() -> Told:
+        evidence = (
+            f"{down.key} fell from {quantity(start)} to {quantity(now)} while {up.key} rose from "
+            f"{quantity(up.start(limits['baseline']) or 0.0)} to {quantity(up.now(_NOW))}{_words(also)}"
+        )
+        return Told(down.began_to_fall(), evidence)
+
+    level = State.CRITICAL if also is not None else State.WARNING
+    return Reading(level, down.key, now, threshold, "", max(lost, 0.0), tell)
+
+
+def _at_the_limit(curves: Curves, limits: Limits) -> Curve | None:
+    """The curve that shows answers that use the whole length, or that are all alike."""
+    truncated, entropy = curves.get("truncated"), curves.get("entropy")
+    if truncated is not None and truncated.values and truncated.now(_NOW) >= limits["cap"]:
+        return truncated
+    if entropy is not None and entropy.values and 0 <= entropy.now(_NOW) <= limits["low_entropy"]:
+        return entropy
+    return None
+
+
+def _words(also: Curve | None) -> str:
+    return "" if also is None else f"; {also.key} is {quantity(also.now(_NOW))}"
+
+
+def _against_evaluation(curves: Curves, limits: Limits) -> Reading:
+    reward, evaluation = curves.get("reward"), curves.get("evaluation_reward")
+    if reward is None or evaluation is None or evaluation.number < _NOW:
+        return TOO_FEW
+    if not _rises(reward, limits):
+        return HEALTHY
+    best, fall = _fall(evaluation)
+    if fall < max(limits["fall"] * abs(best), limits["noise"] * evaluation.change) or fall <= 0:
+        return HEALTHY
+    now, threshold = evaluation.now(2), best - limits["fall"] * abs(best)
+
+    def tell() -> Told:
+        evidence = (
+            f"{evaluation.key} fell from {quantity(best)} to {quantity(now)} while {reward.key} rose to "
+            f"{quantity(reward.now(_NOW))}"
+        )
+        return Told(evaluation.since(below(best - fall / 2)), evidence)
+
+    return Reading(State.WARNING, evaluation.key, now, threshold, "", fall / max(abs(best), 1e-9), tell)
+
+
+def _against_length(curves: Curves, limits: Limits) -> Reading:
+    reward, truncated = curves.get("reward"), curves.get("truncated")
+    if reward is None or truncated is None or min(reward.number, truncated.number) < 2 * limits["baseline"]:
+        return TOO_FEW
+    start, share = truncated.start(limits["baseline"]) or 0.0, truncated.now(_NOW)
+    if share < limits["cap"] or start > limits["cap"] / 2:
+        return HEALTHY
+    if not _rises(reward, limits):
+        return HEALTHY
+
+    def tell() -> Told:
+        evidence = (
+            f"{reward.key} rises while answers grow into the length limit: {truncated.key} is {quantity(share, '%')}, "
+            f"{quantity(start, '%')} in the first steps"
+        )
+        return Told(truncated.since(from_on((start + share) / 2), gap=1), evidence)
+
+    return Reading(State.WARNING, truncated.key, share, limits["cap"], "%", share, tell)
+
+
+# -- validation --------------------------------------------------------------------------------------------------------
+
+
+def _fall(evaluation: Curve) -> tuple[float, float]:
+    """The best level of an evaluation, and how far the latest two are below it."""
+    # A single lucky evaluation is no level.
+    best = evaluation.highest()
+    return best, best - max(evaluation.values[-2:])
+
+
+def validation_collapse(curves: Curves, limits: Limits, _: State) -> Reading:
+    """P6: an evaluation far below its best."""
+    evaluation = curves.get("evaluation_reward")
+    if evaluation is None or evaluation.number < max(limits["warm_up"], 3):
+        return TOO_FEW
+    best, fall = _fall(evaluation)
+    scale = max(abs(best), 1e-9)
+    if fall < max(limits["fall"] * scale, limits["noise"] * evaluation.change):
+        return HEALTHY
+    level = State.CRITICAL if fall >= limits["gone"] * scale else State.WARNING
+    share = limits["gone"] if level == State.CRITICAL else limits["fall"]
+    threshold, now = best - share * scale, evaluation.values[-1]
+
+    def tell() -> Told:
+        evidence = f"{evaluation.key} is {quantity(now)}, {quantity(best)} at its best, threshold {quantity(threshold)}"
+        return Told(evaluation.since(below(best - fall / 2)), evidence)
+
+    return Reading(level, evaluation.key, now, threshold, "", fall / scale, tell)
+
+
+# -- signal ------------------------------------------------------------------------------------------------------------
+
+
+class NoSignal:
+    """Groups without a difference in reward, for many steps in a row."""
+
+    def __init__(self) -> None:
+        #: Log calls in a row without any signal, the first step of them, and those with one so far.
+        self._dead, self._alive, self._since = 0, 0, -1
+        #: Log calls without a signal before those.
+        self._dead_before = 0
+        self._counted = 0
+
+    def __call__(self, curves: Curves, limits: Limits, state: State) -> Reading:
+        """Read the curves."""
+        name, curve = next(((name, curve) for name in _SIGNS if (curve := curves.get(name)) is not None), ("", None))
+        if curve is None or not curve.values:
+            return TOO_FEW
+        reward = curves.get("reward")
+        if curve.number != self._counted:
+            self._count(_is_dead(name, curve, reward, limits), curve)
+        if curve.number < limits["window"]:
+            return TOO_FEW
+        if is_solved(reward):
+            return HEALTHY
+        if self._dead >= limits["window"] and not self._is_usual():
+            return self._of_run(curve, reward, limits)
+        return _few(curve, limits) if name == "zero_variance" else HEALTHY
+
+    def _count(self, is_dead: bool, curve: Curve) -> None:
+        self._counted = curve.number
+        if is_dead:
+            self._since = self._since if self._dead else curve.firsts[-1]
+            self._dead += 1
+        else:
+            self._dead_before += self._dead
+            self._dead = 0
+            self._alive += 1
+
+    def _is_usual(self) -> bool:
+        """True where calls without a signal are so frequent that by chance many follow each other: few groups."""
+        before = self._dead_before + self._alive
+        # A share of few calls is uncertain (Agresti and Coull).
+        share = (self._dead_before + 2) / (before + 4)
+        return self._alive >= _ALIVE and before * share**self._dead > _CHANCE
+
+    def _of_run(self, curve: Curve, reward: Curve | None, limits: Limits) -> Reading:
+        lived = self._alive >= _ALIVE
+        critical = limits["after_life"] if lived else limits["never"]
+        level = State.CRITICAL if self._dead >= critical else State.WARNING
+        threshold = critical if level == State.CRITICAL else limits["window"]
+
+        def tell() -> Told:
+            mean = f"; {reward.key} is {quantity(reward.values[-1])}" if reward is not None and reward.values else ""
+            evidence = (
+                f"{curve.key} is {quantity(curve.values[-1])}: no difference in reward within any group in "
+                f"{self._dead} log calls in a row, threshold {threshold:g}{mean}"
+            )
+            return Told(self._since, evidence)
+
+        # The weight does not grow with each step: the first sentence that is told stays.
+        return Reading(level, curve.key, curve.values[-1], threshold, "{step}", 1.0, tell)
+
+
+_SIGNS = ("zero_variance", "reward_std", "reward")
+
+
+def _is_dead(name: str, curve: Curve, reward: Curve | None, limits: Limits) -> bool:
+    """True for a step whose rewards teach nothing."""
+    value = curve.values[-1]
+    if name == "zero_variance":
+        return value >= limits["dead"]
+    if name == "reward_std":
+        scale = abs(reward.values[-1]) if reward is not None and reward.values else 1.0
+        return value <= _NO_SPREAD * max(scale, 1.0)
+    # The mean of a batch that is the same to the last digit: the reward is constant.
+    return len(curve.values) > 1 and value == curve.values[-2]
+
+
+def _few(curve: Curve, limits: Limits) -> Reading:
+    """Most groups are without a difference, though not all."""
+    window = int(limits["window"])
+    values = curve.values[-window:]
+    if set(values) <= {0.0, 1.0}:
+        # With one group per step, most of a few steps lack a difference by chance.
+        values = curve.values[-_OF_ONE_GROUP * window :]
+        if len(values) < _OF_ONE_GROUP * window:
+            return HEALTHY
+    share = sum(values) / len(values)
+    if share < limits["few"]:
+        return HEALTHY
+
+    def tell() -> Told:
+        evidence = f"{curve.key} is {quantity(share, '%')}, threshold {quantity(limits['few'], '%')}"
+        return Told(curve.since(from_on(limits["few"]), gap=1), evidence)
+
+    return Reading(State.WARNING, curve.key, share, limits["few"], "%", share, tell)

@@ -1,0 +1,204 @@
+"""Calls of an inference engine in the process of the program: one span per call, histograms per request.
+
+The counterpart of :mod:`otel_rl.inference.calls` where no client and no server stand between program and model. Its
+metrics have other names than those of clients: a program may be client and engine at once, and count nothing twice.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from opentelemetry import trace as trace_api
+from opentelemetry.context import get_current
+from opentelemetry.trace import INVALID_SPAN, SpanKind
+
+from otel_rl.flight_recorder import layout
+from otel_rl.flight_recorder.recorder import flight
+from otel_rl.inference.engine_requests import EngineRequests, Times
+from otel_rl.inference.requests import model_name
+from otel_rl.internal_errors import guard
+from otel_rl.semconv import attributes, metrics
+from otel_rl.semconv.attributes import GenAiTokenTypeValues
+from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
+from otel_rl.telemetry import deferral, lifecycle, open_trajectory, progress
+from otel_rl.telemetry.attribute_values import clean, error_type
+from otel_rl.telemetry.cardinality_budgets import within_budget
+from otel_rl.telemetry.context import attach, detach
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from contextvars import Token
+
+    from opentelemetry.context import Context
+    from opentelemetry.trace import Span
+
+    from otel_rl.telemetry.scope import Scope
+
+_FINISH = guard("inference.engine_call")
+#: Field of :class:`Times` -> its histogram.
+_HISTOGRAMS = {
+    "queue": metrics.RL_ENGINE_QUEUE_DURATION,
+    "first_token": metrics.GEN_AI_SERVER_TIME_TO_FIRST_TOKEN,
+    "prefill": metrics.RL_ENGINE_PREFILL_DURATION,
+    "decode": metrics.RL_ENGINE_DECODE_DURATION,
+    "total": metrics.GEN_AI_SERVER_REQUEST_DURATION,
+    "per_output_token": metrics.GEN_AI_SERVER_TIME_PER_OUTPUT_TOKEN,
+}
+#: Measurements wait for this many calls, at most until metrics are collected.
+_BATCH = 32
+
+
+class EngineCall:
+    """One call of an engine, with one request or a batch, from its start to :meth:`finish`.
+
+    ``values`` are attributes of its span. What its requests took goes into ``requests``. Without ``has_span`` the call
+    is measured only: another instrumentor, or the engine itself, has a span for it.
+    """
+
+    def __init__(
+        self,
+        scope: Scope,
+        operation: str,
+        provider: str,
+        model: str,
+        values: Mapping[str, Any] | None = None,
+        *,
+        has_span: bool = True,
+    ) -> None:
+        self._scope = scope
+        self._forks = lifecycle.forks
+        self._ended = False
+        self._token: Token[Context] | None = None
+        self.requests = EngineRequests()
+        self._labels = {attributes.GEN_AI_OPERATION_NAME: operation, attributes.GEN_AI_PROVIDER_NAME: provider}
+        name = model_name(model)
+        if name:
+            self._labels[attributes.GEN_AI_REQUEST_MODEL] = within_budget(attributes.GEN_AI_REQUEST_MODEL, name)
+        span_values = clean({**self._labels, **(values or {})})
+        if name:
+            span_values[attributes.GEN_AI_REQUEST_MODEL] = name
+        context = get_current()
+        title = f"{operation} {name}".rstrip()
+        self._began = deferral.now()
+        self.span: Span = INVALID_SPAN
+        self.context = context
+        self._trajectory = open_trajectory.of(context)
+        if has_span:
+            self.span = scope.begin_span(title, context, SpanKind.INTERNAL, span_values)
+            self.context = trace_api.set_span_in_context(self.span, context)
+        self._flight = flight.begin(layout.MODEL_CALL, title)
+
+    def enter(self) -> None:
+        """Make its span current until it ends; never while the program holds a generator."""
+        self._token = attach(self.context)
+
+    def finish(
+        self,
+        error: BaseException | None = None,
+        values: Mapping[str, Any] | None = None,
+    ) -> None:
+        """End the call; ``values`` are further attributes of its span. Later ends, and a forked child's, do nothing."""
+        token, self._token = self._token, None
+        if token is not None:
+            detach(token)
+        if self._ended or self._forks != lifecycle.forks:
+            return
+        self._ended = True
+        with _FINISH:
+            ended = deferral.now()
+            progress.call_ended()
+            if self._flight is not None:
+                flight.end(self._flight, error is not None)
+            kind = None if error is None else error_type(error)
+            if self._trajectory is not None:
+                tokens = self.requests.input_tokens, self.requests.output_tokens
+                self._trajectory.model_call_ended(tokens, self.requests.reasons, None, failed=error is not None)
+            if self.span.is_recording():
+                self.span.set_attributes(clean({**self.requests.attributes(), **(values or {})}))
+            self._scope.end_span(self.span, kind, ended.wall)
+            _add(_Measured(self._scope, self._labels, ended.counter - self._began.counter, kind, self))
+
+
+class _Measured(NamedTuple):
+    scope: Scope
+    labels: dict[str, str]
+    duration: float
+    error_type: str | None
+    call: EngineCall
+
+
+_pending: deque[_Measured] = deque()
+
+
+def _add(measured: _Measured) -> None:
+    """Keep what was measured until there are a few calls, or until metrics are collected."""
+    if not _pending:
+        measured.scope.observe(metrics.RL_TELEMETRY_ERRORS, _before_collection)
+    _pending.append(measured)
+    if len(_pending) >= _BATCH:
+        deferral.post(Signal.METRICS, record_pending)
+
+
+def record_pending() -> None:
+    """Record what waits, calls with the same attributes together."""
+    groups: dict[Any, list[_Measured]] = {}
+    with suppress(IndexError):  # another thread may take the last one: asking first would not do
+        while not deferral.must_wait():
+            measured = _pending.popleft()
+            key = measured.scope, measured.error_type, tuple(measured.labels.items())
+            groups.setdefault(key, []).append(measured)
+    for group in groups.values():
+        with guard("inference.engine_metrics"):
+            _record(group)
+
+
+def _record(group: list[_Measured]) -> None:
+    """Record calls with the same attributes; the slowest has the exemplar."""
+    slowest = max(group, key=lambda measured: measured.duration)
+    scope, labels, context = slowest.scope, slowest.labels, slowest.call.context
+    durations = [slowest.duration, *(measured.duration for measured in group if measured is not slowest)]
+    failed = {**labels, attributes.ERROR_TYPE: slowest.error_type} if slowest.error_type else labels
+    scope.record_all(metrics.RL_ENGINE_CALL_DURATION, durations, failed, context)
+    requests = [measured.call.requests for measured in group]
+    for number, field in enumerate(Times._fields):
+        values = [value for one in requests for value in one.seconds[number]]
+        if values:
+            scope.record_all(_HISTOGRAMS[field], values, labels, context)
+    _count_tokens(scope, labels, requests, context)
+
+
+def _count_tokens(scope: Scope, labels: dict[str, str], requests: list[EngineRequests], context: Context) -> None:
+    for kind, tokens in (
+        (GenAiTokenTypeValues.INPUT, sum(one.input_tokens for one in requests)),
+        (GenAiTokenTypeValues.OUTPUT, sum(one.output_tokens for one in requests)),
+    ):
+        if tokens:
+            scope.record(metrics.RL_ENGINE_TOKENS, tokens, {**labels, attributes.GEN_AI_TOKEN_TYPE: kind}, context)
+    cached = sum(one.cached_tokens for one in requests)
+    if cached:
+        scope.record(metrics.RL_ENGINE_CACHED_TOKENS, cached, labels, context)
+    preemptions = sum(one.preemptions for one in requests)
+    if preemptions:
+        scope.record(metrics.RL_ENGINE_PREEMPTED, preemptions, labels, context)
+    reasons: dict[str, int] = {}
+    for one in requests:
+        for reason, number in one.by_reason().items():
+            reasons[reason] = reasons.get(reason, 0) + number
+    for reason, number in reasons.items():
+        scope.record(
+            metrics.RL_ENGINE_FINISHED, number, {**labels, attributes.RL_ENGINE_FINISH_REASON: reason}, context
+        )
+
+
+def _before_collection() -> Iterable[tuple[float, dict[str, Any]]]:
+    """The callback of an observable instrument, which never observes anything: readers call it before they collect."""
+    with deferral.in_callback_of_sdk():
+        record_pending()
+    return ()
+
+
+lifecycle.before_shutdown(record_pending)
+# The parent records its own; a child must not record them again.
+lifecycle.after_fork_in_child(_pending.clear)

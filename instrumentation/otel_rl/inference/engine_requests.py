@@ -1,0 +1,109 @@
+"""What the requests of one call of an engine took: tokens, candidates, and times as the engine reports them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from otel_rl.semconv import attributes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+#: Reasons of the engines for the end of a candidate.
+LENGTH, ABORT = "length", "abort"
+#: Most candidates of a call whose reasons are listed one by one.
+MOST_REASONS = 64
+
+
+class Times(NamedTuple):
+    """Times of one request in s; None where the engine does not say."""
+
+    queue: float | None = None
+    first_token: float | None = None
+    prefill: float | None = None
+    decode: float | None = None
+    total: float | None = None
+    per_output_token: float | None = None
+
+
+_NO_TIMES = Times()
+
+
+class EngineRequests:
+    """The requests of one call."""
+
+    def __init__(self) -> None:
+        self.requests = self.profiled = self.preemptions = 0
+        self.input_tokens = self.output_tokens = self.cached_tokens = 0
+        #: Of each candidate, in order.
+        self.reasons: list[str] = []
+        #: One list for each field of :class:`Times`, in its order.
+        self.seconds: tuple[list[float], ...] = tuple([] for _ in Times._fields)
+
+    def add(
+        self,
+        input_tokens: int,
+        output_tokens: int,
+        reasons: Iterable[str],
+        times: Times | None = None,
+        cached_tokens: int = 0,
+        preemptions: int = 0,
+    ) -> None:
+        """One request has finished; ``reasons`` has the reason for the end of each of its candidates."""
+        self.requests += 1
+        self.input_tokens += input_tokens
+        self.output_tokens += output_tokens
+        self.cached_tokens += cached_tokens
+        self.preemptions += preemptions
+        self.reasons.extend(reasons)
+        if times is not None and times != _NO_TIMES:
+            self.profiled += 1
+            for listed, value in zip(self.seconds, times, strict=True):
+                if value is not None:
+                    listed.append(value)
+
+    def by_reason(self) -> dict[str, int]:
+        """Number of candidates by the reason for their end."""
+        found: dict[str, int] = {}
+        for reason in self.reasons:
+            found[reason] = found.get(reason, 0) + 1
+        return found
+
+    def counts(self) -> dict[str, int]:
+        """Attributes that are sums; a call and a step have the same."""
+        found = {
+            attributes.RL_ENGINE_REQUESTS: self.requests,
+            attributes.RL_ENGINE_PROFILED_REQUESTS: self.profiled,
+            attributes.RL_ENGINE_SAMPLES: len(self.reasons),
+            attributes.RL_ENGINE_TRUNCATED_SAMPLES: self.reasons.count(LENGTH),
+            attributes.RL_ENGINE_ABORTED_SAMPLES: self.reasons.count(ABORT),
+        }
+        if self.preemptions:
+            found[attributes.RL_ENGINE_PREEMPTIONS] = self.preemptions
+        return found
+
+    def seconds_by_attribute(self) -> dict[str, list[float]]:
+        """Attributes that are means, each with the values of the requests that have it."""
+        times = Times(*self.seconds)  # type: ignore[arg-type]  # the lists, by the names of the fields
+        listed: dict[str, Any] = {
+            attributes.RL_ENGINE_QUEUE_TIME: times.queue,
+            attributes.RL_ENGINE_TIME_TO_FIRST_TOKEN: times.first_token,
+            attributes.RL_ENGINE_PREFILL_TIME: times.prefill,
+            attributes.RL_ENGINE_DECODE_TIME: times.decode,
+        }
+        return {name: values for name, values in listed.items() if values}
+
+    def attributes(self) -> dict[str, Any]:
+        """Attributes of the span of the call."""
+        found: dict[str, Any] = {
+            **self.counts(),
+            attributes.GEN_AI_USAGE_INPUT_TOKENS: self.input_tokens,
+            attributes.GEN_AI_USAGE_OUTPUT_TOKENS: self.output_tokens,
+        }
+        if self.cached_tokens:
+            found[attributes.GEN_AI_USAGE_CACHE_READ_INPUT_TOKENS] = self.cached_tokens
+        for name, values in self.seconds_by_attribute().items():
+            found[name] = sum(values) / len(values)
+        if 0 < len(self.reasons) <= MOST_REASONS:
+            found[attributes.GEN_AI_RESPONSE_FINISH_REASONS] = tuple(self.reasons)
+        return found

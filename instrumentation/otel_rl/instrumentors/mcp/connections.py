@@ -1,0 +1,155 @@
+"""What is known of the connection that a session writes to: its transport, the server's address, the session's id."""
+
+from __future__ import annotations
+
+import functools
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urlsplit
+from weakref import WeakKeyDictionary
+
+from otel_rl.semconv import attributes
+from otel_rl.semconv.attributes import NetworkTransportValues
+from otel_rl.telemetry import guard
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+    from types import ModuleType
+
+    from otel_rl.instrumentors.patching import Patches
+
+_HTTP = "http"
+#: A server over standard input and output runs on this machine.
+_THIS_MACHINE = "localhost"
+_SESSION_ID = "mcp-session-id"
+_PORTS = {"http": 80, "https": 443}
+
+
+class Connection:
+    """One connection; ``labels`` may be on metrics, ``host`` is where the requests go, empty where nobody knows."""
+
+    __slots__ = ("_http", "host", "labels", "version")
+
+    def __init__(self, host: str = "", labels: dict[str, Any] | None = None) -> None:
+        self.host = host
+        self.labels = labels or {}
+        #: Version of the protocol, once the two ends have agreed on it.
+        self.version: str | None = None
+        self._http: Any = None
+
+    def is_of(self, transport: Any) -> None:
+        """Note the library's HTTP transport, which keeps the id of the session."""
+        self._http = transport
+
+    @property
+    def session_id(self) -> str | None:
+        """Id of the session, where the server has given one."""
+        found = getattr(self._http, "session_id", None)
+        return found if isinstance(found, str) else None
+
+
+def over_pipe() -> Connection:
+    """A connection over standard input and output."""
+    return Connection(_THIS_MACHINE, {attributes.NETWORK_TRANSPORT: NetworkTransportValues.PIPE})
+
+
+def over_http(url: str | None = None) -> Connection:
+    """A connection over HTTP; a server does not know the URL that its client uses."""
+    labels: dict[str, Any] = {
+        attributes.NETWORK_TRANSPORT: NetworkTransportValues.TCP,
+        attributes.NETWORK_PROTOCOL_NAME: _HTTP,
+    }
+    if url is None:
+        return Connection("", labels)
+    parts = urlsplit(url)
+    labels[attributes.SERVER_ADDRESS] = parts.hostname
+    labels[attributes.SERVER_PORT] = parts.port or _PORTS.get(parts.scheme)
+    return Connection(parts.hostname or "", labels)
+
+
+def of_http_request(request: Any) -> Connection:
+    """The connection that a server got a request of HTTP over."""
+    connection = over_http()
+    headers = getattr(request, "headers", None)
+    session = headers.get(_SESSION_ID) if headers is not None else None
+    connection.is_of(_Session(session))
+    return connection
+
+
+class _Session(NamedTuple):
+    """What a server knows of a session over HTTP."""
+
+    session_id: str | None
+
+
+#: By the stream that the library writes messages to.
+_connections: WeakKeyDictionary[Any, Connection] = WeakKeyDictionary()
+
+
+def of(stream: Any) -> Connection:
+    """The connection behind a stream that a session writes to; one of which nothing is known where it is foreign."""
+    try:
+        return _connections.setdefault(_key(stream), Connection())
+    except TypeError:  # a stream of somebody else that has no weak references or no hash
+        return Connection()
+
+
+def _key(stream: Any) -> Any:
+    # mcp 2.x wraps the stream of anyio in one that has no weak references (`mcp.shared._context_streams`).
+    return getattr(stream, "_inner", stream)
+
+
+def _note(stream: Any, connection: Connection) -> None:
+    _connections.setdefault(_key(stream), connection)
+
+
+def patch_stdio_client(module: ModuleType, patches: Patches) -> None:
+    """Note the streams of ``stdio_client``."""
+    patches.replace(module, "stdio_client", _noting(lambda *_, **__: over_pipe()), required=True)
+
+
+def patch_stdio_server(module: ModuleType, patches: Patches) -> None:
+    """Note the streams of ``stdio_server``."""
+    patches.replace(module, "stdio_server", _noting(lambda *_, **__: over_pipe()), required=True)
+
+
+def patch_sse_client(module: ModuleType, patches: Patches) -> None:
+    """Note the streams of ``sse_client``."""
+    patches.replace(module, "sse_client", _noting(_with_url), required=True)
+
+
+def patch_http_client(module: ModuleType, patches: Patches) -> None:
+    """Note the streams of the client over HTTP, by its older and its newer name."""
+    patches.replace(module, "streamablehttp_client", _noting(_with_url))
+    patches.replace(module, "streamable_http_client", _noting(_with_url))
+    patches.observe(module, "StreamableHTTPTransport.post_writer", before=_posts, required=True)
+
+
+def _with_url(url: Any, *_: Any, **__: Any) -> Connection:
+    return over_http(str(url))
+
+
+def _posts(transport: Any, _: Any, __: Any, ___: Any, write_stream: Any, *____: Any, **_____: Any) -> None:
+    of(write_stream).is_of(transport)
+
+
+def _noting(describe: Callable[..., Connection]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """A factory of replacements for a context manager of the library that gives a reading and a writing stream."""
+
+    def factory(original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def client(*args: Any, **kwargs: Any) -> Any:
+            manager = original(*args, **kwargs)
+            return _entered(manager, functools.partial(describe, *args, **kwargs))
+
+        return client
+
+    return factory
+
+
+@asynccontextmanager
+async def _entered(manager: Any, describe: Callable[[], Connection]) -> AsyncIterator[Any]:
+    async with manager as streams:
+        with guard("mcp.connection"):
+            _note(streams[1], describe())
+        yield streams

@@ -1,0 +1,198 @@
+"""One request of the protocol: what it asks for, and how it ended."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple
+
+from otel_rl.instrumentors.mcp.sizes import size_of
+from otel_rl.semconv import attributes
+from otel_rl.semconv.attributes import GenAiOperationNameValues
+from otel_rl.telemetry.attribute_values import error_type
+
+TOOLS_CALL = "tools/call"
+_PROMPTS_GET = "prompts/get"
+
+TOOL_ERROR = "tool_error"
+UNKNOWN_TOOL = "unknown_tool"
+INVALID_ARGUMENTS = "invalid_arguments"
+TIMEOUT = "timeout"
+CANCELLED = "cancelled"
+CONNECTION_CLOSED = "connection_closed"
+
+_INVALID_PARAMS = -32602
+#: What the library itself raises with when no answer came in time: 1.x the status of HTTP, 2.x a code of its own.
+_TIMEOUT_CODES = frozenset({408, -32001})
+_CLOSED_CODE = -32000
+_CLOSED_MESSAGE = "Connection closed"
+#: The sender is to blame, which is no error of the receiver:
+#: https://github.com/open-telemetry/semantic-conventions-genai/blob/main/model/mcp/common.yaml
+_FAULTS_OF_SENDER = frozenset({-32700, -32600, -32601, _INVALID_PARAMS, -32002})
+#: Texts by which servers report, in a result, what the protocol has no code for. Those of mcp 1.x and 2.x.
+_UNKNOWN = re.compile(r"(MCP error -?\d+: )?(Unknown tool\b|Tool \S+ not found)", re.IGNORECASE)
+_INVALID = re.compile(
+    r"Input validation error: |(Error executing tool \S+: )?\d+ validation errors? for \w*(Arguments|params)\b"
+    r"|(MCP error -32602: )?Input validation error|Invalid arguments for tool "
+)
+#: Characters of a message that are looked at.
+_START = 300
+#: Names of the trace context in `_meta`:
+#: https://modelcontextprotocol.io/seps/414-request-meta
+_CARRIED = ("traceparent", "tracestate", "baggage")
+_VERSION = "io.modelcontextprotocol/protocolVersion"
+#: Longest value of them; W3C lets receivers drop baggage beyond this.
+_LONGEST = 8192
+
+
+class Operation(NamedTuple):
+    """A request: its method, its parameters as a mapping or an object of the library, and its number."""
+
+    method: str
+    params: Any
+    request_id: Any = None
+
+    @property
+    def tool(self) -> str | None:
+        """Name of the tool, where one is called."""
+        return self._name() if self.method == TOOLS_CALL else None
+
+    @property
+    def arguments(self) -> Any:
+        """What the tool is called with."""
+        return field(self.params, "arguments")
+
+    @property
+    def name(self) -> str:
+        """Name of the span."""
+        target = self.tool or self._prompt()
+        return f"{self.method} {target}" if target else self.method
+
+    def _prompt(self) -> str | None:
+        return self._name() if self.method == _PROMPTS_GET else None
+
+    def _name(self) -> str | None:
+        name = field(self.params, "name")
+        return name if isinstance(name, str) else None
+
+    def labels(self) -> dict[str, Any]:
+        """Attributes that may be on metrics."""
+        return {
+            attributes.MCP_METHOD_NAME: self.method,
+            attributes.GEN_AI_OPERATION_NAME: GenAiOperationNameValues.EXECUTE_TOOL
+            if self.method == TOOLS_CALL
+            else None,
+            attributes.GEN_AI_TOOL_NAME: self.tool,
+            attributes.GEN_AI_PROMPT_NAME: self._prompt(),
+        }
+
+    def details(self) -> dict[str, Any]:
+        """Attributes for the span alone."""
+        uri = field(self.params, "uri") if self.method.startswith("resources/") else None
+        return {
+            attributes.MCP_RESOURCE_URI: None if uri is None else str(uri),
+            attributes.JSONRPC_REQUEST_ID: None if self.request_id is None else str(self.request_id),
+            attributes.RL_TOOL_ARGUMENTS_SIZE: size_of(self.arguments or {}) if self.tool else None,
+        }
+
+
+class Outcome(NamedTuple):
+    """How a request ended: ``error.type``, and the code that the other end answered with."""
+
+    error: str | None = None
+    code: str | None = None
+
+
+OK = Outcome()
+
+
+def of_answer(operation: Operation, result: Any) -> Outcome:
+    """The outcome of a request that was answered with a result; one that says ``isError`` is a tool's failure."""
+    if operation.method != TOOLS_CALL or not (field(result, "isError") or field(result, "is_error")):
+        return OK
+    message = _message(result)
+    if _UNKNOWN.match(message):
+        return Outcome(UNKNOWN_TOOL)
+    return Outcome(INVALID_ARGUMENTS if _INVALID.match(message) else TOOL_ERROR)
+
+
+def of_error(operation: Operation, error: BaseException) -> Outcome:
+    """The outcome of a request that raised, for its sender."""
+    data = error_data(error)
+    if data is None:
+        return _of_exception(error)
+    code, message = data
+    if code in _TIMEOUT_CODES:
+        return Outcome(TIMEOUT)
+    if code == _CLOSED_CODE and message == _CLOSED_MESSAGE:
+        return Outcome(CONNECTION_CLOSED)
+    if operation.method == TOOLS_CALL and code == _INVALID_PARAMS:
+        return Outcome(UNKNOWN_TOOL if _UNKNOWN.match(message) else INVALID_ARGUMENTS, str(code))
+    return Outcome(str(code), str(code))
+
+
+def of_failure(error: BaseException) -> Outcome:
+    """The outcome of a request whose handler raised, for its receiver."""
+    data = error_data(error)
+    return _of_exception(error) if data is None else of_refusal(*data)
+
+
+def of_refusal(code: int, _: str = "") -> Outcome:
+    """The outcome of a request that its receiver answered with an error."""
+    return Outcome(None if code in _FAULTS_OF_SENDER else str(code), str(code))
+
+
+def _of_exception(error: BaseException) -> Outcome:
+    if isinstance(error, TimeoutError):
+        return Outcome(TIMEOUT)
+    # asyncio's, trio's, and what a coroutine gets that nobody awaits any more.
+    if type(error).__name__ in ("CancelledError", "Cancelled", "GeneratorExit"):
+        return Outcome(CANCELLED)
+    return Outcome(error_type(error))
+
+
+def error_data(error: Any) -> tuple[int, str] | None:
+    """Code and message of an error of the protocol, or of the exception that holds one."""
+    data = getattr(error, "error", error)
+    code, message = getattr(data, "code", None), getattr(data, "message", None)
+    if isinstance(code, int) and isinstance(message, str):
+        return int(code), message[:_START]
+    return None
+
+
+def field(value: Any, name: str) -> Any:
+    """``name`` of a mapping or an object; None where it has none."""
+    return value.get(name) if isinstance(value, dict) else getattr(value, name, None)
+
+
+def result_size(result: Any) -> int:
+    """Size of what a tool returned: its content, and structured content where that is all there is."""
+    content = field(result, "content") or field(result, "structuredContent") or field(result, "structured_content")
+    return size_of(content)
+
+
+def version_in(params: Any) -> str | None:
+    """Version of the protocol that the request itself names, as it does since revision 2026-07-28."""
+    meta = params.get("_meta") if isinstance(params, dict) else None
+    version = meta.get(_VERSION) if isinstance(meta, dict) else None
+    return version if isinstance(version, str) else None
+
+
+def plain(value: Any) -> Any:
+    """A result as the mapping that goes over the wire."""
+    dump = getattr(value, "model_dump", None)
+    return dump(by_alias=True, mode="json", exclude_none=True) if dump is not None else value
+
+
+def carrier(meta: Any) -> dict[str, str]:
+    """The trace context in a request's ``_meta``, as far as it is text: anybody may have written it."""
+    found = meta if isinstance(meta, dict) else getattr(meta, "model_extra", None)
+    if not isinstance(found, dict):
+        return {}
+    texts = {name: found.get(name) for name in _CARRIED}
+    return {name: text for name, text in texts.items() if isinstance(text, str) and len(text) <= _LONGEST}
+
+
+def _message(result: Any) -> str:
+    parts = field(result, "content")
+    text = field(parts[0], "text") if isinstance(parts, list) and parts else None
+    return text[:_START] if isinstance(text, str) else ""

@@ -1,0 +1,142 @@
+"""A request from its receiver's side: one server span, below the sender's span where ``_meta`` names it."""
+
+from __future__ import annotations
+
+import time
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
+
+from opentelemetry import baggage
+from opentelemetry import trace as trace_api
+from opentelemetry.context import Context, get_current
+from opentelemetry.trace import INVALID_SPAN
+
+from otel_rl.instrumentors.mcp import operations
+from otel_rl.instrumentors.mcp.sending import scope
+from otel_rl.semconv import attributes, metrics, spans
+from otel_rl.semconv.attributes import ErrorTypeValues
+from otel_rl.telemetry import guard, lifecycle, propagation
+from otel_rl.telemetry.content_capture import capture_content, content_as_json
+from otel_rl.telemetry.context import attach, detach
+from otel_rl.telemetry.correlation import ALLOWED
+
+if TYPE_CHECKING:
+    from contextvars import Token
+
+    from opentelemetry.trace import Span
+
+    from otel_rl.instrumentors.mcp.connections import Connection
+    from otel_rl.instrumentors.mcp.operations import Operation, Outcome
+
+#: The request that this context answers, for the parts of the library that run inside it.
+current: ContextVar[ReceivedRequest | None] = ContextVar("otel_rl_mcp_received_request", default=None)
+
+
+class ReceivedRequest:
+    """One request, from :meth:`start` until its answer is sent or it is given up."""
+
+    __slots__ = (
+        "_before",
+        "_connection",
+        "_forks",
+        "_operation",
+        "_outcome",
+        "_started",
+        "_token",
+        "in_library",
+        "span",
+    )
+
+    def __init__(self, operation: Operation, connection: Connection) -> None:
+        self._operation = operation
+        self._connection = connection
+        self._forks = lifecycle.forks
+        self._token: Token[Context] | None = None
+        self._before = current.get()
+        self._started = time.perf_counter()
+        self._outcome: Outcome | None = None
+        #: mcp 2.x has asked for its own span of this request.
+        self.in_library = False
+        self.span: Span = INVALID_SPAN
+
+    def start(self, meta: Any) -> ReceivedRequest:
+        """Open the span and make it current; ``meta`` is the request's ``_meta``, from whomever."""
+        context = _context_of(meta)
+        arguments = self._operation.arguments if self._operation.tool else None
+        values = {
+            **self._labels(),
+            **self._operation.details(),
+            attributes.MCP_SESSION_ID: self._connection.session_id,
+            attributes.GEN_AI_TOOL_CALL_ARGUMENTS: content_as_json(arguments)
+            if arguments is not None and capture_content()
+            else None,
+        }
+        self.span = scope.start_span(spans.MCP_SERVER, self._operation.name, attributes=values, context=context)
+        self._token = attach(trace_api.set_span_in_context(self.span, context))
+        current.set(self)
+        return self
+
+    def _labels(self) -> dict[str, Any]:
+        return {
+            **self._operation.labels(),
+            **self._connection.labels,
+            attributes.MCP_PROTOCOL_VERSION: operations.version_in(self._operation.params) or self._connection.version,
+        }
+
+    def answers(self, answer: Any) -> None:
+        """The answer, a result or an error of the protocol, is about to be sent."""
+        if self._token is None:
+            # Over already: a task that the handler has started answers another request.
+            return
+        refusal = operations.error_data(answer)
+        if refusal is not None:
+            self._outcome = operations.of_refusal(*refusal)
+            return
+        self._outcome = operations.of_answer(self._operation, answer)
+        if self._operation.tool:
+            values: dict[str, Any] = {attributes.RL_TOOL_RESULT_SIZE: operations.result_size(answer)}
+            if capture_content():
+                values[attributes.GEN_AI_TOOL_CALL_RESULT] = content_as_json(operations.plain(answer))
+            self.span.set_attributes({name: value for name, value in values.items() if value is not None})
+
+    def end(self, error: BaseException | None = None) -> None:
+        """The request is over; one that has neither answer nor error was cancelled by its sender."""
+        current.set(self._before)
+        token, self._token = self._token, None
+        if token is not None:
+            detach(token)
+        if self._forks != lifecycle.forks:
+            return
+        outcome = self._outcome or operations.Outcome(operations.CANCELLED)
+        if error is not None and self._outcome is None:
+            outcome = operations.of_failure(error)
+        with guard("mcp.received"):
+            self._measure(outcome)
+        scope.end_span(self.span, outcome.error)
+
+    def _measure(self, outcome: Outcome) -> None:
+        labels = {**self._labels(), attributes.RPC_RESPONSE_STATUS_CODE: outcome.code}
+        if outcome.code is not None:
+            self.span.set_attribute(attributes.RPC_RESPONSE_STATUS_CODE, outcome.code)
+        if outcome.error == operations.UNKNOWN_TOOL or outcome.code is not None:
+            # A name that the server refuses may be anything.
+            labels[attributes.GEN_AI_TOOL_NAME] = ErrorTypeValues.OTHER if self._operation.tool else None
+        labels[attributes.ERROR_TYPE] = outcome.error
+        elapsed = time.perf_counter() - self._started
+        scope.record(metrics.MCP_SERVER_OPERATION_DURATION, elapsed, labels, trace_api.set_span_in_context(self.span))
+
+
+def _context_of(meta: Any) -> Context:
+    """The context that the request came with; without one, what is current unless that is over."""
+    context = get_current()
+    carrier = operations.carrier(meta)
+    if carrier:
+        for key in ALLOWED.keys() & baggage.get_all(context).keys():
+            # Of the request that the session began with.
+            context = baggage.remove_baggage(key, context)
+        context = propagation.extract(carrier, context)
+    span = trace_api.get_current_span(context)
+    if getattr(span, "end_time", None) is not None:
+        # A session's tasks go on in the context of the request that opened it.
+        context = trace_api.set_span_in_context(INVALID_SPAN, context)
+    return context

@@ -1,0 +1,177 @@
+"""A request from its sender's side: one client span, or more on the tool span that is open already."""
+
+from __future__ import annotations
+
+import time
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
+
+from opentelemetry import trace as trace_api
+from opentelemetry.trace import INVALID_SPAN
+
+from otel_rl.inference import ownership
+from otel_rl.instrumentors.mcp import operations
+from otel_rl.semconv import attributes, metrics, spans
+from otel_rl.semconv.attributes import ErrorTypeValues, GenAiOperationNameValues
+from otel_rl.telemetry import Scope, guard, lifecycle, propagation
+from otel_rl.telemetry.content_capture import capture_content
+from otel_rl.telemetry.context import attach, detach
+from otel_rl.tools.calls import ToolCall
+
+if TYPE_CHECKING:
+    from collections.abc import MutableMapping
+    from contextvars import Token
+
+    from opentelemetry.context import Context
+    from opentelemetry.trace import Span
+
+    from otel_rl.instrumentors.mcp.connections import Connection
+    from otel_rl.instrumentors.mcp.operations import Operation, Outcome
+    from otel_rl.telemetry.open_trajectory import OpenTrajectory
+
+scope = Scope("mcp")
+
+_TRACEPARENT = "traceparent"
+_INITIALIZE = "initialize"
+#: The request that this context is sending, for the parts of the library that run inside it.
+current: ContextVar[SentRequest | None] = ContextVar("otel_rl_mcp_sent_request", default=None)
+
+
+class _ToolCall(ToolCall):
+    """A call of a server's tool. Its span is a client span; inside another tool it is not counted as a second one."""
+
+    __slots__ = ("_details", "_is_nested")
+
+    def __init__(self, operation: Operation, name: str, details: dict[str, Any]) -> None:
+        super().__init__(scope, name, arguments=operation.arguments)
+        self._details = details
+        self._is_nested = _is_inside_tool()
+
+    @property
+    def is_owned(self) -> bool:
+        """True where the span is ours."""
+        return self._owned
+
+    def was_made_up(self) -> None:
+        """The server has no such tool: its name is a model's invention, which is no label of a metric."""
+        self._metric_name = ErrorTypeValues.OTHER
+
+    def _find_owner(self) -> Span | None:
+        span = super()._find_owner()
+        # The span of a tool stands for one request. One that it repeats gets a span of its own, inside.
+        is_taken = span is not None and attributes.MCP_METHOD_NAME in (getattr(span, "attributes", None) or {})
+        return None if is_taken else span
+
+    def _open_span(self) -> Span:
+        values = {**self._details, attributes.GEN_AI_TOOL_CALL_ARGUMENTS: self._captured_arguments()}
+        return self._scope.start_span(spans.MCP_CLIENT, f"{operations.TOOLS_CALL} {self._name}", attributes=values)
+
+    def _count(self, trajectory: OpenTrajectory, *, failed: bool) -> None:
+        # The tool around it is what the trajectory has called.
+        if not self._is_nested:
+            super()._count(trajectory, failed=failed)
+
+    def _measure(self, elapsed: float, label: str, kind: str | None) -> None:
+        if not self._is_nested:
+            super()._measure(elapsed, label, kind)
+
+
+def _is_inside_tool() -> bool:
+    values = getattr(trace_api.get_current_span(), "attributes", None) or {}
+    return values.get(attributes.GEN_AI_OPERATION_NAME) == GenAiOperationNameValues.EXECUTE_TOOL
+
+
+class SentRequest:
+    """One request, from :meth:`start` to the answer that :meth:`answered` or :meth:`failed` is told of."""
+
+    __slots__ = ("_before", "_connection", "_forks", "_operation", "_started", "_token", "_tool", "in_library", "span")
+
+    def __init__(self, operation: Operation, connection: Connection) -> None:
+        self._operation = operation
+        self._connection = connection
+        self._forks = lifecycle.forks
+        self._tool: _ToolCall | None = None
+        self._token: Token[Context] | None = None
+        self._before = current.get()
+        self._started = time.perf_counter()
+        #: mcp 2.x has asked for its own span of this request.
+        self.in_library = False
+        self.span: Span = INVALID_SPAN
+
+    def start(self) -> SentRequest:
+        """Open the span and make it current."""
+        labels = {**self._operation.labels(), **self._connection.labels}
+        values = {**labels, **self._operation.details()}
+        name = self._operation.tool
+        if name is not None:
+            self._tool = _ToolCall(self._operation, name, values)
+            self.span = self._tool.start().span
+            if not self._tool.is_owned:
+                ownership.add_attributes(self.span, values)
+        else:
+            self.span = scope.start_span(spans.MCP_CLIENT, self._operation.name, attributes=values)
+            self._token = attach(trace_api.set_span_in_context(self.span))
+        current.set(self)
+        return self
+
+    def inject(self, meta: MutableMapping[str, Any], *, others: bool = False) -> None:
+        """Write the trace context into ``_meta``, unless the program has put its own there."""
+        if _TRACEPARENT not in meta:
+            propagation.inject(meta, self._connection.host, others=others)
+
+    def note(self, values: dict[str, Any]) -> None:
+        """Add attributes to the span."""
+        ownership.add_attributes(self.span, values)
+
+    def answered(self, result: Any) -> None:
+        """The other end has answered with a result."""
+        outcome = operations.OK
+        with guard("mcp.answer"):
+            outcome = operations.of_answer(self._operation, result)
+            if self._operation.method == _INITIALIZE:
+                self._connection.version = operations.field(result, "protocolVersion")
+            if self._tool is not None:
+                self.note({attributes.RL_TOOL_RESULT_SIZE: operations.result_size(result)})
+                if self._tool.is_owned and capture_content():
+                    self._tool.result(operations.plain(result))
+        self._end(outcome)
+
+    def failed(self, error: BaseException) -> None:
+        """The other end has answered with an error, or not at all."""
+        outcome = operations.OK
+        with guard("mcp.error"):
+            outcome = operations.of_error(self._operation, error)
+        self._end(outcome)
+
+    def _end(self, outcome: Outcome) -> None:
+        current.set(self._before)
+        elapsed = time.perf_counter() - self._started
+        if self._forks == lifecycle.forks:
+            with guard("mcp.end"):
+                self._finish(outcome, elapsed)
+        if self._tool is not None:
+            if outcome.error is not None:
+                self._tool.fail(outcome.error)
+            if outcome.error == operations.UNKNOWN_TOOL:
+                self._tool.was_made_up()
+            self._tool.end()
+            return
+        if self._token is not None:
+            detach(self._token)
+        if self._forks == lifecycle.forks:
+            scope.end_span(self.span, outcome.error)
+
+    def _finish(self, outcome: Outcome, elapsed: float) -> None:
+        labels = {
+            **self._operation.labels(),
+            **self._connection.labels,
+            attributes.MCP_PROTOCOL_VERSION: operations.version_in(self._operation.params) or self._connection.version,
+            attributes.RPC_RESPONSE_STATUS_CODE: outcome.code,
+        }
+        session = {attributes.MCP_SESSION_ID: self._connection.session_id}
+        # Connections are noted while their first request is under way, and initialize agrees on the version.
+        self.note({**labels, **session})
+        if outcome.error == operations.UNKNOWN_TOOL:
+            labels[attributes.GEN_AI_TOOL_NAME] = ErrorTypeValues.OTHER
+        labels[attributes.ERROR_TYPE] = outcome.error
+        scope.record(metrics.MCP_CLIENT_OPERATION_DURATION, elapsed, labels, trace_api.set_span_in_context(self.span))

@@ -1,0 +1,167 @@
+"""Operations on the weights, the memory and the caches of an engine: parts of the phase ``rl.sync``.
+
+An operation that brings weights is the phase, unless the program is in it already. One on memory or caches is the
+phase only outside of any phase: an engine that wakes up to make samples is a part of making samples.
+"""
+
+from __future__ import annotations
+
+import re
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from otel_rl.inference import ownership
+from otel_rl.instrumentors.vllm import weights
+from otel_rl.instrumentors.vllm.engines import scope
+from otel_rl.semconv import attributes, metrics, spans
+from otel_rl.semconv.attributes import RlPhaseValues
+from otel_rl.telemetry import deferral
+from otel_rl.telemetry.attribute_values import error_type
+from otel_rl.training.phases import Phase, innermost
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextvars import Token
+
+#: Spans of operations per step: an update may come in hundreds of parts.
+SPANS_PER_STEP = 16
+#: Methods of workers that bring weights: of vLLM, and of the extensions of verl, OpenRLHF, SkyRL, NeMo RL and TRL.
+_ABOUT_WEIGHTS = re.compile(r"weight|named_param", re.IGNORECASE)
+#: Methods of a model that a function given to ``apply_model`` calls to change it.
+_CHANGES_MODEL = frozenset({"load_weights", "copy_", "load_state_dict"})
+#: True inside of an operation: most call others.
+_inside: ContextVar[bool] = ContextVar("otel_rl_vllm_operation", default=False)
+
+
+class Kind(NamedTuple):
+    """What an operation does to the weights.
+
+    Attributes:
+        brings: it is a part of bringing weights, and not of managing memory.
+        starts: an update of several calls begins with it.
+        changes: the weights, or a part of them, have changed after it.
+        finishes: they are of one version after it.
+    """
+
+    brings: bool = True
+    starts: bool = False
+    changes: bool = False
+    finishes: bool = False
+
+
+_MEMORY = Kind(brings=False)
+#: Methods of ``LLM``, ``LLMEngine`` and ``AsyncLLM``.
+KINDS = {
+    "sleep": _MEMORY,
+    "wake_up": _MEMORY,
+    "reset_prefix_cache": _MEMORY,
+    "release_kv_cache_memory": _MEMORY,
+    "pause_generation": _MEMORY,
+    "resume_generation": _MEMORY,
+    "init_weight_transfer_engine": Kind(),
+    "start_weight_update": Kind(starts=True),
+    "start_draft_weight_update": Kind(),
+    "update_weights": Kind(changes=True),
+    "finish_weight_update": Kind(finishes=True),
+    "update_weight_version": Kind(finishes=True),
+}
+#: Arguments that name the version.
+_VERSION = {"finish_weight_update": "weight_version", "update_weight_version": "new_version"}
+_CHANGE = Kind(changes=True)
+#: Positions among the arguments of ``collective_rpc`` after the method.
+_ARGS, _KWARGS = 1, 2
+
+
+class Operation:
+    """One operation that is running."""
+
+    def __init__(self, engine: Any, name: str, kind: Kind, size: int | None, version: str | None) -> None:
+        self._weights = weights.of_engine(engine)
+        self._name, self._kind, self._size, self._version = name, kind, size, version
+        if kind.starts:
+            self._weights.started()
+        values = {
+            attributes.RL_SYNC_OPERATION: name,
+            attributes.RL_SYNC_SIZE: size,
+            attributes.RL_POLICY_VERSION: version,
+        }
+        known = {key: value for key, value in values.items() if value is not None}
+        is_phase = not _is_in(RlPhaseValues.SYNC) if kind.brings else innermost() is None
+        self._began = deferral.now()
+        self._phase = Phase(spans.RL_SYNC, scope, known, limit=SPANS_PER_STEP, has_duration=is_phase).start()
+        self._token: Token[bool] = _inside.set(True)
+
+    def end(self, error: BaseException | None) -> None:
+        """It has returned, or raised."""
+        _inside.reset(self._token)
+        seconds = deferral.now().counter - self._began.counter
+        self._phase.end(error)
+        labels = {attributes.RL_SYNC_OPERATION: self._name}
+        failed = {} if error is None else {attributes.ERROR_TYPE: error_type(error)}
+        scope.record(metrics.RL_SYNC_OPERATION_DURATION, seconds, {**labels, **failed})
+        if error is not None:
+            return
+        if self._size:
+            scope.record(metrics.RL_SYNC_TRANSFERRED, self._size, labels)
+        if self._kind.finishes:
+            self._weights.changed(self._version)
+        elif self._kind.changes:
+            self._weights.moved()
+
+
+def beginning(name: str) -> Callable[..., Operation | None]:
+    """A hook that begins the operation of the method ``name``."""
+    kind = KINDS[name]
+
+    def begin(engine: Any, *args: Any, **kwargs: Any) -> Operation | None:
+        if not _wanted():
+            return None
+        size = weights.size_of(*args, *kwargs.values()) if kind.changes else None
+        given = kwargs.get(_VERSION.get(name, ""), args[0] if args and name in _VERSION else None)
+        return Operation(engine, name, kind, size, None if given is None else str(given))
+
+    return begin
+
+
+def begin_rpc(engine: Any, method: Any, *given: Any, **named: Any) -> Operation | None:
+    """``collective_rpc`` calls a method of the workers, or a function with each worker."""
+    args = named.get("args", given[_ARGS] if len(given) > _ARGS else ())
+    kwargs = named.get("kwargs", given[_KWARGS] if len(given) > _KWARGS else None)
+    name = method if isinstance(method, str) else getattr(method, "__name__", "")
+    if name == "apply_model" and args:
+        return begin_apply(engine, args[0])
+    if not _wanted() or not (_ABOUT_WEIGHTS.search(name) or _changes_model(method)):
+        return None
+    return Operation(engine, name, KINDS.get(name, _CHANGE), weights.size_of(args or (), kwargs or {}), None)
+
+
+def begin_apply(engine: Any, func: Any, *_: Any, **__: Any) -> Operation | None:
+    """``apply_model`` calls a function with the model of each worker."""
+    name = getattr(func, "__name__", "")
+    if not _wanted() or not (_ABOUT_WEIGHTS.search(name) or _changes_model(func)):
+        return None
+    return Operation(engine, "apply_model", _CHANGE, None, None)
+
+
+def end(operation: Operation, _: Any, error: BaseException | None) -> None:
+    """The operation has returned, or raised."""
+    operation.end(error)
+
+
+def _wanted() -> bool:
+    return scope.enabled and not _inside.get() and not ownership.suppressed()
+
+
+def _changes_model(function: Any) -> bool:
+    """True for a function that calls one of the methods that change a model; its own code is looked at, not more."""
+    code = getattr(function, "__code__", None)
+    return code is not None and not _CHANGES_MODEL.isdisjoint(code.co_names)
+
+
+def _is_in(name: str) -> bool:
+    phase = innermost()
+    while phase is not None and phase.is_active:
+        if phase.name == name:
+            return True
+        phase = phase.outer
+    return False

@@ -1,0 +1,113 @@
+"""Versions of the weights that the engines of this process generate with, and the size of an update.
+
+An engine's version rises when it generates with weights that have changed since it last did. A program may name the
+version; else the updates are counted. So parameters that are brought one by one make one version.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from opentelemetry import baggage
+
+from otel_rl.instrumentors.vllm.engines import scope
+from otel_rl.semconv import attributes, metrics
+
+_BITS = re.compile(r"\d+")
+#: Most objects among the arguments that are looked at for their size, and how deep.
+_MOST_OBJECTS, _DEEPEST = 4096, 4
+
+
+class Weights:
+    """The weights of one engine, as far as its operations tell."""
+
+    def __init__(self) -> None:
+        self._updates = 0
+        self._name: str | None = None
+        self._changed = False
+        #: Between the start and the finish of an update the weights are of two versions.
+        self._updating = False
+
+    def started(self) -> None:
+        """An update of several calls has begun."""
+        self._updating = True
+
+    def changed(self, name: str | None = None) -> None:
+        """The weights have changed; ``name`` is what the program calls this version."""
+        self._updating = False
+        if name is not None or not self._changed:
+            self._name = name
+        self._changed = True
+
+    def moved(self) -> None:
+        """A part of the weights has changed."""
+        if not self._updating:
+            self.changed(self._name if self._changed else None)
+
+    def version(self) -> str:
+        """The version that the engine generates with from now on."""
+        if self._changed and not self._updating:
+            self._changed = False
+            self._updates += 1
+            scope.record(metrics.RL_SYNC_UPDATES, 1)
+        return self._name or str(self._updates)
+
+
+_weights: WeakKeyDictionary[Any, Weights] = WeakKeyDictionary()
+
+
+def of_engine(engine: Any) -> Weights:
+    """The weights of an ``LLM``, which are those of its ``LLMEngine``, or of an ``AsyncLLM``."""
+    engine = getattr(engine, "llm_engine", engine)
+    found = _weights.get(engine)
+    if found is None:
+        found = _weights.setdefault(engine, Weights())
+    return found
+
+
+def add_version(values: dict[str, Any], engine: Any) -> None:
+    """Add the version that ``engine`` generates with, unless the rollout around it was given another."""
+    version = of_engine(engine).version()
+    if baggage.get_baggage(attributes.RL_POLICY_VERSION) is None:
+        values[attributes.RL_POLICY_VERSION] = version
+
+
+def size_of(*given: Any) -> int | None:
+    """Bytes of the weights that the arguments of an operation bring or describe; None where they do not say.
+
+    They bring tensors, or describe them by ``shapes`` and ``dtype_names``, as the updates of vLLM's engines for weight
+    transfer do (``vllm.distributed.weight_transfer``). Only sizes are read, never a tensor.
+    """
+    found = 0
+    waiting = [(one, 0) for one in given]
+    looked_at = 0
+    while waiting and looked_at < _MOST_OBJECTS:
+        one, depth = waiting.pop()
+        looked_at += 1
+        size = getattr(one, "nbytes", None)
+        if isinstance(size, int):
+            found += size
+            continue
+        fields = one if isinstance(one, dict) else getattr(one, "__dict__", None) if depth == 0 else None
+        if isinstance(fields, dict):
+            found += _described(fields)
+            one = list(fields.values())
+        if isinstance(one, list | tuple) and depth < _DEEPEST:
+            waiting.extend((inner, depth + 1) for inner in one[: _MOST_OBJECTS - looked_at])
+    return found or None
+
+
+def _described(fields: dict[Any, Any]) -> int:
+    shapes, types = fields.get("shapes"), fields.get("dtype_names")
+    if not isinstance(shapes, list | tuple) or not isinstance(types, list | tuple):
+        return 0
+    return sum(math.prod(shape) * _bytes_of(name) for shape, name in zip(shapes, types, strict=False))
+
+
+def _bytes_of(dtype: object) -> int:
+    """Bytes of an element by the name of its type: ``bfloat16``, ``torch.float8_e4m3fn``."""
+    bits = _BITS.search(str(dtype))
+    return max(int(bits.group()) // 8, 1) if bits else 1

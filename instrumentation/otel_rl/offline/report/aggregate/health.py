@@ -1,0 +1,253 @@
+"""The health rules over the records of a run: the monitor that runs live, fed with log records and step spans.
+
+    verdicts = Collected(Reader(source)).read(advance).health.verdicts()
+
+Each attempt, process and loop has a monitor of its own. Steps that begin again start anew, as they do live. Per attempt
+and loop counts the process with the lowest rank, which is rank 0 where its files are there. Without them the rules on
+step times judge the lowest rank that is; those on what rank 0 logs are unobserved.
+
+Log records and spans come from different files, one after the other. They are kept, as short as the rules need them,
+and fed in the order of their times at the end. Of a run with more than ``KEPT``, step times are judged on their own.
+
+What a rule has found live, from values that are in no record (``otel_rl.metric``), is taken from its events.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from otel_rl import settings
+from otel_rl.health import user_rules
+from otel_rl.health.curves import Curves
+from otel_rl.health.durations import BETWEEN, OTHER_PHASES, PHASES
+from otel_rl.health.monitor import Monitor
+from otel_rl.health.rule_table import RULES
+from otel_rl.health.verdict import State, Verdict, by_weight
+from otel_rl.offline.reader.otlp_values import int_or_none
+from otel_rl.semconv import attributes as names
+from otel_rl.semconv import events, spans
+from otel_rl.semconv.attributes import RlHealthCodeValues as Code
+
+if TYPE_CHECKING:
+    from otel_rl.health.rule_definitions import Rules
+    from otel_rl.offline.reader import Log, Process, Span
+
+#: Most monitors; of more the rest is left out.
+_MONITORS = 64
+#: Most log records and step spans of one loop that are kept; a record takes about one kilobyte.
+KEPT = 40_000
+#: Most steps whose phases have come and whose own span has not.
+_OPEN_STEPS = 1000
+_PHASES = frozenset({*PHASES.values(), *OTHER_PHASES})
+_STATES = {state.word: state for state in State}
+_NO_RANK = 1 << 31
+#: Of a part of an attempt, at most: Python refuses to read thousands.
+_DIGITS = 18
+
+
+@dataclass(slots=True)
+class _Logged:
+    """A log call with the values that rules read."""
+
+    time: int
+    last: int
+    values: dict[str, float]
+    first: int | None
+
+
+@dataclass(slots=True)
+class _Step:
+    """A step with the seconds since the end of the one before it, and its phases."""
+
+    time: int
+    iteration: int
+    seconds: float
+    phases: dict[str, float]
+
+
+class _Followed:
+    """A loop of a process: what has come of it, and its monitor."""
+
+    def __init__(self, rules: Rules, rank: int, loop: str, attempt: str) -> None:
+        self.rank = rank
+        #: The last step, and its end in ns since the epoch.
+        self.iteration, self.ended = -1, 0
+        self._rules = rules
+        self._monitor = Monitor(rules, loop, attempt)
+        #: Judges the step times where there was too much to keep.
+        self._durations: Monitor | None = None
+        self._kept: list[_Logged | _Step] = []
+
+    def add(self, item: _Logged | _Step) -> None:
+        """Keep it, or feed it where too much has been kept."""
+        if self._durations is None:
+            self._kept.append(item)
+            if len(self._kept) >= KEPT:
+                self._feed_kept()
+                self._durations = Monitor(self._rules, self._monitor.loop, self._monitor.attempt)
+        else:
+            _feed(self._durations if isinstance(item, _Step) else self._monitor, item)
+
+    def _feed_kept(self) -> None:
+        # What was logged in a step comes before its end.
+        for item in sorted(self._kept, key=lambda item: (item.time, isinstance(item, _Step))):
+            _feed(self._monitor, item)
+        self._kept = []
+
+    def verdicts(self) -> list[Verdict]:
+        """What every rule says."""
+        self._feed_kept()
+        self._monitor.judge()
+        found = self._monitor.verdicts()
+        if self._durations is None:
+            return found
+        timed = [one for one in self._durations.verdicts() if one.code == Code.P7_SLOW_STEP]
+        return [one for one in found if one.code != Code.P7_SLOW_STEP] + timed
+
+
+def _feed(monitor: Monitor, item: _Logged | _Step) -> None:
+    if isinstance(item, _Step):
+        monitor.step(item.iteration, item.seconds, item.phases)
+    else:
+        monitor.log(item.last, item.values, item.first)
+
+
+class Health:
+    """Feeds the monitors; :meth:`verdicts` says what the rules found."""
+
+    def __init__(self) -> None:
+        named = settings.current().health_rules
+        self._is_off = named == "off"
+        #: What is wrong with the file of ``OTEL_RL_HEALTH_RULES``, or nothing.
+        self._rules, self.complaint = user_rules.load(None if self._is_off else named)
+        #: Knows which keys rules read.
+        self._curves = Curves(self._rules.keys)
+        self._followed: dict[tuple[tuple[int, ...], str, str], _Followed] = {}
+        #: Attempt -> the lowest rank that has reported.
+        self._lowest: dict[tuple[int, ...], int] = {}
+        #: Process and trace -> seconds of each phase.
+        self._phases: dict[tuple[str, str], dict[str, float]] = {}
+        #: Attempt, code and loop -> what its events say.
+        self._told: dict[tuple[tuple[int, ...], str, str], Verdict] = {}
+
+    # -- what comes in ---------------------------------------------------------------------------------------------
+
+    def add_log(self, log: Log) -> None:
+        """Take in a record of a trainer's log call, or an event of a rule; others are ignored."""
+        if log.event == events.RL_STEP.name:
+            iteration = int_or_none(log.attributes.get(names.RL_LOOP_ITERATION))
+            followed = self._of(log.process, log.attributes)
+            if iteration is not None and isinstance(log.body, dict) and followed is not None:
+                values = {key: number for key, number, _ in self._curves.known(log.body)}
+                first = int_or_none(log.attributes.get(names.RL_STEP_FIRST))
+                followed.add(_Logged(log.time, iteration, values, first))
+        elif log.event == events.RL_HEALTH_CHANGED.name:
+            self._add_told(log)
+
+    def add_span(self, span: Span) -> None:
+        """Take in the step of a rank, or a phase; others are ignored."""
+        if span.name in _PHASES:
+            if names.RL_REWARD_NAME not in span.attributes and names.RL_ROLLOUT_ID not in span.attributes:
+                of_step = self._phases.setdefault((span.process.key, span.trace_id), {})
+                of_step[span.name] = of_step.get(span.name, 0.0) + span.seconds
+                if len(self._phases) > _OPEN_STEPS:
+                    del self._phases[next(iter(self._phases))]
+        elif span.name == spans.RL_RANK_STEP.type:
+            self._add_step(span)
+
+    def _add_step(self, span: Span) -> None:
+        phases = self._phases.pop((span.process.key, span.trace_id), {})
+        iteration = int_or_none(span.attributes.get(names.RL_LOOP_ITERATION))
+        followed = self._of(span.process, span.attributes)
+        if iteration is None or followed is None:
+            return
+        period = span.seconds
+        if iteration == followed.iteration + 1 and span.end > followed.ended > 0:
+            period = (span.end - followed.ended) / 1e9
+            phases[BETWEEN] = max(period - span.seconds, 0.0)
+        followed.iteration, followed.ended = iteration, span.end
+        followed.add(_Step(span.end, iteration, period, phases))
+
+    def _of(self, process: Process, attributes: dict[str, Any]) -> _Followed | None:
+        """The monitor of a process and loop; None for a rank above one that has reported."""
+        attempt = _attempt(process)
+        rank = process.rank if process.rank is not None else _NO_RANK
+        lowest = self._lowest.setdefault(attempt, rank)
+        if rank > lowest:
+            return None
+        self._lowest[attempt] = rank
+        loop = str(attributes.get(names.RL_LOOP_NAME) or "")
+        key = (attempt, process.key, loop)
+        followed = self._followed.get(key)
+        if followed is None and len(self._followed) < _MONITORS:
+            followed = self._followed[key] = _Followed(self._rules, rank, loop, _words(attempt))
+        return followed
+
+    def _add_told(self, log: Log) -> None:
+        get = log.attributes.get
+        code, state = str(get(names.RL_HEALTH_CODE)), _STATES.get(str(get(names.RL_HEALTH_STATE)))
+        loop, attempt = str(get(names.RL_LOOP_NAME) or ""), _attempt(log.process)
+        rule = RULES.get(code)
+        if rule is None or state is None:
+            return
+        key = (attempt, code, loop)
+        known, iteration = self._told.get(key), int_or_none(get(names.RL_LOOP_ITERATION))
+        before = _STATES.get(str(get(names.RL_HEALTH_PREVIOUS_STATE)), State.UNOBSERVED)
+        self._told[key] = Verdict(
+            code=code,
+            title=rule.title,
+            severity=max(state, before, known.severity if known is not None else state),
+            onset=int_or_none(get(names.RL_HEALTH_ONSET_ITERATION)),
+            until=iteration if state < State.WARNING else None,
+            evidence=str(get(names.RL_HEALTH_EVIDENCE) or ""),
+            next_steps=rule.next_steps,
+            metric=str(get(names.RL_HEALTH_METRIC) or ""),
+            value=_number(get(names.RL_HEALTH_VALUE)),
+            threshold=_number(get(names.RL_HEALTH_THRESHOLD)),
+            unit="",
+            cost=0.0,
+            attempt=_words(attempt),
+            loop=loop,
+        )
+
+    # -- what comes out --------------------------------------------------------------------------------------------
+
+    def verdicts(self) -> list[Verdict]:
+        """What every rule says of the latest attempt, and what was found in earlier ones; the heaviest first."""
+        if self._is_off:
+            return []
+        latest = max(self._followed, default=((), "", ""))[0]
+        chosen: dict[tuple[tuple[int, ...], str], _Followed] = {}
+        for (attempt, _, loop), followed in self._followed.items():
+            other = chosen.get((attempt, loop))
+            if other is None or followed.rank < other.rank:
+                chosen[attempt, loop] = followed
+        found: list[Verdict] = []
+        for (attempt, _), followed in chosen.items():
+            found += [one for one in followed.verdicts() if one.is_finding or attempt == latest]
+        found = found or Monitor(self._rules).verdicts()
+        return sorted(self._with_told(found), key=by_weight)
+
+    def _with_told(self, found: list[Verdict]) -> list[Verdict]:
+        """Where the records do not show what a rule has judged, its events do."""
+        observed = {(one.attempt, one.code, one.loop) for one in found if one.severity != State.UNOBSERVED}
+        told = {
+            (one.attempt, one.code, one.loop): one
+            for one in self._told.values()
+            if (one.attempt, one.code, one.loop) not in observed
+        }
+        return [one for one in found if (one.attempt, one.code, one.loop) not in told] + list(told.values())
+
+
+def _attempt(process: Process) -> tuple[int, ...]:
+    parts = str(process.identity(names.RL_RUN_ATTEMPT) or "").split(".")
+    return tuple(map(int, parts)) if all(part.isdecimal() and len(part) <= _DIGITS for part in parts) else ()
+
+
+def _words(attempt: tuple[int, ...]) -> str:
+    return ".".join(map(str, attempt)) if any(attempt) else ""
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None

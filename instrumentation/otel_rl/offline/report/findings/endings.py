@@ -1,0 +1,126 @@
+"""Processes that did not end in order: the first to stop, and below it those that failed because of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from otel_rl.offline.postmortem import text
+from otel_rl.offline.report import human
+from otel_rl.offline.report.findings.finding import Finding, Severity
+
+if TYPE_CHECKING:
+    from otel_rl.offline.reader import Process
+    from otel_rl.offline.report.aggregate.collected import Collected
+    from otel_rl.offline.report.aggregate.summary import Summary
+
+#: Section of the page on how the run ended.
+SECTION = "ending"
+_SHOWN = 8
+
+
+@dataclass(frozen=True, slots=True)
+class _Stop:
+    """A process that stopped; ``time`` in ns since the epoch, of its exception or of its last record."""
+
+    who: str
+    rank: int | None
+    time: int
+    is_vanished: bool
+    text: str
+    section: str
+    iteration: int | None = None
+
+
+def find(collected: Collected, summary: Summary) -> list[Finding]:
+    """How the run ended, where that was not in order, and ranks that are missing."""
+    found = []
+    stops = sorted([*_exceptions(collected), *_vanished(collected, summary)], key=lambda stop: stop.time)
+    rings = _of_rings(collected)
+    if rings is not None:
+        # That the first to stop has no end of its own has been said.
+        others = [stop for stop in stops if not (stop.is_vanished and stop.rank in rings.ranks)]
+        rings.symptoms += [_finding(stop) for stop in others[:_SHOWN]]
+        found.append(rings)
+    elif stops:
+        found.append(_first(stops))
+    if summary.missing:
+        ranks = human.listed([str(rank) for rank in summary.missing])
+        plural = "s" if len(summary.missing) > 1 else ""
+        said = f"Rank{plural} {ranks} of {summary.world_size} did not report."
+        found.append(Finding("missing_ranks", Severity.CRITICAL, said, "processes", ranks=summary.missing))
+    return found
+
+
+def _of_rings(collected: Collected) -> Finding | None:
+    """What the flight recorders say, where they name a rank that the others waited for."""
+    found = collected.rings.postmortem
+    if found is None or not collected.rings.ended_badly:
+        return None
+    first, *more = [f"{line[:1].upper()}{line[1:]}." for line in text.verdict(found)]
+    ranks = [one.ring.rank for one in found.waits.origins if one.ring.rank is not None]
+    steps = [one.step for one in found.waits.origins if one.step is not None]
+    look_at = ["The section on how the run ended: where each rank was, and who waited for whom."]
+    return Finding(
+        "ended", Severity.CRITICAL, first, SECTION, cost=1.0, onset=min(steps, default=None), ranks=ranks,
+        evidence=more[:2], look_at=look_at,
+    )  # fmt: skip
+
+
+def _first(stops: list[_Stop]) -> Finding:
+    """The first to stop, with the others below it; processes of which only the end is missing are one line."""
+    if all(stop.is_vanished for stop in stops):
+        who = human.listed([stop.who for stop in stops])
+        said = f"{who}: no normal end, or still running."
+        return Finding(
+            "ended", Severity.CRITICAL, said, "processes", cost=1.0,
+            ranks=[stop.rank for stop in stops if stop.rank is not None],
+        )  # fmt: skip
+    finding = _finding(stops[0])
+    finding.symptoms = [_finding(stop) for stop in stops[1 : _SHOWN + 1]]
+    if stops[0].is_vanished:
+        later = human.duration((stops[1].time - stops[0].time) / 1e9)
+        finding.evidence.append(f"It stopped first: its last record is {later} older than the next sign of trouble.")
+    return finding
+
+
+def _finding(stop: _Stop) -> Finding:
+    ranks = [] if stop.rank is None else [stop.rank]
+    return Finding("ended", Severity.CRITICAL, stop.text, stop.section, cost=1.0, onset=stop.iteration, ranks=ranks)
+
+
+def _exceptions(collected: Collected) -> list[_Stop]:
+    ranks = {process.label: process.rank for process in collected.reader.processes}
+    return [
+        _Stop(
+            one.who,
+            ranks.get(one.who),
+            one.time,
+            False,
+            _died(one.who, one.kind, one.iteration),
+            "errors",
+            one.iteration,
+        )
+        for one in collected.problems.exceptions
+    ]
+
+
+def _died(who: str, kind: str, iteration: int | None) -> str:
+    at = f" at step {iteration}" if iteration is not None else ""
+    return f"{who} died of {kind}{at}."
+
+
+def _vanished(collected: Collected, summary: Summary) -> list[_Stop]:
+    died = {one.who for one in collected.problems.exceptions}
+    return [
+        _Stop(
+            process.label, process.rank, _last(process), True, f"{process.label}: no normal end, or still running.",
+            "processes",
+        )
+        for process in collected.reader.processes
+        if process.label in summary.unclean and process.label not in died
+    ]  # fmt: skip
+
+
+def _last(process: Process) -> int:
+    return process.last or process.first

@@ -1,0 +1,62 @@
+"""A finding, and a check that was made or could not be made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+
+class Severity(str, Enum):
+    """How much a finding matters: ``notice`` is said, and is no reason to stop."""
+
+    CRITICAL = "critical"
+    WARNING = "warning"
+    NOTICE = "notice"
+
+    @property
+    def order(self) -> int:
+        """0 for the gravest."""
+        return list(Severity).index(self)
+
+    def is_at_least(self, other: str) -> bool:
+        """True where it is as grave as ``other``, or graver."""
+        return self.order <= Severity(other).order
+
+
+@dataclass(slots=True)
+class Finding:
+    """One thing that is wrong.
+
+    Attributes:
+        code: its kind, for programs.
+        text: what, where, since when and at what cost, in a sentence or two.
+        section: section of the page that holds its rows.
+        subject: tool, model, reward function or trainer's value that it is about, ``""`` where it is of none.
+        chart: key of the chart that shows it, or of the trainer's value in it; ``""`` where there is none.
+        cost: share of the steps' (or rollouts') time, or of the trajectories, that it takes; None where not known.
+        onset: first step of it.
+        evidence: further sentences.
+        symptoms: findings that it explains.
+        look_at: what to look at next.
+    """
+
+    code: str
+    severity: Severity
+    text: str
+    section: str
+    subject: str = ""
+    chart: str = ""
+    cost: float | None = None
+    onset: int | None = None
+    ranks: list[int] = field(default_factory=list)
+    evidence: list[str] = field(default_factory=list)
+    symptoms: list[Finding] = field(default_factory=list)
+    look_at: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that was looked for; ``unobserved`` says why it could not be, ``""`` where it could."""
+
+    what: str
+    unobserved: str = ""

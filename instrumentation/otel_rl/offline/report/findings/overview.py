@@ -1,0 +1,121 @@
+"""All findings in order of what they cost, what was checked, and what was unobserved."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from otel_rl.offline.report.aggregate.calls_over_time import MODEL, TOOL
+from otel_rl.offline.report.aggregate.change_points import FEWEST
+from otel_rl.offline.report.aggregate.summary import summarise
+from otel_rl.offline.report.findings import (
+    change_sentences,
+    changes,
+    comparisons,
+    endings,
+    failures,
+    health,
+    recording,
+)
+from otel_rl.offline.report.findings.finding import Check, Finding, Severity
+
+if TYPE_CHECKING:
+    from otel_rl.offline.report.aggregate.collected import Collected
+
+
+@dataclass(slots=True)
+class Overview:
+    """Findings, the most important first, and the checks behind them."""
+
+    findings: list[Finding]
+    checks: list[Check]
+
+    @property
+    def worst(self) -> Severity | None:
+        """Severity of the gravest finding."""
+        return min((one.severity for one in self.findings), key=lambda one: one.order, default=None)
+
+    def marks(self) -> dict[str, list[int]]:
+        """Steps at which something began, by the key of the chart that shows it."""
+        found: dict[str, list[int]] = {}
+        for one in self.findings:
+            for each in (one, *one.symptoms):
+                if each.chart and each.onset is not None and each.onset not in found.get(each.chart, ()):
+                    found.setdefault(each.chart, []).append(each.onset)
+        return found
+
+
+def examine(collected: Collected) -> Overview:
+    """Look for everything that the report knows of."""
+    summary = summarise(collected)
+    ended = endings.find(collected, summary)
+    changed = change_sentences.findings(changes.find(collected), collected)
+    failing = failures.tools(collected)
+    failing += failures.models(collected, {one.subject for one in changed if one.section == "models"})
+    constant = [*comparisons.late_rank(collected), *comparisons.siblings(collected)]
+    found = [*ended, *changed, *failing, *_not_explained(constant, changed)]
+    found += failures.errors(collected, found)
+    found += recording.find(collected)
+    judged, rules = health.find(collected, summary.attempt)
+    found += health.explained(judged, found)
+    return Overview(sorted(found, key=_order), [*_checks(collected), *rules])
+
+
+def _order(one: Finding) -> tuple[int, bool, float]:
+    """By severity; what ended the run comes before what it cost to run."""
+    return one.severity.order, one.code not in ("ended", "missing_ranks"), -(one.cost or 0.0)
+
+
+def _not_explained(constant: list[Finding], changed: list[Finding]) -> list[Finding]:
+    """Of what is slower all along, that which no change explains; the rest goes below the change."""
+    left = []
+    for one in constant:
+        cause = next((root for root in changed if _is_the_same(one, root)), None)
+        if cause is None:
+            left.append(one)
+        else:
+            cause.symptoms.append(one)
+    return left
+
+
+def _is_the_same(one: Finding, root: Finding) -> bool:
+    if one.subject:
+        return any(one.subject == each.subject for each in (root, *root.symptoms))
+    return bool(one.ranks) and one.ranks == root.ranks
+
+
+def _checks(collected: Collected) -> list[Check]:
+    """What was looked for, and why it could not be seen where it could not."""
+    steps, calls = collected.steps, collected.calls
+    ranks = [rank for rank in steps.ranks if rank is not None]
+    kinds = {called.kind for called in calls.over_time.seconds.lines()}
+    first_chunks, retries = calls.over_time.first_chunk.lines(), calls.over_time.retried.lines()
+    manifests = [process for process in collected.reader.processes if process.manifest is not None]
+    return [
+        Check("how the processes ended", "" if manifests else "the files of a collector do not tell"),
+        Check("errors"),
+        Check("duration of steps and phases", _too_few(steps.lengths.cell.count / max(len(ranks), 1))),
+        Check("a rank that the others wait for", _ranks_unseen(collected, ranks)),
+        Check("reward functions", "" if collected.rewards.functions.lines() else "no duration was recorded"),
+        Check("rollouts", "" if calls.rollouts.statistics.number else "none was recorded"),
+        Check("tools", "" if TOOL in kinds else "no call was recorded"),
+        Check("model calls", "" if MODEL in kinds else "no call was recorded"),
+        Check("time to the first chunk", "" if first_chunks else _NO_STREAM if MODEL in kinds else _NO_CALL),
+        Check("retries", "" if retries else "the clients do not tell" if MODEL in kinds else _NO_CALL),
+        Check("lost telemetry", "" if manifests else "the files of a collector do not tell"),
+    ]
+
+
+_NO_CALL, _NO_STREAM = "no call was recorded", "no call was streamed"
+
+
+def _too_few(number: float) -> str:
+    if not number:
+        return "no step was recorded"
+    return "" if number >= 2 * FEWEST else f"{number:.0f} steps are too few to tell a change"
+
+
+def _ranks_unseen(collected: Collected, ranks: list[int]) -> str:
+    if len(ranks) < 2:  # noqa: PLR2004 - nothing to compare
+        return "one rank reported steps" if ranks else "no step was recorded"
+    return "" if collected.steps.seen.count else "the collectives of the steps were not seen"

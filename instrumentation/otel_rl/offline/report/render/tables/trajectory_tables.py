@@ -1,0 +1,113 @@
+"""The table of trajectories: a row per sample, and only columns that a row fills."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from otel_rl.offline.report import human
+from otel_rl.offline.report.render.tables.cells import Table, Value, number_cell, seconds_cell
+from otel_rl.semconv import attributes as names
+from otel_rl.semconv.attributes import RlRolloutStatusValues as Status
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from otel_rl.offline.report.aggregate.trajectories import Row
+
+#: Reward functions with a column of their own.
+_FUNCTIONS = 6
+_TONES = {Status.FAILED: "bad", Status.CANCELLED: "bad", Status.DISCARDED: "muted"}
+_NUMBERS = (
+    ("Advantage", names.RL_ROLLOUT_ADVANTAGE),
+    ("Turns", names.RL_ROLLOUT_TURNS),
+    ("Model calls", names.RL_ROLLOUT_MODEL_CALLS),
+    ("failed", names.RL_ROLLOUT_MODEL_ERRORS),
+    ("Tool calls", names.RL_ROLLOUT_TOOL_CALLS),
+    ("failed ", names.RL_ROLLOUT_TOOL_ERRORS),
+    ("Input tokens", names.RL_ROLLOUT_INPUT_TOKENS),
+    ("Output tokens", names.RL_ROLLOUT_OUTPUT_TOKENS),
+)
+
+
+def trajectories(rows: dict[str, Row], listed: dict[str, str]) -> Table:
+    """Build the table; ``listed`` names the place of the page that shows the spans of a trace."""
+    found = list(rows.values())
+    columns: list[tuple[str, Callable[[Row], Value]]] = [
+        ("Trajectory", _text(names.RL_ROLLOUT_ID)),
+        (">Step", lambda row: number_cell(row.iteration)),
+        (">Rank", lambda row: number_cell(row.rank)),
+        ("Sample", _text(names.RL_SAMPLE_ID)),
+        ("Conversation", _text(names.GEN_AI_CONVERSATION_ID)),
+        ("Group", _text(names.RL_GROUP_ID)),
+        ("Status", _status),
+        (">Reward", _reward),
+        *_scores(found),
+        *[(f">{title.strip()}", _number(name)) for title, name in _NUMBERS],
+        ("Stopped by", _text(names.RL_ROLLOUT_STOP_REASON)),
+        (">Took", lambda row: seconds_cell(row.number(names.RL_ROLLOUT_SECONDS))),
+        ("Trained", _trained),
+        ("Policy", _policy),
+        ("Spans", lambda row: _spans(row, listed)),
+    ]
+    cells = [[make(row) for _, make in columns] for row in found]
+    kept = [
+        place
+        for place, (title, _) in enumerate(columns)
+        if title == "Trajectory" or any(row[place].text not in ("", human.UNKNOWN) for row in cells)
+    ]
+    table = Table([columns[place][0] for place in kept], shown=20, filters=True)
+    table.rows = [[row[place] for place in kept] for row in cells]
+    return table
+
+
+def _text(name: str) -> Callable[[Row], Value]:
+    return lambda row: Value(str(row.get(name) or ""))
+
+
+def _number(name: str) -> Callable[[Row], Value]:
+    return lambda row: number_cell(row.number(name))
+
+
+def _scores(rows: list[Row]) -> list[tuple[str, Callable[[Row], Value]]]:
+    """A column per reward function, where there are several."""
+    functions = list(dict.fromkeys(name for row in rows for name in row.scores))
+    if len(functions) < 2:  # noqa: PLR2004 - the reward says it
+        return []
+
+    def score(name: str) -> Callable[[Row], Value]:
+        return lambda row: number_cell(row.scores.get(name))
+
+    return [(f">{name}", score(name)) for name in functions[:_FUNCTIONS]]
+
+
+def _status(row: Row) -> Value:
+    status = str(row.get(names.RL_ROLLOUT_STATUS) or "")
+    reason = row.get(names.RL_ROLLOUT_DISCARD_REASON)
+    return Value(f"{status}: {reason}" if reason else status, tone=_TONES.get(status, ""))
+
+
+def _reward(row: Row) -> Value:
+    reward = row.number(names.RL_ROLLOUT_REWARD)
+    if row.get(names.RL_ROLLOUT_SUSPECT):
+        return Value(f"{human.number(reward)} (after a failure)", reward, "bad")
+    return number_cell(reward)
+
+
+def _trained(row: Row) -> Value:
+    trained = row.get(names.RL_ROLLOUT_TRAINED)
+    return Value("" if trained is None else "yes" if trained else "no")
+
+
+def _policy(row: Row) -> Value:
+    lowest, highest = (row.get(f"{_VERSION}.{end}") for end in ("min", "max"))
+    if lowest is not None and highest is not None:
+        return Value(str(lowest) if lowest == highest else f"{lowest} to {highest}", row.number(f"{_VERSION}.max"))
+    return Value(str(row.get(names.RL_POLICY_VERSION) or ""))
+
+
+_VERSION = names.RL_ROLLOUT_POLICY_VERSION_MIN.removesuffix(".min")
+
+
+def _spans(row: Row, listed: dict[str, str]) -> Value:
+    trace = str(row.get(names.RL_ROLLOUT_TRACE_ID) or "")
+    return Value(trace[:16], tone="muted", link=listed.get(trace, ""))

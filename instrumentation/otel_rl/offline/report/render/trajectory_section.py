@@ -1,0 +1,86 @@
+"""The section on trajectories: how many there were, and a table of those that are worth a look."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from otel_rl.offline.report import human
+from otel_rl.offline.report.aggregate.trajectories import OF_A_KIND, OF_ALL_PARTS
+from otel_rl.offline.report.render.blocks import Block, Section
+from otel_rl.offline.report.render.tables import trajectory_tables
+
+if TYPE_CHECKING:
+    from otel_rl.offline.report.aggregate.collected import Collected
+    from otel_rl.offline.report.aggregate.timeline import Timeline
+    from otel_rl.offline.report.aggregate.trajectories import Trajectories
+
+_POLICY = (
+    f"The latest {OF_A_KIND} that failed or got a zero after a failure, the {OF_A_KIND} slowest, the {OF_A_KIND} with "
+    f"the lowest and with the highest reward, and up to {OF_ALL_PARTS} from all parts of the run. "
+    "Filter a column by a text, or a column of numbers by one like 3, 2..5, >0.5 or <1."
+)
+
+
+def build(collected: Collected) -> Section:
+    """The section; empty where no sample was recorded."""
+    found = collected.trajectories
+    filler = "Samples come from TRL's GRPO and RLOO trainers, from LangGraph, or from otel_rl.rollout()."
+    section = Section("trajectories", "Trajectories", filler)
+    if not found.ended and not found.started:
+        return section
+    section.lead = " ".join(sentences(found))
+    spans = collected.trajectory_spans
+    places = {trace: f"spans-{trace}" for trace in spans}
+    rows = found.chosen()
+    title = f"{human.number(len(rows))} of {human.amount(found.ended, 'trajectory', 'trajectories')}"
+    section.blocks.append(Block(title, _POLICY, trajectory_tables.trajectories(rows, places)))
+    section.blocks += [
+        Block(f"Spans of trace {trace[:16]}", text=_lines(one), folded=True, anchor=places[trace])
+        for trace, one in spans.items()
+    ]
+    return section
+
+
+def sentences(found: Trajectories) -> list[str]:
+    """How many began, ended, and were used."""
+    unfinished = max(found.started - found.ended, 0)
+    outcomes = ", ".join(f"{human.number(number)} {status}" for status, number in sorted(found.by_status.items()))
+    said = [f"{human.number(found.started)} began and {human.number(found.ended)} ended: {outcomes}."]
+    if unfinished:
+        said.append(f"{human.number(unfinished)} have not ended, so long ones may be missing here.")
+    if found.by_reason:
+        reasons = ", ".join(f"{reason} {human.number(number)}" for reason, number in found.by_reason.most_common())
+        said.append(f"Discarded because of: {reasons}.")
+    if found.judged:
+        said.append(f"Trained on {human.number(found.trained)} of {human.number(found.judged)}.")
+    if found.compared_groups:
+        said.append(
+            f"In {human.number(found.dead_groups)} of {human.amount(found.compared_groups, 'group')} all rewards are "
+            "equal: such a group teaches nothing."
+        )
+    if found.suspect:
+        said.append(_suspicion(found))
+    if found.left_out:
+        said.append(f"{human.number(found.left_out)} have no row: too many ended at once.")
+    return said
+
+
+def _suspicion(found: Trajectories) -> str:
+    text = f"{human.number(found.suspect)} got a zero reward after a tool or model call in them had failed"
+    others = found.rewarded - found.suspect
+    if others <= 0:
+        return f"{text}."
+    mean, without = found.rewards / found.rewarded, found.rewards / others
+    return f"{text}; the mean reward is {human.number(mean)} with them and {human.number(without)} without."
+
+
+def _lines(timeline: Timeline) -> str:
+    """One line per span: its start, how long it took, its name and its error."""
+    lines = [
+        f"{human.duration(bar.start):>10}  {human.duration(bar.seconds):>10}  {bar.row}"
+        + (f"  [{bar.error}]" if bar.error else "")
+        for bar in timeline.bars
+    ]
+    if timeline.left_out:
+        lines.append(f"{human.amount(timeline.left_out, 'more span')} not listed")
+    return "\n".join([f"{'starts':>10}  {'took':>10}  span", *lines])

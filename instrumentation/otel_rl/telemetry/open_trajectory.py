@@ -1,0 +1,150 @@
+"""What the calls of one trajectory add up to, while it is open.
+
+The context holds it. So model calls, tool calls and rewards find it in every thread, task and generator that goes on
+with the trajectory, and nothing else does: a trajectory that never ends is freed with its context. A forked child adds
+to a copy of its own, which it never records.
+
+Nothing here locks. ``x += 1`` on a slot runs in one piece in CPython 3.10 and later, where the interpreter lock is only
+given up at calls and backward jumps. Without that lock two threads that end a call at once could count as one.
+"""
+
+from __future__ import annotations
+
+import math
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
+
+from opentelemetry.context import create_key, get_current, get_value, set_value
+
+from otel_rl.semconv import attributes
+from otel_rl.telemetry.attribute_values import text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from opentelemetry.context import Context
+
+_KEY = create_key("otel_rl.trajectory")
+#: The same, where other instrumentors make contexts of theirs current that do not have it.
+_entered: ContextVar[OpenTrajectory | None] = ContextVar("otel_rl_trajectory", default=None)
+#: Most names of rewards of one trajectory; scores under further ones count in the sum only.
+MAXIMUM_REWARDS = 32
+#: Longest name, id or reason, in characters.
+MAXIMUM_LENGTH = 256
+#: Longest version that is read as a number, in digits.
+_DIGITS = 18
+
+
+class OpenTrajectory:
+    """Counters of one trajectory; a token count is None as long as no answer has told one."""
+
+    __slots__ = (
+        "_highest_version",
+        "_lowest_version",
+        "discard_reason",
+        "input_tokens",
+        "model_calls",
+        "model_errors",
+        "output_tokens",
+        "reward",
+        "rewards",
+        "stop_reason",
+        "tool_calls",
+        "tool_errors",
+    )
+
+    def __init__(self) -> None:
+        self.model_calls = self.model_errors = self.tool_calls = self.tool_errors = 0
+        self.input_tokens: int | None = None
+        self.output_tokens: int | None = None
+        self.stop_reason: str | None = None
+        self._lowest_version: int | None = None
+        self._highest_version: int | None = None
+        #: Sum of all scores, and the sum per name.
+        self.reward: float | None = None
+        self.rewards: dict[str, float] = {}
+        #: Set where the program does not use the trajectory.
+        self.discard_reason: str | None = None
+
+    def model_call_ended(
+        self,
+        tokens: tuple[int | None, int | None],
+        reasons: Sequence[str] | None,
+        version: str | None,
+        *,
+        failed: bool,
+    ) -> None:
+        """A model has answered, or not; ``tokens`` are those of the input and the output, where the server told."""
+        self.model_calls += 1
+        if failed:
+            self.model_errors += 1
+        given, made = tokens
+        if given is not None:
+            self.input_tokens = (self.input_tokens or 0) + given
+        if made is not None:
+            self.output_tokens = (self.output_tokens or 0) + made
+        if reasons:
+            self.stop_reason = reasons[-1]
+        if version is not None and version.isdecimal() and len(version) <= _DIGITS:
+            number = int(version)
+            lowest, highest = self._lowest_version, self._highest_version
+            self._lowest_version = number if lowest is None else min(lowest, number)
+            self._highest_version = number if highest is None else max(highest, number)
+
+    def tool_call_ended(self, *, failed: bool) -> None:
+        """A tool has returned, or failed."""
+        self.tool_calls += 1
+        if failed:
+            self.tool_errors += 1
+
+    def add_reward(self, name: str, value: float) -> None:
+        """Add a score; one that is not finite counts for nothing."""
+        if not math.isfinite(value):
+            return
+        self.reward = (self.reward or 0.0) + value
+        name = text(str(name), MAXIMUM_LENGTH)
+        if name in self.rewards or len(self.rewards) < MAXIMUM_REWARDS:
+            self.rewards[name] = self.rewards.get(name, 0.0) + value
+
+    @property
+    def is_suspect(self) -> bool:
+        """The reward is zero and something failed: the score may be that of the failure and not of the policy."""
+        return self.reward == 0 and bool(self.tool_errors or self.model_errors)
+
+    def totals(self) -> dict[str, Any]:
+        """The totals as attributes; counters that nothing was seen of are left out."""
+        found: dict[str, Any] = {}
+        if self.model_calls:
+            found[attributes.RL_ROLLOUT_TURNS] = self.model_calls - self.model_errors
+            found[attributes.RL_ROLLOUT_MODEL_CALLS] = self.model_calls
+            found[attributes.RL_ROLLOUT_MODEL_ERRORS] = self.model_errors
+        if self.model_calls or self.tool_calls:
+            found[attributes.RL_ROLLOUT_TOOL_CALLS] = self.tool_calls
+            found[attributes.RL_ROLLOUT_TOOL_ERRORS] = self.tool_errors
+        known = {
+            attributes.RL_ROLLOUT_INPUT_TOKENS: self.input_tokens,
+            attributes.RL_ROLLOUT_OUTPUT_TOKENS: self.output_tokens,
+            attributes.RL_ROLLOUT_STOP_REASON: self.stop_reason and text(self.stop_reason, MAXIMUM_LENGTH),
+            attributes.RL_ROLLOUT_POLICY_VERSION_MIN: self._lowest_version,
+            attributes.RL_ROLLOUT_POLICY_VERSION_MAX: self._highest_version,
+        }
+        found |= {key: value for key, value in known.items() if value is not None}
+        if self.is_suspect:
+            found[attributes.RL_ROLLOUT_SUSPECT] = True
+        return found
+
+
+def of(context: Context | None = None) -> OpenTrajectory | None:
+    """The trajectory that ``context`` is part of, by default the current one."""
+    found = get_value(_KEY, context)
+    return found if isinstance(found, OpenTrajectory) else _entered.get()
+
+
+def enter(trajectory: OpenTrajectory) -> None:
+    """All that runs in this context of ``contextvars`` is part of it; for a context that is dropped afterwards."""
+    _entered.set(trajectory)
+
+
+def context_with(trajectory: OpenTrajectory, context: Context | None = None) -> Context:
+    """A context that is part of ``trajectory``, made of ``context`` or of the current one."""
+    return set_value(_KEY, trajectory, get_current() if context is None else context)

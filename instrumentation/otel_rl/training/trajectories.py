@@ -1,0 +1,331 @@
+"""Numbers of every trajectory: one record ``rl.trajectories`` per iteration, a list per column.
+
+Trajectories that end one by one (:func:`add`) wait for the end of the step that is open, so that a step has one record;
+those outside of all steps for the next export. What a trainer makes in a batch (:func:`add_batch`) is columns already.
+Everything but the call itself happens on an I/O thread, where there is one.
+
+At most :data:`MAXIMUM_ROWS` wait. Further ones are counted as dropped (``trajectory_limit``) and in the record.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import deque
+from contextlib import suppress
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from opentelemetry import trace as trace_api
+from opentelemetry.context import Context
+from opentelemetry.trace import INVALID_SPAN
+
+from otel_rl.internal_errors import guard
+from otel_rl.semconv import attributes, events
+from otel_rl.semconv.attributes import RlRolloutStatusValues
+from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
+from otel_rl.telemetry import deferral, drops, lifecycle
+from otel_rl.telemetry.attribute_values import PlainBody, number, text
+from otel_rl.telemetry.open_trajectory import MAXIMUM_LENGTH, MAXIMUM_REWARDS
+from otel_rl.training import steps
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from opentelemetry.trace import Span
+
+    from otel_rl.telemetry.open_trajectory import OpenTrajectory
+    from otel_rl.telemetry.scope import Scope
+
+    #: Values by attribute, and scores by reward function.
+    Columns = tuple[Mapping[str, Sequence[Any]], Mapping[str, Sequence[Any]]]
+
+Taken = TypeVar("Taken")
+
+#: Most rows that wait for a record: 512 prompts with 16 samples each.
+MAXIMUM_ROWS = 8192
+#: Most rows of one record. With all columns it has some 100 kB then; Loki takes lines of 256 kB.
+ROWS_PER_RECORD = 512
+#: Without an I/O thread rows outside of all steps wait for so many others, or for so many seconds.
+WAITING_ROWS, WAITING_SECONDS = ROWS_PER_RECORD, 5.0
+#: Why a row is dropped.
+LIMIT = "trajectory_limit"
+#: Integers of OTLP lie below this one.
+_INTEGERS = 1 << 63
+#: Of a record that belongs to no step. Not an empty one, which stands for the current one in the SDK.
+NO_CONTEXT = trace_api.set_span_in_context(INVALID_SPAN, Context())
+
+#: Columns that name a trajectory.
+_IDS = (
+    attributes.RL_ROLLOUT_ID,
+    attributes.RL_SAMPLE_ID,
+    attributes.RL_GROUP_ID,
+    attributes.RL_POLICY_VERSION,
+    attributes.GEN_AI_CONVERSATION_ID,
+)
+#: Exceptions by which a program gives a trajectory up.
+_CANCELLED = frozenset({"CancelledError", "GeneratorExit"})
+
+_SITE = guard("trajectories.record")
+
+
+class _Waiting(NamedTuple):
+    """Rows of one iteration and one source, one or many."""
+
+    scope: Scope
+    source: str
+    iteration: int | None
+    context: Context
+    rows: int
+    make: Callable[[], Columns]
+
+
+class Ended(NamedTuple):
+    """A trajectory that ended by itself.
+
+    Attributes:
+        trajectory: its counters.
+        ids: attributes that name it, its sample and so on; others are not read.
+        span: the span that stands for it, where it has one.
+        seconds: its duration.
+        error: what ended it, an exception or an ``error.type``.
+    """
+
+    trajectory: OpenTrajectory
+    ids: Mapping[str, Any]
+    span: Span | None
+    seconds: float
+    error: BaseException | str | None
+
+
+_waiting: deque[_Waiting] = deque()
+#: Trajectories that began and are in no record yet: scope, source and how many. Appending takes no lock.
+_began: deque[tuple[Scope, str, int]] = deque(maxlen=8 * MAXIMUM_ROWS)
+#: Rows that wait; rows that had no room, since the last record.
+_rows = _left_out = 0
+_first_waits_since = 0.0
+#: True from the post that asks an I/O thread to record until it begins.
+_posted = False
+
+
+def began(scope: Scope, source: str, count: int = 1) -> None:
+    """Trajectories have begun; that some of them never end shows in the records."""
+    lifecycle.before_shutdown(_record_all)
+    _began.append((scope, source, count))
+
+
+def add(scope: Scope, source: str, ended: Ended) -> dict[str, Any]:
+    """A trajectory has ended; return what its span says of it."""
+    trajectory = ended.trajectory
+    iteration = ended.ids.get(attributes.RL_LOOP_ITERATION)
+    totals = trajectory.totals()
+    if trajectory.reward is not None:
+        totals[attributes.RL_ROLLOUT_REWARD] = trajectory.reward
+    row = {key: ended.ids[key] for key in _IDS if key in ended.ids} | totals
+    own = None if ended.span is None else ended.span.get_span_context()
+    if own is not None and own.is_valid:
+        row[attributes.RL_ROLLOUT_TRACE_ID] = trace_api.format_trace_id(own.trace_id)
+    row[attributes.RL_ROLLOUT_SECONDS] = round(ended.seconds, 6)
+    row[attributes.RL_ROLLOUT_STATUS] = _status(ended.error, trajectory.discard_reason)
+    if trajectory.discard_reason is not None:
+        row[attributes.RL_ROLLOUT_DISCARD_REASON] = trajectory.discard_reason
+    scores = {name: (value,) for name, value in trajectory.rewards.items()}
+    columns: dict[str, Sequence[Any]] = {key: (value,) for key, value in row.items()}
+    step = steps.current()
+    context = step.context if step is not None and step.iteration == iteration else NO_CONTEXT
+    if _keep(_Waiting(scope, source, iteration, context, 1, lambda: (columns, scores))):
+        _wait_for(step)
+    return totals
+
+
+def _status(error: BaseException | str | None, discard_reason: str | None) -> str:
+    if error is None:
+        return RlRolloutStatusValues.FINISHED if discard_reason is None else RlRolloutStatusValues.DISCARDED
+    cancelled = type(error).__name__ in _CANCELLED or error == RlRolloutStatusValues.CANCELLED
+    return RlRolloutStatusValues.CANCELLED if cancelled else RlRolloutStatusValues.FAILED
+
+
+def add_batch(
+    scope: Scope,
+    source: str,
+    iteration: int | None,
+    count: int,
+    make: Callable[[], Columns],
+) -> None:
+    """A trainer has made ``count`` samples at once.
+
+    ``make`` is called where the record is made, and must not hold tensors of the program. It returns columns by
+    attribute, and scores by reward function; each has ``count`` values. Values may be of any kind that the program
+    makes: what can be no value of OTLP becomes empty.
+    """
+    began(scope, source, count)
+    step = steps.current()
+    context = step.context if step is not None else NO_CONTEXT
+    if _keep(_Waiting(scope, source, iteration, context, count, make)):
+        _wait_for(step)
+
+
+def _keep(waiting: _Waiting) -> bool:
+    global _rows, _left_out, _first_waits_since
+    lifecycle.before_shutdown(_record_all)
+    if _rows + waiting.rows > MAXIMUM_ROWS:
+        # Not sorted out by worth: that would need all of them. The sums of the metrics have these too.
+        _left_out += waiting.rows
+        drops.count(Signal.LOGS, LIMIT, waiting.rows)
+        return False
+    if not _waiting:
+        _first_waits_since = time.monotonic()
+    _rows += waiting.rows
+    _waiting.append(waiting)
+    return True
+
+
+def _wait_for(step: steps.Step | None) -> None:
+    """Rows wait for the end of the step, unless so many do that others would have no room."""
+    if step is not None:
+        steps.add_listener(_step_ended)
+    if step is None or _rows * 2 > MAXIMUM_ROWS:
+        _record_soon()
+
+
+def _record_soon() -> None:
+    """Have what waits recorded with the next export, all of it together."""
+    global _posted
+    if deferral.posting():
+        if not _posted:
+            _posted = True
+            deferral.post(Signal.LOGS, record)
+    elif _rows >= WAITING_ROWS or time.monotonic() - _first_waits_since >= WAITING_SECONDS:
+        deferral.post(Signal.LOGS, record)
+
+
+def _step_ended(*_: object) -> None:
+    """Record the rows of the step; on an I/O thread where there is one."""
+    record()
+
+
+def record() -> None:
+    """Record what waits, a record per iteration and source."""
+    global _posted, _rows, _left_out
+    _posted = False
+    groups: dict[tuple[str, int | None, str], list[_Waiting]] = {}
+    for waiting in _taken(_waiting):
+        _rows -= waiting.rows
+        groups.setdefault((waiting.scope.name, waiting.iteration, waiting.source), []).append(waiting)
+    if not _waiting:
+        _rows = 0  # two threads that counted at once may have counted one
+    started: dict[tuple[str, str], int] = {}
+    unrecorded: dict[tuple[str, str], Scope] = {}
+    for scope, source, count in _taken(_began):
+        started[scope.name, source] = started.get((scope.name, source), 0) + count
+        unrecorded[scope.name, source] = scope
+    left_out, _left_out = _left_out, 0
+    for (name, _, source), group in groups.items():
+        unrecorded.pop((name, source), None)
+        with _SITE:
+            _record(group, started.pop((name, source), 0), left_out)
+        left_out = 0
+    # Where none has ended, what began waits for the next record.
+    _began.extend((scope, source, started[name, source]) for (name, source), scope in unrecorded.items())
+    _left_out += left_out
+
+
+def _record_all() -> None:
+    """The process ends: trajectories that began and will not end are recorded without a row."""
+    record()
+    for scope, source, count in _taken(_began):
+        _emit(scope, PlainBody(), NO_CONTEXT, None, source, count, 0)
+
+
+def _taken(queue: deque[Taken]) -> Iterator[Taken]:
+    """Take out all items; other threads may do the same."""
+    with suppress(IndexError):
+        while True:
+            yield queue.popleft()
+
+
+def _record(group: Sequence[_Waiting], started: int, left_out: int) -> None:
+    first, counts = group[0], [one.rows for one in group]
+    made = [one.make() for one in group]
+    columns = _joined([columns for columns, _ in made], counts, _plain)
+    scores = _joined([scores for _, scores in made], counts, _finite, MAXIMUM_REWARDS)
+    count = sum(counts)
+    for begin in range(0, count, ROWS_PER_RECORD):
+        end = begin + ROWS_PER_RECORD
+        body = PlainBody({key: values[begin:end] for key, values in columns.items()})
+        if scores:
+            body[attributes.RL_REWARD_NAMES] = [text(str(name), MAXIMUM_LENGTH) for name in scores]
+            body[attributes.RL_REWARD_SCORES] = [values[begin:end] for values in scores.values()]
+        _emit(first.scope, body, first.context, first.iteration, first.source, started, left_out)
+        started = left_out = 0
+
+
+def _emit(
+    scope: Scope,
+    body: PlainBody,
+    context: Context,
+    iteration: int | None,
+    source: str,
+    started: int,
+    left_out: int,
+) -> None:
+    scope.event(
+        events.RL_TRAJECTORIES,
+        body=body,
+        attributes={
+            attributes.RL_LOOP_ITERATION: iteration,
+            attributes.RL_TRAJECTORIES_SOURCE: source,
+            attributes.RL_TRAJECTORIES_STARTED: started,
+            attributes.RL_TRAJECTORIES_LEFT_OUT: left_out or None,
+        },
+        context=context,
+    )
+
+
+def _joined(
+    parts: Sequence[Mapping[str, Sequence[Any]]],
+    counts: Sequence[int],
+    clean: Callable[[Any], Any],
+    most: int | None = None,
+) -> dict[str, list[Any]]:
+    """The columns of several parts as one, in the order in which they came, without those that hold nothing."""
+    found: dict[str, list[Any]] = {}
+    for key in islice({key: None for part in parts for key in part}, most):
+        values: list[Any] = []
+        for part, count in zip(parts, counts, strict=True):
+            given = [clean(value) for value in islice(part.get(key, ()), count)]
+            values += given + [None] * (count - len(given))
+        if any(value is not None for value in values):
+            found[key] = values
+    return found
+
+
+def _plain(value: Any) -> Any:
+    """A truth value, a finite number or a short text; None for anything else."""
+    if value is None or type(value) is bool:
+        return value
+    return text(value, MAXIMUM_LENGTH) if isinstance(value, str) else _finite(value)
+
+
+def _finite(value: Any) -> float | int | None:
+    """The number that ``value`` is, where OTLP and JSON can carry it."""
+    if type(value) is not float and type(value) is not int:
+        try:
+            value = number(value)
+        except Exception:  # noqa: BLE001 - code of the program runs here
+            return None
+    if type(value) is int:
+        return value if -_INTEGERS <= value < _INTEGERS else None
+    return value if value is not None and math.isfinite(value) else None
+
+
+def _forget() -> None:
+    """A forked child has begun none of them."""
+    global _rows, _left_out, _posted
+    _waiting.clear()
+    _began.clear()
+    _rows = _left_out = 0
+    _posted = False
+
+
+lifecycle.after_fork_in_child(_forget)

@@ -1,0 +1,138 @@
+"""vLLM's OpenAI server, plain and under `opentelemetry-instrument`: its own spans join the rollouts of the client."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+
+import pytest
+from engine_runs import SCRIPTS, environment, read, run
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from support.otlp_servers import http_server
+
+pytest.importorskip("vllm")
+
+#: Seconds: on two busy cores a start takes a minute or two.
+START, ARRIVAL, END = 240, 30, 60
+ROLLOUTS = 8
+
+
+def free_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+class Served:
+    """A server, the receiver of its own spans, and a client's run against it."""
+
+    def __init__(self, folder, model, receiver, *, watched):
+        self.receiver, self.folder, self.port = receiver, folder, free_port()
+        command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(model)]
+        command += ["--served-model-name", "tiny", "--host", "127.0.0.1", "--port", str(self.port)]
+        command += ["--dtype", "float32", "--enforce-eager", "--max-model-len", "256", "--max-num-seqs", "8"]
+        command += ["--otlp-traces-endpoint", f"http://127.0.0.1:{receiver.port}/v1/traces"]
+        if watched:
+            command.insert(0, str(SCRIPTS / "opentelemetry-instrument"))
+        variables = {"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "http/protobuf", "OTEL_BSP_SCHEDULE_DELAY": "200"}
+        folder.mkdir()
+        self._errors = (folder / "stderr").open("w")
+        self._process = subprocess.Popen(
+            command,
+            env=environment(folder, **variables),
+            cwd=folder,
+            stdout=self._errors,
+            stderr=self._errors,
+        )
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def log(self):
+        return (self.folder / "stderr").read_text()
+
+    def wait_until_it_answers(self):
+        deadline = time.monotonic() + START
+        while not self._answers():
+            assert self._process.poll() is None, self.log[-6000:]
+            assert time.monotonic() < deadline, self.log[-6000:]
+            threading.Event().wait(0.5)
+
+    def _answers(self):
+        try:
+            with urllib.request.urlopen(f"{self.url}/health", timeout=5) as answer:
+                return answer.status == 200
+        except (urllib.error.URLError, OSError):
+            return False
+
+    def engine_spans(self, number):
+        """The first spans of requests that the server has exported, once there are so many."""
+        deadline = time.monotonic() + ARRIVAL
+        while len(found := self._spans("llm_request")) < number and time.monotonic() < deadline:
+            threading.Event().wait(0.2)
+        return found
+
+    def _spans(self, name):
+        found = []
+        for _, _, body in list(self.receiver.requests):
+            for resource in ExportTraceServiceRequest.FromString(body).resource_spans:
+                found += [span for scope in resource.scope_spans for span in scope.spans if span.name == name]
+        return found
+
+    def stop(self):
+        self._process.send_signal(signal.SIGTERM)
+        try:
+            self._process.wait(END)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+            raise
+        finally:
+            self._errors.close()
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["plain server", "instrumented server"])
+def served(request, tmp_path_factory, model):
+    folder = tmp_path_factory.mktemp("served")
+    with http_server() as receiver:
+        server = Served(folder / "server", model, receiver, watched=request.param)
+        try:
+            server.wait_until_it_answers()
+            server.client = run("served_program.py", folder / "client", f"{server.url}/v1", watched=True)
+            server.found = server.engine_spans(ROLLOUTS)
+        finally:
+            server.stop()
+        server.store = read(folder / "server" / "data")
+        server.watched = request.param
+        yield server
+
+
+def test_every_span_of_the_engine_is_a_child_of_the_call_in_its_rollout(served):
+    calls = {(call["traceId"], call["spanId"]) for call in served.client.store.named("chat tiny")}
+    rollouts = {rollout["traceId"] for rollout in served.client.store.named("rl.rollout")}
+    engine = {(span.trace_id.hex(), span.parent_span_id.hex()) for span in served.found}
+    assert len(served.found) == len(calls) == len(rollouts) == ROLLOUTS
+    assert engine == calls
+    assert {trace for trace, _ in engine} == rollouts
+
+
+def test_the_server_starts_and_answers_without_a_word_about_its_tracer(served):
+    assert len(set(served.client.result)) == 1
+    assert "Overriding of current TracerProvider" not in served.log
+    assert "Traceback" not in served.log
+
+
+def test_a_served_request_has_the_engines_own_span_and_none_of_ours(served):
+    names = {span["name"] for span in served.store.spans}
+    assert ("llm_request" in names) == served.watched
+    assert "text_completion tiny" not in names
+    if served.watched:
+        assert int(served.store.last("rl.engine.call.duration")["count"]) == ROLLOUTS

@@ -1,0 +1,179 @@
+"""Alerts on the health of a run, as Prometheus evaluates them: they fire, stay quiet and resolve."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from promtool_rules import Promtool, alert_at, labels, passed
+
+from dashboards.lib.names import label_name, prometheus_name
+from dashboards.lib.rules import RUNBOOKS
+from dashboards.rules.health import HEALTH, HEALTH_ALERTS, RANK_GONE, WARNING
+from dashboards.rules.logged import LOGGED_ALERTS
+from otel_rl.health.rule_table import RULES
+from otel_rl.semconv import attributes, metrics
+
+if TYPE_CHECKING:
+    from dashboards.lib.rules import AlertRule
+
+RUN = {label_name(attributes.RL_RUN_ID): "r1"}
+CODE = label_name(attributes.RL_HEALTH_CODE)
+
+
+def code_of(alert: AlertRule) -> str:
+    assert alert.only is not None
+    return alert.only.value
+
+
+def health(code: str, values: str, **extra: str) -> dict[str, str]:
+    return {prometheus_name(metrics.RL_HEALTH) + labels(**RUN, **extra, **{CODE: code}): values}
+
+
+def firing(alert: AlertRule, value: int) -> dict[str, Any]:
+    description = alert.description.replace("{{ $value }}", str(value))
+    summary = alert.summary.replace("{{ $labels.rl_run_id }}", "r1")
+    return {
+        "exp_labels": {"severity": alert.severity, **RUN, CODE: code_of(alert)},
+        "exp_annotations": {
+            "summary": summary,
+            "description": description,
+            "runbook_url": f"{RUNBOOKS}/{alert.name}.md",
+            "dashboard": f"/d/{alert.board}?var-run=r1",
+        },
+    }
+
+
+def test_each_rule_of_the_pack_has_one_alert():
+    assert sorted(map(code_of, HEALTH_ALERTS)) == sorted(RULES)
+
+
+@pytest.mark.parametrize("alert", HEALTH_ALERTS, ids=lambda alert: alert.name)
+def test_an_alert_fires_with_its_rule_stays_quiet_without_and_resolves(promtool: Promtool, alert: AlertRule):
+    # 15 s between two values: unobserved, healthy, bad from minute 5 to 15, healthy.
+    bad = int(alert.condition.removeprefix(">= "))
+    series = health(code_of(alert), f"-1x9 0x9 {bad}x39 0x60")
+    passed(
+        promtool.test(
+            series,
+            alert_rule_test=[
+                *(alert_at(f"{minute}m", alert) for minute in range(1, 6)),
+                alert_at("10m", alert, firing(alert, bad)),
+                alert_at("17m", alert),
+            ],
+        )
+    )
+
+
+def test_a_warning_of_the_policy_s_entropy_is_not_the_alert_of_its_end(promtool: Promtool):
+    (alert,) = [alert for alert in HEALTH_ALERTS if alert.name == "PolicyCollapsed"]
+    series = health(code_of(alert), f"{WARNING}x100")
+    passed(promtool.test(series, alert_rule_test=[alert_at("10m", alert), alert_at("20m", alert)]))
+
+
+def test_a_resumed_run_whose_two_processes_overlap_is_one_series_with_the_worse_state(promtool: Promtool):
+    series = {
+        **health("P9_truncation", "0x40", service_instance_id="old"),
+        **health("P9_truncation", "1x40", service_instance_id="new"),
+    }
+    expected = {"labels": HEALTH.name + labels(**RUN, **{CODE: "P9_truncation"}), "value": 1}
+    passed(
+        promtool.test(series, promql_expr_test=[{"expr": HEALTH.name, "eval_time": "5m", "exp_samples": [expected]}])
+    )
+
+
+def reporting(rank: int, values: str, run: str = "r1") -> dict[str, str]:
+    name = prometheus_name(metrics.RL_TELEMETRY_INSTRUMENTOR_STATUS)
+    who = {label_name(attributes.RL_RUN_ID): run, label_name(attributes.RL_RANK): str(rank)}
+    return {name + labels(**who, **{label_name(attributes.RL_TELEMETRY_INSTRUMENTOR): "x"}): values}
+
+
+def gone(number: int) -> dict[str, Any]:
+    return {
+        "exp_labels": {"severity": "critical", **RUN},
+        "exp_annotations": {
+            "summary": "Ranks of run r1 are gone while others report",
+            "description": f"{number} ranks that reported within 20m report no more. `otel-rl postmortem` on the run's "
+            "folder says who stopped first and where.",
+            "runbook_url": f"{RUNBOOKS}/RankGone.md",
+            "dashboard": "/d/otel-rl-ranks-collectives?var-run=r1",
+        },
+    }
+
+
+def test_ranks_that_report_no_more_while_others_do_are_counted(promtool: Promtool):
+    series = {**reporting(0, "1x240"), **reporting(1, "1x80 _x160"), **reporting(2, "1x80 _x160")}
+    passed(
+        promtool.test(
+            series,
+            alert_rule_test=[
+                alert_at("20m", RANK_GONE),
+                alert_at("29m", RANK_GONE, gone(2)),
+                # Twenty minutes after their last value nothing is known of them any more.
+                alert_at("50m", RANK_GONE),
+            ],
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("case", "series"),
+    [
+        ("all ranks end together", {**reporting(0, "1x80 _x160"), **reporting(1, "1x80 _x160")}),
+        ("a rank comes later", {**reporting(0, "1x240"), **reporting(1, "_x80 1x160")}),
+        ("another run ends", {**reporting(0, "1x240"), **reporting(0, "1x80 _x160", run="r2")}),
+        ("one export is missing", {**reporting(0, "1x240"), **reporting(1, "1x80 _x8 1x160")}),
+    ],
+)
+def test_no_rank_is_called_gone_when(promtool: Promtool, case: str, series: dict[str, str]):
+    passed(promtool.test(series, alert_rule_test=[alert_at(f"{minute}m", RANK_GONE) for minute in range(5, 60, 5)]))
+
+
+def logged(name: str, values: str) -> dict[str, str]:
+    return {name + labels(job="trainer", instance="node1"): values}
+
+
+@pytest.mark.parametrize("name", ["kl", "actor_kl_loss", "train_kl_loss"], ids=["TRL", "verl", "slime"])
+def test_a_run_without_the_pack_is_judged_by_the_names_of_its_trainer(promtool: Promtool, name: str):
+    (alert,) = [one for one in LOGGED_ALERTS if one.name == "LoggedKLExplosion"]
+    expected = {
+        "exp_labels": {"severity": "warning", "job": "trainer", "instance": "node1"},
+        "exp_annotations": {
+            "summary": "KL explosion: job trainer at node1",
+            "description": alert.description.replace("{{ $value }}", "7"),
+            "runbook_url": f"{RUNBOOKS}/KLExplosion.md",
+        },
+    }
+    passed(
+        promtool.test(
+            logged(name, "0.02x39 7x40 0.02x60"),
+            alert_rule_test=[alert_at("9m", alert), alert_at("18m", alert, expected), alert_at("25m", alert)],
+        )
+    )
+
+
+def test_the_divergence_of_whole_answers_without_the_pack_fires_nothing(promtool: Promtool):
+    (alert,) = [one for one in LOGGED_ALERTS if one.name == "LoggedKLExplosion"]
+    series = logged("train_kl", "25x200") | logged("train_rewards_chosen", "1.5x200")
+    passed(promtool.test(series, alert_rule_test=[alert_at("60m", alert)]))
+
+
+@pytest.mark.parametrize(
+    ("alert", "name", "quiet", "firing_values"),
+    [
+        ("LoggedEntropyCollapse", "entropy", "2x200", "2x40 0.01x160"),
+        ("LoggedAnswersTruncated", "completions_clipped_ratio", "0.1x200", "0.9x200"),
+        ("LoggedNoLearningSignal", "frac_reward_zero_std", "0.3x200", "1x200"),
+        ("LoggedLearningRateTooHigh", "learning_rate", "0.00001x200", "0.03x200"),
+        ("LoggedGradientBlowUp", "grad_norm", "0.5x200", "0.5x120 50x80"),
+        ("LoggedSlowSteps", "step_time", "20x200", "20x120 45x80"),
+    ],
+)
+def test_each_rule_for_runs_without_the_pack_fires_and_stays_quiet(
+    promtool: Promtool, alert: str, name: str, quiet: str, firing_values: str
+):
+    (rule,) = [one for one in LOGGED_ALERTS if one.name == alert]
+    passed(promtool.test(logged(name, quiet), alert_rule_test=[alert_at("49m", rule)]))
+    done = promtool.test(logged(name, firing_values), alert_rule_test=[alert_at("49m", rule)])
+    assert done.returncode == 1, "it fires"
+    assert f'alertname="{alert}"' in done.stdout + done.stderr

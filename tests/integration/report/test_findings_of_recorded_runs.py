@@ -1,0 +1,100 @@
+"""Programs with a known fault are recorded, and the report names what is wrong, where, since when, and what it costs.
+
+Healthy look-alikes of the same programs raise nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+TOOLS = Path(sys.executable).parent
+PROGRAMS = Path(__file__).parent
+
+
+def _environment() -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("OTEL_", "OPENAI_"))}
+    return {**kept, "OMP_NUM_THREADS": "1"}
+
+
+def _record(folder: Path, program: str, *arguments: str, ranks: int = 0) -> dict[str, Any]:
+    """Run a program, recorded; the findings of its report."""
+    launcher = [TOOLS / "torchrun", "--standalone", f"--nproc-per-node={ranks}"] if ranks else [sys.executable]
+    command = [TOOLS / "opentelemetry-instrument", *launcher, PROGRAMS / program, *arguments]
+    subprocess.run(command, cwd=folder, env=_environment(), check=True, capture_output=True, timeout=120)
+    report = subprocess.run(
+        [TOOLS / "otel-rl", "report", "otel-rl", "--json"],
+        cwd=folder, env=_environment(), check=True, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    found: dict[str, Any] = json.loads(report.stdout)
+    return found
+
+
+def _grave(found: dict[str, Any]) -> list[dict[str, Any]]:
+    return [one for one in found["findings"] if one["severity"] != "notice"]
+
+
+def test_a_reward_function_that_becomes_slow_on_one_rank_is_the_first_finding(tmp_path: Path) -> None:
+    found = _record(tmp_path, "training_program.py", "15", "1", "0.1", ranks=2)
+    first, *others = _grave(found)
+    assert (first["code"], first["subject"], first["ranks"]) == ("slower_reward", "score_b", [1])
+    assert abs(first["onset_step"] - 15) <= 3
+    assert first["cost"] == pytest.approx(0.1 / 0.28, abs=0.12)
+    assert "score_b on rank 1 takes 1" in first["text"]
+    assert "rank 0 unchanged" in first["text"]
+    assert "all ranks lose" in first["text"]
+    # Waits and longer steps are its symptoms, and no findings beside it.
+    assert others == []
+    assert first["symptoms"]
+
+
+def test_a_healthy_job_of_two_ranks_with_slow_first_steps_and_a_checkpoint_raises_nothing(tmp_path: Path) -> None:
+    found = _record(tmp_path, "training_program.py", ranks=2)
+    assert _grave(found) == []
+    assert {"duration of steps and phases", "a rank that the others wait for"} <= set(found["checked"])
+    assert "tools" in found["not_observed"]
+
+
+def test_a_model_server_that_slows_down_and_refuses_calls_is_one_finding(tmp_path: Path) -> None:
+    found = _record(tmp_path, "model_server_program.py", "0.01", "12")
+    [one] = _grave(found)
+    assert (one["code"], one["subject"]) == ("slower_model", "tiny")
+    assert abs(one["onset_step"] - 12) <= 3
+    assert "Time to the first chunk of model tiny at 127.0.0.1:" in one["text"]
+    assert " were retried" in one["text"]
+    assert one["cost"] > 0.5
+    assert one["severity"] == "critical"
+
+
+def test_a_healthy_model_server_raises_nothing(tmp_path: Path) -> None:
+    found = _record(tmp_path, "model_server_program.py", "0.06")
+    assert _grave(found) == []
+    assert {"model calls", "time to the first chunk", "retries", "rollouts"} <= set(found["checked"])
+
+
+def test_a_tool_that_takes_many_times_as_long_as_its_siblings_is_named_with_its_share(tmp_path: Path) -> None:
+    [one] = _grave(_record(tmp_path, "tools_program.py", "slow"))
+    assert (one["code"], one["subject"], one["severity"]) == ("slow_tool", "search", "warning")
+    assert one["cost"] == pytest.approx(0.136 / 0.178, abs=0.2)
+    assert "times as long as the median of the others" in one["text"]
+
+
+def test_a_tool_that_fails_is_named_with_rate_error_onset_and_what_the_rollouts_were_worth(tmp_path: Path) -> None:
+    [one] = _grave(_record(tmp_path, "tools_program.py", "failing"))
+    assert (one["code"], one["subject"]) == ("failing_tool", "run_code")
+    assert abs(one["onset_step"] - 12) <= 3
+    assert "(13 of 72: TimeoutError)" in one["text"]
+    assert "mean reward 0 with the failure, 1 without" in one["text"]
+    assert [symptom["code"] for symptom in one["symptoms"]] == ["errors"]
+
+
+def test_healthy_tools_raise_nothing(tmp_path: Path) -> None:
+    found = _record(tmp_path, "tools_program.py")
+    assert _grave(found) == []
+    assert {"tools", "rollouts"} <= set(found["checked"])

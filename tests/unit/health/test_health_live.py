@@ -1,0 +1,236 @@
+"""The rules while steps run: gauge, events, several loops, forks, and errors that never reach the program."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from made_up_runs import run
+
+from otel_rl import stderr
+from otel_rl.health import live
+from otel_rl.internal_errors import RAISE_ENVIRONMENT_VARIABLE
+from otel_rl.process import process_identity
+from otel_rl.semconv.attributes import RlHealthCodeValues as Code
+from otel_rl.telemetry import Scope, deferral, lifecycle
+from otel_rl.training import scalars, steps
+from otel_rl.training.scalars import ScalarSink, Source
+
+_scope = Scope("test")
+_numbers = itertools.count()
+KL = Code.P3_KL_EXPLOSION
+
+
+@pytest.fixture
+def rules_file():
+    return None
+
+
+@pytest.fixture
+def health(recorded, rules_file, monkeypatch):
+    """The rules of a process, without what other tests have left."""
+    found = live.Health(rules_file)
+    sink = ScalarSink()
+    monkeypatch.setattr(scalars, "sink", sink)
+    # A gauge is registered once per process and scope: this test's own asks these rules.
+    monkeypatch.setattr(live, "scope", Scope(f"health_{next(_numbers)}"))
+    sink.listener = found.logged
+    steps.add_listener(found.step_recorded)
+    yield found
+    steps.finish()
+    steps.remove_listener(found.step_recorded)
+    if found.finish in lifecycle._before_shutdown:
+        lifecycle._before_shutdown.remove(found.finish)
+    # Its gauge stays registered.
+    found.forked()
+
+
+@pytest.fixture
+def trains(health):
+    """Runs steps of a loop, each of which logs these values."""
+
+    def train(values, loop=None, first=1):
+        loop = loop or steps.Loop()
+        for iteration, logged in enumerate(values, first):
+            loop.begin(iteration, _scope)
+            scalars.sink.log(_scope, Source.TRAINER, iteration, logged, iteration)
+            loop.finish()
+        return loop
+
+    return train
+
+
+def changed(recorded, code=None):
+    return [
+        dict(one.attributes)
+        for one in recorded.events("rl.health.changed")
+        if code in (None, one.attributes["rl.health.code"])
+    ]
+
+
+def gauge(recorded):
+    return {one.attributes["rl.health.code"]: one.value for one in recorded.metrics()["rl.health"]}
+
+
+def test_a_change_for_the_worse_is_an_event_with_onset_evidence_and_what_to_look_at(trains, recorded):
+    trains([{"kl": 0.01}] * 10 + [{"kl": 7.0}] * 5)
+
+    [event] = recorded.events("rl.health.changed")
+    found = dict(event.attributes)
+    assert found["rl.health.code"] == KL
+    assert (found["rl.health.previous_state"], found["rl.health.state"]) == ("healthy", "critical")
+    assert (found["rl.health.onset_iteration"], found["rl.loop.iteration"]) == (11, 13)
+    assert (found["rl.health.metric"], found["rl.health.value"], found["rl.health.threshold"]) == ("kl", 7.0, 3.0)
+    assert found["rl.health.evidence"] == "kl is 7 nat, threshold 3 nat, 0.01 nat in the first steps"
+    assert "learning rate at the onset" in found["rl.health.next"]
+    assert event.severity_text == "WARN"
+
+
+def test_the_end_of_it_is_an_event_too(trains, recorded):
+    trains([{"kl": 0.01}] * 10 + [{"kl": 7.0}] * 5 + [{"kl": 0.01}] * 10)
+
+    event = recorded.events("rl.health.changed")[-1]
+    assert (event.attributes["rl.health.previous_state"], event.attributes["rl.health.state"]) == (
+        "critical",
+        "healthy",
+    )
+    assert (event.severity_text, event.attributes["rl.health.onset_iteration"]) == ("INFO", 11)
+
+
+def test_a_healthy_run_has_no_events_and_a_gauge_for_each_rule(trains, recorded):
+    trains(run(40))
+
+    assert changed(recorded) == []
+    states = gauge(recorded)
+    assert len(states) == 14
+    assert (states[KL], states[Code.P6_VALIDATION_COLLAPSE], states[Code.STALENESS]) == (0, -1, -1)
+
+
+def test_the_gauge_has_the_state_of_a_sick_run(trains, recorded):
+    trains([{"kl": 7.0}] * 10)
+
+    assert gauge(recorded)[KL] == 2
+
+
+def test_the_final_states_are_told_at_the_end(trains, health, recorded):
+    trains([{"kl": 7.0, "completions/clipped_ratio": 0.1}] * 10)
+    health.finish()
+
+    [event] = recorded.events("rl.health.final")
+    assert list(event.attributes["rl.health.critical"]) == [KL]
+    assert Code.P9_TRUNCATION in event.attributes["rl.health.healthy"]
+    assert Code.STALENESS in event.attributes["rl.health.unobserved"]
+    assert event.attributes["rl.loop.iteration"] == 10
+
+
+def test_values_of_the_producer_api_are_judged(health, recorded):
+    loop = steps.Loop()
+    for iteration in range(1, 20):
+        loop.begin(iteration, _scope)
+        scalars.sink.measure(_scope, Source.PRODUCER, iteration, "kl", 7.0)
+        loop.finish()
+
+    assert [one["rl.health.code"] for one in changed(recorded)] == [KL]
+
+
+def test_a_rank_that_does_not_lead_judges_nothing(trains, health, recorded, monkeypatch):
+    monkeypatch.setattr(process_identity, "_current", process_identity.Run(id="run", rank=1, world_size=2, leads=False))
+    trains([{"kl": 7.0}] * 20)
+
+    assert changed(recorded) == []
+    assert health.states() == {}
+
+
+def test_each_loop_is_judged_on_its_own_and_the_gauge_has_the_worst(trains, health, recorded):
+    actor, critic = steps.Loop("actor"), steps.Loop("critic")
+    for iteration in range(1, 16):
+        trains([{"kl": 7.0, "entropy": 1.0}], actor, iteration)
+        trains([{"kl": 0.01}], critic, iteration)
+
+    assert [one["rl.loop.name"] for one in changed(recorded)] == ["actor"]
+    assert gauge(recorded)[KL] == 2
+
+
+def test_a_loop_that_has_ended_long_ago_is_not_in_the_gauge(trains, health):
+    trains([{"kl": 7.0}] * 10)
+    assert health.states()[KL] == 2
+    trains([{"kl": 0.01}] * 150)
+
+    assert health.states()[KL] == 0
+
+
+def test_many_loops_are_bounded(trains, health):
+    for _ in range(50):
+        trains([{"kl": 0.01}] * 2)
+
+    assert len(health._loops) == live.MAXIMUM_LOOPS
+
+
+def test_steps_that_begin_again_make_the_state_unobserved_until_it_is_judged_anew(trains, health, recorded):
+    loop = trains([{"kl": 7.0}] * 10)
+    trains([{"kl": 0.01}] * 2, loop, 5)
+    assert health.states()[KL] == -1
+    trains([{"kl": 0.01}] * 5, loop, 7)
+
+    assert health.states()[KL] == 0
+    assert [one["rl.health.state"] for one in changed(recorded, KL)] == ["critical", "unobserved"]
+
+
+def test_live_and_from_the_same_calls_alone_the_verdicts_are_the_same(trains, health, recorded):
+    from otel_rl.health.monitor import Monitor
+    from otel_rl.health.user_rules import defaults
+
+    values = run(60, kl=lambda step: 0.01 if step < 30 else 7.0, zero=lambda step: 0.1 if step < 40 else 1.0)
+    trains(values)
+    alone = Monitor(defaults())
+    for step, logged in enumerate(values, 1):
+        alone.log(step, logged, step)
+        alone.step(step)
+
+    [followed] = health._loops.values()
+    slow = Code.P7_SLOW_STEP
+    assert [one for one in followed.monitor.verdicts() if one.code != slow] == [
+        one for one in alone.verdicts() if one.code != slow
+    ]
+
+
+def test_an_error_in_a_rule_never_reaches_the_program(trains, health, monkeypatch):
+    monkeypatch.setenv(RAISE_ENVIRONMENT_VARIABLE, "0")
+
+    def breaks(*_):
+        raise RuntimeError("ours")
+
+    trains([{"kl": 0.01}])
+    [followed] = health._loops.values()
+    monkeypatch.setattr(followed.monitor, "log", breaks)
+    monkeypatch.setattr(followed.monitor, "step", breaks)
+    trains([{"kl": 0.01}] * 3, first=2, loop=next(iter(health._loops)))
+
+
+def test_recordings_wait_for_the_thread_that_makes_them(trains, health, recorded, io_thread):
+    trains([{"kl": 7.0}] * 10)
+    io_thread.flush_now()
+    deferral.drain_all()
+
+    assert health.states()[KL] == 2
+
+
+def test_a_forked_child_follows_nothing_of_its_parent(trains, health):
+    trains([{"kl": 7.0}] * 10)
+    health.forked()
+
+    assert health.states() == {}
+    trains([{"kl": 0.01}] * 5)
+    assert health.states()[KL] == 0
+
+
+@pytest.mark.parametrize("rules_file", ["/no/such/rules.yaml"])
+def test_a_bad_rules_file_is_told_once_and_the_defaults_judge(trains, health, monkeypatch):
+    lines = []
+    monkeypatch.setattr(stderr, "write_line", lines.append)
+    trains([{"kl": 7.0}] * 10)
+    trains([{"kl": 7.0}] * 10)
+
+    [line] = lines
+    assert line.startswith("otel-rl: OTEL_RL_HEALTH_RULES: /no/such/rules.yaml: No such file or directory")
+    assert health.states()[KL] == 2

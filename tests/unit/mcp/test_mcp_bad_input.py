@@ -1,0 +1,153 @@
+"""Strangers, crashes and our own defects: the program gets what it gets without us."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from opentelemetry.trace import SpanKind
+from support.mcp_sessions import IS_VERSION_1, PROGRAM, environment, session, spans_of
+
+from otel_rl.instrumentors.mcp import McpInstrumentor, operations
+from otel_rl.instrumentors.mcp.sizes import size_of
+from otel_rl.semconv import attributes as names
+
+#: What a stranger may have put into `_meta`; the last two are refused by the library itself.
+STRANGE = [
+    {"traceparent": 7},
+    {"traceparent": ["00", "x"], "baggage": {"rl.rollout.id": "x"}},
+    {"traceparent": "not one"},
+    {"traceparent": "00-" + "0" * 32 + "-" + "0" * 16 + "-01"},
+    {"traceparent": None, "tracestate": "a" * 100_000},
+    {"traceparent": "00-" + "1" * 32 + "-" + "2" * 16 + "-01", "baggage": "%%%,=,rl.loop.iteration=many" * 100},
+    {},
+    "text",
+    [1],
+]
+
+
+def talk(calls, spans=None):
+    """Answers of a server that is spoken to line by line, as a stranger would."""
+    begin = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+    requests = [{"method": "initialize", "params": begin}, *calls]
+    command = [sys.executable, str(PROGRAM), "stdio"]
+    answers = []
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env=environment(spans),
+    ) as process:
+        for number, request in enumerate(requests):
+            process.stdin.write(json.dumps({"jsonrpc": "2.0", "id": number, **request}) + "\n")
+            process.stdin.flush()
+            answers.append(json.loads(process.stdout.readline()))
+            if number == 0:
+                process.stdin.write('{"jsonrpc": "2.0", "method": "notifications/initialized"}\n')
+        process.stdin.close()
+        process.wait(20)
+    return answers
+
+
+def test_a_server_answers_strange_requests_as_without_us(spans_file):
+    calls = [
+        {"method": "tools/call", "params": {"name": "add", "arguments": {"a": 1, "b": 2}, "_meta": meta}}
+        for meta in STRANGE
+    ]
+    calls += [
+        {"method": "no/such", "params": {}},
+        {"method": "tools/call", "params": {"name": 3}},
+        {"method": "tools/call"},
+        {"method": "tools/call", "params": {"name": "absent", "arguments": {}}},
+        {"method": "tools/call", "params": {"name": "boom", "arguments": {"text": "no"}}},
+    ]
+    assert talk(calls, spans_file) == talk(calls)
+    recorded = [span for span in spans_of(spans_file) if span["name"] == "tools/call add"]
+    assert len(recorded) >= len(STRANGE) - 2
+    assert all(span["kind"] == "SERVER" for span in recorded)
+    with_parent = [span for span in recorded if span["parent"]]
+    assert [span["parent"] for span in with_parent] == ["2" * 16]
+
+
+async def outcomes(server):
+    """What a program sees of calls that end in all ways, in a form that can be compared."""
+    limit = timedelta(seconds=0.2) if IS_VERSION_1 else 0.2
+    calls = [
+        ("add", {"a": 1, "b": 2}, None),
+        ("boom", {"text": "no"}, None),
+        ("absent", {}, None),
+        ("add", {"a": "x"}, None),
+        ("block", {}, limit),
+    ]
+    seen = []
+    async with session(server) as opened:
+        seen.append(await opened.list_tools())
+        for name, arguments, timeout in calls:
+            try:
+                seen.append(await opened.call_tool(name, arguments, timeout))
+            except Exception as error:  # noqa: BLE001 - compared
+                seen.append(error)
+    return [(type(one), str(one) if isinstance(one, Exception) else one.model_dump()) for one in seen]
+
+
+async def test_a_client_gets_the_same_results_and_exceptions_as_without_us(recorded, url):
+    plain = await outcomes(url)
+    McpInstrumentor().instrument(skip_dep_check=True)
+    try:
+        assert await outcomes(url) == plain
+    finally:
+        McpInstrumentor().uninstrument()
+
+
+async def test_a_defect_of_ours_reaches_neither_end(instrumented, url, monkeypatch):
+    monkeypatch.setenv("OTEL_RL_RAISE_INTERNAL_ERRORS", "0")
+
+    def defect(*_, **__):
+        raise RuntimeError("ours")
+
+    for name in ("labels", "details"):
+        monkeypatch.setattr(operations.Operation, name, defect)
+    async with session(url) as opened:
+        result = await opened.call_tool("add", {"a": 2, "b": 3})
+    assert result.content[0].text == "5"
+
+
+async def test_a_call_that_fails_before_it_is_sent_raises_as_without_us(instrumented, url):
+    async with session(url) as opened:
+        pass
+    instrumented.clear()
+    with pytest.raises(Exception) as caught:  # noqa: PT011 - each version has its own
+        await opened.call_tool("add", {"a": 1, "b": 2})
+    (span,) = [span for span in instrumented.spans if span.kind is SpanKind.CLIENT]
+    assert span.attributes[names.ERROR_TYPE]
+    assert "otel_rl" not in type(caught.value).__module__
+
+
+_TEXTS = st.text(st.characters(codec="ascii", exclude_categories=["Cc"], exclude_characters='"\\\\'))
+_SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(10**17), 10**17)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | _TEXTS
+)
+
+
+@given(st.recursive(_SCALARS, lambda inner: st.lists(inner) | st.dictionaries(_TEXTS, inner), max_leaves=20))
+def test_a_size_is_the_length_of_the_json_text(value):
+    assert size_of(value) == len(json.dumps(value, separators=(",", ":")))
+
+
+def test_sizes_are_bounded_and_never_fail():
+    ring: list[object] = []
+    ring.append(ring)
+    assert size_of(ring) > 0
+    assert size_of({"page": "x" * 1_000_000}) > 1_000_000
+    assert size_of(object()) > 0

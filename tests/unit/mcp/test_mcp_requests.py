@@ -1,0 +1,225 @@
+"""What is recorded of requests to real servers, over standard input and output and over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import ExitStack
+from datetime import timedelta
+
+import pytest
+from opentelemetry import trace
+from opentelemetry.trace import SpanKind, StatusCode
+from support.mcp_sessions import IS_VERSION_1, http_server, is_error, session, spans_of, text_of
+
+import otel_rl
+from otel_rl.semconv import attributes as names
+from otel_rl.telemetry import Scope
+from otel_rl.tools.calls import ToolCall
+
+CLIENT, TOOL = "mcp.client.operation.duration", "gen_ai.execute_tool.duration"
+
+
+def client_spans(recorded):
+    return [span for span in recorded.spans if span.kind is SpanKind.CLIENT]
+
+
+async def test_a_tool_call_is_one_client_span_named_as_the_conventions_say(instrumented, server):
+    async with session(server) as opened:
+        instrumented.clear()
+        result = await opened.call_tool("add", {"a": 2, "b": 3})
+    assert text_of(result) == "5"
+    span = instrumented.span("tools/call add")
+    assert span.kind is SpanKind.CLIENT
+    assert span.instrumentation_scope.name == "otel_rl.mcp"
+    assert span.status.status_code is StatusCode.UNSET
+    values = dict(span.attributes)
+    assert values[names.MCP_METHOD_NAME] == "tools/call"
+    assert values[names.GEN_AI_OPERATION_NAME] == "execute_tool"
+    assert values[names.GEN_AI_TOOL_NAME] == "add"
+    assert values[names.JSONRPC_REQUEST_ID]
+    assert values[names.MCP_PROTOCOL_VERSION]
+    assert values[names.RL_TOOL_ARGUMENTS_SIZE] > 0
+    assert values[names.RL_TOOL_RESULT_SIZE] > 0
+    assert names.ERROR_TYPE not in values
+    assert names.GEN_AI_TOOL_CALL_ARGUMENTS not in values
+    assert names.GEN_AI_TOOL_CALL_RESULT not in values
+    if server == "stdio":
+        assert values[names.NETWORK_TRANSPORT] == "pipe"
+    else:
+        assert values[names.NETWORK_TRANSPORT] == "tcp"
+        assert values[names.NETWORK_PROTOCOL_NAME] == "http"
+        assert values[names.SERVER_ADDRESS] == "127.0.0.1"
+        assert values[names.SERVER_PORT] > 0
+        assert values[names.MCP_SESSION_ID]
+    assert [one.name for one in client_spans(instrumented) if "add" in one.name] == ["tools/call add"]
+
+
+async def test_durations_of_a_tool_call_are_recorded_once_each(instrumented, url):
+    async with session(url) as opened:
+        instrumented.metrics()
+        await opened.call_tool("add", {"a": 2, "b": 3})
+    points = instrumented.metrics()
+    (call,) = [one for one in points[CLIENT] if one.attributes[names.MCP_METHOD_NAME] == "tools/call"]
+    assert call.count == 1
+    assert call.attributes[names.GEN_AI_TOOL_NAME] == "add"
+    assert call.attributes[names.NETWORK_TRANSPORT] == "tcp"
+    assert not {names.MCP_SESSION_ID, names.JSONRPC_REQUEST_ID} & set(call.attributes)
+    assert [(one.count, one.attributes[names.GEN_AI_TOOL_NAME]) for one in points[TOOL]] == [(1, "add")]
+
+
+async def test_other_requests_are_spans_too_and_no_tools(instrumented, url):
+    async with session(url) as opened:
+        await opened.list_tools()
+        await opened.get_prompt("greet", {"name": "Ada"})
+        await opened.read_resource("memo://today")
+    seen = {span.name: dict(span.attributes) for span in client_spans(instrumented)}
+    assert {"initialize", "tools/list", "prompts/get greet", "resources/read"} <= set(seen)
+    assert seen["prompts/get greet"][names.GEN_AI_PROMPT_NAME] == "greet"
+    assert seen["resources/read"][names.MCP_RESOURCE_URI].startswith("memo://today")
+    assert not any(names.GEN_AI_OPERATION_NAME in values for values in seen.values())
+    assert TOOL not in instrumented.metrics()
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "kind"),
+    [
+        ("boom", {"text": "no"}, "tool_error"),
+        ("add", {"a": "two", "b": 3}, "invalid_arguments"),
+        ("absent", {}, "unknown_tool"),
+    ],
+)
+async def test_a_failure_that_the_result_tells_of_is_an_error_of_its_kind(instrumented, url, tool, arguments, kind):
+    async with session(url) as opened:
+        instrumented.clear()
+        result = await opened.call_tool(tool, arguments)
+    assert is_error(result)
+    span = instrumented.span(f"tools/call {tool}")
+    assert span.attributes[names.ERROR_TYPE] == kind
+    assert span.status.status_code is StatusCode.ERROR
+    points = instrumented.metrics()
+    label = "_OTHER" if kind == "unknown_tool" else tool
+    for metric in (CLIENT, TOOL):
+        found = [one.attributes for one in points[metric] if one.attributes.get(names.ERROR_TYPE)]
+        assert [(one[names.GEN_AI_TOOL_NAME], one[names.ERROR_TYPE]) for one in found] == [(label, kind)]
+
+
+async def test_a_call_without_an_answer_in_time_is_a_timeout(instrumented, url):
+    limit = timedelta(seconds=0.2) if IS_VERSION_1 else 0.2
+    async with session(url) as opened:
+        with pytest.raises(Exception, match=r"(?i)timed out") as caught:
+            await opened.call_tool("block", {}, limit)
+    assert type(caught.value).__name__ in ("McpError", "MCPError")
+    assert instrumented.span("tools/call block").attributes[names.ERROR_TYPE] == "timeout"
+
+
+async def test_a_cancelled_call_ends_its_span_and_restores_what_was_current(instrumented, server):
+    async with session(server) as opened:
+        call = asyncio.create_task(opened.call_tool("block", {}))
+        await opened.list_tools()
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        assert not trace.get_current_span().get_span_context().is_valid
+        assert text_of(await opened.call_tool("add", {"a": 1, "b": 1})) == "2"
+    assert instrumented.span("tools/call block").attributes[names.ERROR_TYPE] == "cancelled"
+
+
+async def test_a_server_that_dies_during_a_call_ends_the_call_as_without_us(instrumented):
+    async with session("stdio") as opened:
+        with pytest.raises(Exception, match="Connection closed") as caught:
+            await opened.call_tool("die", {})
+    assert type(caught.value).__name__ in ("McpError", "MCPError")
+    assert instrumented.span("tools/call die").attributes[names.ERROR_TYPE] == "connection_closed"
+
+
+async def test_concurrent_calls_in_one_session_keep_their_own_parents(instrumented, url):
+    tracer = trace.get_tracer("program")
+
+    async def turn(opened, number):
+        with tracer.start_as_current_span(f"turn {number}"):
+            return text_of(await opened.call_tool("add", {"a": number, "b": 1}))
+
+    async with session(url) as opened:
+        instrumented.clear()
+        assert await asyncio.gather(*(turn(opened, number) for number in range(8))) == [str(n + 1) for n in range(8)]
+    spans = instrumented.spans
+    turns = {span.context.span_id: span.name for span in spans if span.name.startswith("turn")}
+    calls = [span for span in spans if span.name == "tools/call add"]
+    assert sorted(turns[span.parent.span_id] for span in calls) == sorted(turns.values())
+    assert len({span.attributes[names.JSONRPC_REQUEST_ID] for span in calls}) == 8
+
+
+async def test_arguments_and_results_are_recorded_only_when_content_is_on(instrumented, url, monkeypatch):
+    monkeypatch.setenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "SPAN_ONLY")
+    async with session(url) as opened:
+        await opened.call_tool("add", {"a": 2, "b": 3})
+    values = instrumented.span("tools/call add").attributes
+    assert values[names.GEN_AI_TOOL_CALL_ARGUMENTS] == '{"a": 2, "b": 3}'
+    assert '"text": "5"' in values[names.GEN_AI_TOOL_CALL_RESULT]
+
+
+async def test_a_call_inside_a_tool_of_its_name_adds_to_that_span_and_counts_no_second_tool(instrumented, url):
+    async with session(url) as opened:
+        await opened.list_tools()
+        instrumented.clear()
+        instrumented.metrics()
+        with ToolCall(Scope("langchain"), "add"):
+            await opened.call_tool("add", {"a": 2, "b": 3})
+    assert [span.name for span in instrumented.spans] == ["execute_tool add"]
+    values = instrumented.spans[0].attributes
+    assert values[names.MCP_METHOD_NAME] == "tools/call"
+    assert values[names.NETWORK_TRANSPORT] == "tcp"
+    points = instrumented.metrics()
+    assert sum(one.count for one in points[TOOL]) == 1
+    assert sum(one.count for one in points[CLIENT]) == 1
+
+
+async def test_a_repeated_call_inside_a_tool_is_a_span_of_its_own_and_counts_no_second_tool(instrumented, url):
+    async with session(url) as opened:
+        await opened.list_tools()
+        instrumented.clear()
+        instrumented.metrics()
+        with ToolCall(Scope("langchain"), "boom"):
+            await opened.call_tool("boom", {"text": "first"})
+            await opened.call_tool("boom", {"text": "second"})
+    assert sorted(span.name for span in instrumented.spans) == ["execute_tool boom", "tools/call boom"]
+    points = instrumented.metrics()
+    assert sum(one.count for one in points[TOOL]) == 1
+    assert sum(one.count for one in points[CLIENT]) == 2
+
+
+async def test_a_call_inside_another_tool_is_one_tool_call_of_the_trajectory(instrumented, url):
+    async with session(url) as opened:
+        await opened.list_tools()
+        with otel_rl.rollout():
+            with otel_rl.tool("calculator"):
+                await opened.call_tool("boom", {"text": "first"})
+                await opened.call_tool("add", {"a": 2, "b": 3})
+            await opened.call_tool("add", {"a": 2, "b": 3})
+    values = instrumented.span("rl.rollout").attributes
+    assert (values[names.RL_ROLLOUT_TOOL_CALLS], values[names.RL_ROLLOUT_TOOL_ERRORS]) == (2, 0)
+
+
+@pytest.mark.parametrize("transport", ["stdio", "http"])
+async def test_the_servers_span_is_a_child_of_the_clients(instrumented, transport, spans_file):
+    tracer = trace.get_tracer("program")
+    with ExitStack() as stack:
+        server = "stdio" if transport == "stdio" else stack.enter_context(http_server(spans_file))
+        async with session(server, spans_file) as opened:
+            with tracer.start_as_current_span("turn"):
+                await opened.call_tool("add", {"a": 2, "b": 3})
+                await opened.call_tool("boom", {"text": "no"})
+    for tool, kind in (("add", None), ("boom", "tool_error")):
+        ours = instrumented.span(f"tools/call {tool}")
+        (theirs,) = [span for span in spans_of(spans_file) if span["name"] == f"tools/call {tool}"]
+        assert theirs["kind"] == "SERVER"
+        assert theirs["scope"] == "otel_rl.mcp"
+        assert theirs["trace"] == f"{ours.context.trace_id:032x}"
+        assert theirs["parent"] == f"{ours.context.span_id:016x}"
+        values = theirs["attributes"]
+        assert values[names.GEN_AI_TOOL_NAME] == tool
+        assert values[names.NETWORK_TRANSPORT] == ("pipe" if transport == "stdio" else "tcp")
+        assert values.get(names.ERROR_TYPE) == kind
+        for name in (names.JSONRPC_REQUEST_ID, names.MCP_PROTOCOL_VERSION, names.MCP_SESSION_ID):
+            assert values.get(name) == ours.attributes.get(name)
+        assert values[names.RL_TOOL_RESULT_SIZE] == ours.attributes[names.RL_TOOL_RESULT_SIZE]

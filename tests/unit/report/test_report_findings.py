@@ -1,0 +1,284 @@
+"""Findings: the cause and not what follows from it, ranked by what it costs, and nothing below a notable effect."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+
+import pytest
+from unit.report.made_up_jobs import STARTED, Job, examined, rollout
+from unit.report.synthetic_run import process
+
+from otel_rl.offline.report import write_report
+from otel_rl.offline.report.findings import comparisons
+from otel_rl.stragglers.comparison import Comparison, Straggler
+from otel_rl.stragglers.run import RunComparison
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from otel_rl.offline.report.findings.finding import Finding
+    from otel_rl.offline.report.findings.overview import Overview
+
+PHASES = {"sample": 0.4, "reward": 0.02, "train": 0.2}
+
+
+def _phases(_step: int, _rank: int) -> dict[str, float]:
+    return PHASES
+
+
+def _grave(found: Overview) -> list[Finding]:
+    return [one for one in found.findings if one.severity != "notice"]
+
+
+def test_a_function_that_becomes_slow_on_one_rank_is_one_finding_with_its_symptoms(tmp_path: Path) -> None:
+    def functions(step: int, rank: int) -> dict[str, float]:
+        return {"score_a": 0.02, "score_b": 0.15 if rank == 1 and step >= 15 else 0.0004}
+
+    [one] = _grave(examined(Job(tmp_path / tmp_path.name, _phases, functions, noise=0.0).write()))
+    assert one.text.startswith("score_b on rank 1 takes 150 ms since step 15 (400 µs before; rank 0 unchanged): ")
+    assert one.text.endswith(": all ranks lose 19 % of the step.")
+    assert (one.section, one.chart, one.onset, one.ranks) == ("rewards", "reward-seconds", 15, [1])
+    assert one.cost == pytest.approx(0.15 / 0.79, abs=0.01)
+    assert {symptom.code for symptom in one.symptoms} >= {"slower_step", "late_rank", "slower_collectives"}
+
+
+def test_of_many_ranks_the_slow_ones_are_named_and_the_others_counted(tmp_path: Path) -> None:
+    def phases(step: int, rank: int) -> dict[str, float]:
+        return {**PHASES, "sample": 0.8 if rank in (2, 5) and step >= 20 else 0.4}
+
+    one, *others = _grave(examined(Job(tmp_path / tmp_path.name, phases, ranks=8).write()))
+    assert one.text.startswith("Phase sample on ranks 2, 5 takes 79")
+    assert "since step 20 (" in one.text
+    assert "; 6 ranks unchanged): all ranks lose 3" in one.text
+    assert others == []
+
+
+def test_what_becomes_slower_on_all_ranks_is_said_of_all(tmp_path: Path) -> None:
+    def phases(step: int, _rank: int) -> dict[str, float]:
+        return {**PHASES, "sample": 0.4 if step < 25 else 1.6}
+
+    [one] = _grave(examined(Job(tmp_path / tmp_path.name, phases).write()))
+    assert one.text.startswith("Phase sample on all ranks takes 1.5")
+    assert one.severity == "critical"
+    assert one.text.endswith("% of the step.")
+
+
+def test_a_change_that_is_over_says_from_when_to_when(tmp_path: Path) -> None:
+    def phases(step: int, _rank: int) -> dict[str, float]:
+        return {**PHASES, "sample": 0.9 if 11 <= step <= 20 else 0.4}
+
+    [one] = _grave(examined(Job(tmp_path / tmp_path.name, phases).write()))
+    assert "took 9" in one.text
+    assert " from step 11 to 20 (" in one.text
+
+
+def test_a_late_rank_all_along_is_named_with_the_place(tmp_path: Path) -> None:
+    def functions(_step: int, rank: int) -> dict[str, float]:
+        return {"score_a": 0.02, "score_b": 0.2 if rank == 1 else 0.02}
+
+    [one] = _grave(examined(Job(tmp_path / tmp_path.name, _phases, functions).write()))
+    assert one.text.startswith("Rank 1 makes the others wait: most work of its own in 40 of 40 steps, 17")
+    assert "in reward function score_b (200 ms a step, 20 ms on the others)" in one.text
+
+
+@pytest.mark.parametrize(("marks", "what"), [(False, "Time between steps on rank 0 is"), (True, "Phase data_wait on")])
+def test_data_that_a_rank_waits_for_between_steps_is_named_and_not_the_rank_that_waits_for_it(
+    tmp_path: Path, marks: bool, what: str
+) -> None:
+    def fetching(step: int, rank: int) -> float:
+        return 0.4 if rank == 0 and step >= 15 else 0.01
+
+    [one] = _grave(examined(Job(tmp_path / tmp_path.name, _phases, fetching=fetching, marks=marks).write()))
+    assert one.text.startswith(what)
+    assert "400 ms a step since step 15 (10 ms before; rank 1 unchanged): all ranks lose 38 % of the step." in one.text
+    assert (one.code, one.ranks, one.onset) == ("slower_phase", [0], 15)
+    assert {symptom.code for symptom in one.symptoms} >= {"slower_step", "slower_collectives"}
+
+
+@pytest.mark.parametrize(("scale", "is_said"), [(1.0, True), (0.1, False)])
+def test_a_phase_that_has_cost_less_than_three_seconds_altogether_may_be_a_busy_machine(
+    tmp_path: Path, scale: float, is_said: bool
+) -> None:
+    def phases(step: int, _rank: int) -> dict[str, float]:
+        return {name: seconds * scale for name, seconds in PHASES.items()} | {
+            "sample": (0.4 if step < 20 else 0.8) * scale
+        }
+
+    found = _grave(examined(Job(tmp_path / tmp_path.name, phases).write()))
+    assert [one.code for one in found] == ["slower_phase"] * is_said
+
+
+def test_what_costs_little_is_not_said(tmp_path: Path) -> None:
+    def functions(step: int, rank: int) -> dict[str, float]:
+        return {"score_b": 0.02 if rank == 1 and step >= 15 else 0.0004}
+
+    assert _grave(examined(Job(tmp_path / tmp_path.name, _phases, functions).write())) == []
+
+
+def test_a_run_without_signal_comes_before_a_late_rank_that_costs_less(tmp_path: Path) -> None:
+    def phases(_step: int, rank: int) -> dict[str, float]:
+        return {**PHASES, "sample": 0.45 if rank == 1 else 0.4}
+
+    def logged(_step: int) -> dict[str, float]:
+        return {"reward": 0.0, "reward_std": 0.0, "frac_reward_zero_std": 1.0, "kl": 0.001, "entropy": 1.2}
+
+    first, *others = _grave(examined(Job(tmp_path / tmp_path.name, phases, logged=logged, steps=60).write()))
+    assert first.code == "no_signal"
+    assert "late_rank" in [one.code for one in others]
+
+
+def test_the_rank_that_stopped_first_comes_before_those_that_failed_because_of_it(tmp_path: Path) -> None:
+    job = Job(tmp_path / tmp_path.name, _phases, steps=12)
+    job.write()
+    survivor, vanished = job.writers
+    values = {"exception.type": "DistBackendError", "exception.message": "closed", "rl.loop.iteration": 12}
+    survivor.event("rl.process.exception", 30, attributes=values, severity=21)
+    survivor.clean_exit = vanished.clean_exit = False
+    vanished.ended = None
+    survivor.write()
+    vanished.write()
+    first, *others = _grave(examined(tmp_path / tmp_path.name))
+    assert first.text == "rank 1: no normal end, or still running."
+    assert [symptom.text for symptom in first.symptoms] == ["rank 0 died of DistBackendError at step 12."]
+    assert "It stopped first" in first.evidence[0]
+    assert others == []
+
+
+def _tool(name: str, seconds: float, error: str | None = None) -> tuple[str, float, dict[str, str | None]]:
+    values = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": name, "error": error}
+    return f"execute_tool {name}", seconds, values
+
+
+def test_of_two_tools_the_slower_one_is_no_finding(tmp_path: Path) -> None:
+    writer, at = process(tmp_path / tmp_path.name, None, started=STARTED), 0.0
+    for step in range(1, 21):
+        at = rollout(writer, step, 0, at, [_tool("add", 0.01), _tool("search", 0.5)])
+    writer.write()
+    assert _grave(examined(tmp_path / tmp_path.name)) == []
+
+
+def test_servers_of_one_model_are_compared(tmp_path: Path) -> None:
+    writer, at = process(tmp_path / tmp_path.name, None, started=STARTED), 0.0
+    for step in range(1, 21):
+        for number, seconds in enumerate((0.1, 0.4)):
+            values = {
+                "gen_ai.operation.name": "chat",
+                "gen_ai.request.model": "m",
+                "server.address": f"10.0.0.{number}",
+                "server.port": 8000,
+            }
+            at = rollout(writer, step, number, at, [("chat m", seconds, values)])
+    writer.write()
+    [one] = _grave(examined(tmp_path / tmp_path.name))
+    assert one.text.startswith(
+        "Model m at 10.0.0.1:8000 takes 400 ms a call, 4 times as long as 10.0.0.0:8000 (100 ms)"
+    )
+    assert one.text.endswith(": 60 % of the rollouts' time.")
+
+
+def test_a_tool_outside_of_all_steps_is_compared_over_time(tmp_path: Path) -> None:
+    writer = process(tmp_path / tmp_path.name, None, started=STARTED)
+    for second in range(60):
+        _, seconds, values = _tool("search", 0.1 if second < 30 else 0.6)
+        values.pop("error")
+        writer.span("execute_tool search", second, second + seconds, values)
+    writer.write()
+    [one] = _grave(examined(tmp_path / tmp_path.name))
+    assert "Tool search takes 600 ms a call since 30 s after the start (100 ms before): 50 % of the time." in one.text
+    assert one.onset is None
+
+
+def test_few_steps_are_said_to_be_too_few(tmp_path: Path) -> None:
+    found = examined(Job(tmp_path / tmp_path.name, _phases, steps=4).write())
+    reasons = {check.what: check.unobserved for check in found.checks}
+    assert reasons["duration of steps and phases"] == "4 steps are too few to tell a change"
+    assert found.findings == []
+
+
+def test_the_page_links_a_finding_to_its_chart_which_marks_the_step(tmp_path: Path) -> None:
+    def functions(step: int, rank: int) -> dict[str, float]:
+        return {"score_b": 0.15 if rank == 1 and step >= 15 else 0.0004}
+
+    output = write_report(Job(tmp_path / tmp_path.name, _phases, functions).write(), tmp_path / "page.html").output
+    page = output.read_text(encoding="utf-8")
+    assert '<a href="#chart-reward-seconds">Chart</a> · <a href="#rewards">Rows</a>' in page
+    assert '<figure id="chart-reward-seconds">' in page
+    assert '"text":"step 15"' in page
+    assert "What comes with it:" in page
+
+
+def test_a_checkpoint_of_one_rank_makes_no_late_rank(tmp_path: Path) -> None:
+    def phases(step: int, rank: int) -> dict[str, float]:
+        return {**PHASES, "sample": 0.41 if rank == 0 else 0.4, "checkpoint": 6.0 if (step, rank) == (20, 0) else 0.0}
+
+    assert _grave(examined(Job(tmp_path / tmp_path.name, phases, noise=0.0).write())) == []
+
+
+def test_a_little_more_of_everything_is_not_said(tmp_path: Path) -> None:
+    def phases(step: int, _rank: int) -> dict[str, float]:
+        return {name: seconds * (1.3 if step >= 20 else 1.0) for name, seconds in PHASES.items()}
+
+    assert _grave(examined(Job(tmp_path / tmp_path.name, phases).write())) == []
+
+
+@pytest.mark.parametrize(("shares", "is_said"), [([0.1] * 20, True), ([0.01] * 19 + [0.9], False)])
+def test_a_rank_that_was_late_by_much_in_one_of_the_last_steps_only_is_not_said(
+    shares: list[float], is_said: bool
+) -> None:
+    steps = [
+        Comparison((1, number), 1.0, share, {}, Straggler(1, share, "all_reduce", "world", "train"))
+        for number, share in enumerate(shares)
+    ]
+    collected = SimpleNamespace(
+        rings=SimpleNamespace(comparison=RunComparison(steps, {})), steps=SimpleNamespace(ranks={})
+    )
+    assert (comparisons._of_late(collected) is not None) is is_said
+
+
+@pytest.mark.parametrize(("late", "is_said"), [(29, True), (24, True), (19, False)])
+def test_a_rank_that_is_late_as_often_as_chance_makes_one_is_not_said(late: int, is_said: bool) -> None:
+    """19 of 29 steps, as of two ranks that did the same on a busy machine."""
+    steps = [
+        Comparison((1, number), 1.0, 0.2, {}, Straggler(int(number < late), 0.2, "all_reduce", "world", "train"))
+        for number in range(29)
+    ]
+    collected = SimpleNamespace(
+        rings=SimpleNamespace(comparison=RunComparison(steps, {})), steps=SimpleNamespace(ranks={})
+    )
+    assert (comparisons._of_late(collected) is not None) is is_said
+
+
+def test_how_often_a_rank_is_late_is_judged_for_any_number_of_steps() -> None:
+    assert comparisons._is_often(60_000, 100_000, 8)
+    assert comparisons._is_often(5, 5, 2)
+    assert not comparisons._is_often(3, 3, 2)
+
+
+def _calls(tmp_path: Path, values: Callable[[int], dict[str, object]]) -> list[Finding]:
+    writer, at = process(tmp_path / tmp_path.name, None, started=STARTED), 0.0
+    model = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "m", "server.address": "10.0.0.1"}
+    for step in range(1, 25):
+        at = rollout(writer, step, 0, at, [("chat m", 0.2, {**model, **values(step)})])
+    writer.write()
+    return _grave(examined(tmp_path / tmp_path.name))
+
+
+def test_calls_that_are_retried_all_along_are_said_though_nothing_changed(tmp_path: Path) -> None:
+    [one] = _calls(tmp_path, lambda step: {"rl.inference.retries": step % 2})
+    assert one.text == "50 % of the calls of model m at 10.0.0.1 were retried."
+    assert (one.code, one.chart) == ("retried_model", "model-retried")
+
+
+def test_calls_that_fail_are_said_with_their_error_and_since_when(tmp_path: Path) -> None:
+    [one] = _calls(tmp_path, lambda step: {"error": "InternalServerError" if step >= 13 and step % 6 else None})
+    assert (
+        one.text == "42 % of the calls of model m at 10.0.0.1 failed (InternalServerError) since step 13 (0 % before)."
+    )
+    assert [symptom.code for symptom in one.symptoms] == ["errors"]
+
+
+def test_one_failed_call_is_no_finding_of_a_model(tmp_path: Path) -> None:
+    found = _calls(tmp_path, lambda step: {"error": "APIConnectionError" if step == 7 else None})
+    assert [one.code for one in found] == ["errors"]

@@ -1,0 +1,248 @@
+"""The health rules over recorded runs: the same verdicts as live, several attempts, restarts, missing ranks."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from unit.health import made_up_runs
+from unit.report.synthetic_run import process
+
+from otel_rl import settings
+from otel_rl.health.verdict import State, Verdict
+from otel_rl.offline.reader import Reader, find
+from otel_rl.offline.report import write_report
+from otel_rl.offline.report.aggregate import health as aggregate
+from otel_rl.offline.report.aggregate.collected import Collected
+from otel_rl.semconv.attributes import RlHealthCodeValues as Code
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+STARTED = 1_700_000_000_000_000_000
+KL, SLOW = Code.P3_KL_EXPLOSION, Code.P7_SLOW_STEP
+
+
+class Written:
+    """Writes the processes of a run."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def add(
+        self,
+        values: list[dict[str, Any]],
+        rank: int | None = 0,
+        *,
+        first: int = 1,
+        attempt: str = "0.0.0",
+        begins: float = 0.0,
+        seconds: Callable[[int], float] = lambda _: 1.0,
+        spans: bool = True,
+    ) -> None:
+        """One process whose steps log ``values``."""
+        started = STARTED + int(begins * 1e9)
+        writer = process(self.folder, rank, started=started, rl__run__attempt=attempt)
+        at = 1.0
+        for step, logged in enumerate(values, first):
+            length = seconds(step)
+            if logged:
+                step_range = {"rl.loop.iteration": step, "rl.step.first": step, "rl.step.last": step}
+                writer.event("rl.step", at + 0.9 * length, body=logged, attributes=step_range)
+            if spans:
+                root = writer.span("rl.loop", at, at + length, {"rl.loop.iteration": step})
+                where = {"rl.loop.iteration": step, "rl.phase": "reward"}
+                writer.span("rl.reward", at, at + length * 0.7, where, root)
+                ranked = {"rl.loop.iteration": step} | ({} if rank is None else {"rl.rank": rank})
+                writer.span("rl.rank.step", at, at + length, ranked, root)
+            at += length
+        writer.write()
+
+    def verdicts(self) -> list[Verdict]:
+        return Collected(Reader(find(self.folder, None))).read(lambda _: None).health.verdicts()
+
+    def findings(self) -> dict[str, Verdict]:
+        return {one.code: one for one in self.verdicts() if one.is_finding}
+
+    def verdict(self, code: str) -> Verdict:
+        [found] = [one for one in self.verdicts() if one.code == code]
+        return found
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Written:
+    return Written(tmp_path / "data" / "run")
+
+
+def sick(steps: int = 60, begin: int = 30) -> list[dict[str, Any]]:
+    return made_up_runs.run(steps, kl=lambda step: 0.01 if step < begin else 7.0)
+
+
+def test_the_verdicts_of_a_recorded_run_are_those_of_its_steps(written: Written) -> None:
+    values = made_up_runs.run(80, kl=lambda step: 0.01 if step < 30 else 7.0, truncated=lambda _: 1.0)
+    dice = made_up_runs.thrown(1)
+    lengths = [dice.uniform(0.9, 1.1) * (3.2 if step > 50 else 1.0) for step in range(81)]
+    written.add(values, seconds=lengths.__getitem__)
+
+    live = made_up_runs.monitor(values, lengths.__getitem__).verdicts()
+    found = written.verdicts()
+    assert [(one.code, one.severity, one.onset, one.until) for one in found] == [
+        (one.code, one.severity, one.onset, one.until) for one in live
+    ]
+    alike = [one for one in found if one.code != SLOW]
+    assert [one.evidence for one in alike] == [one.evidence for one in live if one.code != SLOW]
+    assert "rl.reward takes" in next(one.evidence for one in found if one.code == SLOW)
+
+
+def test_an_attempt_of_thousands_of_digits_is_taken_for_none(written: Written) -> None:
+    written.add([{"kl": 0.01}] * 12, attempt=f"1.{'9' * 5000}")
+
+    assert write_report(written.folder, written.folder / "report.html").output.exists()
+
+
+def test_the_divergence_of_preference_training_is_not_judged_per_token(written: Written) -> None:
+    written.add([{"loss": 0.5, "kl": 8.0, "rewards/chosen": 1.0, "rewards/rejected": -1.0}] * 40)
+
+    assert written.verdict(KL).severity == State.UNOBSERVED
+
+
+def test_a_run_without_values_says_that_nothing_was_observed(written: Written) -> None:
+    written.add([{}] * 3)
+
+    found = written.verdicts()
+    assert {one.severity for one in found} == {State.UNOBSERVED}
+    assert len(found) == 14
+
+
+def test_a_missing_rank_0_leaves_the_step_times_of_the_lowest_rank_and_the_rest_unobserved(written: Written) -> None:
+    slow = lambda step: 1.0 if step < 30 else 4.0  # noqa: E731
+    written.add([{}] * 60, rank=2, seconds=lambda _: 1.0)
+    written.add([{}] * 60, rank=1, seconds=slow)
+
+    assert set(written.findings()) == {SLOW}
+    assert abs((written.verdict(SLOW).onset or 0) - 30) <= 3
+    assert written.verdict(KL).severity == State.UNOBSERVED
+    assert "not logged" in written.verdict(KL).evidence
+
+
+def test_of_several_ranks_rank_0_counts(written: Written) -> None:
+    written.add(sick(), rank=0)
+    written.add(made_up_runs.run(60), rank=1)
+
+    assert set(written.findings()) == {KL}
+
+
+def test_each_attempt_is_judged_on_its_own_and_findings_of_earlier_ones_name_their_attempt(written: Written) -> None:
+    written.add(sick(40, 20), attempt="0.0.0")
+    written.add(made_up_runs.run(60), first=15, attempt="0.1.0", begins=100)
+
+    found = written.verdicts()
+    assert [(one.code, one.attempt) for one in found if one.is_finding] == [(KL, "")]
+    assert [(one.severity, one.attempt) for one in found if one.code == KL][1:] == [(State.HEALTHY, "0.1.0")]
+
+
+def test_steps_that_begin_again_in_one_process_are_judged_anew(written: Written) -> None:
+    values = sick(40, 20)
+    writer = process(written.folder, 0, started=STARTED)
+    for number, (step, logged) in enumerate([*enumerate(values, 1), *enumerate(made_up_runs.run(30), 10)]):
+        writer.event("rl.step", number + 1.0, body=logged, attributes={"rl.loop.iteration": step})
+    writer.write()
+
+    found = written.verdict(KL)
+    assert (found.severity, found.onset, found.until) == (State.CRITICAL, 20, 40)
+
+
+def test_values_that_are_no_numbers_and_records_without_a_step_are_no_trouble(written: Written) -> None:
+    writer = process(written.folder, 0, started=STARTED)
+    for step in range(1, 30):
+        body = {"kl": 7.0, "loss": float("nan"), "reward": "high", "entropy": None, "grad_norm": True}
+        writer.event("rl.step", float(step), body=body, attributes={"rl.loop.iteration": step})
+        writer.event("rl.step", float(step), body=body, attributes={})
+        writer.event("rl.step", float(step), body="text", attributes={"rl.loop.iteration": step})
+    writer.write()
+
+    assert set(written.findings()) == {KL, Code.NON_FINITE}
+
+
+def test_what_was_found_live_from_values_in_no_record_is_taken_from_the_events(written: Written) -> None:
+    writer = process(written.folder, 0, started=STARTED)
+    said = {
+        "rl.health.code": KL,
+        "rl.health.state": "critical",
+        "rl.health.previous_state": "healthy",
+        "rl.health.onset_iteration": 11,
+        "rl.health.metric": "kl",
+        "rl.health.value": 7.0,
+        "rl.health.threshold": 3.0,
+        "rl.health.evidence": "kl is 7 nat, threshold 3 nat",
+        "rl.loop.iteration": 13,
+    }
+    writer.event("rl.health.changed", 13.0, attributes=said)
+    writer.event("rl.step", 14.0, body={"entropy": 1.0}, attributes={"rl.loop.iteration": 14})
+    writer.write()
+
+    found = written.verdict(KL)
+    assert (found.severity, found.onset, found.until, found.value) == (State.CRITICAL, 11, None, 7.0)
+    assert found.evidence == "kl is 7 nat, threshold 3 nat"
+    assert found.next_steps
+
+
+def test_the_events_of_a_run_whose_values_are_recorded_are_not_said_twice(written: Written) -> None:
+    written.add(sick())
+    writer = process(written.folder, 0, started=STARTED, rl__role="other")
+    said = {"rl.health.code": KL, "rl.health.state": "critical", "rl.health.previous_state": "healthy"}
+    writer.event("rl.health.changed", 13.0, attributes=said)
+    writer.write()
+
+    assert written.verdict(KL).evidence.startswith("kl is 7 nat, threshold 3 nat, 0.01 nat")
+
+
+def test_the_command_tells_a_mistake_in_the_users_rules(
+    written: Written, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written.add(sick())
+    monkeypatch.setenv("OTEL_RL_HEALTH_RULES", str(tmp_path / "none.yaml"))
+    settings.reset()
+    report = write_report(written.folder, tmp_path)
+    monkeypatch.delenv("OTEL_RL_HEALTH_RULES")
+    settings.reset()
+
+    assert [note for note in report.notes if "none.yaml: No such file or directory" in note]
+
+
+def test_of_a_very_long_run_the_step_times_are_judged_on_their_own(
+    written: Written, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(aggregate, "KEPT", 50)
+    written.add(sick(90, 60), seconds=lambda step: 1.0 if step < 45 else 4.0)
+
+    found = written.findings()
+    assert set(found) == {KL, SLOW}
+    assert found[KL].onset == 60
+    assert abs((found[SLOW].onset or 0) - 45) <= 3
+    assert len(written.verdicts()) == 14
+
+
+def test_the_users_rules_hold_for_the_report_and_a_mistake_in_them_is_told(
+    written: Written, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written.add(sick())
+    rules = tmp_path / "rules.json"
+    monkeypatch.setenv("OTEL_RL_HEALTH_RULES", str(rules))
+    settings.reset()
+    rules.write_text(json.dumps({"rules": {KL: False}}))
+    without = written.findings()
+    rules.write_text(json.dumps({"rules": {"P3": False}}))
+    complaint, despite = aggregate.Health().complaint, written.findings()
+    monkeypatch.setenv("OTEL_RL_HEALTH_RULES", "off")
+    settings.reset()
+    off = written.verdicts()
+    monkeypatch.delenv("OTEL_RL_HEALTH_RULES")
+    settings.reset()
+
+    assert without == {}
+    assert "P3 is no rule; did you mean P3_kl_explosion?" in complaint
+    assert set(despite) == {KL}
+    assert off == []

@@ -1,0 +1,127 @@
+"""The section on trajectories: what is counted, which rows are chosen, and what broken records cost."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from unit.report.synthetic_run import SECOND, process
+
+from otel_rl.offline.report import write_report
+from otel_rl.offline.report.aggregate.trajectories import OF_A_KIND, OF_ALL_PARTS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+Found = dict[str, Any]
+
+
+def _report(folder: Path, records: list[tuple[dict[str, Any], Any]], *, ranks: int = 1) -> tuple[Found, str]:
+    """``rl.trajectories`` of single processes, each with its attributes and its body."""
+    run = folder / "run-1"
+    for rank in range(ranks):
+        writer = process(run, rank, world_size=ranks, started=time.time_ns() - 60 * SECOND)
+        for number, (attributes, body) in enumerate(records):
+            values = {"rl.trajectories.source": "trainer", "rl.trajectories.started": 0, **attributes}
+            writer.event("rl.trajectories", 1.0 + number, body, values)
+        writer.write()
+    report = write_report(run, folder / "page.html")
+    return json.loads(json.dumps(report.trajectories, allow_nan=False)), report.output.read_text(encoding="utf-8")
+
+
+def _columns(**columns: list[Any]) -> dict[str, list[Any]]:
+    return {f"rl.rollout.{name}": values for name, values in columns.items()}
+
+
+def test_every_sample_is_counted_and_the_page_says_how_many_are_shown(tmp_path):
+    steps = [
+        (
+            {"rl.loop.iteration": step, "rl.trajectories.started": 100},
+            _columns(
+                id=[f"{step}-{place}" for place in range(100)],
+                reward=[place / 100 for place in range(100)],
+                seconds=[step + place / 100 for place in range(100)],
+                status=["failed" if place == 7 and step % 10 == 0 else "finished" for place in range(100)],
+                trained=[place != 7 for place in range(100)],
+            ),
+        )
+        for step in range(1, 101)
+    ]
+    found, page = _report(tmp_path, steps)
+
+    assert (found["started"], found["ended"], found["trained"]) == (10_000, 10_000, 9_900)
+    assert found["by_status"] == {"finished": 9_990, "failed": 10}
+    rows = found["rows"]
+    assert len(rows) <= 4 * OF_A_KIND + OF_ALL_PARTS
+    assert f"{len(rows)} of 10,000 trajectories" in page
+    ids = {row["rl.rollout.id"] for row in rows}
+    assert {f"{step}-7" for step in range(10, 101, 10)} <= ids
+    assert {f"100-{place}" for place in range(60, 100)} <= ids
+    spread = sorted({row["step"] for row in rows if row["rl.rollout.status"] == "finished"})
+    assert spread[0] == 1
+    assert len(spread) > 40
+
+
+def test_groups_that_lie_in_several_ranks_are_compared_as_wholes(tmp_path):
+    body = {**_columns(reward=[1.0, 1.0, 0.0]), "rl.group.id": ["1-0", "1-1", "1-1"]}
+    found, page = _report(tmp_path, [({"rl.loop.iteration": 1}, body)], ranks=2)
+    assert (found["groups"], found["dead_groups"]) == (2, 1)
+    assert "In 1 of 2 groups all rewards are equal" in page
+
+
+def test_zero_rewards_after_a_failure_are_named_with_what_they_do_to_the_mean(tmp_path):
+    body = _columns(reward=[1.0, 0.0, 1.0, 0.0], suspect=[None, True, None, None], tool_errors=[0, 1, 0, 0])
+    found, page = _report(tmp_path, [({"rl.trajectories.started": 5}, body)])
+    assert found["suspect"] == 1
+    assert "the mean reward is 0.5 with them and 0.6667 without" in page
+    assert "1 have not ended" in page
+
+
+def test_a_trajectory_leads_to_the_spans_of_its_trace(tmp_path):
+    run = tmp_path / "run-1"
+    writer = process(run, 0, world_size=1, started=time.time_ns() - 60 * SECOND)
+    rollout = writer.span("rl.rollout", 1.0, 3.0, {"rl.rollout.id": "r"})
+    writer.span("execute_tool search", 1.5, 2.0, {"gen_ai.operation.name": "execute_tool"}, rollout, error="timeout")
+    trace = f"{rollout.trace_id:032x}"
+    body = _columns(id=["r", "s"], trace_id=[trace, "f" * 32], status=["failed", "finished"])
+    writer.event("rl.trajectories", 4.0, body, {"rl.trajectories.source": "rollout", "rl.trajectories.started": 2})
+    writer.write()
+    page = write_report(run, tmp_path / "page.html").output.read_text(encoding="utf-8")
+
+    assert f'<a href="#spans-{trace}">' in page
+    assert f'<details id="spans-{trace}">' in page
+    assert "2. execute_tool search  [timeout]" in page
+    assert f"#spans-{'f' * 32}" not in page
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        None,
+        "text",
+        {},
+        {"rl.rollout.id": "no list"},
+        {"rl.rollout.id": [], "rl.rollout.reward": [None, "x", float("nan"), float("inf")]},
+        {"rl.rollout.reward": [True, {"a": 1}, [1]], "rl.reward.names": ["a"], "rl.reward.scores": [1, 2]},
+        {"rl.rollout.id": ["<script>alert(1)</script>"], "rl.rollout.status": ["<b>"], "rl.reward.names": None},
+    ],
+)
+def test_records_that_are_broken_or_hostile_do_no_harm(tmp_path, body):
+    found, page = _report(tmp_path, [({"rl.trajectories.started": "many"}, body)])
+    assert found["started"] == 0
+    assert "<script>alert" not in page
+    assert "<b>&lt;" not in page
+
+
+def test_columns_that_no_row_fills_are_not_shown(tmp_path):
+    _, page = _report(tmp_path, [({}, _columns(id=["1-0"], reward=[0.5]))])
+    assert 'aria-label="Filter by Reward"' in page
+    assert 'aria-label="Filter by Tool calls"' not in page
+
+
+def test_a_run_without_records_says_what_would_fill_the_section(tmp_path):
+    found, page = _report(tmp_path, [])
+    assert found["rows"] == []
+    assert "Samples come from TRL" in page

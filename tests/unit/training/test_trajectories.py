@@ -1,0 +1,326 @@
+"""Records with a row per trajectory: what they hold, what they survive, and that nothing stays behind."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import gc
+import math
+import os
+import threading
+import weakref
+from decimal import Decimal
+
+import pytest
+
+import otel_rl
+from otel_rl.inference.calls import InferenceCall
+from otel_rl.inference.requests import CHAT, Request
+from otel_rl.inference.servers import server
+from otel_rl.telemetry import Scope, deferral, drops, lifecycle, open_trajectory
+from otel_rl.telemetry.open_trajectory import MAXIMUM_REWARDS, OpenTrajectory
+from otel_rl.training import trajectories
+
+scope = Scope("test")
+
+
+@pytest.fixture(autouse=True)
+def nothing_waits():
+    trajectories._forget()
+    yield
+    trajectories._forget()
+
+
+def bodies(recorded):
+    trajectories.record()
+    return [record.body for record in recorded.events("rl.trajectories")]
+
+
+def answered(**usage):
+    call = InferenceCall(scope, Request(CHAT, server("127.0.0.1", 80), {"model": "m"}))
+    call.answer.observe({"choices": [{"finish_reason": "stop"}], "usage": usage, "metadata": {"weight_version": "12"}})
+    call.finish()
+
+
+def test_a_step_has_one_record_of_all_its_rollouts(recorded):
+    with otel_rl.step(3):
+        for number in range(3):
+            with otel_rl.rollout(f"r-{number}", sample_id=7, group_id="g", policy_version=2):
+                with otel_rl.tool("search") as call:
+                    if number == 1:
+                        call.fail("timeout")
+                otel_rl.reward("exact", float(number != 1))
+        assert recorded.events("rl.trajectories") == []
+
+    [record] = recorded.events("rl.trajectories")
+    assert record.trace_id == recorded.span("rl.loop").context.trace_id
+    assert dict(record.attributes) == {
+        "rl.loop.iteration": 3,
+        "rl.trajectories.source": "rollout",
+        "rl.trajectories.started": 3,
+    }
+    body = record.body
+    assert body["rl.rollout.id"] == ["r-0", "r-1", "r-2"]
+    assert body["rl.group.id"] == ["g"] * 3
+    assert body["rl.policy.version"] == ["2"] * 3
+    assert body["rl.rollout.tool_calls"] == [1, 1, 1]
+    assert body["rl.rollout.tool_errors"] == [0, 1, 0]
+    assert body["rl.rollout.reward"] == [1.0, 0.0, 1.0]
+    assert body["rl.rollout.suspect"] == [None, True, None]
+    assert all(seconds > 0 for seconds in body["rl.rollout.seconds"])
+    assert "rl.rollout.model_calls" not in body
+    traces = [f"{span.context.trace_id:032x}" for span in recorded.spans if span.name == "rl.rollout"]
+    assert body["rl.rollout.trace_id"] == traces
+
+
+def test_the_span_of_a_rollout_has_the_totals_of_its_calls(recorded):
+    with otel_rl.rollout("r"):
+        answered(prompt_tokens=10, completion_tokens=4)
+        answered(prompt_tokens=20, completion_tokens=5)
+        with otel_rl.tool("search"):
+            pass
+
+    values = recorded.span("rl.rollout").attributes
+    expected = {"turns": 2, "model_calls": 2, "model_errors": 0, "tool_calls": 1, "tool_errors": 0}
+    expected |= {"input_tokens": 30, "output_tokens": 9, "stop_reason": "stop"}
+    expected |= {"policy_version.min": 12, "policy_version.max": 12}
+    assert {key: values[f"rl.rollout.{key}"] for key in expected} == expected
+    [body] = bodies(recorded)
+    assert {key: body[f"rl.rollout.{key}"] for key in expected} == {key: [value] for key, value in expected.items()}
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [(RuntimeError(), "failed"), (asyncio.CancelledError(), "cancelled"), (KeyboardInterrupt(), "failed")],
+)
+def test_an_exception_decides_on_the_status(recorded, error, status):
+    with pytest.raises(type(error)), otel_rl.rollout("r"):
+        raise error
+    assert bodies(recorded)[0]["rl.rollout.status"] == [status]
+
+
+class Hostile:
+    def __float__(self):
+        raise RuntimeError("no number")
+
+    def __str__(self):
+        raise RuntimeError("no text")
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        (1, 1),
+        (True, True),
+        (math.nan, None),
+        (math.inf, None),
+        (10**400, None),
+        (1 << 63, None),
+        (None, None),
+        ({"score": 1}, None),
+        ([1.0], None),
+        (b"1", None),
+        (Hostile(), None),
+        (Decimal(1), None),
+        ("text\0\ud800", "text��"),
+        ("x" * 1000, None),
+    ],
+)
+def test_values_of_a_column_are_plain_or_left_out(recorded, given, kept):
+    trajectories.add_batch(scope, "trainer", 1, 2, lambda: ({"rl.rollout.stop_reason": [given, "stop"]}, {}))
+    found = bodies(recorded)[0]["rl.rollout.stop_reason"]
+    if isinstance(given, str) and len(given) > 256:
+        assert len(found[0]) == 256
+    else:
+        assert found == [kept, "stop"]
+
+
+def test_rewards_that_are_tensors_nan_none_or_dictionaries_cost_the_other_rows_nothing(recorded):
+    torch = pytest.importorskip("torch")
+    given = [torch.tensor(0.5), torch.tensor([1.0, 2.0]), math.nan, None, {"a": 1}, Hostile(), 2.0]
+    trajectories.add_batch(scope, "trainer", 1, 7, lambda: ({"rl.rollout.id": list("abcdefg")}, {"r": given}))
+    [body] = bodies(recorded)
+    assert body["rl.rollout.id"] == list("abcdefg")
+    assert body["rl.reward.scores"] == [[0.5, None, None, None, None, None, 2.0]]
+
+
+def test_columns_that_are_too_short_or_too_long_keep_their_rows_in_place(recorded):
+    columns = {"rl.rollout.id": ["a", "b"], "rl.rollout.turns": [1], "rl.rollout.tool_calls": [1, 2, 3]}
+    trajectories.add_batch(scope, "trainer", 1, 2, lambda: (columns, {}))
+    trajectories.add_batch(scope, "trainer", 1, 1, lambda: ({"rl.rollout.id": ["c"]}, {}))
+    [body] = bodies(recorded)
+    assert body["rl.rollout.turns"] == [1, None, None]
+    assert body["rl.rollout.tool_calls"] == [1, 2, None]
+    assert body["rl.rollout.id"] == ["a", "b", "c"]
+
+
+def test_a_record_has_at_most_512_rows_and_none_is_lost(recorded):
+    ids = [str(number) for number in range(1300)]
+    trajectories.add_batch(scope, "trainer", 1, 1300, lambda: ({"rl.rollout.id": ids}, {}))
+    found = bodies(recorded)
+    assert [len(body["rl.rollout.id"]) for body in found] == [512, 512, 276]
+    assert [one for body in found for one in body["rl.rollout.id"]] == ids
+    started = [record.attributes["rl.trajectories.started"] for record in recorded.events("rl.trajectories")]
+    assert started == [1300, 0, 0]
+
+
+def test_rows_beyond_the_limit_are_counted(io_thread, recorded):
+    drops.reset()
+    waiting = trajectories.MAXIMUM_ROWS - 2
+    trajectories.add_batch(scope, "trainer", 1, waiting, lambda: ({"rl.rollout.turns": [1] * waiting}, {}))
+    trajectories.add_batch(scope, "trainer", 1, 5, lambda: ({"rl.rollout.turns": [1] * 5}, {}))
+    assert drops.snapshot()["logs", "trajectory_limit"] == 5
+    io_thread.flush_now()
+    records = recorded.events("rl.trajectories")
+    assert sum(len(record.body["rl.rollout.turns"]) for record in records) == waiting
+    assert records[0].attributes["rl.trajectories.started"] == waiting + 5
+    assert records[0].attributes["rl.trajectories.left_out"] == 5
+
+
+def test_rewards_of_one_trajectory_are_bounded_and_all_of_them_are_in_its_sum():
+    trajectory = OpenTrajectory()
+    for number in range(MAXIMUM_REWARDS + 10):
+        trajectory.add_reward(f"r{number}", 1.0)
+    trajectory.add_reward("r0", math.nan)
+    assert len(trajectory.rewards) == MAXIMUM_REWARDS
+    assert trajectory.reward == MAXIMUM_REWARDS + 10
+
+
+async def test_concurrent_rollouts_keep_their_own_counters(recorded):
+    async def run(number):
+        with otel_rl.rollout(f"r-{number}"):
+            for _ in range(number % 5):
+                await asyncio.sleep(0)
+                with otel_rl.tool("search"):
+                    await asyncio.sleep(0)
+            otel_rl.reward("n", number)
+
+    await asyncio.gather(*(run(number) for number in range(100)))
+    counted = {}
+    for body in bodies(recorded):
+        rows = zip(body["rl.rollout.id"], body["rl.rollout.reward"], strict=True)
+        calls = body.get("rl.rollout.tool_calls", [None] * 100)
+        counted |= {row: (reward, number) for (row, reward), number in zip(rows, calls, strict=True)}
+    assert counted == {f"r-{number}": (number, number % 5 or None) for number in range(100)}
+
+
+async def test_8192_concurrent_rollouts_leave_nothing_behind(recorded):
+    # Some of them never end.
+    alive: list[weakref.ref] = []
+    release = asyncio.Event()
+
+    class Watched(OpenTrajectory):
+        __slots__ = ("__weakref__",)
+
+        def __init__(self):
+            super().__init__()
+            alive.append(weakref.ref(self))
+
+    async def run(number):
+        operation = otel_rl.rollout(f"r-{number}")
+        operation.__enter__()
+        await release.wait()
+        if number % 8:
+            operation.__exit__(None, None, None)
+
+    before, open_trajectory.OpenTrajectory = open_trajectory.OpenTrajectory, Watched
+    try:
+        tasks = [asyncio.create_task(run(number)) for number in range(8192)]
+        await asyncio.sleep(0)
+        release.set()
+        await asyncio.gather(*tasks)
+    finally:
+        open_trajectory.OpenTrajectory = before
+    del tasks
+    trajectories.record()
+    deferral.drain()
+    await asyncio.sleep(0)  # the event loop lets go of the tasks
+    gc.collect()
+
+    assert len(alive) == 8192
+    assert [one for one in alive if one() is not None] == []
+    records = recorded.events("rl.trajectories")
+    assert sum(len(record.body["rl.rollout.id"]) for record in records) == 8192 * 7 // 8
+    assert sum(record.attributes["rl.trajectories.started"] for record in records) == 8192
+
+
+def test_threads_of_a_rollout_add_to_its_counters(recorded):
+    def work():
+        for _ in range(50):
+            with otel_rl.tool("search"):
+                pass
+
+    with otel_rl.rollout("r"):
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert bodies(recorded)[0]["rl.rollout.tool_calls"] == [200]
+
+
+def test_a_forked_child_keeps_no_row_of_its_parent(recorded):
+    with otel_rl.step(1):
+        with otel_rl.rollout("r"):
+            pass
+        reader, writer = os.pipe()
+        child = os.fork()
+        if child == 0:
+            lifecycle.run_after_fork_callbacks()
+            os.write(writer, f"{len(trajectories._waiting)} {trajectories._rows} {len(trajectories._began)}".encode())
+            os._exit(0)
+        os.waitpid(child, 0)
+        assert os.read(reader, 100) == b"0 0 0"
+    assert len(recorded.events("rl.trajectories")) == 1
+
+
+def test_rollouts_outside_of_steps_are_recorded_together_by_the_io_thread(io_thread, recorded):
+    for number in range(5):
+        with otel_rl.rollout(f"r-{number}"):
+            pass
+    io_thread.flush_now()
+    [record] = recorded.events("rl.trajectories")
+    assert record.body["rl.rollout.id"] == [f"r-{number}" for number in range(5)]
+    assert "rl.loop.iteration" not in record.attributes
+    assert record.trace_id == 0
+
+
+def test_a_rollout_that_ends_after_its_step_is_of_its_own_iteration(recorded):
+    late = otel_rl.rollout("late")
+    of_its_own = contextvars.copy_context()
+    with otel_rl.step(1):
+        of_its_own.run(late.__enter__)
+    with otel_rl.step(2):
+        of_its_own.run(late.__exit__, None, None, None)
+        with otel_rl.rollout("r"):
+            pass
+    found = {record.attributes["rl.loop.iteration"]: record for record in recorded.events("rl.trajectories")}
+    assert found[1].body["rl.rollout.id"] == ["late"]
+    assert found[2].body["rl.rollout.id"] == ["r"]
+    assert found[1].trace_id == 0
+
+
+def test_the_record_holds_no_baggage_of_the_rollout_that_happens_to_be_current(recorded):
+    trajectories.add_batch(scope, "trainer", None, 1, lambda: ({"rl.rollout.turns": [1]}, {}))
+    with otel_rl.rollout("current", sample_id="s"):
+        trajectories.record()
+    [record] = recorded.events("rl.trajectories")
+    assert record.attributes.keys() == {"rl.trajectories.source", "rl.trajectories.started"}
+
+
+def test_a_rollout_that_the_program_discards_says_why(recorded):
+    with otel_rl.rollout("r") as rollout:
+        rollout.discard("too_long")
+    [body] = bodies(recorded)
+    assert body["rl.rollout.status"] == ["discarded"]
+    assert body["rl.rollout.discard_reason"] == ["too_long"]
+
+
+def test_trajectories_that_never_end_are_in_the_last_record_of_the_process(recorded):
+    contextvars.copy_context().run(otel_rl.rollout("stuck").__enter__)
+    trajectories.record()
+    assert recorded.events("rl.trajectories") == []
+    trajectories._record_all()
+    [record] = recorded.events("rl.trajectories")
+    assert record.attributes["rl.trajectories.started"] == 1
+    assert dict(record.body) == {}

@@ -1,0 +1,143 @@
+"""What vLLM says of a request becomes tokens, reasons and times; the objects are made by hand, vLLM is not needed."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from otel_rl.inference.engine_requests import MOST_REASONS, EngineRequests, Times
+from otel_rl.instrumentors.vllm.engines import model_of, sampling_values
+from otel_rl.instrumentors.vllm.outputs import add_output, times_of, weight_versions
+from otel_rl.semconv import attributes
+
+
+def stats(**changes):
+    values = {
+        "num_generation_tokens": 5,
+        "arrival_time": 1.7e9,
+        "queued_ts": 100.0,
+        "scheduled_ts": 100.25,
+        "first_token_ts": 100.75,
+        "last_token_ts": 102.75,
+        "first_token_latency": 0.8,
+    }
+    return SimpleNamespace(**values | changes)
+
+
+def candidate(tokens, reason="stop", versions=()):
+    labels = [SimpleNamespace(version=version) for version in versions]
+    return SimpleNamespace(token_ids=list(range(tokens)), finish_reason=reason, weight_versions=labels)
+
+
+def output(*candidates, prompt=3, metrics=None, cached=None):
+    return SimpleNamespace(
+        prompt_token_ids=[1] * prompt, outputs=list(candidates), metrics=metrics, num_cached_tokens=cached
+    )
+
+
+def test_times_are_differences_of_the_engines_own_clock():
+    assert times_of(stats()) == Times(0.25, 0.8, 0.5, 2.0, 2.75, 0.5)
+
+
+@pytest.mark.parametrize("missing", ["queued_ts", "scheduled_ts", "first_token_ts", "last_token_ts"])
+def test_a_moment_that_has_not_come_gives_no_time(missing):
+    found = times_of(stats(**{missing: 0.0}))
+    assert found.queue is None or missing not in ("queued_ts", "scheduled_ts")
+    assert found.prefill is None or missing not in ("scheduled_ts", "first_token_ts")
+    assert found.decode is None or missing not in ("first_token_ts", "last_token_ts")
+    assert all(value is None or value >= 0 for value in found)
+
+
+def test_one_token_has_no_time_per_further_token():
+    assert times_of(stats(num_generation_tokens=1)).per_output_token is None
+
+
+def test_without_statistics_there_are_tokens_and_no_times():
+    requests = EngineRequests()
+    add_output(requests, output(candidate(4), candidate(6, "length")))
+    assert (requests.input_tokens, requests.output_tokens, requests.profiled) == (3, 10, 0)
+    found = requests.attributes()
+    assert found[attributes.GEN_AI_RESPONSE_FINISH_REASONS] == ("stop", "length")
+    assert found[attributes.RL_ENGINE_TRUNCATED_SAMPLES] == 1
+    assert attributes.RL_ENGINE_QUEUE_TIME not in found
+
+
+def test_means_are_of_the_requests_that_have_times():
+    requests = EngineRequests()
+    add_output(requests, output(candidate(4), metrics=stats(), cached=2))
+    add_output(requests, output(candidate(4), metrics=stats(scheduled_ts=100.75), cached=1))
+    add_output(requests, output(candidate(4)))
+    found = requests.attributes()
+    assert found[attributes.RL_ENGINE_REQUESTS] == 3
+    assert found[attributes.RL_ENGINE_PROFILED_REQUESTS] == 2
+    assert found[attributes.RL_ENGINE_QUEUE_TIME] == 0.5
+    assert found[attributes.GEN_AI_USAGE_CACHE_READ_INPUT_TOKENS] == 3
+
+
+def test_reasons_of_a_large_batch_are_counted_and_not_listed():
+    requests = EngineRequests()
+    for _ in range(MOST_REASONS + 1):
+        add_output(requests, output(candidate(1, "length")))
+    found = requests.attributes()
+    assert attributes.GEN_AI_RESPONSE_FINISH_REASONS not in found
+    assert found[attributes.RL_ENGINE_TRUNCATED_SAMPLES] == MOST_REASONS + 1
+    assert requests.by_reason() == {"length": MOST_REASONS + 1}
+
+
+def test_versions_of_weights_are_named_once_and_in_their_order():
+    answers = [output(candidate(1, versions=["7", "8"])), output(candidate(1, versions=["8"]))]
+    assert weight_versions(answers) == "7,8"
+    assert weight_versions([output(candidate(1))]) is None
+
+
+def test_what_is_no_output_of_generation_is_counted_as_a_request_without_tokens():
+    requests = EngineRequests()
+    add_output(requests, object())
+    assert (requests.requests, requests.input_tokens, requests.reasons) == (1, 0, [])
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ({"served_model_name": "tiny"}, "tiny"),
+        ({"served_model_name": ["tiny", "alias"]}, "tiny"),
+        ({"served_model_name": None, "model": "/models/tiny"}, "/models/tiny"),
+        ({}, ""),
+    ],
+)
+def test_the_model_is_named_as_the_engine_serves_it(config, expected):
+    engine = SimpleNamespace(model_config=SimpleNamespace(**config))
+    assert model_of(engine) == expected
+    assert model_of(SimpleNamespace(llm_engine=engine)) == expected
+
+
+def sampling(**changes):
+    values = {
+        "n": 1,
+        "temperature": 0.5,
+        "top_p": 1.0,
+        "top_k": 0,
+        "seed": None,
+        "max_tokens": 16,
+        "stop": [],
+        "frequency_penalty": 0.0,
+        "presence_penalty": 0.0,
+    }
+    return SimpleNamespace(**values | changes)
+
+
+def test_parameters_that_are_in_use_become_attributes():
+    assert sampling_values(sampling(n=4, top_k=-1, stop=["</s>"])) == {
+        attributes.GEN_AI_REQUEST_CHOICE_COUNT: 4,
+        attributes.GEN_AI_REQUEST_TEMPERATURE: 0.5,
+        attributes.GEN_AI_REQUEST_TOP_P: 1.0,
+        attributes.GEN_AI_REQUEST_MAX_TOKENS: 16,
+        attributes.GEN_AI_REQUEST_STOP_SEQUENCES: ["</s>"],
+    }
+
+
+def test_requests_with_parameters_of_their_own_have_none_in_common():
+    same, other = sampling(), sampling()
+    assert sampling_values([same, same]) == sampling_values(same)
+    assert sampling_values([same, other]) == sampling_values([]) == sampling_values(None) == {}
