@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from opentelemetry.util._importlib_metadata import entry_points
 
 from otel_rl import instrumentor_status, internal_errors
+from otel_rl.distro.own_triggers import TRIGGERS
 from otel_rl.distro.trigger_modules import TARGETS
 from otel_rl.import_hooks import hooks
 from otel_rl.offline.store import process_store
@@ -104,7 +105,10 @@ class _Waiting:
 
 
 def _triggers(entry_point: EntryPoint) -> tuple[str, ...]:
-    """As an instrumentor of ours declares them; its class imports nothing of the library or of its wrappers."""
+    """From the table, which costs no import; the class of an instrumentor that is not in it is asked itself."""
+    known = TRIGGERS.get(entry_point.name)
+    if known is not None:
+        return known
     modules: list[str] = []
     _isolated(entry_point.name, lambda: modules.extend(entry_point.load().triggers()))
     return tuple(modules)

@@ -1,7 +1,7 @@
 """Modules whose import makes an instrumentor of others worth loading: entry-point name -> modules.
 
-Instrumentors that are not listed are loaded at start, since nothing tells what they need. Ours are not listed either:
-their classes declare the modules they patch. Names are those of the entry points in group
+Instrumentors that are not listed are loaded at start, since nothing tells what they need. Ours have a table of their
+own, :mod:`otel_rl.distro.own_triggers`. Names are those of the entry points in group
 ``opentelemetry_instrumentor``: OpenTelemetry's contrib and genai packages, OpenLLMetry's and OpenInference's.
 """
 

@@ -9,7 +9,7 @@ A subclass names its library, the supported versions, and per module the functio
 
 The class is all that is imported before the library is: the functions are named, not imported. Modules that are loaded
 already are patched at once, others when they are imported. The first import of one of ``modules`` loads the
-instrumentor (:mod:`otel_rl.distro.loader`), so it declares its triggers nowhere else.
+instrumentor (:mod:`otel_rl.distro.loader`), which finds them in a table that is generated from the classes.
 """
 
 from __future__ import annotations
@@ -107,10 +107,15 @@ class Instrumentor:
         """The supported versions of the library, for the dependency check of whoever loads the instrumentor."""
         return self.supported()
 
+    @classmethod
+    def entry_point_name(cls) -> str:
+        """Name of its entry point."""
+        return f"{PREFIX}{cls.library}"
+
     @property
     def entry_point(self) -> str:
         """Name under which the state is reported."""
-        return f"{PREFIX}{self.library}"
+        return self.entry_point_name()
 
     @property
     def missing(self) -> tuple[str, ...]:

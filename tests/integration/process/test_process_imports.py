@@ -52,3 +52,10 @@ def test_recording_child_imports_no_more_modules_than_the_official_distro(progra
     assert "otel_rl.distro" in recording
     assert "opentelemetry.sdk.trace" in official
     assert len(recording) <= len(official)
+
+
+def test_a_process_that_imports_no_library_loads_no_instrumentor(programs: Programs) -> None:
+    recording = imported(programs, **OURS, OTEL_RL_CHILDREN="all")
+
+    assert "otel_rl.distro.loader" in recording
+    assert {name for name in recording if name.startswith("otel_rl.instrumentors")} == set()

@@ -1,0 +1,77 @@
+"""Modules whose import makes an instrumentor of ours worth loading: generated; run `make generate`.
+
+The class of an instrumentor declares them (:meth:`otel_rl.instrumentors.base.Instrumentor.triggers`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+TRIGGERS: Final[Mapping[str, tuple[str, ...]]] = {
+    "otel_rl_langchain": (
+        "langchain_core.callbacks.manager",
+        "langchain_core.runnables.config",
+        "langchain_core.tools.base",
+        "langgraph._internal._runnable",
+        "langgraph.utils.runnable",
+        "langgraph.prebuilt.tool_node",
+        "opentelemetry.instrumentation.genai.langchain.callback_handler",
+        "langchain_core",
+    ),
+    "otel_rl_mcp": (
+        "mcp.client.stdio",
+        "mcp.client.streamable_http",
+        "mcp.client.sse",
+        "mcp.server.stdio",
+        "mcp.client.session",
+        "mcp.server.lowlevel.server",
+        "mcp.shared.session",
+        "mcp.shared._otel",
+        "mcp.shared.jsonrpc_dispatcher",
+        "mcp.shared.direct_dispatcher",
+        "mcp.server.runner",
+        "mcp",
+    ),
+    "otel_rl_openai": (
+        "openai._base_client",
+        "openai.lib.streaming.chat._completions",
+        "openai.lib.streaming.responses._responses",
+        "openai",
+    ),
+    "otel_rl_torch_distributed": ("torch.distributed.distributed_c10d", "torch.nn.parallel.distributed", "torch"),
+    "otel_rl_transformers": (
+        "transformers.training_args",
+        "transformers.trainer_callback",
+        "transformers.trainer",
+        "accelerate.accelerator",
+        "transformers",
+    ),
+    "otel_rl_trl": (
+        "trl.extras.profiling",
+        "trl.generation.vllm_generation",
+        "trl.trainer.grpo_trainer",
+        "trl.trainer.rloo_trainer",
+        "trl.trainer.distillation_trainer",
+        "trl.experimental.a2po.a2po_trainer",
+        "trl.experimental.async_distillation.async_distillation_trainer",
+        "trl.experimental.async_grpo.async_grpo_trainer",
+        "trl.experimental.gkd.gkd_trainer",
+        "trl.experimental.gold.gold_trainer",
+        "trl.experimental.iw_opd.iw_opd_trainer",
+        "trl.experimental.online_dpo.online_dpo_trainer",
+        "trl.experimental.sdft.sdft_trainer",
+        "trl.experimental.sdpo.sdpo_trainer",
+        "trl",
+    ),
+    "otel_rl_vllm": (
+        "vllm.entrypoints.llm",
+        "vllm.v1.engine.llm_engine",
+        "vllm.v1.engine.async_llm",
+        "vllm.tracing.otel",
+        "vllm",
+    ),
+}
+"""Entry point -> the modules that it patches, and last the library itself."""
