@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 TRIGGERS: Final[Mapping[str, tuple[str, ...]]] = {
+    "otel_rl_aiohttp": ("aiohttp.client", "aiohttp.client_reqrep", "aiohttp"),
+    "otel_rl_httpx": ("httpx._client", "httpx._models", "httpx"),
+    "otel_rl_httpx2": ("httpx2._client", "httpx2._models", "httpx2"),
     "otel_rl_langchain": (
         "langchain_core.callbacks.manager",
         "langchain_core.runnables.config",
@@ -41,6 +44,7 @@ TRIGGERS: Final[Mapping[str, tuple[str, ...]]] = {
         "openai.lib.streaming.responses._responses",
         "openai",
     ),
+    "otel_rl_requests": ("requests.sessions", "requests.models", "requests"),
     "otel_rl_torch_distributed": ("torch.distributed.distributed_c10d", "torch.nn.parallel.distributed", "torch"),
     "otel_rl_transformers": (
         "transformers.training_args",

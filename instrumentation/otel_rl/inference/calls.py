@@ -35,6 +35,7 @@ from otel_rl.telemetry.content_capture import Capture, capture
 from otel_rl.telemetry.context import attach, detach
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from contextvars import Token
 
     from opentelemetry.context import Context
@@ -57,6 +58,7 @@ class InferenceCall:
     """A call to a model from its request to the end of its answer.
 
     ``owned`` is False where another instrumentor has a span for the call: ``span`` is that one, and ours adds to it.
+    ``answers`` makes the answer; its argument is True where content is wanted.
     Only :meth:`enter`, :meth:`leave` and the construction are for the caller to guard.
     """
 
@@ -76,7 +78,7 @@ class InferenceCall:
     #: Body of the answer, while nobody has parsed it.
     body: bytes | None = None
 
-    def __init__(self, scope: Scope, request: Request) -> None:
+    def __init__(self, scope: Scope, request: Request, answers: Callable[[bool], Answer] = Answer) -> None:
         self._scope = scope
         self._request = request
         self._process = _process
@@ -89,7 +91,7 @@ class InferenceCall:
             self._begin(scope, request, context)
         else:
             self._join(owner)
-        self.answer = Answer(captures=self._capture is not None)
+        self.answer = answers(self._capture is not None)
         self._flight = flight.begin(layout.MODEL_CALL, request.name)
         request.body = {}
 

@@ -393,3 +393,13 @@ def _reset(mark: Token[Phase | None]) -> bool:
 def innermost() -> Phase | None:
     """The phase that the caller's thread or task is in."""
     return _innermost.get()
+
+
+def is_inside(name: str) -> bool:
+    """True in a phase of this name, or inside of phases of which one has it, in this thread or task."""
+    phase = innermost()
+    while phase is not None and phase.is_active:
+        if phase.name == name:
+            return True
+        phase = phase.outer
+    return False

@@ -6,8 +6,8 @@ import pytest
 
 pytest.importorskip("tomllib")  # Python 3.11
 
-from instrumentation import support_page, trigger_table  # noqa: E402
-from otel_rl.distro.own_triggers import TRIGGERS  # noqa: E402
+from instrumentation import support_page, trigger_table
+from otel_rl.distro.own_triggers import TRIGGERS
 
 
 def test_the_table_has_what_every_class_declares():

@@ -30,7 +30,7 @@ LAYERS = (
     ("telemetry",),
     ("training", "inference", "collectives", "tools", "pressure", "api", "offline.store"),
     ("pipeline", "offline.reader"),
-    ("health", "stragglers", "watchdog"),
+    ("health", "served_engines", "stragglers", "watchdog"),
     ("ending", "offline.report.aggregate", "offline.postmortem", "instrumentors"),
     ("offline.report.findings",),
     ("offline.report.render",),

@@ -17,7 +17,7 @@ from otel_rl.semconv import attributes, metrics, spans
 from otel_rl.semconv.attributes import RlPhaseValues
 from otel_rl.telemetry import deferral
 from otel_rl.telemetry.attribute_values import error_type
-from otel_rl.training.phases import Phase, innermost
+from otel_rl.training.phases import Phase, innermost, is_inside
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -86,7 +86,7 @@ class Operation:
             attributes.RL_POLICY_VERSION: version,
         }
         known = {key: value for key, value in values.items() if value is not None}
-        is_phase = not _is_in(RlPhaseValues.SYNC) if kind.brings else innermost() is None
+        is_phase = not is_inside(RlPhaseValues.SYNC) if kind.brings else innermost() is None
         self._began = deferral.now()
         self._phase = Phase(spans.RL_SYNC, scope, known, limit=SPANS_PER_STEP, has_duration=is_phase).start()
         self._token: Token[bool] = _inside.set(True)
@@ -156,12 +156,3 @@ def _changes_model(function: Any) -> bool:
     """True for a function that calls one of the methods that change a model; its own code is looked at, not more."""
     code = getattr(function, "__code__", None)
     return code is not None and not _CHANGES_MODEL.isdisjoint(code.co_names)
-
-
-def _is_in(name: str) -> bool:
-    phase = innermost()
-    while phase is not None and phase.is_active:
-        if phase.name == name:
-            return True
-        phase = phase.outer
-    return False

@@ -1,0 +1,51 @@
+"""The hooks of ``requests``."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from otel_rl.served_engines import calls, senders
+from otel_rl.served_engines.calls import Url
+from otel_rl.served_engines.senders import Outgoing
+from otel_rl.telemetry import Scope
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from otel_rl.instrumentors.patching import Patches
+
+scope = Scope("requests")
+
+
+def patch_sessions(module: ModuleType, patches: Patches) -> None:
+    """Patch ``requests.sessions``."""
+    patches.observe(module, "Session.prepare_request", after=_prepared, required=True)
+    patches.replace(module, "Session.send", partial(senders.sends, scope, _outgoing), required=True)
+
+
+def patch_models(module: ModuleType, patches: Patches) -> None:
+    """Patch ``requests.models``."""
+    patches.observe(module, "Response.json", after=_parsed, required=True)
+    patches.observe(module, "Response.close", after=_closed, required=True)
+
+
+def _outgoing(request: Any) -> Outgoing:
+    url = urlsplit(request.url)
+    return Outgoing(request, request.method, Url(url.scheme, url.hostname or "", url.port, url.path), request.headers)
+
+
+def _prepared(prepared: Any, _session: Any, request: Any) -> None:
+    if request.json is not None:
+        _, method, url, _ = _outgoing(prepared)
+        if calls.wanted(method, url.host, url.path):
+            senders.keep_body(prepared, request.json)
+
+
+def _parsed(value: Any, response: Any, **_: Any) -> None:
+    calls.parsed(response, value)
+
+
+def _closed(_: None, response: Any) -> None:
+    calls.closed(response, complete=response._content_consumed)  # noqa: SLF001 - since 0.8, and there is no public name

@@ -1,0 +1,9 @@
+"""Inference engines that a program reaches with an HTTP client of its own, and not with a client for models.
+
+===================  ============================================================
+``paths``            which requests ask an engine for tokens, or control it
+``protocols``        bodies of the engines in the form of OpenAI's completions
+``calls``            one request, from its headers to the end of its answer
+``senders``          wrappers around the method of a client that sends a request
+===================  ============================================================
+"""

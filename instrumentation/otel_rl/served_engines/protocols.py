@@ -1,0 +1,109 @@
+"""Requests and answers of the engines' own endpoints in the form of OpenAI's completions, which all else reads.
+
+Sources: SGLang 0.5.23 (``GenerateReqInput`` and ``meta_info``), vLLM 0.32 (``/inference/v1/generate``), TRL's server.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from otel_rl.inference.answers import Answer
+from otel_rl.inference.fields import count_of, fields_of, items_of, text_of
+from otel_rl.semconv.attributes import RlInferenceEngineValues
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+#: SGLang's name of a parameter -> that of the protocol.
+_SGLANG_PARAMETERS = {"max_new_tokens": "max_tokens"}
+#: Most items of an answer that are looked at; a batch may have thousands.
+_MOST_ITEMS = 16384
+
+
+def as_completion_request(body: Mapping[str, Any]) -> dict[str, Any]:
+    """The body of a request for tokens: the parameters of ``sampling_params`` beside the model and the prompt."""
+    sampling = body.get("sampling_params")
+    if isinstance(sampling, list) and sampling:
+        sampling = sampling[0]
+    found = {_SGLANG_PARAMETERS.get(key, key): value for key, value in fields_of(sampling).items()}
+    for key in ("model", "stream", "messages", "n", "max_tokens", "temperature", "top_p", "top_k"):
+        if key in body:
+            found[key] = body[key]
+    prompt = body.get("text", body.get("prompt"))
+    if isinstance(prompt, str):
+        found["prompt"] = prompt
+    return found
+
+
+class EngineAnswer(Answer):
+    """Facts of an answer in any of the forms."""
+
+    def __init__(self, samples: int, captures: bool = False) -> None:
+        super().__init__(captures)
+        #: Samples of a prompt: SGLang counts the tokens of a prompt with each of them.
+        self._samples = samples
+
+    def observe(self, answer: Any) -> None:
+        """Take the facts of a complete answer; a list has one item for each sample."""
+        items = items_of(answer) or (answer,)
+        if fields_of(fields_of(items[0]).get("meta_info")):
+            super().observe(self._of_sglang(items))
+            self.engine = RlInferenceEngineValues.SGLANG
+            return
+        fields = fields_of(answer)
+        if "completion_ids" in fields:
+            super().observe(_of_trl(fields))
+            self.engine = RlInferenceEngineValues.VLLM
+            return
+        if "request_id" in fields and "id" not in fields:
+            self.engine = RlInferenceEngineValues.VLLM
+            answer = {**fields, "id": fields["request_id"]}
+        super().observe(answer)
+
+    def _of_sglang(self, items: list[Any] | tuple[Any, ...]) -> dict[str, Any]:
+        facts = [fields_of(fields_of(item).get("meta_info")) for item in items[:_MOST_ITEMS]]
+        usage = {
+            "prompt_tokens": _sum(facts, "prompt_tokens", self._samples),
+            "completion_tokens": _sum(facts, "completion_tokens"),
+            "prompt_tokens_details": {"cached_tokens": _sum(facts, "cached_tokens", self._samples)},
+            "completion_tokens_details": {"reasoning_tokens": _sum(facts, "reasoning_tokens")},
+        }
+        return {
+            "id": text_of(facts[0].get("id")),
+            "choices": [
+                {"text": fields_of(item).get("text"), "finish_reason": _reason(each.get("finish_reason"))}
+                for item, each in zip(items, facts, strict=False)
+            ],
+            "usage": usage,
+            "metadata": {"weight_version": facts[0].get("weight_version")},
+            "metrics": _milliseconds(facts[0]) if len(facts) == 1 else None,
+        }
+
+
+def _of_trl(fields: dict[str, Any]) -> dict[str, Any]:
+    completions = items_of(fields.get("completion_ids"))
+    prompts = items_of(fields.get("prompt_ids"))
+    return {
+        "usage": {
+            "prompt_tokens": sum(len(items_of(ids)) for ids in prompts),
+            "completion_tokens": sum(len(items_of(ids)) for ids in completions),
+        }
+    }
+
+
+def _sum(facts: list[dict[str, Any]], name: str, samples: int = 1) -> int | None:
+    """Sum over the items that say it, None where none does; ``samples`` items count the same tokens each."""
+    known = [count for each in facts if (count := count_of(each.get(name))) is not None]
+    return sum(known) // samples if known else None
+
+
+def _reason(given: Any) -> str | None:
+    """SGLang's reason is an object, of which the type is the protocol's reason; None while a stream goes on."""
+    return text_of(given) or text_of(fields_of(given).get("type"))
+
+
+def _milliseconds(facts: dict[str, Any]) -> dict[str, float]:
+    """Times of one request, which SGLang gives in seconds where its metrics are on."""
+    names = {"queue_time": "queue_time_ms", "first_token_latency": "time_to_first_token_ms"}
+    times = {there: facts.get(here) for here, there in names.items()}
+    return {name: time * 1000 for name, time in times.items() if isinstance(time, int | float)}

@@ -1,0 +1,41 @@
+"""Real clients with our instrumentors, and a real server."""
+
+from __future__ import annotations
+
+from importlib.metadata import entry_points
+
+import pytest
+from support.engine_server import EngineServer
+from unit.served_engines.http_posts import INSTALLED
+
+LIBRARIES = {name.partition(".")[0] for name in INSTALLED}
+
+
+@pytest.fixture
+def server():
+    with EngineServer() as running:
+        yield running
+
+
+@pytest.fixture(params=INSTALLED)
+def client(request):
+    """A client and its form: what `post` takes."""
+    return request.param
+
+
+@pytest.fixture
+def instrumented(recorded):
+    """The clients with our instrumentors, and what is recorded."""
+    from otel_rl.inference import servers
+    from otel_rl.inference.calls import record_abandoned
+
+    record_abandoned()
+    recorded.clear()
+    servers.forget()
+    group = entry_points(group="opentelemetry_instrumentor")
+    made = [one.load()() for one in group if one.name.removeprefix("otel_rl_") in LIBRARIES]
+    for one in made:
+        one.instrument(skip_dep_check=True)
+    yield recorded
+    for one in made:
+        one.uninstrument()
