@@ -1,10 +1,13 @@
-"""Rollouts with the OpenAI client at a server: some one after another, some at once; prints what was generated."""
+"""Rollouts at a server: with the OpenAI client one after another and at once, and with clients for HTTP; prints the answers."""
 
 import asyncio
 import json
 import sys
 
+import aiohttp
+import httpx
 import openai
+import requests
 
 import otel_rl
 
@@ -28,10 +31,24 @@ async def several(url):
     return await asyncio.gather(*(at_once(client, f"at-once-{number}") for number in range(6)))
 
 
+def over_http(client, url):
+    with otel_rl.rollout(f"over-{client.__name__}"):
+        answer = client.post(f"{url}/chat/completions", json=REQUEST, timeout=60).json()
+        return answer["choices"][0]["message"]["content"]
+
+
+async def over_aiohttp(url):
+    with otel_rl.rollout("over-aiohttp"):
+        async with aiohttp.ClientSession() as session:
+            async with session.post(f"{url}/chat/completions", json=REQUEST) as response:
+                return (await response.json())["choices"][0]["message"]["content"]
+
+
 def main(url):
     client = openai.OpenAI(base_url=url, api_key="none")
     answers = [one(client, f"one-{number}") for number in range(2)]
-    print(json.dumps(answers + asyncio.run(several(url))))
+    answers += [over_http(library, url) for library in (httpx, requests)]
+    print(json.dumps([*answers, asyncio.run(over_aiohttp(url)), *asyncio.run(several(url))]))
 
 
 if __name__ == "__main__":

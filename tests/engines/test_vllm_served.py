@@ -20,7 +20,7 @@ pytest.importorskip("vllm")
 
 #: Seconds: on two busy cores a start takes a minute or two.
 START, ARRIVAL, END = 240, 30, 60
-ROLLOUTS = 8
+ROLLOUTS = 11
 
 
 def free_port():
@@ -122,6 +122,14 @@ def test_every_span_of_the_engine_is_a_child_of_the_call_in_its_rollout(served):
     assert len(served.found) == len(calls) == len(rollouts) == ROLLOUTS
     assert engine == calls
     assert {trace for trace, _ in engine} == rollouts
+
+
+def test_a_call_by_a_client_for_http_has_the_tokens_that_the_server_counted(served):
+    calls = [call["attributes"] for call in served.client.store.named("chat tiny")]
+    tokens = {(call["gen_ai.usage.input_tokens"], call["gen_ai.usage.output_tokens"]) for call in calls}
+    # All of them asked the same.
+    assert len(tokens) == 1
+    assert all(count > 0 for count in tokens.pop())
 
 
 def test_the_server_starts_and_answers_without_a_word_about_its_tracer(served):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from otel_rl.served_engines import calls, senders
 from otel_rl.served_engines.calls import Url
-from otel_rl.served_engines.senders import Outgoing
+from otel_rl.served_engines.senders import Client
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 
 def patch_client(scope: Scope, module: ModuleType, patches: Patches) -> None:
     """Patch ``_client``."""
+    client = Client(scope, _head, _url)
     patches.observe(module, "BaseClient.build_request", after=_built, required=True)
-    patches.replace(module, "Client.send", partial(senders.sends, scope, _outgoing), required=True)
-    patches.replace(module, "AsyncClient.send", partial(senders.sends_async, scope, _outgoing), required=True)
+    patches.replace(module, "Client.send", partial(senders.sends, client), required=True)
+    patches.replace(module, "AsyncClient.send", partial(senders.sends_async, client), required=True)
 
 
 def patch_models(module: ModuleType, patches: Patches) -> None:
@@ -33,15 +34,19 @@ def patch_models(module: ModuleType, patches: Patches) -> None:
     patches.observe(module, "Response.aclose", after=_closed, required=True)
 
 
+def _head(request: Any) -> tuple[str, str]:
+    return request.method, request.url.path
+
+
+def _url(request: Any) -> Url:
+    url = request.url
+    return Url(url.scheme, url.host, url.port, url.path)
+
+
 def _built(request: Any, _client: Any, _method: Any = None, _url: Any = None, **given: Any) -> None:
     body = given.get("json")
-    if body is not None and calls.wanted(request.method, request.url.host, request.url.path):
+    if body is not None and calls.may_be_one(*_head(request)):
         senders.keep_body(request, body)
-
-
-def _outgoing(request: Any) -> Outgoing:
-    url = request.url
-    return Outgoing(request, request.method, Url(url.scheme, url.host, url.port, url.path), request.headers)
 
 
 def _parsed(value: Any, response: Any, **_: Any) -> None:

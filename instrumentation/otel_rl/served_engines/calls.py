@@ -142,9 +142,9 @@ class ControlCall:
 _open: WeakKeyDictionary[object, ModelCall] = WeakKeyDictionary()
 
 
-def wanted(method: str, host: str, path: str) -> bool:
-    """True for a request that :func:`begin` will follow, as far as its head tells."""
-    return current.get() is None and target_of(method, host, path) is not None
+def may_be_one(method: str, path: str) -> bool:
+    """False for traffic that is no request to an engine, and for what a client for models sends: the fast way out."""
+    return target_of(method, path) is not None and current.get() is None
 
 
 def begin(
@@ -162,14 +162,14 @@ def begin(
     Returns:
         None for traffic that is no request to an engine, and for one that a client for models makes.
     """
-    target = target_of(method, url.host, url.path)
+    target = target_of(method, url.path)
     if target is None or current.get() is not None or not scope.enabled or ownership.suppressed():
         return None
+    if not (target.anywhere or propagation.may_have_baggage(url.host)):
+        return None
     record_abandoned()
-    known = _object_of(body)
-    call = (
-        ControlCall(scope, target, url, known) if isinstance(target, Control) else ModelCall(scope, target, url, known)
-    )
+    known, what = _object_of(body), target.what
+    call = ControlCall(scope, what, url, known) if isinstance(what, Control) else ModelCall(scope, what, url, known)
     if "traceparent" not in headers:
         propagation.inject(headers, url.host)
     return call

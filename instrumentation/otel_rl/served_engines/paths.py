@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 from otel_rl.inference.requests import CHAT, COMPLETIONS, EMBEDDINGS, RESPONSES, Endpoint
 from otel_rl.semconv.attributes import GenAiOperationNameValues
-from otel_rl.telemetry.propagation import may_have_baggage
 
 #: SGLang's own, and that of TRL's server.
 GENERATE = Endpoint("/generate", GenAiOperationNameValues.TEXT_COMPLETION)
@@ -83,22 +82,33 @@ _CONTROL = {f"/{name}": Control(name, brings=True) for name in _BRING_WEIGHTS} |
 _GET = frozenset({"/flush_cache"})
 
 
+class Target(NamedTuple):
+    """What the path of a request stands for.
+
+    Attributes:
+        what: an endpoint that is asked for tokens, or an operation.
+        anywhere: on any host; else on private ones only.
+    """
+
+    what: Endpoint | Control
+    anywhere: bool
+
+
 @lru_cache(maxsize=1024)
-def target_of(method: str, host: str, path: str) -> Endpoint | Control | None:
-    """What a request asks of an engine; None for any other request.
+def target_of(method: str, path: str) -> Target | None:
+    """What a request asks of an engine, if its host is one; None for any other request.
 
     Args:
         method: in any case.
-        host: as :func:`otel_rl.telemetry.propagation.host_of` gives it.
         path: of the URL, without its query.
     """
     path = path.rstrip("/")
     if method.upper() == "POST":
         for end, endpoint in _ANYWHERE:
             if path.endswith(end):
-                return endpoint
+                return Target(endpoint, anywhere=True)
     elif path not in _GET:
         return None
     # `/v1/load_lora_adapter` of vLLM is the one that has a prefix.
     found = _GENERATING.get(path) or _CONTROL.get(path.removeprefix("/v1"))
-    return found if found is not None and may_have_baggage(host) else None
+    return None if found is None else Target(found, anywhere=False)

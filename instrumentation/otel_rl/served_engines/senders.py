@@ -14,7 +14,7 @@ from otel_rl.served_engines import calls
 from otel_rl.telemetry import guard
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, MutableMapping
+    from collections.abc import Callable
 
     from otel_rl.served_engines.calls import ControlCall, ModelCall, Url
     from otel_rl.telemetry.scope import Scope
@@ -24,13 +24,18 @@ _bodies: WeakKeyDictionary[object, Any] = WeakKeyDictionary()
 _BEGIN, _ANSWERED, _FAILED = (guard(f"served_engines.{site}") for site in ("begin", "answered", "failed"))
 
 
-class Outgoing(NamedTuple):
-    """A request that a client is about to send."""
+class Client(NamedTuple):
+    """How the requests of a client are read.
 
-    request: Any
-    method: str
-    url: Url
-    headers: MutableMapping[str, str]
+    Attributes:
+        scope: of its instrumentor.
+        head: method and path of a request.
+        url: where a request goes.
+    """
+
+    scope: Scope
+    head: Callable[[Any], tuple[str, str]]
+    url: Callable[[Any], Url]
 
 
 def keep_body(request: object, body: Any) -> None:
@@ -38,9 +43,9 @@ def keep_body(request: object, body: Any) -> None:
     _bodies[request] = body
 
 
-def sends(scope: Scope, outgoing: Callable[[Any], Outgoing], original: Callable[..., Any]) -> Callable[..., Any]:
-    """Factory for ``send(self, request, ...)``; ``outgoing`` describes the request."""
-    begin, answered = _timed(scope, outgoing)
+def sends(client: Client, original: Callable[..., Any]) -> Callable[..., Any]:
+    """Factory for ``send(self, request, ...)``; ``client`` says how the request is read."""
+    begin, answered = _timed(client)
 
     @functools.wraps(original)
     def send(self: Any, request: Any, *args: Any, **kwargs: Any) -> Any:
@@ -58,9 +63,9 @@ def sends(scope: Scope, outgoing: Callable[[Any], Outgoing], original: Callable[
     return send
 
 
-def sends_async(scope: Scope, outgoing: Callable[[Any], Outgoing], original: Callable[..., Any]) -> Callable[..., Any]:
+def sends_async(client: Client, original: Callable[..., Any]) -> Callable[..., Any]:
     """Factory for an asynchronous ``send``."""
-    begin, answered = _timed(scope, outgoing)
+    begin, answered = _timed(client)
 
     @functools.wraps(original)
     async def send(self: Any, request: Any, *args: Any, **kwargs: Any) -> Any:
@@ -78,18 +83,18 @@ def sends_async(scope: Scope, outgoing: Callable[[Any], Outgoing], original: Cal
     return send
 
 
-def _timed(scope: Scope, outgoing: Callable[[Any], Outgoing]) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    begin = own_cpu.timed(f"{scope.name}.begin", functools.partial(_begin, scope, outgoing))
-    return begin, own_cpu.timed(f"{scope.name}.answered", _answered)
+def _timed(client: Client) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    begin = own_cpu.timed(f"{client.scope.name}.begin", functools.partial(_begin, client))
+    return begin, own_cpu.timed(f"{client.scope.name}.answered", _answered)
 
 
-def _begin(scope: Scope, outgoing: Callable[[Any], Outgoing], request: Any) -> ModelCall | ControlCall | None:
+def _begin(client: Client, request: Any) -> ModelCall | ControlCall | None:
     with _BEGIN:
-        sent = outgoing(request)
-        if calls.wanted(sent.method, sent.url.host, sent.url.path):
+        method, path = client.head(request)
+        if calls.may_be_one(method, path):
             # What was given as bytes is there already; a body that is a stream is not read.
             body = _bodies.pop(request, None) or getattr(request, "_content", None) or getattr(request, "body", None)
-            return calls.begin(scope, sent.method, sent.url, sent.headers, body)
+            return calls.begin(client.scope, method, client.url(request), request.headers, body)
     return None
 
 

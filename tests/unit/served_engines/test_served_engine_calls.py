@@ -188,6 +188,18 @@ def test_a_weight_update_that_is_refused_fails_the_phase(client, server, instrum
     assert instrumented.span("rl.sync").attributes["error.type"] == "500"
 
 
+@pytest.mark.parametrize("url", ["http://[", "nowhere"])
+def test_an_address_that_is_none_raises_the_error_of_the_client(client, instrumented, url):
+    raised = []
+    for _ in range(2):
+        with pytest.raises(Exception, match=r".+") as error:
+            post(client, url, json={"text": "hi"})
+        raised.append((error.type, str(error.value)))
+
+    assert len(set(raised)) == 1
+    assert instrumented.spans == []
+
+
 def test_a_switched_off_instrumentation_records_nothing(client, server, instrumented):
     from opentelemetry.instrumentation.utils import suppress_instrumentation
 

@@ -56,10 +56,14 @@ def _requests(original: Callable[..., Any]) -> Callable[..., Any]:
 def _begin(session: Any, method: str, str_or_url: Any, kwargs: dict[str, Any]) -> ModelCall | ControlCall | None:
     """``kwargs`` gets the headers of the request with the trace context, in a mapping of their own."""
     with _BEGIN:
-        url = session._build_url(str_or_url)  # noqa: SLF001 - with the base URL of the session
-        where = Url(url.scheme, url.host or "", url.port, url.path)
-        if not calls.wanted(method, where.host, where.path):
+        try:
+            url = session._build_url(str_or_url)  # noqa: SLF001 - with the base URL of the session
+        except (AssertionError, TypeError, ValueError):
+            # The request is about to fail with it.
             return None
+        if not calls.may_be_one(method, url.path):
+            return None
+        where = Url(url.scheme, url.host or "", url.port, url.path)
         # The program's may be pairs, and may have a name twice.
         headers = sys.modules["multidict"].CIMultiDict(kwargs.get("headers") or ())
         given = kwargs.get("json")

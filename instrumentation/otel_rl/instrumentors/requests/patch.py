@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from otel_rl.served_engines import calls, senders
 from otel_rl.served_engines.calls import Url
-from otel_rl.served_engines.senders import Outgoing
+from otel_rl.served_engines.senders import Client
 from otel_rl.telemetry import Scope
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ scope = Scope("requests")
 def patch_sessions(module: ModuleType, patches: Patches) -> None:
     """Patch ``requests.sessions``."""
     patches.observe(module, "Session.prepare_request", after=_prepared, required=True)
-    patches.replace(module, "Session.send", partial(senders.sends, scope, _outgoing), required=True)
+    patches.replace(module, "Session.send", partial(senders.sends, Client(scope, _head, _url)), required=True)
 
 
 def patch_models(module: ModuleType, patches: Patches) -> None:
@@ -31,16 +31,18 @@ def patch_models(module: ModuleType, patches: Patches) -> None:
     patches.observe(module, "Response.close", after=_closed, required=True)
 
 
-def _outgoing(request: Any) -> Outgoing:
+def _head(request: Any) -> tuple[str, str]:
+    return request.method, urlsplit(request.url).path
+
+
+def _url(request: Any) -> Url:
     url = urlsplit(request.url)
-    return Outgoing(request, request.method, Url(url.scheme, url.hostname or "", url.port, url.path), request.headers)
+    return Url(url.scheme, url.hostname or "", url.port, url.path)
 
 
 def _prepared(prepared: Any, _session: Any, request: Any) -> None:
-    if request.json is not None:
-        _, method, url, _ = _outgoing(prepared)
-        if calls.wanted(method, url.host, url.path):
-            senders.keep_body(prepared, request.json)
+    if request.json is not None and calls.may_be_one(*_head(prepared)):
+        senders.keep_body(prepared, request.json)
 
 
 def _parsed(value: Any, response: Any, **_: Any) -> None:
