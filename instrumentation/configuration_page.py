@@ -6,10 +6,10 @@ when the page differs from `otel_rl.settings`.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from pathlib import Path
 
+from instrumentation import generated_files
 from otel_rl.settings import VARIABLES, Variable
 
 PAGE = Path(__file__).parents[1] / "docs" / "configuration.md"
@@ -37,18 +37,8 @@ def with_table(page: str) -> str:
 
 def main(arguments: list[str] | None = None, path: Path = PAGE) -> int:
     """Write or compare; returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m instrumentation.configuration_page")
-    parser.add_argument("--check", action="store_true", help="write nothing; fail when the page is not up to date")
-    check = parser.parse_args(arguments).check
-    page = path.read_text(encoding="utf-8")
-    current = with_table(page)
-    if page == current:
-        return 0
-    if check:
-        print(f"{path.name}: differs from otel_rl.settings; run `make generate` and commit the result", file=sys.stderr)
-        return 1
-    path.write_text(current, encoding="utf-8")
-    return 0
+    current = with_table(path.read_text(encoding="utf-8"))
+    return generated_files.main("instrumentation.configuration_page", "otel_rl.settings", {path: current}, arguments)
 
 
 if __name__ == "__main__":

@@ -6,15 +6,14 @@ file differs from the rules.
 
 from __future__ import annotations
 
-import argparse
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from instrumentation import generated_files
 from otel_rl.semconv import attributes, definitions, metrics
 
 ROOT = Path(__file__).parents[1]
@@ -85,9 +84,7 @@ def table(rules: Item) -> str:
         "}",
         '"""Code -> rule."""',
     ]
-    command = [sys.executable, "-m", "ruff", "format", "--isolated", "--line-length", "120", "-"]
-    source = "\n".join(lines) + "\n"
-    return subprocess.run(command, input=source, capture_output=True, text=True, check=True, timeout=60).stdout
+    return generated_files.formatted("\n".join(lines) + "\n")
 
 
 def _text(value: str) -> str:
@@ -151,22 +148,10 @@ def _tables(rules: Item) -> str:
 
 def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
     """Write or compare; returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m instrumentation.health_rules")
-    parser.add_argument("--check", action="store_true", help="write nothing; fail when a file is not up to date")
-    check = parser.parse_args(arguments).check
     rules = read(root / RULES)
-    current = {TABLE: table(rules), PAGE: page(rules, (root / PAGE).read_text(encoding="utf-8"))}
-    stale = [path for path, text in current.items() if _bytes(root / path) != text.encode()]
-    for path in stale:
-        if check:
-            print(f"{path}: differs from {RULES.name}; run `make generate` and commit the result", file=sys.stderr)
-        else:
-            (root / path).write_text(current[path], encoding="utf-8")
-    return 1 if check and stale else 0
-
-
-def _bytes(path: Path) -> bytes:
-    return path.read_bytes() if path.exists() else b""
+    before = (root / PAGE).read_text(encoding="utf-8")
+    current = {root / TABLE: table(rules), root / PAGE: page(rules, before)}
+    return generated_files.main("instrumentation.health_rules", RULES.name, current, arguments)
 
 
 if __name__ == "__main__":

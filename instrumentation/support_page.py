@@ -6,13 +6,14 @@ page differs from the instrumentors and `tests/versions.toml`.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import tomllib  # type: ignore[import-not-found,unused-ignore]  # tools run on Python 3.11 and later
+
+from instrumentation import generated_files
 
 if TYPE_CHECKING:
     from otel_rl.instrumentors.base import Instrumentor
@@ -60,19 +61,7 @@ def _row(instrumentor: type[Instrumentor], tested: dict[str, Any]) -> str:
 
 def main(arguments: list[str] | None = None, path: Path = PAGE) -> int:
     """Write or compare; returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m instrumentation.support_page")
-    parser.add_argument("--check", action="store_true", help="write nothing; fail when the page is not up to date")
-    check = parser.parse_args(arguments).check
-    current = page()
-    if path.exists() and path.read_text(encoding="utf-8") == current:
-        return 0
-    if check:
-        print(
-            f"{path.name}: differs from the instrumentors; run `make generate` and commit the result", file=sys.stderr
-        )
-        return 1
-    path.write_text(current, encoding="utf-8")
-    return 0
+    return generated_files.main("instrumentation.support_page", "the instrumentors", {path: page()}, arguments)
 
 
 if __name__ == "__main__":

@@ -6,11 +6,10 @@ the table differs from the classes.
 
 from __future__ import annotations
 
-import argparse
-import subprocess
 import sys
 from pathlib import Path
 
+from instrumentation import generated_files
 from instrumentation.support_page import instrumentors
 
 TABLE = Path(__file__).parent / "otel_rl" / "distro" / "own_triggers.py"
@@ -36,25 +35,12 @@ def table() -> str:
         f"{HEAD}TRIGGERS: Final[Mapping[str, tuple[str, ...]]] = {{{rows}}}\n"
         '"""Entry point -> the modules that it patches, and last the library itself."""\n'
     )
-    command = [sys.executable, "-m", "ruff", "format", "--isolated", "--line-length", "120", "-"]
-    return subprocess.run(command, input=source, capture_output=True, text=True, check=True, timeout=60).stdout
+    return generated_files.formatted(source)
 
 
 def main(arguments: list[str] | None = None, path: Path = TABLE) -> int:
     """Write or compare; returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m instrumentation.trigger_table")
-    parser.add_argument("--check", action="store_true", help="write nothing; fail when the table is not up to date")
-    check = parser.parse_args(arguments).check
-    current = table()
-    if path.exists() and path.read_text(encoding="utf-8") == current:
-        return 0
-    if check:
-        print(
-            f"{path.name}: differs from the instrumentors; run `make generate` and commit the result", file=sys.stderr
-        )
-        return 1
-    path.write_text(current, encoding="utf-8")
-    return 0
+    return generated_files.main("instrumentation.trigger_table", "the instrumentors", {path: table()}, arguments)
 
 
 if __name__ == "__main__":
