@@ -1,4 +1,4 @@
-"""Rollouts at a server: with the OpenAI client one after another and at once, and with clients for HTTP; prints the answers."""
+"""Rollouts at a server, with the OpenAI client one after another and at once, and with clients for HTTP."""
 
 import asyncio
 import json

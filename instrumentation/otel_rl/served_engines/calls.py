@@ -56,7 +56,8 @@ class ModelCall:
             body = as_completion_request(body)
         samples = body.get("n")
         server = servers.server(url.host, url.port or (443 if url.scheme == "https" else 80))
-        self._stream = bool(body.get("stream"))
+        #: The answer comes in chunks, which nobody parses as a whole.
+        self.is_stream = bool(body.get("stream"))
         answers = partial(EngineAnswer, samples if isinstance(samples, int) and samples > 0 else 1)
         self._call = InferenceCall(scope, Request(endpoint, server, body), answers)
         self._call.attempts = 1
@@ -80,8 +81,8 @@ class ModelCall:
         call.watch_for_garbage(response)
         _open[response] = self
 
-    def read(self, content: bytes) -> None:
-        """The rest of the answer is there."""
+    def read(self, content: bytes | None) -> None:
+        """The rest of the answer is there; None where the client does not say what it is."""
         self._call.body_was_read(content)
 
     def parsed(self, value: Any) -> None:
@@ -97,7 +98,7 @@ class ModelCall:
         self._call.finish(ended=self._how(values.COMPLETED if complete else values.CLOSED))
 
     def _how(self, ended: str) -> str | None:
-        return ended if self._stream else None
+        return ended if self.is_stream else None
 
 
 class ControlCall:
@@ -204,10 +205,15 @@ def parsed(response: object, value: Any) -> None:
 
 
 def closed(response: object, *, complete: bool) -> None:
-    """The program is done with ``response``."""
-    call = _open.pop(response, None) if _open else None
-    if call is not None:
-        call.closed(complete=complete)
+    """The program is done with ``response``, or has read all of it and may parse it yet."""
+    call = of(response)
+    if call is None:
+        return
+    if complete and not call.is_stream:
+        call.read(None)
+        return
+    _open.pop(response, None)
+    call.closed(complete=complete)
 
 
 # The parent's answers are its own; a child must not end their calls.

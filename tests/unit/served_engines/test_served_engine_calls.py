@@ -208,6 +208,28 @@ def test_a_switched_off_instrumentation_records_nothing(client, server, instrume
     assert instrumented.spans == []
 
 
+@pytest.mark.parametrize("library", ["httpx", "httpx2"])
+def test_an_answer_that_is_read_in_pieces_and_parsed_then_has_its_tokens(library, server, instrumented):
+    module = pytest.importorskip(library)
+    with module.Client() as made, made.stream("POST", f"{server.url}/generate", json={"text": "hi"}) as response:
+        response.read()
+        assert response.json() == SGLANG
+
+    assert instrumented.span("text_completion").attributes["gen_ai.usage.output_tokens"] == 3
+
+
+@pytest.mark.parametrize("library", ["httpx", "httpx2"])
+@pytest.mark.parametrize(("ended", "whole"), [("completed", True), ("closed", False)])
+def test_a_stream_ends_its_call_when_it_is_closed_and_says_how(library, server, instrumented, ended, whole):
+    module = pytest.importorskip(library)
+    body = {"text": "hi", "stream": True}
+    with module.Client() as made, made.stream("POST", f"{server.url}/generate", json=body) as response:
+        if whole:
+            assert b"".join(response.iter_bytes())
+
+    assert instrumented.span("text_completion").attributes["rl.inference.stream.ended"] == ended
+
+
 def test_responses_and_requests_hold_nothing_of_ours(server, instrumented):
     """They are pickled by programs that send them to other processes."""
     import pickle
