@@ -105,12 +105,16 @@ class inside_sdk:  # noqa: N801 - reads as a statement
         thread.inside = self._before
 
 
-def later(signal: str, recording: Callable[[], None]) -> None:
-    """Call ``recording`` at the next call of any scope, by an I/O thread, or at the end of the process."""
+def later(signal: str, recording: Callable[[], None]) -> bool:
+    """Call ``recording`` at the next call of any scope, by an I/O thread, or at the end of the process.
+
+    False where so many wait that it is dropped and counted.
+    """
     if len(pending) >= MAXIMUM:
         drops.count(signal, "deferral_full")
-        return
+        return False
     pending.append((signal, _process, recording))
+    return True
 
 
 def accept_posts(io_thread: IoThread | None) -> None:
@@ -124,23 +128,23 @@ def posting() -> bool:
     return _io_thread is not None and not thread.draining
 
 
-def post(signal: str, recording: Callable[[], None]) -> None:
+def post(signal: str, recording: Callable[[], None]) -> bool:
     """Call ``recording`` on an I/O thread at the next export; at once where there is no such thread.
 
     ``recording`` must hold no tensor and no traceback: it would keep the program's memory alive until then. When the
     queue is full the caller drains it; where it must not, as inside the SDK, the recording is dropped and counted.
+    False then: who waits for the recording before it posts again would wait for ever.
     """
     io_thread = _io_thread
     if io_thread is None or thread.draining:
         if must_wait():
-            later(signal, recording)
-        else:
-            recording()
-        return
+            return later(signal, recording)
+        recording()
+        return True
     number = len(posted) + 1
     if number > MAXIMUM and must_wait():
         drops.count(signal, "deferral_full")
-        return
+        return False
     posted.append((signal, _process, recording))
     if not io_thread.started and not io_thread.start():
         drain_all()
@@ -148,6 +152,7 @@ def post(signal: str, recording: Callable[[], None]) -> None:
         io_thread.wake()
     elif number >= MAXIMUM:
         drain_all()
+    return True
 
 
 def is_drained() -> bool:

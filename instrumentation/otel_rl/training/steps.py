@@ -103,7 +103,8 @@ class Step(PhaseDurations):
         self._recordings.append(recording)
         if not self._posted or not self.is_open:
             self._posted = True
-            deferral.post(Signal.TRACES, self._record_posts)
+            if not deferral.post(Signal.TRACES, self._record_posts):
+                self._posted = False
 
     def open(self, waiting_since: Moment | None = None) -> None:
         """Start the spans and make the rank's span current in this thread.

@@ -1,8 +1,8 @@
 """Numbers of every trajectory: one record ``rl.trajectories`` per iteration, a list per column.
 
-Trajectories that end one by one (:func:`add`) wait for the end of the step that is open, so that a step has one record;
-those outside of all steps for the next export. What a trainer makes in a batch (:func:`add_batch`) is columns already.
-Everything but the call itself happens on an I/O thread, where there is one.
+Trajectories that end one by one (:func:`add`) wait for the end of the step that is open, so that a step has one record,
+whatever is exported meanwhile; those outside of all steps for the next export. What a trainer makes in a batch
+(:func:`add_batch`) is columns already. Everything but the call itself happens on an I/O thread, where there is one.
 
 At most :data:`MAXIMUM_ROWS` wait. Further ones are counted as dropped (``trajectory_limit``) and in the record.
 """
@@ -70,14 +70,20 @@ _SITE = guard("trajectories.record")
 
 
 class _Waiting(NamedTuple):
-    """Rows of one iteration and one source, one or many."""
+    """Rows of one iteration and one source, one or many, that wait for the end of ``step``."""
 
     scope: Scope
     source: str
     iteration: int | None
+    step: steps.Step | None
     context: Context
     rows: int
     make: Callable[[], Columns]
+
+    @property
+    def is_held(self) -> bool:
+        """True while further rows may come for the same record."""
+        return self.step is not None and self.step.is_open
 
 
 class Ended(NamedTuple):
@@ -103,7 +109,10 @@ _waiting: deque[_Waiting] = deque()
 _began: deque[tuple[Scope, str, int]] = deque(maxlen=8 * MAXIMUM_ROWS)
 #: Rows that wait; rows that had no room, since the last record.
 _rows = _left_out = 0
-_first_waits_since = 0.0
+#: Those of them that the last record has held back, for the ends of their steps.
+_held = 0
+#: Since when others wait.
+_waits_since = 0.0
 #: True from the post that asks an I/O thread to record until it begins.
 _posted = False
 
@@ -133,8 +142,7 @@ def add(scope: Scope, source: str, ended: Ended) -> dict[str, Any]:
     columns: dict[str, Sequence[Any]] = {key: (value,) for key, value in row.items()}
     step = steps.current()
     context = step.context if step is not None and step.iteration == iteration else NO_CONTEXT
-    if _keep(_Waiting(scope, source, iteration, context, 1, lambda: (columns, scores))):
-        _wait_for(step)
+    _keep(_Waiting(scope, source, iteration, step, context, 1, lambda: (columns, scores)))
     return totals
 
 
@@ -161,31 +169,31 @@ def add_batch(
     began(scope, source, count)
     step = steps.current()
     context = step.context if step is not None else NO_CONTEXT
-    if _keep(_Waiting(scope, source, iteration, context, count, make)):
-        _wait_for(step)
+    _keep(_Waiting(scope, source, iteration, step, context, count, make))
 
 
-def _keep(waiting: _Waiting) -> bool:
-    global _rows, _left_out, _first_waits_since
+def _keep(waiting: _Waiting) -> None:
+    """Rows wait for the end of their step, unless so many do that others would have no room."""
+    global _rows, _left_out, _waits_since
     lifecycle.before_shutdown(_record_all)
     if _rows + waiting.rows > MAXIMUM_ROWS:
         # Not sorted out by worth: that would need all of them. The sums of the metrics have these too.
         _left_out += waiting.rows
         drops.count(Signal.LOGS, LIMIT, waiting.rows)
-        return False
+        return
     if not _waiting:
-        _first_waits_since = time.monotonic()
+        _waits_since = time.monotonic()
+    if waiting.step is not None:
+        steps.add_listener(_step_ended)
     _rows += waiting.rows
     _waiting.append(waiting)
-    return True
-
-
-def _wait_for(step: steps.Step | None) -> None:
-    """Rows wait for the end of the step, unless so many do that others would have no room."""
-    if step is not None:
-        steps.add_listener(_step_ended)
-    if step is None or _rows * 2 > MAXIMUM_ROWS:
+    # Asked last: another thread may have ended the step meanwhile, and its end has recorded what was there.
+    if not waiting.is_held or _is_crowded():
         _record_soon()
+
+
+def _is_crowded() -> bool:
+    return _rows * 2 > MAXIMUM_ROWS
 
 
 def _record_soon() -> None:
@@ -194,8 +202,9 @@ def _record_soon() -> None:
     if deferral.posting():
         if not _posted:
             _posted = True
-            deferral.post(Signal.LOGS, record)
-    elif _rows >= WAITING_ROWS or time.monotonic() - _first_waits_since >= WAITING_SECONDS:
+            if not deferral.post(Signal.LOGS, record):
+                _posted = False
+    elif _rows - _held >= WAITING_ROWS or time.monotonic() - _waits_since >= WAITING_SECONDS:
         deferral.post(Signal.LOGS, record)
 
 
@@ -205,15 +214,32 @@ def _step_ended(*_: object) -> None:
 
 
 def record() -> None:
-    """Record what waits, a record per iteration and source."""
-    global _posted, _rows, _left_out
+    """Record what waits, a record per iteration and source; rows of an open step wait for its end while there is room."""
+    global _posted
     _posted = False
+    again = True
+    while again:
+        held = _record_waiting(everything=_is_crowded())
+        # Put back after their step had ended: its end has found nothing.
+        again = any(not waiting.is_held for waiting in held)
+
+
+def _record_waiting(*, everything: bool) -> list[_Waiting]:
+    """Record the rows that wait, all of them or those of no open step; return the others, which wait on."""
+    global _rows, _held, _left_out, _waits_since
     groups: dict[tuple[str, int | None, str], list[_Waiting]] = {}
+    held: list[_Waiting] = []
     for waiting in _taken(_waiting):
+        if waiting.is_held and not everything:
+            held.append(waiting)
+            continue
         _rows -= waiting.rows
         groups.setdefault((waiting.scope.name, waiting.iteration, waiting.source), []).append(waiting)
-    if not _waiting:
+    if not _waiting and not held:
         _rows = 0  # two threads that counted at once may have counted one
+    _waiting.extendleft(reversed(held))
+    _held = sum(waiting.rows for waiting in held)
+    _waits_since = time.monotonic()
     started: dict[tuple[str, str], int] = {}
     unrecorded: dict[tuple[str, str], Scope] = {}
     for scope, source, count in _taken(_began):
@@ -228,11 +254,12 @@ def record() -> None:
     # Where none has ended, what began waits for the next record.
     _began.extend((scope, source, started[name, source]) for (name, source), scope in unrecorded.items())
     _left_out += left_out
+    return held
 
 
 def _record_all() -> None:
     """The process ends: trajectories that began and will not end are recorded without a row."""
-    record()
+    _record_waiting(everything=True)
     for scope, source, count in _taken(_began):
         _emit(scope, PlainBody(), NO_CONTEXT, None, source, count, 0)
 
@@ -321,10 +348,10 @@ def _finite(value: Any) -> float | int | None:
 
 def _forget() -> None:
     """A forked child has begun none of them."""
-    global _rows, _left_out, _posted
+    global _rows, _held, _left_out, _posted
     _waiting.clear()
     _began.clear()
-    _rows = _left_out = 0
+    _rows = _held = _left_out = 0
     _posted = False
 
 

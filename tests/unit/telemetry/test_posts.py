@@ -272,3 +272,15 @@ def test_a_full_queue_inside_the_sdk_drops_and_counts(recorded, io_thread, monke
     io_thread.flush_now()
     assert found == [0, 1, 2, 3]
     assert drops.snapshot()["traces", "deferral_full"] == before + 2
+
+
+def test_what_a_step_posts_after_a_post_was_dropped_is_recorded_while_it_is_open(recorded, io_thread, monkeypatch):
+    made = []
+    step = steps.begin(1, _scope)
+    monkeypatch.setattr(deferral, "MAXIMUM", 0)
+    with deferral.inside_sdk():
+        step.post(lambda: made.append("first"))
+    monkeypatch.undo()
+    step.post(lambda: made.append("second"))
+    io_thread.flush_now()
+    assert made == ["first", "second"]

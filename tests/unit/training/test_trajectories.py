@@ -19,7 +19,7 @@ from otel_rl.inference.requests import CHAT, Request
 from otel_rl.inference.servers import server
 from otel_rl.telemetry import Scope, deferral, drops, lifecycle, open_trajectory
 from otel_rl.telemetry.open_trajectory import MAXIMUM_REWARDS, OpenTrajectory
-from otel_rl.training import trajectories
+from otel_rl.training import steps, trajectories
 
 scope = Scope("test")
 
@@ -298,6 +298,103 @@ def test_a_rollout_that_ends_after_its_step_is_of_its_own_iteration(recorded):
     assert found[1].body["rl.rollout.id"] == ["late"]
     assert found[2].body["rl.rollout.id"] == ["r"]
     assert found[1].trace_id == 0
+
+
+def rollouts(*names):
+    for name in names:
+        with otel_rl.rollout(name):
+            pass
+
+
+def test_an_export_in_a_step_does_not_split_the_record_of_its_rollouts(io_thread, recorded):
+    rollouts("outside")
+    with otel_rl.step(1):
+        rollouts("a", "b")
+        io_thread.flush_now()
+        assert [record.body["rl.rollout.id"] for record in recorded.events("rl.trajectories")] == [["outside"]]
+        rollouts("c")
+    io_thread.flush_now()
+    _, record = recorded.events("rl.trajectories")
+    assert record.body["rl.rollout.id"] == ["a", "b", "c"]
+    assert record.attributes["rl.loop.iteration"] == 1
+
+
+def test_a_step_that_ends_leaves_the_rows_of_another_open_one_alone(recorded):
+    with otel_rl.step(1, loop="long"):
+        rollouts("a")
+        with otel_rl.step(1, loop="short"):
+            rollouts("s")
+        rollouts("b")
+    found = [record.body["rl.rollout.id"] for record in recorded.events("rl.trajectories")]
+    assert found == [["s"], ["a", "b"]]
+
+
+def test_rows_of_an_open_step_are_recorded_before_they_crowd_out_others(io_thread, recorded):
+    half = trajectories.MAXIMUM_ROWS // 2
+    with otel_rl.step(1):
+        trajectories.add_batch(scope, "trainer", 1, half, lambda: ({"rl.rollout.turns": [1] * half}, {}))
+        io_thread.flush_now()
+        assert recorded.events("rl.trajectories") == []
+        rollouts("one too many")
+        io_thread.flush_now()
+        assert sum(len(one.body["rl.rollout.turns"]) for one in recorded.events("rl.trajectories")[:-1]) == half
+        assert trajectories._rows == 0
+
+
+def test_a_row_that_came_while_its_step_ended_is_not_forgotten(io_thread, recorded):
+    with otel_rl.step(1):
+        step = steps.current()
+    io_thread.flush_now()
+    # Its thread has asked for the step before, and goes on after its end has been recorded.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(steps, "current", lambda: step)
+        trajectories.add_batch(scope, "trainer", 1, 1, lambda: ({"rl.rollout.turns": [1]}, {}))
+    io_thread.flush_now()
+    assert len(recorded.events("rl.trajectories")) == 1
+
+
+def test_rows_that_were_put_back_after_the_end_of_their_step_are_not_forgotten(recorded, monkeypatch):
+    put_back = trajectories._record_waiting
+
+    def meanwhile_the_step_ends(*, everything):
+        held = put_back(everything=everything)
+        step.is_open = False
+        return held
+
+    with otel_rl.step(1):
+        step = steps.current()
+        rollouts("r")
+        monkeypatch.setattr(trajectories, "_record_waiting", meanwhile_the_step_ends)
+        trajectories.record()
+        assert len(recorded.events("rl.trajectories")) == 1
+
+
+def test_without_an_io_thread_rows_that_are_held_back_hurry_no_others(recorded, monkeypatch):
+    records = []
+    record = trajectories.record
+    monkeypatch.setattr(trajectories, "record", lambda: records.append(1) or record())
+    with otel_rl.step(1):
+        trajectories.add_batch(scope, "trainer", 1, 600, lambda: ({"rl.rollout.turns": [1] * 600}, {}))
+        outside = [contextvars.Context().run(rollouts_outside, number) for number in range(20)]
+    assert len(outside) == 20
+    assert len(records) <= 2
+
+
+def rollouts_outside(number):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(steps, "current", lambda: None)
+        rollouts(f"outside-{number}")
+
+
+def test_after_a_post_that_was_dropped_others_are_posted(io_thread, recorded, monkeypatch):
+    monkeypatch.setattr(deferral, "MAXIMUM", 0)
+    with deferral.inside_sdk():
+        trajectories._record_soon()
+    assert drops.snapshot()["logs", "deferral_full"] >= 1
+    monkeypatch.undo()
+    rollouts("r")
+    io_thread.flush_now()
+    assert len(recorded.events("rl.trajectories")) == 1
 
 
 def test_the_record_holds_no_baggage_of_the_rollout_that_happens_to_be_current(recorded):
