@@ -110,7 +110,7 @@ class _Rollout:
         self._span = _scope.start_span(spans.RL_ROLLOUT, attributes=values, context=context, links=[link])
         #: What calls and rewards add to, wherever the rollout goes on.
         self._open = open_trajectory.OpenTrajectory()
-        self._context = open_trajectory.context_with(self._open, trace_api.set_span_in_context(self._span, context))
+        self._context = open_trajectory.root_context(self._open, trace_api.set_span_in_context(self._span, context))
         self._started = time.perf_counter()
         trajectories.began(_scope, RlTrajectoriesSourceValues.ROLLOUT)
         continuation.install()

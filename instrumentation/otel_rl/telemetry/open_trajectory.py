@@ -2,7 +2,7 @@
 
 The context holds it. So model calls, tool calls and rewards find it in every thread, task and generator that goes on
 with the trajectory, and nothing else does: a trajectory that never ends is freed with its context. A forked child adds
-to a copy of its own, which it never records.
+to a copy of its own, which it never records. A task that outlives its trajectory is part of none from the end on.
 
 Nothing here locks. ``x += 1`` on a slot runs in one piece in CPython 3.10 and later, where the interpreter lock is only
 given up at calls and backward jumps. Without that lock two threads that end a call at once could count as one.
@@ -13,8 +13,10 @@ from __future__ import annotations
 import math
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
 from opentelemetry.context import create_key, get_current, get_value, set_value
+from opentelemetry.trace import get_current_span
 
 from otel_rl.semconv import attributes
 from otel_rl.telemetry.attribute_values import text
@@ -39,9 +41,11 @@ class OpenTrajectory:
     """Counters of one trajectory; a token count is None as long as no answer has told one."""
 
     __slots__ = (
+        "__weakref__",
         "_highest_version",
         "_lowest_version",
         "discard_reason",
+        "has_ended",
         "input_tokens",
         "model_calls",
         "model_errors",
@@ -65,6 +69,8 @@ class OpenTrajectory:
         self.rewards: dict[str, float] = {}
         #: Set where the program does not use the trajectory.
         self.discard_reason: str | None = None
+        #: Its record is made: nothing counts in it any more.
+        self.has_ended = False
 
     def model_call_ended(
         self,
@@ -134,8 +140,26 @@ class OpenTrajectory:
         return found
 
 
+#: Stands for none, where a context must not have that of the contexts around it.
+_NONE = OpenTrajectory()
+_NONE.has_ended = True
+#: Open ones that have a trace of their own, by its id.
+_by_trace: WeakValueDictionary[int, OpenTrajectory] = WeakValueDictionary()
+
+
 def of(context: Context | None = None) -> OpenTrajectory | None:
-    """The trajectory that ``context`` is part of, by default the current one."""
+    """The open trajectory that ``context`` is part of, by default the current one."""
+    found = _last_of(context)
+    return None if found is None or found.has_ended else found
+
+
+def has_outlived(context: Context) -> bool:
+    """True where ``context`` is that of a trajectory which has ended."""
+    found = _last_of(context)
+    return found is not None and found.has_ended
+
+
+def _last_of(context: Context | None) -> OpenTrajectory | None:
     found = get_value(_KEY, context)
     return found if isinstance(found, OpenTrajectory) else _entered.get()
 
@@ -148,3 +172,17 @@ def enter(trajectory: OpenTrajectory) -> None:
 def context_with(trajectory: OpenTrajectory, context: Context | None = None) -> Context:
     """A context that is part of ``trajectory``, made of ``context`` or of the current one."""
     return set_value(_KEY, trajectory, get_current() if context is None else context)
+
+
+def root_context(trajectory: OpenTrajectory, context: Context) -> Context:
+    """Like :func:`context_with`, where ``trajectory`` is the only one of the trace in ``context``."""
+    trace_id = get_current_span(context).get_span_context().trace_id
+    if trace_id:
+        _by_trace[trace_id] = trajectory
+    return context_with(trajectory, context)
+
+
+def context_of_trace(context: Context) -> Context:
+    """``context``, part of the trajectory whose trace it is in; of none, where none of this process has that trace."""
+    trace_id = get_current_span(context).get_span_context().trace_id
+    return context_with(_by_trace.get(trace_id, _NONE), context)

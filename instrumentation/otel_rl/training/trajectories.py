@@ -126,6 +126,7 @@ def began(scope: Scope, source: str, count: int = 1) -> None:
 def add(scope: Scope, source: str, ended: Ended) -> dict[str, Any]:
     """A trajectory has ended; return what its span says of it."""
     trajectory = ended.trajectory
+    trajectory.has_ended = True
     iteration = ended.ids.get(attributes.RL_LOOP_ITERATION)
     totals = trajectory.totals()
     if trajectory.reward is not None:
@@ -214,7 +215,7 @@ def _step_ended(*_: object) -> None:
 
 
 def record() -> None:
-    """Record what waits, a record per iteration and source; rows of an open step wait for its end while there is room."""
+    """Record what waits, a record per iteration and source; rows of an open step wait on while there is room."""
     global _posted
     _posted = False
     again = True

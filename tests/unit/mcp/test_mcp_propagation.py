@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import contextvars
 import copy
 import json
+from contextlib import asynccontextmanager
 
 import pytest
 from opentelemetry import baggage, trace
 from opentelemetry.context import attach, detach
 from support.mcp_sessions import IS_VERSION_1, session, text_of
 
+import otel_rl
 from otel_rl.instrumentors.mcp import McpInstrumentor
 from otel_rl.instrumentors.mcp.connections import Connection, over_http
 from otel_rl.instrumentors.mcp.operations import Operation
 from otel_rl.instrumentors.mcp.receiving import ReceivedRequest
 from otel_rl.instrumentors.mcp.sending import SentRequest
 from otel_rl.semconv import attributes as names
+from otel_rl.telemetry import propagation
 
 
 @pytest.fixture
@@ -112,6 +116,46 @@ def test_a_request_belongs_to_no_earlier_request_of_its_session(instrumented, ro
     assert (names.RL_ROLLOUT_ID in span.attributes) is (meta is None)
 
 
+def handled(meta, inside):
+    """A request with ``meta``, and ``inside`` called while it is handled."""
+    request = ReceivedRequest(Operation("tools/list", None, 2), over_http()).start(meta)
+    inside()
+    request.answers({"tools": []})
+    request.end()
+
+
+def test_a_reward_in_a_handler_counts_in_the_rollout_that_has_asked_and_not_in_the_one_that_opened_the_session(
+    instrumented,
+):
+    with otel_rl.rollout("opens"):
+        session_task = contextvars.copy_context()
+        carrier: dict[str, str] = {}
+        with otel_rl.rollout("asks"):
+            propagation.inject(carrier, "localhost")
+            session_task.run(handled, carrier, lambda: otel_rl.reward("score", 2.0))
+    rewards = {
+        span.attributes[names.RL_ROLLOUT_ID]: span.attributes.get(names.RL_ROLLOUT_REWARD)
+        for span in instrumented.spans
+        if span.name == "rl.rollout"
+    }
+    assert rewards == {"opens": None, "asks": 2.0}
+
+
+def test_a_request_of_another_process_counts_in_no_rollout_of_this_one(instrumented):
+    with otel_rl.rollout("opens"):
+        handled({"traceparent": "00-" + "1" * 32 + "-" + "2" * 16 + "-01"}, lambda: otel_rl.reward("score", 2.0))
+    assert names.RL_ROLLOUT_REWARD not in instrumented.span("rl.rollout").attributes
+
+
+def test_a_request_without_a_trace_has_no_ids_of_the_rollout_that_opened_its_session_once_that_is_over(instrumented):
+    with otel_rl.rollout("opens"):
+        session_task = contextvars.copy_context()
+    session_task.run(handled, None, lambda: None)
+    span = instrumented.span("tools/list")
+    assert span.parent is None
+    assert names.RL_ROLLOUT_ID not in span.attributes
+
+
 def test_a_request_without_a_trace_is_inside_what_is_open_around_it(instrumented):
     with trace.get_tracer("server").start_as_current_span("POST /mcp") as around:
         request = ReceivedRequest(Operation("tools/list", None, 2), over_http()).start({})
@@ -119,24 +163,24 @@ def test_a_request_without_a_trace_is_inside_what_is_open_around_it(instrumented
     assert instrumented.span("tools/list").parent.span_id == around.get_span_context().span_id
 
 
-async def test_both_ends_in_one_process_are_one_span_each(instrumented):
-    from contextlib import asynccontextmanager
-
+@asynccontextmanager
+async def connected():
+    """A client of a server in this process."""
     from support import mcp_tool_server
 
-    @asynccontextmanager
-    async def connected():
-        if IS_VERSION_1:
-            from mcp.shared.memory import create_connected_server_and_client_session as connect
+    if IS_VERSION_1:
+        from mcp.shared.memory import create_connected_server_and_client_session as connect
 
-            async with connect(mcp_tool_server.server._mcp_server) as opened:
-                yield opened
-        else:
-            from mcp.client import Client
+        async with connect(mcp_tool_server.server._mcp_server) as opened:
+            yield opened
+    else:
+        from mcp.client import Client
 
-            async with Client(mcp_tool_server.server) as client:
-                yield client
+        async with Client(mcp_tool_server.server) as client:
+            yield client
 
+
+async def test_both_ends_in_one_process_are_one_span_each(instrumented):
     async with connected() as opened:
         instrumented.clear()
         with trace.get_tracer("program").start_as_current_span("turn"):

@@ -210,7 +210,7 @@ async def test_8192_concurrent_rollouts_leave_nothing_behind(recorded):
     release = asyncio.Event()
 
     class Watched(OpenTrajectory):
-        __slots__ = ("__weakref__",)
+        __slots__ = ()
 
         def __init__(self):
             super().__init__()
@@ -242,6 +242,34 @@ async def test_8192_concurrent_rollouts_leave_nothing_behind(recorded):
     records = recorded.events("rl.trajectories")
     assert sum(len(record.body["rl.rollout.id"]) for record in records) == 8192 * 7 // 8
     assert sum(record.attributes["rl.trajectories.started"] for record in records) == 8192
+
+
+async def test_what_a_task_does_after_the_end_of_its_rollout_counts_in_no_trajectory(recorded):
+    go_on = asyncio.Event()
+
+    async def outlives():
+        with otel_rl.tool("in time"):
+            pass
+        await go_on.wait()
+        answered(prompt_tokens=10, completion_tokens=4)
+        with otel_rl.tool("late"):
+            pass
+        otel_rl.reward("late", 5.0)
+
+    with otel_rl.rollout("r"):
+        task = asyncio.create_task(outlives())
+        await asyncio.sleep(0)
+        otel_rl.reward("exact", 1.0)
+        counters = open_trajectory.of()
+    go_on.set()
+    await task
+
+    assert (counters.tool_calls, counters.model_calls, counters.reward) == (1, 0, 1.0)
+    [body] = bodies(recorded)
+    assert body["rl.rollout.reward"] == [1.0]
+    # Its span says what began it: the trace of the rollout goes on.
+    late = recorded.span("execute_tool late")
+    assert late.context.trace_id == recorded.span("rl.rollout").context.trace_id
 
 
 def test_threads_of_a_rollout_add_to_its_counters(recorded):

@@ -15,7 +15,7 @@ from otel_rl.instrumentors.mcp import operations
 from otel_rl.instrumentors.mcp.sending import scope
 from otel_rl.semconv import attributes, metrics, spans
 from otel_rl.semconv.attributes import ErrorTypeValues
-from otel_rl.telemetry import guard, lifecycle, propagation
+from otel_rl.telemetry import guard, lifecycle, open_trajectory, propagation
 from otel_rl.telemetry.content_capture import capture_content, content_as_json
 from otel_rl.telemetry.context import attach, detach
 from otel_rl.telemetry.correlation import ALLOWED
@@ -127,16 +127,25 @@ class ReceivedRequest:
 
 
 def _context_of(meta: Any) -> Context:
-    """The context that the request came with; without one, what is current unless that is over."""
+    """The context that the request came with; without one, what is current unless that is over.
+
+    A session's tasks go on in the context of the request or rollout that opened it.
+    """
     context = get_current()
     carrier = operations.carrier(meta)
-    if carrier:
+    if carrier or open_trajectory.has_outlived(context):
         for key in ALLOWED.keys() & baggage.get_all(context).keys():
-            # Of the request that the session began with.
             context = baggage.remove_baggage(key, context)
+    if carrier:
+        before = _trace_of(context)
         context = propagation.extract(carrier, context)
+        if _trace_of(context) != before:
+            context = open_trajectory.context_of_trace(context)
     span = trace_api.get_current_span(context)
     if getattr(span, "end_time", None) is not None:
-        # A session's tasks go on in the context of the request that opened it.
         context = trace_api.set_span_in_context(INVALID_SPAN, context)
     return context
+
+
+def _trace_of(context: Context) -> int:
+    return trace_api.get_current_span(context).get_span_context().trace_id
