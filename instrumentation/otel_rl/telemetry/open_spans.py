@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry.attributes import BoundedAttributes
@@ -54,3 +55,16 @@ def mark_error(span: Span, kind: str) -> None:
         kind = text(kind)
         span.set_attribute(attributes.ERROR_TYPE, kind)
         span.set_status(Status(StatusCode.ERROR, kind))
+
+
+def clear_error(span: Any) -> None:
+    """Undo :func:`mark_error` of the open ``span``, and nothing that somebody else has said of it.
+
+    The SDK takes an error back only for a status of ``OK``, which would be a statement of the program's.
+    """
+    with suppress(AttributeError), span._lock:
+        known = span._attributes
+        kind = known.get(attributes.ERROR_TYPE)
+        if span._end_time is None and kind is not None and span._status.description == kind:
+            span._status = Status(StatusCode.UNSET)
+            del known[attributes.ERROR_TYPE]

@@ -1,6 +1,7 @@
 """One boundary for all tool calls.
 
-=========  ============================================================
-``calls``  one ``execute_tool`` span and one duration per call
-=========  ============================================================
+==============  ============================================================
+``calls``       one ``execute_tool`` span and one duration per call
+``open_tools``  the tool that runs in a context
+==============  ============================================================
 """

@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from opentelemetry import trace as trace_api
+from opentelemetry.context import get_current
 from opentelemetry.trace import INVALID_SPAN
 
 from otel_rl.flight_recorder import layout
@@ -18,6 +19,8 @@ from otel_rl.telemetry.content_capture import capture_content, content_as_json
 from otel_rl.telemetry.context import attach, detach
 from otel_rl.telemetry.open_spans import mark_error
 from otel_rl.telemetry.scope import enabled
+from otel_rl.tools import open_tools
+from otel_rl.tools.open_tools import OpenTool
 
 if TYPE_CHECKING:
     from contextvars import Token
@@ -38,24 +41,28 @@ OPERATION = "execute_tool"
 def current_tool_span(name: str, own_scope: str) -> Span | None:
     """The current span when it is the ``execute_tool`` span that another instrumentor has opened for this call."""
     span = trace_api.get_current_span()
+    tool = open_tools.here()
+    if tool is not None and tool.span is span:
+        return span if tool.name == name and tool.scope != own_scope else None
     scope = getattr(span, "instrumentation_scope", None)
     if scope is not None and scope.name == own_scope:
         # A tool that calls itself: the inner call is a call of its own.
         return None
     values = getattr(span, "attributes", None) or {}
-    if (
-        values.get(attributes.GEN_AI_OPERATION_NAME) == OPERATION
-        and values.get(attributes.GEN_AI_TOOL_NAME, name) == name
-    ):
-        return span
-    return None
+    return span if is_tool_span(span) and values.get(attributes.GEN_AI_TOOL_NAME, name) == name else None
+
+
+def is_tool_span(span: Span) -> bool:
+    """True for an ``execute_tool`` span of whoever, where it is sampled."""
+    return (getattr(span, "attributes", None) or {}).get(attributes.GEN_AI_OPERATION_NAME) == OPERATION
 
 
 class ToolCall:
     """``with ToolCall(scope, "search") as call``: times the call and marks its outcome.
 
     A failure that the tool reports without raising is told by :meth:`fail`. Where an ``execute_tool`` span of this tool
-    is current already, that span is enriched and neither a second span nor a second duration is recorded.
+    is current already, that span is enriched and neither a second span nor a second duration is recorded. The trajectory
+    counts it once, too: a span of another instrumentor counts nothing there.
 
     ``metric_name`` is the tool's name on the metric where ``name`` is not a tool's (a model made it up).
     """
@@ -72,6 +79,7 @@ class ToolCall:
         "_scope",
         "_started",
         "_token",
+        "_tool",
         "_trajectory",
         "_type",
         "span",
@@ -98,6 +106,7 @@ class ToolCall:
         self._flight: Handle | None = None
         self._started: float | None = None
         self._token: Token[Context] | None = None
+        self._tool: OpenTool | None = None
         self._trajectory: OpenTrajectory | None = None
         self.span: Span = INVALID_SPAN
 
@@ -120,15 +129,22 @@ class ToolCall:
                 return self
             self._started = time.perf_counter()
             self._flight = flight.begin(layout.TOOL, self._metric_name or self._name)
-            foreign = self._find_owner()
-            if foreign is not None:
+            owner = self._find_owner()
+            if owner is not None:
                 self._owned = False
-                self.span = foreign
+                self.span = owner
+                if open_tools.here() is None:
+                    self._open(get_current())
                 return self
-            self._trajectory = open_trajectory.of()
             self.span = self._open_span()
-            self._token = attach(trace_api.set_span_in_context(self.span))
+            self._open(trace_api.set_span_in_context(self.span))
         return self
+
+    def _open(self, context: Context) -> None:
+        """Count it in the trajectory, and let what it calls know that it is inside."""
+        self._trajectory = open_trajectory.of()
+        self._tool = OpenTool(self._name, self._scope.name, self.span)
+        self._token = attach(open_tools.context_with(self._tool, context))
 
     def _find_owner(self) -> Span | None:
         return current_tool_span(self._name, self._scope.name)
@@ -156,6 +172,8 @@ class ToolCall:
             return
         with guard("tools.end"):
             self.leave()
+            if self._tool is not None:
+                self._tool.has_ended = True
             if self._forks != lifecycle.forks:
                 return
             kind = error_type(error) if error is not None else self._failure

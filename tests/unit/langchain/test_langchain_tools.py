@@ -17,6 +17,12 @@ from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode
 from langgraph.types import Command, interrupt
 
+import otel_rl
+from otel_rl.instrumentors.langchain import other_instrumentors
+from otel_rl.instrumentors.mcp.connections import Connection
+from otel_rl.instrumentors.mcp.operations import Operation
+from otel_rl.instrumentors.mcp.sending import SentRequest
+
 tracer = trace.get_tracer("program")
 
 
@@ -242,3 +248,23 @@ async def test_a_failure_that_a_tool_called_directly_handled_is_one(asynchronous
     assert (await broken.ainvoke(arguments) if asynchronous else broken.invoke(arguments)) == "planted"
     add.invoke({"a": 1, "b": 2})
     assert _tool_spans(recorded) == {"execute_tool fail": (StatusCode.ERROR, "tool_error"), "execute_tool add": OK}
+
+
+@pytest.mark.parametrize("taken", [True, False])
+def test_a_request_inside_a_tool_is_no_second_call_of_the_trajectory_whoever_has_the_span(
+    ours, recorded, monkeypatch, taken
+):
+    @tool
+    def search(query: str) -> str:
+        """Search."""
+        sent = SentRequest(Operation("tools/call", {"name": "other", "arguments": {"q": query}}), Connection()).start()
+        sent.answered({"content": []})
+        return "found"
+
+    monkeypatch.setattr(other_instrumentors, "is_taken", lambda: taken)
+    with otel_rl.rollout():
+        search.invoke({"query": "x"})
+    assert recorded.span("rl.rollout").attributes["rl.rollout.tool_calls"] == 1
+    # Where the owner of the span records no duration, that of the request stays.
+    [point] = recorded.metrics()["gen_ai.execute_tool.duration"]
+    assert point.attributes["gen_ai.tool.name"] == ("other" if taken else "search")

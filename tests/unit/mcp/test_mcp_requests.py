@@ -8,10 +8,11 @@ from datetime import timedelta
 
 import pytest
 from opentelemetry import trace
-from opentelemetry.trace import SpanKind, StatusCode
+from opentelemetry.trace import SpanKind, Status, StatusCode
 from support.mcp_sessions import IS_VERSION_1, http_server, is_error, session, spans_of, text_of
 
 import otel_rl
+from otel_rl.instrumentors.trl.tools import ToolCalls
 from otel_rl.semconv import attributes as names
 from otel_rl.telemetry import Scope
 from otel_rl.tools.calls import ToolCall
@@ -198,6 +199,99 @@ async def test_a_call_inside_another_tool_is_one_tool_call_of_the_trajectory(ins
             await opened.call_tool("add", {"a": 2, "b": 3})
     values = instrumented.span("rl.rollout").attributes
     assert (values[names.RL_ROLLOUT_TOOL_CALLS], values[names.RL_ROLLOUT_TOOL_ERRORS]) == (2, 0)
+
+
+@pytest.mark.parametrize("name", ["add", "calculator"])
+@pytest.mark.parametrize("trace_flags", [0, 1])
+async def test_a_call_inside_a_tool_counts_no_second_tool_whether_the_trace_is_sampled_or_not(
+    instrumented, url, name, trace_flags
+):
+    parent = trace.NonRecordingSpan(trace.SpanContext(1, 1, is_remote=True, trace_flags=trace.TraceFlags(trace_flags)))
+    async with session(url) as opened:
+        await opened.list_tools()
+        instrumented.metrics()
+        with trace.use_span(parent), ToolCall(Scope("langchain"), name):
+            await opened.call_tool("add", {"a": 2, "b": 3})
+    points = instrumented.metrics()
+    assert [(one.count, one.attributes[names.GEN_AI_TOOL_NAME]) for one in points[TOOL]] == [(1, name)]
+
+
+async def test_a_call_inside_a_tool_of_trl_counts_no_second_tool(instrumented, url):
+    async with session(url) as opened:
+        await opened.list_tools()
+        instrumented.metrics()
+
+        async def search(a: int) -> str:
+            return text_of(await opened.call_tool("add", {"a": a, "b": 3}))
+
+        calls = ToolCalls()
+        assert await calls.watch({"search": search})["search"](a=2) == "5"
+        # No tool is open any more.
+        await opened.call_tool("add", {"a": 2, "b": 3})
+        calls.finish()
+    points = instrumented.metrics()
+    assert sorted((one.attributes[names.GEN_AI_TOOL_NAME], one.count) for one in points[TOOL]) == [
+        ("add", 1),
+        ("search", 1),
+    ]
+
+
+async def test_a_call_of_a_task_that_outlives_its_tool_is_a_tool_call_of_its_own(instrumented, url):
+    go_on = asyncio.Event()
+
+    async def later(opened):
+        await go_on.wait()
+        await opened.call_tool("add", {"a": 2, "b": 3})
+
+    async with session(url) as opened:
+        await opened.list_tools()
+        with otel_rl.rollout():
+            with otel_rl.tool("calculator"):
+                task = asyncio.create_task(later(opened))
+                await asyncio.sleep(0)
+            go_on.set()
+            await task
+    assert instrumented.span("rl.rollout").attributes[names.RL_ROLLOUT_TOOL_CALLS] == 2
+
+
+@pytest.mark.parametrize("name", ["add", "calculator"])
+async def test_a_tool_span_of_another_instrumentor_hides_no_call_from_the_trajectory(instrumented, url, name):
+    foreign = {names.GEN_AI_OPERATION_NAME: "execute_tool", names.GEN_AI_TOOL_NAME: name}
+    async with session(url) as opened:
+        await opened.list_tools()
+        with (
+            otel_rl.rollout(),
+            trace.get_tracer("foreign").start_as_current_span(f"execute_tool {name}", attributes=foreign),
+        ):
+            await opened.call_tool("add", {"a": 2, "b": 3})
+            with otel_rl.tool(name):
+                await opened.call_tool("add", {"a": 2, "b": 3})
+    assert instrumented.span("rl.rollout").attributes[names.RL_ROLLOUT_TOOL_CALLS] == 2
+
+
+@pytest.mark.parametrize("second", ["two", 2])
+async def test_the_last_call_inside_a_tool_decides_whether_the_tool_is_an_error(instrumented, url, second):
+    async with session(url) as opened:
+        await opened.list_tools()
+        instrumented.clear()
+        with ToolCall(Scope("langchain"), "add"):
+            await opened.call_tool("add", {"a": "two", "b": 3})
+            await opened.call_tool("add", {"a": second, "b": 3})
+    tool = instrumented.span("execute_tool add")
+    failed = second == "two"
+    assert tool.status.status_code is (StatusCode.ERROR if failed else StatusCode.UNSET)
+    assert tool.attributes.get(names.ERROR_TYPE) == ("invalid_arguments" if failed else None)
+
+
+async def test_what_the_program_says_of_a_tools_failure_stays(instrumented, url):
+    async with session(url) as opened:
+        await opened.list_tools()
+        instrumented.clear()
+        with ToolCall(Scope("langchain"), "add") as call:
+            await opened.call_tool("add", {"a": "two", "b": 3})
+            call.span.set_status(Status(StatusCode.ERROR, "the program's"))
+            await opened.call_tool("add", {"a": 2, "b": 3})
+    assert instrumented.span("execute_tool add").status.description == "the program's"
 
 
 @pytest.mark.parametrize("transport", ["stdio", "http"])

@@ -11,7 +11,9 @@ from otel_rl.semconv.attributes import ErrorTypeValues
 from otel_rl.telemetry import Scope, guard, open_trajectory
 from otel_rl.telemetry.content_capture import capture_content
 from otel_rl.telemetry.context import attach, detach
+from otel_rl.tools import open_tools
 from otel_rl.tools.calls import ToolCall
+from otel_rl.tools.open_tools import OpenTool
 
 if TYPE_CHECKING:
     from contextvars import Token
@@ -24,18 +26,21 @@ scope = Scope("langchain")
 class _Observed:
     """One run of a tool; keeps the context of the node above it while the tool runs."""
 
-    __slots__ = ("_attached", "_call", "_trajectory")
+    __slots__ = ("_attached", "_call", "_tool", "_trajectory")
 
     def __init__(self, tool: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self._call: ToolCall | None = None
         self._attached: Token[Any] | None = None
         #: What the call is counted in where the span is that of another instrumentor.
         self._trajectory: OpenTrajectory | None = None
+        self._tool: OpenTool | None = None
         with guard("langchain.tool_start"):
             if not scope.enabled:
                 return
             if other_instrumentors.is_taken():
                 self._trajectory = open_trajectory.of()
+                self._tool = OpenTool(tool.name, scope.name, is_measured=False)
+                self._attached = attach(open_tools.context_with(self._tool))
                 return
             parent = runs.find(getattr(kwargs.get("callbacks"), "parent_run_id", None))
             context = runs.context_below(parent)
@@ -56,6 +61,8 @@ class _Observed:
         with guard("langchain.tool_end"):
             if self._call is not None:
                 self._call.end(error_in(error))
+            if self._tool is not None:
+                self._tool.has_ended = True
             if self._attached is not None:
                 detach(self._attached)
 

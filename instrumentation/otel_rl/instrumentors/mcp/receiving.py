@@ -19,6 +19,8 @@ from otel_rl.telemetry import guard, lifecycle, open_trajectory, propagation
 from otel_rl.telemetry.content_capture import capture_content, content_as_json
 from otel_rl.telemetry.context import attach, detach
 from otel_rl.telemetry.correlation import ALLOWED
+from otel_rl.tools import open_tools
+from otel_rl.tools.open_tools import OpenTool
 
 if TYPE_CHECKING:
     from contextvars import Token
@@ -43,6 +45,7 @@ class ReceivedRequest:
         "_outcome",
         "_started",
         "_token",
+        "_tool",
         "in_library",
         "span",
     )
@@ -55,6 +58,8 @@ class ReceivedRequest:
         self._before = current.get()
         self._started = time.perf_counter()
         self._outcome: Outcome | None = None
+        #: The sender's side counts the tool; what the handler calls is inside of it.
+        self._tool: OpenTool | None = None
         #: mcp 2.x has asked for its own span of this request.
         self.in_library = False
         self.span: Span = INVALID_SPAN
@@ -72,7 +77,11 @@ class ReceivedRequest:
             else None,
         }
         self.span = scope.start_span(spans.MCP_SERVER, self._operation.name, attributes=values, context=context)
-        self._token = attach(trace_api.set_span_in_context(self.span, context))
+        context = trace_api.set_span_in_context(self.span, context)
+        if self._operation.tool:
+            self._tool = OpenTool(self._operation.tool, scope.name, self.span)
+            context = open_tools.context_with(self._tool, context)
+        self._token = attach(context)
         current.set(self)
         return self
 
@@ -105,6 +114,8 @@ class ReceivedRequest:
         token, self._token = self._token, None
         if token is not None:
             detach(token)
+        if self._tool is not None:
+            self._tool.has_ended = True
         if self._forks != lifecycle.forks:
             return
         outcome = self._outcome or operations.Outcome(operations.CANCELLED)

@@ -12,11 +12,13 @@ from opentelemetry.trace import INVALID_SPAN
 from otel_rl.inference import ownership
 from otel_rl.instrumentors.mcp import operations
 from otel_rl.semconv import attributes, metrics, spans
-from otel_rl.semconv.attributes import ErrorTypeValues, GenAiOperationNameValues
+from otel_rl.semconv.attributes import ErrorTypeValues
 from otel_rl.telemetry import Scope, guard, lifecycle, propagation
 from otel_rl.telemetry.content_capture import capture_content
 from otel_rl.telemetry.context import attach, detach
-from otel_rl.tools.calls import ToolCall
+from otel_rl.telemetry.open_spans import clear_error
+from otel_rl.tools import open_tools
+from otel_rl.tools.calls import ToolCall, is_tool_span
 
 if TYPE_CHECKING:
     from collections.abc import MutableMapping
@@ -40,12 +42,17 @@ current: ContextVar[SentRequest | None] = ContextVar("otel_rl_mcp_sent_request",
 class _ToolCall(ToolCall):
     """A call of a server's tool. Its span is a client span; inside another tool it is not counted as a second one."""
 
-    __slots__ = ("_details", "_is_nested")
+    __slots__ = ("_details", "_is_measured", "_is_nested", "_repeats")
 
     def __init__(self, operation: Operation, name: str, details: dict[str, Any]) -> None:
         super().__init__(scope, name, arguments=operation.arguments)
         self._details = details
-        self._is_nested = _is_inside_tool()
+        around = open_tools.here()
+        #: The tool around it is what the trajectory has called, and whose duration somebody records.
+        self._is_nested = around is not None
+        self._is_measured = around.is_measured if around is not None else is_tool_span(trace_api.get_current_span())
+        #: The span of a tool whose request has failed or succeeded before, and is sent again.
+        self._repeats: Span | None = None
 
     @property
     def is_owned(self) -> bool:
@@ -59,26 +66,27 @@ class _ToolCall(ToolCall):
     def _find_owner(self) -> Span | None:
         span = super()._find_owner()
         # The span of a tool stands for one request. One that it repeats gets a span of its own, inside.
-        is_taken = span is not None and attributes.MCP_METHOD_NAME in (getattr(span, "attributes", None) or {})
-        return None if is_taken else span
+        if span is not None and attributes.MCP_METHOD_NAME in (getattr(span, "attributes", None) or {}):
+            self._repeats = span
+            return None
+        return span
+
+    def succeeded(self) -> None:
+        """What it repeats has failed before, and the tool has what it wants now."""
+        if self._repeats is not None:
+            clear_error(self._repeats)
 
     def _open_span(self) -> Span:
         values = {**self._details, attributes.GEN_AI_TOOL_CALL_ARGUMENTS: self._captured_arguments()}
         return self._scope.start_span(spans.MCP_CLIENT, f"{operations.TOOLS_CALL} {self._name}", attributes=values)
 
     def _count(self, trajectory: OpenTrajectory, *, failed: bool) -> None:
-        # The tool around it is what the trajectory has called.
         if not self._is_nested:
             super()._count(trajectory, failed=failed)
 
     def _measure(self, elapsed: float, label: str, kind: str | None) -> None:
-        if not self._is_nested:
+        if not self._is_measured:
             super()._measure(elapsed, label, kind)
-
-
-def _is_inside_tool() -> bool:
-    values = getattr(trace_api.get_current_span(), "attributes", None) or {}
-    return values.get(attributes.GEN_AI_OPERATION_NAME) == GenAiOperationNameValues.EXECUTE_TOOL
 
 
 class SentRequest:
@@ -152,6 +160,8 @@ class SentRequest:
         if self._tool is not None:
             if outcome.error is not None:
                 self._tool.fail(outcome.error)
+            else:
+                self._tool.succeeded()
             if outcome.error == operations.UNKNOWN_TOOL:
                 self._tool.was_made_up()
             self._tool.end()

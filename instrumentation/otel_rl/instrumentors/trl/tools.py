@@ -21,6 +21,8 @@ from otel_rl.semconv.attributes import GenAiOperationNameValues
 from otel_rl.telemetry import drops, guard
 from otel_rl.telemetry.attribute_values import error_type
 from otel_rl.telemetry.content_capture import capture_content, content_as_json
+from otel_rl.tools import open_tools
+from otel_rl.tools.open_tools import OpenTool
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 #: Attributes of trainers that hold tools by name, one dictionary or one per sample, in the order of being asked.
 _DICTIONARIES = ("_tool_dict", "_sync_tool_dict", "_sync_tool_dicts", "_async_tool_dict", "_async_tool_dicts")
 
+_RUNNING = guard("trl.running_tool")
 _OPERATION = GenAiOperationNameValues.EXECUTE_TOOL
 
 
@@ -88,7 +91,7 @@ class ToolCalls:
 
     def watch(self, tools: dict[str, Any], sample: int | None = None) -> dict[str, Any]:
         """A copy of ``tools`` whose functions note their calls; of all samples, or of one."""
-        return {name: _WatchedTool(tool, self._noter(name, sample)) for name, tool in tools.items()}
+        return {name: _WatchedTool(tool, name, self._noter(name, sample)) for name, tool in tools.items()}
 
     def watch_last(self, tools: dict[str, Any], sample: int | None = None) -> dict[str, Any]:
         """Like :meth:`watch`, for the dictionary that is asked last: a name it lacks is unknown."""
@@ -133,19 +136,23 @@ class ToolCalls:
 class _WatchedTool(wrapt.ObjectProxy):  # type: ignore[type-arg]  # generic for type checkers only
     """Stands for a tool: same name, signature and kind (``iscoroutinefunction``), and pickled as the tool itself."""
 
-    def __init__(self, tool: Any, note: Note) -> None:
+    def __init__(self, tool: Any, name: str, note: Note) -> None:
         super().__init__(tool)
+        self._self_name = name
         self._self_note = note
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if inspect.iscoroutinefunction(self.__wrapped__):
-            return _watched_coroutine(self.__wrapped__, self._self_note, args, kwargs)
+            return _watched_coroutine(self.__wrapped__, self._self_note, self._self_name, args, kwargs)
+        running = _Running(self._self_name)
         started = time.perf_counter_ns()
         try:
             result = self.__wrapped__(*args, **kwargs)
         except BaseException as error:
+            running.end()
             self._self_note(started, error, kwargs or args, None)
             raise
+        running.end()
         self._self_note(started, None, kwargs or args, result)
         return result
 
@@ -156,15 +163,33 @@ class _WatchedTool(wrapt.ObjectProxy):  # type: ignore[type-arg]  # generic for 
         return _itself, (self.__wrapped__,)
 
 
-async def _watched_coroutine(tool: Any, note: Note, args: Any, kwargs: Any) -> Any:
+async def _watched_coroutine(tool: Any, note: Note, name: str, args: Any, kwargs: Any) -> Any:
+    running = _Running(name)
     started = time.perf_counter_ns()
     try:
         result = await tool(*args, **kwargs)
     except BaseException as error:
+        running.end()
         note(started, error, kwargs or args, None)
         raise
+    running.end()
     note(started, None, kwargs or args, result)
     return result
+
+
+class _Running:
+    """A tool while it runs: a call of a server's tool inside of it is no second tool."""
+
+    __slots__ = ("_token", "_tool")
+
+    def __init__(self, name: str) -> None:
+        with _RUNNING:
+            self._tool = OpenTool(name, scope.name)
+            self._token = open_tools.enter(self._tool)
+
+    def end(self) -> None:
+        with _RUNNING:
+            open_tools.leave(self._tool, self._token)
 
 
 class _LastTools(dict[str, Any]):

@@ -1,0 +1,64 @@
+"""The tool that runs in a context, whoever has a span for it, and whether the trace is sampled or not.
+
+Calls inside of it ask here whether they are a call of their own. Its span cannot tell: one that is not sampled has no
+attributes, and some tools have none while they run.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from opentelemetry.context import create_key, get_current, get_value, set_value
+
+from otel_rl.telemetry.context import attach, detach
+
+if TYPE_CHECKING:
+    from contextvars import Token
+
+    from opentelemetry.context import Context
+    from opentelemetry.trace import Span
+
+_KEY = create_key("otel_rl.tool")
+
+
+class OpenTool:
+    """A tool that runs.
+
+    Attributes:
+        name: its name.
+        scope: name of the scope whose instrumentor has seen the call.
+        span: the span that stands for it; None where none is open.
+        is_measured: somebody records its duration, us or the owner of the span.
+        has_ended: a task that outlives it is inside of no tool.
+    """
+
+    __slots__ = ("has_ended", "is_measured", "name", "scope", "span")
+
+    def __init__(self, name: str, scope: str, span: Span | None = None, *, is_measured: bool = True) -> None:
+        self.name = name
+        self.scope = scope
+        self.span = span
+        self.is_measured = is_measured
+        self.has_ended = False
+
+
+def here() -> OpenTool | None:
+    """The tool of ours that runs in the current context, the innermost one."""
+    found = get_value(_KEY)
+    return found if isinstance(found, OpenTool) and not found.has_ended else None
+
+
+def context_with(tool: OpenTool, context: Context | None = None) -> Context:
+    """A context inside of ``tool``, made of ``context`` or of the current one."""
+    return set_value(_KEY, tool, get_current() if context is None else context)
+
+
+def enter(tool: OpenTool) -> Token[Context]:
+    """Be inside of ``tool`` until :func:`leave`."""
+    return attach(context_with(tool))
+
+
+def leave(tool: OpenTool, token: Token[Context]) -> None:
+    """The tool has returned, or raised."""
+    tool.has_ended = True
+    detach(token)
