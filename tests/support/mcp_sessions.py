@@ -65,6 +65,23 @@ async def session(server: str, spans: Path | None = None, **settings: Any) -> As
         yield opened
 
 
+@asynccontextmanager
+async def connected() -> AsyncIterator[Any]:
+    """A client of the server in this process."""
+    from support import mcp_tool_server
+
+    if IS_VERSION_1:
+        from mcp.shared.memory import create_connected_server_and_client_session as connect
+
+        async with connect(mcp_tool_server.server._mcp_server) as opened:
+            yield opened
+    else:
+        from mcp.client import Client
+
+        async with Client(mcp_tool_server.server) as client:
+            yield client
+
+
 def spans_of(file: Path) -> list[dict[str, Any]]:
     """What the server has recorded so far."""
     return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []

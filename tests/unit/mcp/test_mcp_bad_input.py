@@ -6,14 +6,19 @@ import json
 import subprocess
 import sys
 from datetime import timedelta
+from types import SimpleNamespace
 
+import pydantic
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from opentelemetry.trace import SpanKind
-from support.mcp_sessions import IS_VERSION_1, PROGRAM, environment, session, spans_of
+from support.mcp_sessions import IS_VERSION_1, PROGRAM, connected, environment, session, spans_of
 
 from otel_rl.instrumentors.mcp import McpInstrumentor, operations
+from otel_rl.instrumentors.mcp.connections import over_http
+from otel_rl.instrumentors.mcp.operations import Operation
+from otel_rl.instrumentors.mcp.receiving import ReceivedRequest
 from otel_rl.instrumentors.mcp.sizes import size_of
 from otel_rl.semconv import attributes as names
 
@@ -72,8 +77,75 @@ def test_a_server_answers_strange_requests_as_without_us(spans_file):
     recorded = [span for span in spans_of(spans_file) if span["name"] == "tools/call add"]
     assert len(recorded) >= len(STRANGE) - 2
     assert all(span["kind"] == "SERVER" for span in recorded)
+    others = [span for span in spans_of(spans_file) if span["name"] != "tools/call add"]
+    refused = {span["name"]: span for span in others if names.RPC_RESPONSE_STATUS_CODE in span["attributes"]}
+    if IS_VERSION_1:
+        assert refused == {}
+    else:
+        # The client is to blame, and what it made up is in no name.
+        codes = {name: span["attributes"][names.RPC_RESPONSE_STATUS_CODE] for name, span in refused.items()}
+        assert codes == {"tools/call": "-32602", "_OTHER": "-32601"}
+        assert {span["status"] for span in refused.values()} == {"UNSET"}
+        assert not any(names.ERROR_TYPE in span["attributes"] for span in refused.values())
     with_parent = [span for span in recorded if span["parent"]]
     assert [span["parent"] for span in with_parent] == ["2" * 16]
+
+
+async def test_names_that_the_server_does_not_know_are_no_labels_and_in_no_name_of_its_spans(instrumented):
+    async with connected() as opened:
+        instrumented.clear()
+        instrumented.metrics()
+        await opened.call_tool("add", {"a": 1, "b": 2})
+        await opened.get_prompt("greet", {"name": "Ada"})
+        await opened.call_tool("made up", {})
+        with pytest.raises(Exception, match="Unknown prompt|Internal server error"):
+            await opened.get_prompt("made up", {})
+    found = {
+        (one.attributes.get(names.GEN_AI_TOOL_NAME), one.attributes.get(names.GEN_AI_PROMPT_NAME))
+        for one in instrumented.metrics()["mcp.server.operation.duration"]
+        if one.attributes[names.MCP_METHOD_NAME] in ("tools/call", "prompts/get")
+    }
+    assert found == {("add", None), (None, "greet"), ("_OTHER", None), (None, "_OTHER")}
+    received = {span.name: span for span in instrumented.spans if span.kind is SpanKind.SERVER}
+    assert {"tools/call add", "prompts/get greet", "tools/call", "prompts/get"} <= set(received)
+    assert received["tools/call"].attributes[names.GEN_AI_TOOL_NAME] == "made up"
+
+
+class Refused(Exception):
+    """An error of the protocol, as both versions of the library raise it."""
+
+    def __init__(self, code):
+        super().__init__("no")
+        self.error = SimpleNamespace(code=code, message="no")
+
+
+def invalid():
+    try:
+        pydantic.TypeAdapter(int).validate_python("x")
+    except pydantic.ValidationError as error:
+        return error
+
+
+@pytest.mark.parametrize(
+    ("method", "error", "shown", "kind", "code"),
+    [
+        ("made/up", Refused(-32601), "_OTHER", None, "-32601"),
+        ("prompts/list", Refused(-32601), "prompts/list", None, "-32601"),
+        ("their/own", Refused(-32000), "their/own", "-32000", "-32000"),
+        ("their/own", invalid(), "their/own", None, "-32602"),
+        ("their/own", ValueError("no"), "their/own", "ValueError", None),
+    ],
+)
+def test_a_method_is_a_label_where_the_server_may_have_it(instrumented, method, error, shown, kind, code):
+    instrumented.metrics()
+    ReceivedRequest(Operation(method, None, 2), over_http()).start(None).end(error)
+    [point] = instrumented.metrics()["mcp.server.operation.duration"]
+    assert point.attributes[names.MCP_METHOD_NAME] == shown
+    assert point.attributes.get(names.ERROR_TYPE) == kind
+    assert point.attributes.get(names.RPC_RESPONSE_STATUS_CODE) == code
+    span = instrumented.span(shown)
+    assert span.attributes[names.MCP_METHOD_NAME] == method
+    assert span.attributes.get(names.ERROR_TYPE) == kind
 
 
 async def outcomes(server):

@@ -5,12 +5,11 @@ from __future__ import annotations
 import contextvars
 import copy
 import json
-from contextlib import asynccontextmanager
 
 import pytest
 from opentelemetry import baggage, trace
 from opentelemetry.context import attach, detach
-from support.mcp_sessions import IS_VERSION_1, session, text_of
+from support.mcp_sessions import IS_VERSION_1, connected, session, text_of
 
 import otel_rl
 from otel_rl.instrumentors.mcp import McpInstrumentor
@@ -161,23 +160,6 @@ def test_a_request_without_a_trace_is_inside_what_is_open_around_it(instrumented
         request = ReceivedRequest(Operation("tools/list", None, 2), over_http()).start({})
         request.end(ValueError("x"))
     assert instrumented.span("tools/list").parent.span_id == around.get_span_context().span_id
-
-
-@asynccontextmanager
-async def connected():
-    """A client of a server in this process."""
-    from support import mcp_tool_server
-
-    if IS_VERSION_1:
-        from mcp.shared.memory import create_connected_server_and_client_session as connect
-
-        async with connect(mcp_tool_server.server._mcp_server) as opened:
-            yield opened
-    else:
-        from mcp.client import Client
-
-        async with Client(mcp_tool_server.server) as client:
-            yield client
 
 
 async def test_both_ends_in_one_process_are_one_span_each(instrumented):

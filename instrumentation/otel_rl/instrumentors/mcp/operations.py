@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 
 from otel_rl.instrumentors.mcp.sizes import size_of
 from otel_rl.semconv import attributes
-from otel_rl.semconv.attributes import GenAiOperationNameValues
+from otel_rl.semconv.attributes import ErrorTypeValues, GenAiOperationNameValues
 from otel_rl.telemetry.attribute_values import error_type
 
 TOOLS_CALL = "tools/call"
+INITIALIZE = "initialize"
 _PROMPTS_GET = "prompts/get"
 
 TOOL_ERROR = "tool_error"
@@ -20,16 +21,41 @@ TIMEOUT = "timeout"
 CANCELLED = "cancelled"
 CONNECTION_CLOSED = "connection_closed"
 
+#: Methods of the protocol, all revisions and both directions; a server may have others.
+_METHODS = frozenset(
+    {
+        "completion/complete",
+        "elicitation/create",
+        INITIALIZE,
+        "logging/setLevel",
+        "ping",
+        _PROMPTS_GET,
+        "prompts/list",
+        "resources/list",
+        "resources/read",
+        "resources/subscribe",
+        "resources/templates/list",
+        "resources/unsubscribe",
+        "roots/list",
+        "sampling/createMessage",
+        "server/discover",
+        "subscriptions/listen",
+        TOOLS_CALL,
+        "tools/list",
+    }
+)
 _INVALID_PARAMS = -32602
+_METHOD_NOT_FOUND = -32601
 #: What the library itself raises with when no answer came in time: 1.x the status of HTTP, 2.x a code of its own.
 _TIMEOUT_CODES = frozenset({408, -32001})
 _CLOSED_CODE = -32000
 _CLOSED_MESSAGE = "Connection closed"
 #: The sender is to blame, which is no error of the receiver:
 #: https://github.com/open-telemetry/semantic-conventions-genai/blob/main/model/mcp/common.yaml
-_FAULTS_OF_SENDER = frozenset({-32700, -32600, -32601, _INVALID_PARAMS, -32002})
+_FAULTS_OF_SENDER = frozenset({-32700, -32600, _METHOD_NOT_FOUND, _INVALID_PARAMS, -32002})
 #: Texts by which servers report, in a result, what the protocol has no code for. Those of mcp 1.x and 2.x.
 _UNKNOWN = re.compile(r"(MCP error -?\d+: )?(Unknown tool\b|Tool \S+ not found)", re.IGNORECASE)
+_UNKNOWN_PROMPT = re.compile(r"Unknown prompt\b|Prompt \S+ not found", re.IGNORECASE)
 _INVALID = re.compile(
     r"Input validation error: |(Error executing tool \S+: )?\d+ validation errors? for \w*(Arguments|params)\b"
     r"|(MCP error -32602: )?Input validation error|Invalid arguments for tool "
@@ -67,6 +93,16 @@ class Operation(NamedTuple):
         target = self.tool or self._prompt()
         return f"{self.method} {target}" if target else self.method
 
+    def without_names(self, outcome: Outcome) -> Operation:
+        """The operation as metrics and names of spans show it: clients can make up any number of names."""
+        is_refused = outcome.is_unknown or (self.tool is not None and outcome.code is not None)
+        if not is_refused:
+            return self
+        is_made_up = outcome.code == str(_METHOD_NOT_FOUND) and self.method not in _METHODS
+        method = ErrorTypeValues.OTHER if is_made_up else self.method
+        has_name = self.tool is not None or self._prompt() is not None
+        return Operation(method, {"name": ErrorTypeValues.OTHER} if has_name else None, self.request_id)
+
     def _prompt(self) -> str | None:
         return self._name() if self.method == _PROMPTS_GET else None
 
@@ -96,10 +132,17 @@ class Operation(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """How a request ended: ``error.type``, and the code that the other end answered with."""
+    """How a request ended.
+
+    Attributes:
+        error: its ``error.type``.
+        code: of the error of the protocol that the other end answered with.
+        is_unknown: the receiver may know no tool, prompt or method of the name that it was asked for.
+    """
 
     error: str | None = None
     code: str | None = None
+    is_unknown: bool = False
 
 
 OK = Outcome()
@@ -111,7 +154,7 @@ def of_answer(operation: Operation, result: Any) -> Outcome:
         return OK
     message = _message(result)
     if _UNKNOWN.match(message):
-        return Outcome(UNKNOWN_TOOL)
+        return Outcome(UNKNOWN_TOOL, is_unknown=True)
     return Outcome(INVALID_ARGUMENTS if _INVALID.match(message) else TOOL_ERROR)
 
 
@@ -133,12 +176,24 @@ def of_error(operation: Operation, error: BaseException) -> Outcome:
 def of_failure(error: BaseException) -> Outcome:
     """The outcome of a request whose handler raised, for its receiver."""
     data = error_data(error)
-    return _of_exception(error) if data is None else of_refusal(*data)
+    if data is None and type(error).__name__ == "ValidationError" and type(error).__module__.startswith("pydantic"):
+        # mcp 2.x answers so: mcp.shared.jsonrpc_dispatcher, `handler_exception_to_error_data`, 2.3.0.
+        data = _INVALID_PARAMS, ""
+    if data is not None:
+        return of_refusal(*data)
+    message = error.args[0] if error.args else None
+    return _of_exception(error)._replace(is_unknown=isinstance(message, str) and _is_unknown(message))
 
 
-def of_refusal(code: int, _: str = "") -> Outcome:
+def of_refusal(code: int, message: str = "") -> Outcome:
     """The outcome of a request that its receiver answered with an error."""
-    return Outcome(None if code in _FAULTS_OF_SENDER else str(code), str(code))
+    is_fault = code in _FAULTS_OF_SENDER
+    return Outcome(None if is_fault else str(code), str(code), is_unknown=is_fault or _is_unknown(message))
+
+
+def _is_unknown(message: str) -> bool:
+    start = message[:_START]
+    return bool(_UNKNOWN.match(start) or _UNKNOWN_PROMPT.match(start))
 
 
 def _of_exception(error: BaseException) -> Outcome:

@@ -14,7 +14,6 @@ from opentelemetry.trace import INVALID_SPAN
 from otel_rl.instrumentors.mcp import operations
 from otel_rl.instrumentors.mcp.sending import scope
 from otel_rl.semconv import attributes, metrics, spans
-from otel_rl.semconv.attributes import ErrorTypeValues
 from otel_rl.telemetry import guard, lifecycle, open_trajectory, propagation
 from otel_rl.telemetry.content_capture import capture_content, content_as_json
 from otel_rl.telemetry.context import attach, detach
@@ -69,7 +68,7 @@ class ReceivedRequest:
         context = _context_of(meta)
         arguments = self._operation.arguments if self._operation.tool else None
         values = {
-            **self._labels(),
+            **self._labels(self._operation),
             **self._operation.details(),
             attributes.MCP_SESSION_ID: self._connection.session_id,
             attributes.GEN_AI_TOOL_CALL_ARGUMENTS: content_as_json(arguments)
@@ -85,9 +84,9 @@ class ReceivedRequest:
         current.set(self)
         return self
 
-    def _labels(self) -> dict[str, Any]:
+    def _labels(self, operation: Operation) -> dict[str, Any]:
         return {
-            **self._operation.labels(),
+            **operation.labels(),
             **self._connection.labels,
             attributes.MCP_PROTOCOL_VERSION: operations.version_in(self._operation.params) or self._connection.version,
         }
@@ -126,12 +125,12 @@ class ReceivedRequest:
         scope.end_span(self.span, outcome.error)
 
     def _measure(self, outcome: Outcome) -> None:
-        labels = {**self._labels(), attributes.RPC_RESPONSE_STATUS_CODE: outcome.code}
+        shown = self._operation.without_names(outcome)
+        if shown is not self._operation:
+            self.span.update_name(shown.method)
+        labels = {**self._labels(shown), attributes.RPC_RESPONSE_STATUS_CODE: outcome.code}
         if outcome.code is not None:
             self.span.set_attribute(attributes.RPC_RESPONSE_STATUS_CODE, outcome.code)
-        if outcome.error == operations.UNKNOWN_TOOL or outcome.code is not None:
-            # A name that the server refuses may be anything.
-            labels[attributes.GEN_AI_TOOL_NAME] = ErrorTypeValues.OTHER if self._operation.tool else None
         labels[attributes.ERROR_TYPE] = outcome.error
         elapsed = time.perf_counter() - self._started
         scope.record(metrics.MCP_SERVER_OPERATION_DURATION, elapsed, labels, trace_api.set_span_in_context(self.span))

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 scope = Scope("mcp")
 
 _TRACEPARENT = "traceparent"
-_INITIALIZE = "initialize"
 #: The request that this context is sending, for the parts of the library that run inside it.
 current: ContextVar[SentRequest | None] = ContextVar("otel_rl_mcp_sent_request", default=None)
 
@@ -136,7 +135,7 @@ class SentRequest:
         outcome = operations.OK
         with guard("mcp.answer"):
             outcome = operations.of_answer(self._operation, result)
-            if self._operation.method == _INITIALIZE:
+            if self._operation.method == operations.INITIALIZE:
                 self._connection.version = operations.field(result, "protocolVersion")
             if self._tool is not None:
                 self.note({attributes.RL_TOOL_RESULT_SIZE: operations.result_size(result)})
