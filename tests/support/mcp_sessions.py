@@ -37,15 +37,20 @@ def http_server(spans: Path | None = None) -> Iterator[str]:
             process.wait(10)
 
 
+def stdio_parameters(spans: Path | None = None) -> Any:
+    """How a client starts the server over standard input and output."""
+    from mcp import StdioServerParameters
+
+    return StdioServerParameters(command=sys.executable, args=[str(PROGRAM), "stdio"], env=environment(spans))
+
+
 @asynccontextmanager
 async def streams(server: str, spans: Path | None = None) -> AsyncIterator[tuple[Any, Any]]:
     """The two streams to a server: at a URL, or over ``"stdio"`` to one that is started for them."""
     if server == "stdio":
-        from mcp import StdioServerParameters
         from mcp.client.stdio import stdio_client
 
-        parameters = StdioServerParameters(command=sys.executable, args=[str(PROGRAM), "stdio"], env=environment(spans))
-        async with stdio_client(parameters) as both:
+        async with stdio_client(stdio_parameters(spans)) as both:
             yield both
         return
     from mcp.client import streamable_http

@@ -217,6 +217,24 @@ def test_a_size_is_the_length_of_the_json_text(value):
     assert size_of(value) == len(json.dumps(value, separators=(",", ":")))
 
 
+def test_of_large_values_only_as_many_parts_are_touched_as_are_counted():
+    touched = 0
+
+    class Watched(list):
+        def __iter__(self):
+            nonlocal touched
+            for one in super().__iter__():
+                touched += 1
+                yield one
+
+    wide = Watched([0] * 100_000)
+    assert size_of(wide) > 100_000
+    assert touched <= 10_000
+    touched = 0
+    size_of(Watched([wide] * 1000))
+    assert touched <= 20_000
+
+
 def test_sizes_are_bounded_and_never_fail():
     ring: list[object] = []
     ring.append(ring)

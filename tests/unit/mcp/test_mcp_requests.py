@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 from opentelemetry import trace
 from opentelemetry.trace import SpanKind, Status, StatusCode
-from support.mcp_sessions import IS_VERSION_1, http_server, is_error, session, spans_of, text_of
+from support.mcp_sessions import IS_VERSION_1, http_server, is_error, session, spans_of, stdio_parameters, text_of
 
 import otel_rl
 from otel_rl.instrumentors.trl.tools import ToolCalls
@@ -292,6 +292,27 @@ async def test_what_the_program_says_of_a_tools_failure_stays(instrumented, url)
             call.span.set_status(Status(StatusCode.ERROR, "the program's"))
             await opened.call_tool("add", {"a": 2, "b": 3})
     assert instrumented.span("execute_tool add").status.description == "the program's"
+
+
+async def test_a_client_that_is_used_as_a_decorator_connects_with_each_call_as_without_us(instrumented):
+    from mcp import ClientSession
+    from mcp.client.stdio import stdio_client
+
+    parameters = stdio_parameters()
+    seen = []
+
+    @stdio_client(parameters)
+    async def work():
+        seen.append(1)
+
+    await work()
+    await work()
+    assert seen == [1, 1]
+    async with stdio_client(parameters) as both, ClientSession(*both) as opened:
+        await opened.initialize()
+    assert instrumented.span("initialize").attributes[names.NETWORK_TRANSPORT] == "pipe"
+    with pytest.raises(TypeError):
+        stdio_client(parameters, no_such=1)
 
 
 @pytest.mark.parametrize("transport", ["stdio", "http"])

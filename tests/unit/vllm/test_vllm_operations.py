@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 from types import SimpleNamespace
 
 import pytest
@@ -102,6 +103,17 @@ async def test_an_operation_of_an_asynchronous_engine_lasts_until_it_is_awaited(
     assert await waking == ["weights"]
     [wake] = syncs(recorded)
     assert wake.attributes[attributes.RL_SYNC_OPERATION] == "wake_up"
+
+
+def test_an_operation_that_is_closed_in_another_context_ends_there_and_the_next_one_is_seen(engine, recorded):
+    here, elsewhere = contextvars.copy_context(), contextvars.copy_context()
+    waking = engine.wake_up()
+    here.run(waking.send, None)
+    elsewhere.run(waking.close)
+    [wake] = syncs(recorded)
+    assert wake.attributes[attributes.ERROR_TYPE] == "GeneratorExit"
+    here.run(engine.sleep)
+    assert [span.attributes[attributes.RL_SYNC_OPERATION] for span in syncs(recorded)] == ["wake_up", "sleep"]
 
 
 def test_a_failed_update_is_an_error_and_changes_no_version(engine, recorded):

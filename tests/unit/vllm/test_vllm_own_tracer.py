@@ -48,6 +48,20 @@ def test_spans_of_the_engine_go_to_its_endpoint_as_well_and_others_do_not(module
     assert module.set_tracer_provider is trace.set_tracer_provider
 
 
+def test_of_two_engines_the_endpoint_of_the_first_gets_each_span_once_as_without_us(module, theirs, recorded, caplog):
+    provider, exporter = theirs
+    second, seconds_exporter = TracerProvider(), InMemorySpanExporter()
+    second.add_span_processor(SimpleSpanProcessor(seconds_exporter))
+    patch_tracing(module, Patches())
+    for made in (provider, second):
+        module.set_tracer_provider(made)
+    trace.get_tracer("vllm.tracing.otel").start_span("llm_request").end()
+    assert [span.name for span in exporter.get_finished_spans()] == ["llm_request"]
+    assert seconds_exporter.get_finished_spans() == ()
+    assert "Overriding" in caplog.text
+    assert trace.get_tracer_provider() is recorded.tracer_provider
+
+
 def test_where_our_exporter_goes_to_the_endpoint_already_it_gets_each_span_once(module, theirs, recorded, monkeypatch):
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://127.0.0.1:4318/v1/traces")
     provider, exporter = theirs

@@ -139,7 +139,13 @@ def _noting(describe: Callable[..., Connection]) -> Callable[[Callable[..., Any]
     def factory(original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def client(*args: Any, **kwargs: Any) -> Any:
-            manager = original(*args, **kwargs)
+            # Made here: what the program gave wrongly is refused where it is refused without us.
+            made = [original(*args, **kwargs)]
+
+            def manager() -> Any:
+                # As a decorator it is entered with each call of what it decorates, and each needs another one.
+                return made.pop() if made else original(*args, **kwargs)
+
             return _entered(manager, functools.partial(describe, *args, **kwargs))
 
         return client
@@ -148,8 +154,8 @@ def _noting(describe: Callable[..., Connection]) -> Callable[[Callable[..., Any]
 
 
 @asynccontextmanager
-async def _entered(manager: Any, describe: Callable[[], Connection]) -> AsyncIterator[Any]:
-    async with manager as streams:
+async def _entered(manager: Callable[[], Any], describe: Callable[[], Connection]) -> AsyncIterator[Any]:
+    async with manager() as streams:
         with guard("mcp.connection"):
             _note(streams[1], describe())
         yield streams

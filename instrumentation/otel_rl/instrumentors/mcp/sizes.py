@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain, islice
 from typing import Any
 
 #: Values that are looked at; what is beyond counts as nothing.
@@ -21,17 +22,19 @@ def size_of(value: Any) -> int:
     while waiting and left:
         left -= 1
         one = waiting.pop()
+        # What is added below is looked at: at most as many wait as are left.
         if isinstance(one, str | bytes):
             total += len(one) + 2
         elif isinstance(one, dict):
             total += max(2, 1 + 2 * len(one))
-            waiting += [*one.keys(), *one.values()]
+            waiting += islice(chain(one.keys(), one.values()), left - len(waiting))
         elif isinstance(one, list | tuple):
             total += max(2, 1 + len(one))
-            waiting += one
+            waiting += islice(one, left - len(waiting))
         elif hasattr(type(one), "model_fields"):
             # An object of the library; fields without a value do not go over the wire.
-            waiting.append({name: part for name, part in vars(one).items() if part is not None})
+            if len(waiting) < left:
+                waiting.append({name: part for name, part in vars(one).items() if part is not None})
         else:
             total += _of_scalar(one)
     return total

@@ -7,6 +7,7 @@ phase only outside of any phase: an engine that wakes up to make samples is a pa
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -29,8 +30,8 @@ SPANS_PER_STEP = 16
 _ABOUT_WEIGHTS = re.compile(r"weight|named_param", re.IGNORECASE)
 #: Methods of a model that a function given to ``apply_model`` calls to change it.
 _CHANGES_MODEL = frozenset({"load_weights", "copy_", "load_state_dict"})
-#: True inside of an operation: most call others.
-_inside: ContextVar[bool] = ContextVar("otel_rl_vllm_operation", default=False)
+#: The operation that this context is inside of: most call others.
+_inside: ContextVar[Operation | None] = ContextVar("otel_rl_vllm_operation", default=None)
 
 
 class Kind(NamedTuple):
@@ -89,11 +90,15 @@ class Operation:
         is_phase = not is_inside(RlPhaseValues.SYNC) if kind.brings else innermost() is None
         self._began = deferral.now()
         self._phase = Phase(spans.RL_SYNC, scope, known, limit=SPANS_PER_STEP, has_duration=is_phase).start()
-        self._token: Token[bool] = _inside.set(True)
+        self._token: Token[Operation | None] = _inside.set(self)
+        self.has_ended = False
 
     def end(self, error: BaseException | None) -> None:
         """It has returned, or raised."""
-        _inside.reset(self._token)
+        self.has_ended = True
+        # A coroutine that its program closes may end in another context than it began in.
+        with suppress(ValueError):
+            _inside.reset(self._token)
         seconds = deferral.now().counter - self._began.counter
         self._phase.end(error)
         labels = {attributes.RL_SYNC_OPERATION: self._name}
@@ -149,7 +154,8 @@ def end(operation: Operation, _: Any, error: BaseException | None) -> None:
 
 
 def _wanted() -> bool:
-    return scope.enabled and not _inside.get() and not ownership.suppressed()
+    around = _inside.get()
+    return scope.enabled and (around is None or around.has_ended) and not ownership.suppressed()
 
 
 def _changes_model(function: Any) -> bool:

@@ -54,13 +54,21 @@ def patch_tracing(module: ModuleType, patches: Patches) -> None:
         with _GUARD:
             ours = trace_api._TRACER_PROVIDER  # noqa: SLF001 - get_tracer_provider() would create one
             if isinstance(ours, SdkTracerProvider) and isinstance(provider, SdkTracerProvider):
-                if not exports_there_already:
+                if exports_there_already:
+                    return
+                if not _has_engine_spans(ours):
                     ours.add_span_processor(EngineSpans(provider))
-                return
+                    return
+        # Without us the provider of a second engine is refused, with a line in the log: the first one has all spans.
         original(provider)
 
     setattr(module, _NAME, set_tracer_provider)
     patches.on_restore(lambda: _put_back(module, set_tracer_provider, original))
+
+
+def _has_engine_spans(provider: SdkTracerProvider) -> bool:
+    processors = getattr(provider._active_span_processor, "_span_processors", ())  # noqa: SLF001 - as above
+    return any(isinstance(processor, EngineSpans) for processor in processors)
 
 
 def _put_back(module: ModuleType, ours: Any, original: Any) -> None:
