@@ -95,7 +95,7 @@ def _settle(provider: Any) -> None:
     """Do what the calls have left for later."""
     from otel_rl.inference import measurements
 
-    measurements.record_pending()
+    measurements.pending.record()
     provider.force_flush()
 
 

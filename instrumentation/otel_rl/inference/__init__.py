@@ -1,19 +1,20 @@
 """One boundary for all model calls: what a client's instrumentor needs beside its hooks.
 
-=====================  ====================================================
-``calls``              one span and one set of metrics per call
-``engine_calls``       the same for engines in the process of the program
-``engine_requests``    tokens, candidates and times of an engine's requests
-``requests``           operation, model and parameters of a request
-``servers``            address, port and provider
-``answers``            tokens, finish reasons, failures, facts of servers
-``streams``            iterators that follow a stream for its call
-``measurements``       the metrics of calls
-``ownership``          spans of other instrumentors for the same call
-``messages``           content in the shape of the conventions
-``message_parts``      the parts of messages
-``streamed_messages``  messages collected from chunks
-``shortening``         content as JSON that fits into one attribute
-``fields``             fields of dictionaries and models
-=====================  ====================================================
+========================  ====================================================
+``calls``                 one span and one set of metrics per call
+``engine_calls``          the same for engines in the process of the program
+``engine_requests``       tokens, candidates and times of an engine's requests
+``requests``              operation, model and parameters of a request
+``servers``               address, port and provider
+``answers``               tokens, finish reasons, failures, facts of servers
+``streams``               iterators that follow a stream for its call
+``measurements``          the metrics of calls
+``pending_measurements``  measurements that are recorded together
+``ownership``             spans of other instrumentors for the same call
+``messages``              content in the shape of the conventions
+``message_parts``         the parts of messages
+``streamed_messages``     messages collected from chunks
+``shortening``            content as JSON that fits into one attribute
+``fields``                fields of dictionaries and models
+========================  ====================================================
 """

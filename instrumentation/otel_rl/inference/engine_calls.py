@@ -6,8 +6,6 @@ metrics have other names than those of clients: a program may be client and engi
 
 from __future__ import annotations
 
-from collections import deque
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from opentelemetry import trace as trace_api
@@ -17,18 +15,18 @@ from opentelemetry.trace import INVALID_SPAN, SpanKind
 from otel_rl.flight_recorder import layout
 from otel_rl.flight_recorder.recorder import flight
 from otel_rl.inference.engine_requests import EngineRequests, Times
+from otel_rl.inference.pending_measurements import PendingMeasurements
 from otel_rl.inference.requests import model_name
 from otel_rl.internal_errors import guard
 from otel_rl.semconv import attributes, metrics
 from otel_rl.semconv.attributes import GenAiTokenTypeValues
-from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
 from otel_rl.telemetry import deferral, lifecycle, open_trajectory, progress
 from otel_rl.telemetry.attribute_values import clean, error_type
 from otel_rl.telemetry.cardinality_budgets import within_budget
 from otel_rl.telemetry.context import attach, detach
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
     from contextvars import Token
 
     from opentelemetry.context import Context
@@ -46,8 +44,6 @@ _HISTOGRAMS = {
     "total": metrics.GEN_AI_SERVER_REQUEST_DURATION,
     "per_output_token": metrics.GEN_AI_SERVER_TIME_PER_OUTPUT_TOKEN,
 }
-#: Measurements wait for this many calls, at most until metrics are collected.
-_BATCH = 32
 
 
 class EngineCall:
@@ -118,7 +114,7 @@ class EngineCall:
             if self.span.is_recording():
                 self.span.set_attributes(clean({**self.requests.attributes(), **(values or {})}))
             self._scope.end_span(self.span, kind, ended.wall)
-            _add(_Measured(self._scope, self._labels, ended.counter - self._began.counter, kind, self))
+            _pending.add(_Measured(self._scope, self._labels, ended.counter - self._began.counter, kind, self))
 
 
 class _Measured(NamedTuple):
@@ -127,31 +123,6 @@ class _Measured(NamedTuple):
     duration: float
     error_type: str | None
     call: EngineCall
-
-
-_pending: deque[_Measured] = deque()
-
-
-def _add(measured: _Measured) -> None:
-    """Keep what was measured until there are a few calls, or until metrics are collected."""
-    if not _pending:
-        measured.scope.observe(metrics.RL_TELEMETRY_ERRORS, _before_collection)
-    _pending.append(measured)
-    if len(_pending) >= _BATCH:
-        deferral.post(Signal.METRICS, record_pending)
-
-
-def record_pending() -> None:
-    """Record what waits, calls with the same attributes together."""
-    groups: dict[Any, list[_Measured]] = {}
-    with suppress(IndexError):  # another thread may take the last one: asking first would not do
-        while not deferral.must_wait():
-            measured = _pending.popleft()
-            key = measured.scope, measured.error_type, tuple(measured.labels.items())
-            groups.setdefault(key, []).append(measured)
-    for group in groups.values():
-        with guard("inference.engine_metrics"):
-            _record(group)
 
 
 def _record(group: list[_Measured]) -> None:
@@ -192,13 +163,4 @@ def _count_tokens(scope: Scope, labels: dict[str, str], requests: list[EngineReq
         )
 
 
-def _before_collection() -> Iterable[tuple[float, dict[str, Any]]]:
-    """The callback of an observable instrument, which never observes anything: readers call it before they collect."""
-    with deferral.in_callback_of_sdk():
-        record_pending()
-    return ()
-
-
-lifecycle.before_shutdown(record_pending)
-# The parent records its own; a child must not record them again.
-lifecycle.after_fork_in_child(_pending.clear)
+_pending: PendingMeasurements[_Measured] = PendingMeasurements("inference.engine_metrics", _record, posted=True)

@@ -1,24 +1,17 @@
-"""Metrics of model calls, recorded for many calls at a time.
-
-Calls of one server and model have the same attributes, for which the SDK takes as long as for the value. So their
-values are recorded together, and one of them has the exemplar.
-"""
+"""Metrics of model calls, recorded for many calls at a time; one of them has the exemplar."""
 
 from __future__ import annotations
 
-from collections import deque
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from otel_rl.internal_errors import guard
+from otel_rl.inference.pending_measurements import PendingMeasurements
 from otel_rl.semconv import attributes, metrics
 from otel_rl.semconv.attributes import GenAiTokenTypeValues
-from otel_rl.telemetry import cardinality_budgets, deferral, lifecycle
+from otel_rl.telemetry import cardinality_budgets
 from otel_rl.telemetry.histograms import NO_SPAN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from opentelemetry.context import Context
 
     from otel_rl.telemetry.scope import Scope
@@ -49,33 +42,6 @@ class Measured(NamedTuple):
 
 
 _duration = attrgetter("duration")
-#: Measurements wait for this many calls, at most until metrics are collected.
-_BATCH = 32
-_pending: deque[Measured] = deque()
-
-
-def add(measured: Measured) -> None:
-    """Keep the measurements of a call until there are a few, or until metrics are collected."""
-    if not _pending:
-        measured.scope.observe(metrics.RL_TELEMETRY_ERRORS, _before_collection)
-    _pending.append(measured)
-    if len(_pending) >= _BATCH:
-        record_pending()
-
-
-def record_pending() -> None:
-    """Record the measurements that wait, those with the same attributes together."""
-    groups: dict[Any, list[Measured]] = {}
-    while not deferral.must_wait():
-        try:
-            measured = _pending.popleft()
-        except IndexError:  # another thread may have taken the last one: asking first would not do
-            break
-        key = measured.scope, measured.error_type, tuple(measured.labels.items())
-        groups.setdefault(key, []).append(measured)
-    for group in groups.values():
-        with guard("inference.metrics"):
-            _record(group)
 
 
 def _record(group: list[Measured]) -> None:
@@ -103,13 +69,6 @@ def _record(group: list[Measured]) -> None:
     scope.measure_all(metrics.GEN_AI_CLIENT_OPERATION_DURATION, durations, labels, slowest.context)
 
 
-def _before_collection() -> Iterable[tuple[float, dict[str, Any]]]:
-    """The callback of an observable instrument, which never observes anything: readers call it before they collect."""
-    with deferral.in_callback_of_sdk():
-        record_pending()
-    return ()
-
-
-lifecycle.before_shutdown(record_pending)
-# The parent records its own; a child must not record them again.
-lifecycle.after_fork_in_child(_pending.clear)
+#: The calls of this process.
+pending: PendingMeasurements[Measured] = PendingMeasurements("inference.metrics", _record)
+add = pending.add

@@ -260,7 +260,7 @@ class _TakenByAnotherThread(deque):
 
 def test_another_thread_may_record_the_last_measurement_or_abandoned_call(recorded, client, monkeypatch):
     monkeypatch.setattr(calls, "_abandoned", _TakenByAnotherThread())
-    monkeypatch.setattr(measurements, "_pending", _TakenByAnotherThread())
+    monkeypatch.setattr(measurements.pending, "_queue", _TakenByAnotherThread())
     # An internal error would be raised here.
     record_abandoned()
-    measurements.record_pending()
+    measurements.pending.record()
