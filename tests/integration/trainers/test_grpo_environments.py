@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import inspect
-import itertools
 
 import every_trainer
 import pytest
-import trl.trainer.grpo_trainer as grpo
-from datasets import Dataset
+from online_trainers import GROUP, tool_calling_trainer
 from runs import LATEST
-from tiny_model import build
-from transformers import AutoTokenizer
 from virtual_work import PIECE, Clock, injected
 
 pytestmark = LATEST
-GROUP = 4
 
 
 class Guessing:
@@ -62,44 +57,13 @@ class Broken(Guessing):
 
 def make(directory, monkeypatch, factory, rows, steps=1):
     """A trainer whose model is made to guess 0, 1, 2 and 3: a random one calls no tool."""
-    turns = itertools.count()
-
-    def parse(tokenizer, ids, prefix=None, tools=None, **_):
-        message = {"role": "assistant", "content": tokenizer.decode(ids, skip_special_tokens=True)}
-        turn = next(turns) % (2 * GROUP)
-        if turn < GROUP:
-            message["tool_calls"] = [{"type": "function", "function": {"name": "guess", "arguments": {"number": turn}}}]
-        return message
-
-    monkeypatch.setattr(grpo, "parse_response", parse)
-    model = str(build(directory / "model"))
-    tokenizer = AutoTokenizer.from_pretrained(model)
-    tokenizer.response_schema = {"type": "object", "properties": {"role": {"const": "assistant"}}}
-    return grpo.GRPOTrainer(
-        model=model,
-        processing_class=tokenizer,
+    return tool_calling_trainer(
+        directory,
+        monkeypatch,
+        lambda turn: ("guess", {"number": turn % (2 * GROUP)}) if turn % (2 * GROUP) < GROUP else None,
+        rows,
+        steps,
         environment_factory=factory,
-        train_dataset=Dataset.from_list(rows),
-        args=trl_configuration(directory, steps),
-    )
-
-
-def trl_configuration(directory, steps):
-    return grpo.GRPOConfig(
-        output_dir=str(directory / "out"),
-        per_device_train_batch_size=GROUP,
-        num_generations=GROUP,
-        # A turn is short; the completion is all turns and the results of tools.
-        max_completion_length=512,
-        generation_kwargs={"max_new_tokens": 8},
-        max_steps=steps,
-        logging_steps=1,
-        report_to="none",
-        use_cpu=True,
-        save_strategy="no",
-        bf16=False,
-        disable_tqdm=True,
-        max_tool_calling_iterations=1,
     )
 
 

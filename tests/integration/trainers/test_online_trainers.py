@@ -9,9 +9,7 @@ from collections import Counter
 
 import pytest
 import torch
-import trl
-from datasets import Dataset
-from tiny_model import build
+from online_trainers import online_trainer
 from trl.extras.profiling import ProfilingContext
 
 from otel_rl.instrumentors.trl.profiling import scope
@@ -20,32 +18,6 @@ from otel_rl.semconv import spans
 from otel_rl.telemetry import drops
 from otel_rl.training import steps
 from otel_rl.training.trainer_loop import TrainerLoop
-
-
-def make_trainer(kind, directory, rewards, **arguments):
-    trainer, configuration = {
-        "grpo": (trl.GRPOTrainer, trl.GRPOConfig),
-        "rloo": (trl.RLOOTrainer, trl.RLOOConfig),
-    }[kind]
-    return trainer(
-        model=str(build(directory / "model")),
-        reward_funcs=rewards,
-        train_dataset=Dataset.from_list([{"prompt": f"What is {number} + 1?"} for number in range(8)]),
-        args=configuration(
-            output_dir=str(directory / "out"),
-            per_device_train_batch_size=4,
-            num_generations=4,
-            max_completion_length=8,
-            max_steps=1,
-            logging_steps=1,
-            report_to="none",
-            use_cpu=True,
-            save_strategy="no",
-            bf16=False,
-            disable_tqdm=True,
-            **arguments,
-        ),
-    )
 
 
 async def patient_reward(completions, **_):
@@ -59,7 +31,7 @@ async def selective_reward(completions, **_):
 
 @pytest.mark.parametrize("kind", ["grpo", "rloo"])
 def test_sampling_and_rewards_of_each_online_trainer_are_phases(instrumented, recorded, tmp_path, kind):
-    make_trainer(kind, tmp_path, [patient_reward]).train()
+    online_trainer(kind, tmp_path, [patient_reward]).train()
 
     found = Counter(span.name for span in recorded.spans)
     for name in ("rl.sample", "rl.generate", "rl.train", "rl.forward", "rl.backward", "rl.optimizer"):
@@ -69,7 +41,7 @@ def test_sampling_and_rewards_of_each_online_trainer_are_phases(instrumented, re
 
 
 def test_predicting_is_evaluation_and_not_training(instrumented, recorded, tmp_path):
-    trainer = make_trainer("grpo", tmp_path, [patient_reward])
+    trainer = online_trainer("grpo", tmp_path, [patient_reward])
     trainer.predict(trainer.train_dataset)
 
     assert Counter(span.name for span in recorded.spans) == {"rl.evaluate": 1}
@@ -78,7 +50,7 @@ def test_predicting_is_evaluation_and_not_training(instrumented, recorded, tmp_p
 
 def test_asynchronous_reward_functions_are_children_of_the_reward_phase(instrumented, recorded, tmp_path):
     drops.reset()
-    make_trainer("grpo", tmp_path, [patient_reward, selective_reward]).train()
+    online_trainer("grpo", tmp_path, [patient_reward, selective_reward]).train()
 
     rewards = [span for span in recorded.spans if span.name == "rl.reward"]
     [phase] = [span for span in rewards if "rl.reward.name" not in span.attributes]
@@ -100,7 +72,7 @@ def test_a_failing_reward_function_marks_its_span_and_raises_as_before(instrumen
         raise error
 
     with pytest.raises(LookupError) as caught:
-        make_trainer("grpo", tmp_path, [failing_reward]).train()
+        online_trainer("grpo", tmp_path, [failing_reward]).train()
 
     assert caught.value is error
     failed = [span for span in recorded.spans if span.attributes.get("error.type") == "LookupError"]

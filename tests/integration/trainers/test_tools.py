@@ -10,10 +10,7 @@ from collections import Counter
 
 import pytest
 import transformers
-import trl.trainer.grpo_trainer as grpo
-from datasets import Dataset
-from tiny_model import build
-from trl import GRPOConfig, GRPOTrainer
+from online_trainers import CHATS, tool_calling_trainer
 
 from otel_rl import settings
 from otel_rl.instrumentors.trl.tools import Call, ToolCalls, _Content
@@ -63,44 +60,13 @@ def trainer(tmp_path, monkeypatch):
     """A trainer whose model is made to call a tool per completion: a random one never does."""
     if int(transformers.__version__.partition(".")[0]) < 5:
         pytest.skip("TRL's tools need transformers 5")
-    turns = iter(range(1000))
-
-    def parse(tokenizer, ids, prefix=None, tools=None, **_):
-        message = {"role": "assistant", "content": tokenizer.decode(ids, skip_special_tokens=True)}
-        turn = next(turns)
-        if turn < len(CALLS):
-            function = {"name": CALLS[turn], "arguments": {"a": 1, "b": 2}}
-            message["tool_calls"] = [{"type": "function", "function": function}]
-        return message
-
-    monkeypatch.setattr(grpo, "parse_response", parse)
-    from transformers import AutoTokenizer
-
-    model = str(build(tmp_path / "model"))
-    tokenizer = AutoTokenizer.from_pretrained(model)
-    tokenizer.response_schema = {"type": "object", "properties": {"role": {"const": "assistant"}}}
-    return GRPOTrainer(
-        model=model,
-        processing_class=tokenizer,
+    return tool_calling_trainer(
+        tmp_path,
+        monkeypatch,
+        lambda turn: (CALLS[turn], {"a": 1, "b": 2}) if turn < len(CALLS) else None,
+        CHATS,
         reward_funcs=reward,
         tools=[add, slow, fail],
-        train_dataset=Dataset.from_list([{"prompt": [{"role": "user", "content": "What is 1 + 2?"}]}] * 8),
-        args=GRPOConfig(
-            output_dir=str(tmp_path / "out"),
-            per_device_train_batch_size=4,
-            num_generations=4,
-            # A turn is short; the completion is all turns and the results of tools.
-            max_completion_length=512,
-            generation_kwargs={"max_new_tokens": 8},
-            max_steps=1,
-            logging_steps=1,
-            report_to="none",
-            use_cpu=True,
-            save_strategy="no",
-            bf16=False,
-            disable_tqdm=True,
-            max_tool_calling_iterations=1,
-        ),
     )
 
 

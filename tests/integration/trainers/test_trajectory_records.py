@@ -8,9 +8,7 @@ from typing import ClassVar
 
 import pytest
 import torch
-import trl
-from datasets import Dataset
-from tiny_model import build
+from online_trainers import online_trainer
 
 from otel_rl.instrumentors.trl.samples import Samples
 from otel_rl.telemetry import deferral
@@ -18,29 +16,9 @@ from otel_rl.training import trajectories
 
 
 def made_trainer(kind, directory, rewards, **arguments):
-    trainer, configuration = {
-        "grpo": (trl.GRPOTrainer, trl.GRPOConfig),
-        "rloo": (trl.RLOOTrainer, trl.RLOOConfig),
-    }[kind]
-    return trainer(
-        model=str(build(directory / "model")),
-        reward_funcs=rewards,
-        train_dataset=Dataset.from_list([{"prompt": f"What is {number} + 1?"} for number in range(8)]),
-        args=configuration(
-            output_dir=str(directory / "out"),
-            per_device_train_batch_size=8,
-            num_generations=4,
-            max_completion_length=8,
-            logging_steps=1,
-            report_to="none",
-            use_cpu=True,
-            save_strategy="no",
-            bf16=False,
-            disable_tqdm=True,
-            reward_weights=[2.0, 1.0],
-            **{"max_steps": 2, **arguments},
-        ),
-    )
+    """Two steps with two groups each."""
+    settings = {"per_device_train_batch_size": 8, "reward_weights": [2.0, 1.0], "max_steps": 2, **arguments}
+    return online_trainer(kind, directory, rewards, **settings)
 
 
 seen: list[tuple[int, int]] = []
