@@ -7,19 +7,17 @@ The server is one of this machine: it streams its answers. PLAN: ``steps``, ``fi
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import json
 import random
 import sys
-import threading
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import openai
 from langchain_core.tools import tool
+from support.streaming_model_server import streaming_model_server
 
 import otel_rl
 
@@ -43,36 +41,12 @@ def is_one_of(count: int, share: float) -> bool:
 # -- the model server --------------------------------------------------------------------------------------------------
 
 
-class Server(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
+def first_chunk() -> float:
+    return float(change["first_chunk"] if is_changed("first_chunk") else plan["first_chunk"])
 
-    def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["content-length"]))
-        is_retry = self.headers.get("x-stainless-retry-count", "0") != "0"
-        if is_changed("refused") and not is_retry and is_one_of(next(asked), change["refused"]):
-            self._answer(503, "application/json", b'{"error": {"message": "overloaded"}}')
-            return
-        seconds = change["first_chunk"] if is_changed("first_chunk") else plan["first_chunk"]
-        time.sleep(seconds * chance.uniform(0.8, 1.2))
-        chunk = {"id": "1", "object": "chat.completion.chunk", "created": 1, "model": "tiny"}
-        chunk["choices"] = [{"index": 0, "delta": {"role": "assistant", "content": "yes"}, "finish_reason": "stop"}]
-        self._answer(200, "text/event-stream", f"data: {json.dumps(chunk)}\n\ndata: [DONE]\n\n".encode())
 
-    def _answer(self, status: int, kind: str, body: bytes) -> None:
-        self.send_response(status)
-        self.send_header("content-type", kind)
-        self.send_header("content-length", str(len(body)))
-        self.send_header("retry-after-ms", "1")
-        self.end_headers()
-        self.wfile.write(body)
-
-    def handle(self) -> None:
-        # A client that is done may reset its connection.
-        with contextlib.suppress(ConnectionError):
-            super().handle()
-
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
+def refusal() -> int | None:
+    return 503 if is_changed("refused") and is_one_of(next(asked), change["refused"]) else None
 
 
 # -- tools -------------------------------------------------------------------------------------------------------------
@@ -124,19 +98,17 @@ def rollout(client: openai.OpenAI) -> float:
 
 
 def main() -> None:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Server)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    client = openai.OpenAI(base_url=f"http://127.0.0.1:{server.server_port}/v1", api_key="none")
-    for step in range(1, plan["steps"] + 1):
-        now["step"] = step
-        with otel_rl.step(step):
-            with otel_rl.phase("sample"):
-                for number in range(ROLLOUTS):
-                    with otel_rl.rollout(sample_id=f"{step}-{number}"):
-                        otel_rl.reward("solved", rollout(client))
-            with otel_rl.phase("train"):
-                time.sleep(0.03)
-    server.shutdown()
+    with streaming_model_server(first_chunk, refusal) as url:
+        client = openai.OpenAI(base_url=url, api_key="none")
+        for step in range(1, plan["steps"] + 1):
+            now["step"] = step
+            with otel_rl.step(step):
+                with otel_rl.phase("sample"):
+                    for number in range(ROLLOUTS):
+                        with otel_rl.rollout(sample_id=f"{step}-{number}"):
+                            otel_rl.reward("solved", rollout(client))
+                with otel_rl.phase("train"):
+                    time.sleep(0.03)
 
 
 main()

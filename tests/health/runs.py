@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 SCRIPTS = Path(sys.executable).parent
 PROGRAMS = Path(__file__).parent
-EXAMPLES = Path(__file__).parents[2] / "examples"
+#: Folders that the programs import from.
+IMPORTED = Path(__file__).parents[2] / "examples", Path(__file__).parents[1]
 TIMEOUT = 240
 #: The log of the job, in its folder.
 OUTPUT = "output.txt"
@@ -61,7 +62,7 @@ def run(case: Case, folder: Path, model: Path) -> list[dict[str, Any]]:
 
 def _environ(folder: Path) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("OTEL_", "PYTHON", "OPENAI_"))}
-    ours = {"PYTHONPATH": str(EXAMPLES), "OTEL_RL_RING_DIR": str(folder)}
+    ours = {"PYTHONPATH": os.pathsep.join(map(str, IMPORTED)), "OTEL_RL_RING_DIR": str(folder)}
     return {**kept, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", **ours}
 
 

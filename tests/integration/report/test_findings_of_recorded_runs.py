@@ -16,11 +16,12 @@ import pytest
 
 TOOLS = Path(sys.executable).parent
 PROGRAMS = Path(__file__).parent
+TESTS = Path(__file__).parents[2]
 
 
 def _environment() -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("OTEL_", "OPENAI_"))}
-    return {**kept, "OMP_NUM_THREADS": "1"}
+    return {**kept, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(TESTS)}
 
 
 def _record(folder: Path, program: str, *arguments: str, ranks: int = 0) -> dict[str, Any]:

@@ -98,7 +98,7 @@ async def test_names_that_the_server_does_not_know_are_no_labels_and_in_no_name_
         await opened.call_tool("add", {"a": 1, "b": 2})
         await opened.get_prompt("greet", {"name": "Ada"})
         await opened.call_tool("made up", {})
-        with pytest.raises(Exception, match="Unknown prompt|Internal server error"):
+        with pytest.raises(Exception, match=r"Unknown prompt|Internal server error"):
             await opened.get_prompt("made up", {})
     found = {
         (one.attributes.get(names.GEN_AI_TOOL_NAME), one.attributes.get(names.GEN_AI_PROMPT_NAME))
@@ -111,7 +111,7 @@ async def test_names_that_the_server_does_not_know_are_no_labels_and_in_no_name_
     assert received["tools/call"].attributes[names.GEN_AI_TOOL_NAME] == "made up"
 
 
-class Refused(Exception):
+class RefusedError(Exception):
     """An error of the protocol, as both versions of the library raise it."""
 
     def __init__(self, code):
@@ -129,9 +129,9 @@ def invalid():
 @pytest.mark.parametrize(
     ("method", "error", "shown", "kind", "code"),
     [
-        ("made/up", Refused(-32601), "_OTHER", None, "-32601"),
-        ("prompts/list", Refused(-32601), "prompts/list", None, "-32601"),
-        ("their/own", Refused(-32000), "their/own", "-32000", "-32000"),
+        ("made/up", RefusedError(-32601), "_OTHER", None, "-32601"),
+        ("prompts/list", RefusedError(-32601), "prompts/list", None, "-32601"),
+        ("their/own", RefusedError(-32000), "their/own", "-32000", "-32000"),
         ("their/own", invalid(), "their/own", None, "-32602"),
         ("their/own", ValueError("no"), "their/own", "ValueError", None),
     ],
