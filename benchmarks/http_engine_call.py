@@ -23,7 +23,7 @@ from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 
-from otel_rl.inference.measurements import record_pending
+from otel_rl.inference import measurements
 from otel_rl.instrumentors.httpx import HttpxInstrumentor
 
 ANSWER = json.dumps(
@@ -60,7 +60,7 @@ def _sample(client, path, calls, provider):
     began = time.process_time_ns()
     for _ in range(calls):
         client.post(f"http://127.0.0.1:30000{path}", json=BODY).json()
-    record_pending()
+    measurements.pending.record()
     provider.force_flush()
     return (time.process_time_ns() - began) / calls / 1000
 

@@ -65,7 +65,7 @@ class DeferredSpan(NonRecordingSpan):
         links: Sequence[Link],
         start_time: int | None,
         own: SpanContext | None = None,
-        leave: Callable[[str, Callable[[], None]], None] = deferral.later,
+        leave: Callable[[str, Callable[[], None]], object] = deferral.later,
     ) -> None:
         """``own`` is derived from the parent unless given; ``leave`` is given what makes the real span."""
         super().__init__(_context_below(context) if own is None else own)

@@ -61,8 +61,8 @@ class ToolCall:
     """``with ToolCall(scope, "search") as call``: times the call and marks its outcome.
 
     A failure that the tool reports without raising is told by :meth:`fail`. Where an ``execute_tool`` span of this tool
-    is current already, that span is enriched and neither a second span nor a second duration is recorded. The trajectory
-    counts it once, too: a span of another instrumentor counts nothing there.
+    is current already, that span is enriched and neither a second span nor a second duration is recorded. The
+    trajectory counts it once, too: a span of another instrumentor counts nothing there.
 
     ``metric_name`` is the tool's name on the metric where ``name`` is not a tool's (a model made it up).
     """
