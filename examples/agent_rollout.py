@@ -10,16 +10,10 @@ model never asks for a tool, so the graph calls it on its own.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import os
 import random
-import socket
-import subprocess
-import sys
 import tempfile
-import time
-import urllib.error
-import urllib.request
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypedDict
 
@@ -28,11 +22,10 @@ from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.message import add_messages
+from model_server import served
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-START_TIMEOUT_S = 120
 
 
 class State(TypedDict):
@@ -79,51 +72,13 @@ def build_graph(model: ChatOpenAI):
     return graph.compile(name="calculator_agent")
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-def wait_until_healthy(server: subprocess.Popen, url: str, log: Path) -> None:
-    deadline = time.monotonic() + START_TIMEOUT_S
-    while time.monotonic() < deadline:
-        if server.poll() is not None:
-            sys.exit(f"the model server ended with {server.returncode}:\n{log.read_text(errors='replace')[-2000:]}")
-        with contextlib.suppress(urllib.error.URLError, ConnectionError, TimeoutError):
-            urllib.request.urlopen(url, timeout=2).close()  # noqa: S310 - our own server
-            return
-        time.sleep(0.2)
-    sys.exit(f"the model server was not ready after {START_TIMEOUT_S} s")
-
-
-@contextlib.contextmanager
+@contextmanager
 def served_tiny_model() -> Iterator[tuple[str, str]]:
     """Base URL and model name of a tiny random model, served by a process of ours."""
     from tiny_model import build  # noqa: PLC0415 - needs torch, which a rollout against another server does not
 
-    with tempfile.TemporaryDirectory() as folder, (Path(folder) / "server.log").open("wb") as log:
-        build(Path(folder) / "tiny")
-        port = free_port()
-        transformers = Path(sys.executable).with_name("transformers")
-        options = ["--device", "cpu", "--dtype", "float32", "--host", "127.0.0.1", "--port", str(port)]
-        server = subprocess.Popen(
-            [transformers, "serve", "tiny", *options],
-            cwd=folder,
-            env={**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"},
-            stdout=log,
-            stderr=log,
-        )
-        try:
-            wait_until_healthy(server, f"http://127.0.0.1:{port}/health", Path(log.name))
-            yield f"http://127.0.0.1:{port}/v1", "tiny"
-        finally:
-            server.terminate()
-            try:
-                server.wait(10)
-            except subprocess.TimeoutExpired:
-                server.kill()
-                server.wait()
+    with tempfile.TemporaryDirectory() as folder, served(build(Path(folder) / "tiny")) as address:
+        yield f"{address}/v1", "tiny"
 
 
 def run(base_url: str, model_name: str, rollouts: int, fail_tool_in: int | None) -> None:

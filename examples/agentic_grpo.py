@@ -1,11 +1,12 @@
 """GRPO with a loop of its own: an agent with a calculator over MCP, two rewards, an engine that gets new weights.
 
-    python examples/agentic_grpo.py [--steps 3] [--prompts 2] [--samples 4] [--engine vllm | transformers]
+    python examples/agentic_grpo.py [--steps 3] [--prompts 2] [--samples 4] [--engine vllm | transformers | served]
 
 Each question is answered by several trajectories. One samples an answer, asks the tool, and samples again with the
 tool's result. The trajectories of a question are compared by their rewards, and the policy is trained on both samples.
-The engine is vLLM in this process where it is installed, otherwise `generate` of Transformers. The tiny random model
-never asks for a tool, so the agent calls it on its own; it learns to spell digits. Needs torch, transformers and mcp.
+The engine is vLLM in this process where it is installed, otherwise `generate` of Transformers. `served` is a process of
+its own, `transformers serve`, which is asked over HTTP with the OpenAI client. The tiny random model never asks for a
+tool, so the agent calls it on its own; it learns to spell digits. Needs torch, transformers and mcp.
 
 The calls of `otel_rl` say where steps and trajectories begin and end. Without instrumentation they do nothing.
 """
@@ -20,7 +21,8 @@ import random
 import statistics
 import sys
 import tempfile
-from contextlib import asynccontextmanager
+import urllib.request
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -28,6 +30,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import torch
 from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
+from model_server import served
 from tiny_model import build
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -96,6 +99,32 @@ class VllmEngine:
         self._llm.reset_prefix_cache()
 
 
+class ServedEngine:
+    """`transformers serve` at this address; it serves the folder, and takes new weights from there."""
+
+    def __init__(self, address: str, folder: Path) -> None:
+        from openai import OpenAI  # noqa: PLC0415 - the other engines do not need it
+
+        self._client = OpenAI(base_url=f"{address}/v1", api_key="none")
+        self._reset = f"{address}/reset"
+        self._folder = folder
+        self._tokenizer = AutoTokenizer.from_pretrained(folder)
+
+    def generate(self, prompt: list[int]) -> list[int]:
+        text = self._tokenizer.decode(prompt)
+        answer = self._client.completions.create(
+            model=self._folder.name, prompt=text, max_tokens=MAX_TOKENS, temperature=1.0
+        ).choices[0]
+        # The server answers with text: these are its tokens, which need not be those that were sampled.
+        tokens = self._tokenizer.encode(answer.text)
+        return tokens if answer.finish_reason == "length" and tokens else [*tokens, self._tokenizer.eos_token_id]
+
+    def update(self, policy: PreTrainedModel) -> None:
+        policy.save_pretrained(self._folder)
+        # The server forgets its models, and loads this one again when it is asked next.
+        urllib.request.urlopen(urllib.request.Request(self._reset, method="POST")).close()  # noqa: S310 - ours
+
+
 class Sample(NamedTuple):
     """One answer of the policy."""
 
@@ -134,8 +163,8 @@ class Agent:
         self._tools = tools
         self._tokenizer = tokenizer
 
-    async def run(self, question: Question, group: str, version: int) -> Trajectory:
-        with otel_rl.rollout(sample_id=question.name, group_id=group, policy_version=version):
+    async def run(self, question: Question, group: str, version: int, *, keep: bool) -> Trajectory:
+        with otel_rl.rollout(sample_id=question.name, group_id=group, policy_version=version, keep=keep):
             trajectory = Trajectory()
             messages = [{"role": "user", "content": question.text}]
             self._turn(messages, trajectory)
@@ -203,11 +232,19 @@ async def calculator() -> AsyncIterator[ClientSession]:
         yield session
 
 
-async def run(options: argparse.Namespace, folder: Path) -> None:
+def start(engine: str, folder: Path, resources: ExitStack) -> Engine:
+    """The engine of this name, with what it needs until the end."""
+    if engine == "vllm":
+        return VllmEngine(folder)
+    if engine == "served":
+        return ServedEngine(resources.enter_context(served(folder)), folder)
+    return TransformersEngine(folder)
+
+
+async def run(options: argparse.Namespace, folder: Path, engine: Engine) -> None:
     tokenizer = AutoTokenizer.from_pretrained(folder)
     policy = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
     optimizer = torch.optim.AdamW(policy.parameters(), lr=LEARNING_RATE)
-    engine: Engine = VllmEngine(folder) if options.engine == "vllm" else TransformersEngine(folder)
     dice = random.Random(0)  # noqa: S311 - a task, no secret
     async with calculator() as tools:
         agent = Agent(engine, tools, tokenizer)
@@ -218,7 +255,13 @@ async def run(options: argparse.Namespace, folder: Path) -> None:
                     for index in range(options.prompts):
                         question = Question(dice.randrange(10), dice.randrange(10))
                         name = f"step-{number}-prompt-{index}"
-                        groups.append([await agent.run(question, name, number - 1) for _ in range(options.samples)])
+                        groups.append(
+                            [
+                                # A collector that samples keeps the first trajectory of each step.
+                                await agent.run(question, name, number - 1, keep=index == sample == 0)
+                                for sample in range(options.samples)
+                            ]
+                        )
                 with otel_rl.phase("train"):
                     train(policy, optimizer, groups)
                 with otel_rl.phase("sync"):
@@ -233,12 +276,15 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=3, help="how many (default 3)")
     parser.add_argument("--prompts", type=int, default=2, help="questions in a step (default 2)")
     parser.add_argument("--samples", type=int, default=4, help="trajectories of a question (default 4)")
-    parser.add_argument("--engine", choices=["vllm", "transformers"], default="vllm" if has_vllm else "transformers")
+    parser.add_argument(
+        "--engine", choices=["vllm", "transformers", "served"], default="vllm" if has_vllm else "transformers"
+    )
     options = parser.parse_args()
     # More threads only wait for each other: the model is tiny.
     torch.set_num_threads(1)
-    with tempfile.TemporaryDirectory() as folder:
-        asyncio.run(run(options, build(Path(folder) / "tiny", heads=HEADS)))
+    with tempfile.TemporaryDirectory() as scratch, ExitStack() as resources:
+        folder = build(Path(scratch) / "tiny", heads=HEADS)
+        asyncio.run(run(options, folder, start(options.engine, folder, resources)))
 
 
 if __name__ == "__main__":

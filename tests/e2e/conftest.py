@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from programs import FAILING_ROLLOUT, LEAK, PROMPT, ROLLOUTS, RUN, STEPS
+from health.runs import EXAMPLES, PROGRAMS, build_model
+from programs import (
+    AGENTIC_RUN,
+    DRIVEN_JOB,
+    DRIVEN_RUN,
+    FAILING_ROLLOUT,
+    HEALTHY_JOB,
+    HEALTHY_RUN,
+    LEAK,
+    PROMPT,
+    ROLLOUTS,
+    RUN,
+    STEPS,
+)
 from stack import Stack, free_ports
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -82,6 +97,36 @@ def agent(run_program) -> Finished:
     """LangGraph agent rollouts of which one has a failing tool."""
     example = str(ROOT / "examples" / "agent_rollout.py")
     done = run_program("python", example, "--rollouts", str(ROLLOUTS), "--fail-tool-in", str(FAILING_ROLLOUT))
+    assert done.returncode == 0, done.output
+    return done
+
+
+@pytest.fixture(scope="session")
+def driven(run_program, tmp_path_factory) -> Finished:
+    """TRL GRPO whose answers are cut short from a step on; beside it the same job in order."""
+    folder = tmp_path_factory.mktemp("driven")
+    model = build_model(folder / "model")
+
+    def train(run_id: str, plan: dict[str, object]) -> Finished:
+        file = folder / f"{run_id}.json"
+        file.write_text(json.dumps(plan))
+        variables = {"PYTHONPATH": str(EXAMPLES), "OMP_NUM_THREADS": "1"}
+        done = run_program(
+            "python", str(PROGRAMS / "trl_program.py"), str(file), str(model), run_id=run_id, **variables
+        )
+        assert done.returncode == 0, done.output
+        return done
+
+    with ThreadPoolExecutor() as both:
+        return list(both.map(train, (HEALTHY_RUN, DRIVEN_RUN), (HEALTHY_JOB, DRIVEN_JOB)))[-1]
+
+
+@pytest.fixture(scope="session")
+def agentic(run_program) -> Finished:
+    """GRPO whose trajectories ask a served model, and a tool over MCP; the server of the tool reports itself too."""
+    example, sizes = str(ROOT / "examples" / "agentic_grpo.py"), ("--steps", "2", "--prompts", "1", "--samples", "2")
+    children = {"OTEL_RL_CHILDREN": "all"}
+    done = run_program("python", example, *sizes, "--engine", "served", run_id=AGENTIC_RUN, **children)
     assert done.returncode == 0, done.output
     return done
 

@@ -25,6 +25,8 @@ IMPORTED = Path(__file__).parents[2] / "examples", Path(__file__).parents[1]
 TIMEOUT = 240
 #: The log of the job, in its folder.
 OUTPUT = "output.txt"
+#: The report on it.
+PAGE = "report.html"
 
 
 def build_model(directory: Path) -> Path:
@@ -54,7 +56,7 @@ def run(case: Case, folder: Path, model: Path) -> list[dict[str, Any]]:
         finally:
             job.terminate()
             job.wait(TIMEOUT)
-    found, records = _report(folder), list(_logs(folder))
+    found, records = write_report(folder, folder / PAGE), list(_logs(folder))
     if not case.expected:
         return [_healthy(case, found, records)]
     return [_sick(case, expected, found, records) for expected in case.expected]
@@ -94,8 +96,9 @@ def _hangs(folder: Path) -> int:
     )
 
 
-def _report(folder: Path) -> dict[str, Any]:
-    command = [SCRIPTS / "otel-rl", "report", folder / "otel-rl", "--json"]
+def write_report(folder: Path, page: Path) -> dict[str, Any]:
+    """Write the report on the job of this folder; return its findings."""
+    command = [SCRIPTS / "otel-rl", "report", folder / "otel-rl", "--json", "-o", page]
     done = subprocess.run(
         command, cwd=folder, env=_environ(folder), capture_output=True, text=True, check=True, timeout=TIMEOUT
     )

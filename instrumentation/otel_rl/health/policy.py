@@ -226,8 +226,8 @@ class NotFinite:
 
         def tell() -> Told:
             evidence = (
-                f"{key} is not a finite number at step {step}; "
-                f"{len(late)} of the latest {len(self._steps)} steps have such a value, threshold {threshold:g}"
+                f"{key} is not a finite number; "
+                f"{len(late)} of {len(self._steps)} steps up to step {step} have such a value, threshold {threshold:g}"
             )
             return Told(self._since(curves), evidence)
 

@@ -14,6 +14,7 @@ import pytest
 
 from otel_rl.cli import main
 from otel_rl.flight_recorder import collective_places, files, layout
+from otel_rl.flight_recorder.copies import COPY
 from otel_rl.flight_recorder.ring import Ring, create
 from otel_rl.offline.postmortem import examine, rings
 from otel_rl.offline.postmortem.text import as_json, as_text, verdict
@@ -156,6 +157,39 @@ def test_of_two_processes_with_one_rank_the_one_in_the_group_counts(ranks):
     ranks.waits(0, 1)
     ranks.waits(1, 1)
     assert _names(ranks.examine().waits.origins) == [2]
+
+
+def _leave_a_copy(ranks, rank):
+    path = ranks.rings[rank].path
+    (ranks.folder / COPY).write_bytes(path.read_bytes())
+    path.unlink()
+
+
+def test_a_copy_from_before_a_wait_does_not_tell_whether_its_rank_entered(ranks):
+    for rank in range(3):
+        ranks.passed(rank, 1)
+        ranks.opens(rank, layout.STEP, "", 3 + (rank != 1))
+    _leave_a_copy(ranks, 1)
+    ranks.waits(0, 2)
+    ranks.waits(2, 2)
+    found = ranks.examine()
+
+    assert found.waits.waits == []
+    assert verdict(found) == ["no rank is known to wait for another"]
+    text = as_text(found)
+    assert "whether rank 1 entered it is not known: only a copy of its ring from before that was found" in text
+    assert "seen up to the copy of its ring" in text
+    assert "was found of rank 1: where it was later is not known" in text
+
+
+def test_a_copy_from_during_a_wait_tells_who_is_waited_for(ranks):
+    for rank in range(3):
+        ranks.passed(rank, 1)
+    ranks.waits(0, 2)
+    ranks.waits(2, 2)
+    ranks.rings[1].beat()
+    _leave_a_copy(ranks, 1)
+    assert _names(ranks.examine().waits.origins) == [1]
 
 
 def test_ranks_without_a_ring_are_listed(ranks):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
@@ -9,8 +11,12 @@ import pytest
 from unit.report.made_up_jobs import STARTED, Job, examined, rollout
 from unit.report.synthetic_run import process
 
+from otel_rl.flight_recorder import layout
+from otel_rl.flight_recorder.copies import COPY
+from otel_rl.flight_recorder.ring import create
 from otel_rl.offline.report import write_report
-from otel_rl.offline.report.findings import comparisons
+from otel_rl.offline.report.findings import comparisons, output
+from otel_rl.process import exit_records, lifetime
 from otel_rl.stragglers.comparison import Comparison, Straggler
 from otel_rl.stragglers.run import RunComparison
 
@@ -37,7 +43,9 @@ def test_a_function_that_becomes_slow_on_one_rank_is_one_finding_with_its_sympto
         return {"score_a": 0.02, "score_b": 0.15 if rank == 1 and step >= 15 else 0.0004}
 
     [one] = _grave(examined(Job(tmp_path / tmp_path.name, _phases, functions, noise=0.0).write()))
-    assert one.text.startswith("score_b on rank 1 takes 150 ms since step 15 (400 µs before; rank 0 unchanged): ")
+    assert one.text.startswith(
+        "Reward function score_b on rank 1 takes 150 ms since step 15 (400 µs before; rank 0 unchanged): "
+    )
     assert one.text.endswith(": all ranks lose 19 % of the step.")
     assert (one.section, one.chart, one.onset, one.ranks) == ("rewards", "reward-seconds", 15, [1])
     assert one.cost == pytest.approx(0.15 / 0.79, abs=0.01)
@@ -144,6 +152,65 @@ def test_the_rank_that_stopped_first_comes_before_those_that_failed_because_of_i
     assert [symptom.text for symptom in first.symptoms] == ["rank 0 died of DistBackendError at step 12."]
     assert "It stopped first" in first.evidence[0]
     assert others == []
+
+
+def test_a_rank_that_was_killed_after_the_copy_of_its_ring_stopped_first(tmp_path: Path) -> None:
+    job = Job(tmp_path / tmp_path.name, _phases, steps=12)
+    job.write()
+    survivor, vanished = job.writers
+    values = {"exception.type": "DistBackendError", "exception.message": "closed", "rl.loop.iteration": 12}
+    survivor.event("rl.process.exception", 30, attributes=values, severity=21)
+    survivor.clean_exit = vanished.clean_exit = False
+    vanished.ended = None
+    survivor.write()
+    vanished.write()
+    (tmp_path / "rings").mkdir()
+    ring = create(tmp_path / "rings", "otel-rl-copied")
+    ring.identify(tmp_path.name, "0.0.0", "node", (1, 2, 1))
+    ring.begin(layout.STEP, "", 3)
+    [folder] = (file.parent for file in tmp_path.glob("**/manifest.json") if json.loads(file.read_text())["rank"] == 1)
+    (folder / COPY).write_bytes(ring.path.read_bytes())
+    seen = exit_records.make(lifetime.own(), -9, None, "a parent", None)
+    line = json.dumps({**asdict(seen), "lifetime": list(seen.lifetime)})
+    (folder.parent / "otel-rl-run-node.exits").write_text(line)
+
+    [first] = _grave(examined(tmp_path / tmp_path.name))
+    assert first.text.startswith("rank 1: killed by SIGKILL (reported by a parent")
+    assert [symptom.text for symptom in first.symptoms] == ["rank 0 died of DistBackendError at step 12."]
+    assert "step 3" not in first.text
+
+
+def test_the_report_of_a_hang_stands_below_how_the_run_ended(tmp_path: Path) -> None:
+    job = Job(tmp_path / tmp_path.name, _phases, steps=12)
+    job.write()
+    hung, _ = job.writers
+    body = 'no progress for 5 s in step 12 (reward)\nthread MainThread:\n  File "job.py", line 3, in score'
+    hung.event("rl.hang", 30, body, {"rl.loop.iteration": 12}, severity=17)
+    hung.write()
+    [one] = _grave(examined(tmp_path / tmp_path.name))
+    assert (one.code, one.text) == ("hang", "rank 0: no progress for 5 s in step 12 (reward).")
+
+    for writer in job.writers:
+        writer.clean_exit, writer.ended = False, None
+        writer.write()
+    [one] = _grave(examined(tmp_path / tmp_path.name))
+    assert one.code == "ended"
+    assert "rank 0: no progress for 5 s in step 12 (reward)." in [symptom.text for symptom in one.symptoms]
+
+
+def test_what_has_a_finding_is_not_among_what_was_checked_without_one(tmp_path: Path) -> None:
+    writer, at = process(tmp_path / tmp_path.name, None, started=STARTED), 0.0
+    for step in range(1, 25):
+        error = "TimeoutError" if step >= 13 and step % 6 else None
+        at = rollout(writer, step, 0, at, [_tool("run_code", 0.01, error)])
+    writer.write()
+    overview = examined(tmp_path / tmp_path.name)
+    [one] = _grave(overview)
+    assert one.text == ("Tool run_code fails in 83 % of its calls since step 13 (10 of 12: TimeoutError; 0 % before).")
+    names = output.nothing_found(overview)
+    assert "tools" in output.checked(overview)
+    assert not {"tools", "errors"} & set(names)
+    assert "rollouts" in names
 
 
 def _tool(name: str, seconds: float, error: str | None = None) -> tuple[str, float, dict[str, str | None]]:
@@ -274,7 +341,7 @@ def test_calls_that_are_retried_all_along_are_said_though_nothing_changed(tmp_pa
 def test_calls_that_fail_are_said_with_their_error_and_since_when(tmp_path: Path) -> None:
     [one] = _calls(tmp_path, lambda step: {"error": "InternalServerError" if step >= 13 and step % 6 else None})
     assert (
-        one.text == "42 % of the calls of model m at 10.0.0.1 failed (InternalServerError) since step 13 (0 % before)."
+        one.text == "83 % of the calls of model m at 10.0.0.1 failed since step 13 (InternalServerError; 0 % before)."
     )
     assert [symptom.code for symptom in one.symptoms] == ["errors"]
 

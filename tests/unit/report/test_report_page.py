@@ -85,7 +85,7 @@ def test_what_deserves_a_look_is_said_in_words(grpo: Page) -> None:
         "rank 1 died of torch.OutOfMemoryError at step 20.",
         "4 failed spans and error records besides 1 uncaught exception, most often ValueError in execute_tool calc",
         "Rank 1 makes the others wait: most work of its own in 20 of 20 steps",
-        "18 items of telemetry dropped.",
+        "18 items of telemetry dropped: ",
     )
 
 
@@ -117,7 +117,7 @@ def test_drops_are_counted_once_though_manifest_and_metric_tell_them(tmp_path: P
     counter.add(7, {"rl.telemetry.signal": "traces", "rl.telemetry.drop.reason": "queue_full"})
     writer.dropped = {"traces": {"queue_full": 9}}
     writer.write()
-    _has(_page(tmp_path, run).texts["findings"], "9 items of telemetry dropped.")
+    _has(_page(tmp_path, run).texts["findings"], "9 items of telemetry dropped: queue_full (traces).")
 
 
 def test_a_missing_rank_and_one_without_an_end_are_named(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from otel_rl.flight_recorder import layout
+from otel_rl.flight_recorder.copies import COPY
 from otel_rl.flight_recorder.reader import MOST_RANKS
 from otel_rl.process.lifetime import is_stopped
 
@@ -111,6 +112,11 @@ class RankState:
     def is_alive(self) -> bool:
         """True where its process is seen to run."""
         return self.state == RUNNING
+
+    @property
+    def is_old_copy(self) -> bool:
+        """True for a copy that was made while its process ran: what that did later is not known."""
+        return self.ring.path.name == COPY and not self.ring.ended
 
     @property
     def label(self) -> str:

@@ -175,11 +175,11 @@ def _read_one(path: Path, notes: list[str], owners: Collection[int] | None, how:
 
 
 def _one_per_process(rings: Iterable[Ring]) -> list[Ring]:
-    """Of the copies of one ring, the one that was written last."""
+    """Of a ring and its copies, the one that was written last; ``rings`` has the copies first."""
     newest: dict[tuple[object, ...], Ring] = {}
     for ring in rings:
         key = ring.host, ring.lifetime
-        if key not in newest or ring.last_sign > newest[key].last_sign:
+        if key not in newest or ring.last_sign >= newest[key].last_sign:
             newest[key] = ring
     return list(newest.values())
 

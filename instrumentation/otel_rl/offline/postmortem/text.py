@@ -57,7 +57,15 @@ def dump_rows(found: Postmortem) -> list[tuple[str, ...]]:
 
 def notes(found: Postmortem) -> list[str]:
     """What could not be read, and what was left out."""
-    return [*found.notes, *found.dumps.notes]
+    return [*found.notes, *_old_copies(found), *found.dumps.notes]
+
+
+def _old_copies(found: Postmortem) -> list[str]:
+    old = [one.label for one in found.ranks if one.is_old_copy]
+    if not old:
+        return []
+    who = ", ".join(_bounded(old))
+    return [f"only a copy of the ring, made while the process ran, was found of {who}: where it was later is not known"]
 
 
 def differences(found: Postmortem) -> list[str]:
@@ -129,6 +137,7 @@ def _as_json(collective: Collective) -> dict[str, Any]:
 def _row(found: Postmortem, one: RankState) -> tuple[str, ...]:
     collective = one.collective
     step = "-" if one.step is None else f"{one.step}" if one.step_is_open else f"{one.step} (over)"
+    seen = "; seen up to the copy of its ring" if one.is_old_copy else ""
     return (
         str(one.ring.rank) if one.ring.rank is not None else "-",
         one.ring.host,
@@ -138,7 +147,7 @@ def _row(found: Postmortem, one: RankState) -> tuple[str, ...]:
         f"{_OUTCOMES[collective.outcome]} {collective.operation}" if collective is not None else "-",
         str(collective.number or "-") if collective is not None else "-",
         f"{_seconds(found, one.ring.wall(one.last))} s",
-        one.cause,
+        f"{one.cause}{seen}",
     )
 
 
@@ -242,7 +251,8 @@ def _without_waits(found: Postmortem) -> list[str]:
     gone = [one.label for one in found.ranks if one.state == ranks.GONE]
     if gone:
         sentences.append(f"gone without an orderly end: {', '.join(gone[:_SHOWN])}")
-    by_step = [one for one in found.ranks if one.ring.rank is not None and one.step is not None]
+    known = [one for one in found.ranks if not one.is_old_copy]
+    by_step = [one for one in known if one.ring.rank is not None and one.step is not None]
     least = min((one.step or 0 for one in by_step), default=0)
     behind = [one for one in by_step if one.step == least]
     if len(behind) < len(by_step):
@@ -252,14 +262,16 @@ def _without_waits(found: Postmortem) -> list[str]:
 
 def _behind(found: Postmortem) -> list[str]:
     """Ranks that have entered fewer collectives of a group: with NCCL no rank shows that it waits."""
-    numberings = {numbering for one in found.ranks for numbering in one.entered}
+    # What an old copy lacks may have been entered since.
+    known = [one for one in found.ranks if not one.is_old_copy]
+    numberings = {numbering for one in known for numbering in one.entered}
     lines = []
     for numbering in sorted(numberings, key=lambda one: (one.group.name, one.is_of_torch)):
         group = numbering.group
         if group.name == layout.OTHER_TEXT or len({one.failed_launches.get(group, 0) for one in found.ranks}) > 1:
             # Their numbers cannot be compared.
             continue
-        entered = {one.label: one.entered[numbering] for one in found.ranks if numbering in one.entered}
+        entered = {one.label: one.entered[numbering] for one in known if numbering in one.entered}
         most = max(entered.values())
         late = [label for label, number in entered.items() if number < most]
         if late:

@@ -101,6 +101,13 @@ def _why_unknown(waiting: RankState, one: RankState, collective: Collective) -> 
         return ""
     if not collective.number or numbering in one.unnumbered:
         return "two threads used the group at once, and its numbers are not reliable"
+    if one.is_old_copy and one.ring.last_sign < waiting.ring.wall(collective.moment):
+        return "only a copy of its ring from before that was found"
+    return _why_not_comparable(waiting, one, collective)
+
+
+def _why_not_comparable(waiting: RankState, one: RankState, collective: Collective) -> str:
+    numbering, group = collective.numbering, collective.group
     if numbering not in one.entered:
         return _why_none(one, numbering)
     if waiting.failed_launches.get(group, 0) != one.failed_launches.get(group, 0) and not numbering.is_of_torch:

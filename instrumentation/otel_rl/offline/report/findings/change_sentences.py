@@ -93,7 +93,7 @@ def _before(one: Change, *, several: bool) -> str:
 
 def _subject(one: Change) -> str:
     if one.kind is Kind.REWARD:
-        return one.name
+        return f"Reward function {one.name}"
     if one.kind is Kind.TOOL:
         return f"Tool {one.name}"
     if one.kind is Kind.PHASE:

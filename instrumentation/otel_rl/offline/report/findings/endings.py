@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 #: Section of the page on how the run ended.
 SECTION = "ending"
 _SHOWN = 8
+_NO_END = "no normal end, or still running."
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +38,16 @@ def find(collected: Collected, summary: Summary) -> list[Finding]:
     found = []
     stops = sorted([*_exceptions(collected), *_vanished(collected, summary)], key=lambda stop: stop.time)
     rings = _of_rings(collected)
-    if rings is not None:
+    if rings is not None and (rings.ranks or not stops or not _is_unresolved(collected)):
         # That the first to stop has no end of its own has been said.
         others = [stop for stop in stops if not (stop.is_vanished and stop.rank in rings.ranks)]
         rings.symptoms += [_finding(stop) for stop in others[:_SHOWN]]
         found.append(rings)
     elif stops:
-        found.append(_first(stops))
+        first = _first(stops)
+        if rings is not None:
+            first.section, first.look_at = rings.section, rings.look_at
+        found.append(first)
     if summary.missing:
         ranks = human.listed([str(rank) for rank in summary.missing])
         plural = "s" if len(summary.missing) > 1 else ""
@@ -67,11 +71,21 @@ def _of_rings(collected: Collected) -> Finding | None:
     )  # fmt: skip
 
 
+def _is_unresolved(collected: Collected) -> bool:
+    """True where the rings of some ranks are old copies: the order of the last records says more then."""
+    found = collected.rings.postmortem
+    between = found.waits if found is not None else None
+    if found is None or between is None or between.circle or between.mismatches or found.dumps.dumps:
+        return False
+    return any(one.is_old_copy for one in found.ranks)
+
+
 def _first(stops: list[_Stop]) -> Finding:
     """The first to stop, with the others below it; processes of which only the end is missing are one line."""
     if all(stop.is_vanished for stop in stops):
         who = human.listed([stop.who for stop in stops])
-        said = f"{who}: no normal end, or still running."
+        causes = {stop.text.partition(": ")[2] for stop in stops}
+        said = f"{who}: {causes.pop() if len(causes) == 1 else _NO_END}"
         return Finding(
             "ended", Severity.CRITICAL, said, "processes", cost=1.0,
             ranks=[stop.rank for stop in stops if stop.rank is not None],
@@ -112,14 +126,23 @@ def _died(who: str, kind: str, iteration: int | None) -> str:
 
 def _vanished(collected: Collected, summary: Summary) -> list[_Stop]:
     died = {one.who for one in collected.problems.exceptions}
+    causes = _causes(collected)
     return [
         _Stop(
-            process.label, process.rank, _last(process), True, f"{process.label}: no normal end, or still running.",
+            process.label, process.rank, _last(process), True,
+            f"{process.label}: {causes.get(process.rank, _NO_END)}",
             "processes",
         )
         for process in collected.reader.processes
         if process.label in summary.unclean and process.label not in died
     ]  # fmt: skip
+
+
+def _causes(collected: Collected) -> dict[int | None, str]:
+    """How ranks ended, where their parents have told."""
+    found = collected.rings.postmortem
+    told = [] if found is None else [one for one in found.ranks if one.exit is not None and one.ring.rank is not None]
+    return {one.ring.rank: f"{one.cause}." for one in told}
 
 
 def _last(process: Process) -> int:

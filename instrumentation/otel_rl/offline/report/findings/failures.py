@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from otel_rl.offline.report import human
 from otel_rl.offline.report.aggregate import change_points
@@ -10,6 +10,7 @@ from otel_rl.offline.report.aggregate.calls_over_time import MODEL, TOOL
 from otel_rl.offline.report.aggregate.over_time import merged
 from otel_rl.offline.report.findings import sentences, thresholds
 from otel_rl.offline.report.findings.finding import Finding, Severity
+from otel_rl.semconv import events
 
 if TYPE_CHECKING:
     from otel_rl.offline.report.aggregate.calls import CallStatistics
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from otel_rl.offline.report.aggregate.problems import ErrorGroup
 
 _ERROR_TYPES = 3
+#: So many reports of hangs are said.
+_HANGS, _LINE = 4, "\n"
 
 
 def tools(collected: Collected) -> list[Finding]:
@@ -35,10 +38,11 @@ def _is_notable(failed: float, number: float) -> bool:
 
 def _of_tool(collected: Collected, one: CallStatistics) -> Finding:
     calls = collected.calls.over_time
-    since, onset = _since(collected, TOOL, one.name)
+    rate = _rate(collected, (TOOL, one.name, None), one.failed, one.number)
+    inside = "; ".join(part for part in (_types(one.errors), rate.before) if part)
     text = (
-        f"Tool {one.name} fails in {human.percent(one.failed / one.number)} of its calls"
-        f" ({human.number(one.failed)} of {human.number(one.number)}: {_types(one.errors)}){since}"
+        f"Tool {one.name} fails in {human.percent(rate.share)} of its calls{rate.since}"
+        f" ({human.number(rate.failed)} of {human.number(rate.number)}: {inside}){rate.first}"
     )
     cost = one.failed / one.number
     with_it, without = calls.rewards_of(one.name, collected.rewards.by_trace)
@@ -53,7 +57,7 @@ def _of_tool(collected: Collected, one: CallStatistics) -> Finding:
         subject=one.name,
         chart="tool-failed",
         cost=cost,
-        onset=onset,
+        onset=rate.onset,
         look_at=["The message of the first failed call, in the table of errors."],
     )
 
@@ -64,9 +68,28 @@ def _types(errors: dict[str, int]) -> str:
     return ", ".join(ordered[:_ERROR_TYPES]) + more
 
 
-def _since(collected: Collected, kind: str, name: str, place: str | None = None) -> tuple[str, int | None]:
-    """``since step 12 (2 % before)``, or the step of the first failure, where the rate did not change."""
+class _Rate(NamedTuple):
+    """How many calls failed, all along or since the step at which that began.
+
+    ``since``, ``before`` and ``first`` are words for a sentence.
+    """
+
+    failed: float
+    number: float
+    since: str = ""
+    before: str = ""
+    first: str = ""
+    onset: int | None = None
+
+    @property
+    def share(self) -> float:
+        return self.failed / self.number
+
+
+def _rate(collected: Collected, key: tuple[str, str, str | None], failed: float, number: float) -> _Rate:
+    """The rate since it rose; where it did not, that of all calls, ``failed`` of ``number``, and the first failure."""
     calls = collected.calls.over_time
+    kind, name, place = key
     lines = {key: line for key, line in calls.failed.lines().items() if key[:2] == (kind, name)}
     lines = {key: line for key, line in lines.items() if place is None or key.place == place}
     line = merged(lines, lambda _: None).get(None)
@@ -74,11 +97,19 @@ def _since(collected: Collected, kind: str, name: str, place: str | None = None)
     if line is not None and rise is not None:
         onset = line.x[rise.first]
         ended = "" if rise.last == len(line.x) - 1 else f" to {human.number(line.x[rise.last])}"
-        since = f"from step {onset}{ended}" if ended else f"since step {onset}"
-        return f" {since} ({human.percent(rise.before)} before)", onset
+        cells = line.cells[rise.first : rise.last + 1]
+        return _Rate(
+            sum(cell.total for cell in cells),
+            sum(cell.count for cell in cells),
+            f" from step {onset}{ended}" if ended else f" since step {onset}",
+            f"{human.percent(rise.before)} before",
+            onset=onset,
+        )
     first = [one for (of, called, _), one in calls.failures.items() if (of, called) == (kind, name)]
     steps = [one.first_step for one in first if one.first_step is not None]
-    return (f", first in step {min(steps)}", min(steps)) if steps else ("", None)
+    if not steps:
+        return _Rate(failed, number)
+    return _Rate(failed, number, first=f", first in step {min(steps)}", onset=min(steps))
 
 
 def _rise(line: Line) -> change_points.Rise | None:
@@ -107,24 +138,51 @@ def _of_model(collected: Collected, what: str, code: str, name: str, place: str,
     number, of_them = line.count, sum(cell.total for cell in line.cells)
     if not _is_notable(of_them, number):
         return None
-    rate = of_them / number
-    model = sentences.model(name)
-    where = f"of model {model}" + (f" at {place}" if place else "")
-    text = f"{human.percent(rate)} of the calls {where} {what}"
-    onset = None
+    rate = _Rate(of_them, number)
+    types = ""
     if code == "failing_model":
         failures = collected.calls.over_time.failures.get((MODEL, name, place))
-        since, onset = _since(collected, MODEL, name, place)
-        text += f" ({_types(failures.errors)}){since}" if failures is not None else since
-    severity = Severity.CRITICAL if rate >= thresholds.CRITICAL_SHARE and code == "failing_model" else Severity.WARNING
+        types = _types(failures.errors) if failures is not None else ""
+        rate = _rate(collected, (MODEL, name, place), of_them, number)
+    cost = of_them / number
+    model = sentences.model(name)
+    where = f"of model {model}" + (f" at {place}" if place else "")
+    inside = "; ".join(part for part in (types, rate.before) if part)
+    text = f"{human.percent(rate.share)} of the calls {where} {what}{rate.since}"
+    text += (f" ({inside})" if inside else "") + rate.first
+    severity = Severity.CRITICAL if cost >= thresholds.CRITICAL_SHARE and code == "failing_model" else Severity.WARNING
     chart = "model-failed" if code == "failing_model" else "model-retried"
-    return Finding(code, severity, f"{text}.", "models", subject=model, chart=chart, cost=rate, onset=onset)
+    return Finding(code, severity, f"{text}.", "models", subject=model, chart=chart, cost=cost, onset=rate.onset)
+
+
+def hangs(collected: Collected, explained: list[Finding]) -> list[Finding]:
+    """What the watchdogs of the processes told while they hung; below the end of the run where that was no order."""
+    told = sorted((group for group in collected.problems.table() if _is_hang(group)), key=lambda one: one.first)
+    found = [
+        Finding(
+            "hang",
+            Severity.WARNING,
+            f"{group.who}: {group.message.partition(_LINE)[0]}.",
+            "errors",
+            onset=group.iteration,
+        )
+        for group in told[:_HANGS]
+    ]
+    ended = next((one for one in explained if one.code == "ended"), None)
+    if ended is None:
+        return found
+    ended.symptoms += found
+    return []
+
+
+def _is_hang(group: ErrorGroup) -> bool:
+    return group.where == events.RL_HANG.name
 
 
 def errors(collected: Collected, explained: list[Finding]) -> list[Finding]:
     """All failed spans and error records as one finding, below the cause where another finding names it."""
     problems = collected.problems
-    groups = problems.table()
+    groups = [group for group in problems.table() if not _is_hang(group)]
     if not groups:
         return []
     number = sum(group.number for group in groups)

@@ -56,7 +56,11 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that was looked for; ``unobserved`` says why it could not be, ``""`` where it could."""
+    """One thing that was looked for; ``unobserved`` says why it could not be, ``""`` where it could.
+
+    ``codes`` are those of the findings that it can lead to.
+    """
 
     what: str
     unobserved: str = ""
+    codes: tuple[str, ...] = ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from otel_rl.health.rule_table import RULES
 from otel_rl.health.verdict import State
 from otel_rl.offline.report.findings import thresholds
 from otel_rl.offline.report.findings.finding import Check, Finding, Severity
@@ -46,6 +47,7 @@ def _finding(one: Verdict, attempt: str) -> Finding:
         chart=one.metric,
         cost=one.cost or None,
         onset=one.onset,
+        evidence=[RULES[one.code].means],
         look_at=list(one.next_steps),
     )
 

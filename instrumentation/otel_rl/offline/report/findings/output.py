@@ -32,6 +32,12 @@ def checked(overview: Overview) -> list[str]:
     return [check.what for check in overview.checks if not check.unobserved]
 
 
+def nothing_found(overview: Overview) -> list[str]:
+    """What was checked and has no finding."""
+    codes = {one.code for finding in overview.findings for one in (finding, *finding.symptoms)}
+    return [check.what for check in overview.checks if not check.unobserved and codes.isdisjoint(check.codes)]
+
+
 def unobserved(overview: Overview) -> str:
     """What could not be checked; ``""`` where all could be."""
     names = [check.what for check in overview.checks if check.unobserved]

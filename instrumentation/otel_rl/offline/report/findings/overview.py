@@ -54,6 +54,7 @@ def examine(collected: Collected) -> Overview:
     failing += failures.models(collected, {one.subject for one in changed if one.section == "models"})
     constant = [*comparisons.late_rank(collected), *comparisons.siblings(collected)]
     found = [*ended, *changed, *failing, *_not_explained(constant, changed)]
+    found += failures.hangs(collected, found)
     found += failures.errors(collected, found)
     found += recording.find(collected)
     judged, rules = health.find(collected, summary.attempt)
@@ -92,20 +93,38 @@ def _checks(collected: Collected) -> list[Check]:
     first_chunks, retries = calls.over_time.first_chunk.lines(), calls.over_time.retried.lines()
     manifests = [process for process in collected.reader.processes if process.manifest is not None]
     return [
-        Check("how the processes ended", "" if manifests else "the files of a collector do not tell"),
-        Check("errors"),
-        Check("duration of steps and phases", _too_few(steps.lengths.cell.count / max(len(ranks), 1))),
-        Check("a rank that the others wait for", _ranks_unseen(collected, ranks)),
-        Check("reward functions", "" if collected.rewards.functions.lines() else "no duration was recorded"),
-        Check("rollouts", "" if calls.rollouts.statistics.number else "none was recorded"),
-        Check("tools", "" if TOOL in kinds else "no call was recorded"),
-        Check("model calls", "" if MODEL in kinds else "no call was recorded"),
-        Check("time to the first chunk", "" if first_chunks else _NO_STREAM if MODEL in kinds else _NO_CALL),
-        Check("retries", "" if retries else "the clients do not tell" if MODEL in kinds else _NO_CALL),
-        Check("lost telemetry", "" if manifests else "the files of a collector do not tell"),
+        Check("how the processes ended", "" if manifests else _NO_MANIFEST, ("ended", "missing_ranks", "hang")),
+        Check("errors", codes=("errors", "failing_tool", "failing_model", "hang")),
+        Check(
+            "duration of steps and phases",
+            _too_few(steps.lengths.cell.count / max(len(ranks), 1)),
+            ("slower_phase", "slower_step", "longer_garbage_collection"),
+        ),
+        Check(
+            "a rank that the others wait for",
+            _ranks_unseen(collected, ranks),
+            ("late_rank", "slower_rank", "slower_collectives"),
+        ),
+        Check(
+            "reward functions",
+            "" if collected.rewards.functions.lines() else "no duration was recorded",
+            ("slower_reward", "slow_reward"),
+        ),
+        Check("rollouts", "" if calls.rollouts.statistics.number else "none was recorded", ("slower_rollouts",)),
+        Check("tools", "" if TOOL in kinds else _NO_CALL, ("slower_tool", "slow_tool", "failing_tool")),
+        Check("model calls", "" if MODEL in kinds else _NO_CALL, _OF_MODELS),
+        Check(
+            "time to the first chunk",
+            "" if first_chunks else _NO_STREAM if MODEL in kinds else _NO_CALL,
+            ("slower_model",),
+        ),
+        Check("retries", "" if retries else "the clients do not tell" if MODEL in kinds else _NO_CALL, _OF_MODELS),
+        Check("lost telemetry", "" if manifests else _NO_MANIFEST, ("lost_telemetry",)),
     ]
 
 
+_NO_MANIFEST = "the files of a collector do not tell"
+_OF_MODELS = ("slower_model", "slow_server", "failing_model", "retried_model")
 _NO_CALL, _NO_STREAM = "no call was recorded", "no call was streamed"
 
 

@@ -21,12 +21,14 @@ def find(collected: Collected) -> list[Finding]:
     if collected.steps.unseen.count > collected.steps.seen.count:
         found.append(Finding("unseen_collectives", Severity.NOTICE, sentences.unseen(collected.steps), "ranks"))
     processes = collected.reader.processes
-    lost = sum(drop.number for drop in drops(processes, collected.totals))
+    dropped = drops(processes, collected.totals)
+    lost = sum(drop.number for drop in dropped)
     if lost:
+        reasons = human.listed(sorted({f"{drop.reason} ({drop.signal})" for drop in dropped}))
         recorded = sum(process.spans + process.points + process.logs for process in processes)
         share = lost / (lost + recorded)
         severity = Severity.WARNING if share >= thresholds.LOST else Severity.NOTICE
-        text = f"{human.amount(lost, 'item')} of telemetry dropped."
+        text = f"{human.amount(lost, 'item')} of telemetry dropped: {reasons}."
         found.append(Finding("lost_telemetry", severity, text, _SECTION))
     unreadable = sentences.unreadable(collected.reader.problems)
     if unreadable:

@@ -37,8 +37,9 @@ def entries(overview: Overview, sections: list[Section], figures: dict[str, str]
 
 
 def checked(overview: Overview) -> str:
-    """What was checked; without any finding the section says so already."""
-    return f"Checked: {', '.join(output.checked(overview))}." if overview.findings else ""
+    """What was checked and has no finding; without any finding the section says so already."""
+    names = output.nothing_found(overview) if overview.findings else []
+    return f"Checked, nothing found: {', '.join(names)}." if names else ""
 
 
 def _entry(one: Finding, sections: set[str], figures: dict[str, str]) -> Entry:
