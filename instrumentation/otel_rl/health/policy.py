@@ -42,7 +42,7 @@ def kl_explosion(curves: Curves, limits: Limits, state: State) -> Reading:
 
 
 def _divergence(curve: Curve, limits: Limits, warning: float, critical: float, state: State, may_jump: bool) -> Reading:
-    value = curve.now(_FEW)
+    value, limit = curve.now(_FEW), warning
     level = above(value, warning, critical, state, limits["clear_share"])
     if level == State.HEALTHY and may_jump and value >= limits["jump_floor"] and len(curve.values) >= _JUMP + _FEW:
         before = middle(curve.values[-_JUMP - _FEW : -_JUMP])
@@ -57,7 +57,9 @@ def _divergence(curve: Curve, limits: Limits, warning: float, critical: float, s
         floor = max(limits["onset"] * warning, 3 * middle(earlier) if earlier else 0.0)
         return curve.since(from_on(min(floor, warning / 2)))
 
-    return high(curve, value, level, warning, critical, _NAT, onset, lambda: _at_first(curve))
+    reading = high(curve, value, level, warning, critical, _NAT, onset, lambda: _at_first(curve))
+    # A jump has a lower threshold: a higher value later on tells more all the same.
+    return reading if level >= State.CRITICAL else reading._replace(weight=value / limit)
 
 
 def _at_first(curve: Curve) -> str:

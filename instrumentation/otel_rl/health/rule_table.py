@@ -349,7 +349,7 @@ RULES: Final[Mapping[str, Rule]] = {
     ),
     "P5_reward_hacking": Rule(
         title="Reward hacking",
-        means="A part of the reward rises at the cost of another, or training rises while the evaluation falls.",
+        means="The reward rises at the cost of one of its parts, of the evaluation, or by ever longer answers.",
         needs=(
             ("reward_function",),
             (

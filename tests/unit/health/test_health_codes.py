@@ -103,6 +103,13 @@ def test_the_evidence_names_metric_value_threshold_and_what_it_was(length):
     assert is_near(found.onset, length - 20)
 
 
+def test_a_divergence_that_jumps_and_goes_on_to_rise_is_told_by_its_highest_value():
+    found = verdict(run(kl=lambda step: 0.001 if step < 16 else 0.8 if step < 24 else 1.4), Code.P3_KL_EXPLOSION)
+
+    assert found.evidence == "kl is 1.4 nat, threshold 1 nat, 0.001 nat in the first steps"
+    assert is_near(found.onset, 16)
+
+
 # -- the runs of the trial ---------------------------------------------------------------------------------------------
 
 

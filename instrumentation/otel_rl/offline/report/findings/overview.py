@@ -103,7 +103,7 @@ def _checks(collected: Collected) -> list[Check]:
         Check(
             "a rank that the others wait for",
             _ranks_unseen(collected, ranks),
-            ("late_rank", "slower_rank", "slower_collectives"),
+            ("late_rank", "slower_rank", "slower_collectives", "hang"),
         ),
         Check(
             "reward functions",
