@@ -1,34 +1,32 @@
 """The first screen of the report on each job: `PYTHONPATH=tests python tests/health/screenshots.py FOLDER [CASE ...]`.
 
 CASE is a name of :mod:`health.cases`; without one, all driven failures are run. FOLDER gets the runs, the reports and
-the pictures. A job whose run is there is not run again. Needs chromium.
+the pictures. A job whose run is there is not run again; its report is made anew. Needs chromium.
 """
 
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 from health import cases, runs
+from integration.report.browser import EXECUTABLE
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-WIDTH, HEIGHT = 1280, 1000
+WIDTH, HEIGHT = 1280, 800
 
 
 def main(folder: Path, names: list[str]) -> None:
-    browser = next((found for name in BROWSERS if (found := shutil.which(name))), None)
-    if browser is None:
-        sys.exit(f"none of these is installed: {', '.join(BROWSERS)}")
+    if EXECUTABLE is None:
+        sys.exit("no Chromium on PATH")
     folder.mkdir(parents=True, exist_ok=True)
     model = folder / "model"
     if not model.exists():
         runs.build_model(model)
     for case in cases.ALL:
         if case.name in names or (not names and case.expected):
-            print(screenshot(browser, case, folder, model), flush=True)
+            print(screenshot(EXECUTABLE, case, folder, model), flush=True)
 
 
 def screenshot(browser: str, case: cases.Case, folder: Path, model: Path) -> Path:

@@ -229,6 +229,19 @@ def test_the_cause_is_what_the_parent_has_seen(ranks):
     assert as_json(found)["ranks"][0]["exit"]["status"] == -9
 
 
+@pytest.mark.parametrize(
+    ("has_ended", "words"), [(True, "before the last sign of the run; killed"), (False, "ago; ru")]
+)
+def test_times_are_told_from_now_while_the_run_lasts_and_else_from_its_last_sign(ranks, has_ended, words):
+    for rank in range(3):
+        ranks.passed(rank, 1)
+    ranks.waits(0, 2)
+    ranks.waits(2, 2)
+    if has_ended:
+        ranks.tells(lifetime.own(), -9)
+    assert f" s {words}" in verdict(ranks.examine())[0]
+
+
 def test_the_end_of_an_earlier_process_with_the_same_pid_is_not_taken_for_it(ranks):
     ranks.tells(lifetime.own()._replace(start_ticks=1), -9)
     assert ranks.examine().ranks[0].cause == "running"

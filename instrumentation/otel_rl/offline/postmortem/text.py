@@ -233,10 +233,11 @@ def _of_origin(found: Postmortem, one: RankState) -> str:
     collective = found.waits.on(one)[0].collective
     where = "before its first step" if one.step is None else f"{'in' if one.step_is_open else 'after'} step {one.step}"
     inside = f" ({' > '.join(one.inside)})" if one.inside else ""
-    ago = _seconds(found, one.ring.wall(one.last))
+    seconds = _seconds(found, one.ring.wall(one.last))
+    when = "ago" if found.is_running else "before the last sign of the run"
     return (
         f"{one.label} {_FIRST[one.state]} {where}{inside} and did not enter {collective.words}; its last record was"
-        f" {ago} s ago{_own_wait(one)}; {one.cause}"
+        f" {seconds} s {when}{_own_wait(one)}; {one.cause}"
     )
 
 
