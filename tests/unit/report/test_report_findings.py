@@ -304,9 +304,9 @@ def test_a_rank_that_was_late_by_much_in_one_of_the_last_steps_only_is_not_said(
     assert (comparisons._of_late(collected) is not None) is is_said
 
 
-@pytest.mark.parametrize(("late", "is_said"), [(29, True), (24, True), (19, False)])
+@pytest.mark.parametrize(("late", "is_said"), [(29, True), (24, True), (20, False), (19, False)])
 def test_a_rank_that_is_late_as_often_as_chance_makes_one_is_not_said(late: int, is_said: bool) -> None:
-    """19 of 29 steps, as of two ranks that did the same on a busy machine."""
+    """19 and 20 of 29 steps, as of two ranks that did the same on a busy machine."""
     steps = [
         Comparison((1, number), 1.0, 0.2, {}, Straggler(int(number < late), 0.2, "all_reduce", "world", "train"))
         for number in range(29)
@@ -319,8 +319,8 @@ def test_a_rank_that_is_late_as_often_as_chance_makes_one_is_not_said(late: int,
 
 def test_how_often_a_rank_is_late_is_judged_for_any_number_of_steps() -> None:
     assert comparisons._is_often(60_000, 100_000, 8)
-    assert comparisons._is_often(5, 5, 2)
-    assert not comparisons._is_often(3, 3, 2)
+    assert comparisons._is_often(6, 6, 2)
+    assert not comparisons._is_often(5, 5, 2)
 
 
 def _calls(tmp_path: Path, values: Callable[[int], dict[str, object]]) -> list[Finding]:

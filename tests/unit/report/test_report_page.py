@@ -139,7 +139,7 @@ def test_a_run_in_order_says_what_was_checked_and_what_could_not_be(tmp_path: Pa
     process(run, 0, world_size=1, started=1_700_000_000_000_000_000).write()
     page = _page(tmp_path, run)
     _has(page.texts["findings"], "No finding in what was checked: how the processes ended, errors, lost telemetry.")
-    _has(page.texts["findings"], "Not observed: duration of steps and phases, a rank that the others wait for, reward")
+    _has(page.texts["findings"], "Not observed: duration of steps and phases, a rank that is late in its steps, reward")
     _has(page.texts["findings"], "duration of steps and phases: no step was recorded", "tools: no call was recorded")
     _has(page.texts["telemetry"], "No drop was counted, and every line could be read.")
 

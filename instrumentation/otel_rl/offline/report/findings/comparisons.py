@@ -61,15 +61,19 @@ def _most_work(collected: Collected) -> Finding | None:
 
 
 def _is_often(late: int, steps: int, ranks: int) -> bool:
-    """True where a rank is the late one in most steps, and more often than chance makes one (a binomial test)."""
+    """True where a rank is the late one in most steps, and more often than chance makes any of them.
+
+    A binomial test, times the number of ranks: the one that is late most often has been picked from all of them.
+    """
     if late < thresholds.LATE_STEPS * steps:
         return False
-    share = 1 / max(ranks, 2)
+    several = max(ranks, 2)
+    share = 1 / several
     orders = [lgamma(steps + 1) - lgamma(number + 1) - lgamma(steps - number + 1) for number in range(late, steps + 1)]
     logarithms = [
         order + number * log(share) + (steps - number) * log(1 - share) for number, order in enumerate(orders, late)
     ]
-    return sum(map(exp, logarithms)) <= thresholds.LATE_BY_CHANCE
+    return several * sum(map(exp, logarithms)) <= thresholds.LATE_BY_CHANCE
 
 
 def _typical(collected: Collected, rank: int) -> tuple[float, float]:

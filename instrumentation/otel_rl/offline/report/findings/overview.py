@@ -101,7 +101,7 @@ def _checks(collected: Collected) -> list[Check]:
             ("slower_phase", "slower_step", "longer_garbage_collection"),
         ),
         Check(
-            "a rank that the others wait for",
+            "a rank that is late in its steps",
             _ranks_unseen(collected, ranks),
             ("late_rank", "slower_rank", "slower_collectives", "hang"),
         ),
