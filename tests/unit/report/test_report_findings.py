@@ -164,20 +164,39 @@ def test_a_rank_that_was_killed_after_the_copy_of_its_ring_stopped_first(tmp_pat
     vanished.ended = None
     survivor.write()
     vanished.write()
-    (tmp_path / "rings").mkdir()
-    ring = create(tmp_path / "rings", "otel-rl-copied")
-    ring.identify(tmp_path.name, "0.0.0", "node", (1, 2, 1))
-    ring.begin(layout.STEP, "", 3)
-    [folder] = (file.parent for file in tmp_path.glob("**/manifest.json") if json.loads(file.read_text())["rank"] == 1)
-    (folder / COPY).write_bytes(ring.path.read_bytes())
-    seen = exit_records.make(lifetime.own(), -9, None, "a parent", None)
-    line = json.dumps({**asdict(seen), "lifetime": list(seen.lifetime)})
-    (folder.parent / "otel-rl-run-node.exits").write_text(line)
+    _leave_a_copy_of_a_killed_rank(tmp_path)
 
     [first] = _grave(examined(tmp_path / tmp_path.name))
     assert first.text.startswith("rank 1: killed by SIGKILL (reported by a parent")
     assert [symptom.text for symptom in first.symptoms] == ["rank 0 died of DistBackendError at step 12."]
     assert "step 3" not in first.text
+
+
+def test_ranks_that_ended_in_different_ways_are_told_one_by_one(tmp_path: Path) -> None:
+    job = Job(tmp_path / tmp_path.name, _phases, steps=12)
+    job.write()
+    for writer in job.writers:
+        writer.clean_exit, writer.ended = False, None
+        writer.write()
+    _leave_a_copy_of_a_killed_rank(tmp_path)
+
+    [one] = _grave(examined(tmp_path / tmp_path.name))
+    assert one.text == "rank 0, rank 1: no normal end, or still running."
+    assert any(line.startswith("rank 1: killed by SIGKILL") for line in one.evidence)
+
+
+def _leave_a_copy_of_a_killed_rank(folder: Path) -> None:
+    """Of rank 1 in step 3, with what a parent says of its end."""
+    rings = folder / "rings"
+    rings.mkdir()
+    ring = create(rings, "otel-rl-copied")
+    ring.identify(folder.name, "0.0.0", "node", (1, 2, 1))
+    ring.begin(layout.STEP, "", 3)
+    [written] = (file.parent for file in folder.glob("**/manifest.json") if json.loads(file.read_text())["rank"] == 1)
+    (written / COPY).write_bytes(ring.path.read_bytes())
+    seen = exit_records.make(lifetime.own(), -9, None, "a parent", None)
+    line = json.dumps({**asdict(seen), "lifetime": list(seen.lifetime)})
+    (written.parent / "otel-rl-run-node.exits").write_text(line)
 
 
 def test_the_report_of_a_hang_stands_below_how_the_run_ended(tmp_path: Path) -> None:

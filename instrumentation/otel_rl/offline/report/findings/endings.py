@@ -85,10 +85,12 @@ def _first(stops: list[_Stop]) -> Finding:
     if all(stop.is_vanished for stop in stops):
         who = human.listed([stop.who for stop in stops])
         causes = {stop.text.partition(": ")[2] for stop in stops}
-        said = f"{who}: {causes.pop() if len(causes) == 1 else _NO_END}"
+        is_one = len(causes) == 1
+        said = f"{who}: {causes.pop() if is_one else _NO_END}"
         return Finding(
             "ended", Severity.CRITICAL, said, "processes", cost=1.0,
             ranks=[stop.rank for stop in stops if stop.rank is not None],
+            evidence=[] if is_one else [stop.text for stop in stops[:_SHOWN]],
         )  # fmt: skip
     finding = _finding(stops[0])
     finding.symptoms = [_finding(stop) for stop in stops[1 : _SHOWN + 1]]
