@@ -61,19 +61,20 @@ def _most_work(collected: Collected) -> Finding | None:
 
 
 def _is_often(late: int, steps: int, ranks: int) -> bool:
-    """True where a rank is the late one in most steps, and more often than chance makes any of them.
+    """True where a rank is the late one in most steps, and more often than chance makes one."""
+    return _chance(late, steps, ranks) <= thresholds.LATE_BY_CHANCE
 
-    A binomial test, times the number of ranks: the one that is late most often has been picked from all of them.
-    """
+
+def _chance(late: int, steps: int, ranks: int) -> float:
+    """How likely one rank is the late one so often by accident (a binomial test); 1 below most steps."""
     if late < thresholds.LATE_STEPS * steps:
-        return False
-    several = max(ranks, 2)
-    share = 1 / several
+        return 1.0
+    share = 1 / max(ranks, 2)
     orders = [lgamma(steps + 1) - lgamma(number + 1) - lgamma(steps - number + 1) for number in range(late, steps + 1)]
     logarithms = [
         order + number * log(share) + (steps - number) * log(1 - share) for number, order in enumerate(orders, late)
     ]
-    return several * sum(map(exp, logarithms)) <= thresholds.LATE_BY_CHANCE
+    return sum(map(exp, logarithms))
 
 
 def _typical(collected: Collected, rank: int) -> tuple[float, float]:
@@ -137,8 +138,9 @@ def _of_late(collected: Collected, *, alone: bool = True) -> Finding | None:
     is_notable = median(shares) >= thresholds.NOTABLE_SHARE and cost.lost >= thresholds.NOTABLE_SECONDS
     if not is_notable or cost.steps < thresholds.LATE_STEPS * len(comparison.steps):
         return None
-    # Beside the finding on the whole run it says more of the same.
-    if alone and not _is_often(cost.steps, len(comparison.steps), len(collected.steps.ranks)):
+    # Beside the finding on the whole run it says more of the same. Alone, the rank has been picked from all of them.
+    ranks = max(len(collected.steps.ranks), 2)
+    if alone and ranks * _chance(cost.steps, len(comparison.steps), ranks) > thresholds.LATE_BY_CHANCE:
         return None
     text = _without(comparison)
     return Finding(

@@ -28,8 +28,7 @@ TOGETHER = 3
 #: A change explains another that is up to so many times as large; a longer step or rollout up to this many times, since
 #: it may hold other things that have no place.
 EXPLAINED, EXPLAINED_WHOLE = 1.5, 2.5
-#: Share of the compared steps in which a late rank has most work, and the largest chance that any rank has so many by
-#: accident.
+#: Share of the compared steps in which a late rank has most work, and the largest chance of so many by accident.
 LATE_STEPS, LATE_BY_CHANCE = 0.6, 0.05
 #: Share of the recorded items that may be lost before it is a warning.
 LOST = 0.05
