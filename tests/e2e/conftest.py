@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from health.runs import EXAMPLES, PROGRAMS, build_model
+from health.runs import PROGRAMS, build_model
 from programs import (
     AGENTIC_RUN,
     DRIVEN_JOB,
@@ -110,7 +110,7 @@ def driven(run_program, tmp_path_factory) -> Finished:
     def train(run_id: str, plan: dict[str, object]) -> Finished:
         file = folder / f"{run_id}.json"
         file.write_text(json.dumps(plan))
-        variables = {"PYTHONPATH": str(EXAMPLES), "OMP_NUM_THREADS": "1"}
+        variables = {"PYTHONPATH": str(ROOT / "examples"), "OMP_NUM_THREADS": "1"}
         done = run_program(
             "python", str(PROGRAMS / "trl_program.py"), str(file), str(model), run_id=run_id, **variables
         )
