@@ -74,7 +74,7 @@ class Source(IntEnum):
     SWANLAB = 6
     TRACKIO = 7
     TENSORBOARD = 8
-    #: What this package computes itself.
+    #: What this package computes itself: means of the rewards that the program records.
     OWN = 9
 
 
@@ -100,16 +100,25 @@ class ScalarSink:
         self._calling.reset(token)
 
     def log(
-        self, scope: Scope, source: Source, iteration: int | None, values: Mapping[str, Any], first: int | None = None
+        self,
+        scope: Scope,
+        source: Source,
+        iteration: int | None,
+        values: Mapping[str, Any],
+        first: int | None = None,
+        belongs: tuple[Context, int] | None = None,
     ) -> None:
-        """Record one log call at step ``iteration``; it covers the steps from ``first`` on."""
+        """Record one log call at step ``iteration``; it covers the steps from ``first`` on.
+
+        It belongs to the current context and to now, unless to a context and a time in ns since the epoch.
+        """
         calling = self._calling.get()
         if not scope.enabled or (calling is not None and calling is not source):
             return
         owned = {str(key): value for key, value in values.items() if self._take(str(key), source, iteration or 0)}
         if owned:
             body, numbers = _exact(owned)
-            context, timestamp = get_current(), clock.now()
+            context, timestamp = belongs or (get_current(), clock.now())
             # A gauge has one value per export: of several log calls that are recorded together, the last one's.
             for key, value in numbers.items():
                 # Taken out first: keys of one metric are measured in the order in which they were logged last.

@@ -105,6 +105,7 @@ class Curve:
     name: str
     x: list[float]
     y: list[float]
+    over_time: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +115,7 @@ class Stretch:
     first: float
     last: float
     mean: float
+    over_time: bool = False
 
 
 class Scalars:
@@ -167,9 +169,12 @@ class Scalars:
         return not self.records
 
     def panels(self) -> list[tuple[Panel, list[Curve]]]:
-        """Panels that have curves."""
-        curves = self._sampled() if self.over_time else self._logged()
-        shown = [(panel, [curves[key] for key in _matching(panel, curves)]) for panel in PANELS]
+        """Panels that have curves: what was logged, and where nothing was, the gauges over time."""
+        logged, sampled = {} if self.over_time else self._logged(), self._sampled()
+        shown = []
+        for panel in PANELS:
+            curves = logged if _matching(panel, logged) else sampled
+            shown.append((panel, [curves[key] for key in _matching(panel, curves)]))
         return [(panel, found) for panel, found in shown if found]
 
     def rest(self) -> tuple[list[Curve], dict[str, float]]:
@@ -193,7 +198,8 @@ class Scalars:
             if panel.title == title and len(curves[0].y) > 1:
                 x, y = curves[0].x, curves[0].y
                 part = max(len(y) // 5, 1)
-                return _stretch(x[:part], y[:part]), _stretch(x[-part:], y[-part:])
+                over_time = curves[0].over_time
+                return _stretch(x[:part], y[:part], over_time), _stretch(x[-part:], y[-part:], over_time)
         return None
 
     def _logged(self) -> dict[str, Curve]:
@@ -202,15 +208,15 @@ class Scalars:
     def _sampled(self) -> dict[str, Curve]:
         lines = self._gauges.lines()
         start = min((line[0][0] for line in lines.values()), default=0)
-        return {key: _curve(key, line, start) for key, line in lines.items()}
+        return {key: _curve(key, line, start, over_time=True) for key, line in lines.items()}
 
 
-def _stretch(x: list[float], y: list[float]) -> Stretch:
-    return Stretch(x[0], x[-1], sum(y) / len(y))
+def _stretch(x: list[float], y: list[float], over_time: bool) -> Stretch:
+    return Stretch(x[0], x[-1], sum(y) / len(y), over_time)
 
 
-def _curve(key: str, line: list[tuple[int, Cell]], start: int) -> Curve:
-    return Curve(key, [float(first - start) for first, _ in line], [cell.mean for _, cell in line])
+def _curve(key: str, line: list[tuple[int, Cell]], start: int, *, over_time: bool = False) -> Curve:
+    return Curve(key, [float(first - start) for first, _ in line], [cell.mean for _, cell in line], over_time)
 
 
 def _matching(panel: Panel, curves: dict[str, Curve]) -> list[str]:

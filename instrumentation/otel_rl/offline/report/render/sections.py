@@ -94,8 +94,10 @@ def _training(collected: Collected, charts: Charts) -> Section:
     scalars = collected.scalars
     filler = "Curves come from what the trainer logs (a supported trainer's log calls), or from otel_rl.metric()."
     section = Section("training", "Training curves", filler)
-    x_label = _TIME if scalars.over_time else charts.STEP
-    panels = [charts.curves(panel.title, panel.hint, curves, x_label=x_label) for panel, curves in scalars.panels()]
+    panels = [
+        charts.curves(panel.title, panel.hint, curves, x_label=_TIME if curves[0].over_time else charts.STEP)
+        for panel, curves in scalars.panels()
+    ]
     if panels:
         section.blocks.append(Block(charts=panels))
         section.lead = "As the trainer logged it. Zoom by dragging; all charts over steps follow."
