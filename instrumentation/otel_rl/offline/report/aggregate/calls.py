@@ -77,9 +77,9 @@ class Trajectories:
         _count(self.statistics, span)
         iteration, reward = (span.attributes.get(key) for key in (names.RL_LOOP_ITERATION, names.RL_ROLLOUT_REWARD))
         step, rank = iteration if isinstance(iteration, int) else None, span.process.rank
-        self.seconds.add(rank, step, span.end, span.seconds)
+        self.seconds.add(rank, step, span.end, span.seconds, span.process.attempt)
         if isinstance(reward, (int, float)):
-            self.rewards.add(rank, step, span.end, float(reward))
+            self.rewards.add(rank, step, span.end, float(reward), span.process.attempt)
         self.slowest.add(span.seconds, _slow(span, name, _rollout_detail(span)))
 
 

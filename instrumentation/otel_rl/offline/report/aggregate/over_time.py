@@ -36,7 +36,7 @@ class Line:
 
 
 class OverTime:
-    """Values by key and step. Keys beyond some thousand are left out and counted."""
+    """Values by key and step, each attempt on its own. Keys beyond some thousand are left out and counted."""
 
     def __init__(self, cells: int) -> None:
         self._by_step = BinnedSeries(cells)
@@ -44,7 +44,7 @@ class OverTime:
         self._keys: set[Hashable] = set()
         self.left_out = 0
 
-    def add(self, key: Hashable, iteration: int | None, time: int, value: float) -> None:
+    def add(self, key: Hashable, iteration: int | None, time: int, value: float, attempt: tuple[int, ...] = ()) -> None:
         """Add a value; ``time`` in ns since the epoch counts where there is no step."""
         if key not in self._keys:
             if len(self._keys) >= _KEYS:
@@ -54,11 +54,20 @@ class OverTime:
         if iteration is None:
             self._by_second.add(time // _SECOND, key, value)
         else:
-            self._by_step.add(iteration, key, value)
+            self._by_step.add(iteration, (attempt, key), value)
 
     def lines(self) -> dict[Any, Line]:
-        """For every key its series over steps, over time where most of its values belong to no step."""
-        found = {key: _line(line, self._by_step.width, by_step=True) for key, line in self._by_step.lines().items()}
+        """For every key its series over steps, over time where most of its values belong to no step.
+
+        Of several attempts the steps of the last one count: the others have the same numbers.
+        """
+        lines = self._by_step.lines()
+        last = max((attempt for attempt, _ in lines), default=())
+        found = {
+            key: _line(line, self._by_step.width, by_step=True)
+            for (attempt, key), line in lines.items()
+            if attempt == last
+        }
         for key, line in self._by_second.lines().items():
             by_time = _line(line, self._by_second.width, by_step=False)
             if key not in found or by_time.count > found[key].count:

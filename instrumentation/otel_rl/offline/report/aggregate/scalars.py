@@ -18,6 +18,7 @@ _CELLS = 60_000
 _GAUGE_CELLS = 10_000
 _KEYS = 400
 _CURVES = 6
+_PLACES = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +129,8 @@ class Scalars:
         self.not_finite: dict[str, int] = {}
         self.keys_left_out: set[str] = set()
         self._gauges = BinnedSeries(_GAUGE_CELLS)
+        #: Process and key -> the last step, and how often the steps went back.
+        self._last: dict[tuple[str, str], tuple[int, int]] = {}
         self._keys: set[str] = set()
 
     def add_log(self, log: Log) -> None:
@@ -143,7 +146,16 @@ class Scalars:
                 continue
             if value - value != 0:  # NaN and the infinities
                 self.not_finite[key] = self.not_finite.get(key, 0) + 1
-            self.logged.add(iteration, key, float(value))
+            self.logged.add(iteration, (self._stretch(log, iteration, key), key), float(value))
+
+    def _stretch(self, log: Log, iteration: int, key: str) -> tuple[tuple[int, ...], int]:
+        """The attempt, and how often the steps of this key went back in its process."""
+        place = log.process.key, key
+        last, again = self._last.get(place, (iteration, 0))
+        again += iteration < last
+        if place in self._last or len(self._last) < _PLACES:
+            self._last[place] = iteration, again
+        return log.process.attempt, again
 
     def _admit(self, key: str) -> bool:
         if key in self._keys:
@@ -203,7 +215,15 @@ class Scalars:
         return None
 
     def _logged(self) -> dict[str, Curve]:
-        return {key: _curve(key, line, 0) for key, line in self.logged.lines().items()}
+        """Of several attempts the last one, and of steps that began again those since then."""
+        lines = self.logged.lines()
+        last = max((attempt for (attempt, _), _ in lines), default=())
+        newest: dict[str, int] = {}
+        for (attempt, again), key in lines:
+            if attempt == last:
+                newest[key] = max(again, newest.get(key, 0))
+        found = {key: lines[(last, again), key] for key, again in newest.items()}
+        return {key: _curve(key, line, 0) for key, line in found.items()}
 
     def _sampled(self) -> dict[str, Curve]:
         lines = self._gauges.lines()

@@ -64,6 +64,11 @@ def _steps(collected: Collected, charts: Charts) -> Section:
     section.lead += _per(steps.phases.width) + _between_phases(steps)
     section.blocks.append(Block(charts=[charts.phases("Step time by phase", steps)]))
     section.blocks.append(Block(table=training_tables.phases(steps)))
+    if collected.loops.others():
+        section.lead += f" All charts over steps show {collected.loops.title}."
+        left_out = human.amount(collected.loops.left_out, "older part") if collected.loops.left_out else ""
+        note = f"{left_out} of a loop not kept." if left_out else ""
+        section.blocks.append(Block("Loops and attempts", note, table=training_tables.loops(collected.loops)))
     section.blocks += [_timeline("Slowest step: ", one, charts) for one in collected.slowest_step]
     return section
 
