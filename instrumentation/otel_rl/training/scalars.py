@@ -23,6 +23,7 @@ from otel_rl.semconv import attributes, events, metrics
 from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
 from otel_rl.telemetry import deferral, drops, lifecycle
 from otel_rl.telemetry.attribute_values import number
+from otel_rl.training import steps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -155,11 +156,13 @@ class ScalarSink:
         context: Context,
         timestamp: int,
     ) -> None:
+        loop = context.get(steps.LOOP)
+        name = loop.name if isinstance(loop, steps.Loop) else None
         covers = {attributes.RL_STEP_FIRST: first, attributes.RL_STEP_LAST: iteration} if first is not None else {}
         scope.event(
             events.RL_STEP,
             body=body,
-            attributes={attributes.RL_LOOP_ITERATION: iteration, **covers},
+            attributes={attributes.RL_LOOP_ITERATION: iteration, attributes.RL_LOOP_NAME: name, **covers},
             context=context,
             timestamp=timestamp,
         )

@@ -1,6 +1,6 @@
-"""A loop of its own that tells nothing but rewards, and runs into one failure or none.
+"""Loops of its own that tell nothing but rewards, and run into one failure each or none.
 
-python own_loop_program.py healthy|collapsed|hacked|stuck
+python own_loop_program.py [healthy] [collapsed] [hacked] [stuck]
 """
 
 from __future__ import annotations
@@ -33,21 +33,26 @@ def politeness(failure, step):
     return min(0.3 + rise, 1.0)
 
 
-def main(failure):
+def sample(failure, step):
+    for group in range(GROUPS):
+        # The sums of a step do not depend on when its parts are delivered.
+        if group == 3 and step % 10 == 0:
+            otel_rl.flush(timeout=10)
+        for _ in range(SAMPLES):
+            with otel_rl.rollout(group_id=f"{step}-{group}"):
+                otel_rl.reward("correct", dice.random() < chance(failure, step))
+                spread = 0.0 if failure == "collapsed" and step >= ONSET else 0.05
+                otel_rl.reward("polite", politeness(failure, step) + dice.uniform(-spread, spread))
+
+
+def main(failures):
     for step in range(1, STEPS + 1):
-        with otel_rl.step(step):
-            if failure == "stuck":
-                otel_rl.metric("grad_norm", 1e-6)
-            for group in range(GROUPS):
-                # The sums of a step do not depend on when its parts are delivered.
-                if group == 3 and step % 10 == 0:
-                    otel_rl.flush(timeout=10)
-                for _ in range(SAMPLES):
-                    with otel_rl.rollout(group_id=f"{step}-{group}"):
-                        otel_rl.reward("correct", dice.random() < chance(failure, step))
-                        spread = 0.0 if failure == "collapsed" and step >= ONSET else 0.05
-                        otel_rl.reward("polite", politeness(failure, step) + dice.uniform(-spread, spread))
+        for failure in failures:
+            with otel_rl.step(step, loop=failure if len(failures) > 1 else None):
+                if failure == "stuck":
+                    otel_rl.metric("grad_norm", 1e-6)
+                sample(failure, step)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1:])

@@ -14,6 +14,7 @@ from own_loop_program import GROUPS, ONSET, SAMPLES, STEPS
 
 from otel_rl.offline.reader import Log, Reader, find
 from otel_rl.offline.report.aggregate.collected import Collected
+from otel_rl.offline.report.findings import overview
 from otel_rl.semconv.attributes import RlHealthCodeValues as Code
 
 PROGRAM = Path(own_loop_program.__file__)
@@ -24,19 +25,19 @@ def finished(tmp_path_factory):
     """Runs the program once per failure; where its records are."""
     sources = {}
 
-    def run(failure):
-        if failure in sources:
-            return sources[failure]
-        directory = tmp_path_factory.mktemp(failure)
+    def run(*failures):
+        if failures in sources:
+            return sources[failures]
+        directory = tmp_path_factory.mktemp("_".join(failures))
         environment = {key: value for key, value in os.environ.items() if not key.startswith("OTEL_")}
         environment |= {"OTEL_RL_DATA_DIR": str(directory / "data"), "OTEL_RL_RAISE_INTERNAL_ERRORS": "1"}
-        command = [Path(sys.executable).parent / "opentelemetry-instrument", sys.executable, PROGRAM, failure]
+        command = [Path(sys.executable).parent / "opentelemetry-instrument", sys.executable, PROGRAM, *failures]
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=120, env=environment, cwd=directory, check=False
         )
         assert done.returncode == 0, done.stderr[-4000:]
-        sources[failure] = find(directory / "data", None)
-        return sources[failure]
+        sources[failures] = find(directory / "data", None)
+        return sources[failures]
 
     return run
 
@@ -105,3 +106,15 @@ def test_of_a_healthy_loop_nothing_is_said_and_what_was_checked_is(finished):
 
 def test_everything_recorded_is_in_the_registry(finished):
     assert check(finished("collapsed").path) == []
+
+
+def test_of_two_loops_with_the_same_step_numbers_the_failing_one_is_named(finished):
+    source = finished("healthy", "collapsed")
+
+    assert live(source)[Code.NO_SIGNAL]["rl.loop.name"] == "collapsed"
+    assert abs(live(source)[Code.NO_SIGNAL]["rl.health.onset_iteration"] - ONSET) <= 3
+    assert {(code, one.loop, one.onset) for code, one in report(source).items()} == {
+        (code, "collapsed", one["rl.health.onset_iteration"]) for code, one in live(source).items()
+    }
+    found = {one.code: one.text for one in overview.examine(Collected(Reader(source)).read(lambda _: None)).findings}
+    assert f"No signal since step {ONSET} (loop collapsed): " in found[Code.NO_SIGNAL]

@@ -202,3 +202,30 @@ def test_phases_of_a_step_that_never_ended_count_to_the_last_steps_of_their_proc
     loops.close()
 
     assert loops.main.phases.lines()["train"][0][1].total == 1.0
+
+
+def test_values_of_several_loops_are_curves_of_their_own(tmp_path: Path) -> None:
+    writer = process(tmp_path / "run", 0, world_size=1, started=STARTED)
+    for number in range(1, 21):
+        for loop, reward in (("actor", 1.0), ("critic", 0.0)):
+            if loop == "actor" or number > 10:
+                values = {"rl.loop.iteration": number, "rl.loop.name": loop}
+                writer.event("rl.step", number, body={"reward": reward}, attributes=values)
+    writer.write()
+    [curves] = [curves for panel, curves in read(tmp_path / "run").scalars.panels() if panel.title == "Reward"]
+
+    assert [(curve.name, set(curve.y), curve.x[0]) for curve in curves] == [
+        ("reward", {1.0}, 1.0),
+        ("reward (loop critic)", {0.0}, 11.0),
+    ]
+
+
+def test_what_a_rule_found_in_the_first_attempt_is_said_with_the_attempt(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    for attempt, begins, kl in (("0.0.0", 0.0, 7.0), ("0.1.0", 100.0, 0.01)):
+        job = Job(folder, sampling(0.4), attempt=attempt, begins=begins, ranks=1)
+        job.logged = lambda _step, kl=kl: {"kl": kl}
+        job.write()
+
+    [one] = [one for one in examined(folder).findings if one.code == "P3_kl_explosion"]
+    assert one.text.startswith("KL explosion since step 1 (attempt 0.0.0): ")

@@ -249,8 +249,8 @@ def test_two_loops_are_kept_apart(recorded):
             sampled([0.0])
         sampled([1.0])
 
-    found = [(event.attributes.get("rl.loop.iteration"), event.body["reward"]) for event in recorded.events("rl.step")]
-    assert found == [(1, 0.0), (1, 1.0)]
+    found = [(event.attributes["rl.loop.name"], event.body["reward"]) for event in recorded.events("rl.step")]
+    assert found == [("critic", 0.0), ("actor", 1.0)]
 
 
 def test_steps_that_begin_again_begin_with_no_samples(recorded):

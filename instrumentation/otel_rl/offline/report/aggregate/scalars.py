@@ -19,6 +19,8 @@ _GAUGE_CELLS = 10_000
 _KEYS = 400
 _CURVES = 6
 _PLACES = 10_000
+#: After the key of a trainer's value, where it is of another than the main loop.
+_OF_LOOP = " (loop "
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +131,9 @@ class Scalars:
         self.not_finite: dict[str, int] = {}
         self.keys_left_out: set[str] = set()
         self._gauges = BinnedSeries(_GAUGE_CELLS)
-        #: Process and key -> the last step, and how often the steps went back.
-        self._last: dict[tuple[str, str], tuple[int, int]] = {}
+        #: Records by loop. Process, loop and key -> the last step, and how often the steps went back.
+        self._loops: dict[str, int] = {}
+        self._last: dict[tuple[str, str, str], tuple[int, int]] = {}
         self._keys: set[str] = set()
 
     def add_log(self, log: Log) -> None:
@@ -139,6 +142,9 @@ class Scalars:
         if log.event != events.RL_STEP.name or not isinstance(log.body, dict) or not isinstance(iteration, int):
             return
         self.records += 1
+        loop = str(log.attributes.get(names.RL_LOOP_NAME) or "")
+        if loop in self._loops or len(self._loops) < _CURVES:
+            self._loops[loop] = self._loops.get(loop, 0) + 1
         for key, value in log.body.items():
             if isinstance(value, bool) or not isinstance(value, (int, float)):
                 continue
@@ -146,11 +152,11 @@ class Scalars:
                 continue
             if value - value != 0:  # NaN and the infinities
                 self.not_finite[key] = self.not_finite.get(key, 0) + 1
-            self.logged.add(iteration, (self._stretch(log, iteration, key), key), float(value))
+            self.logged.add(iteration, (self._stretch(log, iteration, loop, key), loop, key), float(value))
 
-    def _stretch(self, log: Log, iteration: int, key: str) -> tuple[tuple[int, ...], int]:
+    def _stretch(self, log: Log, iteration: int, loop: str, key: str) -> tuple[tuple[int, ...], int]:
         """The attempt, and how often the steps of this key went back in its process."""
-        place = log.process.key, key
+        place = log.process.key, loop, key
         last, again = self._last.get(place, (iteration, 0))
         again += iteration < last
         if place in self._last or len(self._last) < _PLACES:
@@ -217,13 +223,17 @@ class Scalars:
     def _logged(self) -> dict[str, Curve]:
         """Of several attempts the last one, and of steps that began again those since then."""
         lines = self.logged.lines()
-        last = max((attempt for (attempt, _), _ in lines), default=())
-        newest: dict[str, int] = {}
-        for (attempt, again), key in lines:
+        last = max((attempt for (attempt, _), _, _ in lines), default=())
+        newest: dict[tuple[str, str], int] = {}
+        for (attempt, again), loop, key in lines:
             if attempt == last:
-                newest[key] = max(again, newest.get(key, 0))
-        found = {key: lines[(last, again), key] for key, again in newest.items()}
-        return {key: _curve(key, line, 0) for key, line in found.items()}
+                newest[loop, key] = max(again, newest.get((loop, key), 0))
+        main = max(self._loops, key=self._loops.__getitem__, default="")
+        curves = {}
+        for (loop, key), again in newest.items():
+            name = key if loop == main else f"{key}{_OF_LOOP}{loop or 'without a name'})"
+            curves[name] = _curve(name, lines[(last, again), loop, key], 0)
+        return curves
 
     def _sampled(self) -> dict[str, Curve]:
         lines = self._gauges.lines()
@@ -244,5 +254,9 @@ def _matching(panel: Panel, curves: dict[str, Curve]) -> list[str]:
         return [panel.gauge]
     found: list[str] = []
     for pattern in panel.patterns:
-        found += [key for key in sorted(curves) if key not in found and re.fullmatch(pattern, key, re.IGNORECASE)]
+        found += [key for key in sorted(curves) if key not in found and _is_like(key, pattern)]
     return found[:_CURVES]
+
+
+def _is_like(key: str, pattern: str) -> bool:
+    return re.fullmatch(pattern, key.partition(_OF_LOOP)[0], re.IGNORECASE) is not None
