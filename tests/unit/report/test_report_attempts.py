@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -229,3 +231,43 @@ def test_what_a_rule_found_in_the_first_attempt_is_said_with_the_attempt(tmp_pat
 
     [one] = [one for one in examined(folder).findings if one.code == "P3_kl_explosion"]
     assert one.text.startswith("KL explosion since step 1 (attempt 0.0.0): ")
+
+
+# -- files that are missing --------------------------------------------------------------------------------------------
+
+
+def test_without_the_files_of_one_rank_the_others_are_compared_and_the_missing_one_is_named(tmp_path: Path) -> None:
+    def phases(step: int, rank: int) -> dict[str, float]:
+        return {"sample": 1.6 if rank == 2 and step >= 20 else 0.4, "train": 0.2}
+
+    folder = Job(tmp_path / "run", phases, ranks=4).write()
+    [gone] = folder.glob("*rank1-*")
+    shutil.rmtree(gone)
+    found = {one.code: one for one in examined(folder).findings}
+
+    assert found["missing_ranks"].ranks == [1]
+    assert (found["slower_phase"].ranks, found["slower_phase"].onset) == ([2], 20)
+    assert "; ranks 0, 3 unchanged" in found["slower_phase"].text
+
+
+def test_a_rank_of_which_only_an_earlier_attempt_has_files_is_missing_and_not_taken_from_there(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    Job(folder, sampling(0.4)).write()
+    Job(folder, sampling(0.4), attempt="0.1.0", begins=100.0).write()
+    for manifest in folder.glob("*rank1-*/manifest.json"):
+        if json.loads(manifest.read_text(encoding="utf-8"))["attempt"] == "0.1.0":
+            shutil.rmtree(manifest.parent)
+    [missing] = [one for one in examined(folder).findings if one.code == "missing_ranks"]
+
+    assert missing.ranks == [1]
+    assert set(read(folder).steps.ranks) == {0}
+
+
+def test_an_attempt_without_manifests_is_known_by_what_its_records_say(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    Job(folder, sampling(0.4), ranks=1).write()
+    Job(folder, sampling(1.2), ranks=1, attempt="0.1.0", begins=100.0, noise=0.0).write()
+    for manifest in folder.glob("*/manifest.json"):
+        manifest.unlink()
+
+    assert means(read(folder), "sample") == {1.2}
