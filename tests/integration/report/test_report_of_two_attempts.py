@@ -66,7 +66,7 @@ def test_the_steps_and_curves_are_those_of_the_resumed_attempt_alone(collected: 
 def test_the_page_says_which_attempt_it_draws_and_lists_the_other(folder: Path, tmp_path: Path) -> None:
     page = write_report(folder, tmp_path / "page.html").output.read_text(encoding="utf-8")
 
-    assert "All charts over steps show the last steps of attempt 0.0." in page
+    assert "Charts over steps show this alone: attempt 0.0." in page
     assert "Loops and attempts" in page
     assert "1 to 15" in page
     assert "6 to 20" in page

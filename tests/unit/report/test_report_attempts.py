@@ -63,7 +63,7 @@ def test_a_resumed_attempt_that_made_few_steps_is_shown_and_the_longer_one_befor
     assert (collected.steps.last_iteration, collected.steps.lengths.cell.count) == (35, 5)
     assert [stretch.attempt for stretch in collected.loops.others()] == [(0, 0, 0)]
     page = write_report(folder, tmp_path / "page.html").output.read_text(encoding="utf-8")
-    assert "All charts over steps show the last steps of attempt 0.1.0." in page
+    assert "Charts over steps show this alone: attempt 0.1.0." in page
     assert "31 to 35" in page
     assert "1 to 40" in page
 
@@ -129,7 +129,7 @@ def test_loops_with_the_same_numbers_are_kept_apart_and_the_longest_is_shown(tmp
     assert [stretch.loop for stretch in collected.loops.others()] == ["critic"]
     found = [one for one in examined(tmp_path / "run").findings if "loop critic" in one.text]
     assert {one.onset for one in found} == {20}
-    assert "All charts over steps show the loop actor of attempt 0.0.0." in (
+    assert "Charts over steps show this alone: loop actor, attempt 0.0.0." in (
         write_report(tmp_path / "run", tmp_path / "page.html").output.read_text(encoding="utf-8")
     )
 
@@ -168,6 +168,7 @@ def test_steps_that_a_collector_has_reordered_or_that_overlap_are_no_restart() -
 
     assert loops.others() == {}
     assert loops.main.lengths.cell.count == 7
+    assert loops.title == "the loop without a name"
 
 
 def test_of_very_many_restarts_the_last_ones_are_kept() -> None:
@@ -178,7 +179,7 @@ def test_of_very_many_restarts_the_last_ones_are_kept() -> None:
     loops.close()
 
     assert len(loops._kept) == _STRETCHES
-    assert loops.shown.again == 2999
+    assert (loops.shown.again, loops.title) == (2999, "the steps since their numbers began again")
     assert loops.left_out == 1000
     assert loops.main.lengths.cell.count == 2
 

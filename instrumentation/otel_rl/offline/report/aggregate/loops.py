@@ -162,9 +162,10 @@ class Loops:
     @property
     def title(self) -> str:
         """The stretch that is shown, in words."""
-        loop, attempt = self.shown.loop, written(self.shown.attempt)
-        of_loop = f"the loop {loop}" if loop else "the last steps"
-        return of_loop + (f" of attempt {attempt}" if attempt else "")
+        attempt, again, loop = self.shown
+        parts = [f"loop {loop}" if loop else "", f"attempt {written(attempt)}" if attempt else ""]
+        parts.append("the steps since their numbers began again" if again else "")
+        return ", ".join(filter(None, parts)) or "the loop without a name"
 
     def all(self) -> list[tuple[Stretch, Steps]]:
         """All that have steps, the one that is shown first."""

@@ -65,7 +65,7 @@ def _steps(collected: Collected, charts: Charts) -> Section:
     section.blocks.append(Block(charts=[charts.phases("Step time by phase", steps)]))
     section.blocks.append(Block(table=training_tables.phases(steps)))
     if collected.loops.others():
-        section.lead += f" All charts over steps show {collected.loops.title}."
+        section.lead += f" Charts over steps show this alone: {collected.loops.title}."
         left_out = human.amount(collected.loops.left_out, "older part") if collected.loops.left_out else ""
         note = f"{left_out} of a loop not kept." if left_out else ""
         section.blocks.append(Block("Loops and attempts", note, table=training_tables.loops(collected.loops)))

@@ -51,7 +51,7 @@ def phases(steps: Steps) -> Table:
 
 def loops(found: Loops) -> Table:
     """Build the table of loops and attempts, the one that is shown first."""
-    table = Table(["Loop", "Attempt", "Steps", ">Times", ">Mean step", "Charts"])
+    table = Table(["Loop", "Attempt", "Steps", ">Number", ">Mean step", "Drawn"])
     for stretch, steps in found.all():
         numbers = [first for line in steps.by_rank.lines().values() for first, _ in line]
         table.rows.append(
