@@ -15,6 +15,7 @@ from otel_rl.offline.reader import Process, Reader, Span, find
 from otel_rl.offline.report import write_report
 from otel_rl.offline.report.aggregate.collected import Collected
 from otel_rl.offline.report.aggregate.loops import _STRETCHES, Loops
+from otel_rl.offline.report.aggregate.summary import summarise
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -93,7 +94,9 @@ def test_calls_of_an_earlier_attempt_are_not_averaged_with_those_of_the_last(tmp
         at = 1.0
         for step in range(1, 11):
             tool = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "search"}
+            begin = at
             at = rollout(writer, step, 0, at, [("execute_tool search", seconds, tool)])
+            steps_of(writer, "", range(step, step + 1), begin, at - begin)
         writer.write()
     calls = read(folder).calls
 
@@ -272,3 +275,37 @@ def test_an_attempt_without_manifests_is_known_by_what_its_records_say(tmp_path:
         manifest.unlink()
 
     assert means(read(folder), "sample") == {1.2}
+
+
+# -- processes beside the training -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("server", ["0.0.20261123015709645475", ""])
+def test_a_process_that_was_started_beside_the_training_is_no_later_attempt(tmp_path: Path, server: str) -> None:
+    folder = tmp_path / "run"
+    tool = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "search"}
+    job = Job(folder, sampling(0.4), ranks=2, attempt="0.0.20261123015709088371")
+    job.write()
+    beside = process(folder, None, started=STARTED, rl__run__attempt=server, rl__role="rollout")
+    for number, writer in enumerate((job.writers[0], beside)):
+        at = 1.0
+        for step in range(1, 11):
+            at = rollout(writer, step, number, at, [("execute_tool search", 0.1, tool)])
+        writer.write()
+    collected = read(folder)
+
+    calls = collected.calls.over_time.seconds.lines()
+    assert {called.rank: line.count for called, line in calls.items()} == {0: 10, None: 10}
+    summary = summarise(collected)
+    assert (summary.reported, summary.missing, summary.attempt) == ([0, 1], [], "0.0.20261123015709088371")
+
+
+def test_a_restart_that_the_launcher_counts_is_later_though_it_has_made_no_step(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    Job(folder, sampling(0.4), ranks=2).write()
+    process(folder, 0, started=STARTED + 100 * SECOND, rl__run__attempt="0.1.0").write()
+    collected = read(folder)
+
+    assert collected.steps.lengths.cell.count == 80
+    summary = summarise(collected)
+    assert (summary.reported, summary.missing, summary.attempt) == ([0], [1], "0.1.0")

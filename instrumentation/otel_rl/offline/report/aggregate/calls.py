@@ -82,6 +82,11 @@ class Trajectories:
             self.rewards.add(rank, step, span.end, float(reward), span.process.attempt)
         self.slowest.add(span.seconds, _slow(span, name, _rollout_detail(span)))
 
+    def leave_out(self, attempts: frozenset[tuple[int, ...]]) -> None:
+        """Leave the steps of these attempts out of all series."""
+        self.seconds.leave_out(attempts)
+        self.rewards.leave_out(attempts)
+
 
 class Calls:
     """Aggregates the spans of agents; metrics, where present, count also the calls that left no span."""
@@ -120,6 +125,11 @@ class Calls:
             self._count("agent", agent, span)
             if not span.parent_id:
                 self._agent_roots.add(span, f"{agent} {span.trace_id[:8]}")
+
+    def leave_out(self, attempts: frozenset[tuple[int, ...]]) -> None:
+        """Leave the steps of these attempts out of all series."""
+        for series in (self._rollouts, self._agent_roots, self.over_time):
+            series.leave_out(attempts)
 
     @property
     def rollouts(self) -> Trajectories:

@@ -80,6 +80,11 @@ class CallsOverTime:
         if error and kind == TOOL and (span.trace_id in self._failed_tools or len(self._failed_tools) < _TRACES):
             self._failed_tools.setdefault(span.trace_id, set()).add(name)
 
+    def leave_out(self, attempts: frozenset[tuple[int, ...]]) -> None:
+        """Leave the steps of these attempts out of all series."""
+        for series in (self.seconds, self.first_chunk, self.failed, self.retried):
+            series.leave_out(attempts)
+
     def add_rollout(self, span: Span) -> None:
         """Take in the reward of a trajectory, where its span has one."""
         reward = span.attributes.get(names.RL_ROLLOUT_REWARD)

@@ -46,6 +46,8 @@ class Collected:
         #: Of a view: the steps that it is on.
         self.only: Steps | None = None
         self.loops = loops.Loops()
+        #: Attempts that a later one follows.
+        self.superseded: frozenset[tuple[int, ...]] = frozenset()
         self.scalars = Scalars()
         self.calls = calls.Calls()
         self.rewards = rewards.Rewards()
@@ -93,6 +95,9 @@ class Collected:
             self._add(record)
         self.totals.close()
         self.loops.close()
+        self.superseded = self.loops.superseded(process.attempt for process in self.reader.processes)
+        self.calls.leave_out(self.superseded)
+        self.rewards.leave_out(self.superseded)
         self._read_timelines()
         self.rings = flight_rings.read(self.reader.source, self._torch_dumps)
         return self

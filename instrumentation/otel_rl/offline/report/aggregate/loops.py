@@ -15,6 +15,8 @@ from otel_rl.semconv import attributes as names
 from otel_rl.semconv import spans
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from otel_rl.offline.reader import Span
 
 #: Most stretches of all loops that are kept; of more the oldest ones that a later one of the loop follows are left out.
@@ -147,6 +149,20 @@ class Loops:
     def main(self) -> Steps:
         """The steps of :attr:`shown`."""
         return self._kept.get(self.shown) or Steps()
+
+    def superseded(self, present: Iterable[tuple[int, ...]]) -> frozenset[tuple[int, ...]]:
+        """Of the attempts of all processes, those that a later one follows.
+
+        A scheduler or launcher counts restarts in the first two numbers. The third is the moment of a launch under a
+        given run id, which may be that of a server beside the training: it is a restart where both made steps.
+        """
+        made = {stretch.attempt for stretch in (*self._kept, *self._left_out)}
+        known = {attempt for attempt in present if attempt}
+        return frozenset(
+            one
+            for one in known
+            if any(one[:2] < other[:2] or (one < other and {one, other} <= made) for other in known)
+        )
 
     def others(self) -> dict[Stretch, Steps]:
         """All that are not shown and have steps, the latest first."""

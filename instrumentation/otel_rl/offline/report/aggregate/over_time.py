@@ -42,7 +42,12 @@ class OverTime:
         self._by_step = BinnedSeries(cells)
         self._by_second = BinnedSeries(cells // 4)
         self._keys: set[Hashable] = set()
+        self._superseded: frozenset[tuple[int, ...]] = frozenset()
         self.left_out = 0
+
+    def leave_out(self, attempts: frozenset[tuple[int, ...]]) -> None:
+        """Steps of these attempts were made again by a later one: only those of the others count."""
+        self._superseded = attempts
 
     def add(self, key: Hashable, iteration: int | None, time: int, value: float, attempt: tuple[int, ...] = ()) -> None:
         """Add a value; ``time`` in ns since the epoch counts where there is no step."""
@@ -57,17 +62,12 @@ class OverTime:
             self._by_step.add(iteration, (attempt, key), value)
 
     def lines(self) -> dict[Any, Line]:
-        """For every key its series over steps, over time where most of its values belong to no step.
-
-        Of several attempts the steps of the last one count: the others have the same numbers.
-        """
-        lines = self._by_step.lines()
-        last = max((attempt for attempt, _ in lines), default=())
-        found = {
-            key: _line(line, self._by_step.width, by_step=True)
-            for (attempt, key), line in lines.items()
-            if attempt == last
-        }
+        """For every key its series over steps, over time where most of its values belong to no step."""
+        found: dict[Any, Line] = {}
+        for (attempt, key), cells in self._by_step.lines().items():
+            if attempt not in self._superseded:
+                by_step = _line(cells, self._by_step.width, by_step=True)
+                found[key] = _sum([found[key], by_step]) if key in found else by_step
         for key, line in self._by_second.lines().items():
             by_time = _line(line, self._by_second.width, by_step=False)
             if key not in found or by_time.count > found[key].count:

@@ -57,6 +57,11 @@ class Rewards:
             self.by_trace[log.trace_id] = float(score)
         self._count += 1
 
+    def leave_out(self, attempts: frozenset[tuple[int, ...]]) -> None:
+        """Leave the steps of these attempts out of all series."""
+        self.functions.leave_out(attempts)
+        self.scores_over_time.leave_out(attempts)
+
     def _add(self, series: OverTime, name: str, record: Span | Log, time: int, value: float) -> None:
         process = record.process
         series.add((name, process.rank), _iteration(record), time, value, process.attempt)

@@ -39,8 +39,11 @@ class Summary:
 def summarise(collected: Collected) -> Summary:
     """Put together what manifests and resources say; a restarted run is judged by its latest attempt."""
     processes = collected.reader.processes
-    attempt = max((process.attempt for process in processes), default=())
-    latest = [process for process in processes if process.attempt == attempt]
+    latest = [process for process in processes if process.attempt not in collected.superseded]
+    # Of a server beside the training the attempt is the moment of its own start.
+    attempt = collected.loops.shown.attempt
+    if attempt in collected.superseded or not attempt:
+        attempt = max((process.attempt for process in latest), default=())
     summary = Summary(
         run_id=str(collected.reader.source.run_id or collected.reader.source.path.name),
         service=str(first_value(processes, names.SERVICE_NAME) or "run"),
