@@ -280,6 +280,8 @@ def tool(name: str, *, call_id: str | None = None, arguments: Any = None) -> _To
 def reward(name: str, value: float, *, label: str | None = None, explanation: str | None = None) -> None:
     """A score of the current rollout: an evaluation event on its span and a histogram per reward function.
 
+    Within :func:`step` the means of a step are logged when it ends, and the health rules judge them.
+
     Args:
         name: Reward function, from a bounded set: it is a metric attribute, and after 49 names ``_OTHER`` there.
         value: Raw score in the function's own unit: a Python or NumPy number, or a tensor of one element in the host's

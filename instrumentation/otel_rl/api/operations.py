@@ -36,7 +36,7 @@ from otel_rl.telemetry.context import attach, detach
 from otel_rl.telemetry.correlation import baggage_context, correlation_attributes
 from otel_rl.telemetry.scope import Scope
 from otel_rl.tools.calls import ToolCall
-from otel_rl.training import steps, trajectories
+from otel_rl.training import reward_means, steps, trajectories
 from otel_rl.training.phases import Phase, innermost
 from otel_rl.training.scalars import Source, sink
 
@@ -332,6 +332,8 @@ def reward(name: str, value: Any, label: str | None, explanation: str | None) ->
         trajectory = open_trajectory.of()
         if trajectory is not None:
             trajectory.add_reward(name, score)
+        else:
+            reward_means.add_score(name, score)
         _scope.record(metrics.RL_REWARD_SCORE, score, {attributes.RL_REWARD_NAME: name})
         _scope.event(
             events.GEN_AI_EVALUATION_RESULT,

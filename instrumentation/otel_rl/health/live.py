@@ -193,8 +193,9 @@ def _attributes(change: Change, loop: str) -> dict[str, Any]:
         values |= {
             attributes.RL_HEALTH_ONSET_ITERATION: change.episode.onset,
             attributes.RL_HEALTH_METRIC: reading.metric,
-            attributes.RL_HEALTH_VALUE: reading.value,
-            attributes.RL_HEALTH_THRESHOLD: reading.threshold,
+            # Some limits are whole numbers.
+            attributes.RL_HEALTH_VALUE: float(reading.value),
+            attributes.RL_HEALTH_THRESHOLD: float(reading.threshold),
             attributes.RL_HEALTH_EVIDENCE: change.episode.evidence,
             attributes.RL_HEALTH_NEXT: list(change.next_steps),
         }

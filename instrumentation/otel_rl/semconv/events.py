@@ -169,6 +169,7 @@ RL_STEP: Final = definitions.EventDefinition(
     description="Exact scalar values of one log call of the trainer; the body maps the trainer's own keys to values",
     attributes=(
         attributes.RL_LOOP_ITERATION,
+        attributes.RL_LOOP_NAME,
         attributes.RL_STEP_FIRST,
         attributes.RL_STEP_LAST,
     ),

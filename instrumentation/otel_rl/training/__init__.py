@@ -7,6 +7,7 @@
 ``parts``           parts of a phase, such as forward and backward passes
 ``phases``          a phase of a step: spans and duration; which phase suspends which
 ``position``        the open step, and whether the current context belongs to it
+``reward_means``    means of the scores that the program records, per step
 ``rewards``         scores of reward functions
 ``scalars``         values that trainers and trackers log, each from one source
 ``steps``           loops, and their step traces in which all ranks meet

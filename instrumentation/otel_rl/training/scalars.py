@@ -23,6 +23,7 @@ from otel_rl.semconv import attributes, events, metrics
 from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
 from otel_rl.telemetry import deferral, drops, lifecycle
 from otel_rl.telemetry.attribute_values import number
+from otel_rl.training import steps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -74,7 +75,7 @@ class Source(IntEnum):
     SWANLAB = 6
     TRACKIO = 7
     TENSORBOARD = 8
-    #: What this package computes itself.
+    #: What this package computes itself: means of the rewards that the program records.
     OWN = 9
 
 
@@ -100,16 +101,25 @@ class ScalarSink:
         self._calling.reset(token)
 
     def log(
-        self, scope: Scope, source: Source, iteration: int | None, values: Mapping[str, Any], first: int | None = None
+        self,
+        scope: Scope,
+        source: Source,
+        iteration: int | None,
+        values: Mapping[str, Any],
+        first: int | None = None,
+        belongs: tuple[Context, int] | None = None,
     ) -> None:
-        """Record one log call at step ``iteration``; it covers the steps from ``first`` on."""
+        """Record one log call at step ``iteration``; it covers the steps from ``first`` on.
+
+        It belongs to the current context and to now, unless to a context and a time in ns since the epoch.
+        """
         calling = self._calling.get()
         if not scope.enabled or (calling is not None and calling is not source):
             return
         owned = {str(key): value for key, value in values.items() if self._take(str(key), source, iteration or 0)}
         if owned:
             body, numbers = _exact(owned)
-            context, timestamp = get_current(), clock.now()
+            context, timestamp = belongs or (get_current(), clock.now())
             # A gauge has one value per export: of several log calls that are recorded together, the last one's.
             for key, value in numbers.items():
                 # Taken out first: keys of one metric are measured in the order in which they were logged last.
@@ -146,11 +156,13 @@ class ScalarSink:
         context: Context,
         timestamp: int,
     ) -> None:
+        loop = context.get(steps.LOOP)
+        name = loop.name if isinstance(loop, steps.Loop) else None
         covers = {attributes.RL_STEP_FIRST: first, attributes.RL_STEP_LAST: iteration} if first is not None else {}
         scope.event(
             events.RL_STEP,
             body=body,
-            attributes={attributes.RL_LOOP_ITERATION: iteration, **covers},
+            attributes={attributes.RL_LOOP_ITERATION: iteration, attributes.RL_LOOP_NAME: name, **covers},
             context=context,
             timestamp=timestamp,
         )

@@ -233,6 +233,9 @@ class Loop:
     every rank sees alike. ``attributes`` go onto the root span of each step.
     """
 
+    #: True for the loop of a trainer, which logs the rewards of its steps itself.
+    logs_rewards = False
+
     def __init__(self, name: str | None = None, attributes: Mapping[str, Any] | None = None) -> None:
         self.name = name
         self.attributes: Mapping[str, Any] = attributes or {}

@@ -85,6 +85,8 @@ class OpenPhase:
 class TrainerLoop(steps.Loop):
     """The steps of one call of ``train()``, and their phases."""
 
+    logs_rewards = True
+
     def __init__(self, name: str | None = None, attributes: Mapping[str, Any] | None = None) -> None:
         super().__init__(name, attributes)
         self._phases: dict[str, OpenPhase] = {}

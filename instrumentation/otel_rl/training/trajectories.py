@@ -27,7 +27,7 @@ from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
 from otel_rl.telemetry import deferral, drops, lifecycle
 from otel_rl.telemetry.attribute_values import PlainBody, number, text
 from otel_rl.telemetry.open_trajectory import MAXIMUM_LENGTH, MAXIMUM_REWARDS
-from otel_rl.training import steps
+from otel_rl.training import reward_means, steps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -136,12 +136,15 @@ def add(scope: Scope, source: str, ended: Ended) -> dict[str, Any]:
     if own is not None and own.is_valid:
         row[attributes.RL_ROLLOUT_TRACE_ID] = trace_api.format_trace_id(own.trace_id)
     row[attributes.RL_ROLLOUT_SECONDS] = round(ended.seconds, 6)
-    row[attributes.RL_ROLLOUT_STATUS] = _status(ended.error, trajectory.discard_reason)
+    status = row[attributes.RL_ROLLOUT_STATUS] = _status(ended.error, trajectory.discard_reason)
     if trajectory.discard_reason is not None:
         row[attributes.RL_ROLLOUT_DISCARD_REASON] = trajectory.discard_reason
     scores = {name: (value,) for name, value in trajectory.rewards.items()}
     columns: dict[str, Sequence[Any]] = {key: (value,) for key, value in row.items()}
     step = steps.current()
+    if step is not None and trajectory.reward is not None and status == RlRolloutStatusValues.FINISHED:
+        group = row.get(attributes.RL_GROUP_ID)
+        reward_means.add_rollout(step, iteration, trajectory.rewards, trajectory.reward, group)
     context = step.context if step is not None and step.iteration == iteration else NO_CONTEXT
     _keep(_Waiting(scope, source, iteration, step, context, 1, lambda: (columns, scores)))
     return totals

@@ -40,4 +40,5 @@ with streaming_model_server(first_chunk, refusal) as url:
                     answer = client.chat.completions.create(
                         model="tiny", messages=[{"role": "user", "content": "?"}], stream=True
                     )
-                    otel_rl.reward("length", float(sum(1 for _ in answer)))
+                    # Samples that all got the same would teach nothing.
+                    otel_rl.reward("length", sum(1 for _ in answer) + 0.1 * number)

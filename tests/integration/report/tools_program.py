@@ -40,4 +40,6 @@ for step in range(1, STEPS + 1):
                 use("calculator", 0.008)
                 use("lookup", 0.008)
                 use("search", 0.144 if "slow" in sys.argv else 0.008)
-                otel_rl.reward("solved", run_code(fails="failing" in sys.argv and step >= 12 and number == 1))
+                # Samples that all got the same would teach nothing.
+                worth = 1.5 - number / 2
+                otel_rl.reward("solved", worth * run_code(fails="failing" in sys.argv and step >= 12 and number == 1))

@@ -51,16 +51,28 @@ class Job:
     ranks: int = 2
     steps: int = 40
     noise: float = 0.03
+    #: Number of the first step, seconds until it, the attempt, and the name of the loop.
+    first: int = 1
+    begins: float = 0.0
+    attempt: str = "0.0.0"
+    loop: str = ""
     writers: list[ProcessWriter] = field(default_factory=list)
 
     def write(self) -> Path:
         """Write it; its folder."""
         chance = random.Random(0)  # noqa: S311 - no secret
         self.writers = [
-            process(self.folder, rank, world_size=self.ranks, started=STARTED) for rank in range(self.ranks)
+            process(
+                self.folder,
+                rank,
+                world_size=self.ranks,
+                started=STARTED + int(self.begins * 1e9),
+                rl__run__attempt=self.attempt,
+            )
+            for rank in range(self.ranks)
         ]
         at = 1.0
-        for step in range(1, self.steps + 1):
+        for step in range(self.first, self.first + self.steps):
             work = [self._work(step, rank, chance) for rank in range(self.ranks)]
             before = [self.fetching(step, rank) for rank in range(self.ranks)]
             length = max(
@@ -116,7 +128,8 @@ class Job:
             now = begin + seconds + inner
         writer.ids.span = own.span_id
         waits = {"torch.distributed.calls": 1, "torch.distributed.wait_time": waited}
-        writer.span("rl.rank.step", at, at + length, {**values, "rl.rank": rank, **waits}, root)
+        named = {"rl.loop.name": self.loop} if self.loop else {}
+        writer.span("rl.rank.step", at, at + length, {**values, **named, "rl.rank": rank, **waits}, root)
 
 
 def examined(folder: Path) -> overview.Overview:

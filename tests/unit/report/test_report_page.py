@@ -284,6 +284,18 @@ def test_values_of_the_programs_own_are_shown_over_time(tmp_path: Path) -> None:
     _has(_page(tmp_path, run).texts["training"], "As the trainer logged it.", said)
 
 
+def test_a_panel_without_a_logged_key_shows_the_gauge_over_time(tmp_path: Path) -> None:
+    run = tmp_path / "data" / "both"
+    writer = process(run, 0, world_size=1, started=1_700_000_000_000_000_000)
+    writer.meter.create_gauge("rl.train.entropy").set(1.5)
+    for iteration in range(1, 4):
+        writer.event("rl.step", iteration, body={"reward": iteration}, attributes={"rl.loop.iteration": iteration})
+    writer.write()
+    page = _page(tmp_path, run)
+    _has(page.texts["training"], "As the trainer logged it.", "Reward", "Entropy")
+    _has(page.texts["tiles"], "Reward 3 step 3")
+
+
 @pytest.mark.parametrize(
     ("rates", "said"),
     [

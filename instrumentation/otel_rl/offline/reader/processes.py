@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.offline.reader.otlp_values import int_or_none, integer
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from otel_rl.offline.reader.otlp_values import Attributes
 
 MANIFEST = "manifest.json"
+#: Of a part of an attempt, at most: a resumed run has its moment there, 20 digits. Python refuses to read thousands.
+_DIGITS = 40
 
 _MANIFEST_KEYS = {
     names.RL_RUN_ID: "run_id",
@@ -58,6 +61,11 @@ class Process:
         return int_or_none(self.identity(names.RL_RANK))
 
     @property
+    def attempt(self) -> tuple[int, ...]:
+        """The attempt of the run in order; ``()`` where there is none, or none that can be read."""
+        return _attempt(str(self.identity(names.RL_RUN_ATTEMPT) or ""))
+
+    @property
     def label(self) -> str:
         """Name of this process on the page: its rank, else role or service with the process id."""
         if self.rank is not None:
@@ -86,6 +94,12 @@ class Process:
         if start and (not self.first or start < self.first):
             self.first = start
         self.last = max(self.last, end)
+
+
+@lru_cache(maxsize=100)
+def _attempt(text: str) -> tuple[int, ...]:
+    parts = text.split(".")
+    return tuple(map(int, parts)) if all(part.isdecimal() and len(part) <= _DIGITS for part in parts) else ()
 
 
 def from_folder(folder: Path) -> Process:

@@ -2,6 +2,7 @@
 
 Modules:
     collected: one pass over all records, which feeds every module below.
+    loops: the steps of each loop and attempt.
     steps: step time by phase and by rank.
     collectives: collectives by operation and group.
     calls: rollouts, tool calls, model calls and agents.

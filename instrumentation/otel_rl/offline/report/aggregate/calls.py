@@ -77,10 +77,15 @@ class Trajectories:
         _count(self.statistics, span)
         iteration, reward = (span.attributes.get(key) for key in (names.RL_LOOP_ITERATION, names.RL_ROLLOUT_REWARD))
         step, rank = iteration if isinstance(iteration, int) else None, span.process.rank
-        self.seconds.add(rank, step, span.end, span.seconds)
+        self.seconds.add(rank, step, span.end, span.seconds, span.process.attempt)
         if isinstance(reward, (int, float)):
-            self.rewards.add(rank, step, span.end, float(reward))
+            self.rewards.add(rank, step, span.end, float(reward), span.process.attempt)
         self.slowest.add(span.seconds, _slow(span, name, _rollout_detail(span)))
+
+    def leave_out(self, attempts: frozenset[tuple[int, ...]]) -> None:
+        """Leave the steps of these attempts out of all series."""
+        self.seconds.leave_out(attempts)
+        self.rewards.leave_out(attempts)
 
 
 class Calls:
@@ -120,6 +125,11 @@ class Calls:
             self._count("agent", agent, span)
             if not span.parent_id:
                 self._agent_roots.add(span, f"{agent} {span.trace_id[:8]}")
+
+    def leave_out(self, attempts: frozenset[tuple[int, ...]]) -> None:
+        """Leave the steps of these attempts out of all series."""
+        for series in (self._rollouts, self._agent_roots, self.over_time):
+            series.leave_out(attempts)
 
     @property
     def rollouts(self) -> Trajectories:

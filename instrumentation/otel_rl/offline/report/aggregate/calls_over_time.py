@@ -65,20 +65,25 @@ class CallsOverTime:
         """Take in one call; ``error`` is its type, ``""`` when it went well."""
         get = span.attributes.get
         called = Called(kind, name, _server(span), span.process.rank)
-        iteration = int_or_none(get(names.RL_LOOP_ITERATION))
-        self.seconds.add(called, iteration, span.end, span.seconds)
-        self.failed.add(called, iteration, span.end, float(bool(error)))
+        iteration, attempt = int_or_none(get(names.RL_LOOP_ITERATION)), span.process.attempt
+        self.seconds.add(called, iteration, span.end, span.seconds, attempt)
+        self.failed.add(called, iteration, span.end, float(bool(error)), attempt)
         first_chunk, retries = get(names.GEN_AI_RESPONSE_TIME_TO_FIRST_CHUNK), get(names.RL_INFERENCE_RETRIES)
         if isinstance(first_chunk, (int, float)):
-            self.first_chunk.add(called, iteration, span.end, float(first_chunk))
+            self.first_chunk.add(called, iteration, span.end, float(first_chunk), attempt)
         if isinstance(retries, int):
-            self.retried.add(called, iteration, span.end, float(retries > 0))
+            self.retried.add(called, iteration, span.end, float(retries > 0), attempt)
         if names.RL_ROLLOUT_ID in span.attributes:
             self.in_rollouts[called[:3]] = self.in_rollouts.get(called[:3], 0) + 1
         if error and (called[:3] in self.failures or len(self.failures) < _GROUPS):
             self.failures.setdefault(called[:3], Failures()).add(error, iteration, span.start)
         if error and kind == TOOL and (span.trace_id in self._failed_tools or len(self._failed_tools) < _TRACES):
             self._failed_tools.setdefault(span.trace_id, set()).add(name)
+
+    def leave_out(self, attempts: frozenset[tuple[int, ...]]) -> None:
+        """Leave the steps of these attempts out of all series."""
+        for series in (self.seconds, self.first_chunk, self.failed, self.retried):
+            series.leave_out(attempts)
 
     def add_rollout(self, span: Span) -> None:
         """Take in the reward of a trajectory, where its span has one."""

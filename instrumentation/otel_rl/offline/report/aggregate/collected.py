@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import TYPE_CHECKING
 
 from otel_rl.offline.reader import Log, Reader, Span
@@ -10,15 +11,16 @@ from otel_rl.offline.report.aggregate import (
     collectives,
     flight_rings,
     health,
+    loops,
     own_cost,
     pressure,
     problems,
     rewards,
-    steps,
     timeline,
     trajectories,
 )
 from otel_rl.offline.report.aggregate.scalars import Scalars
+from otel_rl.offline.report.aggregate.steps import METRICS as STEP_METRICS
 from otel_rl.offline.report.aggregate.totals import Totals
 from otel_rl.semconv import metrics
 
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from otel_rl.offline.reader import Record
+    from otel_rl.offline.report.aggregate.steps import Steps
 
 _TIMELINES = 3
 #: Trajectories whose spans are listed.
@@ -40,7 +43,11 @@ class Collected:
     def __init__(self, reader: Reader, torch_dumps: Path | None = None) -> None:
         self.reader = reader
         self._torch_dumps = torch_dumps
-        self.steps = steps.Steps()
+        #: Of a view: the steps that it is on.
+        self.only: Steps | None = None
+        self.loops = loops.Loops()
+        #: Attempts that a later one follows.
+        self.superseded: frozenset[tuple[int, ...]] = frozenset()
         self.scalars = Scalars()
         self.calls = calls.Calls()
         self.rewards = rewards.Rewards()
@@ -52,7 +59,7 @@ class Collected:
         self.totals = Totals(
             (
                 *_OWN_METRICS,
-                *steps.METRICS,
+                *STEP_METRICS,
                 *calls.METRICS,
                 *collectives.METRICS,
                 *rewards.METRICS,
@@ -66,6 +73,18 @@ class Collected:
         #: Spans of trajectories by trace, of those that are listed.
         self.trajectory_spans: dict[str, timeline.Timeline] = {}
 
+    @property
+    def steps(self) -> Steps:
+        """The steps that the page shows: the last stretch of the main loop, or the one of :meth:`of`."""
+        return self.only or self.loops.main
+
+    def of(self, steps: Steps) -> Collected:
+        """A view on nothing but these steps."""
+        view = copy(self)
+        view.only, view.calls, view.rewards = steps, calls.Calls(), rewards.Rewards()
+        view.rings = flight_rings.FlightRings()
+        return view
+
     def read(self, advance: Callable[[int], object]) -> Collected:
         """Read it all; ``advance`` is told the bytes read.
 
@@ -75,19 +94,22 @@ class Collected:
         for record in self.reader.records(advance):
             self._add(record)
         self.totals.close()
+        self.loops.close()
+        self.superseded = self.loops.superseded(process.attempt for process in self.reader.processes)
+        self.calls.leave_out(self.superseded)
+        self.rewards.leave_out(self.superseded)
         self._read_timelines()
         self.rings = flight_rings.read(self.reader.source, self._torch_dumps)
         return self
 
     def _add(self, record: Record) -> None:
         if isinstance(record, Span):
-            self.steps.add(record)
+            self.loops.add(record)
             self.calls.add(record)
             self.rewards.add_span(record)
             self.problems.add_span(record)
             self.health.add_span(record)
             self.own_cost.add_span(record)
-            self.pressure.add_span(record)
         elif isinstance(record, Log):
             self.scalars.add_log(record)
             self.rewards.add_log(record)

@@ -42,8 +42,6 @@ _OPEN_STEPS = 1000
 _PHASES = frozenset({*PHASES.values(), *OTHER_PHASES})
 _STATES = {state.word: state for state in State}
 _NO_RANK = 1 << 31
-#: Of a part of an attempt, at most: Python refuses to read thousands.
-_DIGITS = 18
 
 
 @dataclass(slots=True)
@@ -171,7 +169,7 @@ class Health:
 
     def _of(self, process: Process, attributes: dict[str, Any]) -> _Followed | None:
         """The monitor of a process and loop; None for a rank above one that has reported."""
-        attempt = _attempt(process)
+        attempt = process.attempt
         rank = process.rank if process.rank is not None else _NO_RANK
         lowest = self._lowest.setdefault(attempt, rank)
         if rank > lowest:
@@ -187,7 +185,7 @@ class Health:
     def _add_told(self, log: Log) -> None:
         get = log.attributes.get
         code, state = str(get(names.RL_HEALTH_CODE)), _STATES.get(str(get(names.RL_HEALTH_STATE)))
-        loop, attempt = str(get(names.RL_LOOP_NAME) or ""), _attempt(log.process)
+        loop, attempt = str(get(names.RL_LOOP_NAME) or ""), log.process.attempt
         rule = RULES.get(code)
         if rule is None or state is None:
             return
@@ -238,11 +236,6 @@ class Health:
             if (one.attempt, one.code, one.loop) not in observed
         }
         return [one for one in found if (one.attempt, one.code, one.loop) not in told] + list(told.values())
-
-
-def _attempt(process: Process) -> tuple[int, ...]:
-    parts = str(process.identity(names.RL_RUN_ATTEMPT) or "").split(".")
-    return tuple(map(int, parts)) if all(part.isdecimal() and len(part) <= _DIGITS for part in parts) else ()
 
 
 def _words(attempt: tuple[int, ...]) -> str:

@@ -36,15 +36,20 @@ class Line:
 
 
 class OverTime:
-    """Values by key and step. Keys beyond some thousand are left out and counted."""
+    """Values by key and step, each attempt on its own. Keys beyond some thousand are left out and counted."""
 
     def __init__(self, cells: int) -> None:
         self._by_step = BinnedSeries(cells)
         self._by_second = BinnedSeries(cells // 4)
         self._keys: set[Hashable] = set()
+        self._superseded: frozenset[tuple[int, ...]] = frozenset()
         self.left_out = 0
 
-    def add(self, key: Hashable, iteration: int | None, time: int, value: float) -> None:
+    def leave_out(self, attempts: frozenset[tuple[int, ...]]) -> None:
+        """Steps of these attempts were made again by a later one: only those of the others count."""
+        self._superseded = attempts
+
+    def add(self, key: Hashable, iteration: int | None, time: int, value: float, attempt: tuple[int, ...] = ()) -> None:
         """Add a value; ``time`` in ns since the epoch counts where there is no step."""
         if key not in self._keys:
             if len(self._keys) >= _KEYS:
@@ -54,11 +59,15 @@ class OverTime:
         if iteration is None:
             self._by_second.add(time // _SECOND, key, value)
         else:
-            self._by_step.add(iteration, key, value)
+            self._by_step.add(iteration, (attempt, key), value)
 
     def lines(self) -> dict[Any, Line]:
         """For every key its series over steps, over time where most of its values belong to no step."""
-        found = {key: _line(line, self._by_step.width, by_step=True) for key, line in self._by_step.lines().items()}
+        found: dict[Any, Line] = {}
+        for (attempt, key), cells in self._by_step.lines().items():
+            if attempt not in self._superseded:
+                by_step = _line(cells, self._by_step.width, by_step=True)
+                found[key] = _sum([found[key], by_step]) if key in found else by_step
         for key, line in self._by_second.lines().items():
             by_time = _line(line, self._by_second.width, by_step=False)
             if key not in found or by_time.count > found[key].count:

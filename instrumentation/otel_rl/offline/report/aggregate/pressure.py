@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 from otel_rl.offline.report.aggregate.scalars import Curve
 from otel_rl.offline.report.aggregate.statistics import BinnedSeries
 from otel_rl.semconv import attributes as names
-from otel_rl.semconv import events, metrics, spans
+from otel_rl.semconv import events, metrics
 from otel_rl.semconv.attributes import RlCgroupMemoryEventValues as MemoryEvent
 
 if TYPE_CHECKING:
-    from otel_rl.offline.reader import Log, Point, Span
+    from otel_rl.offline.reader import Log, Point
     from otel_rl.offline.report.aggregate.statistics import Cell
     from otel_rl.offline.report.aggregate.totals import Totals
     from otel_rl.semconv.definitions import MetricDefinition
@@ -63,18 +63,8 @@ class Pressure:
     def __init__(self) -> None:
         self._memory = BinnedSeries(_CELLS)
         self._peaks: dict[str, float] = {}
-        #: Seconds of garbage collection of a step, by iteration and rank.
-        self.collecting = BinnedSeries(_CELLS)
         self._recompiled: dict[tuple[str, str], Recompiled] = {}
         self.left_out = 0
-
-    def add_span(self, span: Span) -> None:
-        """Take in the step of a rank; others are ignored."""
-        get = span.attributes.get
-        seconds, iteration = get(names.RL_LOOP_GC_TIME), get(names.RL_LOOP_ITERATION)
-        if span.name == spans.RL_RANK_STEP.type and isinstance(seconds, float) and isinstance(iteration, int):
-            rank = get(names.RL_RANK)
-            self.collecting.add(iteration, span.process.rank if rank is None else rank, seconds)
 
     def add_point(self, point: Point) -> None:
         """Take in the memory of a process; other metrics are ignored."""

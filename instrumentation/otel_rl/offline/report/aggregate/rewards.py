@@ -40,7 +40,7 @@ class Rewards:
         name = span.attributes.get(names.RL_REWARD_NAME)
         if name is not None and (str(name) in self.seconds or len(self.seconds) < _NAMES):
             self.seconds.setdefault(str(name), Spread()).add(span.seconds)
-            self.functions.add((str(name), span.process.rank), _iteration(span), span.end, span.seconds)
+            self._add(self.functions, str(name), span, span.end, span.seconds)
 
     def add_log(self, log: Log) -> None:
         """Take in an evaluation result; others are ignored."""
@@ -52,10 +52,19 @@ class Rewards:
             return
         self._evaluations.setdefault(name, Spread()).add(float(score))
         self._sequence.add(self._count, name, float(score))
-        self.scores_over_time.add((name, log.process.rank), _iteration(log), log.time, float(score))
+        self._add(self.scores_over_time, name, log, log.time, float(score))
         if log.trace_id and (log.trace_id in self.by_trace or len(self.by_trace) < _TRACES):
             self.by_trace[log.trace_id] = float(score)
         self._count += 1
+
+    def leave_out(self, attempts: frozenset[tuple[int, ...]]) -> None:
+        """Leave the steps of these attempts out of all series."""
+        self.functions.leave_out(attempts)
+        self.scores_over_time.leave_out(attempts)
+
+    def _add(self, series: OverTime, name: str, record: Span | Log, time: int, value: float) -> None:
+        process = record.process
+        series.add((name, process.rank), _iteration(record), time, value, process.attempt)
 
     def scores(self, totals: Totals) -> dict[str, Spread]:
         """Scores by name; where both a histogram and events exist, the one that counted more."""

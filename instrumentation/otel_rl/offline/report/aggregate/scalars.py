@@ -18,6 +18,9 @@ _CELLS = 60_000
 _GAUGE_CELLS = 10_000
 _KEYS = 400
 _CURVES = 6
+_PLACES = 10_000
+#: After the key of a trainer's value, where it is of another than the main loop.
+_OF_LOOP = " (loop "
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +108,7 @@ class Curve:
     name: str
     x: list[float]
     y: list[float]
+    over_time: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +118,7 @@ class Stretch:
     first: float
     last: float
     mean: float
+    over_time: bool = False
 
 
 class Scalars:
@@ -126,6 +131,9 @@ class Scalars:
         self.not_finite: dict[str, int] = {}
         self.keys_left_out: set[str] = set()
         self._gauges = BinnedSeries(_GAUGE_CELLS)
+        #: Records by loop. Process, loop and key -> the last step, and how often the steps went back.
+        self._loops: dict[str, int] = {}
+        self._last: dict[tuple[str, str, str], tuple[int, int]] = {}
         self._keys: set[str] = set()
 
     def add_log(self, log: Log) -> None:
@@ -134,6 +142,9 @@ class Scalars:
         if log.event != events.RL_STEP.name or not isinstance(log.body, dict) or not isinstance(iteration, int):
             return
         self.records += 1
+        loop = str(log.attributes.get(names.RL_LOOP_NAME) or "")
+        if loop in self._loops or len(self._loops) < _CURVES:
+            self._loops[loop] = self._loops.get(loop, 0) + 1
         for key, value in log.body.items():
             if isinstance(value, bool) or not isinstance(value, (int, float)):
                 continue
@@ -141,7 +152,16 @@ class Scalars:
                 continue
             if value - value != 0:  # NaN and the infinities
                 self.not_finite[key] = self.not_finite.get(key, 0) + 1
-            self.logged.add(iteration, key, float(value))
+            self.logged.add(iteration, (self._stretch(log, iteration, loop, key), loop, key), float(value))
+
+    def _stretch(self, log: Log, iteration: int, loop: str, key: str) -> tuple[tuple[int, ...], int]:
+        """The attempt, and how often the steps of this key went back in its process."""
+        place = log.process.key, loop, key
+        last, again = self._last.get(place, (iteration, 0))
+        again += iteration < last
+        if place in self._last or len(self._last) < _PLACES:
+            self._last[place] = iteration, again
+        return log.process.attempt, again
 
     def _admit(self, key: str) -> bool:
         if key in self._keys:
@@ -167,9 +187,12 @@ class Scalars:
         return not self.records
 
     def panels(self) -> list[tuple[Panel, list[Curve]]]:
-        """Panels that have curves."""
-        curves = self._sampled() if self.over_time else self._logged()
-        shown = [(panel, [curves[key] for key in _matching(panel, curves)]) for panel in PANELS]
+        """Panels that have curves: what was logged, and where nothing was, the gauges over time."""
+        logged, sampled = {} if self.over_time else self._logged(), self._sampled()
+        shown = []
+        for panel in PANELS:
+            curves = logged if _matching(panel, logged) else sampled
+            shown.append((panel, [curves[key] for key in _matching(panel, curves)]))
         return [(panel, found) for panel, found in shown if found]
 
     def rest(self) -> tuple[list[Curve], dict[str, float]]:
@@ -193,24 +216,37 @@ class Scalars:
             if panel.title == title and len(curves[0].y) > 1:
                 x, y = curves[0].x, curves[0].y
                 part = max(len(y) // 5, 1)
-                return _stretch(x[:part], y[:part]), _stretch(x[-part:], y[-part:])
+                over_time = curves[0].over_time
+                return _stretch(x[:part], y[:part], over_time), _stretch(x[-part:], y[-part:], over_time)
         return None
 
     def _logged(self) -> dict[str, Curve]:
-        return {key: _curve(key, line, 0) for key, line in self.logged.lines().items()}
+        """Of several attempts the last one, and of steps that began again those since then."""
+        lines = self.logged.lines()
+        last = max((attempt for (attempt, _), _, _ in lines), default=())
+        newest: dict[tuple[str, str], int] = {}
+        for (attempt, again), loop, key in lines:
+            if attempt == last:
+                newest[loop, key] = max(again, newest.get((loop, key), 0))
+        main = max(self._loops, key=self._loops.__getitem__, default="")
+        curves = {}
+        for (loop, key), again in newest.items():
+            name = key if loop == main else f"{key}{_OF_LOOP}{loop or 'without a name'})"
+            curves[name] = _curve(name, lines[(last, again), loop, key], 0)
+        return curves
 
     def _sampled(self) -> dict[str, Curve]:
         lines = self._gauges.lines()
         start = min((line[0][0] for line in lines.values()), default=0)
-        return {key: _curve(key, line, start) for key, line in lines.items()}
+        return {key: _curve(key, line, start, over_time=True) for key, line in lines.items()}
 
 
-def _stretch(x: list[float], y: list[float]) -> Stretch:
-    return Stretch(x[0], x[-1], sum(y) / len(y))
+def _stretch(x: list[float], y: list[float], over_time: bool) -> Stretch:
+    return Stretch(x[0], x[-1], sum(y) / len(y), over_time)
 
 
-def _curve(key: str, line: list[tuple[int, Cell]], start: int) -> Curve:
-    return Curve(key, [float(first - start) for first, _ in line], [cell.mean for _, cell in line])
+def _curve(key: str, line: list[tuple[int, Cell]], start: int, *, over_time: bool = False) -> Curve:
+    return Curve(key, [float(first - start) for first, _ in line], [cell.mean for _, cell in line], over_time)
 
 
 def _matching(panel: Panel, curves: dict[str, Curve]) -> list[str]:
@@ -218,5 +254,9 @@ def _matching(panel: Panel, curves: dict[str, Curve]) -> list[str]:
         return [panel.gauge]
     found: list[str] = []
     for pattern in panel.patterns:
-        found += [key for key in sorted(curves) if key not in found and re.fullmatch(pattern, key, re.IGNORECASE)]
+        found += [key for key in sorted(curves) if key not in found and _is_like(key, pattern)]
     return found[:_CURVES]
+
+
+def _is_like(key: str, pattern: str) -> bool:
+    return re.fullmatch(pattern, key.partition(_OF_LOOP)[0], re.IGNORECASE) is not None

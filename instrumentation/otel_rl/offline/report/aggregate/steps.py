@@ -98,6 +98,8 @@ class Steps:
         self.by_rank = BinnedSeries(_RANK_CELLS)
         #: The part of it outside of collectives, where all of these were seen, by iteration and rank.
         self.own = BinnedSeries(_RANK_CELLS)
+        #: Seconds of garbage collection of a step, by iteration and rank.
+        self.collecting = BinnedSeries(_RANK_CELLS)
         self.lengths = Spread()
         self.ranks: dict[int | None, RankTotals] = {}
         self.slowest: Largest[SlowStep] = Largest(_SLOWEST)
@@ -188,6 +190,9 @@ class Steps:
         totals.collectives.add(collectives)
         self.slowest.add(span.seconds, SlowStep(iteration, rank, span.seconds, collectives, span.trace_id))
         self.last_iteration = max(iteration, self.last_iteration or 0)
+        collecting = span.attributes.get(names.RL_LOOP_GC_TIME)
+        if isinstance(collecting, float):
+            self.collecting.add(iteration, rank, collecting)
         self._add_collectives(span, iteration, rank)
         unseen = int_or_none(span.attributes.get(names.TORCH_DISTRIBUTED_UNSEEN))
         if unseen:

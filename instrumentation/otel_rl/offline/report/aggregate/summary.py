@@ -13,9 +13,6 @@ if TYPE_CHECKING:
     from otel_rl.offline.reader import Process
     from otel_rl.offline.report.aggregate.collected import Collected
 
-#: Of a part of an attempt, at most: Python refuses to read thousands.
-_DIGITS = 18
-
 
 @dataclass(slots=True)
 class Summary:
@@ -42,8 +39,11 @@ class Summary:
 def summarise(collected: Collected) -> Summary:
     """Put together what manifests and resources say; a restarted run is judged by its latest attempt."""
     processes = collected.reader.processes
-    attempt = max((_attempt(process) for process in processes), default=())
-    latest = [process for process in processes if _attempt(process) == attempt]
+    latest = [process for process in processes if process.attempt not in collected.superseded]
+    # Of a server beside the training the attempt is the moment of its own start.
+    attempt = collected.loops.shown.attempt
+    if attempt in collected.superseded or not attempt:
+        attempt = max((process.attempt for process in latest), default=())
     summary = Summary(
         run_id=str(collected.reader.source.run_id or collected.reader.source.path.name),
         service=str(first_value(processes, names.SERVICE_NAME) or "run"),
@@ -80,9 +80,3 @@ def first_value(processes: list[Process], attribute: str) -> Any:
 
 def _start(process: Process) -> int:
     return process.number("started_unix_nano") or process.first
-
-
-def _attempt(process: Process) -> tuple[int, ...]:
-    """The attempt in order; ``()`` where it cannot be read."""
-    parts = str(process.identity(names.RL_RUN_ATTEMPT) or "").split(".")
-    return tuple(map(int, parts)) if all(part.isdecimal() and len(part) <= _DIGITS for part in parts) else ()

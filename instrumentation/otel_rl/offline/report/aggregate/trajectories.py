@@ -101,7 +101,7 @@ class Trajectories:
     #: Rewards of suspect samples count as zero in these two: sum and number of all rewards.
     rewards: float = 0.0
     rewarded: int = 0
-    _groups: dict[tuple[int | None, str], _Group] = field(default_factory=dict)
+    _groups: dict[tuple[tuple[int, ...], int | None, str], _Group] = field(default_factory=dict)
     _failed: Largest[Row] = field(default_factory=lambda: Largest(OF_A_KIND))
     _slowest: Largest[Row] = field(default_factory=lambda: Largest(OF_A_KIND))
     _lowest: Largest[Row] = field(default_factory=lambda: Largest(OF_A_KIND))
@@ -117,9 +117,9 @@ class Trajectories:
         self.left_out += left_out
         self.ended += left_out
         for row in _rows(log):
-            self._add(row)
+            self._add(row, log.process.attempt)
 
-    def _add(self, row: Row) -> None:
+    def _add(self, row: Row, attempt: tuple[int, ...]) -> None:
         self.ended += 1
         status = str(row.get(names.RL_ROLLOUT_STATUS) or Status.FINISHED)
         self.by_status[status] += 1
@@ -130,7 +130,7 @@ class Trajectories:
         self.judged += isinstance(trained, bool)
         self.trained += trained is True
         self.suspect += bool(row.get(names.RL_ROLLOUT_SUSPECT))
-        self._add_reward(row)
+        self._add_reward(row, attempt)
         if row.is_failed:
             self._failed.add(0.0, row)
         seconds = row.number(names.RL_ROLLOUT_SECONDS)
@@ -138,7 +138,7 @@ class Trajectories:
             self._slowest.add(seconds, row)
         self._spread.add(row)
 
-    def _add_reward(self, row: Row) -> None:
+    def _add_reward(self, row: Row, attempt: tuple[int, ...]) -> None:
         reward = row.number(names.RL_ROLLOUT_REWARD)
         if reward is None or not math.isfinite(reward):
             return
@@ -146,7 +146,7 @@ class Trajectories:
         self.rewarded += 1
         self._lowest.add(-reward, row)
         self._highest.add(reward, row)
-        key = row.iteration, str(row.get(names.RL_GROUP_ID))
+        key = attempt, row.iteration, str(row.get(names.RL_GROUP_ID))
         if row.get(names.RL_GROUP_ID) is None or (key not in self._groups and len(self._groups) >= _GROUPS):
             return
         group = self._groups.setdefault(key, _Group())

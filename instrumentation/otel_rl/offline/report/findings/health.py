@@ -24,24 +24,29 @@ def find(collected: Collected, attempt: str) -> tuple[list[Finding], list[Check]
 
     ``attempt`` is the latest; it is not said.
     """
-    found, checks = [], []
-    for one in collected.health.verdicts():
+    found, checks = [], {}
+    verdicts = collected.health.verdicts()
+    several = len({one.loop for one in verdicts}) > 1
+    for one in verdicts:
         if one.is_finding:
-            found.append(_finding(one, "" if one.attempt == attempt else one.attempt))
-        else:
-            checks.append(Check(one.title, one.evidence if one.severity == State.UNOBSERVED else ""))
-    return found, checks
+            of_attempt = f"attempt {one.attempt or '0.0.0'}" if one.attempt != attempt else ""
+            places = [of_attempt, f"loop {one.loop}" if several else ""]
+            found.append(_finding(one, ", ".join(filter(None, places))))
+        elif one.title not in checks or one.severity == State.HEALTHY:
+            # Judged in one of several loops.
+            checks[one.title] = Check(one.title, one.evidence if one.severity == State.UNOBSERVED else "")
+    return found, list(checks.values())
 
 
-def _finding(one: Verdict, attempt: str) -> Finding:
+def _finding(one: Verdict, place: str) -> Finding:
     since = "" if one.onset is None else f" since step {one.onset}"
     if one.until is not None and one.onset is not None:
         since = f" from step {one.onset} to {one.until}"
-    of_attempt = f" (attempt {attempt})" if attempt else ""
+    where = f" ({place})" if place else ""
     return Finding(
         code=one.code,
         severity=_SEVERITIES[one.severity],
-        text=f"{one.title}{since}{of_attempt}: {one.evidence}{'' if one.evidence.endswith('.') else '.'}",
+        text=f"{one.title}{since}{where}: {one.evidence}{'' if one.evidence.endswith('.') else '.'}",
         section=_SECTION,
         subject=one.metric,
         chart=one.metric,

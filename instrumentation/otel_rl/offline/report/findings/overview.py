@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from otel_rl.offline.report.aggregate.calls_over_time import MODEL, TOOL
@@ -50,6 +50,7 @@ def examine(collected: Collected) -> Overview:
     summary = summarise(collected)
     ended = endings.find(collected, summary)
     changed = change_sentences.findings(changes.find(collected), collected)
+    changed += _of_others(collected)
     failing = failures.tools(collected)
     failing += failures.models(collected, {one.subject for one in changed if one.section == "models"})
     constant = [*comparisons.late_rank(collected), *comparisons.siblings(collected)]
@@ -60,6 +61,21 @@ def examine(collected: Collected) -> Overview:
     judged, rules = health.find(collected, summary.attempt)
     found += health.explained(judged, found)
     return Overview(sorted(found, key=_order), [*_checks(collected), *rules])
+
+
+def _of_others(collected: Collected) -> list[Finding]:
+    """What became slower in the loops and attempts that the page does not draw."""
+    found = []
+    for stretch, steps in collected.loops.others().items():
+        view, where = collected.of(steps), collected.loops.name(stretch)
+        found += [_placed(one, where) for one in change_sentences.findings(changes.find(view), view)]
+    return found
+
+
+def _placed(one: Finding, where: str) -> Finding:
+    text = f"{one.text.removesuffix('.')} ({where})."
+    # No chart shows it.
+    return replace(one, text=text, chart="", symptoms=[_placed(symptom, where) for symptom in one.symptoms])
 
 
 def _order(one: Finding) -> tuple[int, bool, float]:

@@ -108,7 +108,7 @@ def _of_steps(collected: Collected) -> Iterator[Series]:
             yield _per_step(phase, rank, steps.parts, line, counts[rank])
     wholes = [
         (Kind.STEP, "", steps.by_rank),
-        (Kind.PAUSE, "", collected.pressure.collecting),
+        (Kind.PAUSE, "", steps.collecting),
         (Kind.PHASE, BETWEEN, steps.between),
     ]
     if len(counts) > 1:

@@ -95,9 +95,8 @@ def _moved(collected: Collected, name: str, panel: str) -> tuple[str, str, str]:
     if ends is None:
         return (name, "", "")
     first, last = ends
-    over_time = collected.scalars.over_time
     mean = "" if last.first == last.last else "mean of "
-    note = f"{mean}{_part(last, over_time=over_time)}; {_part(first, over_time=over_time)}: {_rounded(first.mean)}"
+    note = f"{mean}{_part(last)}; {_part(first)}: {_rounded(first.mean)}"
     return (name, _rounded(last.mean), note)
 
 
@@ -105,8 +104,9 @@ def _rounded(value: float) -> str:
     return human.number(float(f"{value:.3g}"))
 
 
-def _part(part: Stretch, *, over_time: bool) -> str:
+def _part(part: Stretch) -> str:
     """``steps 41 to 50``, as the axis of the chart counts them, or ``40 s to 50 s``."""
+    over_time = part.over_time
     show = human.duration if over_time else human.number
     if part.first == part.last:
         return show(part.first) if over_time else f"step {show(part.first)}"

@@ -64,6 +64,11 @@ def _steps(collected: Collected, charts: Charts) -> Section:
     section.lead += _per(steps.phases.width) + _between_phases(steps)
     section.blocks.append(Block(charts=[charts.phases("Step time by phase", steps)]))
     section.blocks.append(Block(table=training_tables.phases(steps)))
+    if collected.loops.others():
+        section.lead += f" Charts over steps show this alone: {collected.loops.title}."
+        left_out = human.amount(collected.loops.left_out, "older part") if collected.loops.left_out else ""
+        note = f"{left_out} of a loop not kept." if left_out else ""
+        section.blocks.append(Block("Loops and attempts", note, table=training_tables.loops(collected.loops)))
     section.blocks += [_timeline("Slowest step: ", one, charts) for one in collected.slowest_step]
     return section
 
@@ -94,8 +99,10 @@ def _training(collected: Collected, charts: Charts) -> Section:
     scalars = collected.scalars
     filler = "Curves come from what the trainer logs (a supported trainer's log calls), or from otel_rl.metric()."
     section = Section("training", "Training curves", filler)
-    x_label = _TIME if scalars.over_time else charts.STEP
-    panels = [charts.curves(panel.title, panel.hint, curves, x_label=x_label) for panel, curves in scalars.panels()]
+    panels = [
+        charts.curves(panel.title, panel.hint, curves, x_label=_TIME if curves[0].over_time else charts.STEP)
+        for panel, curves in scalars.panels()
+    ]
     if panels:
         section.blocks.append(Block(charts=panels))
         section.lead = "As the trainer logged it. Zoom by dragging; all charts over steps follow."

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from otel_rl.offline.report import human
+from otel_rl.offline.report.aggregate.loops import written
 from otel_rl.offline.report.aggregate.statistics import Spread
 from otel_rl.offline.report.aggregate.steps import UNCOVERED
 from otel_rl.offline.report.render import colours
@@ -13,6 +14,7 @@ from otel_rl.offline.report.render.tables.cells import Table, Value, number_cell
 if TYPE_CHECKING:
     from otel_rl.offline.report.aggregate.collected import Collected
     from otel_rl.offline.report.aggregate.collectives import Collective
+    from otel_rl.offline.report.aggregate.loops import Loops
     from otel_rl.offline.report.aggregate.steps import SlowCollective, Steps
 
 
@@ -42,6 +44,24 @@ def phases(steps: Steps) -> Table:
                 number_cell(float(f"{spread.cell.count / count:.2g}") if spread else None),
                 seconds_cell(spread.quantile(0.95) if spread else None),
                 seconds_cell(spread.cell.maximum if spread else None),
+            ]
+        )
+    return table
+
+
+def loops(found: Loops) -> Table:
+    """Build the table of loops and attempts, the one that is shown first."""
+    table = Table(["Loop", "Attempt", "Steps", ">Number", ">Mean step", "Drawn"])
+    for stretch, steps in found.all():
+        numbers = [first for line in steps.by_rank.lines().values() for first, _ in line]
+        table.rows.append(
+            [
+                Value(stretch.loop or human.UNKNOWN),
+                Value(written(stretch.attempt) or human.UNKNOWN),
+                Value(f"{human.number(min(numbers))} to {human.number(steps.last_iteration)}", min(numbers)),
+                number_cell(max(totals.steps.count for totals in steps.ranks.values())),
+                seconds_cell(steps.lengths.cell.mean),
+                Value("yes" if steps is found.main else "no"),
             ]
         )
     return table

@@ -1,0 +1,311 @@
+"""Several attempts and loops in one folder: their steps have the same numbers, and are not taken for each other's."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from opentelemetry.trace import SpanContext
+from unit.report.made_up_jobs import STARTED, Job, context, examined, rollout
+from unit.report.synthetic_run import ProcessWriter, process
+
+from otel_rl.offline.reader import Process, Reader, Span, find
+from otel_rl.offline.report import write_report
+from otel_rl.offline.report.aggregate.collected import Collected
+from otel_rl.offline.report.aggregate.loops import _STRETCHES, Loops
+from otel_rl.offline.report.aggregate.summary import summarise
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SECOND = 1_000_000_000
+
+
+def read(folder: Path) -> Collected:
+    return Collected(Reader(find(folder))).read(lambda _: None)
+
+
+def sampling(seconds: float) -> Any:
+    return lambda _step, _rank: {"sample": seconds, "train": 0.2}
+
+
+def means(collected: Collected, phase: str, rank: int = 0) -> set[float]:
+    [line] = [line for key, line in collected.steps.parts.lines().items() if key == (phase, rank)]
+    return {round(cell.mean, 3) for _, cell in line}
+
+
+@pytest.mark.parametrize(("first", "second"), [("0.0.0", "0.1.0"), ("0.9.0", "0.10.0"), ("0.1.7", "1.0.0")])
+def test_a_restarted_attempt_is_neither_merged_nor_averaged_with_the_one_before(
+    tmp_path: Path, first: str, second: str
+) -> None:
+    folder = tmp_path / "run"
+    for attempt, begins, seconds in ((first, 0.0, 0.4), (second, 100.0, 1.2)):
+        job = Job(folder, sampling(seconds), attempt=attempt, begins=begins, noise=0.0)
+        job.logged = lambda step, seconds=seconds: {"reward": seconds + step % 2}
+        job.write()
+    collected = read(folder)
+
+    assert means(collected, "sample") == {1.2}
+    assert {rank: totals.steps.count for rank, totals in collected.steps.ranks.items()} == {0: 40, 1: 40}
+    assert collected.steps.lengths.cell.mean == pytest.approx(1.4)
+    [curve] = [curves[0] for panel, curves in collected.scalars.panels() if panel.title == "Reward"]
+    assert (curve.x, set(curve.y)) == ([float(step) for step in range(1, 41)], {1.2, 2.2})
+    assert [one for one in examined(folder).findings if one.severity != "notice"] == []
+
+
+def test_a_resumed_attempt_that_made_few_steps_is_shown_and_the_longer_one_before_is_listed(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    Job(folder, sampling(0.4), ranks=1).write()
+    Job(folder, sampling(0.4), ranks=1, attempt="0.1.0", begins=100.0, first=31, steps=5).write()
+    collected = read(folder)
+
+    assert (collected.steps.last_iteration, collected.steps.lengths.cell.count) == (35, 5)
+    assert [stretch.attempt for stretch in collected.loops.others()] == [(0, 0, 0)]
+    page = write_report(folder, tmp_path / "page.html").output.read_text(encoding="utf-8")
+    assert "Charts over steps show this alone: attempt 0.1.0." in page
+    assert "31 to 35" in page
+    assert "1 to 40" in page
+
+
+def test_what_became_slow_in_an_earlier_attempt_is_said_with_the_attempt(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    Job(folder, lambda step, _: {"sample": 0.4 if step < 15 else 1.6, "train": 0.2}, ranks=1, noise=0.0).write()
+    Job(folder, sampling(0.4), ranks=1, attempt="1.0.0", begins=100.0).write()
+
+    [one] = [one for one in examined(folder).findings if one.code == "slower_phase"]
+    assert one.text.startswith("Phase sample takes 1.6 s a step since step 15")
+    assert one.text.endswith(" (attempt 0.0.0).")
+    assert (one.onset, one.chart) == (15, "")
+
+
+def test_one_attempt_is_not_told_of_others(tmp_path: Path) -> None:
+    folder = Job(tmp_path / "run", sampling(0.4)).write()
+
+    assert read(folder).loops.others() == {}
+    assert "Loops and attempts" not in write_report(folder, tmp_path / "page.html").output.read_text(encoding="utf-8")
+
+
+def test_calls_of_an_earlier_attempt_are_not_averaged_with_those_of_the_last(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    for attempt, begins, seconds in (("0.0.0", 0, 0.1), ("0.1.0", 100, 0.7)):
+        writer = process(folder, 0, started=STARTED + begins * SECOND, rl__run__attempt=attempt)
+        at = 1.0
+        for step in range(1, 11):
+            tool = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "search"}
+            begin = at
+            at = rollout(writer, step, 0, at, [("execute_tool search", seconds, tool)])
+            steps_of(writer, "", range(step, step + 1), begin, at - begin)
+        writer.write()
+    calls = read(folder).calls
+
+    [line] = calls.over_time.seconds.lines().values()
+    assert (line.x, {round(mean, 3) for mean in line.means}) == (list(range(1, 11)), {0.7})
+    assert {round(mean, 3) for mean in calls.rollouts.seconds.lines()[0].means} == {0.7}
+
+
+def steps_of(writer: ProcessWriter, loop: str, numbers: range, at: float, seconds: float) -> float:
+    """Steps with one phase each, one after the other; when the last one ended."""
+    for number in numbers:
+        root, own = context("root", loop, number, at), context(loop, number, at)
+        own = SpanContext(root.trace_id, own.span_id, is_remote=False, trace_flags=root.trace_flags)
+        values = {"rl.loop.iteration": number}
+        writer.span("rl.train", at, at + seconds / 2, {**values, "rl.phase": "train"}, own)
+        writer.ids.span = own.span_id
+        named = {"rl.loop.name": loop} if loop else {}
+        writer.span("rl.rank.step", at, at + seconds, {**values, **named, "rl.rank": 0}, root)
+        at += seconds
+    return at
+
+
+def test_loops_with_the_same_numbers_are_kept_apart_and_the_longest_is_shown(tmp_path: Path) -> None:
+    writer = process(tmp_path / "run", 0, world_size=1, started=STARTED)
+    at = 1.0
+    for step in range(1, 41):
+        at = steps_of(writer, "actor", range(step, step + 1), at, 2.0)
+        at = steps_of(writer, "critic", range(step, step + 1), at, 0.2 if step < 20 else 0.8)
+    writer.write()
+    collected = read(tmp_path / "run")
+
+    assert (means(collected, "train"), collected.loops.shown.loop) == ({1.0}, "actor")
+    assert [stretch.loop for stretch in collected.loops.others()] == ["critic"]
+    found = [one for one in examined(tmp_path / "run").findings if "loop critic" in one.text]
+    assert {one.onset for one in found} == {20}
+    assert "Charts over steps show this alone: loop actor, attempt 0.0.0." in (
+        write_report(tmp_path / "run", tmp_path / "page.html").output.read_text(encoding="utf-8")
+    )
+
+
+def test_steps_that_begin_again_in_a_process_are_not_averaged_with_those_before(tmp_path: Path) -> None:
+    writer = process(tmp_path / "run", 0, world_size=1, started=STARTED)
+    at = steps_of(writer, "", range(1, 31), 1.0, 2.0)
+    for number in range(1, 31):
+        writer.event("rl.step", number, body={"reward": 0.0}, attributes={"rl.loop.iteration": number})
+    steps_of(writer, "", range(1, 21), at, 4.0)
+    for number in range(1, 21):
+        writer.event("rl.step", at + number, body={"reward": 1.0}, attributes={"rl.loop.iteration": number})
+    writer.write()
+    collected = read(tmp_path / "run")
+
+    assert means(collected, "train") == {2.0}
+    assert collected.steps.lengths.cell.count == 20
+    [(stretch, before)] = collected.loops.others().items()
+    assert collected.loops.name(stretch) == "before its steps began again"
+    assert before.lengths.cell.mean == 2.0
+    assert set(collected.scalars._logged()["reward"].y) == {1.0}
+
+
+def step(number: int, start: float, seconds: float = 1.0, **attributes: Any) -> Span:
+    values = {"rl.loop.iteration": number, **attributes}
+    begin = int(start * SECOND)
+    end = begin + int(seconds * SECOND)
+    return Span(Process("p"), "s", "rl.rank.step", f"t{start}", "a", "b", begin, end, values, [], False, "", 0)
+
+
+def test_steps_that_a_collector_has_reordered_or_that_overlap_are_no_restart() -> None:
+    loops = Loops()
+    for one in (step(1, 1), step(3, 3), step(2, 2), step(5, 5), step(4, 4), step(5, 5.2), step(6, 6)):
+        loops.add(one)
+    loops.close()
+
+    assert loops.others() == {}
+    assert loops.main.lengths.cell.count == 7
+    assert loops.title == "the loop without a name"
+
+
+def test_of_very_many_restarts_the_last_ones_are_kept() -> None:
+    loops = Loops()
+    for again in range(3000):
+        for number in (1, 2):
+            loops.add(step(number, 10 * again + number))
+    loops.close()
+
+    assert len(loops._kept) == _STRETCHES
+    assert (loops.shown.again, loops.title) == (2999, "the steps since their numbers began again")
+    assert loops.left_out == 1000
+    assert loops.main.lengths.cell.count == 2
+
+
+def test_of_very_many_loops_some_are_kept() -> None:
+    loops = Loops()
+    for number in range(300):
+        for again in (1, 2):
+            loops.add(step(again, number + again, 0.1, **{"rl.loop.name": f"loop {number}"}))
+    loops.close()
+
+    assert len(loops._kept) == _STRETCHES
+    assert loops.main.lengths.cell.count == 2
+
+
+def test_phases_of_a_step_that_never_ended_count_to_the_last_steps_of_their_process() -> None:
+    loops = Loops()
+    loops.add(step(1, 1))
+    phase = step(2, 2)
+    phase.name, phase.attributes["rl.phase"] = "rl.train", "train"
+    loops.add(phase)
+    assert "train" not in loops.main.phases.lines()
+    loops.close()
+
+    assert loops.main.phases.lines()["train"][0][1].total == 1.0
+
+
+def test_values_of_several_loops_are_curves_of_their_own(tmp_path: Path) -> None:
+    writer = process(tmp_path / "run", 0, world_size=1, started=STARTED)
+    for number in range(1, 21):
+        for loop, reward in (("actor", 1.0), ("critic", 0.0)):
+            if loop == "actor" or number > 10:
+                values = {"rl.loop.iteration": number, "rl.loop.name": loop}
+                writer.event("rl.step", number, body={"reward": reward}, attributes=values)
+    writer.write()
+    [curves] = [curves for panel, curves in read(tmp_path / "run").scalars.panels() if panel.title == "Reward"]
+
+    assert [(curve.name, set(curve.y), curve.x[0]) for curve in curves] == [
+        ("reward", {1.0}, 1.0),
+        ("reward (loop critic)", {0.0}, 11.0),
+    ]
+
+
+def test_what_a_rule_found_in_the_first_attempt_is_said_with_the_attempt(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    for attempt, begins, kl in (("0.0.0", 0.0, 7.0), ("0.1.0", 100.0, 0.01)):
+        job = Job(folder, sampling(0.4), attempt=attempt, begins=begins, ranks=1)
+        job.logged = lambda _step, kl=kl: {"kl": kl}
+        job.write()
+
+    [one] = [one for one in examined(folder).findings if one.code == "P3_kl_explosion"]
+    assert one.text.startswith("KL explosion since step 1 (attempt 0.0.0): ")
+
+
+# -- files that are missing --------------------------------------------------------------------------------------------
+
+
+def test_without_the_files_of_one_rank_the_others_are_compared_and_the_missing_one_is_named(tmp_path: Path) -> None:
+    def phases(step: int, rank: int) -> dict[str, float]:
+        return {"sample": 1.6 if rank == 2 and step >= 20 else 0.4, "train": 0.2}
+
+    folder = Job(tmp_path / "run", phases, ranks=4).write()
+    [gone] = folder.glob("*rank1-*")
+    shutil.rmtree(gone)
+    found = {one.code: one for one in examined(folder).findings}
+
+    assert found["missing_ranks"].ranks == [1]
+    assert (found["slower_phase"].ranks, found["slower_phase"].onset) == ([2], 20)
+    assert "; ranks 0, 3 unchanged" in found["slower_phase"].text
+
+
+def test_a_rank_of_which_only_an_earlier_attempt_has_files_is_missing_and_not_taken_from_there(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    Job(folder, sampling(0.4)).write()
+    Job(folder, sampling(0.4), attempt="0.1.0", begins=100.0).write()
+    for manifest in folder.glob("*rank1-*/manifest.json"):
+        if json.loads(manifest.read_text(encoding="utf-8"))["attempt"] == "0.1.0":
+            shutil.rmtree(manifest.parent)
+    [missing] = [one for one in examined(folder).findings if one.code == "missing_ranks"]
+
+    assert missing.ranks == [1]
+    assert set(read(folder).steps.ranks) == {0}
+
+
+def test_an_attempt_without_manifests_is_known_by_what_its_records_say(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    Job(folder, sampling(0.4), ranks=1).write()
+    Job(folder, sampling(1.2), ranks=1, attempt="0.1.0", begins=100.0, noise=0.0).write()
+    for manifest in folder.glob("*/manifest.json"):
+        manifest.unlink()
+
+    assert means(read(folder), "sample") == {1.2}
+
+
+# -- processes beside the training -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("server", ["0.0.20261123015709645475", ""])
+def test_a_process_that_was_started_beside_the_training_is_no_later_attempt(tmp_path: Path, server: str) -> None:
+    folder = tmp_path / "run"
+    tool = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "search"}
+    job = Job(folder, sampling(0.4), ranks=2, attempt="0.0.20261123015709088371")
+    job.write()
+    beside = process(folder, None, started=STARTED, rl__run__attempt=server, rl__role="rollout")
+    for number, writer in enumerate((job.writers[0], beside)):
+        at = 1.0
+        for step in range(1, 11):
+            at = rollout(writer, step, number, at, [("execute_tool search", 0.1, tool)])
+        writer.write()
+    collected = read(folder)
+
+    calls = collected.calls.over_time.seconds.lines()
+    assert {called.rank: line.count for called, line in calls.items()} == {0: 10, None: 10}
+    summary = summarise(collected)
+    assert (summary.reported, summary.missing, summary.attempt) == ([0, 1], [], "0.0.20261123015709088371")
+
+
+def test_a_restart_that_the_launcher_counts_is_later_though_it_has_made_no_step(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    Job(folder, sampling(0.4), ranks=2).write()
+    process(folder, 0, started=STARTED + 100 * SECOND, rl__run__attempt="0.1.0").write()
+    collected = read(folder)
+
+    assert collected.steps.lengths.cell.count == 80
+    summary = summarise(collected)
+    assert (summary.reported, summary.missing, summary.attempt) == ([0], [1], "0.1.0")
