@@ -71,7 +71,7 @@ class Checker:
 
     def _span(self, span: otlp.Json, scope: otlp.Scope) -> Iterator[str]:
         attributes = otlp.attributes(span)
-        candidates = [signal for signal in self.registry.spans if _span_name(signal, attributes) == span["name"]]
+        candidates = [signal for signal in self.registry.spans if span["name"] in _span_names(signal, attributes)]
         if not candidates:
             yield "no span of the registry has this name"
             return
@@ -166,13 +166,14 @@ def check(directory: Path) -> list[Finding]:
     return sorted(findings)
 
 
-def _span_name(signal: model.Signal, attributes: Mapping[str, otlp.Value]) -> str:
-    """The name that the registry's pattern gives; a part whose attribute is not known is left out."""
+def _span_names(signal: model.Signal, attributes: Mapping[str, otlp.Value]) -> list[str]:
+    """The names that the registry's patterns give; a part whose attribute is not known is left out."""
 
     def written(match: re.Match[str]) -> str:
         return str(attributes[match[1]].value) if match[1] in attributes else ""
 
-    return re.sub(r"\{([a-z_.]+)\}", written, signal.item["name"]["note"]).strip()
+    patterns = signal.item["name"]["note"].split(" | ")
+    return [re.sub(r"\{([a-z_.]+)\}", written, pattern).strip() for pattern in patterns]
 
 
 def _instrument(metric: otlp.Json) -> tuple[str, list[otlp.Json]]:
