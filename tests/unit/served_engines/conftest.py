@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from importlib.metadata import entry_points
 
 import pytest
@@ -39,3 +40,6 @@ def instrumented(recorded):
     yield recorded
     for one in made:
         one.uninstrument()
+    # Answers that a test has not read: their calls would be recorded in the next one that makes a call.
+    gc.collect()
+    record_abandoned()
