@@ -68,17 +68,25 @@ class Handler(BaseHTTPRequestHandler):
         except ValueError:
             body = {}
         self.server.requests.append((self.path, self.headers.items()))
+        self.server.arrived.set()
+        if self.path in self.server.redirects:
+            self._answer(307, b"", location=self.server.redirects[self.path])
+            return
         answer = ANSWERS.get(self.path.rstrip("/"), lambda body: {})
         self._answer(self.server.status, self.server.raw or json.dumps(answer(body)).encode())
 
     do_GET = do_POST  # noqa: N815 - the name that http.server looks for
 
-    def _answer(self, status: int, content: bytes) -> None:
+    def _answer(self, status: int, content: bytes, location: str | None = None) -> None:
         self.send_response(status)
         self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(content)))
+        self.send_header("content-length", str(len(content) + self.server.missing))
+        if location is not None:
+            self.send_header("location", location)
         self.end_headers()
         self.wfile.write(content)
+        self.close_connection = bool(self.server.missing)
+        self.server.hold.wait(10)
 
     def log_message(self, *_: Any) -> None:
         """Not on stderr."""
@@ -95,6 +103,15 @@ class EngineServer(ThreadingHTTPServer):
         self.status = 200
         #: Content of every answer instead of the fixed ones.
         self.raw: bytes | None = None
+        #: Path -> where a request for it is sent to.
+        self.redirects: dict[str, str] = {}
+        #: Bytes that an answer lacks when the connection is closed.
+        self.missing = 0
+        #: Answers end when it is set.
+        self.hold = threading.Event()
+        #: Set by each request.
+        self.arrived = threading.Event()
+        self.hold.set()
 
     @property
     def url(self) -> str:

@@ -115,6 +115,11 @@ class InferenceCall:
             # For the trace context on the wire.
             self._context = trace_api.set_span_in_context(owner.span)
 
+    @property
+    def is_current(self) -> bool:
+        """True between :meth:`enter` and :meth:`leave`; a task that began in it may have it in its context for ever."""
+        return self._current is not None
+
     def enter(self) -> None:
         """Make the call and its span current until :meth:`leave`; never while the program holds a stream."""
         self._current = current.set(self)
@@ -124,9 +129,9 @@ class InferenceCall:
     def leave(self) -> None:
         """Restore what was current before."""
         with _LEAVE:
-            if self._current is not None:
-                current.reset(self._current)
-                self._current = None
+            token, self._current = self._current, None
+            if token is not None:
+                current.reset(token)
             attached, self._attached = self._attached, None
             if attached is not None:
                 detach(attached)
@@ -149,6 +154,8 @@ class InferenceCall:
             self._read = (time.perf_counter(), time.time_ns())
         if body is not None and len(body) <= LONGEST_BODY:
             self.body = body
+        if self._trajectory is not None:
+            self._trajectory.wait_for(self)
 
     def watch_for_garbage(self, holder: object) -> None:
         """End the call when ``holder``, the stream or unparsed response, is dropped."""
@@ -179,6 +186,8 @@ class InferenceCall:
         if self._ended or self._process is not _process:
             return
         self._ended = True
+        if self._trajectory is not None:
+            self._trajectory.unparsed.pop(self, None)
         if self._watch is not None:
             self._watch.detach()
         with _FINISH:

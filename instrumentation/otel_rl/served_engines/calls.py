@@ -2,41 +2,55 @@
 
 A client's hooks say what they see of it::
 
-    call = begin(scope, method, url, headers, body)   # None for any other traffic
-    call.failed(error)                                # or
-    call.answered(response, status, content)          # and later, as far as the program does it:
-    parsed(response, value); closed(response)
+    call = begin(library, method, url, headers, body)   # None for any other traffic
+    call.failed(error)                                  # or
+    call.leave(); call.answered(response, status, content)   # and later, as far as the program does it:
+    read(response, content); parsed(response, value); closed(response, ...); broke_off(response, error)
 """
 
 from __future__ import annotations
 
 import json
-from functools import partial
+from contextvars import ContextVar
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
-from otel_rl.inference import ownership, servers
+from otel_rl.inference import ownership, requests, servers
 from otel_rl.inference.calls import InferenceCall, current, record_abandoned
-from otel_rl.inference.requests import Request
+from otel_rl.inference.requests import Endpoint, Request
 from otel_rl.semconv import attributes, metrics, spans
-from otel_rl.semconv.attributes import RlInferenceStreamEndedValues, RlPhaseValues
-from otel_rl.served_engines.paths import GENERATE, GENERATE_TOKENS, Control, target_of
+from otel_rl.semconv.attributes import GenAiOperationNameValues, RlInferenceStreamEndedValues, RlPhaseValues
+from otel_rl.served_engines import paths
+from otel_rl.served_engines.paths import target_of
 from otel_rl.served_engines.protocols import EngineAnswer, as_completion_request
-from otel_rl.telemetry import deferral, lifecycle, propagation
+from otel_rl.telemetry import deferral, lifecycle, open_trajectory, propagation
 from otel_rl.telemetry.attribute_values import error_type
+from otel_rl.telemetry.scope import Scope
+from otel_rl.training import steps
 from otel_rl.training.phases import Phase, innermost, is_inside
 
 if TYPE_CHECKING:
     from collections.abc import MutableMapping
 
-    from otel_rl.inference.requests import Endpoint
-    from otel_rl.telemetry.scope import Scope
+    from otel_rl.served_engines.paths import Target
 
 #: Spans of operations per step: an update may come in hundreds of parts.
 SPANS_PER_STEP = 16
 #: Longest body that is parsed, in bytes, where the client was given text and not the object.
 LONGEST_BODY = 32_768
+#: Servers that are remembered as engines.
+_MOST_ENGINES = 1024
 _FAILED = 400
+_TRACEPARENT = "traceparent"
+_COMPLETION = GenAiOperationNameValues.TEXT_COMPLETION
+_ENDPOINTS = {
+    **{endpoint.path: endpoint for endpoint in requests.ENDPOINTS},
+    paths.GENERATE: Endpoint(paths.GENERATE, _COMPLETION),
+    paths.GENERATE_TOKENS: Endpoint(paths.GENERATE_TOKENS, _COMPLETION),
+    paths.TRL_CHAT: Endpoint(paths.TRL_CHAT, GenAiOperationNameValues.CHAT),
+}
+_scope = lru_cache(maxsize=None)(Scope)
 
 
 class Url(NamedTuple):
@@ -48,11 +62,30 @@ class Url(NamedTuple):
     path: str
 
 
-class ModelCall:
+class Call:
+    """A request to an engine."""
+
+    #: ``traceparent`` that we have written into the request.
+    trace_context: str | None = None
+
+    def leave(self) -> None:
+        """The request has been answered: what runs from here on is no part of it."""
+
+    def failed(self, error: BaseException | None) -> None:
+        """No answer came, or one of which nothing is known."""
+
+    def answered(self, response: object, status: int, content: bytes | None) -> None:
+        """The head of the answer is there, and all of it where ``content`` is."""
+
+
+class ModelCall(Call):
     """A request for tokens."""
 
+    #: A method of the client reads the answer, and tells how that ends.
+    is_being_read = False
+
     def __init__(self, scope: Scope, endpoint: Endpoint, url: Url, body: dict[str, Any]) -> None:
-        if endpoint in (GENERATE, GENERATE_TOKENS):
+        if endpoint.path in (paths.GENERATE, paths.GENERATE_TOKENS):
             body = as_completion_request(body)
         samples = body.get("n")
         server = servers.server(url.host, url.port or (443 if url.scheme == "https" else 80))
@@ -63,15 +96,18 @@ class ModelCall:
         self._call.attempts = 1
         self._call.enter()
 
-    def failed(self, error: BaseException) -> None:
-        """No answer came."""
+    def leave(self) -> None:
+        """The request has been answered."""
+        self._call.leave()
+
+    def failed(self, error: BaseException | None) -> None:
+        """No answer came, or one of which nothing is known."""
         self._call.leave()
         self._call.finish(error)
 
     def answered(self, response: object, status: int, content: bytes | None) -> None:
         """The head of the answer is there, and all of it where ``content`` is."""
         call = self._call
-        call.leave()
         if status >= _FAILED:
             call.answer.failure = str(status)
             call.finish()
@@ -101,36 +137,50 @@ class ModelCall:
         return ended if self.is_stream else None
 
 
-class ControlCall:
+class ControlCall(Call):
     """A request that changes an engine: a part of the phase ``rl.sync``, or the phase itself.
 
     One that brings weights is the phase, unless the program is in it already. One on memory or caches is the phase only
-    outside of any phase: an engine that wakes up to make samples is a part of making samples.
+    outside of any phase: an engine that wakes up to make samples is a part of making samples. Of several that run at
+    once the first is the phase: they are one stretch of time.
     """
 
-    def __init__(self, scope: Scope, control: Control, url: Url, body: dict[str, Any]) -> None:
-        self._scope, self._name = scope, control.name
+    #: The one that is the phase now.
+    timed: ControlCall | None = None
+
+    def __init__(self, scope: Scope, target: Target, url: Url, body: dict[str, Any]) -> None:
+        self._scope, self._name = scope, target.operation
         # vLLM and SGLang name it alike in all that take one, but for `update_weight_version`.
         version = body.get("weight_version", body.get("new_version"))
-        values: dict[str, Any] = {attributes.RL_SYNC_OPERATION: control.name, attributes.SERVER_ADDRESS: url.host}
+        values: dict[str, Any] = {attributes.RL_SYNC_OPERATION: self._name, attributes.SERVER_ADDRESS: url.host}
         if isinstance(version, str | int):
             values[attributes.RL_POLICY_VERSION] = str(version)
         if url.port is not None:
             values[attributes.SERVER_PORT] = url.port
-        is_phase = not is_inside(RlPhaseValues.SYNC) if control.brings else innermost() is None
+        is_phase = _is_phase(target)
         self._began = deferral.now()
         self._phase = Phase(spans.RL_SYNC, scope, values, limit=SPANS_PER_STEP, has_duration=is_phase).start()
+        self.has_ended = False
+        if is_phase:
+            ControlCall.timed = self
+        _operation.set(self)
 
-    def failed(self, error: BaseException) -> None:
-        """No answer came."""
-        self._end(error, error_type(error))
+    def failed(self, error: BaseException | None) -> None:
+        """No answer came, or one of which nothing is known."""
+        self._end(error, None if error is None else error_type(error))
 
     def answered(self, _response: object, status: int, _content: bytes | None) -> None:
         """The engine answers when the operation is done."""
-        failure = str(status) if status >= _FAILED else None
+        # SGLang refuses to empty its cache while requests run, and programs ask again until it does.
+        failure = str(status) if status >= _FAILED and self._name != "flush_cache" else None
         self._end(failure, failure)
 
     def _end(self, error: BaseException | str | None, kind: str | None) -> None:
+        if self.has_ended:
+            return
+        self.has_ended = True
+        if ControlCall.timed is self:
+            ControlCall.timed = None
         seconds = deferral.now().counter - self._began.counter
         self._phase.end(error)
         labels = {attributes.RL_SYNC_OPERATION: self._name}
@@ -139,41 +189,71 @@ class ControlCall:
         self._scope.record(metrics.RL_SYNC_OPERATION_DURATION, seconds, labels)
 
 
+def _is_phase(target: Target) -> bool:
+    # Threads of a pool know nothing of the step: whoever waits for them may be in a phase. A rollout has no phase sync.
+    if ControlCall.timed is not None or steps.in_context() is None or open_trajectory.of() is not None:
+        return False
+    return not is_inside(RlPhaseValues.SYNC) if target.brings_weights else innermost() is None
+
+
 #: Answers that the program has not read yet.
 _open: WeakKeyDictionary[object, ModelCall] = WeakKeyDictionary()
+#: The operation whose request this context sends: a client may send it through another one.
+_operation: ContextVar[ControlCall | None] = ContextVar("otel_rl_engine_operation", default=None)
+#: Host and port of servers that have been asked what only engines are asked.
+_engines: set[tuple[str, int | None]] = set()
 
 
-def may_be_one(method: str, path: str) -> bool:
-    """False for traffic that is no request to an engine, and for what a client for models sends: the fast way out."""
-    return target_of(method, path) is not None and current.get() is None
-
-
-def begin(
-    scope: Scope, method: str, url: Url, headers: MutableMapping[str, str], body: Any
-) -> ModelCall | ControlCall | None:
+def begin(library: str, method: str, url: Url, headers: MutableMapping[str, str] | None, body: Any) -> Call | None:
     """Follow a request that is about to be sent, and write its trace context into ``headers``.
 
     Args:
-        scope: of the client's instrumentor.
+        library: of the client.
         method: in any case.
         url: where it goes, with all that the client adds to it.
-        headers: of the request; a ``traceparent`` in them stays as it is.
+        headers: of the request; a ``traceparent`` in them stays as it is. None where nothing is to be written.
         body: object that the client was given to send as JSON, or the bytes of it.
 
     Returns:
         None for traffic that is no request to an engine, and for one that a client for models makes.
     """
     target = target_of(method, url.path)
-    if target is None or current.get() is not None or not scope.enabled or ownership.suppressed():
+    scope = _scope(library)
+    if target is None or _is_part_of_another() or not scope.enabled or ownership.suppressed():
         return None
-    if not (target.anywhere or propagation.may_have_baggage(url.host)):
+    if not (target.anywhere or propagation.may_have_baggage(url.host)) or not _is_engine(target, url):
         return None
     record_abandoned()
-    known, what = _object_of(body), target.what
-    call = ControlCall(scope, what, url, known) if isinstance(what, Control) else ModelCall(scope, what, url, known)
-    if "traceparent" not in headers:
-        propagation.inject(headers, url.host)
+    known = _object_of(body)
+    call = ControlCall(scope, target, url, known) if target.operation else _model_call(scope, target, url, known)
+    try:
+        if headers is not None and _TRACEPARENT not in headers:
+            propagation.inject(headers, url.host)
+            call.trace_context = headers.get(_TRACEPARENT)
+    except BaseException as error:
+        # Of a signal handler of the program, too.
+        call.failed(error)
+        raise
     return call
+
+
+def _model_call(scope: Scope, target: Target, url: Url, body: dict[str, Any]) -> ModelCall:
+    return ModelCall(scope, _ENDPOINTS[target.path], url, body)
+
+
+def _is_part_of_another() -> bool:
+    """True inside a call that is being sent: by a client for models, or by a client that uses another one."""
+    call, operation = current.get(), _operation.get()
+    return (call is not None and call.is_current) or (operation is not None and not operation.has_ended)
+
+
+def _is_engine(target: Target, url: Url) -> bool:
+    where = url.host, url.port
+    if target.is_common:
+        return where in _engines
+    if len(_engines) < _MOST_ENGINES:
+        _engines.add(where)
+    return True
 
 
 def _object_of(body: Any) -> dict[str, Any]:
@@ -204,17 +284,32 @@ def parsed(response: object, value: Any) -> None:
         call.parsed(value)
 
 
-def closed(response: object, *, complete: bool) -> None:
+def broke_off(response: object, error: BaseException) -> None:
+    """The body of ``response`` did not come to its end."""
+    call = _open.pop(response, None) if _open else None
+    if call is not None:
+        call.failed(error)
+
+
+def closed(response: object, *, complete: bool, content: bytes | None, error: BaseException | None) -> None:
     """The program is done with ``response``, or has read all of it and may parse it yet."""
     call = of(response)
     if call is None:
         return
     if complete and not call.is_stream:
-        call.read(None)
+        call.read(content)
+        return
+    if isinstance(error, Exception):
+        broke_off(response, error)
         return
     _open.pop(response, None)
     call.closed(complete=complete)
 
 
-# The parent's answers are its own; a child must not end their calls.
-lifecycle.after_fork_in_child(_open.clear)
+def _after_fork_in_child() -> None:
+    """The parent's answers and operations are its own."""
+    _open.clear()
+    ControlCall.timed = None
+
+
+lifecycle.after_fork_in_child(_after_fork_in_child)

@@ -1,8 +1,8 @@
-"""Requests to inference engines, told from all other traffic by method, host and path.
+"""Requests to inference engines, told from all other traffic by method and path; imports nothing of the pack.
 
 Sources: vLLM 0.32 (``vllm/entrypoints``), SGLang 0.5.23 (``sglang/srt/entrypoints/http_server.py``), the server of TRL
-(``trl/scripts/vllm_serve.py``). Paths that other services may have too count on private hosts only, and on those of
-``OTEL_RL_PROPAGATE_TO``.
+(``trl/scripts/vllm_serve.py``), the servers that AReaL, SkyRL and prime-rl put in front of them. Paths that other
+services may have too count on private hosts only, and on those of ``OTEL_RL_PROPAGATE_TO``.
 """
 
 from __future__ import annotations
@@ -10,38 +10,42 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple
 
-from otel_rl.inference.requests import CHAT, COMPLETIONS, EMBEDDINGS, RESPONSES, Endpoint
-from otel_rl.semconv.attributes import GenAiOperationNameValues
 
-#: SGLang's own, and that of TRL's server.
-GENERATE = Endpoint("/generate", GenAiOperationNameValues.TEXT_COMPLETION)
-#: vLLM's, from tokens to tokens.
-GENERATE_TOKENS = Endpoint("/inference/v1/generate", GenAiOperationNameValues.TEXT_COMPLETION)
-TRL_CHAT = Endpoint("/chat", GenAiOperationNameValues.CHAT)
-
-
-class Control(NamedTuple):
-    """A request that changes an engine instead of asking it.
+class Target(NamedTuple):
+    """What the path of a request stands for.
 
     Attributes:
-        name: of the operation, which is the last part of the path.
-        brings: it is a part of bringing weights, and not of managing memory or requests.
+        path: of the endpoint that is asked for tokens; empty for an operation.
+        operation: what is done to the engine, which is the last part of the path; empty for a request for tokens.
+        brings_weights: the operation is a part of bringing weights, and not of managing memory or requests.
+        anywhere: on any host; else on private ones only.
+        is_common: other services have operations of this name: only for a server that has been an engine before.
     """
 
-    name: str
-    brings: bool
+    path: str = ""
+    operation: str = ""
+    brings_weights: bool = False
+    anywhere: bool = False
+    is_common: bool = False
 
 
-#: Ends of paths of the protocol of OpenAI, which any host may serve, below any path of its own.
-_ANYWHERE = (
-    ("/chat/completions", CHAT),
-    ("/v1/completions", COMPLETIONS),
-    ("/v1/responses", RESPONSES),
-    ("/v1/embeddings", EMBEDDINGS),
-    (GENERATE_TOKENS.path, GENERATE_TOKENS),
-)
-#: Whole paths, on private hosts.
-_GENERATING = {endpoint.path: endpoint for endpoint in (GENERATE, TRL_CHAT)}
+#: SGLang's own, and that of TRL's server.
+GENERATE = "/generate"
+#: vLLM's, from tokens to tokens.
+GENERATE_TOKENS = "/inference/v1/generate"
+#: Of TRL's server.
+TRL_CHAT = "/chat"
+CHAT = "/chat/completions"
+#: Ends of paths of the protocol of OpenAI, which any host may serve, below any path of its own -> endpoint.
+_ANYWHERE = {
+    CHAT: CHAT,
+    # Of prime-rl: a conversation that goes on from tokens.
+    "/chat/completions/tokens": CHAT,
+    "/v1/completions": "/completions",
+    "/v1/responses": "/responses",
+    "/v1/embeddings": "/embeddings",
+    GENERATE_TOKENS: GENERATE_TOKENS,
+}
 _BRING_WEIGHTS = (
     "init_weight_transfer_engine",
     "start_weight_update",
@@ -54,44 +58,51 @@ _BRING_WEIGHTS = (
     "update_weights_from_distributed",
     "update_weights_from_ipc",
     "update_weights_from_tensor",
+    "post_process_weights",
     "init_communicator",
     "close_communicator",
     "update_named_param",
     "batch_update_named_params",
-    "load_lora_adapter",
-    "unload_lora_adapter",
+    "areal_init_weights_update_group",
+    "areal_set_update_weight_meta",
+    "areal_update_weights",
+    "areal_update_weights_lora",
+    "areal_update_weights_xccl",
+    "init_weight_update_communicator",
+    "finalize_weight_update",
+    "init_broadcaster",
+    "reload_weights",
 )
+_BRING_ADAPTERS = ("load_lora_adapter", "load_lora_adapter_from_tensors", "unload_lora_adapter")
 _MANAGE = (
-    "sleep",
     "wake_up",
-    "pause",
-    "resume",
     "pause_generation",
     "continue_generation",
+    "areal_pause_generation",
+    "areal_continue_generation",
     "reset_prefix_cache",
+    "reset_mm_cache",
+    "reset_encoder_cache",
     "flush_cache",
     "release_memory_occupation",
     "resume_memory_occupation",
     "abort_request",
     "abort_requests",
 )
-_CONTROL = {f"/{name}": Control(name, brings=True) for name in _BRING_WEIGHTS} | {
-    f"/{name}": Control(name, brings=False) for name in _MANAGE
+_COMMON = ("sleep", "pause", "resume")
+_PRIVATE = {
+    **{path: Target(path) for path in (GENERATE, TRL_CHAT)},
+    **{f"/{name}": Target(operation=name, brings_weights=True) for name in (*_BRING_WEIGHTS, *_BRING_ADAPTERS)},
+    # vLLM has them below the version of the protocol.
+    **{f"/v1/{name}": Target(operation=name, brings_weights=True) for name in _BRING_ADAPTERS},
+    **{f"/{name}": Target(operation=name) for name in _MANAGE},
+    **{f"/{name}": Target(operation=name, is_common=True) for name in _COMMON},
 }
-#: SGLang takes these with GET, too.
-_GET = frozenset({"/flush_cache"})
-
-
-class Target(NamedTuple):
-    """What the path of a request stands for.
-
-    Attributes:
-        what: an endpoint that is asked for tokens, or an operation.
-        anywhere: on any host; else on private ones only.
-    """
-
-    what: Endpoint | Control
-    anywhere: bool
+#: SGLang takes these in other ways than with POST, too.
+_OTHER_METHODS = {
+    "GET": {"/flush_cache", "/release_memory_occupation", "/resume_memory_occupation"},
+    "PUT": {GENERATE},
+}
 
 
 @lru_cache(maxsize=1024)
@@ -102,13 +113,10 @@ def target_of(method: str, path: str) -> Target | None:
         method: in any case.
         path: of the URL, without its query.
     """
-    path = path.rstrip("/")
-    if method.upper() == "POST":
-        for end, endpoint in _ANYWHERE:
-            if path.endswith(end):
-                return Target(endpoint, anywhere=True)
-    elif path not in _GET:
-        return None
-    # `/v1/load_lora_adapter` of vLLM is the one that has a prefix.
-    found = _GENERATING.get(path) or _CONTROL.get(path.removeprefix("/v1"))
-    return None if found is None else Target(found, anywhere=False)
+    path, method = path.rstrip("/"), method.upper()
+    if method != "POST":
+        return _PRIVATE[path] if path in _OTHER_METHODS.get(method, ()) else None
+    for end, endpoint in _ANYWHERE.items():
+        if path.endswith(end):
+            return Target(endpoint, anywhere=True)
+    return _PRIVATE.get(path)

@@ -1,46 +1,77 @@
 """Wrappers around the one method of a client that sends a prepared request and returns the response.
 
-Where the program gave the client an object to send as JSON, it is kept until then: nobody parses the body again.
+Where the program gave the client an object to send as JSON, it is kept until then: nobody parses the body again. What
+follows a request is imported with the first one to an engine: many programs only use these clients for other things.
 """
 
 from __future__ import annotations
 
 import functools
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from otel_rl import own_cpu
-from otel_rl.served_engines import calls
-from otel_rl.telemetry import guard
+from otel_rl.internal_errors import guard
+from otel_rl.served_engines.paths import target_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from otel_rl.served_engines.calls import ControlCall, ModelCall, Url
-    from otel_rl.telemetry.scope import Scope
+    from otel_rl.served_engines.calls import Call, ModelCall, Url
 
 #: Objects that requests were built of, until they are sent.
 _bodies: WeakKeyDictionary[object, Any] = WeakKeyDictionary()
+#: Trace context that we have written into requests: a program may send one again.
+_written: WeakKeyDictionary[object, str] = WeakKeyDictionary()
 _BEGIN, _ANSWERED, _FAILED = (guard(f"served_engines.{site}") for site in ("begin", "answered", "failed"))
+_TRACEPARENT = "traceparent"
+_calls: Any = None
 
 
 class Client(NamedTuple):
     """How the requests of a client are read.
 
     Attributes:
-        scope: of its instrumentor.
+        library: of its instrumentor.
         head: method and path of a request.
-        url: where a request goes.
+        url: where a request goes, for ``calls.Url``.
     """
 
-    scope: Scope
+    library: str
     head: Callable[[Any], tuple[str, str]]
-    url: Callable[[Any], Url]
+    url: Callable[[Any], tuple[str, str, int | None, str]]
 
 
-def keep_body(request: object, body: Any) -> None:
-    """Keep the object that ``request`` was built of until the request is sent or dropped."""
-    _bodies[request] = body
+def calls() -> Any:
+    """The module :mod:`otel_rl.served_engines.calls`."""
+    global _calls
+    if _calls is None:
+        _calls = import_module("otel_rl.served_engines.calls")
+    return _calls
+
+
+def of(response: object) -> ModelCall | None:
+    """The call that a response belongs to, until the program has parsed or closed it."""
+    return None if _calls is None else _calls.of(response)
+
+
+def parsed(response: object, value: Any) -> None:
+    """The program has parsed the body of ``response``."""
+    if _calls is not None:
+        _calls.parsed(response, value)
+
+
+def closed(response: object, *, complete: bool, content: bytes | None, error: BaseException | None = None) -> None:
+    """The program has closed ``response``, because of ``error``; ``content`` is its body, where all of it was read."""
+    if _calls is not None:
+        _calls.closed(response, complete=complete, content=content, error=error)
+
+
+def keep_body(request: object, body: Any, head: tuple[str, str]) -> None:
+    """Keep the object that ``request`` was built of until the request is sent or dropped, where it is for an engine."""
+    if body is not None and target_of(*head) is not None:
+        _bodies[request] = body
 
 
 def sends(client: Client, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -84,26 +115,38 @@ def sends_async(client: Client, original: Callable[..., Any]) -> Callable[..., A
 
 
 def _timed(client: Client) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    begin = own_cpu.timed(f"{client.scope.name}.begin", functools.partial(_begin, client))
-    return begin, own_cpu.timed(f"{client.scope.name}.answered", _answered)
+    begin = own_cpu.timed(f"{client.library}.begin", functools.partial(_begin, client))
+    return begin, own_cpu.timed(f"{client.library}.answered", _answered)
 
 
-def _begin(client: Client, request: Any) -> ModelCall | ControlCall | None:
+def _begin(client: Client, request: Any) -> Call | None:
     with _BEGIN:
         method, path = client.head(request)
-        if calls.may_be_one(method, path):
+        if target_of(method, path) is None:
+            return None
+        headers, body = request.headers, _bodies.pop(request, None)
+        if body is None:
             # What was given as bytes is there already; a body that is a stream is not read.
-            body = _bodies.pop(request, None) or getattr(request, "_content", None) or getattr(request, "body", None)
-            return calls.begin(client.scope, method, client.url(request), request.headers, body)
+            body = getattr(request, "_content", None) or getattr(request, "body", None)
+        if headers is not None and _TRACEPARENT in headers and headers[_TRACEPARENT] == _written.get(request):
+            del headers[_TRACEPARENT]
+        url: Url = calls().Url(*client.url(request))
+        call: Call | None = calls().begin(client.library, method, url, headers, body)
+        if call is not None and call.trace_context is not None:
+            _written[request] = call.trace_context
+        return call
     return None
 
 
-def _answered(call: ModelCall | ControlCall, response: Any) -> None:
+def _answered(call: Call, response: Any) -> None:
+    call.leave()
     with _ANSWERED:
         # False for a stream of requests.
         call.answered(response, response.status_code, getattr(response, "_content", None) or None)
+        return
+    call.failed(None)
 
 
-def _failed(call: ModelCall | ControlCall, error: BaseException) -> None:
+def _failed(call: Call, error: BaseException) -> None:
     with _FAILED:
         call.failed(error)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakValueDictionary
 
 from opentelemetry.context import create_key, get_current, get_value, set_value
@@ -31,10 +31,19 @@ _KEY = create_key("otel_rl.trajectory")
 _entered: ContextVar[OpenTrajectory | None] = ContextVar("otel_rl_trajectory", default=None)
 #: Most names of rewards of one trajectory; scores under further ones count in the sum only.
 MAXIMUM_REWARDS = 32
+#: Most model calls of one trajectory that wait for the program to parse their answers; then the first is counted.
+MOST_UNPARSED = 64
 #: Longest name, id or reason, in characters.
 MAXIMUM_LENGTH = 256
 #: Longest version that is read as a number, in digits.
 _DIGITS = 18
+
+
+class UnparsedCall(Protocol):
+    """A model call whose answer has been read."""
+
+    def finish(self) -> None:
+        """End it with what the answer says; it counts in its trajectory."""
 
 
 class OpenTrajectory:
@@ -55,6 +64,7 @@ class OpenTrajectory:
         "stop_reason",
         "tool_calls",
         "tool_errors",
+        "unparsed",
     )
 
     def __init__(self) -> None:
@@ -69,6 +79,8 @@ class OpenTrajectory:
         self.rewards: dict[str, float] = {}
         #: Set where the program does not use the trajectory.
         self.discard_reason: str | None = None
+        #: Model calls whose answers have been read, and parsed by nobody yet.
+        self.unparsed: dict[UnparsedCall, None] = {}
         #: Its record is made: nothing counts in it any more.
         self.has_ended = False
 
@@ -102,6 +114,17 @@ class OpenTrajectory:
         self.tool_calls += 1
         if failed:
             self.tool_errors += 1
+
+    def wait_for(self, call: UnparsedCall) -> None:
+        """The answer of ``call`` may be parsed by the program yet, and counts from then on."""
+        self.unparsed[call] = None
+        if len(self.unparsed) > MOST_UNPARSED:
+            next(iter(self.unparsed)).finish()
+
+    def finish_unparsed(self) -> None:
+        """Count what nobody has parsed, from what was read: the trajectory ends."""
+        for call in list(self.unparsed):
+            call.finish()
 
     def add_reward(self, name: str, value: float) -> None:
         """Add a score; one that is not finite counts for nothing."""

@@ -126,6 +126,7 @@ def began(scope: Scope, source: str, count: int = 1) -> None:
 def add(scope: Scope, source: str, ended: Ended) -> dict[str, Any]:
     """A trajectory has ended; return what its span says of it."""
     trajectory = ended.trajectory
+    trajectory.finish_unparsed()
     trajectory.has_ended = True
     iteration = ended.ids.get(attributes.RL_LOOP_ITERATION)
     totals = trajectory.totals()

@@ -34,7 +34,8 @@ def instrumented(recorded):
     recorded.clear()
     servers.forget()
     group = entry_points(group="opentelemetry_instrumentor")
-    made = [one.load()() for one in group if one.name.removeprefix("otel_rl_") in LIBRARIES]
+    ours = {f"otel_rl_{library}" for library in LIBRARIES}
+    made = [one.load()() for one in group if one.name in ours]
     for one in made:
         one.instrument(skip_dep_check=True)
     yield recorded

@@ -7,19 +7,19 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from otel_rl import own_cpu
-from otel_rl.served_engines import calls
-from otel_rl.served_engines.calls import Url
-from otel_rl.telemetry import Scope, guard
+from otel_rl.internal_errors import guard
+from otel_rl.served_engines import senders
+from otel_rl.served_engines.paths import target_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
 
     from otel_rl.instrumentors.patching import Patches
-    from otel_rl.served_engines.calls import ControlCall, ModelCall
+    from otel_rl.served_engines.calls import Call
 
-scope = Scope("aiohttp")
 _BEGIN, _ANSWERED, _FAILED = (guard(f"aiohttp.{site}") for site in ("begin", "answered", "failed"))
+_TRACEPARENT = "traceparent"
 
 
 def patch_client(module: ModuleType, patches: Patches) -> None:
@@ -29,10 +29,10 @@ def patch_client(module: ModuleType, patches: Patches) -> None:
 
 def patch_response(module: ModuleType, patches: Patches) -> None:
     """Patch ``aiohttp.client_reqrep``."""
-    patches.observe(module, "ClientResponse.read", after=_read, required=True)
+    patches.observe(module, "ClientResponse.read", begin=_begin_read, end=_end_read, required=True)
     patches.observe(module, "ClientResponse.json", after=_parsed, required=True)
-    patches.observe(module, "ClientResponse.release", after=_closed, required=True)
-    patches.observe(module, "ClientResponse.close", after=_closed, required=True)
+    patches.observe(module, "ClientResponse.release", before=_closing, required=True)
+    patches.observe(module, "ClientResponse.close", before=_closing, required=True)
 
 
 def _requests(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -53,7 +53,7 @@ def _requests(original: Callable[..., Any]) -> Callable[..., Any]:
     return request
 
 
-def _begin(session: Any, method: str, str_or_url: Any, kwargs: dict[str, Any]) -> ModelCall | ControlCall | None:
+def _begin(session: Any, method: str, str_or_url: Any, kwargs: dict[str, Any]) -> Call | None:
     """``kwargs`` gets the headers of the request with the trace context, in a mapping of their own."""
     with _BEGIN:
         try:
@@ -61,35 +61,59 @@ def _begin(session: Any, method: str, str_or_url: Any, kwargs: dict[str, Any]) -
         except (AssertionError, TypeError, ValueError):
             # The request is about to fail with it.
             return None
-        if not calls.may_be_one(method, url.path):
+        if target_of(method, url.path) is None:
             return None
-        where = Url(url.scheme, url.host or "", url.port, url.path)
-        # The program's may be pairs, and may have a name twice.
-        headers = sys.modules["multidict"].CIMultiDict(kwargs.get("headers") or ())
+        # The program's may be pairs, may have a name twice, and may be an iterator, which is read once.
+        headers = kwargs["headers"] = sys.modules["multidict"].CIMultiDict(kwargs.get("headers") or ())
         given = kwargs.get("json")
-        call = calls.begin(scope, method, where, headers, kwargs.get("data") if given is None else given)
-        if call is not None:
-            kwargs["headers"] = headers
+        calls = senders.calls()
+        where = calls.Url(url.scheme, url.host or "", url.port, url.path)
+        written = None if _TRACEPARENT in session.headers else headers
+        call: Call | None = calls.begin(
+            "aiohttp", method, where, written, kwargs.get("data") if given is None else given
+        )
         return call
     return None
 
 
-def _answered(call: ModelCall | ControlCall, response: Any) -> None:
+def _answered(call: Call, response: Any) -> None:
+    call.leave()
     with _ANSWERED:
         call.answered(response, response.status, None)
+        return
+    call.failed(None)
 
 
 _timed_begin = own_cpu.timed("aiohttp.begin", _begin)
 _timed_answered = own_cpu.timed("aiohttp.answered", _answered)
 
 
-def _read(content: bytes, response: Any) -> None:
-    calls.read(response, content)
+def _begin_read(response: Any) -> Any:
+    call = senders.of(response)
+    if call is None:
+        return None
+    call.is_being_read = True
+    return response
+
+
+def _end_read(response: Any, content: bytes | None, error: BaseException | None) -> None:
+    call = senders.of(response)
+    if call is not None:
+        call.is_being_read = False
+    if error is None:
+        senders.calls().read(response, content)
+    else:
+        senders.calls().broke_off(response, error)
 
 
 def _parsed(value: Any, response: Any, **_: Any) -> None:
-    calls.parsed(response, value)
+    senders.parsed(response, value)
 
 
-def _closed(_: Any, response: Any) -> None:
-    calls.closed(response, complete=response._body is not None)  # noqa: SLF001 - there is no public name
+def _closing(response: Any) -> None:
+    call = senders.of(response)
+    if call is None or call.is_being_read:
+        return
+    content = response._body  # noqa: SLF001 - there is no public name
+    complete = content is not None or response.content.at_eof()
+    senders.closed(response, complete=complete, content=content, error=response.content.exception())

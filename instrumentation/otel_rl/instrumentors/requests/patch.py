@@ -6,23 +6,19 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from otel_rl.served_engines import calls, senders
-from otel_rl.served_engines.calls import Url
+from otel_rl.served_engines import senders
 from otel_rl.served_engines.senders import Client
-from otel_rl.telemetry import Scope
 
 if TYPE_CHECKING:
     from types import ModuleType
 
     from otel_rl.instrumentors.patching import Patches
 
-scope = Scope("requests")
-
 
 def patch_sessions(module: ModuleType, patches: Patches) -> None:
     """Patch ``requests.sessions``."""
     patches.observe(module, "Session.prepare_request", after=_prepared, required=True)
-    patches.replace(module, "Session.send", partial(senders.sends, Client(scope, _head, _url)), required=True)
+    patches.replace(module, "Session.send", partial(senders.sends, Client("requests", _head, _url)), required=True)
 
 
 def patch_models(module: ModuleType, patches: Patches) -> None:
@@ -35,19 +31,21 @@ def _head(request: Any) -> tuple[str, str]:
     return request.method, urlsplit(request.url).path
 
 
-def _url(request: Any) -> Url:
+def _url(request: Any) -> tuple[str, str, int | None, str]:
     url = urlsplit(request.url)
-    return Url(url.scheme, url.hostname or "", url.port, url.path)
+    return url.scheme, url.hostname or "", url.port, url.path
 
 
 def _prepared(prepared: Any, _session: Any, request: Any) -> None:
-    if request.json is not None and calls.may_be_one(*_head(prepared)):
-        senders.keep_body(prepared, request.json)
+    if request.json is not None:
+        senders.keep_body(prepared, request.json, _head(prepared))
 
 
 def _parsed(value: Any, response: Any, **_: Any) -> None:
-    calls.parsed(response, value)
+    senders.parsed(response, value)
 
 
 def _closed(_: None, response: Any) -> None:
-    calls.closed(response, complete=response._content_consumed)  # noqa: SLF001 - since 0.8, and there is no public name
+    content = response._content  # noqa: SLF001 - the property would read it; False and None until it is there
+    complete = response._content_consumed  # noqa: SLF001 - since 0.8, and there is no public name
+    senders.closed(response, complete=complete, content=content or None)
