@@ -97,9 +97,11 @@ def pipeline() -> Recorded:
 def recorded(pipeline: Recorded) -> Iterator[Recorded]:
     """The process' in-memory pipeline, empty; steps left open by a failed test are closed."""
     from otel_rl.telemetry import cardinality_budgets, deferral
-    from otel_rl.training import steps
+    from otel_rl.training import steps, trajectories
 
     steps.finish()
+    # Of rollouts that have ended outside of steps: they wait for an export.
+    trajectories._record_all()
     deferral.drain()
     pipeline.clear()
     # Each test's servers have ports of their own: together they would use up the budget of the process.

@@ -36,6 +36,8 @@ def _working_directory() -> str:
 
 #: Reasons of the file store for a drop that nobody wanted.
 _UNWRITTEN = ("store_unwritable", "disk_full")
+#: Libraries of which most programs make another use than asking an engine: that one is imported says nothing.
+_OF_MANY_USES = frozenset({"otel_rl_aiohttp", "otel_rl_httpx", "otel_rl_httpx2", "otel_rl_requests"})
 _started_in = _working_directory()
 _started_at = time.monotonic()
 #: Seconds after which a process is no short helper any more, such as those that a shell script calls.
@@ -138,15 +140,15 @@ def _is_worth_explaining(telemetry: Telemetry) -> bool:
 def _why_nothing() -> str:
     waiting = [
         name.removeprefix("otel_rl_")
-        for name, outcome in instrumentor_status.snapshot().items()
-        if name.startswith("otel_rl_") and outcome["state"] == instrumentor_status.WAITING
+        for name, outcome in _outcomes().items()
+        if outcome["state"] == instrumentor_status.WAITING
     ]
     if not waiting:
         return "no library is instrumented, `otel-rl doctor` says why"
     left_out = [
         f"{name.removeprefix('otel_rl_')} ({outcome['reason']})"
-        for name, outcome in instrumentor_status.snapshot().items()
-        if name.startswith("otel_rl_") and outcome["state"] in (instrumentor_status.SKIPPED, instrumentor_status.FAILED)
+        for name, outcome in _outcomes().items()
+        if outcome["state"] in (instrumentor_status.SKIPPED, instrumentor_status.FAILED)
     ]
     return (
         f"the program imported none of the instrumented libraries ({', '.join(waiting)});"
@@ -157,10 +159,14 @@ def _why_nothing() -> str:
 
 def _patched_something() -> bool:
     """Some library of ours was imported: the user had reason to expect something."""
-    return any(
-        outcome["state"] in (instrumentor_status.ACTIVE, instrumentor_status.DEGRADED) and name.startswith("otel_rl_")
-        for name, outcome in instrumentor_status.snapshot().items()
-    )
+    patched = instrumentor_status.ACTIVE, instrumentor_status.DEGRADED
+    return any(outcome["state"] in patched for outcome in _outcomes().values())
+
+
+def _outcomes() -> dict[str, instrumentor_status.Outcome]:
+    """Of our instrumentors whose library tells what the program is for."""
+    found = instrumentor_status.snapshot().items()
+    return {name: one for name, one in found if name.startswith("otel_rl_") and name not in _OF_MANY_USES}
 
 
 def _delivered(telemetry: Telemetry) -> dict[str, int]:

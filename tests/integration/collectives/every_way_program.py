@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import gc
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -169,3 +170,5 @@ for name in [name for name in vars(Prepared) if not name.startswith("__")]:
     delattr(Prepared, name)
 gc.collect()
 dist.destroy_process_group()
+# Threads of gloo may abort a process at its exit, also after that: https://github.com/pytorch/pytorch/issues/190489
+os._exit(0)
