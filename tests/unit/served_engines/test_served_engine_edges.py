@@ -17,6 +17,8 @@ from otel_rl.served_engines import calls
 
 BODY = {"text": "hi"}
 UPDATE = "/update_weights_from_distributed"
+#: Durations are of another clock than the times of spans; what counts twice is far above.
+CLOCKS = 1.2
 
 
 def test_answers_that_the_program_parses_itself_count_in_its_rollout(client, server, instrumented):
@@ -152,7 +154,7 @@ def test_operations_that_run_at_once_are_one_stretch_of_time(server, instrumente
     spans = [span for span in instrumented.spans if span.name == "rl.sync"]
     whole = (max(span.end_time for span in spans) - min(span.start_time for span in spans)) / 1e9
     assert len(spans) == 4
-    assert 0 < _seconds_of_sync(instrumented) <= whole
+    assert 0 < _seconds_of_sync(instrumented) < CLOCKS * whole
 
 
 def _release_after(server, requests):
@@ -171,7 +173,7 @@ def test_operations_in_threads_inside_of_the_programs_own_sync_add_nothing(serve
     own = [
         span for span in instrumented.spans if span.name == "rl.sync" and not span.attributes.get("rl.sync.operation")
     ]
-    assert _seconds_of_sync(instrumented) <= (own[0].end_time - own[0].start_time) / 1e9
+    assert _seconds_of_sync(instrumented) < CLOCKS * (own[0].end_time - own[0].start_time) / 1e9
 
 
 def test_an_operation_in_a_rollout_is_no_part_of_the_phase_sync(client, server, instrumented):
