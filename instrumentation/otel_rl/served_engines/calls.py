@@ -19,24 +19,21 @@ from weakref import WeakKeyDictionary
 from otel_rl.inference import ownership, requests, servers
 from otel_rl.inference.calls import InferenceCall, current, record_abandoned
 from otel_rl.inference.requests import Endpoint, Request
-from otel_rl.semconv import attributes, metrics, spans
-from otel_rl.semconv.attributes import GenAiOperationNameValues, RlInferenceStreamEndedValues, RlPhaseValues
+from otel_rl.semconv import attributes
+from otel_rl.semconv.attributes import GenAiOperationNameValues, RlInferenceStreamEndedValues
 from otel_rl.served_engines import paths
 from otel_rl.served_engines.paths import target_of
 from otel_rl.served_engines.protocols import EngineAnswer, as_completion_request
-from otel_rl.telemetry import deferral, lifecycle, open_trajectory, propagation
-from otel_rl.telemetry.attribute_values import error_type
+from otel_rl.telemetry import lifecycle, open_trajectory, propagation
 from otel_rl.telemetry.scope import Scope
 from otel_rl.training import steps
-from otel_rl.training.phases import Phase, innermost, is_inside
+from otel_rl.training.sync_operations import SyncOperation, is_phase
 
 if TYPE_CHECKING:
     from collections.abc import MutableMapping
 
     from otel_rl.served_engines.paths import Target
 
-#: Spans of operations per step: an update may come in hundreds of parts.
-SPANS_PER_STEP = 16
 #: Longest body that is parsed, in bytes, where the client was given text and not the object.
 LONGEST_BODY = 32_768
 #: Servers that are remembered as engines.
@@ -138,62 +135,53 @@ class ModelCall(Call):
 
 
 class ControlCall(Call):
-    """A request that changes an engine: a part of the phase ``rl.sync``, or the phase itself.
+    """A request that changes an engine.
 
-    One that brings weights is the phase, unless the program is in it already. One on memory or caches is the phase only
-    outside of any phase: an engine that wakes up to make samples is a part of making samples. Of several that run at
-    once the first is the phase: they are one stretch of time.
+    Of several that run at once the first is the phase ``rl.sync``: they are one stretch of time.
     """
 
     #: The one that is the phase now.
     timed: ControlCall | None = None
 
     def __init__(self, scope: Scope, target: Target, url: Url, body: dict[str, Any]) -> None:
-        self._scope, self._name = scope, target.operation
+        self._name = target.operation
         # vLLM and SGLang name it alike in all that take one, but for `update_weight_version`.
         version = body.get("weight_version", body.get("new_version"))
-        values: dict[str, Any] = {attributes.RL_SYNC_OPERATION: self._name, attributes.SERVER_ADDRESS: url.host}
-        if isinstance(version, str | int):
-            values[attributes.RL_POLICY_VERSION] = str(version)
-        if url.port is not None:
-            values[attributes.SERVER_PORT] = url.port
-        is_phase = _is_phase(target)
-        self._began = deferral.now()
-        self._phase = Phase(spans.RL_SYNC, scope, values, limit=SPANS_PER_STEP, has_duration=is_phase).start()
+        values = {
+            attributes.SERVER_ADDRESS: url.host,
+            attributes.SERVER_PORT: url.port,
+            attributes.RL_POLICY_VERSION: str(version) if isinstance(version, str | int) else None,
+        }
+        is_timed = _is_timed(target)
+        self._operation = SyncOperation(scope, self._name, values, is_phase=is_timed)
         self.has_ended = False
-        if is_phase:
+        if is_timed:
             ControlCall.timed = self
         _operation.set(self)
 
     def failed(self, error: BaseException | None) -> None:
         """No answer came, or one of which nothing is known."""
-        self._end(error, None if error is None else error_type(error))
+        self._end(error)
 
     def answered(self, _response: object, status: int, _content: bytes | None) -> None:
         """The engine answers when the operation is done."""
         # SGLang refuses to empty its cache while requests run, and programs ask again until it does.
-        failure = str(status) if status >= _FAILED and self._name != "flush_cache" else None
-        self._end(failure, failure)
+        self._end(str(status) if status >= _FAILED and self._name != "flush_cache" else None)
 
-    def _end(self, error: BaseException | str | None, kind: str | None) -> None:
+    def _end(self, error: BaseException | str | None) -> None:
         if self.has_ended:
             return
         self.has_ended = True
         if ControlCall.timed is self:
             ControlCall.timed = None
-        seconds = deferral.now().counter - self._began.counter
-        self._phase.end(error)
-        labels = {attributes.RL_SYNC_OPERATION: self._name}
-        if kind is not None:
-            labels[attributes.ERROR_TYPE] = kind
-        self._scope.record(metrics.RL_SYNC_OPERATION_DURATION, seconds, labels)
+        self._operation.end(error)
 
 
-def _is_phase(target: Target) -> bool:
+def _is_timed(target: Target) -> bool:
     # Threads of a pool know nothing of the step: whoever waits for them may be in a phase. A rollout has no phase sync.
     if ControlCall.timed is not None or steps.in_context() is None or open_trajectory.of() is not None:
         return False
-    return not is_inside(RlPhaseValues.SYNC) if target.brings_weights else innermost() is None
+    return is_phase(brings_weights=target.brings_weights)
 
 
 #: Answers that the program has not read yet.
@@ -225,7 +213,11 @@ def begin(library: str, method: str, url: Url, headers: MutableMapping[str, str]
         return None
     record_abandoned()
     known = _object_of(body)
-    call = ControlCall(scope, target, url, known) if target.operation else _model_call(scope, target, url, known)
+    call: Call
+    if target.operation:
+        call = ControlCall(scope, target, url, known)
+    else:
+        call = ModelCall(scope, _ENDPOINTS[target.path], url, known)
     try:
         if headers is not None and _TRACEPARENT not in headers:
             propagation.inject(headers, url.host)
@@ -235,10 +227,6 @@ def begin(library: str, method: str, url: Url, headers: MutableMapping[str, str]
         call.failed(error)
         raise
     return call
-
-
-def _model_call(scope: Scope, target: Target, url: Url, body: dict[str, Any]) -> ModelCall:
-    return ModelCall(scope, _ENDPOINTS[target.path], url, body)
 
 
 def _is_part_of_another() -> bool:

@@ -1,8 +1,4 @@
-"""Operations on the weights, the memory and the caches of an engine: parts of the phase ``rl.sync``.
-
-An operation that brings weights is the phase, unless the program is in it already. One on memory or caches is the
-phase only outside of any phase: an engine that wakes up to make samples is a part of making samples.
-"""
+"""Operations on the weights, the memory and the caches of an engine: which they are, and what they bring."""
 
 from __future__ import annotations
 
@@ -14,18 +10,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from otel_rl.inference import ownership
 from otel_rl.instrumentors.vllm import weights
 from otel_rl.instrumentors.vllm.engines import scope
-from otel_rl.semconv import attributes, metrics, spans
-from otel_rl.semconv.attributes import RlPhaseValues
-from otel_rl.telemetry import deferral
-from otel_rl.telemetry.attribute_values import error_type
-from otel_rl.training.phases import Phase, innermost, is_inside
+from otel_rl.semconv import attributes, metrics
+from otel_rl.training.sync_operations import SyncOperation, is_phase
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextvars import Token
 
-#: Spans of operations per step: an update may come in hundreds of parts.
-SPANS_PER_STEP = 16
 #: Methods of workers that bring weights: of vLLM, and of the extensions of verl, OpenRLHF, SkyRL, NeMo RL and TRL.
 _ABOUT_WEIGHTS = re.compile(r"weight|named_param", re.IGNORECASE)
 #: Methods of a model that a function given to ``apply_model`` calls to change it.
@@ -81,15 +72,8 @@ class Operation:
         self._name, self._kind, self._size, self._version = name, kind, size, version
         if kind.starts:
             self._weights.started()
-        values = {
-            attributes.RL_SYNC_OPERATION: name,
-            attributes.RL_SYNC_SIZE: size,
-            attributes.RL_POLICY_VERSION: version,
-        }
-        known = {key: value for key, value in values.items() if value is not None}
-        is_phase = not is_inside(RlPhaseValues.SYNC) if kind.brings else innermost() is None
-        self._began = deferral.now()
-        self._phase = Phase(spans.RL_SYNC, scope, known, limit=SPANS_PER_STEP, has_duration=is_phase).start()
+        values = {attributes.RL_SYNC_SIZE: size, attributes.RL_POLICY_VERSION: version}
+        self._operation = SyncOperation(scope, name, values, is_phase=is_phase(brings_weights=kind.brings))
         self._token: Token[Operation | None] = _inside.set(self)
         self.has_ended = False
 
@@ -99,15 +83,11 @@ class Operation:
         # A coroutine that its program closes may end in another context than it began in.
         with suppress(ValueError):
             _inside.reset(self._token)
-        seconds = deferral.now().counter - self._began.counter
-        self._phase.end(error)
-        labels = {attributes.RL_SYNC_OPERATION: self._name}
-        failed = {} if error is None else {attributes.ERROR_TYPE: error_type(error)}
-        scope.record(metrics.RL_SYNC_OPERATION_DURATION, seconds, {**labels, **failed})
+        self._operation.end(error)
         if error is not None:
             return
         if self._size:
-            scope.record(metrics.RL_SYNC_TRANSFERRED, self._size, labels)
+            scope.record(metrics.RL_SYNC_TRANSFERRED, self._size, {attributes.RL_SYNC_OPERATION: self._name})
         if self._kind.finishes:
             self._weights.changed(self._version)
         elif self._kind.changes:
