@@ -552,6 +552,9 @@ RL_TRAJECTORIES_SOURCE: Final = "rl.trajectories.source"
 RL_TRAJECTORIES_STARTED: Final = "rl.trajectories.started"
 """Trajectories that began in this process since its previous record."""
 
+RL_TRAJECTORY_REASON: Final = "rl.trajectory.reason"
+"""Reason to record the content of the sample."""
+
 RL_WORLD_SIZE: Final = "rl.world_size"
 """Number of ranks of the run."""
 
@@ -1021,6 +1024,21 @@ class RlTrajectoriesSourceValues:
     """Runs of an agent framework that nothing else called."""
 
 
+class RlTrajectoryReasonValues:
+    """Known values of `rl.trajectory.reason`."""
+
+    LOWEST_REWARD: Final = "lowest_reward"
+    """The lowest reward of its batch."""
+    HIGHEST_REWARD: Final = "highest_reward"
+    """The highest reward of its batch."""
+    TOOL_ERROR: Final = "tool_error"
+    """A call of a tool in it failed."""
+    LONGEST: Final = "longest"
+    """The most tokens of its batch."""
+    REGULAR: Final = "regular"
+    """One of every batch whatever came out."""
+
+
 class SystemMemoryStateValues:
     """Known values of `system.memory.state`."""
 
@@ -1175,6 +1193,7 @@ CARDINALITY: Final = MappingProxyType(
         RL_TELEMETRY_THREAD: 2,
         RL_TRAINER_METRIC_KEY: 300,
         RL_TRAJECTORIES_SOURCE: 3,
+        RL_TRAJECTORY_REASON: 5,
         RPC_RESPONSE_STATUS_CODE: 64,
         SERVER_ADDRESS: 64,
         SERVER_PORT: 64,

@@ -154,7 +154,7 @@ def _sampled(result: Any, trainer: Any, prompts: Any, *_: Any, **__: Any) -> Non
         trainer_loop.current().end(spans.RL_SAMPLE)
     if scope.enabled and not trainer_loop.current().is_open(spans.RL_EVALUATE):
         scope.record(metrics.RL_SAMPLE_SAMPLES, len(prompts))
-        samples.sampled(trainer, result)
+        samples.sampled(trainer, result, prompts)
 
 
 def _calculated(result: Any, trainer: Any, *_: Any, **__: Any) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from otel_rl.instrumentors.trl import sample_content
 from otel_rl.instrumentors.trl.profiling import scope
 from otel_rl.semconv import attributes, spans
 from otel_rl.semconv.attributes import RlRolloutStatusValues, RlTrajectoriesSourceValues
@@ -36,6 +37,7 @@ class _Made(NamedTuple):
     tool_masks: Sequence[Sequence[int]] | None
     tool_calls: list[int] | None
     tool_errors: Mapping[int, int] | None
+    texts: sample_content.Texts | None
 
 
 class _Batch(NamedTuple):
@@ -63,8 +65,8 @@ class Samples:
         #: Failed calls by the place of the sample, of the batch being made; None where they cannot be told apart.
         self.tool_errors: Mapping[int, int] | None = None
 
-    def sampled(self, trainer: Any, result: Any) -> None:
-        """``_generate`` has returned."""
+    def sampled(self, trainer: Any, result: Any, prompts: Any = None) -> None:
+        """``_generate`` has returned ``result`` for ``prompts``: texts, or lists of messages."""
         self._made = None
         tool_errors, self.tool_errors = self.tool_errors, None
         if (
@@ -73,8 +75,8 @@ class Samples:
             or len(result) <= _COMPLETIONS
         ):
             return
-        prompts, completions = result[_PROMPTS], result[_COMPLETIONS]
-        if not _are_lists(prompts) or not _are_lists(completions) or len(prompts) != len(completions):
+        inputs, completions = result[_PROMPTS], result[_COMPLETIONS]
+        if not _are_lists(inputs) or not _are_lists(completions) or len(inputs) != len(completions):
             return
         ends = _ends(trainer)
         masks: Any = result[_TOOL_MASKS] if len(result) > _MESSAGES else None
@@ -82,12 +84,13 @@ class Samples:
             masks = None
         self._made = _Made(
             id(trainer),
-            [len(ids) for ids in prompts],
+            [len(ids) for ids in inputs],
             [len(ids) for ids in completions],
             [bool(ids) and ids[-1] in ends for ids in completions],
             masks,
             None if masks is None else _tool_calls(result[_MESSAGES]),
             tool_errors,
+            sample_content.of_batch(prompts, result, len(completions)),
         )
 
     def scored(self, trainer: Any, output: Any, scores: Mapping[str, Sequence[Any]] | None) -> None:
@@ -116,6 +119,20 @@ class Samples:
         )
         source = RlTrajectoriesSourceValues.TRAINER
         trajectories.add_batch(scope, source, iteration, count, lambda: _columns(batch))
+        if made.texts is not None:
+            _record_content(made.texts, batch)
+
+
+def _record_content(texts: sample_content.Texts, batch: _Batch) -> None:
+    """At once: the program may change its messages later."""
+    columns, _ = _columns(batch)
+    outcome = sample_content.Outcome(
+        columns[attributes.RL_ROLLOUT_REWARD],
+        columns[attributes.RL_ROLLOUT_OUTPUT_TOKENS],
+        batch.made.tool_errors or {},
+        batch.iteration,
+    )
+    sample_content.record(scope, texts, outcome, columns)
 
 
 def _are_lists(values: Any) -> bool:

@@ -9,6 +9,7 @@ from otel_rl.offline.reader import Log, Reader, Span
 from otel_rl.offline.report.aggregate import (
     calls,
     collectives,
+    conversations,
     flight_rings,
     health,
     loops,
@@ -52,6 +53,7 @@ class Collected:
         self.calls = calls.Calls()
         self.rewards = rewards.Rewards()
         self.trajectories = trajectories.Trajectories()
+        self.conversations = conversations.Conversations()
         self.problems = problems.Problems()
         self.health = health.Health()
         self.own_cost = own_cost.OwnCost()
@@ -114,6 +116,7 @@ class Collected:
             self.scalars.add_log(record)
             self.rewards.add_log(record)
             self.trajectories.add_log(record)
+            self.conversations.add_log(record)
             self.problems.add_log(record)
             self.health.add_log(record)
             self.own_cost.add_log(record)
@@ -135,3 +138,5 @@ class Collected:
         self.slowest_rollouts = [one for one in of_rollouts if one is not None]
         of_trajectories = {trace: timeline.of_rollout(trace, traces.get(trace, [])) for trace in listed}
         self.trajectory_spans = {trace: one for trace, one in of_trajectories.items() if one is not None}
+        for trace in listed:
+            self.conversations.add_trace(trace, traces.get(trace, []))

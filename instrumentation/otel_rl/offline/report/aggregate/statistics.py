@@ -150,3 +150,26 @@ class Largest(Generic[T]):
     def items(self) -> list[T]:
         """Kept items, largest first."""
         return [item for _, _, item in sorted(self._heap, key=lambda entry: (-entry[0], entry[1]))]
+
+
+class EveryNth(Generic[T]):
+    """Items from all parts of the run: every so many, and more seldom the longer the run is."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._every = 1
+        self._seen = 0
+        self._kept: list[tuple[int, T]] = []
+
+    def add(self, item: T) -> None:
+        """Take it into account; at most ``limit`` are kept."""
+        if self._seen % self._every == 0:
+            self._kept.append((self._seen, item))
+            if len(self._kept) > self._limit:
+                self._every *= 2
+                self._kept = [one for one in self._kept if one[0] % self._every == 0]
+        self._seen += 1
+
+    def items(self) -> list[T]:
+        """Those that are kept, in their order."""
+        return [item for _, item in self._kept]

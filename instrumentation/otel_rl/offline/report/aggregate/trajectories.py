@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from otel_rl.offline.report.aggregate.statistics import Largest
+from otel_rl.offline.report.aggregate.statistics import EveryNth, Largest
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import events
 from otel_rl.semconv.attributes import RlRolloutStatusValues as Status
@@ -55,27 +55,6 @@ class Row:
         )
 
 
-class _Spread:
-    """Rows from all parts of the run: every so many, and more seldom the longer the run is."""
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._every = 1
-        self._seen = 0
-        self._kept: list[tuple[int, Row]] = []
-
-    def add(self, row: Row) -> None:
-        if self._seen % self._every == 0:
-            self._kept.append((self._seen, row))
-            if len(self._kept) > self._limit:
-                self._every *= 2
-                self._kept = [one for one in self._kept if one[0] % self._every == 0]
-        self._seen += 1
-
-    def items(self) -> list[Row]:
-        return [row for _, row in self._kept]
-
-
 @dataclass(slots=True)
 class _Group:
     """Rewards of a group: how many, the lowest and the highest."""
@@ -106,7 +85,7 @@ class Trajectories:
     _slowest: Largest[Row] = field(default_factory=lambda: Largest(OF_A_KIND))
     _lowest: Largest[Row] = field(default_factory=lambda: Largest(OF_A_KIND))
     _highest: Largest[Row] = field(default_factory=lambda: Largest(OF_A_KIND))
-    _spread: _Spread = field(default_factory=lambda: _Spread(OF_ALL_PARTS))
+    _spread: EveryNth[Row] = field(default_factory=lambda: EveryNth(OF_ALL_PARTS))
 
     def add_log(self, log: Log) -> None:
         """Take in a record of trajectories; others are ignored."""

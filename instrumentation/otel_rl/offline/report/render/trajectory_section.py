@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from otel_rl.offline.report import human
+from otel_rl.offline.report.aggregate.conversations import as_text
 from otel_rl.offline.report.aggregate.trajectories import OF_A_KIND, OF_ALL_PARTS
 from otel_rl.offline.report.render.blocks import Block, Section
 from otel_rl.offline.report.render.tables import trajectory_tables
 
 if TYPE_CHECKING:
     from otel_rl.offline.report.aggregate.collected import Collected
+    from otel_rl.offline.report.aggregate.conversations import Sample
     from otel_rl.offline.report.aggregate.timeline import Timeline
     from otel_rl.offline.report.aggregate.trajectories import Trajectories
 
@@ -29,16 +31,36 @@ def build(collected: Collected) -> Section:
     if not found.ended and not found.started:
         return section
     section.lead = " ".join(sentences(found))
-    spans = collected.trajectory_spans
+    spans, said = collected.trajectory_spans, collected.conversations
     places = {trace: f"spans-{trace}" for trace in spans}
+    samples = {sample.key: (f"said-{number}", sample) for number, sample in enumerate(said.samples(), 1)}
+    texts: dict[object, str] = {key: place for key, (place, _) in samples.items()}
+    texts |= {trace: f"said-{trace}" for trace in said.of_traces}
     rows = found.chosen()
     title = f"{human.number(len(rows))} of {human.amount(found.ended, 'trajectory', 'trajectories')}"
-    section.blocks.append(Block(title, _POLICY, trajectory_tables.trajectories(rows, places)))
+    section.blocks.append(Block(title, _POLICY, trajectory_tables.trajectories(rows, places, texts)))
+    section.blocks += [
+        Block(_title(sample), text=as_text(sample.messages), folded=True, anchor=place)
+        for place, sample in samples.values()
+    ]
+    section.blocks += [
+        Block(f"Said in trace {trace[:16]}", text=as_text(messages), folded=True, anchor=f"said-{trace}")
+        for trace, messages in said.of_traces.items()
+    ]
     section.blocks += [
         Block(f"Spans of trace {trace[:16]}", text=_lines(one), folded=True, anchor=places[trace])
         for trace, one in spans.items()
     ]
     return section
+
+
+def _title(sample: Sample) -> str:
+    parts = [f"Said in sample {sample.name}"]
+    if sample.rank is not None:
+        parts.append(f"rank {sample.rank}")
+    if sample.reward is not None:
+        parts.append(f"reward {human.number(sample.reward)}")
+    return ", ".join([*parts, sample.reason.replace("_", " ")])
 
 
 def sentences(found: Trajectories) -> list[str]:

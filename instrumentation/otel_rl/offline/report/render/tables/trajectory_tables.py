@@ -10,7 +10,7 @@ from otel_rl.semconv import attributes as names
 from otel_rl.semconv.attributes import RlRolloutStatusValues as Status
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from otel_rl.offline.report.aggregate.trajectories import Row
 
@@ -29,8 +29,14 @@ _NUMBERS = (
 )
 
 
-def trajectories(rows: dict[str, Row], listed: dict[str, str]) -> Table:
-    """Build the table; ``listed`` names the place of the page that shows the spans of a trace."""
+def trajectories(rows: dict[str, Row], listed: dict[str, str], said: Mapping[object, str]) -> Table:
+    """Build the table.
+
+    Args:
+        rows: by a key of the page.
+        listed: trace -> place of the page with its spans.
+        said: trace, or name, iteration and rank of a sample -> place of the page with what was said in it.
+    """
     found = list(rows.values())
     columns: list[tuple[str, Callable[[Row], Value]]] = [
         ("Trajectory", _text(names.RL_ROLLOUT_ID)),
@@ -47,6 +53,7 @@ def trajectories(rows: dict[str, Row], listed: dict[str, str]) -> Table:
         (">Took", lambda row: seconds_cell(row.number(names.RL_ROLLOUT_SECONDS))),
         ("Trained", _trained),
         ("Policy", _policy),
+        ("Text", lambda row: _said(row, said)),
         ("Spans", lambda row: _spans(row, listed)),
     ]
     cells = [[make(row) for _, make in columns] for row in found]
@@ -111,3 +118,9 @@ _VERSION = names.RL_ROLLOUT_POLICY_VERSION_MIN.removesuffix(".min")
 def _spans(row: Row, listed: dict[str, str]) -> Value:
     trace = str(row.get(names.RL_ROLLOUT_TRACE_ID) or "")
     return Value(trace[:16], tone="muted", link=listed.get(trace, ""))
+
+
+def _said(row: Row, said: Mapping[object, str]) -> Value:
+    key = str(row.get(names.RL_ROLLOUT_ID) or ""), row.iteration, row.rank
+    place = said.get(key) or said.get(str(row.get(names.RL_ROLLOUT_TRACE_ID) or ""), "")
+    return Value("read" if place else "", link=place)

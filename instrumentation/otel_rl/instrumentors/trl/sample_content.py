@@ -1,0 +1,105 @@
+"""Prompt and completion of a few samples of each batch, an event each: only where the user captures content.
+
+A batch has too many samples to keep them all. Kept are the one with the lowest and the one with the highest reward, the
+longest, one in which a tool failed, and one whose place moves on with the iterations: a share that no outcome chooses.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from otel_rl.inference import messages, shortening
+from otel_rl.inference.fields import all_fields_of
+from otel_rl.semconv import attributes, events
+from otel_rl.semconv.attributes import RlTrajectoryReasonValues as Reason
+from otel_rl.telemetry.content_capture import capture
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from otel_rl.inference.messages import Message
+    from otel_rl.telemetry import Scope
+
+
+class Texts(NamedTuple):
+    """Prompts and completions of a batch: texts, or lists of messages."""
+
+    prompts: Sequence[Any]
+    completions: Sequence[Any]
+
+
+class Outcome(NamedTuple):
+    """What decides which samples are worth reading; a value for each."""
+
+    rewards: Sequence[float | None]
+    lengths: Sequence[int]
+    tool_errors: Mapping[int, int]
+    iteration: int | None
+
+
+def of_batch(prompts: Any, result: Sequence[Any], count: int) -> Texts | None:
+    """The texts of a batch; None where nobody wants content, or where the trainer returns no texts.
+
+    Args:
+        prompts: what the trainer generates from.
+        result: of ``_generate``. GRPO has its completions behind the mask of tools, RLOO has no mask.
+        count: samples of the batch.
+    """
+    if not any(capture()) or not isinstance(prompts, list) or len(prompts) != count:
+        return None
+    found = (one for one in result[2:4] if isinstance(one, list) and len(one) == count and _is_text(one[0]))
+    completions = next(found, None)
+    return None if completions is None else Texts(prompts, completions)
+
+
+def _is_text(completion: Any) -> bool:
+    return isinstance(completion, str) or (
+        isinstance(completion, list) and bool(completion) and isinstance(completion[0], dict)
+    )
+
+
+def record(scope: Scope, texts: Texts, outcome: Outcome, columns: Mapping[str, Sequence[Any]]) -> None:
+    """Record the samples that are worth reading, with their values in ``columns``, which are attributes."""
+    for place, reason in chosen(outcome).items():
+        values = {name: column[place] for name, column in columns.items()}
+        stop_reason = values.get(attributes.RL_ROLLOUT_STOP_REASON)
+        values |= _content(texts.prompts[place], texts.completions[place], stop_reason)
+        values[attributes.RL_TRAJECTORY_REASON] = reason
+        values[attributes.RL_LOOP_ITERATION] = outcome.iteration
+        scope.event(events.RL_TRAJECTORY_CONTENT, attributes=values)
+
+
+def chosen(outcome: Outcome) -> dict[int, str]:
+    """Places of the samples that are worth reading, each with the first reason for it."""
+    found: dict[int, str] = {}
+    for place, reason in _candidates(outcome):
+        found.setdefault(place, reason)
+    return found
+
+
+def _candidates(outcome: Outcome) -> Iterator[tuple[int, str]]:
+    rewarded = {place: reward for place, reward in enumerate(outcome.rewards) if reward is not None}
+    if rewarded:
+        yield min(rewarded, key=rewarded.__getitem__), Reason.LOWEST_REWARD
+        yield max(rewarded, key=rewarded.__getitem__), Reason.HIGHEST_REWARD
+    failed = next((place for place, errors in sorted(outcome.tool_errors.items()) if errors), None)
+    if failed is not None and failed < len(outcome.lengths):
+        yield failed, Reason.TOOL_ERROR
+    yield max(range(len(outcome.lengths)), key=outcome.lengths.__getitem__), Reason.LONGEST
+    yield (outcome.iteration or 0) % len(outcome.lengths), Reason.REGULAR
+
+
+def _content(prompt: Any, completion: Any, stop_reason: str | None) -> dict[str, str | None]:
+    """Attributes with the conversation: its last message is what the model said, unless a tool's answer is."""
+    said = _messages(prompt, "user") + _messages(completion, "assistant")
+    answer = [said.pop()] if said and said[-1]["role"] == "assistant" else []
+    if answer and stop_reason is not None:
+        answer[0]["finish_reason"] = stop_reason
+    found = {attributes.GEN_AI_INPUT_MESSAGES: said, attributes.GEN_AI_OUTPUT_MESSAGES: answer}
+    return {name: shortening.messages_as_json(given) for name, given in found.items() if given}
+
+
+def _messages(given: Any, role: str) -> list[Message]:
+    if isinstance(given, str):
+        return [{**message, "role": role} for message in messages.input_messages({"prompt": given})]
+    return messages.input_messages({"messages": [all_fields_of(message) for message in given]})

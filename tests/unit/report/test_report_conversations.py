@@ -1,0 +1,118 @@
+"""What was said in trajectories, where content was captured: which are kept, and how the page shows them."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+from unit.report.synthetic_run import SECOND, process
+
+from otel_rl.offline.report import write_report
+from otel_rl.offline.report.aggregate.conversations import LONGEST, OF_A_KIND, OF_ALL_PARTS, Message, as_text
+
+
+def said(role, content, **further):
+    return {"role": role, "parts": [{"type": "text", "content": content}], **further}
+
+
+def content(number, reward, question="1 + 2?", answer="3"):
+    """Attributes of a sample's content."""
+    return {
+        "rl.rollout.id": f"{number}-0",
+        "rl.loop.iteration": number,
+        "rl.rollout.reward": reward,
+        "rl.trajectory.reason": "lowest_reward",
+        "gen_ai.input.messages": json.dumps([said("user", question)]),
+        "gen_ai.output.messages": json.dumps([said("assistant", answer, finish_reason="stop")]),
+    }
+
+
+def page_of(folder, fill):
+    writer = process(folder / "run-1", 0, world_size=1, started=time.time_ns() - 60 * SECOND)
+    fill(writer)
+    writer.write()
+    return write_report(folder / "run-1", folder / "page.html").output.read_text(encoding="utf-8")
+
+
+def test_a_sample_of_a_trainer_leads_from_its_row_to_what_was_said(tmp_path):
+    def fill(writer):
+        body = {"rl.rollout.id": ["7-0", "7-1"], "rl.rollout.reward": [0.25, 1.0]}
+        attributes = {"rl.trajectories.source": "trainer", "rl.trajectories.started": 2, "rl.loop.iteration": 7}
+        writer.event("rl.trajectories", 2.0, body, attributes)
+        writer.event("rl.trajectory.content", 2.0, None, content(7, 0.25))
+
+    page = page_of(tmp_path, fill)
+    assert "Said in sample 7-0, rank 0, reward 0.25, lowest reward" in page
+    assert "user\n    1 + 2?\n\nassistant\n    3" in page
+    assert page.count('href="#said-1"') == 1
+
+
+def test_what_a_model_says_is_no_part_of_the_page_itself(tmp_path):
+    def fill(writer):
+        attributes = {"rl.trajectories.source": "trainer", "rl.trajectories.started": 1}
+        writer.event("rl.trajectories", 2.0, {"rl.rollout.id": ["1-0"]}, attributes)
+        writer.event("rl.trajectory.content", 2.0, None, content(1, 0.0, answer="<script>alert(1)</script>"))
+
+    page = page_of(tmp_path, fill)
+    assert "<script>alert" not in page
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
+
+
+def test_of_a_long_run_the_lowest_the_highest_and_some_of_all_parts_are_kept(tmp_path):
+    def fill(writer):
+        attributes = {"rl.trajectories.source": "trainer", "rl.trajectories.started": 1}
+        writer.event("rl.trajectories", 2.0, {"rl.rollout.id": ["1-0"]}, attributes)
+        for number in range(1, 1001):
+            writer.event("rl.trajectory.content", 2.0, None, content(number, float(number)))
+
+    page = page_of(tmp_path, fill)
+    assert OF_A_KIND * 2 < page.count("Said in sample") <= OF_A_KIND * 2 + OF_ALL_PARTS
+    assert "Said in sample 1-0," in page
+    assert "Said in sample 1000-0," in page
+
+
+def test_the_calls_of_a_rollout_are_one_conversation(tmp_path):
+    history = [said("user", "1 + 2?")]
+    call = {"role": "assistant", "parts": [{"type": "tool_call", "id": "c", "name": "add", "arguments": {"a": 1}}]}
+    answer = {"role": "tool", "parts": [{"type": "tool_call_response", "id": "c", "response": "three"}]}
+
+    def fill(writer):
+        rollout = writer.span("rl.rollout", 1.0, 4.0, {"rl.rollout.id": "r"})
+        for begin, given, made in (
+            (1.0, history, call),
+            (2.0, [*history, call, answer], said("assistant", "It is 3.")),
+        ):
+            attributes = {
+                "gen_ai.operation.name": "chat",
+                "gen_ai.input.messages": json.dumps(given),
+                "gen_ai.output.messages": json.dumps([{**made, "finish_reason": "stop"}]),
+            }
+            writer.span("chat m", begin, begin + 0.5, attributes, rollout)
+        body = {"rl.rollout.id": ["r"], "rl.rollout.trace_id": [f"{rollout.trace_id:032x}"], "rl.rollout.reward": [0.0]}
+        attributes = {"rl.trajectories.source": "rollout", "rl.trajectories.started": 1}
+        writer.event("rl.trajectories", 4.0, body, attributes)
+
+    page = page_of(tmp_path, fill)
+    shown = page.partition("Said in trace")[2].partition("</details>")[0]
+    assert "user\n    1 + 2?" in shown
+    assert shown.count("[calls add]") == shown.count("three") == shown.count("It is 3.") == 1
+    assert shown.index("[calls add]") < shown.index("three") < shown.index("It is 3.")
+
+
+@pytest.mark.parametrize(
+    "broken", ["{", "7", "[7, null]", "[" * 100_000, '[{"role": 7, "parts": {}}]', '[{"parts": [{"type": "text"}]}]', 3]
+)
+def test_content_of_another_form_costs_no_report(tmp_path, broken):
+    def fill(writer):
+        attributes = {"rl.trajectories.source": "trainer", "rl.trajectories.started": 1}
+        writer.event("rl.trajectories", 2.0, {"rl.rollout.id": ["1-0"]}, attributes)
+        values = {**content(1, 0.0), "gen_ai.input.messages": broken, "gen_ai.output.messages": broken}
+        writer.event("rl.trajectory.content", 2.0, None, values)
+
+    assert "1 trajectory" in page_of(tmp_path, fill)
+
+
+def test_a_conversation_that_is_too_long_says_how_much_is_missing():
+    shown = as_text([Message("user", "x" * 2 * LONGEST)])
+    assert shown.endswith(f"[{LONGEST + len('user') + 5} more characters]")
