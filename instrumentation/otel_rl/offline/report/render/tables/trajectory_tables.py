@@ -40,6 +40,7 @@ def trajectories(rows: dict[str, Row], listed: dict[str, str], said: Mapping[obj
     found = list(rows.values())
     columns: list[tuple[str, Callable[[Row], Value]]] = [
         ("Trajectory", _text(names.RL_ROLLOUT_ID)),
+        ("Text", lambda row: _said(row, said)),
         (">Step", lambda row: number_cell(row.iteration)),
         (">Rank", lambda row: number_cell(row.rank)),
         ("Sample", _text(names.RL_SAMPLE_ID)),
@@ -53,7 +54,6 @@ def trajectories(rows: dict[str, Row], listed: dict[str, str], said: Mapping[obj
         (">Took", lambda row: seconds_cell(row.number(names.RL_ROLLOUT_SECONDS))),
         ("Trained", _trained),
         ("Policy", _policy),
-        ("Text", lambda row: _said(row, said)),
         ("Spans", lambda row: _spans(row, listed)),
     ]
     cells = [[make(row) for _, make in columns] for row in found]
