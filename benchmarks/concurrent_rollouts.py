@@ -32,8 +32,9 @@ SPANS = 3
 
 async def _wave(client: Any, number: int, wave: int) -> int:
     """Run all rollouts at once; returns how many were open at one time."""
-    import otel_rl
     from chat_workload import TURN
+
+    import otel_rl
 
     waiting, everybody = 0, asyncio.Event()
 
@@ -55,8 +56,9 @@ async def _wave(client: Any, number: int, wave: int) -> int:
 
 def watched() -> None:
     """The program: writes a sample per wave."""
-    import otel_rl
     from chat_workload import Workload
+
+    import otel_rl
 
     number, waves = map(int, os.environ[NUMBER].split(","))
     client = Workload().async_client
