@@ -129,7 +129,7 @@ test-elastic: $(VENV)/.test ## a job whose rank fails is restarted by torchrun, 
 	$(PYTEST) -q tests/integration/process/test_process_elastic.py -m slow
 
 .PHONY: test-hosts
-test-hosts: $(VENV)/.test ## tests of openai, LangChain, LangGraph, mcp and torch, plain against instrumented; writes the table
+test-hosts: $(VENV)/.test ## tests of openai, LangChain, mcp, torch, HTTP clients, plain against instrumented; writes the table
 	PYTHONPATH=tests $(BIN)/python -m hosts.compare --write
 
 .PHONY: test-coexistence

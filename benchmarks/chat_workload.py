@@ -116,7 +116,7 @@ class Workload:
     """Calls by shape: `run(shape, number)` makes `number` of them."""
 
     def __init__(self) -> None:
-        self._client, self._async_client = _clients()
+        self._client, self.async_client = _clients()
         self._loop = asyncio.new_event_loop()
         self.shapes: dict[str, Callable[[int], None]] = {
             "chat": self._chats(CHAT),
@@ -138,7 +138,7 @@ class Workload:
     def _async_chats(self, number: int) -> None:
         async def run() -> None:
             for _ in range(number):
-                await self._async_client.chat.completions.create(**CHAT)
+                await self.async_client.chat.completions.create(**CHAT)
 
         self._run(run())
 
@@ -163,7 +163,7 @@ class Workload:
 
         async def run(number: int) -> None:
             for _ in range(number):
-                async for _ in await self._async_client.chat.completions.create(**request, stream=True):
+                async for _ in await self.async_client.chat.completions.create(**request, stream=True):
                     pass
 
         return lambda number: self._run(run(number))

@@ -239,6 +239,42 @@ TABLES: dict[str, tuple[Row, ...]] = {
     ),
     "exit": _exit(),
     "calls": _calls(),
+    "engines": (
+        Row(
+            "CPU time added to a request to an engine",
+            "http_engine_call",
+            "engine: us of CPU added to a request",
+            0,
+            unit=" µs",
+        ),
+        Row(
+            "CPU time added to another request",
+            "http_engine_call",
+            "other: us of CPU added to a request",
+            0,
+            unit=" µs",
+        ),
+        Row(
+            "share of a call of `LLM.generate` with 256 requests", "engine_generate", "share of the call", 2, 100, " %"
+        ),
+        Row("our CPU time in that call", "engine_generate", "own CPU per call, ms", 1, unit=" ms"),
+        Row("of it on the program's thread", "engine_generate", "on the program's thread, ms", 1, unit=" ms"),
+        Row("duration of that call", "engine_generate", "seconds per call", 2, unit=" s"),
+    ),
+    "rollouts": (
+        Row("rollouts that are open at once", "concurrent_rollouts", "rollouts open at once", 0),
+        Row(
+            "share of them whose spans all lie below them",
+            "concurrent_rollouts",
+            "share of rollouts with all their spans below them",
+            0,
+            100,
+            " %",
+        ),
+        Row("objects more per rollout", "concurrent_rollouts", "objects more per rollout", 5),
+        Row("CPU time added per rollout", "concurrent_rollouts", "CPU added per rollout, us", 0, unit=" µs"),
+        Row("CPU time per rollout without us", "concurrent_rollouts", "CPU per rollout without, us", 0, unit=" µs"),
+    ),
     "files": (
         Row("CPU time per span, on our thread", "file_store", "cpu_microseconds_per_span", 0, unit=" µs"),
         Row("bytes per span of five attributes", "file_store", "bytes_per_span", 0),

@@ -1,0 +1,164 @@
+"""Thousands of rollouts that are open at once in one event loop: do spans keep their parents, and what does one cost.
+
+    python benchmarks/concurrent_rollouts.py [--rollouts 8192] [--waves 4] [--output FILE]
+
+A rollout asks a model through the asynchronous client of `openai` whose transport answers at once, waits until all
+others have done so too, calls a tool and is rewarded. So all of a wave are open at one time. The program runs plain and
+under `opentelemetry-instrument` with the file store, alternately. The first wave of a run is its warm-up. CPU time is
+that of the whole process, with our threads and a flush after each wave.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+ROLLOUTS, WAVES, RUNS = 8192, 4, 2
+OUTPUT, NUMBER = "OTEL_RL_BENCHMARK_SAMPLES", "OTEL_RL_BENCHMARK_ROLLOUTS"
+#: Spans of a rollout: its own, a model call, a tool.
+SPANS = 3
+
+
+async def _wave(client: Any, number: int, wave: int) -> int:
+    """Run all rollouts at once; returns how many were open at one time."""
+    from chat_workload import TURN
+
+    import otel_rl
+
+    waiting, everybody = 0, asyncio.Event()
+
+    async def rollout(sample: int) -> None:
+        nonlocal waiting
+        with otel_rl.rollout(f"{wave}-{sample}", sample_id=sample, group_id=sample // 8):
+            await client.chat.completions.create(**TURN)
+            waiting += 1
+            if waiting == number:
+                everybody.set()
+            await everybody.wait()
+            with otel_rl.tool("search"):
+                await asyncio.sleep(0)
+            otel_rl.reward("accuracy", sample % 2)
+
+    await asyncio.gather(*(rollout(sample) for sample in range(number)))
+    return waiting
+
+
+def watched() -> None:
+    """The program: writes a sample per wave."""
+    from chat_workload import Workload
+
+    import otel_rl
+
+    number, waves = map(int, os.environ[NUMBER].split(","))
+    client = Workload().async_client
+    samples = []
+    loop = asyncio.new_event_loop()
+    for wave in range(waves):
+        gc.collect()
+        began = time.process_time_ns(), time.perf_counter()
+        open_at_once = loop.run_until_complete(_wave(client, number, wave))
+        delivered = otel_rl.flush(60)
+        spent = time.process_time_ns() - began[0]
+        seconds = time.perf_counter() - began[1]
+        gc.collect()
+        samples.append(
+            {
+                "cpu_us": spent / number / 1000,
+                "seconds": seconds,
+                "open_at_once": open_at_once,
+                "objects": len(gc.get_objects()),
+                "delivered": delivered,
+            }
+        )
+    loop.close()
+    Path(os.environ[OUTPUT]).write_text(json.dumps(samples))
+
+
+def run(directory: Path, number: int, waves: int, *, instrumented: bool) -> list[dict[str, Any]]:
+    """The samples of one run of the program."""
+    samples = directory / "samples.json"
+    variables = {key: value for key, value in os.environ.items() if not key.startswith("OTEL_")}
+    variables |= {
+        "OTEL_RL_DATA_DIR": str(directory / "data"),
+        "OTEL_RL_DATA_MAX_BYTES": str(4 << 30),
+        # There is no step: the guard would measure our share of nothing.
+        "OTEL_RL_COST_LIMIT": "off",
+        OUTPUT: str(samples),
+        NUMBER: f"{number},{waves}",
+    }
+    launcher = [str(Path(sys.executable).with_name("opentelemetry-instrument"))] if instrumented else []
+    subprocess.run([*launcher, sys.executable, __file__], env=variables, cwd=directory, check=True)
+    return json.loads(samples.read_text())
+
+
+def parents(directory: Path) -> Counter[str]:
+    """Spans of the file store by what became of them: in the trace of their rollout and below it, or not."""
+    spans = [
+        span
+        for file in directory.glob("data/*/*/traces-*.jsonl")
+        for line in file.read_text().splitlines()
+        for resource in json.loads(line)["resourceSpans"]
+        for scope in resource["scopeSpans"]
+        for span in scope["spans"]
+    ]
+    rollouts = {span["traceId"]: span for span in spans if span["name"] == "rl.rollout"}
+    below: Counter[str] = Counter()
+    found: Counter[str] = Counter(rollouts=len(rollouts))
+    for span in spans:
+        if span["name"] in ("chat m", "execute_tool search"):
+            rollout = rollouts.get(span["traceId"])
+            is_right = rollout is not None and span["parentSpanId"] == rollout["spanId"]
+            found["right" if is_right else "wrong"] += 1
+            below[span["traceId"]] += is_right
+    found["whole"] = sum(below[trace] == SPANS - 1 for trace in rollouts)
+    return found
+
+
+def main() -> int:
+    """Measure, print and write the result; returns the exit status."""
+    if OUTPUT in os.environ:
+        watched()
+        return 0
+    from figures import bootstrap, finish
+
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("--rollouts", type=int, default=ROLLOUTS)
+    parser.add_argument("--waves", type=int, default=WAVES)
+    options, _ = parser.parse_known_args()
+    pairs, found, all_samples = [], Counter[str](), []
+    growth: list[float] = []
+    for _ in range(RUNS):
+        with tempfile.TemporaryDirectory() as plain, tempfile.TemporaryDirectory() as ours:
+            without = run(Path(plain), options.rollouts, options.waves, instrumented=False)
+            samples = run(Path(ours), options.rollouts, options.waves, instrumented=True)
+            found += parents(Path(ours))
+        pairs += [(a["cpu_us"], b["cpu_us"]) for a, b in zip(samples[1:], without[1:], strict=True)]
+        # The first waves fill tables and pools.
+        growth.append((samples[-1]["objects"] - samples[1]["objects"]) / options.rollouts / (options.waves - 2))
+        all_samples.append({"with": samples, "without": without})
+    expected = options.rollouts * options.waves * RUNS
+    at_once = min(sample["open_at_once"] for each in all_samples for sample in each["with"])
+    figures = {
+        "rollouts open at once": {"value": at_once, "at_least": options.rollouts},
+        "share of rollouts with all their spans below them": {"value": found["whole"] / expected, "at_least": 1.0},
+        "spans with another parent": {"value": found["wrong"], "limit": 0},
+        "objects more per rollout": {"value": round(max(growth), 5), "limit": 0.01},
+        "CPU added per rollout, us": bootstrap(pairs, lambda drawn: statistics.median(a - b for a, b in drawn)),
+        "CPU per rollout without, us": bootstrap([b for _, b in pairs], statistics.median),
+    }
+    return finish("concurrent_rollouts", figures, all_samples, __doc__.splitlines()[0])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
