@@ -29,7 +29,7 @@ class TRLInstrumentor(Instrumentor):
         "trl.trainer.distillation_trainer": "patch:patch_distillation_trainer",
         "trl.experimental.a2po.a2po_trainer": "patch:patch_methods",
         "trl.experimental.async_distillation.async_distillation_trainer": "patch:patch_methods",
-        "trl.experimental.async_grpo.async_grpo_trainer": "patch:patch_methods",
+        "trl.experimental.async_grpo.async_grpo_trainer": "patch:patch_async_grpo_trainer",
         "trl.experimental.gkd.gkd_trainer": "patch:patch_methods",
         "trl.experimental.gold.gold_trainer": "patch:patch_methods",
         "trl.experimental.iw_opd.iw_opd_trainer": "patch:patch_methods",

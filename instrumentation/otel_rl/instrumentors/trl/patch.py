@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from otel_rl.instrumentors.trl import profiling, tools
+from otel_rl.instrumentors.trl import async_samples, profiling, tools
 from otel_rl.instrumentors.trl.methods import MODULES
 from otel_rl.instrumentors.trl.profiling import scope
 from otel_rl.instrumentors.trl.rewards import scores
@@ -82,6 +82,13 @@ def patch_distillation_trainer(module: ModuleType, patches: Patches) -> None:
     """``DistillationTrainer`` samples from the student, and may give it tools; a teacher scores."""
     _observe_sampling(module, "DistillationTrainer", patches, required=False)
     _observe_tools(module, "DistillationTrainer", patches)
+
+
+def patch_async_grpo_trainer(module: ModuleType, patches: Patches) -> None:
+    """``AsyncGRPOTrainer`` trains on samples that another process makes."""
+    patch_methods(module, patches)
+    # Not in every supported version.
+    patches.observe(module, "DataCollatorForRollout._log_metrics", after=async_samples.taken)
 
 
 def patch_methods(module: ModuleType, patches: Patches) -> None:
