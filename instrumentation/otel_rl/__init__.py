@@ -6,6 +6,9 @@ small producer API for those who want to add what no instrumentor can know::
     import otel_rl
 
     with otel_rl.rollout(sample_id=7, group_id=3, policy_version=12):
+        with otel_rl.llm("my-model", temperature=0.7) as call:
+            ...
+            call.usage(input_tokens=812, output_tokens=64)
         with otel_rl.tool("search"):
             ...
         otel_rl.reward("exact_match", 1.0)
@@ -16,10 +19,13 @@ small producer API for those who want to add what no instrumentor can know::
 :func:`rollout`   one trajectory, the root of a trace of its own          context manager, decorator
 :func:`step`      one training iteration                                  context manager
 :func:`phase`     a phase of the step, e.g. ``sample``, ``backward``      context manager, decorator
+:func:`llm`       one call of a model whose client has no instrumentor    context manager, decorator
 :func:`tool`      one tool call                                           context manager, decorator
+:func:`span`      anything else that takes time                           context manager, decorator
 :func:`reward`    a score of the current rollout                          call
 :func:`metric`    a value of the trainer's own                            call
 :func:`event`     something worth a log record                            call
+:func:`trace_id`  the current trace, for logs of your own                 call
 :func:`flush`     deliver what has been recorded so far                   call
 ================  ======================================================  =========================
 
@@ -42,7 +48,20 @@ if TYPE_CHECKING:
 
     Function = TypeVar("Function", bound=Callable[..., Any])
 
-__all__ = ["__version__", "event", "flush", "metric", "phase", "reward", "rollout", "step", "tool"]
+__all__ = [
+    "__version__",
+    "event",
+    "flush",
+    "llm",
+    "metric",
+    "phase",
+    "reward",
+    "rollout",
+    "span",
+    "step",
+    "tool",
+    "trace_id",
+]
 
 
 def _enabled() -> bool:
@@ -123,6 +142,11 @@ class _Operation:
         if self._opened and self._opened[-1] is not None:
             self._opened[-1].fail(kind)
 
+    def _tell(self, what: str, **given: Any) -> None:
+        """Hand on to the innermost open operation what the program says of it."""
+        if self._opened and self._opened[-1] is not None:
+            self._opened[-1].tell(what, given)
+
 
 class _DecoratingOperation(_Operation):
     """An operation that also decorates sync, async and generator functions: one operation per call."""
@@ -143,8 +167,61 @@ class _RolloutOperation(_DecoratingOperation):
 
     def discard(self, reason: str) -> None:
         """Say that the program does not train on the trajectory, and why, in a word or two: ``"too_long"``."""
-        if self._opened and self._opened[-1] is not None:
-            self._opened[-1].discard(reason)
+        self._tell("discard", reason=reason)
+
+
+class _SpanOperation(_DecoratingOperation):
+    """A span of the program's own."""
+
+    __slots__ = ()
+
+    def set(self, **attributes: Any) -> None:
+        """Add attributes to the span."""
+        self._tell("set", values=attributes)
+
+
+class _ModelCallOperation(_DecoratingOperation):
+    """A call of a model. As a decorator it reads what the function returns."""
+
+    __slots__ = ()
+
+    def __call__(self, function: Function) -> Function:
+        from otel_rl.api.decorator import wrap_tool  # noqa: PLC0415 - as above
+
+        kind, arguments = self._kind, self._arguments
+        wrapped: Function = wrap_tool(function, lambda *_: _ModelCallOperation(kind, arguments))
+        return wrapped
+
+    def usage(
+        self,
+        *,
+        input_tokens: int | None = None,
+        output_tokens: int | None = None,
+        cached_tokens: int | None = None,
+    ) -> None:
+        """Say how many tokens the call took in and made, and how many of the input came from a cache."""
+        self._tell("usage", input_tokens=input_tokens, output_tokens=output_tokens, cached_tokens=cached_tokens)
+
+    def finish(self, reason: str) -> None:
+        """Say why the model stopped: ``"stop"``, ``"length"``, ``"tool_calls"``. The block ends the call."""
+        self._tell("finish", reason=reason)
+
+    def first_token(self) -> None:
+        """Say that the first token of a streamed answer is there."""
+        self._tell("first_token")
+
+    def answer(self, value: Any) -> None:
+        """Record an answer: an object or dictionary in the form of OpenAI's protocol, or text.
+
+        Tokens, finish reason and model are read from it; its content is kept only where content capture is on.
+        """
+        self._tell("observe", value=value)
+
+    def returned(self, value: Function) -> Function:
+        """For the decorator: read ``value`` and hand it on."""
+        if self._opened:
+            self.answer(value)
+        return value
 
 
 class _ToolOperation(_DecoratingOperation):
@@ -172,8 +249,7 @@ class _ToolOperation(_DecoratingOperation):
 
     def result(self, value: Any) -> None:
         """Record what the tool returned; kept only where content capture is on."""
-        if self._opened and self._opened[-1] is not None:
-            self._opened[-1].result(value)
+        self._tell("result", value=value)
 
     def returned(self, value: Function) -> Function:
         """For the decorator: record ``value`` and hand it on."""
@@ -277,6 +353,50 @@ def tool(name: str, *, call_id: str | None = None, arguments: Any = None) -> _To
     return _ToolOperation("tool", {"name": name, "call_id": call_id, "arguments": arguments})
 
 
+def llm(model: str, *, operation: str = "chat", provider: str | None = None, **parameters: Any) -> _ModelCallOperation:
+    """One call of a model through a client that otel-rl does not instrument.
+
+    It is the span, and the metrics, that an instrumented client gets, and it counts in its rollout. What ``with`` gives
+    takes what the client knows: ``usage(input_tokens=, output_tokens=)``, ``finish("stop")``, ``first_token()``,
+    ``answer(value)``, ``fail("timeout")``. The decorator reads tokens, finish reason and model from what the function
+    returns, where that has the form of OpenAI's protocol. Calls that an instrumented client makes inside belong to this
+    span, and they count in the rollout instead of it.
+
+    Args:
+        model: Model that is asked, from a bounded set: it is a metric attribute, and after 99 names ``_OTHER`` there.
+        operation: ``chat``, ``text_completion``, ``generate_content`` or ``embeddings``.
+        provider: Who serves it, e.g. ``"my_engine"``; after 29 names ``_OTHER``, which stands for unknown too.
+        parameters: Of the request, as OpenAI's protocol names them: ``temperature``, ``max_tokens``, ``seed``, ...
+            ``messages`` or ``prompt`` are recorded only where content capture is on.
+
+    Raises:
+        TypeError: for ``@otel_rl.llm`` without parentheses (also with telemetry off).
+        ValueError: for any other operation (also with telemetry off).
+    """
+    _refuse_bare_decorator('llm("model")', model)
+    if operation not in _MODEL_OPERATIONS:
+        raise ValueError(f"unknown operation {operation!r}; use one of: {', '.join(_MODEL_OPERATIONS)}")
+    given = {"model": model, "operation": operation, "provider": provider, "parameters": parameters}
+    return _ModelCallOperation("llm", given)
+
+
+def span(name: str, /, **attributes: Any) -> _SpanOperation:
+    """A piece of work of your own, as a span in the current trace. ``set(**attributes)`` adds to it.
+
+    For work of a millisecond and more: spans are not for what happens thousands of times in a step.
+
+    Args:
+        name: Name of the span, from a bounded set. After 199 names the span is ``_OTHER``, and so is one whose name
+            begins with ``rl.``; attribute ``rl.span.name`` has the name then.
+        attributes: Plain values; strings are cut at 8 KiB. They are recorded as they are: no content belongs there.
+
+    Raises:
+        TypeError: for ``@otel_rl.span`` without parentheses (also with telemetry off).
+    """
+    _refuse_bare_decorator('span("name")', name)
+    return _SpanOperation("span", {"name": name, "values": attributes})
+
+
 def reward(name: str, value: float, *, label: str | None = None, explanation: str | None = None) -> None:
     """A score of the current rollout: an evaluation event on its span and a histogram per reward function.
 
@@ -322,6 +442,15 @@ def event(name: str, body: Any = None, attributes: Mapping[str, Any] | None = No
         operations.event(name, body, attributes)
 
 
+def trace_id() -> str | None:
+    """The current trace as 32 hexadecimal digits, to be found by it from a log or a table of your own.
+
+    Outside of all spans it is that of the step that is open. None where there is none, and without telemetry.
+    """
+    operations = _operations()
+    return None if operations is None else operations.trace_id()
+
+
 def flush(timeout: float = 5.0) -> bool:
     """Deliver what has been recorded so far, and go on recording.
 
@@ -342,6 +471,7 @@ def flush(timeout: float = 5.0) -> bool:
     return process_exit.flush(timeout)
 
 
+_MODEL_OPERATIONS = ("chat", "text_completion", "generate_content", "embeddings")
 _PHASES = (
     "sample",
     "reward",

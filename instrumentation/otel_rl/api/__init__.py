@@ -4,6 +4,7 @@
 ``compiled_function``  functions with the parameters of another one
 ``continuation``       rollouts go on in threads, executors and processes
 ``decorator``          decorators for functions, coroutines and generators
+``model_calls``        calls of a model that the program itself marks
 ``operations``         rollouts, steps, phases, tools, rewards, metrics and events
 ``spawned``            the context of a rollout on its way into a spawned process
 =====================  =======================================================

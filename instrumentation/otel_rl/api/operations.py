@@ -14,6 +14,7 @@ from opentelemetry.trace import INVALID_SPAN, Link
 
 from otel_rl import own_cpu
 from otel_rl.api import continuation
+from otel_rl.api.model_calls import ModelCall
 from otel_rl.internal_errors import guard
 from otel_rl.process import process_identity
 from otel_rl.semconv import attributes, events, metrics, spans
@@ -30,7 +31,8 @@ from otel_rl.telemetry import (
     run_span,
     sampling,
 )
-from otel_rl.telemetry.attribute_values import error_type, number, text
+from otel_rl.telemetry.attribute_values import clean, error_type, number, text
+from otel_rl.telemetry.cardinality_budgets import MAXIMUM_LENGTH, OTHER, within_budget
 from otel_rl.telemetry.content_capture import capture_content
 from otel_rl.telemetry.context import attach, detach
 from otel_rl.telemetry.correlation import baggage_context, correlation_attributes
@@ -49,6 +51,8 @@ if TYPE_CHECKING:
     from otel_rl.telemetry.deferral import Moment
 
 _scope = Scope("api")
+#: Names that the report and the collector know.
+_OUR_NAMES = "rl."
 #: Baggage that a rollout does not take from the rollout or step around it.
 _OF_ONE_ROLLOUT = (
     attributes.RL_ROLLOUT_ID,
@@ -198,11 +202,38 @@ class _Tool:
         self._call.end(error, at)
 
 
+class _Span:
+    """Work that the program names. Backends and span metrics index names, so a name has a budget."""
+
+    def __init__(self, name: object, values: Mapping[str, Any]) -> None:
+        given = text(str(name), MAXIMUM_LENGTH)
+        shown = OTHER if given.startswith(_OUR_NAMES) else within_budget(attributes.RL_SPAN_NAME, given)
+        if shown != given:
+            values = {**values, attributes.RL_SPAN_NAME: given}
+        self._span = _scope.start_span(spans.RL_CUSTOM, shown, attributes=values)
+        self._token: Token[Context] | None = attach(trace_api.set_span_in_context(self._span))
+
+    def set(self, values: Mapping[str, Any]) -> None:
+        if self._span.is_recording():
+            self._span.set_attributes(clean(values))
+
+    def leave(self) -> None:
+        token, self._token = self._token, None
+        if token is not None:
+            detach(token)
+
+    def end(self, error: BaseException | str | None, at: Moment | None) -> None:
+        self.leave()
+        _scope.end_span(self._span, error, at.wall if at else None)
+
+
 _KINDS: dict[str, Callable[..., _Operation]] = {
     "rollout": _Rollout,
     "step": _Step,
     "phase": _Phase,
     "tool": _Tool,
+    "llm": ModelCall,
+    "span": _Span,
 }
 #: The same, and each call takes part in the estimate of our own cost.
 _OPEN = {kind: own_cpu.timed(f"producer.{kind}.begin", begin) for kind, begin in _KINDS.items()}
@@ -220,16 +251,10 @@ class Opened:
         """Mark it as failed without an exception."""
         self._failure = kind
 
-    def result(self, value: Any) -> None:
-        """Record what a tool returned."""
-        if isinstance(self._operation, _Tool):
-            self._operation.result(value)
-
-    def discard(self, reason: str) -> None:
-        """Say that the program does not use a rollout."""
-        with guard("producer.discard"):
-            if isinstance(self._operation, _Rollout):
-                self._operation.discard(reason)
+    def tell(self, what: str, given: Mapping[str, Any]) -> None:
+        """Hand on what the program says of it; ``what`` is a method of its operation."""
+        with guard(f"producer.{what}"):
+            getattr(self._operation, what)(**given)
 
     def leave(self) -> None:
         """Make current again what was current before."""
@@ -359,6 +384,17 @@ def metric(key: str, value: Any) -> None:
         step = steps.current()
         iteration = step.iteration if step is not None else steps.last_iteration()
         sink.measure(_scope, Source.PRODUCER, iteration, key, value)
+
+
+def trace_id() -> str | None:
+    """See :func:`otel_rl.trace_id`."""
+    with guard("producer.trace_id"):
+        own = trace_api.get_current_span().get_span_context()
+        step = steps.current()
+        if not own.is_valid and step is not None:
+            own = step.span_context
+        return trace_api.format_trace_id(own.trace_id) if own.is_valid else None
+    return None
 
 
 @own_cpu.estimated("producer.event")

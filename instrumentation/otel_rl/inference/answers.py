@@ -183,6 +183,10 @@ class Answer:
             reason = "tool_calls"
         self._finish_reasons = None if reason is None else {0: reason}
 
+    def finish(self, reason: str) -> None:
+        """Take the reason for the end of an answer with one choice, from who knows it otherwise."""
+        self._finish_reasons = {0: reason}
+
     # -- what it says ----------------------------------------------------------------------------------------------
 
     @property

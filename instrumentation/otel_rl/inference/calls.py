@@ -72,6 +72,7 @@ class InferenceCall:
     _watch: weakref.finalize[..., Any] | None = None
     _input: dict[str, str | None] | None = None
     _emits_metrics = True
+    _counts = True
     owned = True
     #: Times the request was sent.
     attempts = 0
@@ -86,6 +87,7 @@ class InferenceCall:
         self.started = time.perf_counter()
         context = get_current()
         self._trajectory = open_trajectory.of(context)
+        self._around = ownership.around(context)
         owner = ownership.of_call(scope.name, request.endpoint, context)
         if owner is None:
             self._begin(scope, request, context)
@@ -139,9 +141,20 @@ class InferenceCall:
     def chunk(self, chunk: Any) -> None:
         """One chunk of the stream arrived."""
         with _CHUNK:
-            if self._first_chunk is None:
-                self._first_chunk = time.perf_counter() - self.started
+            self.first_chunk_arrived()
             self.answer.observe_chunk(chunk)
+
+    def first_chunk_arrived(self) -> None:
+        """The answer begins, unless it has."""
+        if self._first_chunk is None:
+            self._first_chunk = time.perf_counter() - self.started
+
+    def counted_inside(self, input_tokens: int | None, output_tokens: int | None) -> None:
+        """A call inside of this one counts in the trajectory; its tokens are ours where nobody told them."""
+        self._counts = False
+        answer = self.answer
+        answer.input_tokens = input_tokens if answer.input_tokens is None else answer.input_tokens
+        answer.output_tokens = output_tokens if answer.exact_output_tokens() is None else answer.output_tokens
 
     def body_was_read(self, body: bytes | None = None) -> None:
         """The answer is complete now; it may be parsed at any time later, or never.
@@ -207,7 +220,9 @@ class InferenceCall:
             answer.observe(_parsed(self.body))
             self.body = None
         kind = answer.failure if error is None else error_type(error)
-        if self._trajectory is not None:
+        if self._around is not None:
+            self._around.counted_inside(answer.input_tokens, answer.exact_output_tokens())
+        if self._trajectory is not None and self._counts:
             tokens = answer.input_tokens, answer.exact_output_tokens()
             self._trajectory.model_call_ended(
                 tokens, answer.finish_reasons, answer.weight_version, failed=kind is not None

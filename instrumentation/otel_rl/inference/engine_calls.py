@@ -14,6 +14,7 @@ from opentelemetry.trace import INVALID_SPAN, SpanKind
 
 from otel_rl.flight_recorder import layout
 from otel_rl.flight_recorder.recorder import flight
+from otel_rl.inference import ownership
 from otel_rl.inference.engine_requests import EngineRequests, Times
 from otel_rl.inference.pending_measurements import PendingMeasurements
 from otel_rl.inference.requests import model_name
@@ -81,6 +82,7 @@ class EngineCall:
         self.span: Span = INVALID_SPAN
         self.context = context
         self._trajectory = open_trajectory.of(context)
+        self._around = ownership.around(context)
         if has_span:
             self.span = scope.begin_span(title, context, SpanKind.INTERNAL, span_values)
             self.context = trace_api.set_span_in_context(self.span, context)
@@ -108,8 +110,10 @@ class EngineCall:
             if self._flight is not None:
                 flight.end(self._flight, error is not None)
             kind = None if error is None else error_type(error)
+            tokens = self.requests.input_tokens, self.requests.output_tokens
+            if self._around is not None:
+                self._around.counted_inside(*tokens)
             if self._trajectory is not None:
-                tokens = self.requests.input_tokens, self.requests.output_tokens
                 self._trajectory.model_call_ended(tokens, self.requests.reasons, None, failed=error is not None)
             if self.span.is_recording():
                 self.span.set_attributes(clean({**self.requests.attributes(), **(values or {})}))

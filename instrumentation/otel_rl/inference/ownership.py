@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import sys
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from opentelemetry import trace as trace_api
-from opentelemetry.context import _SUPPRESS_INSTRUMENTATION_KEY, get_current
+from opentelemetry.context import _SUPPRESS_INSTRUMENTATION_KEY, create_key, get_current, set_value
 from opentelemetry.trace import INVALID_SPAN
 
 from otel_rl.inference.requests import RESPONSES
@@ -31,6 +31,16 @@ if TYPE_CHECKING:
 INFERENCE_CONTEXT_KEY = "opentelemetry.genai.client.inference.context"
 #: Embeddings have a key of their own there.
 EMBEDDING_CONTEXT_KEY = "opentelemetry.genai.client.embedding.context"
+
+
+_AROUND = create_key("otel_rl.model_call")
+
+
+class Around(Protocol):
+    """A call whose boundary the program has drawn itself."""
+
+    def counted_inside(self, input_tokens: int | None, output_tokens: int | None) -> None:
+        """A call of an instrumented client or engine inside counts in the trajectory, instead of this one."""
 
 
 class Owner(NamedTuple):
@@ -100,6 +110,17 @@ def of_call(own_scope: str, endpoint: Endpoint, context: Context) -> Owned | Non
     if endpoint is RESPONSES and _WRAPPER_OF_RESPONSES in sys.modules and _is_called_by_wrapper():
         return Owned(INVALID_SPAN, emits_metrics=False)
     return None
+
+
+def context_inside(call: Around, context: Context | None) -> Context:
+    """``context``, by default the current one, as one inside of ``call``."""
+    return set_value(_AROUND, call, context)
+
+
+def around(context: Context) -> Around | None:
+    """The call of the program's own that ``context`` is inside of."""
+    found: Around | None = context.get(_AROUND)  # type: ignore[assignment]  # only `context_inside` sets it
+    return found
 
 
 def announce(span: Span) -> None:

@@ -12,7 +12,7 @@ from otel_rl.semconv import attributes
 from otel_rl.semconv.attributes import GenAiProviderNameValues, RlInferenceEngineValues
 from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
 from otel_rl.telemetry import drops
-from otel_rl.telemetry.cardinality_budgets import OTHER
+from otel_rl.telemetry.cardinality_budgets import OTHER, within_budget
 
 _HOSTS = {
     "api.openai.com": GenAiProviderNameValues.OPENAI,
@@ -52,6 +52,8 @@ class Server:
 
 
 _servers: dict[tuple[str, int, str | None], Server] = {}
+#: Without an address, by provider.
+_unplaced: dict[str, Server] = {}
 
 
 def server(address: str, port: int, provider: str | None = None) -> Server:
@@ -65,6 +67,17 @@ def server(address: str, port: int, provider: str | None = None) -> Server:
         _servers[address, port, provider] = found
     else:
         drops.count(Signal.METRICS, "cardinality")
+    return found
+
+
+def unplaced(provider: str) -> Server:
+    """The servers of a provider, where nobody knows their address."""
+    name = within_budget(attributes.GEN_AI_PROVIDER_NAME, provider)
+    found = _unplaced.get(name)
+    if found is None:
+        found = Server("", 0, name, within_budget=True)
+        found.labels = {attributes.GEN_AI_PROVIDER_NAME: name}
+        _unplaced[name] = found
     return found
 
 
@@ -86,3 +99,4 @@ def engine_of(fingerprint: object, has_weight_version: bool) -> str | None:
 def forget() -> None:
     """Forget every server seen."""
     _servers.clear()
+    _unplaced.clear()

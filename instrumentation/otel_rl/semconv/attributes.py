@@ -471,6 +471,9 @@ RL_SAMPLING_PRIORITY: Final = "rl.sampling.priority"
 RL_SAMPLING_REASON: Final = "rl.sampling.reason"
 """Reason to keep the trace of this span; spans of step traces need none."""
 
+RL_SPAN_NAME: Final = "rl.span.name"
+"""Name that the program gave the span, where the span has another."""
+
 RL_STEP_FIRST: Final = "rl.step.first"
 """First iteration that the record covers."""
 
@@ -1184,6 +1187,7 @@ CARDINALITY: Final = MappingProxyType(
         RL_REWARD_NAME: 50,
         RL_ROLLOUT_STATUS: 4,
         RL_SAMPLING_REASON: 3,
+        RL_SPAN_NAME: 200,
         RL_STRAGGLER_RANK: 4096,
         RL_SYNC_OPERATION: 40,
         RL_TELEMETRY_DROP_REASON: 50,

@@ -212,6 +212,15 @@ RL_CHECKPOINT: Final = definitions.SpanDefinition(
         attributes.ERROR_TYPE,
     ),
 )
+RL_CUSTOM: Final = definitions.SpanDefinition(
+    type="rl.custom",
+    kind="internal",
+    description="A piece of work that the program names by otel_rl.span, with attributes of its own",
+    attributes=(
+        attributes.RL_SPAN_NAME,
+        attributes.ERROR_TYPE,
+    ),
+)
 RL_DATA_WAIT: Final = definitions.SpanDefinition(
     type="rl.data_wait",
     kind="internal",

@@ -171,7 +171,13 @@ def _being_handled(action):
         yield
 
 
-DECORATORS = (otel_rl.rollout(), otel_rl.tool("search"), otel_rl.phase("sample"))
+DECORATORS = (
+    otel_rl.rollout(),
+    otel_rl.tool("search"),
+    otel_rl.phase("sample"),
+    otel_rl.llm("model"),
+    otel_rl.span("work", size=1),
+)
 
 
 @settings(max_examples=300, deadline=None)
@@ -209,12 +215,13 @@ def _anything(*args, **kwargs): ...
 def _mixed(a, b=(), *args, c, d=None, **kwargs): ...
 
 
+@pytest.mark.parametrize("decorator", DECORATORS)
 @pytest.mark.parametrize("kind", ["function", "coroutine", "generator", "async_generator"])
 @pytest.mark.parametrize("shape", [_positional, _keywords, _anything, _mixed])
 @pytest.mark.parametrize(
     ("args", "kwargs"), [((), {}), ((1,), {}), ((1, 2), {}), ((1, 2, 3, 4), {"c": 5}), ((1,), {"b": 2}), ((), {"z": 1})]
 )
-def test_wrong_arguments_are_refused_at_the_call_with_the_same_words(kind, shape, args, kwargs, switch):
+def test_wrong_arguments_are_refused_at_the_call_with_the_same_words(kind, shape, args, kwargs, decorator):
     source = str(inspect.signature(shape)).removeprefix("(").removesuffix(")")
     template = {
         "function": "def subject({}): return dict(locals())",
@@ -226,7 +233,7 @@ def test_wrong_arguments_are_refused_at_the_call_with_the_same_words(kind, shape
     exec(template.format(source), namespace)  # noqa: S102 - signatures of this module
     plain = namespace["subject"]
     told = []
-    for function in (plain, otel_rl.tool("t")(plain)):
+    for function in (plain, decorator(plain)):
         called = False
         try:
             made = function(*args, **kwargs)
@@ -256,8 +263,9 @@ IS = [
 ]
 
 
+@pytest.mark.parametrize("decorator", DECORATORS)
 @pytest.mark.parametrize("question", IS)
-def test_inspect_answers_as_for_the_plain_function(question):
+def test_inspect_answers_as_for_the_plain_function(question, decorator):
     def function(): ...
 
     async def coroutine(): ...
@@ -271,7 +279,7 @@ def test_inspect_answers_as_for_the_plain_function(question):
     for subject in (function, coroutine, generator, async_generator, functools.partial(generator)):
         ask = getattr(inspect, question)
         if not isinstance(subject, functools.partial) or "generator" in question:
-            assert ask(otel_rl.tool("t")(subject)) == ask(subject)
+            assert ask(decorator(subject)) == ask(subject)
 
 
 def test_defaults_annotations_and_closures_stay():
@@ -400,6 +408,9 @@ def generator():
     yield 1
 with otel_rl.rollout(), otel_rl.step(1), otel_rl.phase("train"):
     otel_rl.reward("r", 1.0); otel_rl.metric("k", 1.0); otel_rl.event("e")
+    with otel_rl.llm("m") as call, otel_rl.span("s") as work:
+        call.usage(input_tokens=1); call.finish("stop"); call.answer({}); work.set(a=1)
+    assert otel_rl.trace_id() is None
     print(list(generator()))
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)

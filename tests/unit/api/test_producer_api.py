@@ -83,7 +83,7 @@ def test_a_misspelt_phase_is_refused_with_the_accepted_names():
         otel_rl.phase("bakward")
 
 
-@pytest.mark.parametrize("decorator", [otel_rl.rollout, otel_rl.tool])
+@pytest.mark.parametrize("decorator", [otel_rl.rollout, otel_rl.tool, otel_rl.llm, otel_rl.span])
 def test_a_decorator_without_parentheses_is_refused_at_once(decorator):
     with pytest.raises(TypeError, match="with parentheses"):
 
@@ -216,6 +216,12 @@ def f(x): return x + 1
 with otel_rl.rollout() as r, otel_rl.step(1), otel_rl.phase("train"):
     assert f(1) == 2
     r.fail("x")
+@otel_rl.llm("m")
+def ask(x): return x
+with otel_rl.llm("m", temperature=1) as call, otel_rl.span("s", a=1) as work:
+    call.usage(input_tokens=1, output_tokens=2); call.finish("stop"); call.answer(ask({})); call.first_token()
+    work.set(b=2)
+assert otel_rl.trace_id() is None
 otel_rl.reward("a", 1.0); otel_rl.metric("b", 2.0); otel_rl.event("c")
 print(sorted(m for m in sys.modules if m.startswith(("opentelemetry", "otel_rl.telemetry"))))
 """
@@ -266,7 +272,12 @@ def plain():
     with empty(): pass
 def span():
     with otel_rl.tool("search"): pass
-calls = (span, lambda: otel_rl.reward("f", 1.0), lambda: otel_rl.metric("k", 1.0), lambda: otel_rl.event("e"))
+def call():
+    with otel_rl.llm("model"): pass
+def work():
+    with otel_rl.span("work", size=1): pass
+calls = (span, call, work, otel_rl.trace_id)
+calls += (lambda: otel_rl.reward("f", 1.0), lambda: otel_rl.metric("k", 1.0), lambda: otel_rl.event("e"))
 best = lambda call: min(timeit.repeat(call, number=2000, repeat=50))
 print(max(map(best, calls)) / best(plain))
 """

@@ -17,7 +17,7 @@ REGISTRY = {
 #: Their traces end long after they began, so they do not wait for the sampler.
 LIFECYCLE = {"rl.run", "rl.checkpoint", "rl.sync", "rl.weight_sync"}
 #: They do not make a step of a trace. Rollouts have rewards and calls of an engine too.
-NO_STEP = {"rl.reward", "rl.rollout", "rl.agent.node", "rl.engine.call"}
+NO_STEP = {"rl.reward", "rl.rollout", "rl.agent.node", "rl.engine.call", "rl.custom"}
 STEP = {name for name in REGISTRY if name.startswith("rl.")} - LIFECYCLE - NO_STEP
 
 

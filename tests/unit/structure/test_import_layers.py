@@ -40,7 +40,7 @@ LAYERS = (
 )
 #: room -> rooms of its layer that it may import.
 WITHIN_A_LAYER = {
-    "api": {"training", "tools"},
+    "api": {"inference", "training", "tools"},
     "collectives": {"training"},
     "import_hooks": {"internal_errors"},
     "offline.report.aggregate": {"offline.postmortem"},
