@@ -169,6 +169,10 @@ class _RolloutOperation(_DecoratingOperation):
         """Say that the program does not train on the trajectory, and why, in a word or two: ``"too_long"``."""
         self._tell("discard", reason=reason)
 
+    def succeed(self, success: bool = True) -> None:
+        """Say whether the trajectory has done its task."""
+        self._tell("succeed", success=success)
+
 
 class _SpanOperation(_DecoratingOperation):
     """A span of the program's own."""
@@ -276,7 +280,8 @@ def rollout(
     """One trajectory: the root of a trace of its own, linked to the training step it belongs to.
 
     LLM calls, tool calls and rewards inside become its children; the ids travel as baggage to servers and workers.
-    ``discard(reason)`` of what the ``with`` statement gives says that the trajectory is not used.
+    Of what the ``with`` statement gives, ``succeed()`` says that the task is done, and ``discard(reason)`` that the
+    trajectory is not used.
 
     Args:
         rollout_id: Your id of the trajectory; a random one otherwise.
@@ -397,7 +402,17 @@ def span(name: str, /, **attributes: Any) -> _SpanOperation:
     return _SpanOperation("span", {"name": name, "values": attributes})
 
 
-def reward(name: str, value: float, *, label: str | None = None, explanation: str | None = None) -> None:
+def reward(
+    name: str,
+    value: float | None,
+    *,
+    label: str | None = None,
+    explanation: str | None = None,
+    turn: int | str | None = None,
+    weight: float = 1.0,
+    parts: Mapping[str, float] | None = None,
+    success: bool | None = None,
+) -> None:
     """A score of the current rollout: an evaluation event on its span and a histogram per reward function.
 
     Within :func:`step` the means of a step are logged when it ends, and the health rules judge them.
@@ -406,13 +421,20 @@ def reward(name: str, value: float, *, label: str | None = None, explanation: st
         name: Reward function, from a bounded set: it is a metric attribute, and after 49 names ``_OTHER`` there.
         value: Raw score in the function's own unit: a Python or NumPy number, or a tensor of one element in the host's
             memory. A boolean counts as 1 or 0, ``None`` as no score. A value that is not finite is in the event only.
-            Anything else, a dictionary for one, is dropped and counted.
+            Anything else is dropped and counted. So is a dictionary: which of its values are the score, and which are
+            ``parts`` of it, only the program knows.
         label: Its meaning in one word, e.g. ``pass``.
         explanation: Free text; recorded only where content capture is on.
+        turn: Turn that the score is for, from 1, or ``"last"`` for the one that goes on: an answer of the model begins
+            one. Without it the score is for the trajectory as a whole.
+        weight: Weight of the score in the reward of the trajectory.
+        parts: Sub-scores by name, of which the score is made. Each has a mean of its own as ``name/part`` and counts in
+            no reward. Their names count as names of functions; of more than 16 the others are dropped and counted.
+        success: Whether the trajectory has done its task.
     """
     operations = _operations()
     if operations is not None:
-        operations.reward(name, value, label, explanation)
+        operations.reward(name, value, label, explanation, turn, weight, parts, success)
 
 
 def metric(key: str, value: float) -> None:

@@ -5,7 +5,8 @@
 ``continuation``       rollouts go on in threads, executors and processes
 ``decorator``          decorators for functions, coroutines and generators
 ``model_calls``        calls of a model that the program itself marks
-``operations``         rollouts, steps, phases, tools, rewards, metrics and events
+``operations``         rollouts, steps, phases, tools, metrics and events
+``scores``             rewards
 ``spawned``            the context of a rollout on its way into a spawned process
 =====================  =======================================================
 """

@@ -13,32 +13,29 @@ from opentelemetry.context import get_current
 from opentelemetry.trace import INVALID_SPAN, Link
 
 from otel_rl import own_cpu
-from otel_rl.api import continuation
+from otel_rl.api import continuation, scores
 from otel_rl.api.model_calls import ModelCall
 from otel_rl.internal_errors import guard
 from otel_rl.process import process_identity
-from otel_rl.semconv import attributes, events, metrics, spans
+from otel_rl.semconv import attributes, metrics, spans
 from otel_rl.semconv.attributes import RlTrajectoriesSourceValues
 from otel_rl.semconv.definitions import EventDefinition
 from otel_rl.telemetry import (
     deferral,
-    drops,
     ids,
     lifecycle,
     open_spans,
     open_trajectory,
-    redaction,
     run_span,
     sampling,
 )
-from otel_rl.telemetry.attribute_values import clean, error_type, number, text
+from otel_rl.telemetry.attribute_values import clean, error_type, text
 from otel_rl.telemetry.cardinality_budgets import MAXIMUM_LENGTH, OTHER, within_budget
-from otel_rl.telemetry.content_capture import capture_content
 from otel_rl.telemetry.context import attach, detach
 from otel_rl.telemetry.correlation import baggage_context, correlation_attributes
 from otel_rl.telemetry.scope import Scope
 from otel_rl.tools.calls import ToolCall
-from otel_rl.training import reward_means, steps, trajectories
+from otel_rl.training import steps, trajectories
 from otel_rl.training.phases import Phase, innermost
 from otel_rl.training.scalars import Source, sink
 
@@ -123,6 +120,9 @@ class _Rollout:
 
     def discard(self, reason: str) -> None:
         self._open.discard_reason = text(str(reason), open_trajectory.MAXIMUM_LENGTH)
+
+    def succeed(self, success: bool) -> None:
+        self._open.success = bool(success)
 
     def leave(self) -> None:
         token, self._token = self._token, None
@@ -344,37 +344,8 @@ def open_detached(kind: str, arguments: Mapping[str, Any]) -> Detached | None:
     return None
 
 
-@own_cpu.estimated("producer.reward")
-def reward(name: str, value: Any, label: str | None, explanation: str | None) -> None:
-    """See :func:`otel_rl.reward`."""
-    with guard("producer.reward"):
-        if value is None:
-            return
-        score = number(value)
-        if score is None:
-            drops.count("metrics", "unsupported_type")
-            return
-        trajectory = open_trajectory.of()
-        if trajectory is not None:
-            trajectory.add_reward(name, score)
-        else:
-            reward_means.add_score(name, score)
-        _scope.record(metrics.RL_REWARD_SCORE, score, {attributes.RL_REWARD_NAME: name})
-        _scope.event(
-            events.GEN_AI_EVALUATION_RESULT,
-            attributes={
-                attributes.GEN_AI_EVALUATION_NAME: name,
-                attributes.GEN_AI_EVALUATION_SCORE_VALUE: float(score),
-                attributes.GEN_AI_EVALUATION_SCORE_LABEL: label,
-                attributes.GEN_AI_EVALUATION_EXPLANATION: _explanation(explanation),
-            },
-        )
-
-
-def _explanation(explanation: str | None) -> str | None:
-    if explanation is None or not capture_content():
-        return None
-    return redaction.text(str(explanation), "logs")
+#: See :func:`otel_rl.reward`.
+reward = scores.reward
 
 
 @own_cpu.estimated("producer.metric")

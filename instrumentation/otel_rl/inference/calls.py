@@ -228,6 +228,8 @@ class InferenceCall:
                 tokens, answer.finish_reasons, answer.weight_version, failed=kind is not None
             )
         found = self._found(error, ended)
+        if self._trajectory is not None and kind is None and self._trajectory.turn is not None:
+            found[attributes.RL_ROLLOUT_TURN] = self._trajectory.turn
         if self.owned:
             try:
                 if self._capture is not None:

@@ -116,7 +116,9 @@ class EngineCall:
             if self._trajectory is not None:
                 self._trajectory.model_call_ended(tokens, self.requests.reasons, None, failed=error is not None)
             if self.span.is_recording():
-                self.span.set_attributes(clean({**self.requests.attributes(), **(values or {})}))
+                turn = None if self._trajectory is None or kind else self._trajectory.turn
+                found = {**self.requests.attributes(), attributes.RL_ROLLOUT_TURN: turn, **(values or {})}
+                self.span.set_attributes(clean(found))
             self._scope.end_span(self.span, kind, ended.wall)
             _pending.add(_Measured(self._scope, self._labels, ended.counter - self._began.counter, kind, self))
 

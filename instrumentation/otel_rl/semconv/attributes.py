@@ -393,11 +393,20 @@ RL_REWARD_NAMES: Final = "rl.reward.names"
 RL_REWARD_SCORES: Final = "rl.reward.scores"
 """Scores of all samples, a list per reward function."""
 
+RL_REWARD_WEIGHT: Final = "rl.reward.weight"
+"""Weight of the score in the reward of its trajectory, where it is not 1."""
+
+RL_REWARD_WEIGHTS: Final = "rl.reward.weights"
+"""Weights of the reward functions, in the order of their names; 0 for a part of another one."""
+
 RL_ROLE: Final = "rl.role"
 """Role of the process in the run."""
 
 RL_ROLLOUT_ADVANTAGE: Final = "rl.rollout.advantage"
 """Advantage that the trainer computed for the sample."""
+
+RL_ROLLOUT_CUMULATIVE_REWARDS: Final = "rl.rollout.cumulative_rewards"
+"""Sum of the rewards of the turns up to each turn of the trajectory."""
 
 RL_ROLLOUT_DISCARD_REASON: Final = "rl.rollout.discard_reason"
 """Reason not to use the trajectory."""
@@ -424,7 +433,7 @@ RL_ROLLOUT_POLICY_VERSION_MIN: Final = "rl.rollout.policy_version.min"
 """Lowest version of the weights that answered in the trajectory, as the engine says."""
 
 RL_ROLLOUT_REWARD: Final = "rl.rollout.reward"
-"""Sum of the scores that the trajectory got in its own process before it ended."""
+"""Weighted sum of the scores that the trajectory got in its own process before it ended."""
 
 RL_ROLLOUT_SECONDS: Final = "rl.rollout.seconds"
 """Duration of the trajectory in seconds."""
@@ -434,6 +443,9 @@ RL_ROLLOUT_STATUS: Final = "rl.rollout.status"
 
 RL_ROLLOUT_STOP_REASON: Final = "rl.rollout.stop_reason"
 """Reason of the model to stop at the end of the trajectory, in the words of the engine."""
+
+RL_ROLLOUT_SUCCESS: Final = "rl.rollout.success"
+"""The trajectory has done its task, as the program says."""
 
 RL_ROLLOUT_SUSPECT: Final = "rl.rollout.suspect"
 """The reward is zero, and a call of a tool or of the model failed in the trajectory."""
@@ -449,6 +461,12 @@ RL_ROLLOUT_TRACE_ID: Final = "rl.rollout.trace_id"
 
 RL_ROLLOUT_TRAINED: Final = "rl.rollout.trained"
 """The trainer takes the sample into its loss."""
+
+RL_ROLLOUT_TURN: Final = "rl.rollout.turn"
+"""Number of the turn in its trajectory, from 1; each answer of the model begins one."""
+
+RL_ROLLOUT_TURN_REWARDS: Final = "rl.rollout.turn_rewards"
+"""Reward of each turn of the trajectory, from the first; empty for a turn without one."""
 
 RL_ROLLOUT_TURNS: Final = "rl.rollout.turns"
 """Answers of the model in the trajectory."""
@@ -1142,6 +1160,7 @@ IDENTIFIERS: Final[tuple[str, ...]] = (
     RL_ROLLOUT_POLICY_VERSION_MAX,
     RL_ROLLOUT_POLICY_VERSION_MIN,
     RL_ROLLOUT_TRACE_ID,
+    RL_ROLLOUT_TURN,
     RL_RUN_ATTEMPT,
     RL_RUN_ID,
     RL_SAMPLE_ID,

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from contextvars import ContextVar
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakValueDictionary
 
@@ -31,6 +32,8 @@ _KEY = create_key("otel_rl.trajectory")
 _entered: ContextVar[OpenTrajectory | None] = ContextVar("otel_rl_trajectory", default=None)
 #: Most names of rewards of one trajectory; scores under further ones count in the sum only.
 MAXIMUM_REWARDS = 32
+#: Most turns of one trajectory whose rewards are told apart; rewards of further ones count in the sum only.
+MAXIMUM_TURNS = 512
 #: Most model calls of one trajectory that wait for the program to parse their answers; then the first is counted.
 MOST_UNPARSED = 64
 #: Longest name, id or reason, in characters.
@@ -62,9 +65,12 @@ class OpenTrajectory:
         "reward",
         "rewards",
         "stop_reason",
+        "success",
         "tool_calls",
         "tool_errors",
+        "turn_rewards",
         "unparsed",
+        "weights",
     )
 
     def __init__(self) -> None:
@@ -74,9 +80,14 @@ class OpenTrajectory:
         self.stop_reason: str | None = None
         self._lowest_version: int | None = None
         self._highest_version: int | None = None
-        #: Sum of all scores, and the sum per name.
+        #: Weighted sum of all scores, the sum per name as the functions gave them, and weights that are not 1.
         self.reward: float | None = None
         self.rewards: dict[str, float] = {}
+        self.weights: dict[str, float] = {}
+        #: Weighted sum of the scores of each turn, from turn 1 on.
+        self.turn_rewards: dict[int, float] = {}
+        #: What the program says of its task.
+        self.success: bool | None = None
         #: Set where the program does not use the trajectory.
         self.discard_reason: str | None = None
         #: Model calls whose answers have been read, and parsed by nobody yet.
@@ -126,14 +137,38 @@ class OpenTrajectory:
         for call in list(self.unparsed):
             call.finish()
 
-    def add_reward(self, name: str, value: float) -> None:
+    @property
+    def turn(self) -> int | None:
+        """Number of the turn that goes on: that of the model's last answer."""
+        return self.model_calls - self.model_errors or None
+
+    def add_reward(self, name: str, value: float, weight: float = 1.0, turn: int | None = None) -> None:
         """Add a score; one that is not finite counts for nothing."""
-        if not math.isfinite(value):
+        weighted = weight * value
+        if not math.isfinite(weighted):
             return
-        self.reward = (self.reward or 0.0) + value
+        self.reward = (self.reward or 0.0) + weighted
+        if turn is not None and 1 <= turn <= MAXIMUM_TURNS:
+            self.turn_rewards[turn] = self.turn_rewards.get(turn, 0.0) + weighted
+        self._add_score(name, value, weight)
+
+    def add_part(self, name: str, value: float) -> None:
+        """Add a part of a score, which counts in no sum."""
+        if math.isfinite(value):
+            self._add_score(name, value, 0.0)
+
+    def _add_score(self, name: str, value: float, weight: float) -> None:
         name = text(str(name), MAXIMUM_LENGTH)
         if name in self.rewards or len(self.rewards) < MAXIMUM_REWARDS:
             self.rewards[name] = self.rewards.get(name, 0.0) + value
+            if weight != 1:
+                self.weights[name] = weight
+
+    def rewards_of_turns(self) -> tuple[list[float | None], list[float]]:
+        """The reward of each turn up to the last one that has a reward, and the sums up to each; empty for none."""
+        last = max(self.turn_rewards, default=0)
+        found = [self.turn_rewards.get(turn) for turn in range(1, last + 1)]
+        return found, list(accumulate(reward or 0.0 for reward in found))
 
     @property
     def is_suspect(self) -> bool:
@@ -160,6 +195,8 @@ class OpenTrajectory:
         found |= {key: value for key, value in known.items() if value is not None}
         if self.is_suspect:
             found[attributes.RL_ROLLOUT_SUSPECT] = True
+        if self.success is not None:
+            found[attributes.RL_ROLLOUT_SUCCESS] = self.success
         return found
 
 

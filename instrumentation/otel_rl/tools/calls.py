@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from opentelemetry import trace as trace_api
 from opentelemetry.context import get_current
@@ -150,13 +150,16 @@ class ToolCall:
         return current_tool_span(self._name, self._scope.name)
 
     def _open_span(self) -> Span:
-        values = {
+        values: dict[str, Any] = {
             attributes.GEN_AI_OPERATION_NAME: OPERATION,
             attributes.GEN_AI_TOOL_NAME: self._name,
             attributes.GEN_AI_TOOL_TYPE: self._type,
             attributes.GEN_AI_TOOL_CALL_ID: self._call_id,
             attributes.GEN_AI_TOOL_CALL_ARGUMENTS: self._captured_arguments(),
         }
+        trajectory = open_trajectory.of()
+        if trajectory is not None:
+            values[attributes.RL_ROLLOUT_TURN] = trajectory.turn
         return self._scope.start_span(spans.GEN_AI_EXECUTE_TOOL, f"{OPERATION} {self._name}", attributes=values)
 
     def _captured_arguments(self) -> str | None:

@@ -31,7 +31,10 @@ from otel_rl.training.scalars import Source, sink
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
 
+    from otel_rl.telemetry.open_trajectory import OpenTrajectory
+
 REWARD, DEVIATION, ZERO_VARIANCE, EVALUATION = "reward", "reward_std", "frac_reward_zero_std", "eval_reward"
+SUCCESS = "success_rate"
 #: Most steps that collect at once, most groups of a step. Of more steps the oldest is given up.
 MAXIMUM_STEPS, MAXIMUM_GROUPS = 64, 4096
 #: So many samples are added up together.
@@ -70,11 +73,21 @@ class _Spread:
 
 
 class _Sample(NamedTuple):
-    """What one sample got: by function, and in all where it is a rollout."""
+    """What one sample got.
+
+    Attributes:
+        scores: by function.
+        total: in all, of a rollout that got something.
+        alone: a score outside of all rollouts, with its weight.
+        group: of a rollout.
+        success: of a rollout.
+    """
 
     scores: Mapping[str, float]
-    total: float | None
-    group: Hashable
+    total: float | None = None
+    alone: float | None = None
+    group: Hashable = None
+    success: bool | None = None
 
 
 class Sums:
@@ -87,6 +100,8 @@ class Sums:
         self._functions: dict[str, _Spread] = {}
         self._alone: dict[str, _Spread] = {}
         self._totals: _Spread | None = None
+        #: Rollouts that say whether they succeeded, and those that did.
+        self._judged = self._succeeded = 0
         #: Group -> samples, lowest and highest reward.
         self._groups: dict[Hashable, tuple[int, float, float]] = {}
         self._overflowed = False
@@ -110,8 +125,11 @@ class Sums:
     def _count(self, sample: _Sample) -> None:
         for name, score in sample.scores.items():
             self._add_to(self._functions, name, score)
-            if sample.total is None:
-                self._add_to(self._alone, name, score)
+            if sample.alone is not None:
+                self._add_to(self._alone, name, sample.alone)
+        if sample.success is not None:
+            self._judged += 1
+            self._succeeded += sample.success
         if sample.total is None:
             return
         if self._totals is None:
@@ -139,6 +157,8 @@ class Sums:
         """
         self._add_up(1.0)
         found = {f"rewards/{name}/mean": spread.mean for name, spread in self._functions.items()}
+        if self._judged:
+            found[SUCCESS] = self._succeeded / self._judged
         parts = [*filter(None, [self._totals]), *self._alone.values()]
         if not parts or (self._overflowed and self._alone) or len({part.count for part in parts}) > 1:
             return found
@@ -162,19 +182,22 @@ _Place = tuple[steps.Loop, int, int, bool]
 _open: dict[_Place, Sums] = {}
 
 
-def add_score(name: str, score: float) -> None:
-    """A function has scored a sample outside of all rollouts."""
+def add_score(name: str, score: float, weight: float | None = 1.0) -> None:
+    """A function has scored a sample outside of all rollouts; without a weight it is a part of another score."""
     step = steps.current()
     if step is not None and isfinite(score):
-        _add(step, step.iteration, _Sample({text(str(name), MAXIMUM_LENGTH): float(score)}, None, None))
+        alone = None if weight is None else weight * score
+        _add(step, step.iteration, _Sample({text(str(name), MAXIMUM_LENGTH): float(score)}, alone=alone))
 
 
-def add_rollout(
-    step: steps.Step, iteration: object, scores: Mapping[str, float], reward: float, group: Hashable
-) -> None:
-    """A rollout of ``iteration`` has ended in ``step``; ``reward`` is the sum of its scores."""
+def add_rollout(step: steps.Step, iteration: object, rollout: OpenTrajectory, group: Hashable) -> None:
+    """A rollout of ``iteration`` has ended in ``step``."""
+    if rollout.reward is None and rollout.success is None and not rollout.rewards:
+        return
     named = iteration if isinstance(iteration, int) else step.iteration
-    _add(step, max(named, step.iteration), _Sample(scores, float(reward), group))
+    total = None if rollout.reward is None else float(rollout.reward)
+    sample = _Sample(rollout.rewards, total, None, group, rollout.success)
+    _add(step, max(named, step.iteration), sample)
 
 
 def _add(step: steps.Step, iteration: int, sample: _Sample) -> None:

@@ -14,6 +14,7 @@ import time
 from collections import deque
 from contextlib import suppress
 from itertools import islice
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from opentelemetry import trace as trace_api
@@ -26,7 +27,7 @@ from otel_rl.semconv.attributes import RlRolloutStatusValues
 from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
 from otel_rl.telemetry import deferral, drops, lifecycle
 from otel_rl.telemetry.attribute_values import PlainBody, number, text
-from otel_rl.telemetry.open_trajectory import MAXIMUM_LENGTH, MAXIMUM_REWARDS
+from otel_rl.telemetry.open_trajectory import MAXIMUM_LENGTH, MAXIMUM_REWARDS, MAXIMUM_TURNS
 from otel_rl.training import reward_means, steps
 
 if TYPE_CHECKING:
@@ -37,8 +38,6 @@ if TYPE_CHECKING:
     from otel_rl.telemetry.open_trajectory import OpenTrajectory
     from otel_rl.telemetry.scope import Scope
 
-    #: Values by attribute, and scores by reward function.
-    Columns = tuple[Mapping[str, Sequence[Any]], Mapping[str, Sequence[Any]]]
 
 Taken = TypeVar("Taken")
 
@@ -67,6 +66,20 @@ _IDS = (
 _CANCELLED = frozenset({"CancelledError", "GeneratorExit"})
 
 _SITE = guard("trajectories.record")
+
+
+class Columns(NamedTuple):
+    """What is known of some trajectories.
+
+    Attributes:
+        values: by attribute, a value per trajectory.
+        scores: by reward function, likewise.
+        weights: of reward functions, where they are not 1.
+    """
+
+    values: Mapping[str, Sequence[Any]]
+    scores: Mapping[str, Sequence[Any]]
+    weights: Mapping[str, float] = MappingProxyType({})
 
 
 class _Waiting(NamedTuple):
@@ -140,15 +153,21 @@ def add(scope: Scope, source: str, ended: Ended) -> dict[str, Any]:
     status = row[attributes.RL_ROLLOUT_STATUS] = _status(ended.error, trajectory.discard_reason)
     if trajectory.discard_reason is not None:
         row[attributes.RL_ROLLOUT_DISCARD_REASON] = trajectory.discard_reason
-    scores = {name: (value,) for name, value in trajectory.rewards.items()}
-    columns: dict[str, Sequence[Any]] = {key: (value,) for key, value in row.items()}
+    of_turns, sums = trajectory.rewards_of_turns()
+    if of_turns:
+        row[attributes.RL_ROLLOUT_TURN_REWARDS] = of_turns
+        row[attributes.RL_ROLLOUT_CUMULATIVE_REWARDS] = sums
     step = steps.current()
-    if step is not None and trajectory.reward is not None and status == RlRolloutStatusValues.FINISHED:
-        group = row.get(attributes.RL_GROUP_ID)
-        reward_means.add_rollout(step, iteration, trajectory.rewards, trajectory.reward, group)
+    if step is not None and status == RlRolloutStatusValues.FINISHED:
+        reward_means.add_rollout(step, iteration, trajectory, row.get(attributes.RL_GROUP_ID))
     context = step.context if step is not None and step.iteration == iteration else NO_CONTEXT
-    _keep(_Waiting(scope, source, iteration, step, context, 1, lambda: (columns, scores)))
+    _keep(_Waiting(scope, source, iteration, step, context, 1, lambda: _of_one(row, trajectory)))
     return totals
+
+
+def _of_one(row: Mapping[str, Any], trajectory: OpenTrajectory) -> Columns:
+    scores = {name: (value,) for name, value in trajectory.rewards.items()}
+    return Columns({key: (value,) for key, value in row.items()}, scores, trajectory.weights)
 
 
 def _status(error: BaseException | str | None, discard_reason: str | None) -> str:
@@ -167,9 +186,8 @@ def add_batch(
 ) -> None:
     """A trainer has made ``count`` samples at once.
 
-    ``make`` is called where the record is made, and must not hold tensors of the program. It returns columns by
-    attribute, and scores by reward function; each has ``count`` values. Values may be of any kind that the program
-    makes: what can be no value of OTLP becomes empty.
+    ``make`` is called where the record is made, and must not hold tensors of the program. Each column that it returns
+    has ``count`` values. Values may be of any kind that the program makes: what can be no value of OTLP becomes empty.
     """
     began(scope, source, count)
     step = steps.current()
@@ -279,8 +297,9 @@ def _taken(queue: deque[Taken]) -> Iterator[Taken]:
 def _record(group: Sequence[_Waiting], started: int, left_out: int) -> None:
     first, counts = group[0], [one.rows for one in group]
     made = [one.make() for one in group]
-    columns = _joined([columns for columns, _ in made], counts, _plain)
-    scores = _joined([scores for _, scores in made], counts, _finite, MAXIMUM_REWARDS)
+    columns = _joined([one.values for one in made], counts, _plain)
+    scores = _joined([one.scores for one in made], counts, _finite, MAXIMUM_REWARDS)
+    weights = [_weight(name, made) for name in scores]
     count = sum(counts)
     for begin in range(0, count, ROWS_PER_RECORD):
         end = begin + ROWS_PER_RECORD
@@ -288,6 +307,8 @@ def _record(group: Sequence[_Waiting], started: int, left_out: int) -> None:
         if scores:
             body[attributes.RL_REWARD_NAMES] = [text(str(name), MAXIMUM_LENGTH) for name in scores]
             body[attributes.RL_REWARD_SCORES] = [values[begin:end] for values in scores.values()]
+            if any(weight != 1 for weight in weights):
+                body[attributes.RL_REWARD_WEIGHTS] = weights
         _emit(first.scope, body, first.context, first.iteration, first.source, started, left_out)
         started = left_out = 0
 
@@ -332,10 +353,18 @@ def _joined(
     return found
 
 
+def _weight(name: str, made: Sequence[Columns]) -> float | None:
+    """The weight of a reward function; None where the trajectories do not agree."""
+    found = {one.weights.get(name, 1.0) for one in made if name in one.scores}
+    return _finite(found.pop()) if len(found) == 1 else None
+
+
 def _plain(value: Any) -> Any:
-    """A truth value, a finite number or a short text; None for anything else."""
+    """A truth value, a finite number, a short text or a list of numbers; None for anything else."""
     if value is None or type(value) is bool:
         return value
+    if type(value) is list:
+        return [_finite(one) for one in islice(value, MAXIMUM_TURNS)]
     return text(value, MAXIMUM_LENGTH) if isinstance(value, str) else _finite(value)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from unit.report.synthetic_run import SECOND, process
 
-from otel_rl.offline.report import write_report
+from otel_rl.offline.report import human, write_report
 from otel_rl.offline.report.aggregate.trajectories import OF_A_KIND, OF_ALL_PARTS
 
 if TYPE_CHECKING:
@@ -79,6 +79,29 @@ def test_zero_rewards_after_a_failure_are_named_with_what_they_do_to_the_mean(tm
     assert "1 have not ended" in page
 
 
+def test_rewards_of_turns_weights_and_success_are_told(tmp_path):
+    body = {
+        **_columns(
+            id=["a", "b"],
+            reward=[1.5, 0.0],
+            turn_rewards=[[0.5, None, 1.0], None],
+            cumulative_rewards=[[0.5, 0.5, 1.5], None],
+            success=[True, False],
+        ),
+        "rl.reward.names": ["step", "step/format"],
+        "rl.reward.scores": [[1.5, 0.0], [0.25, 1.0]],
+        "rl.reward.weights": [1.0, 0.0],
+    }
+    found, page = _report(tmp_path, [({}, body)])
+    row = next(row for row in found["rows"] if row["rl.rollout.id"] == "a")
+    assert row["rl.rollout.turn_rewards"] == [0.5, None, 1.0]
+    assert row["rl.rollout.cumulative_rewards"] == [0.5, 0.5, 1.5]
+    assert (row["scores"], row["weights"]) == ({"step": 1.5, "step/format": 0.25}, {"step/format": 0.0})
+    assert found["succeeded"] == 1
+    assert "1 of 2 succeeded" in page
+    assert f"0.5 {human.UNKNOWN} 1" in page
+
+
 def test_a_trajectory_leads_to_the_spans_of_its_trace(tmp_path):
     run = tmp_path / "run-1"
     writer = process(run, 0, world_size=1, started=time.time_ns() - 60 * SECOND)
@@ -105,6 +128,7 @@ def test_a_trajectory_leads_to_the_spans_of_its_trace(tmp_path):
         {"rl.rollout.id": "no list"},
         {"rl.rollout.id": [], "rl.rollout.reward": [None, "x", float("nan"), float("inf")]},
         {"rl.rollout.reward": [True, {"a": 1}, [1]], "rl.reward.names": ["a"], "rl.reward.scores": [1, 2]},
+        {"rl.rollout.turn_rewards": [[float("nan"), [1], "x"], 1, []], "rl.reward.weights": [1, None]},
         {"rl.rollout.id": ["<script>alert(1)</script>"], "rl.rollout.status": ["<b>"], "rl.reward.names": None},
     ],
 )

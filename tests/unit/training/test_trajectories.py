@@ -20,6 +20,7 @@ from otel_rl.inference.servers import server
 from otel_rl.telemetry import Scope, deferral, drops, lifecycle, open_trajectory
 from otel_rl.telemetry.open_trajectory import MAXIMUM_REWARDS, OpenTrajectory
 from otel_rl.training import steps, trajectories
+from otel_rl.training.trajectories import Columns
 
 scope = Scope("test")
 
@@ -118,7 +119,8 @@ class Hostile:
         (1 << 63, None),
         (None, None),
         ({"score": 1}, None),
-        ([1.0], None),
+        ([1.0, None, math.nan, "2", [3]], [1.0, None, None, None, None]),
+        ((1.0,), None),
         (b"1", None),
         (Hostile(), None),
         (Decimal(1), None),
@@ -127,7 +129,7 @@ class Hostile:
     ],
 )
 def test_values_of_a_column_are_plain_or_left_out(recorded, given, kept):
-    trajectories.add_batch(scope, "trainer", 1, 2, lambda: ({"rl.rollout.stop_reason": [given, "stop"]}, {}))
+    trajectories.add_batch(scope, "trainer", 1, 2, lambda: Columns({"rl.rollout.stop_reason": [given, "stop"]}, {}))
     found = bodies(recorded)[0]["rl.rollout.stop_reason"]
     if isinstance(given, str) and len(given) > 256:
         assert len(found[0]) == 256
@@ -138,7 +140,7 @@ def test_values_of_a_column_are_plain_or_left_out(recorded, given, kept):
 def test_rewards_that_are_tensors_nan_none_or_dictionaries_cost_the_other_rows_nothing(recorded):
     torch = pytest.importorskip("torch")
     given = [torch.tensor(0.5), torch.tensor([1.0, 2.0]), math.nan, None, {"a": 1}, Hostile(), 2.0]
-    trajectories.add_batch(scope, "trainer", 1, 7, lambda: ({"rl.rollout.id": list("abcdefg")}, {"r": given}))
+    trajectories.add_batch(scope, "trainer", 1, 7, lambda: Columns({"rl.rollout.id": list("abcdefg")}, {"r": given}))
     [body] = bodies(recorded)
     assert body["rl.rollout.id"] == list("abcdefg")
     assert body["rl.reward.scores"] == [[0.5, None, None, None, None, None, 2.0]]
@@ -146,8 +148,8 @@ def test_rewards_that_are_tensors_nan_none_or_dictionaries_cost_the_other_rows_n
 
 def test_columns_that_are_too_short_or_too_long_keep_their_rows_in_place(recorded):
     columns = {"rl.rollout.id": ["a", "b"], "rl.rollout.turns": [1], "rl.rollout.tool_calls": [1, 2, 3]}
-    trajectories.add_batch(scope, "trainer", 1, 2, lambda: (columns, {}))
-    trajectories.add_batch(scope, "trainer", 1, 1, lambda: ({"rl.rollout.id": ["c"]}, {}))
+    trajectories.add_batch(scope, "trainer", 1, 2, lambda: Columns(columns, {}))
+    trajectories.add_batch(scope, "trainer", 1, 1, lambda: Columns({"rl.rollout.id": ["c"]}, {}))
     [body] = bodies(recorded)
     assert body["rl.rollout.turns"] == [1, None, None]
     assert body["rl.rollout.tool_calls"] == [1, 2, None]
@@ -156,7 +158,7 @@ def test_columns_that_are_too_short_or_too_long_keep_their_rows_in_place(recorde
 
 def test_a_record_has_at_most_512_rows_and_none_is_lost(recorded):
     ids = [str(number) for number in range(1300)]
-    trajectories.add_batch(scope, "trainer", 1, 1300, lambda: ({"rl.rollout.id": ids}, {}))
+    trajectories.add_batch(scope, "trainer", 1, 1300, lambda: Columns({"rl.rollout.id": ids}, {}))
     found = bodies(recorded)
     assert [len(body["rl.rollout.id"]) for body in found] == [512, 512, 276]
     assert [one for body in found for one in body["rl.rollout.id"]] == ids
@@ -167,8 +169,8 @@ def test_a_record_has_at_most_512_rows_and_none_is_lost(recorded):
 def test_rows_beyond_the_limit_are_counted(io_thread, recorded):
     drops.reset()
     waiting = trajectories.MAXIMUM_ROWS - 2
-    trajectories.add_batch(scope, "trainer", 1, waiting, lambda: ({"rl.rollout.turns": [1] * waiting}, {}))
-    trajectories.add_batch(scope, "trainer", 1, 5, lambda: ({"rl.rollout.turns": [1] * 5}, {}))
+    trajectories.add_batch(scope, "trainer", 1, waiting, lambda: Columns({"rl.rollout.turns": [1] * waiting}, {}))
+    trajectories.add_batch(scope, "trainer", 1, 5, lambda: Columns({"rl.rollout.turns": [1] * 5}, {}))
     assert drops.snapshot()["logs", "trajectory_limit"] == 5
     io_thread.flush_now()
     records = recorded.events("rl.trajectories")
@@ -360,7 +362,7 @@ def test_a_step_that_ends_leaves_the_rows_of_another_open_one_alone(recorded):
 def test_rows_of_an_open_step_are_recorded_before_they_crowd_out_others(io_thread, recorded):
     half = trajectories.MAXIMUM_ROWS // 2
     with otel_rl.step(1):
-        trajectories.add_batch(scope, "trainer", 1, half, lambda: ({"rl.rollout.turns": [1] * half}, {}))
+        trajectories.add_batch(scope, "trainer", 1, half, lambda: Columns({"rl.rollout.turns": [1] * half}, {}))
         io_thread.flush_now()
         assert recorded.events("rl.trajectories") == []
         rollouts("one too many")
@@ -376,7 +378,7 @@ def test_a_row_that_came_while_its_step_ended_is_not_forgotten(io_thread, record
     # Its thread has asked for the step before, and goes on after its end has been recorded.
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(steps, "current", lambda: step)
-        trajectories.add_batch(scope, "trainer", 1, 1, lambda: ({"rl.rollout.turns": [1]}, {}))
+        trajectories.add_batch(scope, "trainer", 1, 1, lambda: Columns({"rl.rollout.turns": [1]}, {}))
     io_thread.flush_now()
     assert len(recorded.events("rl.trajectories")) == 1
 
@@ -402,7 +404,7 @@ def test_without_an_io_thread_rows_that_are_held_back_hurry_no_others(recorded, 
     record = trajectories.record
     monkeypatch.setattr(trajectories, "record", lambda: records.append(1) or record())
     with otel_rl.step(1):
-        trajectories.add_batch(scope, "trainer", 1, 600, lambda: ({"rl.rollout.turns": [1] * 600}, {}))
+        trajectories.add_batch(scope, "trainer", 1, 600, lambda: Columns({"rl.rollout.turns": [1] * 600}, {}))
         outside = [contextvars.Context().run(rollouts_outside, number) for number in range(20)]
     assert len(outside) == 20
     assert len(records) <= 2
@@ -426,7 +428,7 @@ def test_after_a_post_that_was_dropped_others_are_posted(io_thread, recorded, mo
 
 
 def test_the_record_holds_no_baggage_of_the_rollout_that_happens_to_be_current(recorded):
-    trajectories.add_batch(scope, "trainer", None, 1, lambda: ({"rl.rollout.turns": [1]}, {}))
+    trajectories.add_batch(scope, "trainer", None, 1, lambda: Columns({"rl.rollout.turns": [1]}, {}))
     with otel_rl.rollout("current", sample_id="s"):
         trajectories.record()
     [record] = recorded.events("rl.trajectories")

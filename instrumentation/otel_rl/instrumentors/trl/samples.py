@@ -165,7 +165,7 @@ def _advantages(output: Any, count: int) -> Sequence[float] | None:
     return values
 
 
-def _columns(batch: _Batch) -> tuple[dict[str, Sequence[Any]], Mapping[str, Sequence[Any]]]:
+def _columns(batch: _Batch) -> trajectories.Columns:
     """The columns of the record, and the scores by reward function; on an I/O thread."""
     made = batch.made
     count = len(made.inputs)
@@ -195,7 +195,7 @@ def _columns(batch: _Batch) -> tuple[dict[str, Sequence[Any]], Mapping[str, Sequ
     rewards = _rewards(batch, count)
     columns[attributes.RL_ROLLOUT_REWARD] = rewards
     _add_tools(columns, made, rewards)
-    return columns, batch.scores
+    return trajectories.Columns(columns, batch.scores, dict(zip(batch.scores, batch.weights, strict=False)))
 
 
 def _add_tools(columns: dict[str, Sequence[Any]], made: _Made, rewards: Sequence[float | None]) -> None:

@@ -30,13 +30,14 @@ _REASONS = 100
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One sample: its columns by attribute, and its scores by reward function."""
+    """One sample: its columns by attribute, its scores by reward function, and weights of these that are not 1."""
 
     iteration: int | None
     rank: int | None
     source: str
     columns: dict[str, Any]
     scores: dict[str, float]
+    weights: dict[str, float]
 
     def get(self, name: str) -> Any:
         """The value of a column; None where it is not known."""
@@ -74,6 +75,9 @@ class Trajectories:
     #: Samples of which it is known whether they were trained on.
     judged: int = 0
     suspect: int = 0
+    #: Samples of which the program says whether they succeeded, and those that did.
+    tried: int = 0
+    succeeded: int = 0
     left_out: int = 0
     by_status: Counter[str] = field(default_factory=Counter)
     by_reason: Counter[str] = field(default_factory=Counter)
@@ -108,6 +112,9 @@ class Trajectories:
         trained = row.get(names.RL_ROLLOUT_TRAINED)
         self.judged += isinstance(trained, bool)
         self.trained += trained is True
+        success = row.get(names.RL_ROLLOUT_SUCCESS)
+        self.tried += isinstance(success, bool)
+        self.succeeded += success is True
         self.suspect += bool(row.get(names.RL_ROLLOUT_SUSPECT))
         self._add_reward(row, attempt)
         if row.is_failed:
@@ -166,6 +173,7 @@ def as_json(found: Trajectories) -> dict[str, Any]:
         "by_status": dict(found.by_status),
         "discarded_because": dict(found.by_reason),
         "trained": found.trained if found.judged else None,
+        "succeeded": found.succeeded if found.tried else None,
         "suspect": found.suspect,
         "groups": found.compared_groups,
         "dead_groups": found.dead_groups,
@@ -177,6 +185,7 @@ def as_json(found: Trajectories) -> dict[str, Any]:
                 "source": row.source,
                 **_finite(row.columns),
                 "scores": row.scores,
+                **({"weights": row.weights} if row.weights else {}),
             }
             for row in found.chosen().values()
         ],
@@ -185,7 +194,13 @@ def as_json(found: Trajectories) -> dict[str, Any]:
 
 def _finite(columns: dict[str, Any]) -> dict[str, Any]:
     """Without what JSON has no form for."""
-    return {key: value for key, value in columns.items() if not isinstance(value, float) or math.isfinite(value)}
+    return {key: _without_nan(value) for key, value in columns.items() if _without_nan(value) is not None}
+
+
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_without_nan(one) for one in value]
+    return value if not isinstance(value, float) or math.isfinite(value) else None
 
 
 def _place(row: Row) -> tuple[bool, bool, int, int, str]:
@@ -209,6 +224,7 @@ def _rows(log: Log) -> Iterator[Row]:
     of_functions = {
         str(name): values for name, values in zip(functions, scores, strict=False) if isinstance(values, list)
     }
+    weights = _weights(functions, columns.pop(names.RL_REWARD_WEIGHTS, []))
     iteration = log.attributes.get(names.RL_LOOP_ITERATION)
     source = str(log.attributes.get(names.RL_TRAJECTORIES_SOURCE) or "")
     for place in range(max(map(len, columns.values()), default=0)):
@@ -226,4 +242,13 @@ def _rows(log: Log) -> Iterator[Row]:
                 for name, values in of_functions.items()
                 if place < len(values) and isinstance(values[place], (int, float)) and math.isfinite(values[place])
             },
+            weights,
         )
+
+
+def _weights(functions: list[Any], weights: list[Any]) -> dict[str, float]:
+    return {
+        str(name): weight
+        for name, weight in zip(functions, weights, strict=False)
+        if isinstance(weight, (int, float)) and math.isfinite(weight) and weight != 1
+    }

@@ -75,6 +75,8 @@ def sentences(found: Trajectories) -> list[str]:
         said.append(f"Discarded because of: {reasons}.")
     if found.judged:
         said.append(f"Trained on {human.number(found.trained)} of {human.number(found.judged)}.")
+    if found.tried:
+        said.append(f"{human.number(found.succeeded)} of {human.number(found.tried)} succeeded.")
     if found.compared_groups:
         said.append(
             f"In {human.number(found.dead_groups)} of {human.amount(found.compared_groups, 'group')} all rewards are "

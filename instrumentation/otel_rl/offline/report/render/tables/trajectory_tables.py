@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 #: Reward functions with a column of their own.
 _FUNCTIONS = 6
+#: Turns whose rewards are listed.
+_TURNS = 12
 _TONES = {Status.FAILED: "bad", Status.CANCELLED: "bad", Status.DISCARDED: "muted"}
 _NUMBERS = (
     ("Advantage", names.RL_ROLLOUT_ADVANTAGE),
@@ -48,11 +50,13 @@ def trajectories(rows: dict[str, Row], listed: dict[str, str], said: Mapping[obj
         ("Group", _text(names.RL_GROUP_ID)),
         ("Status", _status),
         (">Reward", _reward),
+        ("By turn", _by_turn),
         *_scores(found),
         *[(f">{title.strip()}", _number(name)) for title, name in _NUMBERS],
         ("Stopped by", _text(names.RL_ROLLOUT_STOP_REASON)),
         (">Took", lambda row: seconds_cell(row.number(names.RL_ROLLOUT_SECONDS))),
-        ("Trained", _trained),
+        ("Succeeded", lambda row: _yes_or_no(row, names.RL_ROLLOUT_SUCCESS)),
+        ("Trained", lambda row: _yes_or_no(row, names.RL_ROLLOUT_TRAINED)),
         ("Policy", _policy),
         ("Spans", lambda row: _spans(row, listed)),
     ]
@@ -100,9 +104,18 @@ def _reward(row: Row) -> Value:
     return number_cell(reward)
 
 
-def _trained(row: Row) -> Value:
-    trained = row.get(names.RL_ROLLOUT_TRAINED)
-    return Value("" if trained is None else "yes" if trained else "no")
+def _by_turn(row: Row) -> Value:
+    """Rewards of the turns; one without a reward is a dash."""
+    rewards = row.get(names.RL_ROLLOUT_TURN_REWARDS)
+    if not isinstance(rewards, list):
+        return Value("")
+    shown = [human.number(one) if isinstance(one, (int, float)) else human.UNKNOWN for one in rewards[:_TURNS]]
+    return Value(" ".join(shown + ["..."] * (len(rewards) > _TURNS)))
+
+
+def _yes_or_no(row: Row, name: str) -> Value:
+    value = row.get(name)
+    return Value("" if value is None else "yes" if value else "no")
 
 
 def _policy(row: Row) -> Value:
