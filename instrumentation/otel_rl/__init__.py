@@ -161,17 +161,44 @@ class _DecoratingOperation(_Operation):
 
 
 class _RolloutOperation(_DecoratingOperation):
-    """A trajectory."""
+    """A trajectory. What is said after its end is about the one that ended last, while its step is open."""
 
-    __slots__ = ()
+    __slots__ = ("_ended",)
+
+    def __init__(self, kind: str, arguments: dict[str, Any]) -> None:
+        super().__init__(kind, arguments)
+        self._ended: Any = None
+
+    def __exit__(
+        self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._opened and self._opened[-1] is not None:
+            self._ended = self._opened[-1].trajectory
+        super().__exit__(error_type, error, traceback)
+
+    def _judge(self, judgement: str, **given: Any) -> None:
+        opened = self._opened[-1] if self._opened else None
+        trajectory = self._ended if opened is None else opened.trajectory
+        operations = None if trajectory is None else _operations()
+        if operations is not None:
+            operations.judge(trajectory, judgement, given)
+
+    def train(self, advantage: float | None = None, *, estimator: str | None = None) -> None:
+        """Say that the program trains on the trajectory, with which advantage, and by which formula it has that.
+
+        The report computes the advantage again where the formula is one of: ``grpo`` (difference to the mean of the
+        group, divided by its standard deviation + 1e-4), ``grpo_batch`` (divided by that of the whole batch),
+        ``dr_grpo`` (not divided), ``rloo`` (difference to the mean of the others).
+        """
+        self._judge("train", advantage=advantage, estimator=estimator)
 
     def discard(self, reason: str) -> None:
         """Say that the program does not train on the trajectory, and why, in a word or two: ``"too_long"``."""
-        self._tell("discard", reason=reason)
+        self._judge("discard", reason=reason)
 
     def succeed(self, success: bool = True) -> None:
         """Say whether the trajectory has done its task."""
-        self._tell("succeed", success=success)
+        self._judge("succeed", success=success)
 
 
 class _SpanOperation(_DecoratingOperation):
@@ -280,8 +307,8 @@ def rollout(
     """One trajectory: the root of a trace of its own, linked to the training step it belongs to.
 
     LLM calls, tool calls and rewards inside become its children; the ids travel as baggage to servers and workers.
-    Of what the ``with`` statement gives, ``succeed()`` says that the task is done, and ``discard(reason)`` that the
-    trajectory is not used.
+    Of what the ``with`` statement gives, ``succeed()`` says that the task is done, ``discard(reason)`` that the
+    trajectory is not used, and ``train(advantage)`` that it is. All work after its end too, while its step is open.
 
     Args:
         rollout_id: Your id of the trajectory; a random one otherwise.

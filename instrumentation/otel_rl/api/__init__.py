@@ -6,6 +6,7 @@
 ``decorator``          decorators for functions, coroutines and generators
 ``model_calls``        calls of a model that the program itself marks
 ``operations``         rollouts, steps, phases, tools, metrics and events
+``outcomes``           what a program says of a rollout
 ``scores``             rewards
 ``spawned``            the context of a rollout on its way into a spawned process
 =====================  =======================================================

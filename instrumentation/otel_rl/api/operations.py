@@ -13,7 +13,7 @@ from opentelemetry.context import get_current
 from opentelemetry.trace import INVALID_SPAN, Link
 
 from otel_rl import own_cpu
-from otel_rl.api import continuation, scores
+from otel_rl.api import continuation, outcomes, scores
 from otel_rl.api.model_calls import ModelCall
 from otel_rl.internal_errors import guard
 from otel_rl.process import process_identity
@@ -118,11 +118,9 @@ class _Rollout:
         # Last: from here on a signal handler finds the rollout in its context.
         self._token: Token[Context] | None = attach(self._context)
 
-    def discard(self, reason: str) -> None:
-        self._open.discard_reason = text(str(reason), open_trajectory.MAXIMUM_LENGTH)
-
-    def succeed(self, success: bool) -> None:
-        self._open.success = bool(success)
+    @property
+    def trajectory(self) -> open_trajectory.OpenTrajectory:
+        return self._open
 
     def leave(self) -> None:
         token, self._token = self._token, None
@@ -210,6 +208,7 @@ class _Span:
         shown = OTHER if given.startswith(_OUR_NAMES) else within_budget(attributes.RL_SPAN_NAME, given)
         if shown != given:
             values = {**values, attributes.RL_SPAN_NAME: given}
+        self._trajectory = open_trajectory.of()
         self._span = _scope.start_span(spans.RL_CUSTOM, shown, attributes=values)
         self._token: Token[Context] | None = attach(trace_api.set_span_in_context(self._span))
 
@@ -224,6 +223,8 @@ class _Span:
 
     def end(self, error: BaseException | str | None, at: Moment | None) -> None:
         self.leave()
+        if error is not None and self._trajectory is not None:
+            self._trajectory.span_errors += 1
         _scope.end_span(self._span, error, at.wall if at else None)
 
 
@@ -255,6 +256,11 @@ class Opened:
         """Hand on what the program says of it; ``what`` is a method of its operation."""
         with guard(f"producer.{what}"):
             getattr(self._operation, what)(**given)
+
+    @property
+    def trajectory(self) -> open_trajectory.OpenTrajectory | None:
+        """The trajectory, where it is a rollout."""
+        return self._operation.trajectory if isinstance(self._operation, _Rollout) else None
 
     def leave(self) -> None:
         """Make current again what was current before."""
@@ -346,6 +352,8 @@ def open_detached(kind: str, arguments: Mapping[str, Any]) -> Detached | None:
 
 #: See :func:`otel_rl.reward`.
 reward = scores.reward
+#: What the program says of a rollout, by the names of its methods.
+judge = outcomes.judge
 
 
 @own_cpu.estimated("producer.metric")

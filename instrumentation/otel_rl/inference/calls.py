@@ -26,6 +26,7 @@ from otel_rl.flight_recorder import layout
 from otel_rl.flight_recorder.recorder import flight
 from otel_rl.inference import measurements, messages, ownership
 from otel_rl.inference.answers import Answer
+from otel_rl.inference.engine_requests import was_aborted
 from otel_rl.internal_errors import guard
 from otel_rl.semconv import attributes, events
 from otel_rl.semconv.attributes import RlInferenceStreamEndedValues
@@ -223,13 +224,16 @@ class InferenceCall:
         if self._around is not None:
             self._around.counted_inside(answer.input_tokens, answer.exact_output_tokens())
         if self._trajectory is not None and self._counts:
+            reasons = answer.finish_reasons
             tokens = answer.input_tokens, answer.exact_output_tokens()
             self._trajectory.model_call_ended(
-                tokens, answer.finish_reasons, answer.weight_version, failed=kind is not None
+                tokens, reasons, answer.weight_version, failed=kind is not None or was_aborted(reasons)
             )
         found = self._found(error, ended)
-        if self._trajectory is not None and kind is None and self._trajectory.turn is not None:
-            found[attributes.RL_ROLLOUT_TURN] = self._trajectory.turn
+        if self._trajectory is not None and kind is None:
+            turn = self._trajectory.turn
+            if turn is not None:
+                found[attributes.RL_ROLLOUT_TURN] = turn
         if self.owned:
             try:
                 if self._capture is not None:

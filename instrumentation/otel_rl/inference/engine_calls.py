@@ -15,7 +15,7 @@ from opentelemetry.trace import INVALID_SPAN, SpanKind
 from otel_rl.flight_recorder import layout
 from otel_rl.flight_recorder.recorder import flight
 from otel_rl.inference import ownership
-from otel_rl.inference.engine_requests import EngineRequests, Times
+from otel_rl.inference.engine_requests import EngineRequests, Times, was_aborted
 from otel_rl.inference.pending_measurements import PendingMeasurements
 from otel_rl.inference.requests import model_name
 from otel_rl.internal_errors import guard
@@ -114,7 +114,9 @@ class EngineCall:
             if self._around is not None:
                 self._around.counted_inside(*tokens)
             if self._trajectory is not None:
-                self._trajectory.model_call_ended(tokens, self.requests.reasons, None, failed=error is not None)
+                reasons = self.requests.reasons
+                failed = error is not None or was_aborted(reasons)
+                self._trajectory.model_call_ended(tokens, reasons, None, failed=failed)
             if self.span.is_recording():
                 turn = None if self._trajectory is None or kind else self._trajectory.turn
                 found = {**self.requests.attributes(), attributes.RL_ROLLOUT_TURN: turn, **(values or {})}

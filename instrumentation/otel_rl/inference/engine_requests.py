@@ -7,12 +7,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from otel_rl.semconv import attributes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 #: Reasons of the engines for the end of a candidate.
 LENGTH, ABORT = "length", "abort"
 #: Most candidates of a call whose reasons are listed one by one.
 MOST_REASONS = 64
+
+
+def was_aborted(reasons: Sequence[str] | None) -> bool:
+    """The engine gave the request up, for a timeout or a restart: what it has made is no answer of the policy."""
+    return reasons is not None and ABORT in reasons
 
 
 class Times(NamedTuple):

@@ -189,6 +189,9 @@ PROCESS_PID: Final = "process.pid"
 RL_ACTIVE_DURATION: Final = "rl.active_duration"
 """Seconds of all stretches of a phase that was interrupted, on the span of the last one."""
 
+RL_ADVANTAGE_ESTIMATOR: Final = "rl.advantage.estimator"
+"""Formula by which the advantages come from the rewards, where it is known."""
+
 RL_AGENT_NODE_NAME: Final = "rl.agent.node.name"
 """Name of the node in the agent's graph, or of the task."""
 
@@ -269,6 +272,9 @@ RL_ENGINE_TRUNCATED_SAMPLES: Final = "rl.engine.truncated_samples"
 
 RL_GROUP_ID: Final = "rl.group.id"
 """Identity of the group of trajectories of the same prompt whose rewards are compared."""
+
+RL_GROUP_SIZE: Final = "rl.group.size"
+"""Samples of a group."""
 
 RL_HANG_DURATION: Final = "rl.hang.duration"
 """Seconds without progress."""
@@ -438,6 +444,9 @@ RL_ROLLOUT_REWARD: Final = "rl.rollout.reward"
 RL_ROLLOUT_SECONDS: Final = "rl.rollout.seconds"
 """Duration of the trajectory in seconds."""
 
+RL_ROLLOUT_SPAN_ERRORS: Final = "rl.rollout.span_errors"
+"""Spans of the program's own in the trajectory that failed."""
+
 RL_ROLLOUT_STATUS: Final = "rl.rollout.status"
 """Outcome of the trajectory."""
 
@@ -448,7 +457,7 @@ RL_ROLLOUT_SUCCESS: Final = "rl.rollout.success"
 """The trajectory has done its task, as the program says."""
 
 RL_ROLLOUT_SUSPECT: Final = "rl.rollout.suspect"
-"""The reward is zero, and a call of a tool or of the model failed in the trajectory."""
+"""The reward is zero, and the trajectory or something in it failed."""
 
 RL_ROLLOUT_TOOL_CALLS: Final = "rl.rollout.tool_calls"
 """Calls of tools in the trajectory, failed ones too."""
@@ -766,6 +775,19 @@ class NetworkTransportValues:
     """Unix domain socket."""
     QUIC: Final = "quic"
     """QUIC."""
+
+
+class RlAdvantageEstimatorValues:
+    """Known values of `rl.advantage.estimator`."""
+
+    GRPO: Final = "grpo"
+    """Difference to the mean of the group, divided by its standard deviation + 1e-4."""
+    GRPO_BATCH: Final = "grpo_batch"
+    """The same, divided by the standard deviation of the batch + 1e-4."""
+    DR_GRPO: Final = "dr_grpo"
+    """Difference to the mean of the group."""
+    RLOO: Final = "rloo"
+    """Difference to the mean of the others of the group."""
 
 
 class RlAlgorithmValues:
@@ -1194,6 +1216,7 @@ CARDINALITY: Final = MappingProxyType(
         NETWORK_TRANSPORT: 8,
         OTEL_COMPONENT_NAME: 20,
         OTEL_COMPONENT_TYPE: 20,
+        RL_ADVANTAGE_ESTIMATOR: 4,
         RL_AGENT_NODE_NAME: 200,
         RL_CGROUP_MEMORY_EVENT: 4,
         RL_CUDA_DEVICE: 64,

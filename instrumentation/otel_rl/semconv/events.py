@@ -232,6 +232,8 @@ RL_TRAJECTORIES: Final = definitions.EventDefinition(
         attributes.RL_TRAJECTORIES_SOURCE,
         attributes.RL_TRAJECTORIES_STARTED,
         attributes.RL_TRAJECTORIES_LEFT_OUT,
+        attributes.RL_ADVANTAGE_ESTIMATOR,
+        attributes.RL_GROUP_SIZE,
     ),
 )
 RL_TRAJECTORY_CONTENT: Final = definitions.EventDefinition(

@@ -415,6 +415,7 @@ RL_ROLLOUT: Final = definitions.SpanDefinition(
         attributes.RL_ROLLOUT_MODEL_ERRORS,
         attributes.RL_ROLLOUT_TOOL_CALLS,
         attributes.RL_ROLLOUT_TOOL_ERRORS,
+        attributes.RL_ROLLOUT_SPAN_ERRORS,
         attributes.RL_ROLLOUT_INPUT_TOKENS,
         attributes.RL_ROLLOUT_OUTPUT_TOKENS,
         attributes.RL_ROLLOUT_STOP_REASON,

@@ -56,25 +56,30 @@ class OpenTrajectory:
         "__weakref__",
         "_highest_version",
         "_lowest_version",
+        "advantage",
         "discard_reason",
+        "estimator",
         "has_ended",
         "input_tokens",
+        "is_recorded",
         "model_calls",
         "model_errors",
         "output_tokens",
         "reward",
         "rewards",
+        "span_errors",
         "stop_reason",
         "success",
         "tool_calls",
         "tool_errors",
+        "trained",
         "turn_rewards",
         "unparsed",
         "weights",
     )
 
     def __init__(self) -> None:
-        self.model_calls = self.model_errors = self.tool_calls = self.tool_errors = 0
+        self.model_calls = self.model_errors = self.tool_calls = self.tool_errors = self.span_errors = 0
         self.input_tokens: int | None = None
         self.output_tokens: int | None = None
         self.stop_reason: str | None = None
@@ -88,12 +93,18 @@ class OpenTrajectory:
         self.turn_rewards: dict[int, float] = {}
         #: What the program says of its task.
         self.success: bool | None = None
+        #: Set where the program trains on the trajectory, with its advantage and the formula behind that.
+        self.trained: bool | None = None
+        self.advantage: float | None = None
+        self.estimator: str | None = None
         #: Set where the program does not use the trajectory.
         self.discard_reason: str | None = None
         #: Model calls whose answers have been read, and parsed by nobody yet.
         self.unparsed: dict[UnparsedCall, None] = {}
         #: Its record is made: nothing counts in it any more.
         self.has_ended = False
+        #: What is said of it from now on comes too late.
+        self.is_recorded = False
 
     def model_call_ended(
         self,
@@ -170,13 +181,15 @@ class OpenTrajectory:
         found = [self.turn_rewards.get(turn) for turn in range(1, last + 1)]
         return found, list(accumulate(reward or 0.0 for reward in found))
 
-    @property
-    def is_suspect(self) -> bool:
+    def _is_suspect(self, *, failed: bool) -> bool:
         """The reward is zero and something failed: the score may be that of the failure and not of the policy."""
-        return self.reward == 0 and bool(self.tool_errors or self.model_errors)
+        return self.reward == 0 and bool(failed or self.tool_errors or self.model_errors or self.span_errors)
 
-    def totals(self) -> dict[str, Any]:
-        """The totals as attributes; counters that nothing was seen of are left out."""
+    def totals(self, *, failed: bool = False) -> dict[str, Any]:
+        """The totals as attributes; counters that nothing was seen of are left out.
+
+        ``failed`` where the trajectory itself did.
+        """
         found: dict[str, Any] = {}
         if self.model_calls:
             found[attributes.RL_ROLLOUT_TURNS] = self.model_calls - self.model_errors
@@ -193,7 +206,9 @@ class OpenTrajectory:
             attributes.RL_ROLLOUT_POLICY_VERSION_MAX: self._highest_version,
         }
         found |= {key: value for key, value in known.items() if value is not None}
-        if self.is_suspect:
+        if self.span_errors:
+            found[attributes.RL_ROLLOUT_SPAN_ERRORS] = self.span_errors
+        if self._is_suspect(failed=failed):
             found[attributes.RL_ROLLOUT_SUSPECT] = True
         if self.success is not None:
             found[attributes.RL_ROLLOUT_SUCCESS] = self.success

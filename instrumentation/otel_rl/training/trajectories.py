@@ -31,7 +31,7 @@ from otel_rl.telemetry.open_trajectory import MAXIMUM_LENGTH, MAXIMUM_REWARDS, M
 from otel_rl.training import reward_means, steps
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from opentelemetry.trace import Span
 
@@ -75,11 +75,15 @@ class Columns(NamedTuple):
         values: by attribute, a value per trajectory.
         scores: by reward function, likewise.
         weights: of reward functions, where they are not 1.
+        estimator: formula of the advantages, empty where they have none that is known; None without advantages.
+        group_size: samples of a group.
     """
 
     values: Mapping[str, Sequence[Any]]
     scores: Mapping[str, Sequence[Any]]
     weights: Mapping[str, float] = MappingProxyType({})
+    estimator: str | None = None
+    group_size: int | None = None
 
 
 class _Waiting(NamedTuple):
@@ -142,7 +146,7 @@ def add(scope: Scope, source: str, ended: Ended) -> dict[str, Any]:
     trajectory.finish_unparsed()
     trajectory.has_ended = True
     iteration = ended.ids.get(attributes.RL_LOOP_ITERATION)
-    totals = trajectory.totals()
+    totals = trajectory.totals(failed=ended.error is not None)
     if trajectory.reward is not None:
         totals[attributes.RL_ROLLOUT_REWARD] = trajectory.reward
     row = {key: ended.ids[key] for key in _IDS if key in ended.ids} | totals
@@ -151,8 +155,6 @@ def add(scope: Scope, source: str, ended: Ended) -> dict[str, Any]:
         row[attributes.RL_ROLLOUT_TRACE_ID] = trace_api.format_trace_id(own.trace_id)
     row[attributes.RL_ROLLOUT_SECONDS] = round(ended.seconds, 6)
     status = row[attributes.RL_ROLLOUT_STATUS] = _status(ended.error, trajectory.discard_reason)
-    if trajectory.discard_reason is not None:
-        row[attributes.RL_ROLLOUT_DISCARD_REASON] = trajectory.discard_reason
     of_turns, sums = trajectory.rewards_of_turns()
     if of_turns:
         row[attributes.RL_ROLLOUT_TURN_REWARDS] = of_turns
@@ -165,9 +167,21 @@ def add(scope: Scope, source: str, ended: Ended) -> dict[str, Any]:
     return totals
 
 
-def _of_one(row: Mapping[str, Any], trajectory: OpenTrajectory) -> Columns:
+def _of_one(row: dict[str, Any], trajectory: OpenTrajectory) -> Columns:
+    """The row, with what the program has said since its end."""
+    trajectory.is_recorded = True
+    late = {
+        attributes.RL_ROLLOUT_DISCARD_REASON: trajectory.discard_reason,
+        attributes.RL_ROLLOUT_TRAINED: trajectory.trained,
+        attributes.RL_ROLLOUT_ADVANTAGE: trajectory.advantage,
+        attributes.RL_ROLLOUT_SUCCESS: trajectory.success,
+    }
+    row |= {key: value for key, value in late.items() if value is not None}
+    if trajectory.discard_reason is not None and row[attributes.RL_ROLLOUT_STATUS] == RlRolloutStatusValues.FINISHED:
+        row[attributes.RL_ROLLOUT_STATUS] = RlRolloutStatusValues.DISCARDED
     scores = {name: (value,) for name, value in trajectory.rewards.items()}
-    return Columns({key: (value,) for key, value in row.items()}, scores, trajectory.weights)
+    values = {key: (value,) for key, value in row.items()}
+    return Columns(values, scores, trajectory.weights, trajectory.estimator)
 
 
 def _status(error: BaseException | str | None, discard_reason: str | None) -> str:
@@ -300,6 +314,10 @@ def _record(group: Sequence[_Waiting], started: int, left_out: int) -> None:
     columns = _joined([one.values for one in made], counts, _plain)
     scores = _joined([one.scores for one in made], counts, _finite, MAXIMUM_REWARDS)
     weights = [_weight(name, made) for name in scores]
+    common = {
+        attributes.RL_ADVANTAGE_ESTIMATOR: _common(one.estimator for one in made),
+        attributes.RL_GROUP_SIZE: _common(one.group_size for one in made),
+    }
     count = sum(counts)
     for begin in range(0, count, ROWS_PER_RECORD):
         end = begin + ROWS_PER_RECORD
@@ -309,7 +327,7 @@ def _record(group: Sequence[_Waiting], started: int, left_out: int) -> None:
             body[attributes.RL_REWARD_SCORES] = [values[begin:end] for values in scores.values()]
             if any(weight != 1 for weight in weights):
                 body[attributes.RL_REWARD_WEIGHTS] = weights
-        _emit(first.scope, body, first.context, first.iteration, first.source, started, left_out)
+        _emit(first.scope, body, first.context, first.iteration, first.source, started, left_out, common)
         started = left_out = 0
 
 
@@ -321,6 +339,7 @@ def _emit(
     source: str,
     started: int,
     left_out: int,
+    common: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
     scope.event(
         events.RL_TRAJECTORIES,
@@ -330,6 +349,7 @@ def _emit(
             attributes.RL_TRAJECTORIES_SOURCE: source,
             attributes.RL_TRAJECTORIES_STARTED: started,
             attributes.RL_TRAJECTORIES_LEFT_OUT: left_out or None,
+            **common,
         },
         context=context,
     )
@@ -357,6 +377,12 @@ def _weight(name: str, made: Sequence[Columns]) -> float | None:
     """The weight of a reward function; None where the trajectories do not agree."""
     found = {one.weights.get(name, 1.0) for one in made if name in one.scores}
     return _finite(found.pop()) if len(found) == 1 else None
+
+
+def _common(values: Iterable[Any]) -> Any:
+    """The one value that there is; None where there is none, or several."""
+    found = {value for value in values if value is not None}
+    return (found.pop() or None) if len(found) == 1 else None
 
 
 def _plain(value: Any) -> Any:

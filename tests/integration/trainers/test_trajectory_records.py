@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from types import SimpleNamespace
 from typing import ClassVar
 
 import pytest
@@ -11,6 +12,7 @@ import torch
 from online_trainers import online_trainer
 
 from otel_rl.instrumentors.trl.samples import Samples
+from otel_rl.offline.report.aggregate.trajectories import Trajectories
 from otel_rl.telemetry import deferral
 from otel_rl.training import trajectories
 
@@ -80,6 +82,83 @@ def test_the_advantage_is_the_one_that_follows_from_the_recorded_rewards(instrum
             mean, deviation = statistics.mean(group), statistics.stdev(group)
             expected = [(reward - mean) / (deviation + 1e-4) for reward in group]
             assert advantages[first : first + 4] == pytest.approx(expected, abs=1e-5)
+
+
+def found_by_the_report(recorded):
+    """What the report makes of the records."""
+    found, process = Trajectories(), SimpleNamespace(rank=0, attempt=(0,))
+    for record in recorded.events("rl.trajectories"):
+        log = SimpleNamespace(
+            event=record.event_name, body=record.body, attributes=dict(record.attributes), process=process
+        )
+        found.add_log(log)
+    return found.groups
+
+
+KNOWN = [
+    ("grpo", {"scale_rewards": "group"}, "grpo"),
+    ("grpo", {"scale_rewards": "batch"}, "grpo_batch"),
+    ("grpo", {"scale_rewards": False}, "dr_grpo"),
+    ("rloo", {"beta": 0.0, "normalize_advantages": False}, "rloo"),
+]
+
+
+@pytest.mark.parametrize(("kind", "arguments", "estimator"), KNOWN)
+def test_the_report_computes_the_advantages_of_the_trainer_again(
+    instrumented, recorded, tmp_path, kind, arguments, estimator
+):
+    made_trainer(kind, tmp_path, [by_place, sometimes], **arguments).train()
+    deferral.drain_all()
+
+    for record in recorded.events("rl.trajectories"):
+        assert record.attributes["rl.advantage.estimator"] == estimator
+        assert record.attributes["rl.group.size"] == 4
+        assert record.body["rl.reward.weights"] == [2.0, 1.0]
+    checked = found_by_the_report(recorded).checked
+    assert (checked.samples, checked.differing, checked.unknown) == (16, 0, 0)
+
+
+def test_a_trainer_whose_advantages_are_changed_is_found_out(instrumented, recorded, tmp_path, monkeypatch):
+    trainer = made_trainer("grpo", tmp_path, [by_place, sometimes])
+    # What a program does that patches the trainer before it is made.
+    trainer.scale_rewards = "none"
+    monkeypatch.setattr("otel_rl.instrumentors.trl.samples._ESTIMATORS", {"none": "grpo"})
+    trainer.train()
+    deferral.drain_all()
+
+    first = found_by_the_report(recorded).checked.first
+    assert (first.iteration, first.group, first.sample, first.fits) == (1, "1-0", "1-0", "dr_grpo")
+
+
+@pytest.mark.parametrize(
+    ("kind", "arguments"),
+    [
+        ("rloo", {"beta": 0.0, "normalize_advantages": True}),
+        ("rloo", {"beta": 0.0, "normalize_advantages": False, "reward_clip_range": (-1.0, 1.0)}),
+        ("grpo", {"scale_rewards": "batch", "gradient_accumulation_steps": 2, "steps_per_generation": 1}),
+    ],
+)
+def test_advantages_by_another_formula_are_not_judged(instrumented, recorded, tmp_path, kind, arguments):
+    made_trainer(kind, tmp_path, [by_place, sometimes], **arguments).train()
+    deferral.drain_all()
+
+    checked = found_by_the_report(recorded).checked
+    assert (checked.samples, checked.first) == (0, None)
+    assert checked.unknown
+
+
+def test_groups_whose_rewards_are_equal_leave_no_tokens_that_teach(instrumented, recorded, tmp_path):
+    def equal_in_the_first_group(completions, **_):
+        return [0.1 if number < 4 else float(number) for number in range(len(completions))]
+
+    made_trainer("grpo", tmp_path, [equal_in_the_first_group], reward_weights=None).train()
+    deferral.drain_all()
+
+    records, groups = recorded.events("rl.trajectories"), found_by_the_report(recorded)
+    assert (groups.compared, groups.dead) == (4, 2)
+    for record, step in zip(records, groups.steps, strict=True):
+        tokens = record.body["rl.rollout.output_tokens"]
+        assert (step.tokens, step.effective) == (sum(tokens), sum(tokens[4:]))
 
 
 def test_a_sample_that_was_cut_off_is_discarded_where_the_trainer_masks_those(instrumented, recorded, tmp_path):

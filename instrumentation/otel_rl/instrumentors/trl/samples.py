@@ -11,7 +11,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from otel_rl.instrumentors.trl import sample_content
 from otel_rl.instrumentors.trl.profiling import scope
 from otel_rl.semconv import attributes, spans
-from otel_rl.semconv.attributes import RlRolloutStatusValues, RlTrajectoriesSourceValues
+from otel_rl.semconv.attributes import (
+    RlAdvantageEstimatorValues,
+    RlRolloutStatusValues,
+    RlTrajectoriesSourceValues,
+)
 from otel_rl.training import trainer_loop, trajectories
 
 if TYPE_CHECKING:
@@ -25,6 +29,11 @@ STOP, LENGTH = "stop", "length"
 TRUNCATED = "truncated"
 #: Places in what ``_generate`` of GRPO returns. RLOO has the completions where GRPO has the mask of tools.
 _PROMPTS, _COMPLETIONS, _TOOL_MASKS, _MESSAGES = range(4)
+
+
+#: How GRPO adds up its rewards: their weighted sum.
+_SUM = "sum_then_normalize"
+_ESTIMATORS = {"group": RlAdvantageEstimatorValues.GRPO, "none": RlAdvantageEstimatorValues.DR_GRPO}
 
 
 class _Made(NamedTuple):
@@ -52,6 +61,7 @@ class _Batch(NamedTuple):
     first: int
     generations: int
     masks_truncated: bool
+    estimator: str
 
 
 class Samples:
@@ -116,6 +126,7 @@ class Samples:
             first,
             getattr(trainer, "num_generations", 0),
             bool(getattr(trainer, "mask_truncated_completions", False)),
+            _estimator(trainer, is_only_batch=first < accelerator.num_processes * count),
         )
         source = RlTrajectoriesSourceValues.TRAINER
         trajectories.add_batch(scope, source, iteration, count, lambda: _columns(batch))
@@ -144,6 +155,28 @@ def _ends(trainer: Any) -> set[Any]:
     tokens = getattr(trainer, "_tokenizer", None)
     several = getattr(trainer, "eos_token_ids", None) or [getattr(trainer, "eos_token_id", None)]
     return {*several, getattr(trainer, "pad_token_id", None), getattr(tokens, "pad_token_id", None)} - {None}
+
+
+def _estimator(trainer: Any, *, is_only_batch: bool) -> str:
+    """The formula of the advantages, from rewards that are weighted sums; empty where it is another one.
+
+    As ``_generate_and_score_completions`` of TRL 0.27 to 1.16 has it.
+    """
+    settings = trainer.args
+    if hasattr(trainer, "scale_rewards"):
+        if getattr(trainer, "multi_objective_aggregation", _SUM) != _SUM:
+            return ""
+        # The report knows the batch by its iteration.
+        by_batch = RlAdvantageEstimatorValues.GRPO_BATCH if is_only_batch else ""
+        scale = trainer.scale_rewards
+        return _ESTIMATORS.get(scale, "") if scale != "batch" else by_batch
+    # What RLOO adds to the rewards, or does to the advantages, is not in the record.
+    changed = (
+        getattr(settings, "beta", 1.0),
+        getattr(settings, "normalize_advantages", True),
+        getattr(settings, "reward_clip_range", None),
+    )
+    return "" if any(changed) else RlAdvantageEstimatorValues.RLOO
 
 
 def _tool_calls(completions: Any) -> list[int] | None:
@@ -195,7 +228,11 @@ def _columns(batch: _Batch) -> trajectories.Columns:
     rewards = _rewards(batch, count)
     columns[attributes.RL_ROLLOUT_REWARD] = rewards
     _add_tools(columns, made, rewards)
-    return trajectories.Columns(columns, batch.scores, dict(zip(batch.scores, batch.weights, strict=False)))
+    weights = dict(zip(batch.scores, batch.weights, strict=False))
+    has_advantages = batch.advantages is not None
+    return trajectories.Columns(
+        columns, batch.scores, weights, batch.estimator if has_advantages else None, batch.generations or None
+    )
 
 
 def _add_tools(columns: dict[str, Sequence[Any]], made: _Made, rewards: Sequence[float | None]) -> None:

@@ -13,6 +13,9 @@ Modules:
     pressure: memory over time, garbage collections, compilations.
     rewards: scores per reward function.
     trajectories: samples of the run, counted, and those that are worth a look.
+    trajectory_rows: the samples of a record, one by one.
+    groups: groups of samples: what they teach, and whether their advantages are right.
+    advantages: the formulas of the trainers.
     problems: errors, and telemetry that was dropped.
     timeline: the spans of a few chosen traces, as bars.
     summary: identity of the run and the ranks that reported.

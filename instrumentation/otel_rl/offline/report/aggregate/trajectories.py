@@ -11,58 +11,28 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from otel_rl.offline.report.aggregate.statistics import EveryNth, Largest
+from otel_rl.offline.report.aggregate.groups import Groups
+from otel_rl.offline.report.aggregate.statistics import EveryNth, Largest, Spread
+from otel_rl.offline.report.aggregate.trajectory_rows import rows
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import events
 from otel_rl.semconv.attributes import RlRolloutStatusValues as Status
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from otel_rl.offline.reader import Log
+    from otel_rl.offline.report.aggregate.trajectory_rows import Row
 
 #: Rows kept of each kind, and of all parts of the run together.
 OF_A_KIND, OF_ALL_PARTS = 40, 80
-#: Most groups whose rewards are compared; a group can lie in the records of several ranks.
-_GROUPS = 50_000
 _REASONS = 100
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One sample: its columns by attribute, its scores by reward function, and weights of these that are not 1."""
-
-    iteration: int | None
-    rank: int | None
-    source: str
-    columns: dict[str, Any]
-    scores: dict[str, float]
-    weights: dict[str, float]
-
-    def get(self, name: str) -> Any:
-        """The value of a column; None where it is not known."""
-        return self.columns.get(name)
-
-    def number(self, name: str) -> float | None:
-        """The value of a column of numbers."""
-        value = self.columns.get(name)
-        return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
-
-    @property
-    def is_failed(self) -> bool:
-        """An error ended it, or its program gave it up, or something in it failed and its reward is zero."""
-        return self.get(names.RL_ROLLOUT_STATUS) in (Status.FAILED, Status.CANCELLED) or bool(
-            self.get(names.RL_ROLLOUT_SUSPECT)
-        )
-
-
-@dataclass(slots=True)
-class _Group:
-    """Rewards of a group: how many, the lowest and the highest."""
-
-    number: int = 0
-    lowest: float = math.inf
-    highest: float = -math.inf
+TRAINED, NOT_TRAINED = "trained", "not trained"
+_TRAINED: dict[Any, str] = {True: TRAINED, False: NOT_TRAINED}
+#: Outcomes whose durations are told, in this order.
+_OUTCOMES = (TRAINED, NOT_TRAINED, Status.FINISHED, Status.DISCARDED, Status.FAILED, Status.CANCELLED)
+#: Steps of which the groups are listed.
+_STEPS = 1000
 
 
 @dataclass(slots=True)
@@ -84,7 +54,9 @@ class Trajectories:
     #: Rewards of suspect samples count as zero in these two: sum and number of all rewards.
     rewards: float = 0.0
     rewarded: int = 0
-    _groups: dict[tuple[tuple[int, ...], int | None, str], _Group] = field(default_factory=dict)
+    groups: Groups = field(default_factory=Groups)
+    #: Seconds by outcome: the statuses, and whether a sample was trained on.
+    durations: dict[str, Spread] = field(default_factory=dict)
     _failed: Largest[Row] = field(default_factory=lambda: Largest(OF_A_KIND))
     _slowest: Largest[Row] = field(default_factory=lambda: Largest(OF_A_KIND))
     _lowest: Largest[Row] = field(default_factory=lambda: Largest(OF_A_KIND))
@@ -99,7 +71,7 @@ class Trajectories:
         left_out = _count(log.attributes.get(names.RL_TRAJECTORIES_LEFT_OUT))
         self.left_out += left_out
         self.ended += left_out
-        for row in _rows(log):
+        for row in rows(log):
             self._add(row, log.process.attempt)
 
     def _add(self, row: Row, attempt: tuple[int, ...]) -> None:
@@ -116,15 +88,19 @@ class Trajectories:
         self.tried += isinstance(success, bool)
         self.succeeded += success is True
         self.suspect += bool(row.get(names.RL_ROLLOUT_SUSPECT))
-        self._add_reward(row, attempt)
+        self._add_reward(row)
+        self.groups.add(row, attempt)
         if row.is_failed:
             self._failed.add(0.0, row)
         seconds = row.number(names.RL_ROLLOUT_SECONDS)
         if seconds is not None and math.isfinite(seconds):
             self._slowest.add(seconds, row)
+            for outcome in (status, _TRAINED.get(trained, "")):
+                if outcome in _OUTCOMES:
+                    self.durations.setdefault(outcome, Spread()).add(seconds)
         self._spread.add(row)
 
-    def _add_reward(self, row: Row, attempt: tuple[int, ...]) -> None:
+    def _add_reward(self, row: Row) -> None:
         reward = row.number(names.RL_ROLLOUT_REWARD)
         if reward is None or not math.isfinite(reward):
             return
@@ -132,22 +108,21 @@ class Trajectories:
         self.rewarded += 1
         self._lowest.add(-reward, row)
         self._highest.add(reward, row)
-        key = attempt, row.iteration, str(row.get(names.RL_GROUP_ID))
-        if row.get(names.RL_GROUP_ID) is None or (key not in self._groups and len(self._groups) >= _GROUPS):
-            return
-        group = self._groups.setdefault(key, _Group())
-        group.number += 1
-        group.lowest, group.highest = min(group.lowest, reward), max(group.highest, reward)
 
     @property
-    def compared_groups(self) -> int:
-        """Groups with several rewards."""
-        return sum(1 for group in self._groups.values() if group.number > 1)
+    def mean_reward(self) -> float | None:
+        """Mean of all rewards."""
+        return self.rewards / self.rewarded if self.rewarded else None
 
     @property
-    def dead_groups(self) -> int:
-        """Groups whose samples all got the same reward: their advantages are zero and they teach nothing."""
-        return sum(1 for group in self._groups.values() if group.number > 1 and group.lowest == group.highest)
+    def mean_reward_without(self) -> float | None:
+        """The same without zeros after a failure."""
+        others = self.rewarded - self.suspect
+        return self.rewards / others if others > 0 else None
+
+    def outcomes(self) -> list[str]:
+        """The outcomes whose durations are known, in an order of their own."""
+        return [outcome for outcome in _OUTCOMES if outcome in self.durations]
 
     def chosen(self) -> dict[str, Row]:
         """The rows that are kept, the failed ones first, in the order of their iterations, by a key of the page."""
@@ -175,8 +150,10 @@ def as_json(found: Trajectories) -> dict[str, Any]:
         "trained": found.trained if found.judged else None,
         "succeeded": found.succeeded if found.tried else None,
         "suspect": found.suspect,
-        "groups": found.compared_groups,
-        "dead_groups": found.dead_groups,
+        "groups": found.groups.compared,
+        "dead_groups": found.groups.dead,
+        **_of_groups(found),
+        "durations": {outcome: _spread(found.durations[outcome]) for outcome in found.outcomes()},
         "without_row": found.left_out,
         "rows": [
             {
@@ -189,6 +166,48 @@ def as_json(found: Trajectories) -> dict[str, Any]:
             }
             for row in found.chosen().values()
         ],
+    }
+
+
+def _of_groups(found: Trajectories) -> dict[str, Any]:
+    steps, checked, shift = found.groups.steps, found.groups.checked, found.groups.shift
+    first = checked.first
+    return {
+        "trained_tokens": sum(step.tokens for step in steps),
+        "effective_tokens": sum(step.effective for step in steps),
+        "steps": [
+            {
+                "step": step.iteration,
+                "groups": step.groups,
+                "dead_groups": step.dead,
+                "trained_tokens": step.tokens,
+                "effective_tokens": step.effective,
+            }
+            for step in steps[-_STEPS:]
+        ],
+        "advantages": {
+            "checked": checked.samples,
+            "not_known": checked.unknown,
+            "differing": checked.differing,
+            "first": None if first is None else first._asdict(),
+        },
+        "bias": {
+            "samples": found.suspect,
+            "mean_reward": found.mean_reward,
+            "mean_reward_without": found.mean_reward_without,
+            "others_in_their_groups": shift.samples,
+            "advantage_of_others": shift.advantage if shift.samples else None,
+        },
+    }
+
+
+def _spread(spread: Spread) -> dict[str, float]:
+    return {
+        "number": spread.cell.count,
+        "mean": spread.cell.mean,
+        "median": spread.quantile(0.5),
+        "p95": spread.quantile(0.95),
+        "longest": spread.cell.maximum,
     }
 
 
@@ -215,40 +234,3 @@ def _place(row: Row) -> tuple[bool, bool, int, int, str]:
 
 def _count(value: Any) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
-
-
-def _rows(log: Log) -> Iterator[Row]:
-    """The rows of a record; a column that is no list, or too short, holds nothing."""
-    columns = {str(key): values for key, values in log.body.items() if isinstance(values, list)}
-    functions, scores = columns.pop(names.RL_REWARD_NAMES, []), columns.pop(names.RL_REWARD_SCORES, [])
-    of_functions = {
-        str(name): values for name, values in zip(functions, scores, strict=False) if isinstance(values, list)
-    }
-    weights = _weights(functions, columns.pop(names.RL_REWARD_WEIGHTS, []))
-    iteration = log.attributes.get(names.RL_LOOP_ITERATION)
-    source = str(log.attributes.get(names.RL_TRAJECTORIES_SOURCE) or "")
-    for place in range(max(map(len, columns.values()), default=0)):
-        yield Row(
-            iteration if isinstance(iteration, int) else None,
-            log.process.rank,
-            source,
-            {
-                key: values[place]
-                for key, values in columns.items()
-                if place < len(values) and values[place] is not None
-            },
-            {
-                name: values[place]
-                for name, values in of_functions.items()
-                if place < len(values) and isinstance(values[place], (int, float)) and math.isfinite(values[place])
-            },
-            weights,
-        )
-
-
-def _weights(functions: list[Any], weights: list[Any]) -> dict[str, float]:
-    return {
-        str(name): weight
-        for name, weight in zip(functions, weights, strict=False)
-        if isinstance(weight, (int, float)) and math.isfinite(weight) and weight != 1
-    }

@@ -16,6 +16,7 @@ from otel_rl.offline.report.findings import (
     failures,
     health,
     recording,
+    samples,
 )
 from otel_rl.offline.report.findings.finding import Check, Finding, Severity
 
@@ -57,6 +58,7 @@ def examine(collected: Collected) -> Overview:
     found = [*ended, *changed, *failing, *_not_explained(constant, changed)]
     found += failures.hangs(collected, found)
     found += failures.errors(collected, found)
+    found += samples.find(collected)
     found += recording.find(collected)
     judged, rules = health.find(collected, summary.attempt)
     found += health.explained(judged, found)
@@ -135,6 +137,7 @@ def _checks(collected: Collected) -> list[Check]:
             ("slower_model",),
         ),
         Check("retries", "" if retries else "the clients do not tell" if MODEL in kinds else _NO_CALL, _OF_MODELS),
+        samples.check(collected),
         Check("lost telemetry", "" if manifests else _NO_MANIFEST, ("lost_telemetry",)),
     ]
 

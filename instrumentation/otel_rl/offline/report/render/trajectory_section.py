@@ -6,13 +6,16 @@ from typing import TYPE_CHECKING
 
 from otel_rl.offline.report import human
 from otel_rl.offline.report.aggregate.conversations import as_text
-from otel_rl.offline.report.aggregate.trajectories import OF_A_KIND, OF_ALL_PARTS
+from otel_rl.offline.report.aggregate.statistics import Spread
+from otel_rl.offline.report.aggregate.trajectories import NOT_TRAINED, OF_A_KIND, OF_ALL_PARTS, TRAINED
 from otel_rl.offline.report.render.blocks import Block, Section
 from otel_rl.offline.report.render.tables import trajectory_tables
+from otel_rl.semconv.attributes import RlRolloutStatusValues as Status
 
 if TYPE_CHECKING:
     from otel_rl.offline.report.aggregate.collected import Collected
     from otel_rl.offline.report.aggregate.conversations import Sample
+    from otel_rl.offline.report.aggregate.groups import Checked
     from otel_rl.offline.report.aggregate.timeline import Timeline
     from otel_rl.offline.report.aggregate.trajectories import Trajectories
 
@@ -21,6 +24,15 @@ _POLICY = (
     f"the lowest and with the highest reward, and up to {OF_ALL_PARTS} from all parts of the run. "
     "Filter a column by a text, or a column of numbers by one like 3, 2..5, >0.5 or <1."
 )
+_SURVIVORS = "Means of what is used say nothing of what is not. Trajectories that never end are in none of these."
+_EFFECT = (
+    "Effective are tokens of samples that are trained on with an advantage that is not zero. "
+    "Where nothing says what is trained on, there are no tokens."
+)
+#: Steps of the table, the latest.
+_STEPS = 200
+#: So many of both are needed to compare them; what is not used takes so many times as long, or it is not said.
+_FEWEST, _LONGER = 10, 1.5
 
 
 def build(collected: Collected) -> Section:
@@ -39,6 +51,11 @@ def build(collected: Collected) -> Section:
     rows = found.chosen()
     title = f"{human.number(len(rows))} of {human.amount(found.ended, 'trajectory', 'trajectories')}"
     section.blocks.append(Block(title, _POLICY, trajectory_tables.trajectories(rows, places, texts)))
+    if len(found.durations) > 1:
+        section.blocks.append(Block("Durations by outcome", _SURVIVORS, trajectory_tables.durations(found)))
+    steps = [step for step in found.groups.steps if step.groups or step.tokens]
+    if steps:
+        section.blocks.append(Block("Groups and tokens by step", _EFFECT, trajectory_tables.groups(steps[-_STEPS:])))
     section.blocks += [
         Block(_title(sample), text=as_text(sample.messages), folded=True, anchor=place)
         for place, sample in samples.values()
@@ -77,11 +94,15 @@ def sentences(found: Trajectories) -> list[str]:
         said.append(f"Trained on {human.number(found.trained)} of {human.number(found.judged)}.")
     if found.tried:
         said.append(f"{human.number(found.succeeded)} of {human.number(found.tried)} succeeded.")
-    if found.compared_groups:
+    said += _survivors(found)
+    groups = found.groups
+    if groups.compared:
         said.append(
-            f"In {human.number(found.dead_groups)} of {human.amount(found.compared_groups, 'group')} all rewards are "
-            "equal: such a group teaches nothing."
+            f"In {human.number(groups.dead)} of {human.amount(groups.compared, 'group')} all rewards are equal: such a "
+            "group teaches nothing."
         )
+    said += _tokens(found)
+    said += _advantages(groups.checked)
     if found.suspect:
         said.append(_suspicion(found))
     if found.left_out:
@@ -90,12 +111,54 @@ def sentences(found: Trajectories) -> list[str]:
 
 
 def _suspicion(found: Trajectories) -> str:
-    text = f"{human.number(found.suspect)} got a zero reward after a tool or model call in them had failed"
-    others = found.rewarded - found.suspect
-    if others <= 0:
+    text = f"{human.number(found.suspect)} got a zero reward after they, or a call in them, had failed"
+    mean, without = found.mean_reward, found.mean_reward_without
+    if mean is None or without is None:
         return f"{text}."
-    mean, without = found.rewards / found.rewarded, found.rewards / others
-    return f"{text}; the mean reward is {human.number(mean)} with them and {human.number(without)} without."
+    text += f"; the mean reward is {human.number(mean)} with them and {human.number(without)} without."
+    shift = found.groups.shift
+    if shift.samples:
+        text += (
+            f" They lower the mean of their groups: the advantages of {human.amount(shift.samples, 'other sample')} "
+            f"there are {human.number(shift.advantage)} higher on average, in units of the reward."
+        )
+    return text
+
+
+def _advantages(checked: Checked) -> list[str]:
+    if checked.samples:
+        known = human.amount(checked.samples, "advantage")
+        return [f"{known} computed again from the rewards, {human.number(checked.differing)} differ."]
+    return ["The advantages were not computed again: their formula is not known."] if checked.unknown else []
+
+
+def _tokens(found: Trajectories) -> list[str]:
+    """What of the tokens that were trained on teaches something."""
+    steps = found.groups.steps
+    tokens, effective = sum(step.tokens for step in steps), sum(step.effective for step in steps)
+    if not tokens:
+        return []
+    share, all_tokens = human.percent(effective / tokens), human.short_number(tokens)
+    return [f"{share} of the {all_tokens} tokens that were trained on have an advantage that is not zero."]
+
+
+def _survivors(found: Trajectories) -> list[str]:
+    """Whether what is used is shorter than what is not."""
+    used = found.durations.get(TRAINED) or found.durations.get(Status.FINISHED)
+    unused = Spread()
+    for outcome in (NOT_TRAINED,) if TRAINED in found.durations else ():
+        unused.merge(found.durations.get(outcome, Spread()))
+    if not unused.cell.count:
+        for outcome in (Status.DISCARDED, Status.FAILED, Status.CANCELLED):
+            unused.merge(found.durations.get(outcome, Spread()))
+    if used is None or min(used.cell.count, unused.cell.count) < _FEWEST:
+        return []
+    of_used, of_unused = used.quantile(0.5), unused.quantile(0.5)
+    if of_unused < of_used * _LONGER:
+        return []
+    medians = human.duration(of_unused), human.duration(of_used)
+    said = "Those that are not used took {} (median), those that are used {}: what is learned from is what was quick."
+    return [said.format(*medians)]
 
 
 def _lines(timeline: Timeline) -> str:

@@ -12,7 +12,9 @@ from otel_rl.semconv.attributes import RlRolloutStatusValues as Status
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from otel_rl.offline.report.aggregate.trajectories import Row
+    from otel_rl.offline.report.aggregate.groups import Step
+    from otel_rl.offline.report.aggregate.trajectories import Trajectories
+    from otel_rl.offline.report.aggregate.trajectory_rows import Row
 
 #: Reward functions with a column of their own.
 _FUNCTIONS = 6
@@ -68,6 +70,27 @@ def trajectories(rows: dict[str, Row], listed: dict[str, str], said: Mapping[obj
     ]
     table = Table([columns[place][0] for place in kept], shown=20, filters=True)
     table.rows = [[row[place] for place in kept] for row in cells]
+    return table
+
+
+def durations(found: Trajectories) -> Table:
+    """How long trajectories took, by what became of them."""
+    table = Table(("Outcome", ">Number", ">Median", ">95 %", ">Longest"))
+    for outcome in found.outcomes():
+        spread = found.durations[outcome]
+        seconds = spread.quantile(0.5), spread.quantile(0.95), spread.cell.maximum
+        table.rows.append([Value(outcome), number_cell(spread.cell.count), *map(seconds_cell, seconds)])
+    return table
+
+
+def groups(steps: list[Step]) -> Table:
+    """Groups that teach nothing, and tokens that teach something, by step."""
+    table = Table((">Step", ">Groups", ">All equal", ">Tokens trained on", ">Effective", ">Share"))
+    for step in steps:
+        share = step.effective / step.tokens if step.tokens else None
+        shown = Value("" if share is None else human.percent(share), share)
+        numbers = step.iteration, step.groups, step.dead, step.tokens, step.effective
+        table.rows.append([*map(number_cell, numbers), shown])
     return table
 
 

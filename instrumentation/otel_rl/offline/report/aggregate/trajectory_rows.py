@@ -1,0 +1,83 @@
+"""The samples of a record, one by one."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from otel_rl.semconv import attributes as names
+from otel_rl.semconv.attributes import RlRolloutStatusValues as Status
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from otel_rl.offline.reader import Log
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One sample: its columns by attribute, its scores by reward function, and weights of these that are not 1."""
+
+    iteration: int | None
+    rank: int | None
+    source: str
+    columns: dict[str, Any]
+    scores: dict[str, float]
+    weights: dict[str, float]
+    #: Attributes of its record.
+    record: Mapping[str, Any]
+
+    def get(self, name: str) -> Any:
+        """The value of a column; None where it is not known."""
+        return self.columns.get(name)
+
+    def number(self, name: str) -> float | None:
+        """The value of a column of numbers."""
+        value = self.columns.get(name)
+        return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+    @property
+    def is_failed(self) -> bool:
+        """An error ended it, or its program gave it up, or something in it failed and its reward is zero."""
+        return self.get(names.RL_ROLLOUT_STATUS) in (Status.FAILED, Status.CANCELLED) or bool(
+            self.get(names.RL_ROLLOUT_SUSPECT)
+        )
+
+
+def rows(log: Log) -> Iterator[Row]:
+    """The rows of a record; a column that is no list, or too short, holds nothing."""
+    columns = {str(key): values for key, values in log.body.items() if isinstance(values, list)}
+    functions, scores = columns.pop(names.RL_REWARD_NAMES, []), columns.pop(names.RL_REWARD_SCORES, [])
+    of_functions = {
+        str(name): values for name, values in zip(functions, scores, strict=False) if isinstance(values, list)
+    }
+    weights = _weights(functions, columns.pop(names.RL_REWARD_WEIGHTS, []))
+    iteration = log.attributes.get(names.RL_LOOP_ITERATION)
+    source = str(log.attributes.get(names.RL_TRAJECTORIES_SOURCE) or "")
+    for place in range(max(map(len, columns.values()), default=0)):
+        yield Row(
+            iteration if isinstance(iteration, int) else None,
+            log.process.rank,
+            source,
+            {
+                key: values[place]
+                for key, values in columns.items()
+                if place < len(values) and values[place] is not None
+            },
+            {
+                name: values[place]
+                for name, values in of_functions.items()
+                if place < len(values) and isinstance(values[place], (int, float)) and math.isfinite(values[place])
+            },
+            weights,
+            log.attributes,
+        )
+
+
+def _weights(functions: list[Any], weights: list[Any]) -> dict[str, float]:
+    return {
+        str(name): weight
+        for name, weight in zip(functions, weights, strict=False)
+        if isinstance(weight, (int, float)) and math.isfinite(weight) and weight != 1
+    }

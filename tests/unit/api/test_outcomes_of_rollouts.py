@@ -1,0 +1,170 @@
+"""What a program says of its rollouts, before and after their end, and which zeros are not the policy's."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from types import SimpleNamespace
+
+import pytest
+
+import otel_rl
+from otel_rl.inference.engine_calls import EngineCall
+from otel_rl.offline.report.aggregate.trajectories import Trajectories
+from otel_rl.telemetry import Scope, drops
+from otel_rl.training import trajectories
+
+
+@pytest.fixture
+def records(recorded):
+    """Gives the records of rollouts that have ended."""
+    trajectories._forget()
+
+    def found():
+        trajectories.record()
+        return recorded.events("rl.trajectories")
+
+    yield found
+    trajectories._forget()
+
+
+def test_advantages_are_told_after_the_rollouts_and_the_report_computes_them_again(records):
+    with otel_rl.step(1):
+        rollouts = []
+        for reward in (1.0, 0.0, 0.5, 0.5):
+            with otel_rl.rollout(group_id="g") as it:
+                otel_rl.reward("exact", reward)
+            rollouts.append(it)
+        for it, advantage in zip(rollouts, (0.5, -0.5, 0.0, 0.0), strict=True):
+            it.train(advantage, estimator="dr_grpo")
+    [record] = records()
+    assert record.body["rl.rollout.trained"] == [True] * 4
+    assert record.body["rl.rollout.advantage"] == [0.5, -0.5, 0.0, 0.0]
+    assert record.attributes["rl.advantage.estimator"] == "dr_grpo"
+    found = Trajectories()
+    log = {"event": record.event_name, "body": record.body, "attributes": dict(record.attributes)}
+    found.add_log(SimpleNamespace(**log, process=SimpleNamespace(rank=0, attempt=(0,))))
+    assert (found.groups.checked.samples, found.groups.checked.differing) == (4, 0)
+
+
+def test_a_discard_after_the_end_is_in_the_record(records):
+    with otel_rl.step(1):
+        with otel_rl.rollout("a") as first:
+            pass
+        with otel_rl.rollout("b") as second:
+            pass
+        first.discard("stale")
+        second.succeed(False)
+    [record] = records()
+    assert record.body["rl.rollout.status"] == ["discarded", "finished"]
+    assert record.body["rl.rollout.discard_reason"] == ["stale", None]
+    assert record.body["rl.rollout.success"] == [None, False]
+
+
+def test_what_comes_after_the_record_is_lost_and_counted(records):
+    drops.reset()
+    with otel_rl.step(1), otel_rl.rollout() as it:
+        pass
+    [record] = records()
+    it.train(1.0)
+    it.discard("late")
+    assert "rl.rollout.trained" not in record.body
+    assert drops.snapshot() == {("logs", "trajectory_recorded"): 2}
+
+
+@pytest.mark.parametrize(
+    ("advantage", "estimator", "kept"),
+    [(float("nan"), "grpo", None), ("x", "grpo", None), (object(), "grpo", None), (1, "ppo", 1), (1, object(), 1)],
+)
+def test_an_odd_advantage_or_formula_does_no_harm(records, advantage, estimator, kept):
+    with otel_rl.step(1), otel_rl.rollout() as it:
+        it.train(advantage, estimator=estimator)
+    [record] = records()
+    assert record.body["rl.rollout.trained"] == [True]
+    assert record.body.get("rl.rollout.advantage", [None]) == [kept]
+    assert "rl.advantage.estimator" not in record.attributes
+
+
+def test_before_its_first_block_and_without_telemetry_nothing_happens(monkeypatch):
+    it = otel_rl.rollout()
+    it.train(1.0)
+    it.discard("x")
+    it.succeed()
+    monkeypatch.setattr(otel_rl, "_enabled", lambda: False)
+    with it:
+        it.train(1.0)
+    it.succeed()
+
+
+def test_a_kept_rollout_holds_no_span_and_nothing_of_its_block(recorded):
+    class Payload:
+        """Notices its end."""
+
+    with otel_rl.rollout() as it:
+        payload = Payload()
+        alive = weakref.ref(payload)
+        with otel_rl.tool("search", arguments=payload):
+            pass
+    del payload
+    gc.collect()
+    assert alive() is None
+    assert type(it._ended).__name__ == "OpenTrajectory"
+
+
+def failing_tool():
+    with otel_rl.tool("search") as call:
+        call.fail("timeout")
+
+
+def failing_model():
+    with otel_rl.llm("m") as call:
+        call.fail("timeout")
+
+
+def failing_span():
+    with otel_rl.span("sandbox") as work:
+        work.fail("timeout")
+
+
+def aborted_request():
+    call = EngineCall(Scope("vllm"), "text_completion", "vllm", "m")
+    call.requests.add(5, 2, ["abort"])
+    call.finish()
+
+
+def aborted_answer():
+    with otel_rl.llm("m") as call:
+        call.finish("abort")
+
+
+FAILURES = [failing_tool, failing_model, failing_span, aborted_request, aborted_answer]
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+@pytest.mark.parametrize("reward", [0.0, 1.0])
+def test_a_zero_is_suspect_where_something_in_the_rollout_failed(records, failure, reward):
+    with otel_rl.rollout():
+        failure()
+        otel_rl.reward("exact", reward)
+    [record] = records()
+    assert record.body.get("rl.rollout.suspect", [None]) == [True if reward == 0 else None]
+
+
+def test_a_zero_of_a_rollout_that_failed_itself_is_suspect(records):
+    with otel_rl.rollout() as it:
+        otel_rl.reward("exact", 0.0)
+        it.fail("timeout")
+    with pytest.raises(TimeoutError), otel_rl.rollout():
+        otel_rl.reward("exact", 0.0)
+        raise TimeoutError
+    with otel_rl.rollout():
+        otel_rl.reward("exact", 0.0)
+    found = [one for record in records() for one in record.body["rl.rollout.suspect"]]
+    assert found == [True, True, None]
+
+
+def test_failed_spans_are_counted(records, recorded):
+    with otel_rl.rollout():
+        failing_span()
+    assert records()[0].body["rl.rollout.span_errors"] == [1]
+    assert recorded.span("rl.rollout").attributes["rl.rollout.span_errors"] == 1
