@@ -154,9 +154,14 @@ def test_a_zero_of_a_rollout_that_failed_itself_is_suspect(records):
     with otel_rl.rollout() as it:
         otel_rl.reward("exact", 0.0)
         it.fail("timeout")
-    with pytest.raises(TimeoutError), otel_rl.rollout():
+
+    @otel_rl.rollout()
+    def too_slow():
         otel_rl.reward("exact", 0.0)
         raise TimeoutError
+
+    with pytest.raises(TimeoutError):
+        too_slow()
     with otel_rl.rollout():
         otel_rl.reward("exact", 0.0)
     found = [one for record in records() for one in record.body["rl.rollout.suspect"]]
