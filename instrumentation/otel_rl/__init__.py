@@ -15,19 +15,22 @@ small producer API for those who want to add what no instrumentor can know::
 
     otel_rl.flush(timeout=5)      # before a preemption, say
 
-================  ======================================================  =========================
-:func:`rollout`   one trajectory, the root of a trace of its own          context manager, decorator
-:func:`step`      one training iteration                                  context manager
-:func:`phase`     a phase of the step, e.g. ``sample``, ``backward``      context manager, decorator
-:func:`llm`       one call of a model whose client has no instrumentor    context manager, decorator
-:func:`tool`      one tool call                                           context manager, decorator
-:func:`span`      anything else that takes time                           context manager, decorator
-:func:`reward`    a score of the current rollout                          call
-:func:`metric`    a value of the trainer's own                            call
-:func:`event`     something worth a log record                            call
-:func:`trace_id`  the current trace, for logs of your own                 call
-:func:`flush`     deliver what has been recorded so far                   call
-================  ======================================================  =========================
+======================  ====================================================  ==========================
+:func:`rollout`         one trajectory, the root of a trace of its own        context manager, decorator
+:func:`step`            one training iteration                                context manager
+:func:`phase`           a phase of the step, e.g. ``sample``, ``backward``    context manager, decorator
+:func:`llm`             one call of a model whose client has no instrumentor  context manager, decorator
+:func:`tool`            one tool call                                         context manager, decorator
+:func:`span`            anything else that takes time                         context manager, decorator
+:func:`reward`          a score of the current rollout                        call
+:func:`rollout_metric`  a value of the current rollout                        call
+:func:`metric`          a value of the trainer's own                          call
+:func:`count`           a counter of your own                                 call
+:func:`observe`         a value in a histogram of your own                    call
+:func:`event`           something worth a log record                          call
+:func:`trace_id`        the current trace, for logs of your own               call
+:func:`flush`           deliver what has been recorded so far                 call
+======================  ====================================================  ==========================
 
 Without telemetry (no ``opentelemetry-instrument``, no tracer provider set) every call returns at once, in less than a
 microsecond, and imports nothing. No call raises for what it is given except where its documentation says so.
@@ -50,13 +53,16 @@ if TYPE_CHECKING:
 
 __all__ = [
     "__version__",
+    "count",
     "event",
     "flush",
     "llm",
     "metric",
+    "observe",
     "phase",
     "reward",
     "rollout",
+    "rollout_metric",
     "span",
     "step",
     "tool",
@@ -476,6 +482,51 @@ def metric(key: str, value: float) -> None:
     operations = _operations()
     if operations is not None:
         operations.metric(key, value)
+
+
+def rollout_metric(name: str, value: float) -> None:
+    """A value of your own of the current rollout: in its record, and as average and sum over those of a step.
+
+    Within :func:`step` these are logged when it ends, as ``rollout/NAME/mean`` and ``rollout/NAME/sum``. Outside of all
+    rollouts it is counted as dropped.
+
+    Args:
+        name: From a bounded set, e.g. ``"hops"``; of more than 32 in a rollout the others are counted as dropped.
+        value: Any unit; what is given several times in a rollout adds up. A non-finite value is counted as dropped.
+    """
+    operations = _operations()
+    if operations is not None:
+        operations.rollout_metric(name, value)
+
+
+def count(name: str, value: float = 1, /, *, unit: str = "", **attributes: Any) -> None:
+    """Add to a counter of your own.
+
+    Args:
+        name: Name of the metric as OpenTelemetry takes it, e.g. ``"my_team.cache.hits"``; none of ``rl.``.
+            A process has at most 100 of its own; what comes after them is counted as dropped.
+        value: What is added: no negative number.
+        unit: In UCUM, e.g. ``"By"``; a name has one unit.
+        attributes: At most 8, plain values from bounded sets, and no ids. After 200 sets of them a metric has one more
+            for all others, ``otel.metric.overflow``.
+    """
+    operations = _operations()
+    if operations is not None:
+        operations.count(name, value, unit, attributes)
+
+
+def observe(name: str, value: float, /, *, unit: str = "", **attributes: Any) -> None:
+    """Record a value in a histogram of your own.
+
+    Args:
+        name: As that of :func:`count`, and not that of a counter.
+        value: In ``unit``.
+        unit: In UCUM, e.g. ``"s"``; buckets of seconds go from 5 ms to 20 min.
+        attributes: As those of :func:`count`.
+    """
+    operations = _operations()
+    if operations is not None:
+        operations.observe(name, value, unit, attributes)
 
 
 def event(name: str, body: Any = None, attributes: Mapping[str, Any] | None = None) -> None:

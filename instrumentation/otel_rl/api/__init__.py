@@ -7,6 +7,7 @@
 ``model_calls``        calls of a model that the program itself marks
 ``operations``         rollouts, steps, phases, tools, metrics and events
 ``outcomes``           what a program says of a rollout
+``program_metrics``    counters and histograms that the program names, and values of its rollouts
 ``scores``             rewards
 ``spawned``            the context of a rollout on its way into a spawned process
 =====================  =======================================================

@@ -13,7 +13,7 @@ from opentelemetry.context import get_current
 from opentelemetry.trace import INVALID_SPAN, Link
 
 from otel_rl import own_cpu
-from otel_rl.api import continuation, outcomes, scores
+from otel_rl.api import continuation, outcomes, program_metrics, scores
 from otel_rl.api.model_calls import ModelCall
 from otel_rl.internal_errors import guard
 from otel_rl.process import process_identity
@@ -352,6 +352,8 @@ def open_detached(kind: str, arguments: Mapping[str, Any]) -> Detached | None:
 
 #: See :func:`otel_rl.reward`.
 reward = scores.reward
+#: See the functions of these names there.
+count, observe, rollout_metric = program_metrics.count, program_metrics.observe, program_metrics.rollout_metric
 #: What the program says of a rollout, by the names of its methods.
 judge = outcomes.judge
 

@@ -423,6 +423,12 @@ RL_ROLLOUT_ID: Final = "rl.rollout.id"
 RL_ROLLOUT_INPUT_TOKENS: Final = "rl.rollout.input_tokens"
 """Input tokens of all model calls of the trajectory, or the prompt tokens of a trainer's sample."""
 
+RL_ROLLOUT_METRIC_NAMES: Final = "rl.rollout.metric.names"
+"""Names of the program's own values of a rollout, in the order of their lists of values."""
+
+RL_ROLLOUT_METRIC_VALUES: Final = "rl.rollout.metric.values"
+"""The program's own values of all rollouts, a list per name."""
+
 RL_ROLLOUT_MODEL_CALLS: Final = "rl.rollout.model_calls"
 """Calls of a model in the trajectory, failed ones too."""
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _KEY = create_key("otel_rl.trajectory")
 #: The same, where other instrumentors make contexts of theirs current that do not have it.
 _entered: ContextVar[OpenTrajectory | None] = ContextVar("otel_rl_trajectory", default=None)
-#: Most names of rewards of one trajectory; scores under further ones count in the sum only.
+#: Most names of rewards of one trajectory; scores under further ones count in the sum only. So many metrics, too.
 MAXIMUM_REWARDS = 32
 #: Most turns of one trajectory whose rewards are told apart; rewards of further ones count in the sum only.
 MAXIMUM_TURNS = 512
@@ -62,6 +62,7 @@ class OpenTrajectory:
         "has_ended",
         "input_tokens",
         "is_recorded",
+        "metrics",
         "model_calls",
         "model_errors",
         "output_tokens",
@@ -91,6 +92,8 @@ class OpenTrajectory:
         self.weights: dict[str, float] = {}
         #: Weighted sum of the scores of each turn, from turn 1 on.
         self.turn_rewards: dict[int, float] = {}
+        #: The program's own values, by name.
+        self.metrics: dict[str, float] = {}
         #: What the program says of its task.
         self.success: bool | None = None
         #: Set where the program trains on the trajectory, with its advantage and the formula behind that.
@@ -174,6 +177,14 @@ class OpenTrajectory:
             self.rewards[name] = self.rewards.get(name, 0.0) + value
             if weight != 1:
                 self.weights[name] = weight
+
+    def add_metric(self, name: str, value: float) -> bool:
+        """Add to a value of the program's own; False where it has no room."""
+        name = text(str(name), MAXIMUM_LENGTH)
+        if name not in self.metrics and len(self.metrics) >= MAXIMUM_REWARDS:
+            return False
+        self.metrics[name] = self.metrics.get(name, 0.0) + value
+        return True
 
     def rewards_of_turns(self) -> tuple[list[float | None], list[float]]:
         """The reward of each turn up to the last one that has a reward, and the sums up to each; empty for none."""

@@ -248,11 +248,17 @@ class Scope:
             values = cardinality_budgets.labels(metric, attributes) if attributes else {}
             if values is None:
                 return
-            if _thread.inside or deferral.forks:
-                context = get_current() if context is None else context
-                deferral.later("metrics", lambda: self.measure(metric, value, values, context))
-            else:
-                self.measure(metric, value, values, context)
+            self.measure_or_defer(metric, value, values, context)
+
+    def measure_or_defer(
+        self, metric: MetricDefinition, value: float, labels: Attributes, context: Context | None = None
+    ) -> None:
+        """Like :meth:`measure`, later where this thread is inside the SDK."""
+        if _thread.inside or deferral.forks:
+            context = get_current() if context is None else context
+            deferral.later("metrics", lambda: self.measure(metric, value, labels, context))
+        else:
+            self.measure(metric, value, labels, context)
 
     def record_all(
         self,

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections import deque
 from math import isfinite, sqrt
 from threading import Lock
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from otel_rl.process import process_identity
@@ -81,6 +82,7 @@ class _Sample(NamedTuple):
         alone: a score outside of all rollouts, with its weight.
         group: of a rollout.
         success: of a rollout.
+        metrics: the program's own values of a rollout.
     """
 
     scores: Mapping[str, float]
@@ -88,6 +90,7 @@ class _Sample(NamedTuple):
     alone: float | None = None
     group: Hashable = None
     success: bool | None = None
+    metrics: Mapping[str, float] = MappingProxyType({})
 
 
 class Sums:
@@ -99,6 +102,7 @@ class Sums:
         #: Scores of all samples by function; those outside of rollouts alone; and the rewards of rollouts.
         self._functions: dict[str, _Spread] = {}
         self._alone: dict[str, _Spread] = {}
+        self._metrics: dict[str, _Spread] = {}
         self._totals: _Spread | None = None
         #: Rollouts that say whether they succeeded, and those that did.
         self._judged = self._succeeded = 0
@@ -127,6 +131,8 @@ class Sums:
             self._add_to(self._functions, name, score)
             if sample.alone is not None:
                 self._add_to(self._alone, name, sample.alone)
+        for name, value in sample.metrics.items():
+            self._add_to(self._metrics, name, value)
         if sample.success is not None:
             self._judged += 1
             self._succeeded += sample.success
@@ -157,6 +163,8 @@ class Sums:
         """
         self._add_up(1.0)
         found = {f"rewards/{name}/mean": spread.mean for name, spread in self._functions.items()}
+        for name, spread in self._metrics.items():
+            found |= {f"rollout/{name}/mean": spread.mean, f"rollout/{name}/sum": spread.mean * spread.count}
         if self._judged:
             found[SUCCESS] = self._succeeded / self._judged
         parts = [*filter(None, [self._totals]), *self._alone.values()]
@@ -192,11 +200,11 @@ def add_score(name: str, score: float, weight: float | None = 1.0) -> None:
 
 def add_rollout(step: steps.Step, iteration: object, rollout: OpenTrajectory, group: Hashable) -> None:
     """A rollout of ``iteration`` has ended in ``step``."""
-    if rollout.reward is None and rollout.success is None and not rollout.rewards:
+    if rollout.reward is None and rollout.success is None and not rollout.rewards and not rollout.metrics:
         return
     named = iteration if isinstance(iteration, int) else step.iteration
     total = None if rollout.reward is None else float(rollout.reward)
-    sample = _Sample(rollout.rewards, total, None, group, rollout.success)
+    sample = _Sample(rollout.rewards, total, None, group, rollout.success, rollout.metrics)
     _add(step, max(named, step.iteration), sample)
 
 

@@ -77,6 +77,7 @@ class Columns(NamedTuple):
         weights: of reward functions, where they are not 1.
         estimator: formula of the advantages, empty where they have none that is known; None without advantages.
         group_size: samples of a group.
+        metrics: the program's own values by name, a value per trajectory.
     """
 
     values: Mapping[str, Sequence[Any]]
@@ -84,6 +85,7 @@ class Columns(NamedTuple):
     weights: Mapping[str, float] = MappingProxyType({})
     estimator: str | None = None
     group_size: int | None = None
+    metrics: Mapping[str, Sequence[Any]] = MappingProxyType({})
 
 
 class _Waiting(NamedTuple):
@@ -181,7 +183,8 @@ def _of_one(row: dict[str, Any], trajectory: OpenTrajectory) -> Columns:
         row[attributes.RL_ROLLOUT_STATUS] = RlRolloutStatusValues.DISCARDED
     scores = {name: (value,) for name, value in trajectory.rewards.items()}
     values = {key: (value,) for key, value in row.items()}
-    return Columns(values, scores, trajectory.weights, trajectory.estimator)
+    metrics = {name: (value,) for name, value in trajectory.metrics.items()}
+    return Columns(values, scores, trajectory.weights, trajectory.estimator, metrics=metrics)
 
 
 def _status(error: BaseException | str | None, discard_reason: str | None) -> str:
@@ -313,6 +316,7 @@ def _record(group: Sequence[_Waiting], started: int, left_out: int) -> None:
     made = [one.make() for one in group]
     columns = _joined([one.values for one in made], counts, _plain)
     scores = _joined([one.scores for one in made], counts, _finite, MAXIMUM_REWARDS)
+    metrics = _joined([one.metrics for one in made], counts, _finite, MAXIMUM_REWARDS)
     weights = [_weight(name, made) for name in scores]
     common = {
         attributes.RL_ADVANTAGE_ESTIMATOR: _common(one.estimator for one in made),
@@ -327,6 +331,9 @@ def _record(group: Sequence[_Waiting], started: int, left_out: int) -> None:
             body[attributes.RL_REWARD_SCORES] = [values[begin:end] for values in scores.values()]
             if any(weight != 1 for weight in weights):
                 body[attributes.RL_REWARD_WEIGHTS] = weights
+        if metrics:
+            body[attributes.RL_ROLLOUT_METRIC_NAMES] = [text(str(name), MAXIMUM_LENGTH) for name in metrics]
+            body[attributes.RL_ROLLOUT_METRIC_VALUES] = [values[begin:end] for values in metrics.values()]
         _emit(first.scope, body, first.context, first.iteration, first.source, started, left_out, common)
         started = left_out = 0
 

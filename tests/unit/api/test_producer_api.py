@@ -222,6 +222,7 @@ with otel_rl.llm("m", temperature=1) as call, otel_rl.span("s", a=1) as work:
     call.usage(input_tokens=1, output_tokens=2); call.finish("stop"); call.answer(ask({})); call.first_token()
     work.set(b=2)
 assert otel_rl.trace_id() is None
+otel_rl.count("c", hit=True); otel_rl.observe("h", 1.0, unit="s"); otel_rl.rollout_metric("m", 1)
 otel_rl.reward("a", 1.0); otel_rl.metric("b", 2.0); otel_rl.event("c")
 print(sorted(m for m in sys.modules if m.startswith(("opentelemetry", "otel_rl.telemetry"))))
 """
@@ -277,6 +278,8 @@ def call():
 def work():
     with otel_rl.span("work", size=1): pass
 calls = (span, call, work, otel_rl.trace_id)
+calls += (lambda: otel_rl.count("c", hit=True), lambda: otel_rl.observe("h", 1.0))
+calls += (lambda: otel_rl.rollout_metric("m", 1),)
 calls += (lambda: otel_rl.reward("f", 1.0), lambda: otel_rl.metric("k", 1.0), lambda: otel_rl.event("e"))
 best = lambda call: min(timeit.repeat(call, number=2000, repeat=50))
 print(max(map(best, calls)) / best(plain))

@@ -163,6 +163,7 @@ def as_json(found: Trajectories) -> dict[str, Any]:
                 **_finite(row.columns),
                 "scores": row.scores,
                 **({"weights": row.weights} if row.weights else {}),
+                **({"metrics": row.metrics} if row.metrics else {}),
             }
             for row in found.chosen().values()
         ],

@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One sample: its columns by attribute, its scores by reward function, and weights of these that are not 1."""
+    """One sample: its columns by attribute, its scores by reward function, and weights of these that are not 1.
+
+    ``metrics`` are values that the program has named.
+    """
 
     iteration: int | None
     rank: int | None
@@ -25,6 +28,7 @@ class Row:
     columns: dict[str, Any]
     scores: dict[str, float]
     weights: dict[str, float]
+    metrics: dict[str, float]
     #: Attributes of its record.
     record: Mapping[str, Any]
 
@@ -48,10 +52,9 @@ class Row:
 def rows(log: Log) -> Iterator[Row]:
     """The rows of a record; a column that is no list, or too short, holds nothing."""
     columns = {str(key): values for key, values in log.body.items() if isinstance(values, list)}
-    functions, scores = columns.pop(names.RL_REWARD_NAMES, []), columns.pop(names.RL_REWARD_SCORES, [])
-    of_functions = {
-        str(name): values for name, values in zip(functions, scores, strict=False) if isinstance(values, list)
-    }
+    functions = columns.get(names.RL_REWARD_NAMES, [])
+    scores = _named(columns, names.RL_REWARD_NAMES, names.RL_REWARD_SCORES)
+    metrics = _named(columns, names.RL_ROLLOUT_METRIC_NAMES, names.RL_ROLLOUT_METRIC_VALUES)
     weights = _weights(functions, columns.pop(names.RL_REWARD_WEIGHTS, []))
     iteration = log.attributes.get(names.RL_LOOP_ITERATION)
     source = str(log.attributes.get(names.RL_TRAJECTORIES_SOURCE) or "")
@@ -65,14 +68,25 @@ def rows(log: Log) -> Iterator[Row]:
                 for key, values in columns.items()
                 if place < len(values) and values[place] is not None
             },
-            {
-                name: values[place]
-                for name, values in of_functions.items()
-                if place < len(values) and isinstance(values[place], (int, float)) and math.isfinite(values[place])
-            },
+            _at(place, scores),
             weights,
+            _at(place, metrics),
             log.attributes,
         )
+
+
+def _named(columns: dict[str, list[Any]], names_of: str, values_of: str) -> dict[str, list[Any]]:
+    """Take out the lists of values that have names of their own."""
+    found = zip(columns.pop(names_of, []), columns.pop(values_of, []), strict=False)
+    return {str(name): values for name, values in found if isinstance(values, list)}
+
+
+def _at(place: int, lists: dict[str, list[Any]]) -> dict[str, float]:
+    return {
+        name: values[place]
+        for name, values in lists.items()
+        if place < len(values) and isinstance(values[place], (int, float)) and math.isfinite(values[place])
+    }
 
 
 def _weights(functions: list[Any], weights: list[Any]) -> dict[str, float]:

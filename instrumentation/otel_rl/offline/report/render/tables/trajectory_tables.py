@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 #: Reward functions with a column of their own.
 _FUNCTIONS = 6
+#: Values of the program's own with a column.
+_METRICS = 6
 #: Turns whose rewards are listed.
 _TURNS = 12
 _TONES = {Status.FAILED: "bad", Status.CANCELLED: "bad", Status.DISCARDED: "muted"}
@@ -54,6 +56,7 @@ def trajectories(rows: dict[str, Row], listed: dict[str, str], said: Mapping[obj
         (">Reward", _reward),
         ("By turn", _by_turn),
         *_scores(found),
+        *_metrics(found),
         *[(f">{title.strip()}", _number(name)) for title, name in _NUMBERS],
         ("Stopped by", _text(names.RL_ROLLOUT_STOP_REASON)),
         (">Took", lambda row: seconds_cell(row.number(names.RL_ROLLOUT_SECONDS))),
@@ -112,6 +115,18 @@ def _scores(rows: list[Row]) -> list[tuple[str, Callable[[Row], Value]]]:
         return lambda row: number_cell(row.scores.get(name))
 
     return [(f">{name}", score(name)) for name in functions[:_FUNCTIONS]]
+
+
+def _metrics(rows: list[Row]) -> list[tuple[str, Callable[[Row], Value]]]:
+    """A column for each value that the program has named."""
+
+    def metric(name: str) -> Callable[[Row], Value]:
+        return lambda row: number_cell(row.metrics.get(name))
+
+    return [
+        (f">{name}", metric(name))
+        for name in list(dict.fromkeys(key for row in rows for key in row.metrics))[:_METRICS]
+    ]
 
 
 def _status(row: Row) -> Value:

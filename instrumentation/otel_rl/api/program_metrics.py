@@ -1,0 +1,144 @@
+"""Counters and histograms that the program names, and values of its rollouts; names and attributes are bounded."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import TYPE_CHECKING, Any
+
+from otel_rl import own_cpu
+from otel_rl.internal_errors import guard
+from otel_rl.semconv import attributes, metrics
+from otel_rl.semconv.definitions import MetricDefinition
+from otel_rl.telemetry import drops, open_trajectory
+from otel_rl.telemetry.attribute_values import number, plain, text
+from otel_rl.telemetry.cardinality_budgets import MAXIMUM_LENGTH
+from otel_rl.telemetry.scope import Scope, enabled
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_scope = Scope("api")
+#: Most metrics of a process, most sets of attributes of a metric, and most attributes of a set.
+MOST_METRICS, MOST_SETS, MOST_ATTRIBUTES = 100, 200, 8
+#: What OpenTelemetry takes for the name and for the unit of an instrument.
+_NAME, _UNIT = re.compile(r"[A-Za-z][A-Za-z0-9_.\-/]{0,254}"), re.compile(r"[ -~]{0,63}")
+#: Names of ours.
+_RESERVED = re.compile(r"(?i)rl\.|otel[._]")
+_OF_REGISTRY = frozenset(one.name for one in vars(metrics).values() if isinstance(one, MetricDefinition))
+#: The attribute that the metrics SDK of OpenTelemetry sets on what has no room for its own attributes.
+_OVERFLOW = {"otel.metric.overflow": True}
+COUNTER, HISTOGRAM = "counter", "histogram"
+
+_definitions: dict[str, MetricDefinition] = {}
+_sets: dict[str, set[Any]] = {}
+
+
+@own_cpu.estimated("producer.count")
+def count(name: Any, value: Any, unit: Any, values: Mapping[str, Any]) -> None:
+    """See :func:`otel_rl.count`."""
+    with guard("producer.count"):
+        _measure(COUNTER, name, value, unit, values)
+
+
+@own_cpu.estimated("producer.observe")
+def observe(name: Any, value: Any, unit: Any, values: Mapping[str, Any]) -> None:
+    """See :func:`otel_rl.observe`."""
+    with guard("producer.observe"):
+        _measure(HISTOGRAM, name, value, unit, values)
+
+
+@own_cpu.estimated("producer.rollout_metric")
+def rollout_metric(name: Any, value: Any) -> None:
+    """See :func:`otel_rl.rollout_metric`."""
+    with guard("producer.rollout_metric"):
+        given = _finite(value)
+        trajectory = open_trajectory.of()
+        if given is None:
+            return
+        if trajectory is None:
+            drops.count("metrics", "no_rollout")
+        elif not trajectory.add_metric(name, given):
+            drops.count("metrics", "cardinality")
+
+
+def _measure(kind: str, name: Any, value: Any, unit: Any, values: Mapping[str, Any]) -> None:
+    given = _finite(value)
+    if given is None or not enabled():
+        return
+    if kind == COUNTER and given < 0:
+        drops.count("metrics", "negative")
+        return
+    definition = _definitions.get(name) if isinstance(name, str) else None
+    if definition is None:
+        definition = _define(kind, name, unit)
+    if definition is None:
+        return
+    if definition.instrument != kind or unit not in ("", definition.unit):
+        drops.count("metrics", "instrument_conflict")
+        return
+    _scope.measure_or_defer(definition, given, _labels(definition.name, values))
+
+
+def _finite(value: Any) -> float | None:
+    found = number(value)
+    if found is None:
+        drops.count("metrics", "unsupported_type")
+        return None
+    try:
+        if math.isfinite(found):
+            return float(found)
+    except OverflowError:
+        pass
+    drops.count("metrics", "non_finite")
+    return None
+
+
+def _define(kind: str, name: Any, unit: Any) -> MetricDefinition | None:
+    is_one = isinstance(name, str) and _NAME.fullmatch(name) and isinstance(unit, str) and _UNIT.fullmatch(unit)
+    if not is_one or _RESERVED.match(name) or name.lower() in _OF_REGISTRY:
+        drops.count("metrics", "invalid_name")
+        return None
+    # Instruments whose names differ in case only are one for the SDK.
+    for known, definition in _definitions.items():
+        if known.lower() == name.lower():
+            return definition
+    if len(_definitions) >= MOST_METRICS:
+        drops.count("metrics", "metric_limit")
+        return None
+    boundaries = metrics.RL_ROLLOUT_DURATION.boundaries if kind == HISTOGRAM and unit == "s" else None
+    definition = MetricDefinition(name, kind, unit, "Named by the program", boundaries)
+    return _definitions.setdefault(name, definition)
+
+
+def _labels(metric: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The attributes as they may leave the process; those of a set beyond the limit are one for all of them."""
+    if not values:
+        return {}
+    found: dict[str, Any] = {}
+    for key, value in values.items():
+        if value is None:
+            continue
+        if key in attributes.IDENTIFIERS:
+            # Each id would be a series of its own.
+            drops.count("metrics", "identifier")
+        elif len(found) >= MOST_ATTRIBUTES:
+            drops.count("metrics", "attribute_limit")
+        else:
+            found[text(key, MAXIMUM_LENGTH)] = _label(value)
+    # True, 1 and 1.0 are one key, but three series of the SDK.
+    member = tuple(sorted((key, type(value).__name__, value) for key, value in found.items()))
+    known = _sets.setdefault(metric, set())
+    if member not in known:
+        if len(known) >= MOST_SETS:
+            drops.count("metrics", "cardinality")
+            return _OVERFLOW
+        known.add(member)
+    return found
+
+
+def _label(value: Any) -> Any:
+    found = plain(value)
+    if isinstance(found, float) and not math.isfinite(found):
+        return str(found)
+    return found if isinstance(found, bool | int | float) else text(str(found), MAXIMUM_LENGTH)
