@@ -232,8 +232,6 @@ RL_TRAJECTORIES: Final = definitions.EventDefinition(
         attributes.RL_TRAJECTORIES_SOURCE,
         attributes.RL_TRAJECTORIES_STARTED,
         attributes.RL_TRAJECTORIES_LEFT_OUT,
-        attributes.RL_ADVANTAGE_ESTIMATOR,
-        attributes.RL_GROUP_SIZE,
     ),
 )
 RL_TRAJECTORY_CONTENT: Final = definitions.EventDefinition(
@@ -255,14 +253,18 @@ RL_TRAJECTORY_CONTENT: Final = definitions.EventDefinition(
         attributes.RL_ROLLOUT_MODEL_ERRORS,
         attributes.RL_ROLLOUT_TOOL_CALLS,
         attributes.RL_ROLLOUT_TOOL_ERRORS,
+        attributes.RL_ROLLOUT_SPAN_ERRORS,
         attributes.RL_ROLLOUT_INPUT_TOKENS,
         attributes.RL_ROLLOUT_OUTPUT_TOKENS,
         attributes.RL_ROLLOUT_STOP_REASON,
         attributes.RL_ROLLOUT_POLICY_VERSION_MIN,
         attributes.RL_ROLLOUT_POLICY_VERSION_MAX,
         attributes.RL_ROLLOUT_SUSPECT,
+        attributes.RL_ROLLOUT_SUCCESS,
         attributes.GEN_AI_INPUT_MESSAGES,
         attributes.GEN_AI_OUTPUT_MESSAGES,
+        attributes.RL_ADVANTAGE_ESTIMATOR,
+        attributes.RL_GROUP_SIZE,
     ),
 )
 TORCH_DISTRIBUTED_COLLECTIVE: Final = definitions.EventDefinition(

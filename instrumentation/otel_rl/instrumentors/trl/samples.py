@@ -136,7 +136,7 @@ class Samples:
 
 def _record_content(texts: sample_content.Texts, batch: _Batch) -> None:
     """At once: the program may change its messages later."""
-    columns, _ = _columns(batch)
+    columns = _columns(batch).values
     outcome = sample_content.Outcome(
         columns[attributes.RL_ROLLOUT_REWARD],
         columns[attributes.RL_ROLLOUT_OUTPUT_TOKENS],
