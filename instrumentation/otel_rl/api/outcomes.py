@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.internal_errors import guard
@@ -33,7 +33,7 @@ def _succeed(trajectory: OpenTrajectory, success: object) -> None:
 def _train(trajectory: OpenTrajectory, advantage: Any, estimator: object) -> None:
     trajectory.trained = True
     value = None if advantage is None else number(advantage)
-    if value is not None and math.isfinite(value):
+    if value is not None and abs(value) <= sys.float_info.max:  # false for NaN, too
         trajectory.advantage = value
         trajectory.estimator = str(estimator) if estimator in _ESTIMATORS else ""
 

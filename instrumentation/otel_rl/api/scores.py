@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Mapping
 from itertools import islice
 from typing import Any
@@ -19,6 +19,7 @@ from otel_rl.training import reward_means
 _scope = Scope("api")
 #: Most parts of a score; further ones are dropped and counted.
 MOST_PARTS = 16
+_LARGEST = sys.float_info.max
 #: Stands for the turn that goes on.
 LAST = "last"
 
@@ -37,8 +38,6 @@ def reward(
     """See :func:`otel_rl.reward`."""
     with guard("producer.reward"):
         trajectory = open_trajectory.of()
-        if trajectory is not None and success is not None:
-            trajectory.success = bool(success)
         place = None if trajectory is None else _turn(trajectory, turn)
         score = _score(value)
         if score is not None:
@@ -55,6 +54,8 @@ def reward(
             else:
                 reward_means.add_score(full_name, of_part, None)
             _record(full_name, of_part, place, 0.0)
+        if trajectory is not None and success is not None:
+            trajectory.success = bool(success)
 
 
 def _score(value: Any) -> float | None:
@@ -68,14 +69,14 @@ def _score(value: Any) -> float | None:
 
 def _weight(given: Any) -> float:
     weight = _score(given)
-    return weight if weight is not None and math.isfinite(weight) else 1.0
+    return weight if weight is not None and abs(weight) <= _LARGEST else 1.0
 
 
 def _turn(trajectory: open_trajectory.OpenTrajectory, given: Any) -> int | None:
     if given is None:
         return None
-    turn = trajectory.turn if given == LAST else number(given)
-    return int(turn) if turn is not None and math.isfinite(turn) and turn >= 1 else None
+    turn = trajectory.turn if isinstance(given, str) and given == LAST else number(given)
+    return int(turn) if turn is not None and 1 <= turn <= open_trajectory.MAXIMUM_TURNS else None
 
 
 def _parts(given: Any) -> list[tuple[Any, float]]:

@@ -89,6 +89,8 @@ class InferenceCall:
         context = get_current()
         self._trajectory = open_trajectory.of(context)
         self._around = ownership.around(context)
+        if self._around is not None:
+            self._around.call_began_inside()
         owner = ownership.of_call(scope.name, request.endpoint, context)
         if owner is None:
             self._begin(scope, request, context)
@@ -150,9 +152,12 @@ class InferenceCall:
         if self._first_chunk is None:
             self._first_chunk = time.perf_counter() - self.started
 
-    def counted_inside(self, input_tokens: int | None, output_tokens: int | None) -> None:
-        """A call inside of this one counts in the trajectory; its tokens are ours where nobody told them."""
+    def call_began_inside(self) -> None:
+        """A call inside of this one counts in the trajectory, whenever it ends."""
         self._counts = False
+
+    def call_ended_inside(self, input_tokens: int | None, output_tokens: int | None) -> None:
+        """Its tokens are ours where nobody told them."""
         answer = self.answer
         answer.input_tokens = input_tokens if answer.input_tokens is None else answer.input_tokens
         answer.output_tokens = output_tokens if answer.exact_output_tokens() is None else answer.output_tokens
@@ -222,7 +227,7 @@ class InferenceCall:
             self.body = None
         kind = answer.failure if error is None else error_type(error)
         if self._around is not None:
-            self._around.counted_inside(answer.input_tokens, answer.exact_output_tokens())
+            self._around.call_ended_inside(answer.input_tokens, answer.exact_output_tokens())
         if self._trajectory is not None and self._counts:
             reasons = answer.finish_reasons
             tokens = answer.input_tokens, answer.exact_output_tokens()

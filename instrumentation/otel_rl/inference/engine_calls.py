@@ -83,6 +83,8 @@ class EngineCall:
         self.context = context
         self._trajectory = open_trajectory.of(context)
         self._around = ownership.around(context)
+        if self._around is not None:
+            self._around.call_began_inside()
         if has_span:
             self.span = scope.begin_span(title, context, SpanKind.INTERNAL, span_values)
             self.context = trace_api.set_span_in_context(self.span, context)
@@ -112,7 +114,7 @@ class EngineCall:
             kind = None if error is None else error_type(error)
             tokens = self.requests.input_tokens, self.requests.output_tokens
             if self._around is not None:
-                self._around.counted_inside(*tokens)
+                self._around.call_ended_inside(*tokens)
             if self._trajectory is not None:
                 reasons = self.requests.reasons
                 failed = error is not None or was_aborted(reasons)

@@ -39,8 +39,11 @@ _AROUND = create_key("otel_rl.model_call")
 class Around(Protocol):
     """A call whose boundary the program has drawn itself."""
 
-    def counted_inside(self, input_tokens: int | None, output_tokens: int | None) -> None:
+    def call_began_inside(self) -> None:
         """A call of an instrumented client or engine inside counts in the trajectory, instead of this one."""
+
+    def call_ended_inside(self, input_tokens: int | None, output_tokens: int | None) -> None:
+        """It has told its tokens, perhaps only after the end of this one."""
 
 
 class Owner(NamedTuple):

@@ -150,7 +150,8 @@ class Sums:
         spread = spreads.get(name)
         if spread is None:
             if len(spreads) >= MAXIMUM_REWARDS:
-                self._overflowed = True
+                # Parts of scores, and values of the program's own, make no reward.
+                self._overflowed = self._overflowed or spreads is self._alone
                 return
             spread = spreads[name] = _Spread(score)
         spread.add(score)

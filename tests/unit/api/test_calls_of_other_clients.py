@@ -125,6 +125,16 @@ def test_a_call_of_an_instrumented_client_inside_is_the_same_call(recorded, body
     assert (found["rl.rollout.model_calls"], found["rl.rollout.input_tokens"]) == ([1], [8])
 
 
+def test_a_call_inside_whose_answer_is_parsed_after_the_block_counts_once(recorded, body):
+    with otel_rl.rollout():
+        with otel_rl.llm("m"):
+            inner = InferenceCall(Scope("httpx"), Request(CHAT, server("127.0.0.1", 80), {"model": "m"}))
+            inner.body_was_read(json.dumps(ANSWER).encode())
+        inner.finish()
+    found = body()
+    assert (found["rl.rollout.model_calls"], found["rl.rollout.input_tokens"]) == ([1], [8])
+
+
 def test_a_call_of_an_engine_inside_counts_once(recorded, body):
     with otel_rl.rollout(), otel_rl.llm("m") as call:
         inner = EngineCall(Scope("vllm"), "text_completion", "vllm", "m")

@@ -24,6 +24,11 @@ def nothing_known(monkeypatch, recorded):
     trajectories._forget()
 
 
+def made(recorded):
+    """Points by name, without gauges that other tests have set."""
+    return {name: points for name, points in recorded.metrics().items() if not name.startswith("rl.")}
+
+
 def test_a_counter_adds_up_by_attributes(recorded):
     for hit in (True, True, False):
         otel_rl.count("cache.lookups", hit=hit, tier="disk")
@@ -58,7 +63,7 @@ def test_an_attribute_may_have_the_name_of_an_argument(recorded):
 def test_a_name_that_is_none_or_taken_is_counted_as_dropped(recorded, name):
     otel_rl.count(name)
     otel_rl.observe(name, 1.0)
-    assert recorded.metrics() == {}
+    assert not made(recorded)
     assert drops.snapshot() == {("metrics", "invalid_name"): 2}
 
 
@@ -78,7 +83,7 @@ def test_a_name_stands_for_one_kind_and_one_unit(recorded):
         (-1, "negative"),
         (math.nan, "non_finite"),
         (math.inf, "non_finite"),
-        (10**400, "non_finite"),
+        pytest.param(10**400, "non_finite", id="huge"),
         ("1", "unsupported_type"),
         (None, "unsupported_type"),
         (object(), "unsupported_type"),
@@ -86,7 +91,7 @@ def test_a_name_stands_for_one_kind_and_one_unit(recorded):
 )
 def test_a_value_that_does_not_count_is_dropped(recorded, value, reason):
     otel_rl.count("calls", value)
-    assert recorded.metrics() == {}
+    assert not made(recorded)
     assert drops.snapshot() == {("metrics", reason): 1}
 
 
@@ -95,7 +100,7 @@ def test_names_and_sets_of_attributes_are_bounded(recorded):
         otel_rl.count("tasks", task=number)
     for number in range(program_metrics.MOST_METRICS + 20):
         otel_rl.count(f"metric.{number}")
-    points = recorded.metrics()
+    points = made(recorded)
     tasks = points.pop("tasks")
     assert len(tasks) == program_metrics.MOST_SETS + 1
     [others] = [point for point in tasks if "otel.metric.overflow" in point.attributes]

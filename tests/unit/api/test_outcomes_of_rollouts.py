@@ -74,7 +74,14 @@ def test_what_comes_after_the_record_is_lost_and_counted(records):
 
 @pytest.mark.parametrize(
     ("advantage", "estimator", "kept"),
-    [(float("nan"), "grpo", None), ("x", "grpo", None), (object(), "grpo", None), (1, "ppo", 1), (1, object(), 1)],
+    [
+        (float("nan"), "grpo", None),
+        pytest.param(10**400, "grpo", None, id="huge"),
+        ("x", "grpo", None),
+        (object(), "grpo", None),
+        (1, "ppo", 1),
+        (1, object(), 1),
+    ],
 )
 def test_an_odd_advantage_or_formula_does_no_harm(records, advantage, estimator, kept):
     with otel_rl.step(1), otel_rl.rollout() as it:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 
 import otel_rl
@@ -68,7 +69,21 @@ def test_rows_of_different_numbers_of_turns_share_a_record(bodies):
     assert body["rl.rollout.turn_rewards"] == [[1.0, 2.0], None, [1.0]]
 
 
-@pytest.mark.parametrize("turn", [0, -1, math.nan, math.inf, "first", object(), MAXIMUM_TURNS + 1, 10**30])
+@pytest.mark.parametrize(
+    "turn",
+    [
+        np.ones(3),
+        pytest.param(10**400, id="huge"),
+        0,
+        -1,
+        math.nan,
+        math.inf,
+        "first",
+        object(),
+        MAXIMUM_TURNS + 1,
+        10**30,
+    ],
+)
 def test_a_turn_that_cannot_be_counts_for_the_whole(recorded, bodies, turn):
     with otel_rl.rollout():
         otel_rl.reward("step", 1.0, turn=turn)
@@ -90,8 +105,6 @@ def test_a_weight_counts_in_the_reward_and_not_in_the_score(recorded, bodies):
     assert body["rl.reward.weights"] == [1.0, 0.25]
     events = recorded.events("gen_ai.evaluation.result")
     assert [event.attributes.get("rl.reward.weight") for event in events] == [None, 0.25, None, 0.25]
-    [log] = recorded.events("rl.step")
-    assert log.attributes == log.attributes
     assert logged(recorded)["reward"] == 0.75
     assert logged(recorded)["rewards/format/mean"] == 1.0
 
@@ -135,7 +148,7 @@ def test_parts_without_a_score_are_recorded_and_too_many_are_counted(recorded, b
     assert drops.snapshot() == {("metrics", "reward_part_limit"): 4, ("metrics", "unsupported_type"): 2}
 
 
-@pytest.mark.parametrize("weight", [math.nan, "heavy", None, object()])
+@pytest.mark.parametrize("weight", [pytest.param(10**400, id="huge"), np.ones(3), math.nan, "heavy", None, object()])
 def test_a_weight_that_is_none_counts_as_one(recorded, bodies, weight):
     with otel_rl.rollout():
         otel_rl.reward("exact", 0.5, weight=weight)
@@ -170,4 +183,16 @@ def test_a_truth_value_that_cannot_be_asked_reaches_nobody(recorded, bodies, mon
     with otel_rl.rollout() as it:
         it.succeed(Undecided())
         otel_rl.reward("exact", 1.0, success=Undecided())
-    assert "rl.rollout.success" not in bodies()[0]
+    [body] = bodies()
+    assert "rl.rollout.success" not in body
+    assert body["rl.rollout.reward"] == [1.0]
+
+
+def test_many_values_of_rollouts_leave_the_reward_of_lone_scores_known(recorded):
+    with otel_rl.step(1):
+        otel_rl.reward("exact", 0.5)
+        for first in (0, 32):
+            with otel_rl.rollout():
+                for number in range(first, first + 32):
+                    otel_rl.rollout_metric(f"m{number}", 1)
+    assert logged(recorded)["reward"] == 0.5
