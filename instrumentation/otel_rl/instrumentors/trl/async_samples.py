@@ -20,8 +20,6 @@ from otel_rl.training import rewards, trainer_loop, trajectories
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    Columns = tuple[dict[str, Sequence[Any]], Mapping[str, Sequence[Any]]]
-
 _REWARD, _OF_FUNCTION = "reward", "rewards/"
 _numbers = count()
 
@@ -33,13 +31,13 @@ def taken(_result: Any, _collator: Any, _rows: Any = None, *given: Any, **named:
         return
     step = trainer_loop.current().step
     iteration = step.iteration if step is not None else None
-    columns, scores = _columns(examples, iteration)
-    rewards.record(scope, scores)
+    columns = _columns(examples, iteration)
+    rewards.record(scope, columns.scores)
     source = RlTrajectoriesSourceValues.TRAINER
-    trajectories.add_batch(scope, source, iteration, len(examples), lambda: (columns, scores))
+    trajectories.add_batch(scope, source, iteration, len(examples), lambda: columns)
 
 
-def _columns(examples: Sequence[Mapping[str, Any]], iteration: int | None) -> Columns:
+def _columns(examples: Sequence[Mapping[str, Any]], iteration: int | None) -> trajectories.Columns:
     """Plain numbers at once: the arrays are the program's."""
     trained = [int(example["completion_mask"].sum()) for example in examples]
     numbers = [str(next(_numbers)) for _ in examples]
@@ -60,7 +58,7 @@ def _columns(examples: Sequence[Mapping[str, Any]], iteration: int | None) -> Co
         key.removeprefix(_OF_FUNCTION): [_finite(example["metrics"].get(key)) for example in examples]
         for key in functions
     }
-    return columns, scores
+    return trajectories.Columns(columns, scores)
 
 
 def _finite(value: Any) -> float | None:
