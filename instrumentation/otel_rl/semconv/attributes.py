@@ -501,6 +501,24 @@ RL_SYNC_OPERATION: Final = "rl.sync.operation"
 RL_SYNC_SIZE: Final = "rl.sync.size"
 """Bytes of the weights that the operation brings, where its arguments say it."""
 
+RL_SYNC_TENSORS_BEHIND: Final = "rl.sync.tensors.behind"
+"""Tensors of the engine that should have changed and have not."""
+
+RL_SYNC_TENSORS_CHANGED: Final = "rl.sync.tensors.changed"
+"""Tensors of the engine that have changed since the comparison before."""
+
+RL_SYNC_TENSORS_COMPARED: Final = "rl.sync.tensors.compared"
+"""Tensors of the engine that are compared with those of the trainer."""
+
+RL_SYNC_TENSORS_NAMES: Final = "rl.sync.tensors.names"
+"""Names of those tensors in the engine, the first 16."""
+
+RL_SYNC_UPDATES_BEHIND: Final = "rl.sync.updates_behind"
+"""Steps of the optimizers since the engine was last found to hold what the trainer holds."""
+
+RL_SYNC_VERDICT: Final = "rl.sync.verdict"
+"""Outcome of a comparison of the engine's weights with the trainer's."""
+
 RL_SYSTEM: Final = "rl.system"
 """Post-training system that drives the run; the first specific one where there are several."""
 
@@ -957,6 +975,23 @@ class RlSamplingReasonValues:
     """It took long compared with the others of this run."""
 
 
+class RlSyncVerdictValues:
+    """Known values of `rl.sync.verdict`."""
+
+    CURRENT: Final = "current"
+    """The engine holds what the trainer holds."""
+    SKIPPED: Final = "skipped"
+    """The trainer has moved on and nothing of the engine has changed."""
+    PARTIAL: Final = "partial"
+    """Some tensors of the engine have changed and others that should have not."""
+    BEHIND: Final = "behind"
+    """The engine holds an earlier version, as it did before in this run."""
+    DIFFERENT: Final = "different"
+    """The engine has changed and holds something else than the trainer."""
+    UNKNOWN: Final = "unknown"
+    """There is nothing to compare with, such as a trainer in another process."""
+
+
 class RlSystemValues:
     """Known values of `rl.system`."""
 
@@ -1186,6 +1221,7 @@ CARDINALITY: Final = MappingProxyType(
         RL_SAMPLING_REASON: 3,
         RL_STRAGGLER_RANK: 4096,
         RL_SYNC_OPERATION: 40,
+        RL_SYNC_VERDICT: 6,
         RL_TELEMETRY_DROP_REASON: 50,
         RL_TELEMETRY_INSTRUMENTOR: 200,
         RL_TELEMETRY_SIGNAL: 4,

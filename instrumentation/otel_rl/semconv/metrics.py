@@ -938,6 +938,22 @@ RL_STRAGGLER_LOST_TIME: Final = definitions.MetricDefinition(
     boundaries=None,
     attributes=(attributes.RL_STRAGGLER_RANK,),
 )
+RL_SYNC_CHECK_DURATION: Final = definitions.MetricDefinition(
+    name="rl.sync.check.duration",
+    instrument="histogram",
+    unit="s",
+    description="Time that a comparison has taken from the program",
+    boundaries=(0.001, 0.0025, 0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96),
+    attributes=(),
+)
+RL_SYNC_CHECKS: Final = definitions.MetricDefinition(
+    name="rl.sync.checks",
+    instrument="counter",
+    unit="{check}",
+    description="Comparisons of the engine's weights with the trainer's, by their outcome",
+    boundaries=None,
+    attributes=(attributes.RL_SYNC_VERDICT,),
+)
 RL_SYNC_DURATION: Final = definitions.MetricDefinition(
     name="rl.sync.duration",
     instrument="histogram",

@@ -47,6 +47,11 @@ class Weights:
         if not self._updating:
             self.changed(self._name if self._changed else None)
 
+    @property
+    def is_updating(self) -> bool:
+        """True between the first and the last call of an update."""
+        return self._updating
+
     def version(self) -> str:
         """The version that the engine generates with from now on."""
         if self._changed and not self._updating:
