@@ -20,7 +20,7 @@ _custom_ops._supports_onednn = False
 
 LEARNING_RATE = 0.5
 #: Longer than a block of the prefix cache.
-PROMPT = list(range(10, 60))
+PROMPT = list(range(10, 80))
 
 
 def load(weights):
@@ -65,7 +65,7 @@ def main(folder: str, count: int, faults: dict[int, str]) -> None:
         enforce_eager=True,
         max_model_len=128,
         max_num_seqs=8,
-        block_size=16,
+        block_size=32,
         seed=0,
     )
     policy = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-#: Elements that are added up at once; the temporary memory is 16 bytes each.
+#: Elements that are added up at once; the temporary memory is 24 bytes each.
 _CHUNK = 1 << 21
 #: Odd factors that spread the bits; as in the finaliser of splitmix64, signed.
 _FIRST, _SECOND, _SHIFT = -4658895280553007687, -7723592293110705685, 29
@@ -42,10 +42,11 @@ def sum_of(tensor: Any, dtype: Any = None) -> Any:
         total = torch.zeros((), dtype=torch.int64, device=tensor.device)
         rows = tensor.reshape(1) if tensor.dim() == 0 else tensor
         for part in rows.split(max(1, _CHUNK * rows.shape[0] // rows.numel())):
-            bits = (part.to(dtype) if converts else part).contiguous().view(integers).to(torch.int64)
-            bits.mul_(_FIRST)
-            bits.bitwise_xor_(bits >> _SHIFT)
-            total += bits.mul_(_SECOND).sum()
+            bits = (part.to(dtype) if converts else part).contiguous().view(integers)
+            # A tensor of our own from here on: integers of 64 bits are not copied before.
+            mixed = bits.to(torch.int64) * _FIRST
+            mixed.bitwise_xor_(mixed >> _SHIFT)
+            total += mixed.mul_(_SECOND).sum()
         return total
 
 
