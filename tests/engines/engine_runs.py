@@ -37,6 +37,8 @@ class Store:
     spans: list[dict[str, Any]] = field(default_factory=list)
     #: metric -> points, of all exports and processes
     points: dict[str, list[dict[str, Any]]] = field(default_factory=lambda: defaultdict(list))
+    #: log records, in the order of their files
+    events: list[dict[str, Any]] = field(default_factory=list)
     manifests: list[dict[str, Any]] = field(default_factory=list)
 
     def named(self, name: str) -> list[dict[str, Any]]:
@@ -75,6 +77,9 @@ def read(directory: Path) -> Store:
     for line in _lines(directory, "traces"):
         for span in (one for r in line["resourceSpans"] for scope in r["scopeSpans"] for one in scope["spans"]):
             store.spans.append({**span, "attributes": attributes(span)})
+    for line in _lines(directory, "logs"):
+        for event in (one for r in line["resourceLogs"] for scope in r["scopeLogs"] for one in scope["logRecords"]):
+            store.events.append({"eventName": "", **event, "attributes": attributes(event)})
     for line in _lines(directory, "metrics"):
         for metric in (one for r in line["resourceMetrics"] for scope in r["scopeMetrics"] for one in scope["metrics"]):
             data = next(value for value in metric.values() if isinstance(value, dict))

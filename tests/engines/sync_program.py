@@ -7,7 +7,9 @@ the first half of the tensors) or `still` (no update of the parameters, and a sy
 """
 
 import json
+import os
 import sys
+from pathlib import Path
 
 import torch
 from transformers import AutoModelForCausalLM
@@ -49,7 +51,13 @@ def sync(llm, policy, last, fault) -> None:
         weights = weights[: len(weights) // 2]
     else:
         last[0] = weights
-    llm.apply_model(load(weights))
+    if os.environ.get("VLLM_ENABLE_V1_MULTIPROCESSING") == "0":
+        llm.apply_model(load(weights))
+    else:
+        # The engine is a process of its own: by a file.
+        if fault != "skipped":
+            policy.save_pretrained("weights")
+        llm.collective_rpc("reload_weights", kwargs={"weights_path": str(Path("weights").resolve())})
     llm.reset_prefix_cache()
 
 

@@ -843,6 +843,8 @@ class RlHealthCodeValues:
     """A value of the training is NaN or infinite."""
     STALENESS: Final = "staleness"
     """Samples come from a policy that is no longer trained."""
+    ENGINE_DRIFT: Final = "engine_drift"
+    """The engine gives other probabilities than the trainer."""
 
 
 class RlHealthStateValues:
@@ -1212,7 +1214,7 @@ CARDINALITY: Final = MappingProxyType(
         RL_CUDA_DEVICE: 64,
         RL_CUDA_MEMORY_STATE: 4,
         RL_ENGINE_FINISH_REASON: 10,
-        RL_HEALTH_CODE: 14,
+        RL_HEALTH_CODE: 15,
         RL_HEALTH_STATE: 4,
         RL_PHASE: 13,
         RL_RANK: 4096,

@@ -898,6 +898,22 @@ RL_SAMPLE_DURATION: Final = definitions.MetricDefinition(
     ),
     attributes=(),
 )
+RL_SAMPLE_LOGPROB_DIFFERENCE_MAX: Final = definitions.MetricDefinition(
+    name="rl.sample.logprob_difference.max",
+    instrument="gauge",
+    unit="{nat}",
+    description="Largest difference, without sign, of trainer and engine in the log-probability of a sampled token",
+    boundaries=None,
+    attributes=(),
+)
+RL_SAMPLE_LOGPROB_DIFFERENCE_MEAN: Final = definitions.MetricDefinition(
+    name="rl.sample.logprob_difference.mean",
+    instrument="gauge",
+    unit="{nat}",
+    description="Mean difference, without sign, of trainer and engine in the log-probability of a sampled token",
+    boundaries=None,
+    attributes=(),
+)
 RL_SAMPLE_SAMPLES: Final = definitions.MetricDefinition(
     name="rl.sample.samples",
     instrument="counter",
