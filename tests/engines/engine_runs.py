@@ -102,7 +102,7 @@ def environment(directory: Path, **variables: str) -> dict[str, str]:
 
 @dataclass
 class Run:
-    """One program: what it printed, its last line as JSON, and what was recorded."""
+    """One program: what it printed, its last line of JSON, and what was recorded."""
 
     stdout: str
     stderr: str
@@ -126,4 +126,6 @@ def run(program: str, directory: Path, *arguments: str, watched: bool, **variabl
         check=False,
     )
     assert done.returncode == 0, done.stderr[-6000:]
-    return Run(done.stdout, done.stderr, json.loads(done.stdout.splitlines()[-1]), read(directory / "data"))
+    # vLLM may still say on stdout that it ends.
+    [*_, result] = (line for line in done.stdout.splitlines() if line.startswith(("[", "{")))
+    return Run(done.stdout, done.stderr, json.loads(result), read(directory / "data"))

@@ -72,7 +72,11 @@ class EngineCall:
         name = model_name(model)
         if name:
             self._labels[attributes.GEN_AI_REQUEST_MODEL] = within_budget(attributes.GEN_AI_REQUEST_MODEL, name)
-        span_values = clean({**self._labels, **(values or {})})
+        given = values or {}
+        #: Seconds since the engine got its weights. Those that it began with have no version to compare.
+        self.policy_age: float | None = given.get(attributes.RL_POLICY_AGE)
+        self._version = None if self.policy_age is None else given.get(attributes.RL_POLICY_VERSION)
+        span_values = clean({**self._labels, **given})
         if name:
             span_values[attributes.GEN_AI_REQUEST_MODEL] = name
         context = get_current()
@@ -110,7 +114,9 @@ class EngineCall:
             kind = None if error is None else error_type(error)
             if self._trajectory is not None:
                 tokens = self.requests.input_tokens, self.requests.output_tokens
-                self._trajectory.model_call_ended(tokens, self.requests.reasons, None, failed=error is not None)
+                self._trajectory.model_call_ended(
+                    tokens, self.requests.reasons, self._version, failed=error is not None
+                )
             if self.span.is_recording():
                 self.span.set_attributes(clean({**self.requests.attributes(), **(values or {})}))
             self._scope.end_span(self.span, kind, ended.wall)
@@ -137,6 +143,9 @@ def _record(group: list[_Measured]) -> None:
         values = [value for one in requests for value in one.seconds[number]]
         if values:
             scope.record_all(_HISTOGRAMS[field], values, labels, context)
+    ages = [measured.call.policy_age for measured in group if measured.call.policy_age is not None]
+    if ages:
+        scope.record_all(metrics.RL_ENGINE_POLICY_AGE, ages, labels, context)
     _count_tokens(scope, labels, requests, context)
 
 

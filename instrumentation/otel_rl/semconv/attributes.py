@@ -378,6 +378,9 @@ RL_NODE_RANK: Final = "rl.node.rank"
 RL_PHASE: Final = "rl.phase"
 """Part of an iteration."""
 
+RL_POLICY_AGE: Final = "rl.policy.age"
+"""Seconds since the engine got its weights, at the begin of a call; of a step their mean."""
+
 RL_POLICY_VERSION: Final = "rl.policy.version"
 """Version of the policy that made the trajectory, e.g. the iteration whose weights it used."""
 
@@ -452,6 +455,9 @@ RL_ROLLOUT_TRAINED: Final = "rl.rollout.trained"
 
 RL_ROLLOUT_TURNS: Final = "rl.rollout.turns"
 """Answers of the model in the trajectory."""
+
+RL_ROLLOUT_VERSIONS_BEHIND: Final = "rl.rollout.versions_behind"
+"""Versions by which the oldest weights of the trajectory are behind the newest known at its end."""
 
 RL_RUN_ATTEMPT: Final = "rl.run.attempt"
 """Start of the run, scheduler restarts, elastic restarts and resume number, compared in this order."""

@@ -582,6 +582,18 @@ RL_ENGINE_FINISHED: Final = definitions.MetricDefinition(
         attributes.RL_ENGINE_FINISH_REASON,
     ),
 )
+RL_ENGINE_POLICY_AGE: Final = definitions.MetricDefinition(
+    name="rl.engine.policy.age",
+    instrument="histogram",
+    unit="s",
+    description="Time since an engine got its weights, at the begin of a call",
+    boundaries=(0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0, 1000.0, 2500.0),
+    attributes=(
+        attributes.GEN_AI_OPERATION_NAME,
+        attributes.GEN_AI_PROVIDER_NAME,
+        attributes.GEN_AI_REQUEST_MODEL,
+    ),
+)
 RL_ENGINE_PREEMPTED: Final = definitions.MetricDefinition(
     name="rl.engine.preempted",
     instrument="counter",
@@ -869,6 +881,14 @@ RL_ROLLOUT_DURATION: Final = definitions.MetricDefinition(
         1310.72,
     ),
     attributes=(attributes.ERROR_TYPE,),
+)
+RL_ROLLOUT_STALENESS: Final = definitions.MetricDefinition(
+    name="rl.rollout.staleness",
+    instrument="histogram",
+    unit="{version}",
+    description="Versions by which the oldest weights of a trajectory are behind the newest known at its end",
+    boundaries=(0.0, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 32.0, 64.0),
+    attributes=(),
 )
 RL_SAMPLE_DURATION: Final = definitions.MetricDefinition(
     name="rl.sample.duration",

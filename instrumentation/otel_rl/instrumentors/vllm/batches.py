@@ -63,4 +63,7 @@ def summarise(call: EngineCall) -> None:
         attributes.RL_ENGINE_OUTPUT_TOKENS: requests.output_tokens,
         attributes.RL_ENGINE_CACHED_TOKENS: requests.cached_tokens,
     }
-    engine_summary.add(counts, requests.seconds_by_attribute())
+    seconds = dict(requests.seconds_by_attribute())
+    if call.policy_age is not None:
+        seconds[attributes.RL_POLICY_AGE] = [call.policy_age]
+    engine_summary.add(counts, seconds)

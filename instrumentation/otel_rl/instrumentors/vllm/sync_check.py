@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 #: Tensors that an event names.
 MOST_NAMES = 16
+#: And its sentence.
+_SAID = 3
 _SITE = guard("vllm.sync_check")
 
 
@@ -191,8 +193,9 @@ def _sentence(outcome: Outcome, operation: str | None) -> str:
     how = "no operation brought weights" if operation is None else f"after {operation}"
     if outcome.verdict == Verdict.SKIPPED:
         return f"The trainer has moved on and the engine holds the weights from before ({how})."
-    names = ", ".join(outcome.behind[:3]) + (" and others" if len(outcome.behind) > 3 else "")  # noqa: PLR2004 - named above
-    return f"{len(outcome.behind)} tensors of the engine have not changed and should have, {outcome.changed} have: {names} ({how})."
+    named = ", ".join(outcome.behind[:_SAID]) + (" and others" if len(outcome.behind) > _SAID else "")
+    numbers = f"{outcome.changed} have changed, {len(outcome.behind)} should have and have not"
+    return f"Of the engine's tensors {numbers} ({how}): {named}."
 
 
 def _warn(text: str) -> None:

@@ -13,6 +13,7 @@ Modules:
     pressure: memory over time, garbage collections, compilations.
     rewards: scores per reward function.
     trajectories: samples of the run, counted, and those that are worth a look.
+    weight_syncs: stages of the syncs of weights, and syncs that brought nothing or a part.
     problems: errors, and telemetry that was dropped.
     timeline: the spans of a few chosen traces, as bars.
     summary: identity of the run and the ranks that reported.

@@ -13,6 +13,7 @@ A finding has its symptoms below it: a wait for a late rank is no finding of its
     change_sentences: one sentence for each change.
     health: what the health rules say.
     failures: tools and model calls that fail, and other errors.
+    weight_syncs: weights that did not reach an engine.
     recording: what telemetry lost, or could not see.
     series: every duration and rate over the steps, by place.
     sentences: sentences that stand in several places of the page.

@@ -16,6 +16,7 @@ from otel_rl.offline.report.findings import (
     failures,
     health,
     recording,
+    weight_syncs,
 )
 from otel_rl.offline.report.findings.finding import Check, Finding, Severity
 
@@ -54,7 +55,7 @@ def examine(collected: Collected) -> Overview:
     failing = failures.tools(collected)
     failing += failures.models(collected, {one.subject for one in changed if one.section == "models"})
     constant = [*comparisons.late_rank(collected), *comparisons.siblings(collected)]
-    found = [*ended, *changed, *failing, *_not_explained(constant, changed)]
+    found = [*ended, *weight_syncs.find(collected), *changed, *failing, *_not_explained(constant, changed)]
     found += failures.hangs(collected, found)
     found += failures.errors(collected, found)
     found += recording.find(collected)
@@ -135,6 +136,7 @@ def _checks(collected: Collected) -> list[Check]:
             ("slower_model",),
         ),
         Check("retries", "" if retries else "the clients do not tell" if MODEL in kinds else _NO_CALL, _OF_MODELS),
+        weight_syncs.check(collected),
         Check("lost telemetry", "" if manifests else _NO_MANIFEST, ("lost_telemetry",)),
     ]
 
