@@ -17,8 +17,8 @@ from otel_rl.training.tensor_sums import sums_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-#: Most optimizers whose parameters are read.
-MAXIMUM_OPTIMIZERS = 8
+#: Most optimizers whose parameters are read; some programs have one per layer.
+MAXIMUM_OPTIMIZERS = 1024
 _SITE = guard("trainer_updates.hook")
 
 

@@ -8,9 +8,10 @@ import sys
 import pytest
 
 from otel_rl.semconv.attributes import RlSyncVerdictValues as Verdict
+from otel_rl.training import trainer_updates
 from otel_rl.training.sync_verdicts import ALWAYS, SyncVerdicts, Told
 from otel_rl.training.tensor_sums import added, sum_of, sums_of_model
-from otel_rl.training.trainer_updates import MAXIMUM_OPTIMIZERS, TrainerUpdates
+from otel_rl.training.trainer_updates import TrainerUpdates
 
 torch = pytest.importorskip("torch")
 
@@ -279,11 +280,12 @@ def test_without_a_trainer_nothing_is_judged(updates):
     assert run.verdicts.compare(run.told(), None, updates.first(run.dtype), brought=True).verdict == Verdict.UNKNOWN
 
 
-def test_optimizers_step_as_without_the_hook_and_are_not_kept_alive(updates):
+def test_optimizers_step_as_without_the_hook_and_are_not_kept_alive(updates, monkeypatch):
+    monkeypatch.setattr(trainer_updates, "MAXIMUM_OPTIMIZERS", 3)
     policy = Policy()
     twin = copy.deepcopy(policy)
     updates.compare_as(torch.float32)
-    for _ in range(MAXIMUM_OPTIMIZERS + 2):
+    for _ in range(5):
         optimizer = torch.optim.AdamW(policy.parameters(), lr=0.1)
         other = torch.optim.AdamW(twin.parameters(), lr=0.1)
         for parameters in (policy, twin):
@@ -292,7 +294,7 @@ def test_optimizers_step_as_without_the_hook_and_are_not_kept_alive(updates):
         assert optimizer.step(lambda: 7) == 7
         torch.optim.AdamW.step.__wrapped__(other)
         assert all(torch.equal(a, b) for a, b in zip(policy.parameters(), twin.parameters(), strict=True))
-    assert updates.updates == MAXIMUM_OPTIMIZERS + 2
+    assert updates.updates == 5
     del optimizer, other
     assert len(updates._optimizers) <= 1  # noqa: SLF001 - nothing else tells
 

@@ -6,6 +6,7 @@ the engine has nothing else to do. It is asked once per version of the weights a
 
 from __future__ import annotations
 
+import re
 import time
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 #: Tensors that an event names.
 MOST_NAMES = 16
+#: Methods of workers that are about weights and bring none.
+_READS = re.compile(r"(get|check|has|list|count|compute|save|dump|init|destroy)_", re.IGNORECASE)
 #: And its sentence.
 _SAID = 3
 _SITE = guard("vllm.sync_check")
@@ -65,7 +68,11 @@ class EngineCheck:
         began = time.perf_counter()
         if self._compared_at is None and not self._prepare(engine):
             return
-        told = engine_contents.ask(engine, self._prompt, sums=self._asks_sums)
+        try:
+            told = engine_contents.ask(engine, self._prompt, sums=self._asks_sums)
+        except Exception as error:  # noqa: BLE001 - the engine's; the program does not ask for it
+            self._switch_off(f"{type(error).__name__}: {error}")
+            return
         dtype = engine.model_config.dtype
         trainer = self._at_operation or trainer_updates.read(dtype)
         operation, self._operation, self._at_operation = self._operation, None, None
@@ -87,13 +94,16 @@ class EngineCheck:
         if reason is None and self._asks_sums:
             self._try_sums(engine)
         if reason is not None:
-            self.is_off = True
-            _warn(f"the weights of the engine are not compared: {reason}")
+            self._switch_off(reason)
             return False
         if self._asks_prompt:
             self._prompt = engine_contents.prompt_of(engine)
         trainer_updates.compare_as(engine.model_config.dtype)
         return True
+
+    def _switch_off(self, reason: str) -> None:
+        self.is_off = True
+        _warn(f"the weights of the engine are not compared: {reason}")
 
     def _try_sums(self, engine: Any) -> None:
         """Log-probabilities instead, where the engine gives no sums."""
@@ -125,7 +135,7 @@ def watch(patches: Patches) -> None:
 def brought(engine: Any, operation: str) -> None:
     """An operation of this name has brought weights, or a part of them, to ``engine``."""
     with _SITE:
-        check = _check_of(engine)
+        check = None if _READS.match(operation) else _check_of(engine)
         if check is not None:
             check.brought(_core(engine), operation)
 
