@@ -108,6 +108,18 @@ def test_two_elements_that_move_by_one_step_in_opposite_ways_are_a_change():
     assert int(sum_of(other)) != int(sum_of(one))
 
 
+def test_no_two_values_of_two_bytes_have_the_same_sum():
+    every = torch.arange(1 << 16, dtype=torch.int32).to(torch.int16)
+    assert len({int(sum_of(one)) for one in every[::7]}) == len(every[::7])
+
+
+def test_a_tensor_of_eight_bytes_is_left_as_it_is():
+    one = torch.randint(-(1 << 62), 1 << 62, (64,))
+    before = one.clone()
+    sum_of(one)
+    assert torch.equal(one, before)
+
+
 def test_chunks_do_not_change_a_sum(monkeypatch):
     one = torch.randn(33, 5)
     whole = int(sum_of(one))

@@ -7,6 +7,7 @@ one request more in vLLM's own statistics.
 
 from __future__ import annotations
 
+import sys
 from contextlib import suppress
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -53,9 +54,7 @@ def prompt_of(engine: Any) -> tuple[int, ...]:
 
 def logprobs_of(engine: Any, prompt: Sequence[int]) -> tuple[float, ...]:
     """The log-probabilities of the tokens of ``prompt`` but the first, in an idle engine."""
-    from vllm import SamplingParams  # noqa: PLC0415 - loaded: the engine is its
-
-    sampling = SamplingParams(temperature=0.0, max_tokens=1, prompt_logprobs=0, detokenize=False)
+    sampling = sys.modules["vllm"].SamplingParams(temperature=0.0, max_tokens=1, prompt_logprobs=0, detokenize=False)
     # Rendered, as ``LLM`` does it: the engine warns of prompts that are not.
     (rendered,) = engine.renderer.render_cmpl([{"prompt_token_ids": list(prompt)}])
     request = engine.add_request(f"otel-rl-sync-check-{next(_numbers)}", rendered, sampling)
