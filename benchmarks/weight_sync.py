@@ -39,7 +39,9 @@ def one_run(name: str, model: Path, folder: Path) -> dict[str, object]:
     steps, faults, mode = RUNS[name]
     given = [f"{step}={fault}" for step, fault in faults.items()]
     variables = {"VLLM_ENABLE_V1_MULTIPROCESSING": "0", "OTEL_RL_SYNC_CHECK": mode}
-    store = run("sync_program.py", folder / name.replace(" ", "-"), str(model), str(steps), *given, watched=True, **variables).store
+    store = run(
+        "sync_program.py", folder / name.replace(" ", "-"), str(model), str(steps), *given, watched=True, **variables
+    ).store
     told = [
         [one["attributes"].get("rl.loop.iteration"), one["attributes"]["rl.sync.verdict"]]
         for one in store.events
@@ -48,7 +50,13 @@ def one_run(name: str, model: Path, folder: Path) -> dict[str, object]:
     taken = store.last("rl.sync.check.duration")
     verdicts = {point["attributes"]["rl.sync.verdict"]: int(point["asInt"]) for point in store.points["rl.sync.checks"]}
     mean = taken["sum"] / int(taken["count"])
-    return {"steps": steps, "faults": faults, "told": told, "verdicts": verdicts, "seconds per comparison": round(mean, 5)}
+    return {
+        "steps": steps,
+        "faults": faults,
+        "told": told,
+        "verdicts": verdicts,
+        "seconds per comparison": round(mean, 5),
+    }
 
 
 def sums_seconds(dtype: torch.dtype) -> float:

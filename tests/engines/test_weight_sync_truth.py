@@ -49,9 +49,7 @@ def problems(found):
 
 
 def told(found):
-    return [
-        (one["rl.loop.iteration"], one["rl.sync.verdict"], one.get("rl.sync.operation")) for one in problems(found)
-    ]
+    return [(one["rl.loop.iteration"], one["rl.sync.verdict"], one.get("rl.sync.operation")) for one in problems(found)]
 
 
 def verdicts(found):

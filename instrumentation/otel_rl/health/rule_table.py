@@ -603,7 +603,7 @@ RULES: Final[Mapping[str, Rule]] = {
     ),
     "engine_drift": Rule(
         title="Engine drift",
-        means="The engine gives its tokens other probabilities than the trainer does, as with old or half-updated weights.",
+        means="The engine gives its tokens other probabilities than the trainer does. Its weights may be old.",
         needs=(("logprob_difference",),),
         source="TRL, slime and rLLM log the difference; from different kernels alone it stays small and level",
         limits={

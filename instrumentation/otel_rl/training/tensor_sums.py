@@ -1,8 +1,8 @@
 """A sum of the bits of a tensor, to see whether two tensors hold the same values.
 
-The sum of two tensors that are joined is the sum of their sums. So a fused tensor of an engine (``qkv_proj``) is compared
-with the parts that the trainer holds. Elements that are zero count nothing, as padding does. The order of the elements
-does not count. Nothing here imports torch: its tensors are used, and functions of this module are sent to workers.
+The sum of two tensors that are joined is the sum of their sums. So a fused tensor of an engine (``qkv_proj``) is
+compared with the parts that the trainer holds. Elements that are zero count nothing, as padding does, nor does the
+order of the elements. Nothing here imports torch: its tensors are used, and functions of this module go to workers.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ def _run(tmp_path: Path, *, checks: int = 3, problems: tuple[int, ...] = ()) -> 
     if checks:
         writer.meter.create_counter("rl.sync.checks").add(checks, {"rl.sync.verdict": "current"})
     for step in problems:
-        text = "Of the engine's tensors 8 have changed, 1 should have and have not (after update_weights): model.norm.weight."
+        text = "Of the engine's tensors 8 have changed, 1 should have and have not (after update_weights): model.norm."
         writer.event("rl.sync.problem", step, text, {**PARTIAL, "rl.loop.iteration": step}, severity=13)
     writer.write()
     return run

@@ -257,7 +257,7 @@ def test_merged_weights_that_match_nothing_are_judged_by_their_changes(updates):
         shifted = copy.deepcopy(run.policy)
         with torch.no_grad():
             for parameter in shifted.parameters():
-                parameter += 0.25
+                parameter.add_(0.25)
         run.engine.load(shifted, only)
         return run.use()
 
@@ -308,14 +308,14 @@ def test_optimizers_step_as_without_the_hook_and_are_not_kept_alive(updates, mon
         assert all(torch.equal(a, b) for a, b in zip(policy.parameters(), twin.parameters(), strict=True))
     assert updates.updates == 5
     del optimizer, other
-    assert len(updates._optimizers) <= 1  # noqa: SLF001 - nothing else tells
+    assert len(updates._optimizers) <= 1
 
 
 def test_the_hooks_go_away():
     module = sys.modules["torch.optim.optimizer"]
-    before = len(module._global_optimizer_post_hooks)  # noqa: SLF001 - torch has no other way to ask
+    before = len(module._global_optimizer_post_hooks)
     found = TrainerUpdates()
     end = found.watch()
     assert found.watch() is None
     end()
-    assert len(module._global_optimizer_post_hooks) == before  # noqa: SLF001 - as above
+    assert len(module._global_optimizer_post_hooks) == before

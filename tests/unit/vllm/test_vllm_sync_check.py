@@ -238,7 +238,9 @@ def test_a_method_that_only_reads_weights_is_no_sync(watched, trainer, recorded)
         operations.begin_rpc(watched, "get_weight_norm").end(None)
         watched.generate("a")
         # It always came before: the first time that it does not is told, and by that name.
-        assert [one.get(attributes.RL_SYNC_OPERATION) for one in problems(recorded)][: number + 1] == [None] * (number + 1)
+        assert [one.get(attributes.RL_SYNC_OPERATION) for one in problems(recorded)][: number + 1] == [None] * (
+            number + 1
+        )
 
 
 def test_each_engine_is_compared_on_its_own(watched, trainer, recorded):
@@ -260,8 +262,8 @@ def test_after_restoring_nothing_watches_the_optimizers(watched, trainer):
 
 
 def test_an_engine_is_not_kept_alive(watched):
-    import gc  # noqa: PLC0415 - one test
-    import weakref  # noqa: PLC0415 - one test
+    import gc
+    import weakref
 
     other = LLM()
     other.generate("a")

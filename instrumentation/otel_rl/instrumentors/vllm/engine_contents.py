@@ -89,7 +89,9 @@ def sums_of(engine: Any) -> dict[str, tuple[int | None, ...]]:
 def ask(engine: Any, prompt: Sequence[int] | None, *, sums: bool) -> Told:
     """What an idle ``engine`` tells; without a ``prompt`` no log-probabilities."""
     logprobs = logprobs_of(engine, prompt) if prompt else None
-    known = None
-    if sums:
-        known = {name: values for name, values in sums_of(engine).items() if None not in values}
-    return Told(logprobs, known)
+    return Told(logprobs, _readable(sums_of(engine)) if sums else None)
+
+
+def _readable(sums: dict[str, tuple[int | None, ...]]) -> dict[str, tuple[int, ...]]:
+    known = {name: tuple(one for one in values if one is not None) for name, values in sums.items()}
+    return {name: values for name, values in known.items() if len(values) == len(sums[name])}

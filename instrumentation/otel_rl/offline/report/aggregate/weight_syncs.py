@@ -1,4 +1,4 @@
-"""How new weights reach the engines: the stages of a sync and what they took, and syncs that brought nothing or a part."""
+"""How new weights reach the engines: the stages of a sync, and syncs that brought nothing or a part."""
 
 from __future__ import annotations
 
