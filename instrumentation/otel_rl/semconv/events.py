@@ -271,6 +271,7 @@ RL_TRAJECTORY_CONTENT: Final = definitions.EventDefinition(
         attributes.RL_ROLLOUT_STOP_REASON,
         attributes.RL_ROLLOUT_POLICY_VERSION_MIN,
         attributes.RL_ROLLOUT_POLICY_VERSION_MAX,
+        attributes.RL_ROLLOUT_VERSIONS_BEHIND,
         attributes.RL_ROLLOUT_SUSPECT,
         attributes.GEN_AI_INPUT_MESSAGES,
         attributes.GEN_AI_OUTPUT_MESSAGES,
