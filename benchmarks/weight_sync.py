@@ -29,7 +29,6 @@ RUNS = {
     "faults, all": (10, {3: "skipped", 5: "partial", 7: "forgotten", 9: "still"}, "all"),
     "faults, log-probabilities": (10, {3: "skipped", 5: "partial", 7: "forgotten", 9: "still"}, "logprobs"),
     "clean, all": (51, {}, "all"),
-    "clean, log-probabilities": (51, {}, "logprobs"),
 }
 PARAMETERS = 64 << 20
 
