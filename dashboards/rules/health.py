@@ -73,6 +73,7 @@ HEALTH_ALERTS = (
     _alert("GradientBlowUp", Code.GRADIENT_NORM, "the norm of the gradient has grown manyfold"),
     _alert("NonFiniteValues", Code.NON_FINITE, "values of the training are NaN or infinite"),
     _alert("StaleSamples", Code.STALENESS, "samples come from a policy of many versions ago"),
+    _alert("EngineDrift", Code.ENGINE_DRIFT, "engine and trainer disagree on the probabilities of samples"),
 )
 
 RANK_GONE = AlertRule(

@@ -17,6 +17,7 @@ CHILDREN = ("launchers", "all", "none")
 COLLECTIVES = ("auto", "all", "off", "python")
 PROPAGATE = ("on", "off")
 RING = ("on", "off")
+SYNC_CHECK = ("off", "logprobs", "checksums", "all")
 #: Scope of a variable: all processes of a run must agree on its value.
 RUN = "run"
 #: Scope of a variable: each process reads its own value.
@@ -249,6 +250,14 @@ class Settings:
         shown="(the defaults)",
         parse=_file_or_off,
         accepted="a path, or off",
+    )
+    sync_check: str = _setting(
+        "off",
+        "OTEL_RL_SYNC_CHECK",
+        "compare the weights of an engine in this process with the trainer's before it generates, see weight-sync.md: "
+        "logprobs asks the engine for those of a fixed prompt, checksums reads all parameters",
+        parse=_one_of(SYNC_CHECK),
+        accepted=", ".join(SYNC_CHECK),
     )
     whole_steps: int = _setting(
         100,

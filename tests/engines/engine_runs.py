@@ -37,6 +37,8 @@ class Store:
     spans: list[dict[str, Any]] = field(default_factory=list)
     #: metric -> points, of all exports and processes
     points: dict[str, list[dict[str, Any]]] = field(default_factory=lambda: defaultdict(list))
+    #: log records, in the order of their files
+    events: list[dict[str, Any]] = field(default_factory=list)
     manifests: list[dict[str, Any]] = field(default_factory=list)
 
     def named(self, name: str) -> list[dict[str, Any]]:
@@ -75,6 +77,9 @@ def read(directory: Path) -> Store:
     for line in _lines(directory, "traces"):
         for span in (one for r in line["resourceSpans"] for scope in r["scopeSpans"] for one in scope["spans"]):
             store.spans.append({**span, "attributes": attributes(span)})
+    for line in _lines(directory, "logs"):
+        for event in (one for r in line["resourceLogs"] for scope in r["scopeLogs"] for one in scope["logRecords"]):
+            store.events.append({"eventName": "", **event, "attributes": attributes(event)})
     for line in _lines(directory, "metrics"):
         for metric in (one for r in line["resourceMetrics"] for scope in r["scopeMetrics"] for one in scope["metrics"]):
             data = next(value for value in metric.values() if isinstance(value, dict))
@@ -97,7 +102,7 @@ def environment(directory: Path, **variables: str) -> dict[str, str]:
 
 @dataclass
 class Run:
-    """One program: what it printed, its last line as JSON, and what was recorded."""
+    """One program: what it printed, its last line of JSON, and what was recorded."""
 
     stdout: str
     stderr: str
@@ -121,4 +126,6 @@ def run(program: str, directory: Path, *arguments: str, watched: bool, **variabl
         check=False,
     )
     assert done.returncode == 0, done.stderr[-6000:]
-    return Run(done.stdout, done.stderr, json.loads(done.stdout.splitlines()[-1]), read(directory / "data"))
+    # vLLM may still say on stdout that it ends.
+    [*_, result] = (line for line in done.stdout.splitlines() if line.startswith(("[", "{")))
+    return Run(done.stdout, done.stderr, json.loads(result), read(directory / "data"))

@@ -6,7 +6,7 @@
 ``machine``           the state machine of one rule
 ``policy``            rules on KL, entropy, learning rate, gradient, values that are not finite
 ``rewards``           rules on rewards and evaluations
-``output``            rules on answers: garbled, truncated, stale
+``output``            rules on answers: garbled, truncated, stale, of a drifting engine
 ``durations``         the rule on step times
 ``reading``           what a rule reads from the curves at one step
 ``curves``            bounded histories of the inputs, under the keys of any trainer

@@ -32,6 +32,7 @@ JUDGES: dict[str, Callable[[], Judge]] = {
     Code.GRADIENT_NORM: policy.GradientNorm,
     Code.NON_FINITE: policy.NotFinite,
     Code.STALENESS: lambda: output.staleness,
+    Code.ENGINE_DRIFT: output.EngineDrift,
 }
 #: Rules that count the steps themselves, and are asked at each one.
 _COUNTS = frozenset({Code.NO_SIGNAL, Code.LEARNING_RATE, Code.NON_FINITE})

@@ -1,9 +1,10 @@
-"""Rules on what the policy writes: garbled and truncated answers, and samples of an old policy."""
+"""Rules on what the policy writes: garbled and truncated answers, samples of an old policy or of another engine."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from otel_rl.health.curves import middle
 from otel_rl.health.reading import HEALTHY, TOO_FEW, Reading, Told, above, below, from_on, high, quantity, worst
 from otel_rl.health.verdict import State
 
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
 
 _LENGTH = "{token}"
 _FEW = 3
+#: Most values that tell what is usual.
+_REFERENCE = 40
 #: Share of the present value down to which the curve is followed back.
 _BACK = 0.8
 
@@ -44,6 +47,41 @@ def _stays_high(curves: Curves, name: str, limits: Limits, state: State, unit: s
         unit,
         lambda: curve.since(from_on(_BACK * value), gap=1),
     )
+
+
+class EngineDrift:
+    """Probabilities of the engine that differ from the trainer's far more than they did; or by far too much."""
+
+    def __init__(self) -> None:
+        self._reference: float | None = None
+
+    def __call__(self, curves: Curves, limits: Limits, state: State) -> Reading:
+        """Read the curves."""
+        window = int(limits["window"])
+        curve = curves.get("logprob_difference")
+        if curve is None or curve.number < window:
+            return TOO_FEW
+        value = curve.now(window)
+        if state < State.WARNING:
+            # What it was stands still while it is too high.
+            before = curve.values[-_REFERENCE - window : -window]
+            self._reference = middle(before) if len(before) >= limits["reference"] else None
+        usual, warning = self._reference, limits["warning"]
+        if usual is not None:
+            warning = min(warning, max(limits["floor"], limits["jump"] * usual))
+        level = above(value, warning, limits["critical"], state, limits["clear_share"])
+        if level == State.HEALTHY:
+            return HEALTHY
+        return high(
+            curve,
+            value,
+            level,
+            warning,
+            limits["critical"],
+            "{nat}",
+            lambda: curve.since(from_on(warning / 2), gap=1),
+            lambda: "" if usual is None else f", {quantity(usual, '{nat}')} before",
+        )
 
 
 def garbled_output(curves: Curves, limits: Limits, state: State) -> Reading:

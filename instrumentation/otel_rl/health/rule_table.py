@@ -217,6 +217,17 @@ INPUTS: Final[Mapping[str, Input]] = {
             "ppo_actor/update/version_stats/sample_staleness_theta_avg",
         ),
     ),
+    "logprob_difference": Input(
+        "mean difference of trainer and engine in the log-probability of a sampled token, without sign",
+        "{nat}",
+        (
+            "sampling/sampling_logp_difference/mean",
+            "train_rollout_logprob_abs_diff",
+            "offpolicy/logprob_abs_diff/mean",
+            "logprob_difference",
+        ),
+        metrics.RL_SAMPLE_LOGPROB_DIFFERENCE_MEAN.name,
+    ),
     "step_time": Input(
         "time from the end of one step to the end of the next",
         "s",
@@ -588,6 +599,28 @@ RULES: Final[Mapping[str, Rule]] = {
             "limit of the staleness in the configuration",
             "duration of rollouts against updates",
             "clip ratio and importance weights",
+        ),
+    ),
+    "engine_drift": Rule(
+        title="Engine drift",
+        means="The engine gives its tokens other probabilities than the trainer does. Its weights may be old.",
+        needs=(("logprob_difference",),),
+        source="TRL, slime and rLLM log the difference; from different kernels alone it stays small and level",
+        limits={
+            "reference": Limit(5, "{step}", "fewest steps to compare with"),
+            "window": Limit(3, "{step}", "latest steps whose median is judged"),
+            "jump": Limit(5, "1", "multiple of the earlier median that is a warning"),
+            "floor": Limit(0.05, "{nat}", "mean difference below which nothing is said"),
+            "warning": Limit(0.5, "{nat}", "mean difference that is a warning whatever it was before"),
+            "critical": Limit(2.0, "{nat}", "mean difference that is critical"),
+            "raise_after": Limit(2, "{step}", "steps in a row before the state rises"),
+            "clear_after": Limit(5, "{step}", "steps in a row before it falls"),
+            "clear_share": Limit(0.7, "1", "share of a threshold below which the state falls"),
+        },
+        next_steps=(
+            "the operations of rl.sync in the step of the onset",
+            "OTEL_RL_SYNC_CHECK, which compares the engine's weights with the trainer's",
+            "precision and sampling parameters of the engine against the trainer's",
         ),
     ),
 }

@@ -73,7 +73,11 @@ class EngineCall:
         name = model_name(model)
         if name:
             self._labels[attributes.GEN_AI_REQUEST_MODEL] = within_budget(attributes.GEN_AI_REQUEST_MODEL, name)
-        span_values = clean({**self._labels, **(values or {})})
+        given = values or {}
+        #: Seconds since the engine got its weights. Those that it began with have no version to compare.
+        self.policy_age: float | None = given.get(attributes.RL_POLICY_AGE)
+        self._version = None if self.policy_age is None else given.get(attributes.RL_POLICY_VERSION)
+        span_values = clean({**self._labels, **given})
         if name:
             span_values[attributes.GEN_AI_REQUEST_MODEL] = name
         context = get_current()
@@ -118,7 +122,7 @@ class EngineCall:
             if self._trajectory is not None:
                 reasons = self.requests.reasons
                 failed = error is not None or was_aborted(reasons)
-                self._trajectory.model_call_ended(tokens, reasons, None, failed=failed)
+                self._trajectory.model_call_ended(tokens, reasons, self._version, failed=failed)
             if self.span.is_recording():
                 turn = None if self._trajectory is None or kind else self._trajectory.turn
                 found = {**self.requests.attributes(), attributes.RL_ROLLOUT_TURN: turn, **(values or {})}
@@ -147,6 +151,9 @@ def _record(group: list[_Measured]) -> None:
         values = [value for one in requests for value in one.seconds[number]]
         if values:
             scope.record_all(_HISTOGRAMS[field], values, labels, context)
+    ages = [measured.call.policy_age for measured in group if measured.call.policy_age is not None]
+    if ages:
+        scope.record_all(metrics.RL_ENGINE_POLICY_AGE, ages, labels, context)
     _count_tokens(scope, labels, requests, context)
 
 

@@ -384,6 +384,9 @@ RL_NODE_RANK: Final = "rl.node.rank"
 RL_PHASE: Final = "rl.phase"
 """Part of an iteration."""
 
+RL_POLICY_AGE: Final = "rl.policy.age"
+"""Seconds since the engine got its weights, at the begin of a call; of a step their mean."""
+
 RL_POLICY_VERSION: Final = "rl.policy.version"
 """Version of the policy that made the trajectory, e.g. the iteration whose weights it used."""
 
@@ -486,6 +489,9 @@ RL_ROLLOUT_TURN_REWARDS: Final = "rl.rollout.turn_rewards"
 RL_ROLLOUT_TURNS: Final = "rl.rollout.turns"
 """Answers of the model in the trajectory."""
 
+RL_ROLLOUT_VERSIONS_BEHIND: Final = "rl.rollout.versions_behind"
+"""Versions by which the oldest weights of the trajectory are behind the newest known at its end."""
+
 RL_RUN_ATTEMPT: Final = "rl.run.attempt"
 """Start of the run, scheduler restarts, elastic restarts and resume number, compared in this order."""
 
@@ -536,6 +542,24 @@ RL_SYNC_OPERATION: Final = "rl.sync.operation"
 
 RL_SYNC_SIZE: Final = "rl.sync.size"
 """Bytes of the weights that the operation brings, where its arguments say it."""
+
+RL_SYNC_TENSORS_BEHIND: Final = "rl.sync.tensors.behind"
+"""Tensors of the engine that should have changed and have not."""
+
+RL_SYNC_TENSORS_CHANGED: Final = "rl.sync.tensors.changed"
+"""Tensors of the engine that have changed since the comparison before."""
+
+RL_SYNC_TENSORS_COMPARED: Final = "rl.sync.tensors.compared"
+"""Tensors of the engine that are compared with those of the trainer."""
+
+RL_SYNC_TENSORS_NAMES: Final = "rl.sync.tensors.names"
+"""Names of those tensors in the engine, the first 16."""
+
+RL_SYNC_UPDATES_BEHIND: Final = "rl.sync.updates_behind"
+"""Steps of the optimizers since the engine was last found to hold what the trainer holds."""
+
+RL_SYNC_VERDICT: Final = "rl.sync.verdict"
+"""Outcome of a comparison of the engine's weights with the trainer's."""
 
 RL_SYSTEM: Final = "rl.system"
 """Post-training system that drives the run; the first specific one where there are several."""
@@ -874,6 +898,8 @@ class RlHealthCodeValues:
     """A value of the training is NaN or infinite."""
     STALENESS: Final = "staleness"
     """Samples come from a policy that is no longer trained."""
+    ENGINE_DRIFT: Final = "engine_drift"
+    """The engine gives other probabilities than the trainer."""
 
 
 class RlHealthStateValues:
@@ -1004,6 +1030,23 @@ class RlSamplingReasonValues:
     """It belongs to an iteration of which everything is kept."""
     SLOW: Final = "slow"
     """It took long compared with the others of this run."""
+
+
+class RlSyncVerdictValues:
+    """Known values of `rl.sync.verdict`."""
+
+    CURRENT: Final = "current"
+    """The engine holds what the trainer holds."""
+    SKIPPED: Final = "skipped"
+    """The trainer has moved on and nothing of the engine has changed."""
+    PARTIAL: Final = "partial"
+    """Some tensors of the engine have changed and others that should have not."""
+    BEHIND: Final = "behind"
+    """The engine holds an earlier version, as it did before in this run."""
+    DIFFERENT: Final = "different"
+    """The engine has changed and holds something else than the trainer."""
+    UNKNOWN: Final = "unknown"
+    """There is nothing to compare with, such as a trainer in another process."""
 
 
 class RlSystemValues:
@@ -1228,7 +1271,7 @@ CARDINALITY: Final = MappingProxyType(
         RL_CUDA_DEVICE: 64,
         RL_CUDA_MEMORY_STATE: 4,
         RL_ENGINE_FINISH_REASON: 10,
-        RL_HEALTH_CODE: 14,
+        RL_HEALTH_CODE: 15,
         RL_HEALTH_STATE: 4,
         RL_PHASE: 13,
         RL_RANK: 4096,
@@ -1238,6 +1281,7 @@ CARDINALITY: Final = MappingProxyType(
         RL_SPAN_NAME: 200,
         RL_STRAGGLER_RANK: 4096,
         RL_SYNC_OPERATION: 40,
+        RL_SYNC_VERDICT: 6,
         RL_TELEMETRY_DROP_REASON: 50,
         RL_TELEMETRY_INSTRUMENTOR: 200,
         RL_TELEMETRY_SIGNAL: 4,

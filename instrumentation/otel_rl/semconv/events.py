@@ -207,6 +207,22 @@ RL_STRAGGLER_END: Final = definitions.EventDefinition(
         attributes.TORCH_DISTRIBUTED_GROUP_NAME,
     ),
 )
+RL_SYNC_PROBLEM: Final = definitions.EventDefinition(
+    name="rl.sync.problem",
+    description="A sync has not brought the trainer's weights to an engine, or not all; severity WARN",
+    attributes=(
+        attributes.RL_SYNC_VERDICT,
+        attributes.RL_SYNC_OPERATION,
+        attributes.RL_SYNC_UPDATES_BEHIND,
+        attributes.RL_SYNC_TENSORS_COMPARED,
+        attributes.RL_SYNC_TENSORS_CHANGED,
+        attributes.RL_SYNC_TENSORS_BEHIND,
+        attributes.RL_SYNC_TENSORS_NAMES,
+        attributes.RL_POLICY_VERSION,
+        attributes.RL_LOOP_ITERATION,
+        attributes.RL_LOOP_NAME,
+    ),
+)
 RL_TELEMETRY_REDUCED: Final = definitions.EventDefinition(
     name="rl.telemetry.reduced",
     description="otel-rl records less from here on, because it took more of the iterations' time than is allowed",
@@ -259,6 +275,7 @@ RL_TRAJECTORY_CONTENT: Final = definitions.EventDefinition(
         attributes.RL_ROLLOUT_STOP_REASON,
         attributes.RL_ROLLOUT_POLICY_VERSION_MIN,
         attributes.RL_ROLLOUT_POLICY_VERSION_MAX,
+        attributes.RL_ROLLOUT_VERSIONS_BEHIND,
         attributes.RL_ROLLOUT_SUSPECT,
         attributes.RL_ROLLOUT_SUCCESS,
         attributes.GEN_AI_INPUT_MESSAGES,

@@ -582,6 +582,18 @@ RL_ENGINE_FINISHED: Final = definitions.MetricDefinition(
         attributes.RL_ENGINE_FINISH_REASON,
     ),
 )
+RL_ENGINE_POLICY_AGE: Final = definitions.MetricDefinition(
+    name="rl.engine.policy.age",
+    instrument="histogram",
+    unit="s",
+    description="Time since an engine got its weights, at the begin of a call",
+    boundaries=(0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0, 1000.0, 2500.0),
+    attributes=(
+        attributes.GEN_AI_OPERATION_NAME,
+        attributes.GEN_AI_PROVIDER_NAME,
+        attributes.GEN_AI_REQUEST_MODEL,
+    ),
+)
 RL_ENGINE_PREEMPTED: Final = definitions.MetricDefinition(
     name="rl.engine.preempted",
     instrument="counter",
@@ -870,6 +882,14 @@ RL_ROLLOUT_DURATION: Final = definitions.MetricDefinition(
     ),
     attributes=(attributes.ERROR_TYPE,),
 )
+RL_ROLLOUT_STALENESS: Final = definitions.MetricDefinition(
+    name="rl.rollout.staleness",
+    instrument="histogram",
+    unit="{version}",
+    description="Versions by which the oldest weights of a trajectory are behind the newest known at its end",
+    boundaries=(0.0, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 32.0, 64.0),
+    attributes=(),
+)
 RL_SAMPLE_DURATION: Final = definitions.MetricDefinition(
     name="rl.sample.duration",
     instrument="histogram",
@@ -896,6 +916,22 @@ RL_SAMPLE_DURATION: Final = definitions.MetricDefinition(
         655.36,
         1310.72,
     ),
+    attributes=(),
+)
+RL_SAMPLE_LOGPROB_DIFFERENCE_MAX: Final = definitions.MetricDefinition(
+    name="rl.sample.logprob_difference.max",
+    instrument="gauge",
+    unit="{nat}",
+    description="Largest difference, without sign, of trainer and engine in the log-probability of a sampled token",
+    boundaries=None,
+    attributes=(),
+)
+RL_SAMPLE_LOGPROB_DIFFERENCE_MEAN: Final = definitions.MetricDefinition(
+    name="rl.sample.logprob_difference.mean",
+    instrument="gauge",
+    unit="{nat}",
+    description="Mean difference, without sign, of trainer and engine in the log-probability of a sampled token",
+    boundaries=None,
     attributes=(),
 )
 RL_SAMPLE_SAMPLES: Final = definitions.MetricDefinition(
@@ -937,6 +973,22 @@ RL_STRAGGLER_LOST_TIME: Final = definitions.MetricDefinition(
     description="Seconds that the last compared step would be shorter for the others without this rank",
     boundaries=None,
     attributes=(attributes.RL_STRAGGLER_RANK,),
+)
+RL_SYNC_CHECK_DURATION: Final = definitions.MetricDefinition(
+    name="rl.sync.check.duration",
+    instrument="histogram",
+    unit="s",
+    description="Time that a comparison has taken from the program",
+    boundaries=(0.001, 0.0025, 0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96),
+    attributes=(),
+)
+RL_SYNC_CHECKS: Final = definitions.MetricDefinition(
+    name="rl.sync.checks",
+    instrument="counter",
+    unit="{check}",
+    description="Comparisons of the engine's weights with the trainer's, by their outcome",
+    boundaries=None,
+    attributes=(attributes.RL_SYNC_VERDICT,),
 )
 RL_SYNC_DURATION: Final = definitions.MetricDefinition(
     name="rl.sync.duration",

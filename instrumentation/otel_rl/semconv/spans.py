@@ -272,6 +272,7 @@ RL_ENGINE_CALL: Final = definitions.SpanDefinition(
         attributes.RL_ENGINE_TIME_TO_FIRST_TOKEN,
         attributes.RL_ENGINE_PREFILL_TIME,
         attributes.RL_ENGINE_DECODE_TIME,
+        attributes.RL_POLICY_AGE,
         attributes.ERROR_TYPE,
     ),
 )
@@ -382,6 +383,7 @@ RL_RANK_STEP: Final = definitions.SpanDefinition(
         attributes.RL_ENGINE_TIME_TO_FIRST_TOKEN,
         attributes.RL_ENGINE_PREFILL_TIME,
         attributes.RL_ENGINE_DECODE_TIME,
+        attributes.RL_POLICY_AGE,
         attributes.RL_SAMPLING_REASON,
         attributes.ERROR_TYPE,
     ),
@@ -421,6 +423,7 @@ RL_ROLLOUT: Final = definitions.SpanDefinition(
         attributes.RL_ROLLOUT_STOP_REASON,
         attributes.RL_ROLLOUT_POLICY_VERSION_MIN,
         attributes.RL_ROLLOUT_POLICY_VERSION_MAX,
+        attributes.RL_ROLLOUT_VERSIONS_BEHIND,
         attributes.RL_ROLLOUT_SUSPECT,
         attributes.RL_ROLLOUT_SUCCESS,
         attributes.RL_SAMPLING_REASON,

@@ -52,6 +52,13 @@ CANONICAL: Mapping[str, MetricDefinition] = {
     "completion_length": metrics.RL_ENVIRONMENT_EPISODE_LENGTH_MEAN,
     "completions/clipped_ratio": metrics.RL_SAMPLE_TRUNCATED_RATIO,
     "frac_reward_zero_std": metrics.RL_SAMPLE_ZERO_VARIANCE_RATIO,
+    "sampling/sampling_logp_difference/mean": metrics.RL_SAMPLE_LOGPROB_DIFFERENCE_MEAN,
+    "sampling/sampling_logp_difference/max": metrics.RL_SAMPLE_LOGPROB_DIFFERENCE_MAX,
+    "offpolicy/logprob_abs_diff/mean": metrics.RL_SAMPLE_LOGPROB_DIFFERENCE_MEAN,
+    "offpolicy/logprob_abs_diff/max": metrics.RL_SAMPLE_LOGPROB_DIFFERENCE_MAX,
+    "train/train_rollout_logprob_abs_diff": metrics.RL_SAMPLE_LOGPROB_DIFFERENCE_MEAN,
+    "logprob_difference": metrics.RL_SAMPLE_LOGPROB_DIFFERENCE_MEAN,
+    "logprob_difference/max": metrics.RL_SAMPLE_LOGPROB_DIFFERENCE_MAX,
 }
 #: Most keys whose source is remembered; further ones are recorded from every source.
 MAXIMUM_KEYS = 4096

@@ -22,7 +22,7 @@ from opentelemetry.context import Context
 from opentelemetry.trace import INVALID_SPAN
 
 from otel_rl.internal_errors import guard
-from otel_rl.semconv import attributes, events
+from otel_rl.semconv import attributes, events, metrics
 from otel_rl.semconv.attributes import RlRolloutStatusValues
 from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
 from otel_rl.telemetry import deferral, drops, lifecycle
@@ -134,6 +134,8 @@ _held = 0
 _waits_since = 0.0
 #: True from the post that asks an I/O thread to record until it begins.
 _posted = False
+#: The newest version of the weights that an engine has answered a trajectory with.
+_newest_version = 0
 
 
 def began(scope: Scope, source: str, count: int = 1) -> None:
@@ -151,6 +153,7 @@ def add(scope: Scope, source: str, ended: Ended) -> dict[str, Any]:
     totals = trajectory.totals(failed=ended.error is not None)
     if trajectory.reward is not None:
         totals[attributes.RL_ROLLOUT_REWARD] = trajectory.reward
+    _add_staleness(scope, totals)
     row = {key: ended.ids[key] for key in _IDS if key in ended.ids} | totals
     own = None if ended.span is None else ended.span.get_span_context()
     if own is not None and own.is_valid:
@@ -185,6 +188,18 @@ def _of_one(row: dict[str, Any], trajectory: OpenTrajectory) -> Columns:
     values = {key: (value,) for key, value in row.items()}
     metrics = {name: (value,) for name, value in trajectory.metrics.items()}
     return Columns(values, scores, trajectory.weights, trajectory.estimator, metrics=metrics)
+
+
+def _add_staleness(scope: Scope, totals: dict[str, Any]) -> None:
+    """The versions of the weights since the oldest that the trajectory was made with, where the engines tell them."""
+    global _newest_version
+    highest = totals.get(attributes.RL_ROLLOUT_POLICY_VERSION_MAX)
+    if highest is None:
+        return
+    _newest_version = max(_newest_version, highest)
+    behind = _newest_version - totals[attributes.RL_ROLLOUT_POLICY_VERSION_MIN]
+    totals[attributes.RL_ROLLOUT_VERSIONS_BEHIND] = behind
+    scope.record(metrics.RL_ROLLOUT_STALENESS, behind)
 
 
 def _status(error: BaseException | str | None, discard_reason: str | None) -> str:
@@ -415,10 +430,10 @@ def _finite(value: Any) -> float | int | None:
 
 def _forget() -> None:
     """A forked child has begun none of them."""
-    global _rows, _held, _left_out, _posted
+    global _rows, _held, _left_out, _posted, _newest_version
     _waiting.clear()
     _began.clear()
-    _rows = _held = _left_out = 0
+    _rows = _held = _left_out = _newest_version = 0
     _posted = False
 
 

@@ -270,6 +270,9 @@ def test_weight_transfer_is_no_sampling(instrumented, recorded, tmp_path, monkey
         worked = sum(piece.kind == phase for piece in clock.pieces) * PIECE * 1e-9
         assert (worked > 0) == (phase != "reward" or name != "Distillation")
         assert sum(point.sum for point in metrics.get(f"rl.{phase}.duration", ())) == pytest.approx(worked), phase
+    if name in ("GRPO", "RLOO"):
+        # How far the engine's probabilities and the trainer's are apart.
+        assert "rl.sample.logprob_difference.mean" in metrics
 
 
 @runs.LATEST

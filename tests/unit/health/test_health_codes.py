@@ -10,6 +10,8 @@ from made_up_runs import CRITICAL, HEALTHY, UNOBSERVED, WARNING, findings, is_ne
 from otel_rl.semconv.attributes import RlHealthCodeValues as Code
 
 FROM = 25
+#: As TRL logs it.
+DRIFT = "sampling/sampling_logp_difference/mean"
 
 
 def ramp(before, after, steps=5, begin=FROM):
@@ -70,6 +72,8 @@ SICK = {
     ),
     "samples are stale": (Code.STALENESS, WARNING, {"async/staleness_mean": from_step(1.0, 12.0)}),
     "samples are very stale": (Code.STALENESS, CRITICAL, {"async/staleness_mean": from_step(1.0, 64.0)}),
+    "the engine has old weights": (Code.ENGINE_DRIFT, WARNING, {DRIFT: from_step(0.015, 0.2)}),
+    "the engine has other weights": (Code.ENGINE_DRIFT, CRITICAL, {DRIFT: from_step(0.015, 5.0)}),
 }
 
 
@@ -535,3 +539,23 @@ def test_a_rule_without_its_inputs_is_unobserved_and_never_healthy(code):
 
     assert found.severity == UNOBSERVED
     assert "not logged: " in found.evidence or found.evidence == "no step was seen"
+
+
+@pytest.mark.parametrize("key", [DRIFT, "train/train_rollout_logprob_abs_diff", "logprob_difference"])
+@pytest.mark.parametrize("level", [1e-6, 0.002, 0.02, 0.08])
+def test_a_level_difference_of_engine_and_trainer_is_no_drift(key, level):
+    for seed in range(20):
+        dice = thrown(seed)
+        curve = [level * dice.lognormvariate(0, 0.4) for _ in range(121)]
+        found = verdict(run(120, seed=seed, **{key: lambda step, curve=curve: curve[step]}), Code.ENGINE_DRIFT)
+        assert found.severity == HEALTHY, found
+
+
+def test_a_difference_of_one_step_is_no_drift():
+    found = verdict(run(**{DRIFT: lambda step: 3.0 if step == FROM else 0.015}), Code.ENGINE_DRIFT)
+    assert found.severity == HEALTHY
+
+
+def test_a_difference_that_was_too_large_from_the_start_is_told_too():
+    found = verdict(run(**{DRIFT: lambda _: 0.8}), Code.ENGINE_DRIFT)
+    assert (found.severity, found.onset) == (WARNING, 1)

@@ -102,7 +102,7 @@ def test_a_healthy_run_has_no_events_and_a_gauge_for_each_rule(trains, recorded)
 
     assert changed(recorded) == []
     states = gauge(recorded)
-    assert len(states) == 14
+    assert len(states) == 15
     assert (states[KL], states[Code.P6_VALIDATION_COLLAPSE], states[Code.STALENESS]) == (0, -1, -1)
 
 

@@ -113,7 +113,7 @@ def test_a_run_without_values_says_that_nothing_was_observed(written: Written) -
 
     found = written.verdicts()
     assert {one.severity for one in found} == {State.UNOBSERVED}
-    assert len(found) == 14
+    assert len(found) == 15
 
 
 def test_a_missing_rank_0_leaves_the_step_times_of_the_lowest_rank_and_the_rest_unobserved(written: Written) -> None:
@@ -222,7 +222,7 @@ def test_of_a_very_long_run_the_step_times_are_judged_on_their_own(
     assert set(found) == {KL, SLOW}
     assert found[KL].onset == 60
     assert abs((found[SLOW].onset or 0) - 45) <= 3
-    assert len(written.verdicts()) == 14
+    assert len(written.verdicts()) == 15
 
 
 def test_the_users_rules_hold_for_the_report_and_a_mistake_in_them_is_told(

@@ -57,6 +57,15 @@ def test_a_value_is_an_exact_record_a_gauge_and_the_metric_of_its_key(sink, reco
     assert {"loss"} <= {point.attributes["rl.trainer.metric.key"] for point in metrics["rl.trainer.metric"]}
 
 
+def test_the_difference_of_engine_and_trainer_of_a_loop_of_one_s_own_is_the_metric_of_its_key(recorded):
+    otel_rl.metric("logprob_difference", 0.02)
+    otel_rl.metric("logprob_difference/max", 0.4)
+
+    metrics = recorded.metrics()
+    assert [point.value for point in metrics["rl.sample.logprob_difference.mean"]][-1] == 0.02
+    assert [point.value for point in metrics["rl.sample.logprob_difference.max"]][-1] == 0.4
+
+
 def test_log_calls_inside_a_log_call_are_part_of_it(sink, recorded):
     token = sink.begin_call(Source.TRAINER)
     sink.log(_scope, Source.TRAINER, 1, {"loss": 1.0})

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from otel_rl.inference import ownership
 from otel_rl.inference.engine_calls import EngineCall
-from otel_rl.instrumentors.vllm import weights
+from otel_rl.instrumentors.vllm import sync_check, weights
 from otel_rl.instrumentors.vllm.engines import PROVIDER, model_of, sampling_values, scope
 from otel_rl.instrumentors.vllm.outputs import add_output, weight_versions
 from otel_rl.semconv import attributes
@@ -28,6 +28,7 @@ def beginning(operation: str) -> Begin:
     def begin(llm: Any, *args: Any, **kwargs: Any) -> EngineCall | None:
         if not scope.enabled or _inside.get() or ownership.suppressed():
             return None
+        sync_check.generating(llm, args, kwargs)
         given = kwargs.get("sampling_params", args[1] if len(args) > 1 else None)
         values = sampling_values(given)
         weights.add_version(values, llm)
@@ -62,4 +63,7 @@ def summarise(call: EngineCall) -> None:
         attributes.RL_ENGINE_OUTPUT_TOKENS: requests.output_tokens,
         attributes.RL_ENGINE_CACHED_TOKENS: requests.cached_tokens,
     }
-    engine_summary.add(counts, requests.seconds_by_attribute())
+    seconds = dict(requests.seconds_by_attribute())
+    if call.policy_age is not None:
+        seconds[attributes.RL_POLICY_AGE] = [call.policy_age]
+    engine_summary.add(counts, seconds)

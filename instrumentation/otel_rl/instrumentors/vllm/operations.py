@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from otel_rl.inference import ownership
-from otel_rl.instrumentors.vllm import weights
+from otel_rl.instrumentors.vllm import sync_check, weights
 from otel_rl.instrumentors.vllm.engines import scope
 from otel_rl.semconv import attributes, metrics
 from otel_rl.training.sync_operations import SyncOperation, is_phase
@@ -68,7 +68,7 @@ class Operation:
     """One operation that is running."""
 
     def __init__(self, engine: Any, name: str, kind: Kind, size: int | None, version: str | None) -> None:
-        self._weights = weights.of_engine(engine)
+        self._engine, self._weights = engine, weights.of_engine(engine)
         self._name, self._kind, self._size, self._version = name, kind, size, version
         if kind.starts:
             self._weights.started()
@@ -92,6 +92,8 @@ class Operation:
             self._weights.changed(self._version)
         elif self._kind.changes:
             self._weights.moved()
+        if self._kind.changes or self._kind.finishes:
+            sync_check.brought(self._engine, self._name)
 
 
 def beginning(name: str) -> Callable[..., Operation | None]:

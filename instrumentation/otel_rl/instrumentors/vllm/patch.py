@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from otel_rl.instrumentors.vllm import async_requests, batches, operations
+from otel_rl.instrumentors.vllm import async_requests, batches, operations, sync_check
 from otel_rl.semconv.attributes import GenAiOperationNameValues
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ _OPERATIONS = {
 
 def patch_llm(module: ModuleType, patches: Patches) -> None:
     """``LLM`` runs a batch of requests per call."""
+    sync_check.watch(patches)
     for method, operation, required in _GENERATES:
         begin = batches.beginning(operation)
         patches.observe(module, f"LLM.{method}", begin=begin, end=batches.end, required=required)

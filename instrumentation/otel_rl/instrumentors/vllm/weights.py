@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+import time
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -28,6 +29,8 @@ class Weights:
         self._updates = 0
         self._name: str | None = None
         self._changed = False
+        #: When they changed last, by ``time.perf_counter()``; None while they are those that the engine began with.
+        self._since: float | None = None
         #: Between the start and the finish of an update the weights are of two versions.
         self._updating = False
 
@@ -41,11 +44,22 @@ class Weights:
         if name is not None or not self._changed:
             self._name = name
         self._changed = True
+        self._since = time.perf_counter()
 
     def moved(self) -> None:
         """A part of the weights has changed."""
         if not self._updating:
             self.changed(self._name if self._changed else None)
+
+    @property
+    def age(self) -> float | None:
+        """Seconds since they changed; None where they never did."""
+        return None if self._since is None else time.perf_counter() - self._since
+
+    @property
+    def is_updating(self) -> bool:
+        """True between the first and the last call of an update."""
+        return self._updating
 
     def version(self) -> str:
         """The version that the engine generates with from now on."""
@@ -69,8 +83,12 @@ def of_engine(engine: Any) -> Weights:
 
 
 def add_version(values: dict[str, Any], engine: Any) -> None:
-    """Add the version that ``engine`` generates with, unless the rollout around it was given another."""
-    version = of_engine(engine).version()
+    """Add the version that ``engine`` generates with, unless the rollout around it was given another, and its age."""
+    weights = of_engine(engine)
+    version = weights.version()
+    age = weights.age
+    if age is not None:
+        values[attributes.RL_POLICY_AGE] = age
     if baggage.get_baggage(attributes.RL_POLICY_VERSION) is None:
         values[attributes.RL_POLICY_VERSION] = version
 

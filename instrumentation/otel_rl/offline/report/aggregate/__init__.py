@@ -16,6 +16,7 @@ Modules:
     trajectory_rows: the samples of a record, one by one.
     groups: groups of samples: what they teach, and whether their advantages are right.
     advantages: the formulas of the trainers.
+    weight_syncs: stages of the syncs of weights, and syncs that brought nothing or a part.
     problems: errors, and telemetry that was dropped.
     timeline: the spans of a few chosen traces, as bars.
     summary: identity of the run and the ranks that reported.

@@ -19,6 +19,7 @@ from otel_rl.offline.report.aggregate import (
     rewards,
     timeline,
     trajectories,
+    weight_syncs,
 )
 from otel_rl.offline.report.aggregate.scalars import Scalars
 from otel_rl.offline.report.aggregate.steps import METRICS as STEP_METRICS
@@ -58,6 +59,7 @@ class Collected:
         self.health = health.Health()
         self.own_cost = own_cost.OwnCost()
         self.pressure = pressure.Pressure()
+        self.weight_syncs = weight_syncs.WeightSyncs()
         self.totals = Totals(
             (
                 *_OWN_METRICS,
@@ -67,6 +69,7 @@ class Collected:
                 *rewards.METRICS,
                 *problems.METRICS,
                 *pressure.METRICS,
+                *weight_syncs.METRICS,
             )
         )
         self.rings = flight_rings.FlightRings()
@@ -121,6 +124,7 @@ class Collected:
             self.health.add_log(record)
             self.own_cost.add_log(record)
             self.pressure.add_log(record)
+            self.weight_syncs.add_log(record)
         else:
             self.totals.add(record)
             self.scalars.add_point(record)

@@ -17,6 +17,7 @@ from otel_rl.offline.report.findings import (
     health,
     recording,
     samples,
+    weight_syncs,
 )
 from otel_rl.offline.report.findings.finding import Check, Finding, Severity
 
@@ -55,7 +56,7 @@ def examine(collected: Collected) -> Overview:
     failing = failures.tools(collected)
     failing += failures.models(collected, {one.subject for one in changed if one.section == "models"})
     constant = [*comparisons.late_rank(collected), *comparisons.siblings(collected)]
-    found = [*ended, *changed, *failing, *_not_explained(constant, changed)]
+    found = [*ended, *weight_syncs.find(collected), *changed, *failing, *_not_explained(constant, changed)]
     found += failures.hangs(collected, found)
     found += failures.errors(collected, found)
     found += samples.find(collected)
@@ -138,6 +139,7 @@ def _checks(collected: Collected) -> list[Check]:
         ),
         Check("retries", "" if retries else "the clients do not tell" if MODEL in kinds else _NO_CALL, _OF_MODELS),
         samples.check(collected),
+        weight_syncs.check(collected),
         Check("lost telemetry", "" if manifests else _NO_MANIFEST, ("lost_telemetry",)),
     ]
 

@@ -64,6 +64,10 @@ def _steps(collected: Collected, charts: Charts) -> Section:
     section.lead += _per(steps.phases.width) + _between_phases(steps)
     section.blocks.append(Block(charts=[charts.phases("Step time by phase", steps)]))
     section.blocks.append(Block(table=training_tables.phases(steps)))
+    stages = training_tables.sync_stages(collected)
+    if stages.rows:
+        note = "Operations on engines of all processes; those on weights are the phase sync or a part of it."
+        section.blocks.append(Block("Weight sync by stage", note, stages))
     if collected.loops.others():
         section.lead += f" Charts over steps show this alone: {collected.loops.title}."
         left_out = human.amount(collected.loops.left_out, "older part") if collected.loops.left_out else ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from otel_rl.offline.report import human
+from otel_rl.offline.report.aggregate import weight_syncs
 from otel_rl.offline.report.aggregate.loops import written
 from otel_rl.offline.report.aggregate.statistics import Spread
 from otel_rl.offline.report.aggregate.steps import UNCOVERED
@@ -44,6 +45,26 @@ def phases(steps: Steps) -> Table:
                 number_cell(float(f"{spread.cell.count / count:.2g}") if spread else None),
                 seconds_cell(spread.quantile(0.95) if spread else None),
                 seconds_cell(spread.cell.maximum if spread else None),
+            ]
+        )
+    return table
+
+
+def sync_stages(collected: Collected) -> Table:
+    """Build the table of operations on engines: what a sync of the weights consists of."""
+    table = Table(["Operation", ">Times", ">Together", ">Mean", ">p95", ">Longest", ">Failed", ">Weights"])
+    for one in weight_syncs.stages(collected.totals):
+        cell = one.spread.cell
+        size = Value(human.UNKNOWN) if one.transferred is None else Value(human.size(one.transferred), one.transferred)
+        times = [seconds_cell(cell.total), seconds_cell(cell.mean), seconds_cell(one.spread.quantile(0.95))]
+        table.rows.append(
+            [
+                Value(one.operation),
+                number_cell(cell.count),
+                *times,
+                seconds_cell(cell.maximum),
+                number_cell(one.failed),
+                size,
             ]
         )
     return table
