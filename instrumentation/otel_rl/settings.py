@@ -34,6 +34,8 @@ _TRUE = frozenset({"1", "true", "yes", "on"})
 _FALSE = frozenset({"0", "false", "no", "off"})
 _LONGEST_EXIT = 3600
 _LONGEST_HANG = 86400
+#: Looking for shorter blocks of an event loop would cost more than they do.
+_SHORTEST_BLOCK, _LONGEST_BLOCK = 0.02, 3600
 _UNITS = {"kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "kb": 10**3, "mb": 10**6, "gb": 10**9, "b": 1}
 
 
@@ -90,6 +92,13 @@ def _seconds(text: str) -> float:
 def _hang_seconds(text: str) -> float:
     number = 0.0 if text.lower() in _FALSE else float(text)
     if not 0 <= number <= _LONGEST_HANG:
+        raise ValueError(text)
+    return number
+
+
+def _event_loop_seconds(text: str) -> float:
+    number = 0.0 if text.lower() in _FALSE else float(text)
+    if number != 0 and not _SHORTEST_BLOCK <= number <= _LONGEST_BLOCK:
         raise ValueError(text)
     return number
 
@@ -234,6 +243,15 @@ class Settings:
         shown="60",
         parse=_hang_seconds,
         accepted="off, or a number of seconds from 0 to 86400",
+    )
+    event_loop_seconds: float = _setting(
+        0.2,
+        "OTEL_RL_EVENT_LOOP_SECONDS",
+        "shortest time for which code has to block an event loop to be named, see event-loop.md; off or 0: event loops"
+        " are not watched",
+        scope=PROCESS,
+        parse=_event_loop_seconds,
+        accepted="off, or a number of seconds from 0.02 to 3600",
     )
     cost_limit: float = _setting(
         0.5,

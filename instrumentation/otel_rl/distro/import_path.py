@@ -32,6 +32,7 @@ _USED_LATER = (
     "tools",
     "training",
     "watchdog",
+    "watchdog.event_loops",
 )
 
 

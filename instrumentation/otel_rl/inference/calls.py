@@ -75,6 +75,7 @@ class InferenceCall:
     _emits_metrics = True
     _counts = True
     owned = True
+    event_loop = 0
     #: Times the request was sent.
     attempts = 0
     #: Body of the answer, while nobody has parsed it.
@@ -98,6 +99,7 @@ class InferenceCall:
             self._join(owner)
         self.answer = answers(self._capture is not None)
         self._flight = flight.begin(layout.MODEL_CALL, request.name)
+        progress.began_in_event_loop(progress.MODEL_CALLS, self)
         request.body = {}
 
     def _begin(self, scope: Scope, request: Request, context: Context) -> None:
@@ -119,6 +121,11 @@ class InferenceCall:
         if owner.span.is_recording() and owner.span is not trace_api.get_current_span():
             # For the trace context on the wire.
             self._context = trace_api.set_span_in_context(owner.span)
+
+    @property
+    def has_ended(self) -> bool:
+        """True when the answer is there."""
+        return self._ended or self._read is not None
 
     @property
     def is_current(self) -> bool:

@@ -54,6 +54,8 @@ class EngineCall:
     is measured only: another instrumentor, or the engine itself, has a span for it.
     """
 
+    event_loop = 0
+
     def __init__(
         self,
         scope: Scope,
@@ -93,6 +95,12 @@ class EngineCall:
             self.span = scope.begin_span(title, context, SpanKind.INTERNAL, span_values)
             self.context = trace_api.set_span_in_context(self.span, context)
         self._flight = flight.begin(layout.MODEL_CALL, title)
+        progress.began_in_event_loop(progress.MODEL_CALLS, self)
+
+    @property
+    def has_ended(self) -> bool:
+        """True when its end is recorded."""
+        return self._ended
 
     def enter(self) -> None:
         """Make its span current until it ends; never while the program holds a generator."""

@@ -319,6 +319,10 @@ class PeriodicThread:
         except RuntimeError:
             self._running.release()
 
+    def wake(self) -> None:
+        """Let it call the function now."""
+        self._wakeup.set()
+
     def end(self) -> None:
         """End the thread; one that is left to the end of the interpreter may abort it, see ``IoThread.join``."""
         self._ending = True

@@ -6,6 +6,15 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Final
 
+CODE_FILE_PATH: Final = "code.file.path"
+"""Path of a source file, as Python knows it."""
+
+CODE_FUNCTION_NAME: Final = "code.function.name"
+"""Name of a function, with its module and class where they are known."""
+
+CODE_LINE_NUMBER: Final = "code.line.number"
+"""Line of a source file."""
+
 CPU_MODE: Final = "cpu.mode"
 """Mode of the CPU."""
 
@@ -269,6 +278,33 @@ RL_ENGINE_TIME_TO_FIRST_TOKEN: Final = "rl.engine.time_to_first_token"
 
 RL_ENGINE_TRUNCATED_SAMPLES: Final = "rl.engine.truncated_samples"
 """Candidates that ended at the largest number of tokens."""
+
+RL_EVENT_LOOP_BLOCKED_DURATION: Final = "rl.event_loop.blocked.duration"
+"""Seconds for which one piece of code blocked the event loop."""
+
+RL_EVENT_LOOP_BLOCKED_NUMBER: Final = "rl.event_loop.blocked.number"
+"""Number of the block in its process, from 1; numbers that are missing have no event."""
+
+RL_EVENT_LOOP_BLOCKED_ONGOING: Final = "rl.event_loop.blocked.ongoing"
+"""True where the event loop was still blocked at the event; one with the same number tells of its end."""
+
+RL_EVENT_LOOP_BLOCKED_STATE: Final = "rl.event_loop.blocked.state"
+"""State of the thread while its event loop was blocked."""
+
+RL_EVENT_LOOP_BLOCKED_TOTAL: Final = "rl.event_loop.blocked.total"
+"""Seconds of all blocks of the process up to the event, also of those without an event."""
+
+RL_EVENT_LOOP_COROUTINE: Final = "rl.event_loop.coroutine"
+"""Coroutine of the asyncio task that blocked the event loop."""
+
+RL_EVENT_LOOP_MODEL_CALLS: Final = "rl.event_loop.model_calls"
+"""Model calls that were open in the event loop while it was blocked."""
+
+RL_EVENT_LOOP_ROLLOUTS: Final = "rl.event_loop.rollouts"
+"""Rollouts that were open in the event loop while it was blocked; with the one that blocked it."""
+
+RL_EVENT_LOOP_TASK: Final = "rl.event_loop.task"
+"""Name of the asyncio task that blocked the event loop."""
 
 RL_GROUP_ID: Final = "rl.group.id"
 """Identity of the group of trajectories of the same prompt whose rewards are compared."""
@@ -867,6 +903,15 @@ class RlCudaMemoryStateValues:
     """Free parts of split blocks, which cannot be given back."""
 
 
+class RlEventLoopBlockedStateValues:
+    """Known values of `rl.event_loop.blocked.state`."""
+
+    COMPUTES: Final = "computes"
+    """Its thread used the CPU for most of the time."""
+    WAITS: Final = "waits"
+    """Its thread waited, for a socket, a lock or a timer."""
+
+
 class RlHealthCodeValues:
     """Known values of `rl.health.code`."""
 
@@ -1222,6 +1267,8 @@ IDENTIFIERS: Final[tuple[str, ...]] = (
     MCP_SESSION_ID,
     PROCESS_PID,
     RL_CHILD_PID,
+    RL_EVENT_LOOP_BLOCKED_NUMBER,
+    RL_EVENT_LOOP_TASK,
     RL_GROUP_ID,
     RL_INFERENCE_WEIGHT_VERSION,
     RL_JOB_ID,
@@ -1271,6 +1318,7 @@ CARDINALITY: Final = MappingProxyType(
         RL_CUDA_DEVICE: 64,
         RL_CUDA_MEMORY_STATE: 4,
         RL_ENGINE_FINISH_REASON: 10,
+        RL_EVENT_LOOP_BLOCKED_STATE: 2,
         RL_HEALTH_CODE: 15,
         RL_HEALTH_STATE: 4,
         RL_PHASE: 13,

@@ -77,6 +77,26 @@ RL_COMPILE_RECOMPILATION: Final = definitions.EventDefinition(
         attributes.RL_LOOP_ITERATION,
     ),
 )
+RL_EVENT_LOOP_BLOCKED: Final = definitions.EventDefinition(
+    name="rl.event_loop.blocked",
+    description="One piece of code has blocked an event loop; the body has its stack, taken while it did; WARN",
+    attributes=(
+        attributes.RL_EVENT_LOOP_BLOCKED_DURATION,
+        attributes.RL_EVENT_LOOP_BLOCKED_NUMBER,
+        attributes.RL_EVENT_LOOP_BLOCKED_TOTAL,
+        attributes.RL_EVENT_LOOP_BLOCKED_STATE,
+        attributes.RL_EVENT_LOOP_BLOCKED_ONGOING,
+        attributes.CODE_FUNCTION_NAME,
+        attributes.CODE_FILE_PATH,
+        attributes.CODE_LINE_NUMBER,
+        attributes.RL_EVENT_LOOP_TASK,
+        attributes.RL_EVENT_LOOP_COROUTINE,
+        attributes.RL_EVENT_LOOP_ROLLOUTS,
+        attributes.RL_EVENT_LOOP_MODEL_CALLS,
+        attributes.RL_RANK,
+        attributes.RL_LOOP_ITERATION,
+    ),
+)
 RL_HANG: Final = definitions.EventDefinition(
     name="rl.hang",
     description="A process makes no progress for longer than its limit; the body has the stacks of its threads; ERROR",

@@ -707,6 +707,22 @@ RL_ENVIRONMENT_REWARD_STD: Final = definitions.MetricDefinition(
     boundaries=None,
     attributes=(),
 )
+RL_EVENT_LOOP_BLOCKED_DURATION: Final = definitions.MetricDefinition(
+    name="rl.event_loop.blocked.duration",
+    instrument="histogram",
+    unit="s",
+    description="Duration of a block of an event loop by one piece of code",
+    boundaries=(0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0),
+    attributes=(attributes.RL_EVENT_LOOP_BLOCKED_STATE,),
+)
+RL_EVENT_LOOP_LAG: Final = definitions.MetricDefinition(
+    name="rl.event_loop.lag",
+    instrument="histogram",
+    unit="s",
+    description="Delay of a callback that is due at a random moment",
+    boundaries=(0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0),
+    attributes=(),
+)
 RL_GC_TIME: Final = definitions.MetricDefinition(
     name="rl.gc.time",
     instrument="counter",

@@ -20,6 +20,7 @@ from opentelemetry.context import create_key, get_current, get_value, set_value
 from opentelemetry.trace import get_current_span
 
 from otel_rl.semconv import attributes
+from otel_rl.telemetry import progress
 from otel_rl.telemetry.attribute_values import text
 
 if TYPE_CHECKING:
@@ -58,7 +59,11 @@ class OpenTrajectory:
         "_lowest_version",
         "advantage",
         "discard_reason",
+<<<<<<< HEAD
         "estimator",
+=======
+        "event_loop",
+>>>>>>> 98e6375 (Blocks of an asyncio event loop are told with the function that blocks, and its lag is a metric)
         "has_ended",
         "input_tokens",
         "is_recorded",
@@ -106,8 +111,13 @@ class OpenTrajectory:
         self.unparsed: dict[UnparsedCall, None] = {}
         #: Its record is made: nothing counts in it any more.
         self.has_ended = False
+<<<<<<< HEAD
         #: What is said of it from now on comes too late.
         self.is_recorded = False
+=======
+        self.event_loop = 0
+        progress.began_in_event_loop(progress.ROLLOUTS, self)
+>>>>>>> 98e6375 (Blocks of an asyncio event loop are told with the function that blocks, and its lag is a metric)
 
     def model_call_ended(
         self,

@@ -6,7 +6,9 @@ that add at once may be counted as one, which is a sign all the same.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import sys
+from typing import TYPE_CHECKING, Any, Protocol
+from weakref import WeakSet
 
 from otel_rl.telemetry import lifecycle
 
@@ -22,6 +24,24 @@ made = [0, 0]
 #: id of each open phase -> its name, the one begun last at the end.
 _open_phases: dict[int, str] = {}
 _sources: list[Callable[[], object]] = []
+
+
+class InEventLoop(Protocol):
+    """A rollout or a model call that began in an event loop."""
+
+    #: The id of the loop; 0: it began in none.
+    event_loop: int
+
+    @property
+    def has_ended(self) -> bool:
+        """True when the loop has no part in it any more."""
+
+
+#: By kind, those that somebody still refers to; they may have ended.
+ROLLOUTS, MODEL_CALLS = range(2)
+_in_event_loops: tuple[WeakSet[InEventLoop], ...] = (WeakSet(), WeakSet())
+#: Gets each event loop in which an operation begins, in the loop's thread; None: nobody watches event loops.
+_loop_watcher: Callable[[Any], object] | None = None
 
 
 def add_source(source: Callable[[], object]) -> None:
@@ -60,10 +80,51 @@ def call_ended() -> None:
     made[CALLS] += 1
 
 
+def watch_event_loops(watcher: Callable[[Any], object] | None) -> None:
+    """Let :func:`event_loop` call ``watcher(loop)``. It is on the way of each model call, so it must be quick."""
+    global _loop_watcher
+    _loop_watcher = watcher
+
+
+def event_loop() -> int:
+    """An operation begins; return the id of the event loop that runs in this thread, 0 where none does."""
+    if _loop_watcher is None:
+        return 0
+    asyncio = sys.modules.get("asyncio.events")
+    # Another thread may be importing it.
+    running = getattr(asyncio, "_get_running_loop", None)
+    loop = running() if running is not None else None
+    if loop is None:
+        return 0
+    _loop_watcher(loop)
+    return id(loop)
+
+
+def began_in_event_loop(kind: int, operation: InEventLoop) -> None:
+    """A rollout or a model call begins; where an event loop runs in this thread, it counts as waiting in it."""
+    loop = event_loop()
+    if loop:
+        operation.event_loop = loop
+        _in_event_loops[kind].add(operation)
+
+
+def open_in_event_loop(kind: int, loop: int) -> int:
+    """How many began in the event loop with this id and have not ended; for the watchdog's thread."""
+    # One copy of the set of references: the set itself may change at any moment.
+    found = (reference() for reference in list(_in_event_loops[kind].data))
+    return sum(one is not None and one.event_loop == loop and not one.has_ended for one in found)
+
+
 def open_phases() -> tuple[str, ...]:
     """Names of the phases that are open in any thread, the one begun last at the end."""
     return tuple(_open_phases.values())
 
 
-# In a forked child they are the parent's.
-lifecycle.after_fork_in_child(_open_phases.clear)
+def _forget() -> None:
+    """In a forked child they are the parent's."""
+    _open_phases.clear()
+    for operations in _in_event_loops:
+        operations.clear()
+
+
+lifecycle.after_fork_in_child(_forget)

@@ -128,6 +128,7 @@ class ToolCall:
             if not enabled():
                 return self
             self._started = time.perf_counter()
+            progress.event_loop()
             self._flight = flight.begin(layout.TOOL, self._metric_name or self._name)
             owner = self._find_owner()
             if owner is not None:

@@ -1,8 +1,10 @@
 """Watchdog: a thread of each process that trains; it reports a hang while it lasts, and says when it is over.
 
-The thread begins with the first step of a process, never in one that trains nothing, and ends with the process.
+The thread begins with the first step of a process, never in one that trains nothing, and ends with the process. Another
+thread watches the event loops of asyncio; it begins with the first operation in one.
 
 Modules, each importing only those below it:
+    event_loops: event loops that are late, and the code that blocks them.
     thread: what the thread does when it wakes: compare, judge, report.
     reports: the event with the stacks of all threads, and the line on stderr.
     open_operations: the step, phase and collective that the process is in.
@@ -17,19 +19,21 @@ from __future__ import annotations
 from _thread import get_ident
 from select import POLLOUT, poll
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from otel_rl import settings
-from otel_rl.telemetry import lifecycle
+from otel_rl.telemetry import lifecycle, progress
 from otel_rl.training import steps
 
 if TYPE_CHECKING:
     from otel_rl.training.steps import Step
+    from otel_rl.watchdog.event_loops.thread import EventLoops
     from otel_rl.watchdog.thread import Watchdog
 
 __all__ = ["POLLOUT", "arm", "end", "get_ident", "monotonic", "poll"]
 
 _watchdog: Watchdog | None = None
+_event_loops: EventLoops | None = None
 
 
 def arm() -> None:
@@ -38,11 +42,16 @@ def arm() -> None:
         steps.add_opener(_step_began)
         steps.add_contributor(_step_ends)
         lifecycle.after_fork_in_child(_forked)
+    if settings.current().event_loop_seconds > 0:
+        progress.watch_event_loops(_first_event_loop)
+        lifecycle.after_fork_in_child(_forked)
 
 
 def end() -> None:
-    """End the thread, before the open steps are closed, which is no progress; another step starts it again."""
+    """End the threads, before the open steps are closed, which is no progress; another step or loop starts them again."""
     global _watchdog
+    if _event_loops is not None:
+        _event_loops.end()
     watchdog, _watchdog = _watchdog, None
     if watchdog is not None:
         watchdog.end()
@@ -67,7 +76,19 @@ def _make() -> Watchdog:
     return _watchdog
 
 
+def _first_event_loop(loop: Any) -> None:
+    global _event_loops
+    from otel_rl.watchdog.event_loops.thread import EventLoops  # noqa: PLC0415 - most processes have no event loop
+
+    _event_loops = EventLoops(settings.current().event_loop_seconds)
+    progress.watch_event_loops(_event_loops.notice)
+    _event_loops.notice(loop)
+
+
 def _forked() -> None:
-    """The thread is the parent's; the child gets one with its own first step."""
-    global _watchdog
+    """The threads are the parent's; the child gets them with its own first step and its own first event loop."""
+    global _watchdog, _event_loops
     _watchdog = None
+    if _event_loops is not None:
+        _event_loops = None
+        progress.watch_event_loops(_first_event_loop)

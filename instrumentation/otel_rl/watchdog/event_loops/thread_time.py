@@ -1,0 +1,126 @@
+"""Time of a thread in which its code could not run: the process was stopped, or others had the CPU.
+
+Such time is no fault of the code. Linux tells in ``schedstat`` how long a thread has waited for a CPU. Where a kernel is
+built without it, the switches that the thread did not ask for stand in for it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from contextlib import suppress
+from typing import NamedTuple
+
+try:
+    import resource
+except ImportError:  # not on every system
+    resource = None  # type: ignore[assignment]
+
+#: Looks whose length is taken as told: a thread that wakes a little late is no sign of anything.
+_LATE = 3
+#: Times that a thread gives up the CPU because ours wants the GIL, in one stretch.
+_FOR_A_LOOK = 2
+#: Share of a stretch that the thread must have computed for it to have held the GIL meanwhile.
+_MOST = 0.5
+
+
+class Stretch(NamedTuple):
+    """The time between two looks."""
+
+    #: Seconds that count: without those in which the process was stopped.
+    seconds: float
+    #: Seconds of CPU time of the loop's thread.
+    computed: float
+    #: Our thread was kept from running all the while by a call in the loop's thread that holds the GIL.
+    held_gil: bool
+
+
+class ThreadTime:
+    """CPU time, and time without a CPU, of the thread that makes one."""
+
+    def __init__(self) -> None:
+        self._native = _native_id()
+        # See ``CPUCLOCK_PERTHREAD_MASK`` in Linux.
+        self._clock = (~self._native << 3) | 6
+        self._schedule = f"/proc/self/task/{self._native}/schedstat"
+        self._status = f"/proc/self/task/{self._native}/status"
+        self._has_schedule = os.path.exists(self._schedule)  # noqa: PTH110 - no object needed
+        self._computed = self.read_clock()
+        self._waited, self._switches = 0.0, (0, 0)
+
+    def read_clock(self) -> float:
+        """Seconds of CPU time; those of the last look where the thread has ended."""
+        with suppress(OSError):
+            return time.clock_gettime_ns(self._clock) / 1e9
+        return getattr(self, "_computed", 0.0)
+
+    def stretch(self, passed: float, interval: float, gil_waits: int) -> Stretch:
+        """Judge the ``passed`` seconds since the last look; looks are ``interval`` seconds apart if nothing is wrong.
+
+        ``gil_waits``: how often our thread gave up the CPU meanwhile.
+        """
+        before, self._computed = self._computed, self.read_clock()
+        computed = min(max(self._computed - before, 0.0), passed)
+        if passed <= _LATE * interval:
+            return Stretch(passed, computed, held_gil=False)
+        # A thread that waits for the GIL wakes at each switch interval; one that is stopped, or has no CPU, does not.
+        asks = passed / max(sys.getswitchinterval(), 1e-3)
+        if computed >= _MOST * passed and gil_waits >= _MOST * asks / 2:
+            return Stretch(passed, computed, held_gil=True)
+        return Stretch(min(passed, 2 * interval), min(computed, 2 * interval), held_gil=False)
+
+    def begin(self) -> None:
+        """From now on :meth:`without_cpu` is asked at each look."""
+        self._waited, self._switches = self._read_schedule(), self._read_switches()
+
+    def without_cpu(self, stretch: Stretch) -> float:
+        """Seconds of ``stretch`` in which the thread was ready to run and others had the CPU."""
+        left = max(stretch.seconds - stretch.computed, 0.0)
+        if self._has_schedule:
+            before, self._waited = self._waited, self._read_schedule()
+            return min(max(self._waited - before, 0.0), left)
+        earlier, self._switches = self._switches, self._read_switches()
+        given_up, taken = (now - then for now, then in zip(self._switches, earlier, strict=True))
+        # The CPU was taken from it. It gives it up itself where it waits, and for each look of ours.
+        return left if taken and given_up <= taken + _FOR_A_LOOK else 0.0
+
+    def _read_schedule(self) -> float:
+        with suppress(OSError, ValueError, IndexError):
+            return int(_read(self._schedule).split()[1]) / 1e9
+        return 0.0
+
+    def _read_switches(self) -> tuple[int, int]:
+        """How often it gave up the CPU by itself, and how often that was taken from it."""
+        if not self._has_schedule:
+            with suppress(OSError, ValueError, IndexError):
+                return _switches(_read(self._status))
+        return 0, 0
+
+
+def _switches(status: bytes) -> tuple[int, int]:
+    """The last two lines of ``status``: voluntary, and others."""
+    voluntary, others = status.split()[-3::2]
+    return int(voluntary), int(others)
+
+
+def _native_id() -> int:
+    import threading  # noqa: PLC0415 - the name is looked up late: gevent replaces the module's parts
+
+    return threading.get_native_id()
+
+
+def _read(path: str) -> bytes:
+    """Without a file object: this runs many times a second."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(descriptor, 8192)
+    finally:
+        os.close(descriptor)
+
+
+def given_up() -> int:
+    """How often the calling thread has given up the CPU by itself; 0 where that cannot be told."""
+    if resource is None:
+        return 0
+    return resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
