@@ -111,7 +111,7 @@ def began_in_event_loop(kind: int, operation: InEventLoop) -> None:
 def open_in_event_loop(kind: int, loop: int) -> int:
     """How many began in the event loop with this id and have not ended; for the watchdog's thread."""
     # One copy of the set of references: the set itself may change at any moment.
-    found = (reference() for reference in list(_in_event_loops[kind].data))
+    found = (reference() for reference in list(_in_event_loops[kind].data))  # type: ignore[attr-defined]
     return sum(one is not None and one.event_loop == loop and not one.has_ended for one in found)
 
 

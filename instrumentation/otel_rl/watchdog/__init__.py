@@ -48,7 +48,7 @@ def arm() -> None:
 
 
 def end() -> None:
-    """End the threads, before the open steps are closed, which is no progress; another step or loop starts them again."""
+    """End the threads, before the open steps are closed, which is no progress; further steps or loops start others."""
     global _watchdog
     if _event_loops is not None:
         _event_loops.end()

@@ -14,7 +14,6 @@ from otel_rl.watchdog.event_loops.ping import Ping
 from otel_rl.watchdog.event_loops.thread_time import ThreadTime
 
 if TYPE_CHECKING:
-    from otel_rl.watchdog.event_loops.blocks import Block
     from otel_rl.watchdog.event_loops.reports import Reports
     from otel_rl.watchdog.event_loops.thread_time import Stretch
 
@@ -41,7 +40,7 @@ class WatchedLoop:
         self._running: Running | None = None
 
     def is_of(self, loop: Any) -> bool:
-        """True for the loop it was made for, in the thread it ran in; another one may have the id of one that is gone."""
+        """True for the loop it was made for, in its thread; another loop may have the id of one that is gone."""
         return self._reference() is loop and self._thread == get_ident()
 
     def look(self, now: float, interval: float, gil_waits: int, reports: Reports) -> bool:
@@ -108,15 +107,19 @@ class WatchedLoop:
             self._judge(running, reports)
 
     def _judge(self, running: Running, reports: Reports) -> None:
+        self._count(running)
+        if not running.told and running.seconds >= max(ONGOING, self._limit):
+            running.told = reports.blocked(running.block(), ongoing=True)
+
+    def _count(self, running: Running) -> None:
+        """Count what waits, as soon as it has taken long."""
         if running.waiting is None and running.seconds >= self._limit:
             running.waiting = (
                 progress.open_in_event_loop(progress.ROLLOUTS, self._id),
                 progress.open_in_event_loop(progress.MODEL_CALLS, self._id),
             )
-        if not running.told and running.seconds >= max(ONGOING, self._limit):
-            running.told = reports.blocked(running.block(), ongoing=True)
 
     def _end(self, running: Running, reports: Reports) -> None:
-        if running.seconds >= self._limit:
-            block: Block = running.block()
-            reports.blocked(block, number=running.told)
+        self._count(running)
+        if running.waiting is not None:
+            reports.blocked(running.block(), number=running.told)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 import sysconfig
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from otel_rl.watchdog.event_loops.ping import RUN
@@ -106,17 +107,11 @@ def _line(frame: FrameType) -> str:
 
 
 _STANDARD, _LIBRARY, _PROGRAM = range(3)
-_STANDARD_LIBRARIES = tuple(
-    {
-        os.path.join(os.path.realpath(path), "")
-        for path in (os.path.dirname(os.__file__), sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"))
-        if path
-    }
-    | {os.path.join(os.path.dirname(os.__file__), "")}
-)
+_FOLDERS = {Path(os.__file__).parent, *map(Path, (sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")))}
+_STANDARD_LIBRARIES = tuple(f"{path}{os.sep}" for folder in _FOLDERS for path in (folder, folder.resolve()))
 _LIBRARIES = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 #: Our own code is no program either, where it is installed from a checkout.
-_OURS = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "")
+_OURS = f"{Path(__file__).parents[2]}{os.sep}"
 _ranks: dict[str, int] = {}
 
 

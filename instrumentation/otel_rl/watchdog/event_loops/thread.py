@@ -15,7 +15,7 @@ from otel_rl.watchdog.event_loops.reports import Reports
 from otel_rl.watchdog.event_loops.thread_time import given_up
 
 NAME = "otel-rl-event-loop"
-#: The thread looks so often within its limit, so that a block is seen several times; and at least every so many seconds.
+#: The thread looks so often within its limit, as it must see a block several times; at least every so many seconds.
 _LOOKS, _LONGEST_SLEEP = 8, 0.05
 #: Seconds to sleep while no loop runs; the next loop wakes the thread.
 _IDLE = 60.0
@@ -64,9 +64,8 @@ class EventLoops:
                 runs = watched.look(now, self._interval, gil_waits, self._reports)
                 if self._ends:
                     watched.leave(now, self._reports)
-            if not runs or self._ends:
-                # Its thread may have put another one there.
-                if self._watched.get(key) is watched:
-                    del self._watched[key]
+            # Its thread may have put another one there.
+            if (not runs or self._ends) and self._watched.get(key) is watched:
+                del self._watched[key]
         self._reports.turn(now, last=self._ends or not self._watched)
         return self._interval if self._watched else _IDLE

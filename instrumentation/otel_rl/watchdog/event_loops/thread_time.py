@@ -1,28 +1,27 @@
 """Time of a thread in which its code could not run: the process was stopped, or others had the CPU.
 
-Such time is no fault of the code. Linux tells in ``schedstat`` how long a thread has waited for a CPU. Where a kernel is
-built without it, the switches that the thread did not ask for stand in for it.
+Such time is no fault of the code. Linux tells in ``schedstat`` how long a thread has waited for a CPU. Where a kernel
+is built without it, the switches that the thread did not ask for stand in for it.
 """
 
 from __future__ import annotations
 
 import os
+import resource
 import sys
 import time
 from contextlib import suppress
 from typing import NamedTuple
 
-try:
-    import resource
-except ImportError:  # not on every system
-    resource = None  # type: ignore[assignment]
-
-#: Looks whose length is taken as told: a thread that wakes a little late is no sign of anything.
-_LATE = 3
+#: Intervals that count of a stretch at most: half of a block. A thread that wakes a little late is no sign of anything.
+_LATE = 4
+#: Less than this share of a stretch is no computing.
+_LITTLE = 0.1
 #: Times that a thread gives up the CPU because ours wants the GIL, in one stretch.
 _FOR_A_LOOK = 2
-#: Share of a stretch that the thread must have computed for it to have held the GIL meanwhile.
-_MOST = 0.5
+#: Shares of a stretch: the loop's thread computed for so much of it, and ours asked for the GIL so often of all times
+#: that it could; less of both, and the process was stopped.
+_COMPUTED, _ASKED = 0.3, 0.1
 
 
 class Stretch(NamedTuple):
@@ -47,7 +46,7 @@ class ThreadTime:
         self._status = f"/proc/self/task/{self._native}/status"
         self._has_schedule = os.path.exists(self._schedule)  # noqa: PTH110 - no object needed
         self._computed = self.read_clock()
-        self._waited, self._switches = 0.0, (0, 0)
+        self._waited, self._switches = 0.0, (0, 0, False)
 
     def read_clock(self) -> float:
         """Seconds of CPU time; those of the last look where the thread has ended."""
@@ -66,9 +65,9 @@ class ThreadTime:
             return Stretch(passed, computed, held_gil=False)
         # A thread that waits for the GIL wakes at each switch interval; one that is stopped, or has no CPU, does not.
         asks = passed / max(sys.getswitchinterval(), 1e-3)
-        if computed >= _MOST * passed and gil_waits >= _MOST * asks / 2:
-            return Stretch(passed, computed, held_gil=True)
-        return Stretch(min(passed, 2 * interval), min(computed, 2 * interval), held_gil=False)
+        if computed >= _COMPUTED * passed and gil_waits >= _ASKED * asks:
+            return Stretch(computed, computed, held_gil=True)
+        return Stretch(_LATE * interval, min(computed, _LATE * interval), held_gil=False)
 
     def begin(self) -> None:
         """From now on :meth:`without_cpu` is asked at each look."""
@@ -81,27 +80,24 @@ class ThreadTime:
             before, self._waited = self._waited, self._read_schedule()
             return min(max(self._waited - before, 0.0), left)
         earlier, self._switches = self._switches, self._read_switches()
-        given_up, taken = (now - then for now, then in zip(self._switches, earlier, strict=True))
-        # The CPU was taken from it. It gives it up itself where it waits, and for each look of ours.
-        return left if taken and given_up <= taken + _FOR_A_LOOK else 0.0
+        given_up, taken = (now - then for now, then in zip(self._switches[:2], earlier, strict=False))
+        # It computes, and the CPU was taken from it; it gives it up itself where it waits, and for each look of ours.
+        was_taken = taken > 0 and given_up <= taken + _FOR_A_LOOK and stretch.computed >= _LITTLE * stretch.seconds
+        return left if was_taken or self._switches[2] else 0.0
 
     def _read_schedule(self) -> float:
         with suppress(OSError, ValueError, IndexError):
             return int(_read(self._schedule).split()[1]) / 1e9
         return 0.0
 
-    def _read_switches(self) -> tuple[int, int]:
-        """How often it gave up the CPU by itself, and how often that was taken from it."""
+    def _read_switches(self) -> tuple[int, int, bool]:
+        """How often it gave up the CPU by itself, how often that was taken from it, and whether it is ready to run."""
         if not self._has_schedule:
-            with suppress(OSError, ValueError, IndexError):
-                return _switches(_read(self._status))
-        return 0, 0
-
-
-def _switches(status: bytes) -> tuple[int, int]:
-    """The last two lines of ``status``: voluntary, and others."""
-    voluntary, others = status.split()[-3::2]
-    return int(voluntary), int(others)
+            with suppress(OSError, ValueError):
+                found = _read(self._status)
+                voluntary, others = found.split()[-3::2]
+                return int(voluntary), int(others), b"\nState:\tR" in found
+        return 0, 0, False
 
 
 def _native_id() -> int:
@@ -120,7 +116,5 @@ def _read(path: str) -> bytes:
 
 
 def given_up() -> int:
-    """How often the calling thread has given up the CPU by itself; 0 where that cannot be told."""
-    if resource is None:
-        return 0
+    """How often the calling thread has given up the CPU by itself; of Linux only."""
     return resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
