@@ -59,11 +59,8 @@ class OpenTrajectory:
         "_lowest_version",
         "advantage",
         "discard_reason",
-<<<<<<< HEAD
         "estimator",
-=======
         "event_loop",
->>>>>>> 98e6375 (Blocks of an asyncio event loop are told with the function that blocks, and its lag is a metric)
         "has_ended",
         "input_tokens",
         "is_recorded",
@@ -111,13 +108,10 @@ class OpenTrajectory:
         self.unparsed: dict[UnparsedCall, None] = {}
         #: Its record is made: nothing counts in it any more.
         self.has_ended = False
-<<<<<<< HEAD
         #: What is said of it from now on comes too late.
         self.is_recorded = False
-=======
         self.event_loop = 0
         progress.began_in_event_loop(progress.ROLLOUTS, self)
->>>>>>> 98e6375 (Blocks of an asyncio event loop are told with the function that blocks, and its lag is a metric)
 
     def model_call_ended(
         self,

@@ -37,12 +37,13 @@ class Running:
     """One call of an event loop that has been seen at work, as long as the loop has not come round.
 
     A call is the same as at the look before when the task is: until a loop has answered a ping, it makes at most one
-    step of each task. Other calls are told apart by the frame, which the ping keeps.
+    step of each task. Other calls are told apart by their frame, which the ping keeps.
     """
 
     def __init__(self, task: Any, call: Call, ping: Ping) -> None:
         self._task = weakref.ref(task) if task is not None else None
-        self._frame = id(call.outermost) if task is None and ping.keep(call.outermost) else 0
+        is_told_apart = task is None and call.is_certain and ping.keep(call.outermost)
+        self._frame = id(call.outermost) if is_told_apart else 0
         self._names = _names(task)
         self.seconds = self._computed = 0.0
         #: How often each function of the program was seen, and where it was seen first.

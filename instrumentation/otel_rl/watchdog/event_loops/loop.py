@@ -33,11 +33,18 @@ class WatchedLoop:
         self._thread = get_ident()
         self._time = ThreadTime()
         self._ping: Ping | None = None
-        #: Moments of the looks that wait for the answer to the ping.
+        #: Time of the looks that wait for the answer to the ping.
         self._asked: list[float] = []
         self._under = 0
+        #: The last look, and the time up to then without that in which the process was stopped.
         self._looked = now
+        self._passed = 0.0
         self._running: Running | None = None
+        call = stacks.call_of(self._thread, 0)
+        if call is not None and not call.is_certain:
+            # A loop in C: its answer tells where it ends and a call begins.
+            self._ping = Ping()
+            self._ping.send(loop)
 
     def is_of(self, loop: Any) -> bool:
         """True for the loop it was made for, in its thread; another loop may have the id of one that is gone."""
@@ -47,19 +54,20 @@ class WatchedLoop:
         """Look where the loop is, and report; False when it runs no more."""
         loop = self._reference()
         if loop is None or loop.is_closed() or not loop.is_running():
+            self.leave(reports)
             return False
         stretch = self._time.stretch(now - self._looked, interval, gil_waits)
         came_round = self._take_answer(stretch, reports)
         self._see(loop, now, stretch, came_round, reports)
         self._looked = now
+        self._passed += stretch.seconds
         return True
 
-    def leave(self, now: float, reports: Reports) -> None:
-        """The process ends: what blocks the loop now is reported as it is."""
-        loop = self._reference()
-        if loop is not None and loop.is_running() and self._running is not None:
-            self._end(self._running, reports)
-        self._running, self._looked = None, now
+    def leave(self, reports: Reports) -> None:
+        """The loop or the process has ended: what blocked the loop last is reported as it is."""
+        running, self._running = self._running, None
+        if running is not None:
+            self._end(running, reports)
 
     def _take_answer(self, stretch: Stretch, reports: Reports) -> float | None:
         """When the loop has come round since the last look, as far as it has told."""
@@ -69,12 +77,12 @@ class WatchedLoop:
             return None
         self._ping, self._under = None, ping.under
         # While the process was stopped, nothing was late.
-        lost = max(answered - self._looked - stretch.seconds, 0.0)
-        reports.lags.extend(max(answered - asked - lost, 0.0) for asked in self._asked)
+        after_look = min(answered - self._looked, stretch.seconds)
+        reports.lags.extend(max(self._passed + after_look - asked, 0.0) for asked in self._asked)
         self._asked.clear()
         running, self._running = self._running, None
         if running is not None:
-            running.add(min(answered - self._looked, stretch.seconds), stretch)
+            running.add(after_look, stretch)
             self._end(running, reports)
         return answered
 
@@ -88,7 +96,7 @@ class WatchedLoop:
             self._ping = Ping()
             self._ping.send(loop)
         if len(self._asked) < _LOOKS:
-            self._asked.append(now)
+            self._asked.append(self._passed + stretch.seconds)
         task = asyncio.current_task(loop)
         running = self._running
         if running is not None and running.is_same(task, call):

@@ -30,6 +30,8 @@ class Call(NamedTuple):
 
     outermost: FrameType
     innermost: FrameType
+    #: Where the loop ends and the call begins has been seen. Otherwise the loop may wait as well.
+    is_certain: bool = True
 
 
 class Place(NamedTuple):
@@ -56,8 +58,7 @@ def call_of(thread: int, under: int) -> Call | None:
         if id(frame) == under:
             return None if frame is innermost else Call(inner, innermost)
         inner, frame, looked_at = frame, frame.f_back, looked_at + 1
-    # Not found: the loop may be at work, and is asked.
-    return None if inner is None or innermost is None else Call(inner, innermost)
+    return None if inner is None or innermost is None else Call(inner, innermost, is_certain=False)
 
 
 def program_frame(call: Call) -> FrameType:

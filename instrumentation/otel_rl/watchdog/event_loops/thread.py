@@ -63,7 +63,7 @@ class EventLoops:
             with guard("event_loops.look"):
                 runs = watched.look(now, self._interval, gil_waits, self._reports)
                 if self._ends:
-                    watched.leave(now, self._reports)
+                    watched.leave(self._reports)
             # Its thread may have put another one there.
             if (not runs or self._ends) and self._watched.get(key) is watched:
                 del self._watched[key]

@@ -11,6 +11,7 @@ Modules:
     health: verdicts of the health rules.
     own_cost: what otel-rl itself took of the steps.
     pressure: memory over time, garbage collections, compilations.
+    event_loops: blocks of the event loops of asyncio programs.
     rewards: scores per reward function.
     trajectories: samples of the run, counted, and those that are worth a look.
     trajectory_rows: the samples of a record, one by one.

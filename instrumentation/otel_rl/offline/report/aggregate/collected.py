@@ -10,6 +10,7 @@ from otel_rl.offline.report.aggregate import (
     calls,
     collectives,
     conversations,
+    event_loops,
     flight_rings,
     health,
     loops,
@@ -60,6 +61,7 @@ class Collected:
         self.own_cost = own_cost.OwnCost()
         self.pressure = pressure.Pressure()
         self.weight_syncs = weight_syncs.WeightSyncs()
+        self.event_loops = event_loops.EventLoops()
         self.totals = Totals(
             (
                 *_OWN_METRICS,
@@ -70,6 +72,7 @@ class Collected:
                 *problems.METRICS,
                 *pressure.METRICS,
                 *weight_syncs.METRICS,
+                *event_loops.METRICS,
             )
         )
         self.rings = flight_rings.FlightRings()
@@ -100,6 +103,7 @@ class Collected:
             self._add(record)
         self.totals.close()
         self.loops.close()
+        self.event_loops.close()
         self.superseded = self.loops.superseded(process.attempt for process in self.reader.processes)
         self.calls.leave_out(self.superseded)
         self.rewards.leave_out(self.superseded)
@@ -125,6 +129,7 @@ class Collected:
             self.own_cost.add_log(record)
             self.pressure.add_log(record)
             self.weight_syncs.add_log(record)
+            self.event_loops.add_log(record)
         else:
             self.totals.add(record)
             self.scalars.add_point(record)

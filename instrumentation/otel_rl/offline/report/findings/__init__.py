@@ -15,6 +15,7 @@ A finding has its symptoms below it: a wait for a late rank is no finding of its
     failures: tools and model calls that fail, and other errors.
     samples: advantages that the rewards do not give.
     weight_syncs: weights that did not reach an engine.
+    event_loops: event loops that were blocked.
     recording: what telemetry lost, or could not see.
     series: every duration and rate over the steps, by place.
     sentences: sentences that stand in several places of the page.

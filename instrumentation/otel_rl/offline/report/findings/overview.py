@@ -13,6 +13,7 @@ from otel_rl.offline.report.findings import (
     changes,
     comparisons,
     endings,
+    event_loops,
     failures,
     health,
     recording,
@@ -20,6 +21,7 @@ from otel_rl.offline.report.findings import (
     weight_syncs,
 )
 from otel_rl.offline.report.findings.finding import Check, Finding, Severity
+from otel_rl.semconv import metrics
 
 if TYPE_CHECKING:
     from otel_rl.offline.report.aggregate.collected import Collected
@@ -60,6 +62,7 @@ def examine(collected: Collected) -> Overview:
     found += failures.hangs(collected, found)
     found += failures.errors(collected, found)
     found += samples.find(collected)
+    found += event_loops.find(collected)
     found += recording.find(collected)
     judged, rules = health.find(collected, summary.attempt)
     found += health.explained(judged, found)
@@ -130,6 +133,11 @@ def _checks(collected: Collected) -> list[Check]:
             ("slower_reward", "slow_reward"),
         ),
         Check("rollouts", "" if calls.rollouts.statistics.number else "none was recorded", ("slower_rollouts",)),
+        Check(
+            "blocks of event loops",
+            "" if any(collected.totals.of(metrics.RL_EVENT_LOOP_LAG)) else "no operation was seen in one",
+            ("blocked_event_loop",),
+        ),
         Check("tools", "" if TOOL in kinds else _NO_CALL, ("slower_tool", "slow_tool", "failing_tool")),
         Check("model calls", "" if MODEL in kinds else _NO_CALL, _OF_MODELS),
         Check(

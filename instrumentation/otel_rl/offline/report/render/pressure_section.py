@@ -34,6 +34,11 @@ def build(collected: Collected, charts: Charts) -> Section:
     if recompiled.rows:
         note = f"{found.left_out} further recompilations are not listed." if found.left_out else ""
         section.blocks.append(Block("Compiled again by torch.compile", note, recompiled))
+    blocked = _blocked(collected)
+    if blocked.rows:
+        number, seconds = collected.event_loops.untold
+        left = f"{human.amount(number, 'further block')}, {human.duration(seconds)}, have no event." if number else ""
+        section.blocks.append(Block("Functions that blocked an event loop", left, blocked))
     return section
 
 
@@ -54,6 +59,19 @@ def _processes(collected: Collected) -> Table:
         limit = Value(human.UNKNOWN) if one.limit is None else Value(human.size(one.limit), one.limit)
         sums = [seconds_cell(one.collecting), seconds_cell(one.compiling), number_cell(one.recompilations)]
         table.rows.append([Value(one.who), Value(human.size(one.peak), one.peak), limit, number_cell(one.kills), *sums])
+    return table
+
+
+def _blocked(collected: Collected) -> Table:
+    table = Table(
+        ["Function", ">Blocks", ">Took", ">Longest", "While it", ">Rollouts", ">Model calls", ">First step", "Where"],
+        shown=8,
+    )
+    for one in collected.event_loops.functions():
+        times = [number_cell(one.number), seconds_cell(one.seconds), seconds_cell(one.longest), Value(one.state)]
+        first = number_cell(min(one.steps, default=None))
+        numbers = [number_cell(one.rollouts), number_cell(one.model_calls), first]
+        table.rows.append([Value(one.place), *times, *numbers, Value(human.listed(sorted(one.who)))])
     return table
 
 
