@@ -159,7 +159,7 @@ def main() -> int:
         figures[f"{name}: false alarms"] = {"value": sum(row["false"] for row in rows)}
         figures[f"{name}: blocks"] = {"value": sum(row["case"] in BLOCKS for row in rows)}
         figures[f"{name}: blocks found and named"] = {"value": sum(row["found"] for row in rows)}
-    for how, limit in (("idle", 0.005), ("at work", 0.02)):
+    for how, limit in (("idle", 0.01), ("at work", 0.01)):
         figures[f"{how} loop: share of a core"] = {"value": round(_cost(how), 5), "limit": limit}
     return finish("event_loop_blocks", figures, samples, __doc__.splitlines()[0])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dashboards.boards.annotations import FIRING_ALERTS
+from dashboards.boards.event_loop_row import EVENT_LOOPS
 from dashboards.boards.lines import failures, quantiles
 from dashboards.boards.rollout_rows import MODEL_CALLS, TOOLS
 from dashboards.lib import panels, search
@@ -155,6 +156,6 @@ BOARD = Board(
     title="otel-rl / Rollouts, tools and rewards",
     description="What the agents do, what their calls and tools cost, where they fail, and what it earns.",
     variables=(RUN, WINDOW, SLOWER_THAN, REWARD),
-    rows=(MODEL_CALLS, TOOLS, _AGENTS, _REWARDS),
+    rows=(MODEL_CALLS, TOOLS, _AGENTS, EVENT_LOOPS, _REWARDS),
     annotations=(FIRING_ALERTS,),
 )

@@ -1,7 +1,7 @@
 """Event loops of asyncio: how late they are, and which code blocks them; the stack is taken while it does.
 
 The program is left as it is: nothing of asyncio is patched, and a loop that waits for something to do is not woken. A
-thread looks at the stack of the loop's thread some forty times a second. Only where the loop is at work is it asked to
+thread looks at the stack of the loop's thread 20 to 40 times a second. Only where the loop is at work is it asked to
 call us back, and by then it is awake. How late that call comes is the lag. A loop that does not run is not watched.
 
 Modules, each importing only those below it:

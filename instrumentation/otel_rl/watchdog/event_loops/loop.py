@@ -50,6 +50,11 @@ class WatchedLoop:
         """True for the loop it was made for, in its thread; another loop may have the id of one that is gone."""
         return self._reference() is loop and self._thread == get_ident()
 
+    @property
+    def is_at_work(self) -> bool:
+        """True where the loop has been asked, and has not answered."""
+        return self._ping is not None
+
     def look(self, now: float, interval: float, gil_waits: int, reports: Reports) -> bool:
         """Look where the loop is, and report; False when it runs no more."""
         loop = self._reference()

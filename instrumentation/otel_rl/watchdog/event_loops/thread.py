@@ -15,7 +15,8 @@ from otel_rl.watchdog.event_loops.reports import Reports
 from otel_rl.watchdog.event_loops.thread_time import given_up
 
 NAME = "otel-rl-event-loop"
-#: The thread looks so often within its limit, as it must see a block several times; at least every so many seconds.
+#: The thread looks so often within its limit while a loop is at work, since it must see a block several times, and half
+#: as often while all loops wait; at least every so many seconds.
 _LOOKS, _LONGEST_SLEEP = 8, 0.05
 #: Seconds to sleep while no loop runs; the next loop wakes the thread.
 _IDLE = 60.0
@@ -68,4 +69,6 @@ class EventLoops:
             if (not runs or self._ends) and self._watched.get(key) is watched:
                 del self._watched[key]
         self._reports.turn(now, last=self._ends or not self._watched)
-        return self._interval if self._watched else _IDLE
+        if not self._watched:
+            return _IDLE
+        return self._interval * (1 if any(one.is_at_work for one in list(self._watched.values())) else 2)
