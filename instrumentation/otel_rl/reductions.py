@@ -42,6 +42,11 @@ COLLECTIVES = Reduction(
     "no slowest collectives per step, and no further kind of collective is counted",
     "OTEL_RL_SLOWEST",
 )
+EVENT_LOOPS = Reduction(
+    "event_loops",
+    "event loops are looked at a fourth as often, and shorter blocks of them are not told",
+    "OTEL_RL_EVENT_LOOP_SECONDS",
+)
 METRIC_INTERVAL = Reduction(
     "metric_interval", "metrics are exported a fourth as often", "OTEL_METRIC_EXPORT_INTERVAL", offered=True
 )
@@ -53,7 +58,7 @@ PROGRAM_LOG = Reduction(
 )
 
 #: In the order in which they are taken: first what is missed least.
-LADDER = (COLLECTIVES, METRIC_INTERVAL, PARTS, PROGRAM_LOG)
+LADDER = (COLLECTIVES, EVENT_LOOPS, METRIC_INTERVAL, PARTS, PROGRAM_LOG)
 
 
 def take_next() -> Reduction | None:

@@ -1120,6 +1120,8 @@ class RlTelemetryReductionValues:
 
     SLOW_COLLECTIVES: Final = "slow_collectives"
     """Slowest collectives of an iteration."""
+    EVENT_LOOPS: Final = "event_loops"
+    """Three of four looks at event loops."""
     METRIC_INTERVAL: Final = "metric_interval"
     """Three of four exports of metrics."""
     PHASE_PARTS: Final = "phase_parts"

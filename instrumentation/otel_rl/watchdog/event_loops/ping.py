@@ -44,8 +44,8 @@ class Ping:
 
     def __call__(self) -> None:
         """The loop has come round; in its thread."""
-        caller = sys._getframe(1)  # noqa: SLF001 - the loop
-        if caller.f_code is not RUN:
+        caller = sys._getframe().f_back  # noqa: SLF001 - the loop
+        if caller is not None and caller.f_code is not RUN:
             self.under = id(caller)
         self._kept.clear()
         self.answered = monotonic()

@@ -5,12 +5,14 @@ It begins with the first operation in an event loop and sleeps while no loop run
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
+from otel_rl import reductions
 from otel_rl.internal_errors import guard
 from otel_rl.pipeline.io_thread import PeriodicThread
 from otel_rl.watchdog import monotonic
-from otel_rl.watchdog.event_loops.loop import WatchedLoop
+from otel_rl.watchdog.event_loops.loop import UNUSABLE, WatchedLoop
 from otel_rl.watchdog.event_loops.reports import Reports
 from otel_rl.watchdog.event_loops.thread_time import given_up
 
@@ -18,6 +20,8 @@ NAME = "otel-rl-event-loop"
 #: The thread looks so often within its limit while a loop is at work, since it must see a block several times, and half
 #: as often while all loops wait; at least every so many seconds.
 _LOOKS, _LONGEST_SLEEP = 8, 0.05
+#: Where otel-rl takes too much of the steps, it looks a fourth as often, for blocks that are four times as long.
+REDUCED = 4
 #: Seconds to sleep while no loop runs; the next loop wakes the thread.
 _IDLE = 60.0
 #: Most loops that are watched at once.
@@ -30,6 +34,7 @@ class EventLoops:
     def __init__(self, limit: float) -> None:
         self._limit = limit
         self._interval = min(limit / _LOOKS, _LONGEST_SLEEP)
+        self._is_reduced = False
         self._watched: dict[int, WatchedLoop] = {}
         now = monotonic()
         self._reports = Reports(now)
@@ -44,10 +49,12 @@ class EventLoops:
             self._watch(loop)
 
     def _watch(self, loop: Any) -> None:
-        with guard("event_loops.watch"):
+        # A loop of others may not be what asyncio expects of one.
+        with guard("event_loops.watch"), suppress(*UNUSABLE):
             if len(self._watched) < _MOST_LOOPS:
-                self._watched[id(loop)] = WatchedLoop(loop, self._limit, monotonic())
+                self._watched[id(loop)] = WatchedLoop(loop, monotonic())
                 self._ends = False
+                reductions.EVENT_LOOPS.offered = True
                 self._thread.start()
                 self._thread.wake()
 
@@ -56,13 +63,20 @@ class EventLoops:
         self._ends = True
         self._thread.end()
 
+    def _reduce(self) -> None:
+        self._is_reduced = True
+        self._limit *= REDUCED
+        self._interval *= REDUCED
+
     def _look(self) -> float:
+        if reductions.EVENT_LOOPS.on and not self._is_reduced:
+            self._reduce()
         now, waits = monotonic(), given_up()
         gil_waits, self._gil_waits = waits - self._gil_waits, waits
         for key, watched in list(self._watched.items()):
             runs = False
             with guard("event_loops.look"):
-                runs = watched.look(now, self._interval, gil_waits, self._reports)
+                runs = watched.look(now, self._interval, self._limit, gil_waits, self._reports)
                 if self._ends:
                     watched.leave(self._reports)
             # Its thread may have put another one there.

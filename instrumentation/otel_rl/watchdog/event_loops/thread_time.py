@@ -17,6 +17,8 @@ from typing import NamedTuple
 _LATE = 4
 #: Less than this share of a stretch is no computing.
 _LITTLE = 0.1
+#: Of Linux.
+_THREAD = getattr(resource, "RUSAGE_THREAD", None)
 #: Times that a thread gives up the CPU because ours wants the GIL, in one stretch.
 _FOR_A_LOOK = 2
 #: Shares of a stretch: the loop's thread computed for so much of it, and ours asked for the GIL so often of all times
@@ -116,5 +118,5 @@ def _read(path: str) -> bytes:
 
 
 def given_up() -> int:
-    """How often the calling thread has given up the CPU by itself; of Linux only."""
-    return resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
+    """How often the calling thread has given up the CPU by itself; 0 where that is not told."""
+    return resource.getrusage(_THREAD).ru_nvcsw if _THREAD is not None else 0
