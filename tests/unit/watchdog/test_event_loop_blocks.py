@@ -239,6 +239,19 @@ def test_a_block_shorter_than_the_limit_is_none(program, recorded):
     assert _blocks(recorded) == []
 
 
+def test_a_call_that_was_seen_once_is_no_block_however_late_the_looks_are(program, recorded):
+    gate = Gate()
+    program.notice()
+    program.loop.call_soon_threadsafe(gate.search)
+    gate.is_entered()
+    program.look(seconds=LIMIT / 2)
+    program.now += LIMIT / 2
+    gate.leave()
+    program.settle()
+    program.look(seconds=0)
+    assert _blocks(recorded) == []
+
+
 def test_a_loop_that_waits_is_never_woken(program, recorded, monkeypatch):
     program.notice()
     program.look(times=3)

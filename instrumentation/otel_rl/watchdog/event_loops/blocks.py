@@ -54,6 +54,11 @@ class Running:
         #: Number of the event that told of it while it ran.
         self.told = 0
 
+    @property
+    def is_confirmed(self) -> bool:
+        """It was seen again, or a stretch was all its own."""
+        return bool(self._seen)
+
     def is_same(self, task: Any, call: Call) -> bool:
         """True where the loop still makes this call."""
         if self._task is not None or task is not None:

@@ -134,8 +134,8 @@ class WatchedLoop:
         return self._ping
 
     def _count(self, running: Running) -> None:
-        """Count what waits, as soon as it has taken long."""
-        if running.waiting is None and running.seconds >= self._limit:
+        """Count what waits, as soon as it has taken long. One that was seen once may have ended soon after that."""
+        if running.waiting is None and running.is_confirmed and running.seconds >= self._limit:
             running.waiting = (
                 progress.open_in_event_loop(progress.ROLLOUTS, self._id),
                 progress.open_in_event_loop(progress.MODEL_CALLS, self._id),
