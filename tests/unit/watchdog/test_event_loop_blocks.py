@@ -13,8 +13,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import otel_rl
+from otel_rl.inference import servers
+from otel_rl.inference.calls import InferenceCall
+from otel_rl.inference.engine_calls import EngineCall
+from otel_rl.inference.requests import Request, endpoint_of
 from otel_rl.pipeline import io_thread
-from otel_rl.telemetry import lifecycle, progress
+from otel_rl.telemetry import progress
+from otel_rl.telemetry.scope import Scope
 from otel_rl.watchdog.event_loops import ping, stacks
 from otel_rl.watchdog.event_loops import thread as loops_thread
 from otel_rl.watchdog.event_loops.thread import EventLoops
@@ -22,6 +27,7 @@ from otel_rl.watchdog.event_loops.thread import EventLoops
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
+SCOPE = Scope("test")
 LIMIT = 0.2
 LOOK = LIMIT / 8
 TIMEOUT = 30
@@ -436,9 +442,26 @@ def test_a_forked_child_has_no_rollouts_of_its_parent(program):
     assert progress.open_in_event_loop(progress.ROLLOUTS, id(program.loop)) == 0
 
 
+def test_model_calls_count_in_the_loop_they_began_in_until_their_answer_is_there(program):
+    def count():
+        return progress.open_in_event_loop(progress.MODEL_CALLS, id(program.loop))
+
+    async def calls():
+        request = Request(endpoint_of("/v1/chat/completions"), servers.server("127.0.0.1", 8000), {"model": "m"})
+        made = EngineCall(SCOPE, "chat", "vllm", "m"), InferenceCall(SCOPE, request)
+        return made, count()
+
+    outside = EngineCall(SCOPE, "chat", "vllm", "m")
+    made, number = program.submit(calls()).result(TIMEOUT)
+    assert number == 2
+    for call in made:
+        call.finish()
+    outside.finish()
+    assert count() == 0
+
+
 def test_code_without_a_running_loop_has_none(program):
     assert progress.event_loop() == 0
-    assert lifecycle.forks >= 0
 
 
 def test_functions_of_the_program_come_before_those_of_libraries():
