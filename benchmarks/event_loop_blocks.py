@@ -30,10 +30,12 @@ HERE = Path(__file__).parent
 BIN = Path(sys.executable).parent
 BLOCKS = ("search", "tokenize", "fetch", "acquire", "shell", "parse", "refresh")
 HEALTHY = ("cooperative", "crowded", "callbacks", "in_a_thread", "busy_thread", "short")
-SECONDS = (0.2, 0.3, 0.5, 1.0, 2.0)
+SECONDS = (0.2, 0.5, 1.0, 2.0)
 #: Of the first kind also this one.
 LONGEST = 5.0
 ROLLOUTS = 200
+#: Is told, and has no limit.
+LOADED = "all CPUs taken"
 #: Seconds that clocks and the end of a block may be apart from what the program has written down.
 _TOLERANCE = 0.3
 _COST = """
@@ -98,7 +100,7 @@ def judge(truth: list[Any], events: list[Any]) -> list[dict[str, Any]]:
     for case in truth:
         inside = [event for event in left if case["began"] < event["time"] < case["ended"] + _TOLERANCE]
         left = [event for event in left if event not in inside]
-        right = [event for event in inside if event["code.function.name"] == case["case"] and case["case"] in BLOCKS]
+        right = [event for event in inside if event.get("code.function.name") == case["case"] in BLOCKS]
         rows.append(
             {
                 "case": case["case"],
@@ -107,10 +109,13 @@ def judge(truth: list[Any], events: list[Any]) -> list[dict[str, Any]]:
                 "told": round(sum(event["duration"] for event in right), 3),
                 "found": min(len(right), 1),
                 "false": len(inside) - min(len(right), 1),
+                "named": [event.get("code.function.name", "") for event in inside],
             }
         )
     if left:
-        rows.append({"case": "", "seconds": 0.0, "took": 0.0, "told": 0.0, "found": 0, "false": len(left)})
+        named = [event.get("code.function.name", "") for event in left]
+        outside = {"case": "", "seconds": 0.0, "took": 0.0, "told": 0.0, "found": 0, "false": len(left)}
+        rows.append({**outside, "named": named})
     return rows
 
 
@@ -148,22 +153,23 @@ def _cost(how: str) -> float:
 def main() -> int:
     """Measure, print, and compare with the limits."""
     cases = [f"{case}:{seconds}" for case in BLOCKS for seconds in SECONDS] + [f"{BLOCKS[0]}:{LONGEST}"]
-    cases += [f"{case}:1.5" for case in HEALTHY * 2]
+    cases += [f"{case}:1.5" for case in HEALTHY]
     random.Random(0).shuffle(cases)  # noqa: S311 - repeatable on purpose
     healthy = [f"{case}:1.5" for case in HEALTHY]
     samples = {
         "asyncio": _program("asyncio", cases),
         "uvloop": _program("uvloop", cases),
-        "all CPUs taken": _program("asyncio", healthy + cases[: len(cases) // 3], 2 * (os.cpu_count() or 1)),
+        LOADED: _program("asyncio", healthy + cases[: len(cases) // 3], 2 * (os.cpu_count() or 1)),
     }
     figures: dict[str, Any] = {}
     for name, rows in samples.items():
-        figures[f"{name}: F1"] = {"value": round(f1(rows), 4), "at_least": 0.95}
+        limit = {} if name == LOADED else {"at_least": 0.95}
+        figures[f"{name}: F1"] = {"value": round(f1(rows), 4), **limit}
         figures[f"{name}: false alarms"] = {"value": sum(row["false"] for row in rows)}
         figures[f"{name}: blocks"] = {"value": sum(row["case"] in BLOCKS for row in rows)}
         figures[f"{name}: blocks found and named"] = {"value": sum(row["found"] for row in rows)}
-    for how, limit in (("idle", 0.01), ("at work", 0.01)):
-        figures[f"{how} loop: share of a core"] = {"value": round(_cost(how), 5), "limit": limit}
+    for how in ("idle", "at work"):
+        figures[f"{how} loop: share of a core"] = {"value": round(_cost(how), 5), "limit": 0.01}
     return finish("event_loop_blocks", figures, samples, __doc__.splitlines()[0])
 
 

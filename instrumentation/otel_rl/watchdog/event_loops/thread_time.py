@@ -21,9 +21,10 @@ _LITTLE = 0.1
 _THREAD = getattr(resource, "RUSAGE_THREAD", None)
 #: Times that a thread gives up the CPU because ours wants the GIL, in one stretch.
 _FOR_A_LOOK = 2
-#: Shares of a stretch: the loop's thread computed for so much of it, and ours asked for the GIL so often of all times
-#: that it could; less of both, and the process was stopped.
-_COMPUTED, _ASKED = 0.3, 0.1
+#: Least that tells a call which holds the GIL from a process that was stopped: share of the stretch in which the loop's
+#: thread computed, and how often ours asked for the GIL, as a share of the times that it could and as a number. On a
+#: machine that is overloaded both are small.
+_COMPUTED, _ASKED, _FEWEST = 0.1, 0.02, 4
 
 
 class Stretch(NamedTuple):
@@ -67,7 +68,7 @@ class ThreadTime:
             return Stretch(passed, computed, held_gil=False)
         # A thread that waits for the GIL wakes at each switch interval; one that is stopped, or has no CPU, does not.
         asks = passed / max(sys.getswitchinterval(), 1e-3)
-        if computed >= _COMPUTED * passed and gil_waits >= _ASKED * asks:
+        if computed >= _COMPUTED * passed and gil_waits >= max(_ASKED * asks, _FEWEST):
             return Stretch(computed, computed, held_gil=True)
         return Stretch(_LATE * interval, min(computed, _LATE * interval), held_gil=False)
 
@@ -85,7 +86,11 @@ class ThreadTime:
         given_up, taken = (now - then for now, then in zip(self._switches[:2], earlier, strict=False))
         # It computes, and the CPU was taken from it; it gives it up itself where it waits, and for each look of ours.
         was_taken = taken > 0 and given_up <= taken + _FOR_A_LOOK and stretch.computed >= _LITTLE * stretch.seconds
-        return left if was_taken or self._switches[2] else 0.0
+        if was_taken:
+            return left
+        was_ready, is_ready = earlier[2], self._switches[2]
+        # Since when it is ready is not known, where it was not at the last look.
+        return left * (was_ready + is_ready) / 2 if is_ready else 0.0
 
     def _read_schedule(self) -> float:
         with suppress(OSError, ValueError, IndexError):
