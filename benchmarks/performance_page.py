@@ -217,6 +217,12 @@ TABLES: dict[str, tuple[Row, ...]] = {
         ),
     ),
     "watchdog": _watchdog(),
+    "event_loops": (
+        Row("F1 of blocks found and named, asyncio", "event_loop_blocks", "asyncio: F1"),
+        Row("F1 of blocks found and named, uvloop", "event_loop_blocks", "uvloop: F1"),
+        Row("loop that waits: share of a core", "event_loop_blocks", "idle loop: share of a core", 2, 100, " %"),
+        Row("loop at work: share of a core", "event_loop_blocks", "at work loop: share of a core", 2, 100, " %"),
+    ),
     "health": tuple(
         Row(f"{how} run: CPU time per step", "health_step", f"{how}: us of CPU per step", 0, unit=" µs")
         for how in ("healthy", "sick")
