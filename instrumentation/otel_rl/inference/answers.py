@@ -51,6 +51,8 @@ class Answer:
     _finish_reasons: dict[int, str] | None = None
     #: ``error.type`` of an answer that reports a failure instead of raising it.
     failure: str | None = None
+    #: The server has said that it has said all; a stream may go on without a word.
+    is_complete = False
     server_times: dict[str, float] = NOTHING
     output_chunks = 0
     token_ids = 0
@@ -107,6 +109,9 @@ class Answer:
                 self.output_chunks += 1
             if self._content is not None:
                 self._content.add_choice(parts, _index(parts, position))
+
+    def end(self) -> None:
+        """Nothing more comes; called once, however the call ends."""
 
     def _observe_event(self, fields: dict[str, Any]) -> None:
         response = fields.get("response")

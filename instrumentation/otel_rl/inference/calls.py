@@ -144,8 +144,13 @@ class InferenceCall:
     def chunk(self, chunk: Any) -> None:
         """One chunk of the stream arrived."""
         with _CHUNK:
-            self.first_chunk_arrived()
-            self.answer.observe_chunk(chunk)
+            self.observe_chunk(chunk)
+
+    def observe_chunk(self, chunk: Any) -> None:
+        """The same, for a caller that guards it."""
+        if self._first_chunk is None:
+            self._first_chunk = time.perf_counter() - self.started
+        self.answer.observe_chunk(chunk)
 
     def first_chunk_arrived(self) -> None:
         """The answer begins, unless it has."""
@@ -219,6 +224,7 @@ class InferenceCall:
         read = at or self._read
         duration = (time.perf_counter() if read is None else read[0]) - self.started
         answer = self.answer
+        answer.end()
         if error is not None:
             # LengthFinishReasonError of openai's `parse` carries the answer, with its usage.
             answer.observe(getattr(error, "completion", None))

@@ -62,10 +62,12 @@ class EngineAnswer(Answer):
 
     def _of_sglang(self, items: list[Any] | tuple[Any, ...]) -> dict[str, Any]:
         facts = [fields_of(fields_of(item).get("meta_info")) for item in items[:_MOST_ITEMS]]
+        # A stream that was left early has fewer.
+        samples = min(self._samples, len(facts))
         usage = {
-            "prompt_tokens": _sum(facts, "prompt_tokens", self._samples),
+            "prompt_tokens": _sum(facts, "prompt_tokens", samples),
             "completion_tokens": _sum(facts, "completion_tokens"),
-            "prompt_tokens_details": {"cached_tokens": _sum(facts, "cached_tokens", self._samples)},
+            "prompt_tokens_details": {"cached_tokens": _sum(facts, "cached_tokens", samples)},
             "completion_tokens_details": {"reasoning_tokens": _sum(facts, "reasoning_tokens")},
         }
         return {

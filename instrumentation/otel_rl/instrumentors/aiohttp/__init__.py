@@ -12,4 +12,8 @@ class AiohttpInstrumentor(Instrumentor):
 
     library: ClassVar[str] = "aiohttp"
     requirements: ClassVar = ("aiohttp >= 3.9, < 4",)
-    modules: ClassVar = {"aiohttp.client": "patch:patch_client", "aiohttp.client_reqrep": "patch:patch_response"}
+    modules: ClassVar = {
+        "aiohttp.client": "patch:patch_client",
+        "aiohttp.client_reqrep": "patch:patch_response",
+        "aiohttp.streams": "patch:patch_streams",
+    }

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from otel_rl.instrumentors.patching import Patches
-    from otel_rl.served_engines.calls import Call
+    from otel_rl.served_engines.calls import Call, ModelCall
 
 _BEGIN, _ANSWERED, _FAILED = (guard(f"aiohttp.{site}") for site in ("begin", "answered", "failed"))
 _TRACEPARENT = "traceparent"
@@ -33,6 +33,12 @@ def patch_response(module: ModuleType, patches: Patches) -> None:
     patches.observe(module, "ClientResponse.json", after=_parsed, required=True)
     patches.observe(module, "ClientResponse.release", before=_closing, required=True)
     patches.observe(module, "ClientResponse.close", before=_closing, required=True)
+
+
+def patch_streams(module: ModuleType, patches: Patches) -> None:
+    """Patch ``aiohttp.streams``: all ways to read a body go through one method."""
+    patches.replace(module, "StreamReader._read_nowait_chunk", _takes, required=True)
+    patches.observe(module, "StreamReader.set_exception", before=_breaking_off, required=True)
 
 
 def _requests(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -80,6 +86,8 @@ def _answered(call: Call, response: Any) -> None:
     call.leave()
     with _ANSWERED:
         call.answered(response, response.status, None)
+        if call.is_stream:
+            _follow(response.content, response, call)
         return
     call.failed(None)
 
@@ -116,4 +124,52 @@ def _closing(response: Any) -> None:
         return
     content = response._body  # noqa: SLF001 - there is no public name
     complete = content is not None or response.content.at_eof()
-    senders.closed(response, complete=complete, content=content, error=response.content.exception())
+    error = response.content.exception() or _error_of_reader()
+    senders.closed(response, complete=complete, content=content, error=error)
+
+
+def _error_of_reader() -> BaseException | None:
+    """The exception that is on its way through a method that reads: a timeout, or the end of the task."""
+    error = sys.exc_info()[1]
+    traceback = None if error is None else error.__traceback__
+    while traceback is not None:
+        if traceback.tb_frame.f_globals.get("__name__") == "aiohttp.streams":
+            return error
+        traceback = traceback.tb_next
+    # One of the program's own, around all of this.
+    return None
+
+
+# -- chunks --------------------------------------------------------------------------------------------------------
+
+
+def _follow(reader: Any, response: Any, call: Call) -> None:
+    # What has come and was not read. The reader itself would refer to itself, and that of an empty body has none.
+    left = getattr(reader, "_buffer", None)
+    if left is not None and call.is_followed_by(reader, response):
+        reader.on_eof(functools.partial(_has_ended, call, left))
+
+
+def _has_ended(call: ModelCall, left: Any) -> None:
+    if not left:
+        call.exhausted()
+
+
+def _takes(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def _read_nowait_chunk(self: Any, n: int) -> Any:
+        data = original(self, n)
+        call = senders.of(self)
+        if call is not None:
+            call.chunk(data)
+            if self.at_eof():
+                call.exhausted()
+        return data
+
+    return _read_nowait_chunk
+
+
+def _breaking_off(reader: Any, error: BaseException, *_: Any) -> None:
+    call = senders.of(reader)
+    if call is not None:
+        call.broke_off(error)

@@ -1,0 +1,15 @@
+"""Requests to inference engines that a program makes with ``urllib3``, and the chunks of what ``requests`` reads."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from otel_rl.instrumentors.base import Instrumentor
+
+
+class Urllib3Instrumentor(Instrumentor):
+    """Instruments the ``urllib3`` package."""
+
+    library: ClassVar[str] = "urllib3"
+    requirements: ClassVar = ("urllib3 >= 1.26, < 3",)
+    modules: ClassVar = {"urllib3.response": "patch:patch_response"}
