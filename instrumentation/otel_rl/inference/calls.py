@@ -12,10 +12,13 @@ twice. A client's instrumentor describes the request, makes the call current whi
 from __future__ import annotations
 
 import json
+import sys
 import time
 import weakref
 from collections import deque
 from contextvars import ContextVar
+from functools import lru_cache
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry import trace as trace_api
@@ -27,6 +30,7 @@ from otel_rl.flight_recorder.recorder import flight
 from otel_rl.inference import measurements, messages, ownership
 from otel_rl.inference.answers import Answer
 from otel_rl.inference.engine_requests import was_aborted
+from otel_rl.inference.requests import EMBEDDINGS
 from otel_rl.internal_errors import guard
 from otel_rl.semconv import attributes, events
 from otel_rl.semconv.attributes import RlInferenceStreamEndedValues
@@ -52,6 +56,8 @@ _abandoned: deque[tuple[InferenceCall, float, int]] = deque()
 _process = object()
 #: Longest body of an answer that is parsed for its usage where the program does not parse it with its client, in bytes.
 LONGEST_BODY = 262_144
+#: Without it there is no step.
+_STEPS = "otel_rl.training.steps"
 _CONTENT, _LEAVE, _CHUNK, _FINISH = (guard(f"inference.{site}") for site in ("content", "leave", "chunk", "finish"))
 
 
@@ -240,6 +246,8 @@ class InferenceCall:
             self._trajectory.model_call_ended(
                 tokens, reasons, answer.weight_version, failed=kind is not None or was_aborted(reasons)
             )
+        if self._counts and _STEPS in sys.modules and self._request.endpoint is not EMBEDDINGS:
+            _engine_answers().add(answer, error, ended, is_private=self._request.is_private)
         found = self._found(error, ended)
         if self._trajectory is not None and kind is None:
             turn = self._trajectory.turn
@@ -302,6 +310,12 @@ class InferenceCall:
                 context,
             )
         )
+
+
+@lru_cache(maxsize=1)
+def _engine_answers() -> Any:
+    """Imported in a program that has steps."""
+    return import_module("otel_rl.inference.engine_answers")
 
 
 def _parsed(body: bytes) -> Any:

@@ -145,7 +145,7 @@ def _record(group: list[_Measured]) -> None:
     requests = [measured.call.requests for measured in group]
     for number, field in enumerate(Times._fields):
         values = [value for one in requests for value in one.seconds[number]]
-        if values:
+        if values and field in _HISTOGRAMS:
             scope.record_all(_HISTOGRAMS[field], values, labels, context)
     _count_tokens(scope, labels, requests, context)
 

@@ -11,7 +11,7 @@ from typing import Any
 from otel_rl.semconv import attributes
 from otel_rl.semconv.attributes import GenAiProviderNameValues, RlInferenceEngineValues
 from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
-from otel_rl.telemetry import drops
+from otel_rl.telemetry import drops, propagation
 from otel_rl.telemetry.cardinality_budgets import OTHER, within_budget
 
 _HOSTS = {
@@ -35,10 +35,10 @@ MAXIMUM_SERVERS = attributes.CARDINALITY[attributes.SERVER_ADDRESS] - 1
 class Server:
     """A server: ``labels`` go on metrics and spans, ``values`` on spans only, where they replace labels.
 
-    ``series`` is for :mod:`otel_rl.inference.requests`: what the calls of one operation and model have in common.
+    ``is_private`` says that ``rl.*`` baggage may go there. ``series`` is for :mod:`otel_rl.inference.requests`: what the calls of one operation and model have in common.
     """
 
-    __slots__ = ("labels", "series", "values")
+    __slots__ = ("is_private", "labels", "series", "values")
 
     def __init__(self, address: str, port: int, provider: str, *, within_budget: bool) -> None:
         itself = {attributes.SERVER_ADDRESS: address, attributes.SERVER_PORT: port}
@@ -49,6 +49,7 @@ class Server:
         }
         self.values: dict[str, Any] = {} if within_budget else itself
         self.series: dict[tuple[str, str], Any] = {}
+        self.is_private = propagation.may_have_baggage(address)
 
 
 _servers: dict[tuple[str, int, str | None], Server] = {}

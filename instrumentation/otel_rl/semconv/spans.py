@@ -272,6 +272,7 @@ RL_ENGINE_CALL: Final = definitions.SpanDefinition(
         attributes.RL_ENGINE_TIME_TO_FIRST_TOKEN,
         attributes.RL_ENGINE_PREFILL_TIME,
         attributes.RL_ENGINE_DECODE_TIME,
+        attributes.RL_ENGINE_TRANSFER_TIME,
         attributes.ERROR_TYPE,
     ),
 )
@@ -382,6 +383,7 @@ RL_RANK_STEP: Final = definitions.SpanDefinition(
         attributes.RL_ENGINE_TIME_TO_FIRST_TOKEN,
         attributes.RL_ENGINE_PREFILL_TIME,
         attributes.RL_ENGINE_DECODE_TIME,
+        attributes.RL_ENGINE_TRANSFER_TIME,
         attributes.RL_SAMPLING_REASON,
         attributes.ERROR_TYPE,
     ),

@@ -55,11 +55,4 @@ def end(call: EngineCall, outputs: Any, error: BaseException | None) -> None:
 
 def summarise(call: EngineCall) -> None:
     """Add the call to the summary of the step."""
-    requests = call.requests
-    counts = {
-        **requests.counts(),
-        attributes.RL_ENGINE_INPUT_TOKENS: requests.input_tokens,
-        attributes.RL_ENGINE_OUTPUT_TOKENS: requests.output_tokens,
-        attributes.RL_ENGINE_CACHED_TOKENS: requests.cached_tokens,
-    }
-    engine_summary.add(counts, requests.seconds_by_attribute())
+    engine_summary.add(call.requests.step_counts(), call.requests.seconds_by_attribute())
