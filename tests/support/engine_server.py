@@ -55,7 +55,7 @@ def _delta(reason: str | None = None, **delta: str) -> list[dict[str, Any]]:
 #: vLLM's, with the usage in an event of its own, and its times with ``--enable-per-request-metrics``.
 CHAT_EVENTS = [
     _event(_chat_chunk(_delta(role="assistant", content=""), system_fingerprint="vllm-0.32.0")),
-    *(_event(_chat_chunk(_delta(content=f"piece {number} \\\"finish_reason\\\":\"x"))) for number in range(4)),
+    *(_event(_chat_chunk(_delta(content=f'piece {number} \\"finish_reason\\":"x'))) for number in range(4)),
     _event(_chat_chunk(_delta("length", content="end"))),
     _event(
         _chat_chunk(

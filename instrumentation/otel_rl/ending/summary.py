@@ -37,9 +37,7 @@ def _working_directory() -> str:
 #: Reasons of the file store for a drop that nobody wanted.
 _UNWRITTEN = ("store_unwritable", "disk_full")
 #: Libraries of which most programs make another use than asking an engine: that one is imported says nothing.
-_OF_MANY_USES = frozenset(
-    {"otel_rl_aiohttp", "otel_rl_httpx", "otel_rl_httpx2", "otel_rl_requests", "otel_rl_urllib3"}
-)
+_OF_MANY_USES = frozenset({"otel_rl_aiohttp", "otel_rl_httpx", "otel_rl_httpx2", "otel_rl_requests", "otel_rl_urllib3"})
 _started_in = _working_directory()
 _started_at = time.monotonic()
 #: Seconds after which a process is no short helper any more, such as those that a shell script calls.

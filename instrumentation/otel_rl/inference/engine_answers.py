@@ -1,7 +1,7 @@
 """What an engine behind a server did for one call, as its answer says it: it counts in the summary of the step.
 
-A call counts where the answer shows an engine, or where the server is on a private host: a program trains with engines of
-its own, and asks judges elsewhere.
+A call counts where the answer shows an engine, or where the server is on a private host: a program trains with engines
+of its own, and asks judges elsewhere.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _UNKNOWN = "unknown"
 
 
 def add(answer: Answer, error: BaseException | None, ended: str | None, *, is_private: bool) -> None:
-    """A call has ended, with ``error`` or as the stream says; one that the server refused is no request of an engine."""
+    """A call has ended, with ``error`` or as the stream says; one that the server refused counts as none."""
     if answer.engine is None and not is_private:
         return
     has_left = _has_left(answer, error, ended)

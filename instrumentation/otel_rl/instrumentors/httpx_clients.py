@@ -73,7 +73,7 @@ def _follow(response: Any, call: Call) -> None:
 class _Stream:
     """Stands for the stream of a transport."""
 
-    __slots__ = ("aclose", "close", "_call", "stream")
+    __slots__ = ("_call", "aclose", "close", "stream")
 
     def __init__(self, call: Any, stream: Any) -> None:
         self._call = call

@@ -245,8 +245,8 @@ def _is_timed(target: Target) -> bool:
     return is_phase(brings_weights=target.brings_weights)
 
 
-#: Identity of a response, or of what it is read from -> the call, while the program has not read all of it. Responses may
-#: be of a class of the program that cannot be hashed.
+#: Identity of a response, or of what it is read from -> the call, while the program has not read all of it.
+#: Responses may be of a class of the program that cannot be hashed.
 _open: dict[int, ModelCall] = {}
 #: The operation whose request this context sends: a client may send it through another one.
 _operation: ContextVar[ControlCall | None] = ContextVar("otel_rl_engine_operation", default=None)

@@ -98,7 +98,6 @@ class EngineAnswer(Answer):
             "metrics": _milliseconds(facts[0]) if len(facts) == 1 else None,
         }
 
-
     def times(self) -> list[Times]:
         """Times of its requests in s, where the engine says them."""
         return self._times or super().times()
@@ -129,8 +128,8 @@ def _reason(given: Any) -> str | None:
 def _times(facts: Mapping[str, Any]) -> Times:
     """Times of one request of SGLang, in s.
 
-    Upstream says when the whole and its first token were there, since the arrival. The scheduler of a server that prefills
-    apart from decoding says how long each part took with slime's patch of SGLang 0.5.15
+    Upstream says when the whole and its first token were there, since the arrival. With slime's patch of SGLang 0.5.15
+    the scheduler of a server that prefills apart from decoding says how long each part took
     (``docker/patch/latest/sglang.patch``, ``SchedulerReqTimeStats.convert_to_output_meta_info``).
     """
     queue, first, whole, prefill, decode, transfer = (_seconds(facts.get(name)) for name in _SGLANG_TIMES)

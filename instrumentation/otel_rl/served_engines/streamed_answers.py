@@ -1,8 +1,8 @@
 """Facts of a streamed answer of an engine, of which as few events are parsed as have any.
 
-Most events are a piece of text. Those of SGLang's ``/generate`` repeat all text so far: to parse each of them would take
-as long as the square of their number. What a stream says about itself stands in its first event, in those that end a
-sample, and in its last ones. Sources: vLLM 0.32 and SGLang 0.5.23, ``entrypoints/openai/serving_chat.py`` and
+Most events are a piece of text. Those of SGLang's ``/generate`` repeat all text so far: to parse each of them would
+take as long as the square of their number. What a stream says about itself stands in its first event, in those that
+end a sample, and in its last ones. Sources: vLLM 0.32 and SGLang 0.5.23, ``entrypoints/openai/serving_chat.py`` and
 ``srt/entrypoints/http_server.py`` (``generate_request``).
 """
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from otel_rl.instrumentors.patching import Patches
-    from otel_rl.served_engines.calls import Call, ModelCall
+    from otel_rl.served_engines.calls import Call
 
 _BEGIN, _ANSWERED, _FAILED = (guard(f"aiohttp.{site}") for site in ("begin", "answered", "failed"))
 _TRACEPARENT = "traceparent"
@@ -150,7 +150,7 @@ def _follow(reader: Any, response: Any, call: Call) -> None:
         reader.on_eof(functools.partial(_has_ended, call, left))
 
 
-def _has_ended(call: ModelCall, left: Any) -> None:
+def _has_ended(call: Any, left: Any) -> None:
     if not left:
         call.exhausted()
 
