@@ -70,7 +70,7 @@ TRIGGERS: Final[Mapping[str, tuple[str, ...]]] = {
         "trl.experimental.sdpo.sdpo_trainer",
         "trl",
     ),
-    "otel_rl_urllib3": ("urllib3.response", "urllib3"),
+    "otel_rl_urllib3": ("urllib3.connectionpool", "urllib3.poolmanager", "urllib3.response", "urllib3"),
     "otel_rl_vllm": (
         "vllm.entrypoints.llm",
         "vllm.v1.engine.llm_engine",

@@ -35,8 +35,8 @@ MAXIMUM_SERVERS = attributes.CARDINALITY[attributes.SERVER_ADDRESS] - 1
 class Server:
     """A server: ``labels`` go on metrics and spans, ``values`` on spans only, where they replace labels.
 
-    ``is_private`` says that ``rl.*`` baggage may go there. ``series`` is for :mod:`otel_rl.inference.requests`: what the
-    calls of one operation and model have in common.
+    ``is_private`` says that ``rl.*`` baggage may go there. ``series`` is for :mod:`otel_rl.inference.requests`: what
+    the calls of one operation and model have in common.
     """
 
     __slots__ = ("is_private", "labels", "series", "values")

@@ -80,6 +80,9 @@ class Call:
     def answered(self, response: object, status: int, content: bytes | None) -> None:
         """The head of the answer is there, and all of it where ``content`` is."""
 
+    def was_sent(self, times: int) -> None:
+        """The client has sent the request so often."""
+
     def is_followed_by(self, _reader: object, _response: object) -> bool:
         """Chunks of the answer are of interest."""
         return False
@@ -110,6 +113,10 @@ class ModelCall(Call):
     def leave(self) -> None:
         """The request has been answered."""
         self._call.leave()
+
+    def was_sent(self, times: int) -> None:
+        """The client has sent the request so often."""
+        self._call.attempts = times
 
     def failed(self, error: BaseException | None) -> None:
         """No answer came, or one of which nothing is known."""

@@ -25,15 +25,19 @@ class Chunks:
         return self
 
     def __next__(self) -> bytes:
+        call = self._call
+        call.is_being_read = True
         try:
             chunk = next(self._chunks)
         except StopIteration:
-            self._call.exhausted()
+            call.exhausted()
             raise
         except BaseException as error:
-            self._call.broke_off(error)
+            call.broke_off(error)
             raise
-        self._call.chunk(chunk)
+        finally:
+            call.is_being_read = False
+        call.chunk(chunk)
         return chunk
 
     def throw(self, *error: Any) -> Any:

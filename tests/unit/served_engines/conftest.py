@@ -9,7 +9,7 @@ import pytest
 from support.engine_server import EngineServer
 from unit.served_engines.http_posts import INSTALLED
 
-LIBRARIES = {"urllib3", *(name.partition(".")[0] for name in INSTALLED)}
+LIBRARIES = {name.partition(".")[0] for name in INSTALLED}
 
 
 @pytest.fixture

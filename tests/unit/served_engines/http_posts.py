@@ -8,7 +8,7 @@ import importlib.util
 from typing import Any
 
 #: Client and, after a dot, how it is used.
-ALL = ("aiohttp", "httpx.sync", "httpx.async", "httpx2.sync", "httpx2.async", "requests")
+ALL = ("aiohttp", "httpx.sync", "httpx.async", "httpx2.sync", "httpx2.async", "requests", "urllib3")
 INSTALLED = tuple(name for name in ALL if importlib.util.find_spec(name.partition(".")[0]))
 
 
@@ -25,6 +25,8 @@ def post(client: str, url: str, read: str = "json", **given: Any) -> Any:
         given = {"data" if key == "content" else key: value for key, value in given.items()}
         with requests.Session() as session:
             return _value(session.post(url, **given), read)
+    if library == "urllib3":
+        return _urllib3(url, read, given)
     with importlib.import_module(library).Client() as made:
         return _value(made.post(url, **given), read)
 
@@ -33,6 +35,18 @@ def _value(response: Any, read: str) -> Any:
     if read == "json":
         return response.json()
     return response.text if read == "text" else response.status_code
+
+
+def _urllib3(url: str, read: str, given: dict[str, Any]) -> Any:
+    import urllib3
+
+    if "content" in given:
+        given["body"] = given.pop("content")
+    with urllib3.PoolManager(retries=False) as manager:
+        response = manager.request("POST", url, **given)
+        if read == "json":
+            return response.json()
+        return response.data.decode() if read == "text" else response.status
 
 
 async def _httpx_async(module: Any, url: str, read: str, given: dict[str, Any]) -> Any:

@@ -15,6 +15,7 @@ _WAYS = {
     "aiohttp": ("lines", "readline", "iter_any", "iter_chunked", "iter_chunks", "read_some", "whole"),
     "httpx.sync": ("iter_lines", "iter_text", "iter_bytes", "iter_raw", "whole"),
     "httpx.async": ("aiter_lines", "aiter_text", "aiter_bytes", "aiter_raw", "whole"),
+    "urllib3": ("stream", "read", "lines", "read1", "whole"),
     "requests": ("iter_lines", "iter_content", "raw.stream", "raw.read", "raw", "whole"),
 }
 _WAYS |= {f"httpx2.{form}": _WAYS[f"httpx.{form}"] for form in ("sync", "async")}
@@ -29,6 +30,8 @@ def read_stream(client: str, way: str, url: str, body: Any, take: Callable[[Any]
     library, _, form = client.partition(".")
     if library == "requests":
         _requests(way, url, body, take)
+    elif library == "urllib3":
+        _urllib3(way, url, body, take)
     elif library == "aiohttp":
         asyncio.run(_aiohttp(way, url, body, take))
     elif form == "async":
@@ -37,6 +40,22 @@ def read_stream(client: str, way: str, url: str, body: Any, take: Callable[[Any]
         module = importlib.import_module(library)
         with module.Client() as made, made.stream("POST", url, json=body) as response:
             pieces = [response.read()] if way == "whole" else getattr(response, way)()
+            for piece in pieces:
+                if not take(piece):
+                    break
+
+
+def _urllib3(way: str, url: str, body: Any, take: Callable[[Any], bool]) -> None:
+    import urllib3
+
+    with urllib3.PoolManager(retries=False) as manager:
+        with manager.request("POST", url, json=body, preload_content=False) as response:
+            if way == "whole":
+                pieces: Any = [response.read()]
+            elif way in ("read", "read1"):
+                pieces = iter(lambda: getattr(response, way)(16), b"")
+            else:
+                pieces = response if way == "lines" else response.stream()
             for piece in pieces:
                 if not take(piece):
                     break

@@ -12,4 +12,8 @@ class Urllib3Instrumentor(Instrumentor):
 
     library: ClassVar[str] = "urllib3"
     requirements: ClassVar = ("urllib3 >= 1.26, < 3",)
-    modules: ClassVar = {"urllib3.response": "patch:patch_response"}
+    modules: ClassVar = {
+        "urllib3.connectionpool": "patch:patch_connection_pool",
+        "urllib3.poolmanager": "patch:patch_pool_manager",
+        "urllib3.response": "responses:patch_response",
+    }
