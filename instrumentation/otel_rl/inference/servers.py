@@ -63,6 +63,9 @@ def server(address: str, port: int, provider: str | None = None) -> Server:
     known = _servers.get((address, port, provider))
     if known is not None:
         return known
+    ascii_address = ascii_host(address)
+    if ascii_address != address:
+        return server(ascii_address, port, provider)
     within_budget = len(_servers) < MAXIMUM_SERVERS
     found = Server(address, port, provider or provider_of(address), within_budget=within_budget)
     if within_budget:
@@ -81,6 +84,16 @@ def unplaced(provider: str) -> Server:
         found.labels = {attributes.GEN_AI_PROVIDER_NAME: name}
         _unplaced[name] = found
     return found
+
+
+def ascii_host(host: str) -> str:
+    """A host as it is on the wire: some clients give it in the letters of its language."""
+    if host.isascii():
+        return host
+    try:
+        return host.encode("idna").decode()
+    except UnicodeError:
+        return host
 
 
 def provider_of(address: str) -> str:

@@ -216,7 +216,7 @@ class ControlCall(Call):
         # vLLM and SGLang name it alike in all that take one, but for `update_weight_version`.
         version = body.get("weight_version", body.get("new_version"))
         values = {
-            attributes.SERVER_ADDRESS: url.host,
+            attributes.SERVER_ADDRESS: servers.ascii_host(url.host),
             attributes.SERVER_PORT: url.port,
             attributes.RL_POLICY_VERSION: str(version) if isinstance(version, str | int) else None,
         }

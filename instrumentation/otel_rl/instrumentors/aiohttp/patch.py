@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from otel_rl import own_cpu
 from otel_rl.internal_errors import guard
 from otel_rl.served_engines import senders
-from otel_rl.served_engines.paths import target_of
+from otel_rl.served_engines.paths import may_be_target, target_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _BEGIN, _ANSWERED, _FAILED = (guard(f"aiohttp.{site}") for site in ("begin", "answered", "failed"))
 _TRACEPARENT = "traceparent"
+_REFUSED = 400
 
 
 def patch_client(module: ModuleType, patches: Patches) -> None:
@@ -51,7 +52,7 @@ def _requests(original: Callable[..., Any]) -> Callable[..., Any]:
             response = await original(self, method, str_or_url, **kwargs)
         except BaseException as error:
             with _FAILED:
-                call.failed(error)
+                _failed(call, error)
             raise
         _timed_answered(call, response)
         return response
@@ -62,6 +63,8 @@ def _requests(original: Callable[..., Any]) -> Callable[..., Any]:
 def _begin(session: Any, method: str, str_or_url: Any, kwargs: dict[str, Any]) -> Call | None:
     """``kwargs`` gets the headers of the request with the trace context, in a mapping of their own."""
     with _BEGIN:
+        if isinstance(str_or_url, str) and not may_be_target(str_or_url):
+            return None
         try:
             url = session._build_url(str_or_url)  # noqa: SLF001 - with the base URL of the session
         except (AssertionError, TypeError, ValueError):
@@ -90,6 +93,15 @@ def _answered(call: Call, response: Any) -> None:
             _follow(response.content, response, call)
         return
     call.failed(None)
+
+
+def _failed(call: Call, error: BaseException) -> None:
+    status = getattr(error, "status", None)
+    if isinstance(status, int) and status >= _REFUSED:
+        # Of a session with `raise_for_status`.
+        call.leave()
+        call.answered(error, status, None)
+    call.failed(error)
 
 
 _timed_begin = own_cpu.timed("aiohttp.begin", _begin)
