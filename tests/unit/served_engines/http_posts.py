@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import importlib
 import importlib.util
+import json
 from typing import Any
+
+from otel_rl.inference.calls import record_abandoned
 
 #: Client and, after a dot, how it is used.
 ALL = ("aiohttp", "httpx.sync", "httpx.async", "httpx2.sync", "httpx2.async", "requests", "urllib3")
@@ -42,8 +45,17 @@ def _urllib3(url: str, read: str, given: dict[str, Any]) -> Any:
 
     if "content" in given:
         given["body"] = given.pop("content")
+    # Neither `json` came before 2.0.
+    if given.get("json") is not None:
+        given["body"] = json.dumps(given["json"]).encode()
+    given.pop("json", None)
     with urllib3.PoolManager(retries=False) as manager:
         response = manager.request("POST", url, **given)
+        if read == "json" and not hasattr(response, "json"):
+            value = json.loads(response.data)
+            del response
+            record_abandoned()
+            return value
         if read == "json":
             return response.json()
         return response.data.decode() if read == "text" else response.status

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import json
 from typing import TYPE_CHECKING, Any
 
 from unit.served_engines.http_posts import INSTALLED
@@ -11,6 +12,8 @@ from unit.served_engines.http_posts import INSTALLED
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+#: Since urllib3 2.0.
+_HAS_READ1 = hasattr(importlib.import_module("urllib3").HTTPResponse, "read1") if "urllib3" in INSTALLED else False
 _WAYS = {
     "aiohttp": ("lines", "readline", "iter_any", "iter_chunked", "iter_chunks", "read_some", "whole"),
     "httpx.sync": ("iter_lines", "iter_text", "iter_bytes", "iter_raw", "whole"),
@@ -20,7 +23,7 @@ _WAYS = {
 }
 _WAYS |= {f"httpx2.{form}": _WAYS[f"httpx.{form}"] for form in ("sync", "async")}
 #: Client, and how it reads.
-WAYS = [(client, way) for client in INSTALLED for way in _WAYS.get(client, ())]
+WAYS = [(client, way) for client in INSTALLED for way in _WAYS.get(client, ()) if way != "read1" or _HAS_READ1]
 #: Of each client the way that most programs take.
 COMMON = [(client, _WAYS[client][0]) for client in INSTALLED if client in _WAYS]
 
@@ -49,7 +52,7 @@ def _urllib3(way: str, url: str, body: Any, take: Callable[[Any], bool]) -> None
     import urllib3
 
     with urllib3.PoolManager(retries=False) as manager:
-        with manager.request("POST", url, json=body, preload_content=False) as response:
+        with manager.request("POST", url, body=json.dumps(body).encode(), preload_content=False) as response:
             if way == "whole":
                 pieces: Any = [response.read()]
             elif way in ("read", "read1"):

@@ -64,7 +64,7 @@ def test_a_pool_for_one_server_is_followed_too(server, instrumented):
     assert "rl.rollout.id=r" in server.headers("baggage")[0]
 
 
-@pytest.mark.parametrize("given", [None, {}, {"X-Own": "1"}, urllib3.HTTPHeaderDict({"X-Own": "1"})])
+@pytest.mark.parametrize("given", [None, {}, {"X-Own": "1"}, urllib3._collections.HTTPHeaderDict({"X-Own": "1"})])
 def test_headers_of_the_program_and_of_the_pool_are_sent_and_not_changed(server, instrumented, given):
     of_pool = {"X-Pool": "2"}
     before = None if given is None else dict(given)
