@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from otel_rl.inference.engine_requests import ABORT, EngineRequests
+from otel_rl.semconv import attributes
 from otel_rl.semconv.attributes import RlInferenceStreamEndedValues as Ended
 from otel_rl.training import engine_summary
 
@@ -41,7 +42,11 @@ def add(answer: Answer, error: BaseException | None, ended: str | None, *, is_pr
     )
     for number in range(1, answer.requests):
         requests.add(0, 0, (), times[number] if number < len(times) else None)
-    engine_summary.add(requests.step_counts(), requests.seconds_by_attribute())
+    counts = requests.step_counts()
+    if answer.cached_tokens is None:
+        # A server may not say it, as vLLM without --enable-prompt-tokens-details.
+        del counts[attributes.RL_ENGINE_CACHED_TOKENS]
+    engine_summary.add(counts, requests.seconds_by_attribute())
 
 
 def _has_left(answer: Answer, error: BaseException | None, ended: str | None) -> bool:

@@ -84,6 +84,7 @@ def test_a_batch_of_trl_is_as_many_requests_as_prompts(client, server, instrumen
 
     found = of_step(instrumented)
     assert (found["requests"], found["samples"], found["input_tokens"]) == (2, 4, 5)
+    assert "cached_tokens" not in found, "the server of TRL does not say it"
 
 
 @pytest.mark.parametrize(("client", "way"), COMMON)

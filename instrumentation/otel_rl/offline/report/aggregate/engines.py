@@ -48,13 +48,14 @@ class EngineWork:
     preemptions: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
-    cached_tokens: int = 0
+    #: None where no engine said it.
+    cached_tokens: int | None = None
     seconds: dict[str, float] = field(default_factory=dict)
 
     @property
     def cached_share(self) -> float | None:
         """Share of the tokens of the prompts that came from a cache."""
-        return self.cached_tokens / self.input_tokens if self.input_tokens else None
+        return self.cached_tokens / self.input_tokens if self.input_tokens and self.cached_tokens is not None else None
 
     def share(self, samples: int) -> float | None:
         """``samples`` as a share of all."""
@@ -120,7 +121,8 @@ def _as_json(one: EngineWork) -> dict[str, Any]:
 def _work(first: int | None, totals: dict[Any, float]) -> EngineWork:
     work = EngineWork(first)
     for attribute, name in _COUNTS.items():
-        setattr(work, name, int(totals.get(attribute, 0)))
+        if attribute in totals:
+            setattr(work, name, int(totals[attribute]))
     for attribute, name in SECONDS.items():
         if requests := totals.get((attribute,)):
             work.seconds[name] = totals[attribute] / requests

@@ -87,7 +87,10 @@ def _drawings(charts: Charts, steps: list[EngineWork], width: int) -> list[Drawi
         return Line([first for first, _ in found], [_cell(number) for _, number in found], width, by_step=True)
 
     times = {title: line(lambda one, name=name: one.seconds.get(name)) for name, title in _TIMES.items()}  # type: ignore[misc]
-    tokens = {"out": line(lambda one: one.output_tokens / width), "in": line(lambda one: one.input_tokens / width)}
+    tokens = {
+        "out": line(lambda one: one.output_tokens / width / 1000),
+        "in": line(lambda one: one.input_tokens / width / 1000),
+    }
     shares = {
         "prompt from cache": line(lambda one: one.cached_share),
         "cut off": line(lambda one: one.share(one.truncated_samples)),
@@ -95,7 +98,7 @@ def _drawings(charts: Charts, steps: list[EngineWork], width: int) -> list[Drawi
     }
     return [
         _drawing(charts, "engine-seconds", "Times of a request", "mean of those that tell them", times, "seconds"),
-        _drawing(charts, "engine-tokens", "Tokens of a step", "sum over the ranks", tokens, "tokens"),
+        _drawing(charts, "engine-tokens", "Tokens of a step", "sum over the ranks", tokens, "thousand tokens"),
         _drawing(charts, "engine-shares", "Cache and ends", "of the tokens in, of the samples", shares, "share"),
     ]
 
