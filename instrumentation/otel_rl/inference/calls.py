@@ -58,7 +58,9 @@ _process = object()
 LONGEST_BODY = 262_144
 #: Without it there is no step.
 _STEPS = "otel_rl.training.steps"
-_CONTENT, _LEAVE, _CHUNK, _FINISH = (guard(f"inference.{site}") for site in ("content", "leave", "chunk", "finish"))
+_CONTENT, _LEAVE, _CHUNK, _FINISH, _SUMMARY = (
+    guard(f"inference.{site}") for site in ("content", "leave", "chunk", "finish", "engine_summary")
+)
 
 
 class InferenceCall:
@@ -247,7 +249,8 @@ class InferenceCall:
                 tokens, reasons, answer.weight_version, failed=kind is not None or was_aborted(reasons)
             )
         if self._counts and _STEPS in sys.modules and self._request.endpoint is not EMBEDDINGS:
-            _engine_answers().add(answer, error, ended, is_private=self._request.is_private)
+            with _SUMMARY:
+                _engine_answers().add(answer, error, ended, is_private=self._request.is_private)
         found = self._found(error, ended)
         if self._trajectory is not None and kind is None:
             turn = self._trajectory.turn

@@ -86,7 +86,8 @@ def _begin_at_url(manager: Any, method: str, url: str, given: Any, body: Any) ->
         parts = urlsplit(url)
         where = parts.scheme, parts.hostname or "", parts.port, parts.path
         # The manager's own replace none that the program gives, be these empty (2.8, `PoolManager.urlopen`).
-        return _timed_begin(method, where, manager.headers if given is None else given, given, body)
+        call, headers = _timed_begin(method, where, manager.headers if given is None else given, given, body)
+        return call, headers
     return None, given
 
 
