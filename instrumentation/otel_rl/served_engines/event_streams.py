@@ -70,6 +70,8 @@ class EventStream:
         start = whole.removeprefix(_BYTE_ORDER_MARK).lstrip(b"\r\n")
         if start.startswith(_FIELDS):
             self._is_events = True
+        elif _BYTE_ORDER_MARK.startswith(whole):
+            self._keep(whole)
         elif len(start) >= _LONGEST_FIELD or not any(field.startswith(start) for field in _FIELDS):
             self._is_events = False
         else:
