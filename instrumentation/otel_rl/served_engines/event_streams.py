@@ -17,6 +17,7 @@ LONGEST = 262_144
 #: How a stream of events begins, after the mark of its encoding and empty lines.
 _FIELDS = (b"data:", b"event:", b"id:", b"retry:", b":")
 _LONGEST_FIELD = max(map(len, _FIELDS))
+_LINE_FEED = ord("\n")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
@@ -45,6 +46,12 @@ class EventStream:
         end = chunk.find(b"\n")
         if end < 0:
             self._keep(chunk)
+            return
+        if not self._length and end == len(chunk) - 2:
+            # One event in a chunk, as engines send them.
+            self._line(chunk[:end])
+            if chunk[end + 1] != _LINE_FEED:
+                self._keep(chunk[end + 1 :])
             return
         start = 0
         if self._length:
