@@ -248,9 +248,7 @@ class InferenceCall:
             self._trajectory.model_call_ended(
                 tokens, reasons, answer.weight_version, failed=kind is not None or was_aborted(reasons)
             )
-        if self._counts and _STEPS in sys.modules and self._request.endpoint is not EMBEDDINGS:
-            with _SUMMARY:
-                _engine_answers().add(answer, error, ended, is_private=self._request.is_private)
+        self._summarise(error, ended)
         found = self._found(error, ended)
         if self._trajectory is not None and kind is None:
             turn = self._trajectory.turn
@@ -267,6 +265,12 @@ class InferenceCall:
             ownership.add_attributes(self.span, found)
         if self._emits_metrics:
             self._measure(duration, kind)
+
+    def _summarise(self, error: BaseException | None, ended: str | None) -> None:
+        """Count in the step; a call around others has them count."""
+        if self._counts and _STEPS in sys.modules and self._request.endpoint is not EMBEDDINGS:
+            with _SUMMARY:
+                _engine_answers().add(self.answer, error, ended, is_private=self._request.is_private)
 
     def _found(self, error: BaseException | None, ended: str | None) -> dict[str, Any]:
         """Attributes for the span, all of them clean."""
