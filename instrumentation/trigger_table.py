@@ -1,4 +1,4 @@
-"""Write the modules that our instrumentors wait for, so that starting a process imports none of their classes.
+"""Write what is known of our instrumentors before they are imported: the modules that they wait for, and their kind.
 
 Run it as `python -m instrumentation.trigger_table`. With `--check` nothing is written, and the exit status is 1 when
 the table differs from the classes.
@@ -30,10 +30,13 @@ if TYPE_CHECKING:
 
 def table() -> str:
     """The whole module."""
+    of_many_uses = sorted(kind.entry_point_name() for kind in instrumentors() if kind.is_of_many_uses)
     rows = "".join(f"{kind.entry_point_name()!r}: {kind.triggers()!r}," for kind in instrumentors())
     source = (
         f"{HEAD}TRIGGERS: Final[Mapping[str, tuple[str, ...]]] = {{{rows}}}\n"
         '"""Entry point -> the modules that it patches, and last the library itself."""\n'
+        f"OF_MANY_USES: Final = {tuple(of_many_uses)!r}\n"
+        '"""Entry points whose library does not tell what a program is for."""\n'
     )
     return generated_files.formatted(source)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypedDict
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 ACTIVE = "active"
 #: Active, but something that the library should have is missing, or an instrumentor that it needs is off.
@@ -25,6 +25,7 @@ class Outcome(TypedDict):
 
 _outcomes: dict[str, Outcome] = {}
 _needs: dict[str, tuple[str, ...]] = {}
+_of_many_uses: set[str] = set()
 
 
 def report(name: str, state: str, reason: str = "") -> None:
@@ -35,6 +36,16 @@ def report(name: str, state: str, reason: str = "") -> None:
 def declare_needs(name: str, needs: tuple[str, ...]) -> None:
     """Instrumentor ``name`` records only part of its telemetry while one of ``needs`` (entry-point names) is off."""
     _needs[name] = needs
+
+
+def declare_of_many_uses(names: Iterable[str]) -> None:
+    """That the library of one of these instrumentors is imported does not tell what the program is for."""
+    _of_many_uses.update(names)
+
+
+def is_of_many_uses(name: str) -> bool:
+    """What :func:`declare_of_many_uses` was told."""
+    return name in _of_many_uses
 
 
 def snapshot() -> dict[str, Outcome]:

@@ -37,6 +37,30 @@ def over_http(client, url):
         return answer["choices"][0]["message"]["content"]
 
 
+def streamed(name, client, url):
+    """The answer of a stream, read line by line."""
+    with otel_rl.rollout(f"stream-{name}"):
+        body = {**REQUEST, "stream": True, "stream_options": {"include_usage": True}}
+        if client is httpx:
+            with httpx.stream("POST", f"{url}/chat/completions", json=body, timeout=60) as response:
+                return said(response.iter_lines())
+        response = requests.post(f"{url}/chat/completions", json=body, timeout=60, stream=True)
+        return said(line.decode() for line in response.iter_lines())
+
+
+async def streamed_over_aiohttp(url):
+    with otel_rl.rollout("stream-aiohttp"):
+        body = {**REQUEST, "stream": True, "stream_options": {"include_usage": True}}
+        async with aiohttp.ClientSession() as session:
+            async with session.post(f"{url}/chat/completions", json=body) as response:
+                return said([line.decode() async for line in response.content])
+
+
+def said(lines):
+    events = [json.loads(line[6:]) for line in lines if line.startswith("data: {")]
+    return "".join(choice["delta"].get("content") or "" for event in events for choice in event["choices"])
+
+
 async def over_aiohttp(url):
     with otel_rl.rollout("over-aiohttp"):
         async with aiohttp.ClientSession() as session:
@@ -46,8 +70,12 @@ async def over_aiohttp(url):
 
 def main(url):
     client = openai.OpenAI(base_url=url, api_key="none")
-    answers = [one(client, f"one-{number}") for number in range(2)]
-    answers += [over_http(library, url) for library in (httpx, requests)]
+    with otel_rl.step(iteration=1):
+        answers = [one(client, f"one-{number}") for number in range(2)]
+        answers += [over_http(library, url) for library in (httpx, requests)]
+    with otel_rl.step(iteration=2):
+        answers += [streamed(library.__name__, library, url) for library in (httpx, requests)]
+        answers.append(asyncio.run(streamed_over_aiohttp(url)))
     print(json.dumps([*answers, asyncio.run(over_aiohttp(url)), *asyncio.run(several(url))]))
 
 

@@ -20,7 +20,9 @@ pytest.importorskip("vllm")
 
 #: Seconds: on two busy cores a start takes a minute or two.
 START, ARRIVAL, END = 240, 30, 60
-ROLLOUTS = 11
+ROLLOUTS = 14
+#: Calls in the first and in the second step.
+STEPS = (4, 3)
 
 
 def free_port():
@@ -37,7 +39,11 @@ class Served:
         command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(model)]
         command += ["--served-model-name", "tiny", "--host", "127.0.0.1", "--port", str(self.port)]
         command += ["--dtype", "float32", "--enforce-eager", "--max-model-len", "256", "--max-num-seqs", "8"]
-        command += ["--otlp-traces-endpoint", f"http://127.0.0.1:{receiver.port}/v1/traces"]
+        command += [
+            "--enable-per-request-metrics",
+            "--otlp-traces-endpoint",
+            f"http://127.0.0.1:{receiver.port}/v1/traces",
+        ]
         if watched:
             command.insert(0, str(SCRIPTS / "opentelemetry-instrument"))
         variables = {"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "http/protobuf", "OTEL_BSP_SCHEDULE_DELAY": "200"}
@@ -130,6 +136,26 @@ def test_a_call_by_a_client_for_http_has_the_tokens_that_the_server_counted(serv
     # All of them asked the same.
     assert len(tokens) == 1
     assert all(count > 0 for count in tokens.pop())
+
+
+def test_a_stream_by_a_client_for_http_ended_and_has_what_the_server_said(served):
+    calls = [call["attributes"] for call in served.client.store.named("chat tiny")]
+    streams = [call for call in calls if call.get("gen_ai.request.stream")]
+    assert len(streams) == STEPS[1]
+    for call in streams:
+        assert call["rl.inference.stream.ended"] == "completed"
+        assert call["gen_ai.response.finish_reasons"]
+        assert call["rl.inference.engine"] == "vllm"
+        assert call["gen_ai.response.time_to_first_chunk"] > 0
+
+
+def test_a_step_sums_up_what_the_server_did_for_all_clients(served):
+    steps = [step["attributes"] for step in served.client.store.named("rl.rank.step")]
+    assert tuple(step["rl.engine.requests"] for step in steps) == STEPS
+    for step in steps:
+        assert step["rl.engine.profiled_requests"] == step["rl.engine.requests"]
+        assert step["rl.engine.output_tokens"] > 0
+        assert step["rl.engine.time_to_first_token"] >= step["rl.engine.prefill_time"] > 0
 
 
 def test_the_server_starts_and_answers_without_a_word_about_its_tracer(served):

@@ -40,6 +40,46 @@ COMPLETION = {
 }
 
 
+def _event(value: Any) -> bytes:
+    return b"data: " + json.dumps(value, separators=(",", ":")).encode() + b"\n\n"
+
+
+def _chat_chunk(choices: list[dict[str, Any]], **added: Any) -> dict[str, Any]:
+    return {"id": "chatcmpl-1", "object": "chat.completion.chunk", "model": "tiny-served", "choices": choices, **added}
+
+
+def _delta(reason: str | None = None, **delta: str) -> list[dict[str, Any]]:
+    return [{"index": 0, "delta": delta, "logprobs": None, "finish_reason": reason}]
+
+
+#: vLLM's, with the usage in an event of its own, and its times with ``--enable-per-request-metrics``.
+CHAT_EVENTS = [
+    _event(_chat_chunk(_delta(role="assistant", content=""), system_fingerprint="vllm-0.32.0")),
+    *(_event(_chat_chunk(_delta(content=f'piece {number} \\"finish_reason\\":"x'))) for number in range(4)),
+    _event(_chat_chunk(_delta("length", content="end"))),
+    _event(
+        _chat_chunk(
+            [],
+            usage={"prompt_tokens": 7, "completion_tokens": 5, "prompt_tokens_details": {"cached_tokens": 4}},
+            metrics={"time_to_first_token_ms": 375.0, "queue_time_ms": 250.0, "generation_time_ms": 125.0},
+        )
+    ),
+    b"data: [DONE]\n\n",
+]
+
+
+def _state(tokens: int, reason: dict[str, Any] | None) -> bytes:
+    text = {"text": "hello " * tokens, "output_ids": list(range(tokens))}
+    meta = {**META_INFO, "completion_tokens": tokens, "finish_reason": reason}
+    return _event({**text, "meta_info": meta if reason else {key: meta[key] for key in _WHILE_IT_RUNS}})
+
+
+_WHILE_IT_RUNS = ("id", "finish_reason", "prompt_tokens", "completion_tokens", "cached_tokens", "weight_version")
+#: SGLang's own: each event has all text and tokens so far.
+SGLANG_EVENTS = [*(_state(tokens, None) for tokens in (1, 2)), _state(3, {"type": "stop", "matched": 2})]
+SGLANG_EVENTS.append(b"data: [DONE]\n\n")
+
+
 def _generate(body: dict[str, Any]) -> Any:
     if "prompts" in body:
         return TRL_GENERATE
@@ -72,6 +112,9 @@ class Handler(BaseHTTPRequestHandler):
         if self.path in self.server.redirects:
             self._answer(307, b"", location=self.server.redirects[self.path])
             return
+        if self.server.chunks is not None and body.get("stream"):
+            self._stream(self.server.chunks)
+            return
         answer = ANSWERS.get(self.path.rstrip("/"), lambda body: {})
         self._answer(self.server.status, self.server.raw or json.dumps(answer(body)).encode())
 
@@ -88,6 +131,21 @@ class Handler(BaseHTTPRequestHandler):
         self.close_connection = bool(self.server.missing)
         self.server.hold.wait(10)
 
+    def _stream(self, chunks: list[bytes]) -> None:
+        self.send_response(self.server.status)
+        self.send_header("content-type", "text/event-stream")
+        self.send_header("transfer-encoding", "chunked")
+        self.end_headers()
+        try:
+            for chunk in chunks:
+                self.server.sends.acquire(timeout=10)
+                self.wfile.write(b"%x\r\n%s\r\n" % (len(chunk), chunk))
+            if not self.server.missing:
+                self.wfile.write(b"0\r\n\r\n")
+        except ConnectionError:
+            self.server.left.set()
+        self.close_connection = bool(self.server.missing)
+
     def log_message(self, *_: Any) -> None:
         """Not on stderr."""
 
@@ -103,6 +161,11 @@ class EngineServer(ThreadingHTTPServer):
         self.status = 200
         #: Content of every answer instead of the fixed ones.
         self.raw: bytes | None = None
+        #: Chunks of the answer to a request for a stream; each is sent when ``sends`` lets it.
+        self.chunks: list[bytes] | None = None
+        self.sends = threading.Semaphore(10**6)
+        #: The client has closed the connection of a stream.
+        self.left = threading.Event()
         #: Path -> where a request for it is sent to.
         self.redirects: dict[str, str] = {}
         #: Bytes that an answer lacks when the connection is closed.

@@ -99,7 +99,12 @@ def _print(report: Report, *, as_json: bool) -> None:
     from otel_rl.offline.report.findings import output  # noqa: PLC0415 - as above
 
     if as_json:
-        found = {"page": str(report.output), **output.as_json(report.overview), "trajectories": report.trajectories}
+        found = {
+            "page": str(report.output),
+            **output.as_json(report.overview),
+            "trajectories": report.trajectories,
+            "engines": report.engines,
+        }
         print(json.dumps(found, indent=2))
         return
     if not settings.current().quiet:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from opentelemetry.util._importlib_metadata import entry_points
 
 from otel_rl import instrumentor_status, internal_errors
-from otel_rl.distro.own_triggers import TRIGGERS
+from otel_rl.distro.own_triggers import OF_MANY_USES, TRIGGERS
 from otel_rl.distro.trigger_modules import TARGETS
 from otel_rl.import_hooks import hooks
 from otel_rl.offline.store import process_store
@@ -37,6 +37,7 @@ def load_instrumentors(environ: Mapping[str, str] = os.environ) -> None:
         _run_hooks("opentelemetry_pre_instrument")
         disabled = {name.strip() for name in environ.get(DISABLED, "").split(",")}
         kept, rejected = _one_owner_each(entry_points(group=GROUP))
+        instrumentor_status.declare_of_many_uses(OF_MANY_USES)
         for entry_point, owner in rejected:
             reason = f"{entry_point.name} is instrumented by {owner} already; uninstall one of the two"
             instrumentor_status.report(

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 TRIGGERS: Final[Mapping[str, tuple[str, ...]]] = {
-    "otel_rl_aiohttp": ("aiohttp.client", "aiohttp.client_reqrep", "aiohttp"),
+    "otel_rl_aiohttp": ("aiohttp.client", "aiohttp.client_reqrep", "aiohttp.streams", "aiohttp"),
     "otel_rl_httpx": ("httpx._client", "httpx._models", "httpx"),
     "otel_rl_httpx2": ("httpx2._client", "httpx2._models", "httpx2"),
     "otel_rl_langchain": (
@@ -70,6 +70,7 @@ TRIGGERS: Final[Mapping[str, tuple[str, ...]]] = {
         "trl.experimental.sdpo.sdpo_trainer",
         "trl",
     ),
+    "otel_rl_urllib3": ("urllib3.connectionpool", "urllib3.poolmanager", "urllib3.response", "urllib3"),
     "otel_rl_vllm": (
         "vllm.entrypoints.llm",
         "vllm.v1.engine.llm_engine",
@@ -79,3 +80,5 @@ TRIGGERS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
 }
 """Entry point -> the modules that it patches, and last the library itself."""
+OF_MANY_USES: Final = ("otel_rl_aiohttp", "otel_rl_httpx", "otel_rl_httpx2", "otel_rl_requests", "otel_rl_urllib3")
+"""Entry points whose library does not tell what a program is for."""

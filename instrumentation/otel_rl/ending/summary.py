@@ -36,8 +36,6 @@ def _working_directory() -> str:
 
 #: Reasons of the file store for a drop that nobody wanted.
 _UNWRITTEN = ("store_unwritable", "disk_full")
-#: Libraries of which most programs make another use than asking an engine: that one is imported says nothing.
-_OF_MANY_USES = frozenset({"otel_rl_aiohttp", "otel_rl_httpx", "otel_rl_httpx2", "otel_rl_requests"})
 _started_in = _working_directory()
 _started_at = time.monotonic()
 #: Seconds after which a process is no short helper any more, such as those that a shell script calls.
@@ -166,7 +164,8 @@ def _patched_something() -> bool:
 def _outcomes() -> dict[str, instrumentor_status.Outcome]:
     """Of our instrumentors whose library tells what the program is for."""
     found = instrumentor_status.snapshot().items()
-    return {name: one for name, one in found if name.startswith("otel_rl_") and name not in _OF_MANY_USES}
+    of_many_uses = instrumentor_status.is_of_many_uses
+    return {name: one for name, one in found if name.startswith("otel_rl_") and not of_many_uses(name)}
 
 
 def _delivered(telemetry: Telemetry) -> dict[str, int]:

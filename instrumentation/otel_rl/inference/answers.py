@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from otel_rl.inference import messages, servers, shortening
+from otel_rl.inference.engine_requests import Times
 from otel_rl.inference.fields import NOTHING, count_of, extra_of, fields_of, items_of, milliseconds_of, text_of
 from otel_rl.inference.streamed_messages import StreamedMessages
 from otel_rl.semconv import attributes
@@ -51,7 +52,12 @@ class Answer:
     _finish_reasons: dict[int, str] | None = None
     #: ``error.type`` of an answer that reports a failure instead of raising it.
     failure: str | None = None
+    #: The server has said that it has said all; a stream may go on without a word.
+    is_complete = False
     server_times: dict[str, float] = NOTHING
+    #: Requests of the engine that the call is, its candidates, and how often the engine interrupted one.
+    requests = samples = 1
+    preemptions = 0
     output_chunks = 0
     token_ids = 0
     model: str | None = None
@@ -107,6 +113,9 @@ class Answer:
                 self.output_chunks += 1
             if self._content is not None:
                 self._content.add_choice(parts, _index(parts, position))
+
+    def end(self) -> None:
+        """Nothing more comes; called once, however the call ends."""
 
     def _observe_event(self, fields: dict[str, Any]) -> None:
         response = fields.get("response")
@@ -196,6 +205,17 @@ class Answer:
         if reasons is None:
             return None
         return tuple(reasons.values()) if len(reasons) == 1 else tuple(reason for _, reason in sorted(reasons.items()))
+
+    def times(self) -> list[Times]:
+        """Times of its requests in s, where the server says them.
+
+        vLLM counts the time to the first token from the scheduling on (0.32, ``build_per_request_timing_metrics``).
+        """
+        if not self.server_times:
+            return []
+        queue, prefill, decode = (self.server_times.get(name) for _, name in _SERVER_TIMES)
+        first = queue + prefill if queue is not None and prefill is not None else None
+        return [Times(queue=queue, first_token=first, prefill=prefill, decode=decode)]
 
     def exact_output_tokens(self) -> int | None:
         """Output tokens as the server counted them, or the number of token ids it sent."""

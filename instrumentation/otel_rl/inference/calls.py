@@ -12,10 +12,13 @@ twice. A client's instrumentor describes the request, makes the call current whi
 from __future__ import annotations
 
 import json
+import sys
 import time
 import weakref
 from collections import deque
 from contextvars import ContextVar
+from functools import lru_cache
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry import trace as trace_api
@@ -27,6 +30,7 @@ from otel_rl.flight_recorder.recorder import flight
 from otel_rl.inference import measurements, messages, ownership
 from otel_rl.inference.answers import Answer
 from otel_rl.inference.engine_requests import was_aborted
+from otel_rl.inference.requests import EMBEDDINGS
 from otel_rl.internal_errors import guard
 from otel_rl.semconv import attributes, events
 from otel_rl.semconv.attributes import RlInferenceStreamEndedValues
@@ -52,7 +56,11 @@ _abandoned: deque[tuple[InferenceCall, float, int]] = deque()
 _process = object()
 #: Longest body of an answer that is parsed for its usage where the program does not parse it with its client, in bytes.
 LONGEST_BODY = 262_144
-_CONTENT, _LEAVE, _CHUNK, _FINISH = (guard(f"inference.{site}") for site in ("content", "leave", "chunk", "finish"))
+#: Without it there is no step.
+_STEPS = "otel_rl.training.steps"
+_CONTENT, _LEAVE, _CHUNK, _FINISH, _SUMMARY = (
+    guard(f"inference.{site}") for site in ("content", "leave", "chunk", "finish", "engine_summary")
+)
 
 
 class InferenceCall:
@@ -151,8 +159,13 @@ class InferenceCall:
     def chunk(self, chunk: Any) -> None:
         """One chunk of the stream arrived."""
         with _CHUNK:
-            self.first_chunk_arrived()
-            self.answer.observe_chunk(chunk)
+            self.observe_chunk(chunk)
+
+    def observe_chunk(self, chunk: Any) -> None:
+        """The same, for a caller that guards it."""
+        if self._first_chunk is None:
+            self._first_chunk = time.perf_counter() - self.started
+        self.answer.observe_chunk(chunk)
 
     def first_chunk_arrived(self) -> None:
         """The answer begins, unless it has."""
@@ -226,6 +239,7 @@ class InferenceCall:
         read = at or self._read
         duration = (time.perf_counter() if read is None else read[0]) - self.started
         answer = self.answer
+        answer.end()
         if error is not None:
             # LengthFinishReasonError of openai's `parse` carries the answer, with its usage.
             answer.observe(getattr(error, "completion", None))
@@ -241,6 +255,7 @@ class InferenceCall:
             self._trajectory.model_call_ended(
                 tokens, reasons, answer.weight_version, failed=kind is not None or was_aborted(reasons)
             )
+        self._summarise(error, ended)
         found = self._found(error, ended)
         if self._trajectory is not None and kind is None:
             turn = self._trajectory.turn
@@ -257,6 +272,12 @@ class InferenceCall:
             ownership.add_attributes(self.span, found)
         if self._emits_metrics:
             self._measure(duration, kind)
+
+    def _summarise(self, error: BaseException | None, ended: str | None) -> None:
+        """Count in the step; a call around others has them count."""
+        if self._counts and _STEPS in sys.modules and self._request.endpoint is not EMBEDDINGS:
+            with _SUMMARY:
+                _engine_answers().add(self.answer, error, ended, is_private=self._request.is_private)
 
     def _found(self, error: BaseException | None, ended: str | None) -> dict[str, Any]:
         """Attributes for the span, all of them clean."""
@@ -303,6 +324,12 @@ class InferenceCall:
                 context,
             )
         )
+
+
+@lru_cache(maxsize=1)
+def _engine_answers() -> Any:
+    """Imported in a program that has steps."""
+    return import_module("otel_rl.inference.engine_answers")
 
 
 def _parsed(body: bytes) -> Any:

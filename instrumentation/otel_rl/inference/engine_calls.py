@@ -157,7 +157,7 @@ def _record(group: list[_Measured]) -> None:
     requests = [measured.call.requests for measured in group]
     for number, field in enumerate(Times._fields):
         values = [value for one in requests for value in one.seconds[number]]
-        if values:
+        if values and field in _HISTOGRAMS:
             scope.record_all(_HISTOGRAMS[field], values, labels, context)
     ages = [measured.call.policy_age for measured in group if measured.call.policy_age is not None]
     if ages:

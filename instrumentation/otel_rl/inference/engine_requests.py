@@ -29,6 +29,7 @@ class Times(NamedTuple):
     decode: float | None = None
     total: float | None = None
     per_output_token: float | None = None
+    transfer: float | None = None
 
 
 _NO_TIMES = Times()
@@ -87,6 +88,15 @@ class EngineRequests:
             found[attributes.RL_ENGINE_PREEMPTIONS] = self.preemptions
         return found
 
+    def step_counts(self) -> dict[str, int]:
+        """Attributes of a step that are sums."""
+        return {
+            **self.counts(),
+            attributes.RL_ENGINE_INPUT_TOKENS: self.input_tokens,
+            attributes.RL_ENGINE_OUTPUT_TOKENS: self.output_tokens,
+            attributes.RL_ENGINE_CACHED_TOKENS: self.cached_tokens,
+        }
+
     def seconds_by_attribute(self) -> dict[str, list[float]]:
         """Attributes that are means, each with the values of the requests that have it."""
         times = Times(*self.seconds)  # type: ignore[arg-type]  # the lists, by the names of the fields
@@ -95,6 +105,7 @@ class EngineRequests:
             attributes.RL_ENGINE_TIME_TO_FIRST_TOKEN: times.first_token,
             attributes.RL_ENGINE_PREFILL_TIME: times.prefill,
             attributes.RL_ENGINE_DECODE_TIME: times.decode,
+            attributes.RL_ENGINE_TRANSFER_TIME: times.transfer,
         }
         return {name: values for name, values in listed.items() if values}
 

@@ -64,11 +64,12 @@ class Series(NamedTuple):
 class Request:
     """A model request as it is about to be sent: ``labels`` also go on its metrics, ``values`` only on its span."""
 
-    __slots__ = ("body", "endpoint", "labels", "name", "stream", "values")
+    __slots__ = ("body", "endpoint", "is_private", "labels", "name", "stream", "values")
 
     def __init__(self, endpoint: Endpoint, server: Server, body: dict[str, Any]) -> None:
         self.endpoint = endpoint
         self.body = body
+        self.is_private = server.is_private
         self.stream = bool(body.get("stream"))
         model = body.get("model")
         if not isinstance(model, str):

@@ -11,7 +11,7 @@ from typing import Any
 from otel_rl.semconv import attributes
 from otel_rl.semconv.attributes import GenAiProviderNameValues, RlInferenceEngineValues
 from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
-from otel_rl.telemetry import drops
+from otel_rl.telemetry import drops, propagation
 from otel_rl.telemetry.cardinality_budgets import OTHER, within_budget
 
 _HOSTS = {
@@ -35,10 +35,11 @@ MAXIMUM_SERVERS = attributes.CARDINALITY[attributes.SERVER_ADDRESS] - 1
 class Server:
     """A server: ``labels`` go on metrics and spans, ``values`` on spans only, where they replace labels.
 
-    ``series`` is for :mod:`otel_rl.inference.requests`: what the calls of one operation and model have in common.
+    ``is_private`` says that ``rl.*`` baggage may go there. ``series`` is for :mod:`otel_rl.inference.requests`: what
+    the calls of one operation and model have in common.
     """
 
-    __slots__ = ("labels", "series", "values")
+    __slots__ = ("is_private", "labels", "series", "values")
 
     def __init__(self, address: str, port: int, provider: str, *, within_budget: bool) -> None:
         itself = {attributes.SERVER_ADDRESS: address, attributes.SERVER_PORT: port}
@@ -49,6 +50,7 @@ class Server:
         }
         self.values: dict[str, Any] = {} if within_budget else itself
         self.series: dict[tuple[str, str], Any] = {}
+        self.is_private = propagation.may_have_baggage(address)
 
 
 _servers: dict[tuple[str, int, str | None], Server] = {}
@@ -61,6 +63,9 @@ def server(address: str, port: int, provider: str | None = None) -> Server:
     known = _servers.get((address, port, provider))
     if known is not None:
         return known
+    ascii_address = ascii_host(address)
+    if ascii_address != address:
+        return server(ascii_address, port, provider)
     within_budget = len(_servers) < MAXIMUM_SERVERS
     found = Server(address, port, provider or provider_of(address), within_budget=within_budget)
     if within_budget:
@@ -79,6 +84,16 @@ def unplaced(provider: str) -> Server:
         found.labels = {attributes.GEN_AI_PROVIDER_NAME: name}
         _unplaced[name] = found
     return found
+
+
+def ascii_host(host: str) -> str:
+    """A host as it is on the wire: some clients give it in the letters of its language."""
+    if host.isascii():
+        return host
+    try:
+        return host.encode("idna").decode()
+    except UnicodeError:
+        return host
 
 
 def provider_of(address: str) -> str:

@@ -5,27 +5,24 @@ The client reads an answer that is no stream before ``send`` returns.
 
 from __future__ import annotations
 
-import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.served_engines import senders
+from otel_rl.served_engines.chunks import AsyncChunks, Chunks
 from otel_rl.served_engines.senders import Client
 
 if TYPE_CHECKING:
-    from types import FrameType, ModuleType
+    from collections.abc import AsyncIterator, Iterator
+    from types import ModuleType
 
     from otel_rl.instrumentors.patching import Patches
-
-#: Methods of a response that close it when the last chunk has been read.
-_READERS = frozenset({"iter_raw", "aiter_raw"})
-#: Frames of ours, and of the wrapper, between such a method and the hook.
-_MOST_FRAMES = 4
+    from otel_rl.served_engines.calls import Call
 
 
 def patch_client(library: str, module: ModuleType, patches: Patches) -> None:
     """Patch ``_client``."""
-    client = Client(library, _head, _url)
+    client = Client(library, _head, _url, _follow)
     patches.observe(module, "BaseClient.build_request", after=_built, required=True)
     patches.replace(module, "Client.send", partial(senders.sends, client), required=True)
     patches.replace(module, "AsyncClient.send", partial(senders.sends_async, client), required=True)
@@ -56,30 +53,37 @@ def _parsed(value: Any, response: Any, **_: Any) -> None:
 
 
 def _closing(response: Any) -> None:
-    error = _error_of_reader()
-    complete = error is None and _is_called_by_reader()
-    senders.closed(response, complete=complete, content=getattr(response, "_content", None), error=error)
+    # One that has been read to its end has said so before.
+    content = getattr(response, "_content", None)
+    senders.closed(response, complete=content is not None, content=content)
 
 
-def _error_of_reader() -> BaseException | None:
-    """The exception that is on its way through a method that reads chunks; ``GeneratorExit`` where that is left."""
-    error = sys.exc_info()[1]
-    traceback = None if error is None else error.__traceback__
-    while traceback is not None:
-        if traceback.tb_frame.f_code.co_name in _READERS:
-            return error
-        traceback = traceback.tb_next
-    # One of the program's own, around all of this.
-    return None
+# -- chunks --------------------------------------------------------------------------------------------------------
 
 
-def _is_called_by_reader() -> bool:
-    """True where the method that reads chunks closes the response, which says so nowhere else (httpx 0.28)."""
-    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - there is no other way to see the callers
-    for _ in range(_MOST_FRAMES):
-        if frame is None:
-            return False
-        if frame.f_code.co_name in _READERS:
-            return True
-        frame = frame.f_back
-    return False
+def _follow(response: Any, call: Call) -> None:
+    """See the chunks below ``response.stream``, which stays the object that it is (``BoundSyncStream``, httpx 0.28)."""
+    stream = response.stream
+    inside = getattr(stream, "_stream", None)
+    if inside is not None and call.is_followed_by(response, response):
+        # A transport may have answered with this object before.
+        stream._stream = _Stream(call, inside.stream if isinstance(inside, _Stream) else inside)  # noqa: SLF001
+
+
+class _Stream:
+    """Stands for the stream of a transport."""
+
+    __slots__ = ("_call", "aclose", "close", "stream")
+
+    def __init__(self, call: Any, stream: Any) -> None:
+        self._call = call
+        self.stream = stream
+        for name in ("close", "aclose"):
+            if hasattr(stream, name):
+                setattr(self, name, getattr(stream, name))
+
+    def __iter__(self) -> Iterator[bytes]:
+        return Chunks(self._call, iter(self.stream))
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return AsyncChunks(self._call, self.stream.__aiter__())

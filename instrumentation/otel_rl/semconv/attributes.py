@@ -276,6 +276,9 @@ RL_ENGINE_SAMPLES: Final = "rl.engine.samples"
 RL_ENGINE_TIME_TO_FIRST_TOKEN: Final = "rl.engine.time_to_first_token"
 """Mean time from the arrival of a request to its first token, in seconds."""
 
+RL_ENGINE_TRANSFER_TIME: Final = "rl.engine.transfer_time"
+"""Mean time that the cache of a request took from prefill server to decode server, in seconds."""
+
 RL_ENGINE_TRUNCATED_SAMPLES: Final = "rl.engine.truncated_samples"
 """Candidates that ended at the largest number of tokens."""
 

@@ -273,6 +273,7 @@ RL_ENGINE_CALL: Final = definitions.SpanDefinition(
         attributes.RL_ENGINE_PREFILL_TIME,
         attributes.RL_ENGINE_DECODE_TIME,
         attributes.RL_POLICY_AGE,
+        attributes.RL_ENGINE_TRANSFER_TIME,
         attributes.ERROR_TYPE,
     ),
 )
@@ -384,6 +385,7 @@ RL_RANK_STEP: Final = definitions.SpanDefinition(
         attributes.RL_ENGINE_PREFILL_TIME,
         attributes.RL_ENGINE_DECODE_TIME,
         attributes.RL_POLICY_AGE,
+        attributes.RL_ENGINE_TRANSFER_TIME,
         attributes.RL_SAMPLING_REASON,
         attributes.ERROR_TYPE,
     ),

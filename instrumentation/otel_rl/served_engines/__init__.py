@@ -3,6 +3,9 @@
 ===================  ============================================================
 ``paths``            which requests ask an engine for tokens, or control it
 ``protocols``        bodies of the engines in the form of OpenAI's completions
+``event_streams``    the events of a streamed answer, as they go past
+``streamed_answers`` what a streamed answer says, of which little is parsed
+``chunks``           the chunks of an answer on their way to the program
 ``calls``            one request, from its headers to the end of its answer
 ``senders``          wrappers around the method of a client that sends a request
 ===================  ============================================================

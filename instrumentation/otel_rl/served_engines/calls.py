@@ -14,16 +14,19 @@ import json
 from contextvars import ContextVar
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
-from weakref import WeakKeyDictionary
+from weakref import ref
 
 from otel_rl.inference import ownership, requests, servers
 from otel_rl.inference.calls import InferenceCall, current, record_abandoned
 from otel_rl.inference.requests import Endpoint, Request
+from otel_rl.internal_errors import guard
 from otel_rl.semconv import attributes
 from otel_rl.semconv.attributes import GenAiOperationNameValues, RlInferenceStreamEndedValues
 from otel_rl.served_engines import paths
+from otel_rl.served_engines.event_streams import EventStream
 from otel_rl.served_engines.paths import target_of
 from otel_rl.served_engines.protocols import EngineAnswer, as_completion_request
+from otel_rl.served_engines.streamed_answers import StreamedEngineAnswer
 from otel_rl.telemetry import lifecycle, open_trajectory, propagation
 from otel_rl.telemetry.scope import Scope
 from otel_rl.training import steps
@@ -48,6 +51,7 @@ _ENDPOINTS = {
     paths.TRL_CHAT: Endpoint(paths.TRL_CHAT, GenAiOperationNameValues.CHAT),
 }
 _scope = lru_cache(maxsize=None)(Scope)
+_CHUNK, _EXHAUSTED, _BROKE_OFF = (guard(f"served_engines.{site}") for site in ("chunk", "exhausted", "broke_off"))
 
 
 class Url(NamedTuple):
@@ -62,6 +66,8 @@ class Url(NamedTuple):
 class Call:
     """A request to an engine."""
 
+    #: The answer comes in chunks, which nobody parses as a whole.
+    is_stream = False
     #: ``traceparent`` that we have written into the request.
     trace_context: str | None = None
 
@@ -74,28 +80,43 @@ class Call:
     def answered(self, response: object, status: int, content: bytes | None) -> None:
         """The head of the answer is there, and all of it where ``content`` is."""
 
+    def was_sent(self, times: int) -> None:
+        """The client has sent the request so often."""
+
+    def is_followed_by(self, _reader: object, _response: object) -> bool:
+        """Chunks of the answer are of interest."""
+        return False
+
 
 class ModelCall(Call):
     """A request for tokens."""
 
     #: A method of the client reads the answer, and tells how that ends.
     is_being_read = False
+    #: Its chunks, while they are followed.
+    _events: EventStream | None = None
 
     def __init__(self, scope: Scope, endpoint: Endpoint, url: Url, body: dict[str, Any]) -> None:
         if endpoint.path in (paths.GENERATE, paths.GENERATE_TOKENS):
             body = as_completion_request(body)
         samples = body.get("n")
         server = servers.server(url.host, url.port or (443 if url.scheme == "https" else 80))
-        #: The answer comes in chunks, which nobody parses as a whole.
         self.is_stream = bool(body.get("stream"))
-        answers = partial(EngineAnswer, samples if isinstance(samples, int) and samples > 0 else 1)
+        form = StreamedEngineAnswer if self.is_stream else EngineAnswer
+        answers = partial(form, samples if isinstance(samples, int) and samples > 0 else 1)
         self._call = InferenceCall(scope, Request(endpoint, server, body), answers)
         self._call.attempts = 1
+        #: What its response is known by; it goes with the response.
+        self.references: list[ref[object]] = []
         self._call.enter()
 
     def leave(self) -> None:
         """The request has been answered."""
         self._call.leave()
+
+    def was_sent(self, times: int) -> None:
+        """The client has sent the request so often."""
+        self._call.attempts = times
 
     def failed(self, error: BaseException | None) -> None:
         """No answer came, or one of which nothing is known."""
@@ -112,7 +133,54 @@ class ModelCall(Call):
         if content is not None:
             call.body_was_read(content)
         call.watch_for_garbage(response)
-        _open[response] = self
+        before = of(response)
+        if before is not None:
+            # A transport that answers with one object again and again: it is about this request now.
+            before.closed(complete=True)
+        _know_by(response, response, self)
+
+    # -- its chunks ------------------------------------------------------------------------------------------------
+
+    def is_followed_by(self, reader: object, response: object) -> bool:
+        """Chunks are taken from ``reader``, a part of ``response``; False where the call has ended."""
+        if of(response) is not self:
+            return False
+        if reader is not response:
+            _know_by(reader, response, self)
+        self._events = EventStream(self._call.observe_chunk)
+        return True
+
+    def chunk(self, data: bytes) -> None:
+        """The program is about to get ``data``."""
+        with _CHUNK:
+            events = self._events
+            if events is not None:
+                events.feed(data)
+                if self._call.answer.is_complete:
+                    self._events = None
+                    self._call.finish(ended=RlInferenceStreamEndedValues.COMPLETED)
+
+    def exhausted(self) -> None:
+        """The program has got the last chunk."""
+        with _EXHAUSTED:
+            events, self._events = self._events, None
+            if events is None:
+                return
+            body = events.end()
+            if self.is_stream:
+                self._call.body_was_read(body)
+                self.closed(complete=True)
+            else:
+                # The program may parse it yet.
+                self.read(body)
+
+    def broke_off(self, error: BaseException) -> None:
+        """The next chunk did not come."""
+        with _BROKE_OFF:
+            self._events = None
+            self._call.finish(error)
+
+    # -- its answer as a whole -------------------------------------------------------------------------------------
 
     def read(self, content: bytes | None) -> None:
         """The rest of the answer is there; None where the client does not say what it is."""
@@ -148,7 +216,7 @@ class ControlCall(Call):
         # vLLM and SGLang name it alike in all that take one, but for `update_weight_version`.
         version = body.get("weight_version", body.get("new_version"))
         values = {
-            attributes.SERVER_ADDRESS: url.host,
+            attributes.SERVER_ADDRESS: servers.ascii_host(url.host),
             attributes.SERVER_PORT: url.port,
             attributes.RL_POLICY_VERSION: str(version) if isinstance(version, str | int) else None,
         }
@@ -184,8 +252,9 @@ def _is_timed(target: Target) -> bool:
     return is_phase(brings_weights=target.brings_weights)
 
 
-#: Answers that the program has not read yet.
-_open: WeakKeyDictionary[object, ModelCall] = WeakKeyDictionary()
+#: Identity of a response, or of what it is read from -> the call, while the program has not read all of it.
+#: Responses may be of a class of the program that cannot be hashed.
+_open: dict[int, ModelCall] = {}
 #: The operation whose request this context sends: a client may send it through another one.
 _operation: ContextVar[ControlCall | None] = ContextVar("otel_rl_engine_operation", default=None)
 #: Host and port of servers that have been asked what only engines are asked.
@@ -253,9 +322,27 @@ def _object_of(body: Any) -> dict[str, Any]:
     return body if isinstance(body, dict) else {}
 
 
+def _know_by(holder: object, response: object, call: ModelCall) -> None:
+    """Find ``call`` by ``holder`` as long as there is ``response``, of which that is a part."""
+    key = id(holder)
+
+    # Without the call itself, which would refer to itself then.
+    def forget(reference: ref[object]) -> None:
+        known = _open.get(key)
+        if known is not None and any(one is reference for one in known.references):
+            del _open[key]
+
+    call.references.append(ref(response, forget))
+    _open[key] = call
+
+
+def _taken(response: object) -> ModelCall | None:
+    return _open.pop(id(response), None) if _open else None
+
+
 def of(response: object) -> ModelCall | None:
-    """The call that a response belongs to, until the program has parsed or closed it."""
-    return _open.get(response) if _open else None
+    """The call that a response, or what it is read from, belongs to until the program has parsed or closed it."""
+    return _open.get(id(response)) if _open else None
 
 
 def read(response: object, content: bytes | None) -> None:
@@ -267,14 +354,14 @@ def read(response: object, content: bytes | None) -> None:
 
 def parsed(response: object, value: Any) -> None:
     """The program has parsed the body of ``response``."""
-    call = _open.pop(response, None) if _open else None
+    call = _taken(response)
     if call is not None:
         call.parsed(value)
 
 
 def broke_off(response: object, error: BaseException) -> None:
     """The body of ``response`` did not come to its end."""
-    call = _open.pop(response, None) if _open else None
+    call = _taken(response)
     if call is not None:
         call.failed(error)
 
@@ -287,10 +374,10 @@ def closed(response: object, *, complete: bool, content: bytes | None, error: Ba
     if complete and not call.is_stream:
         call.read(content)
         return
-    if isinstance(error, Exception):
+    if error is not None and not complete:
         broke_off(response, error)
         return
-    _open.pop(response, None)
+    _taken(response)
     call.closed(complete=complete)
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.inference.answers import Answer
-from otel_rl.inference.fields import count_of, fields_of, items_of, text_of
+from otel_rl.inference.engine_requests import Times
+from otel_rl.inference.fields import count_of, fields_of, items_of, milliseconds_of, text_of
 from otel_rl.semconv.attributes import RlInferenceEngineValues
 
 if TYPE_CHECKING:
@@ -16,6 +17,15 @@ if TYPE_CHECKING:
 
 #: SGLang's name of a parameter -> that of the protocol.
 _SGLANG_PARAMETERS = {"max_new_tokens": "max_tokens"}
+#: Of ``meta_info``: queue, first token, whole, prefill, decode and transfer; all but the whole with its metrics on.
+_SGLANG_TIMES = (
+    "queue_time",
+    "first_token_latency",
+    "e2e_latency",
+    "pd_prefill_forward_duration",
+    "pd_decode_forward_duration",
+    "pd_decode_transfer_duration",
+)
 #: Most items of an answer that are looked at; a batch may have thousands.
 _MOST_ITEMS = 16384
 
@@ -42,6 +52,7 @@ class EngineAnswer(Answer):
         super().__init__(captures)
         #: Samples of a prompt: SGLang counts the tokens of a prompt with each of them.
         self._samples = samples
+        self._times: list[Times] = []
 
     def observe(self, answer: Any) -> None:
         """Take the facts of a complete answer; a list has one item for each sample."""
@@ -52,6 +63,8 @@ class EngineAnswer(Answer):
             return
         fields = fields_of(answer)
         if "completion_ids" in fields:
+            self.requests = len(items_of(fields.get("prompt_ids"))) or 1
+            self.samples = len(items_of(fields["completion_ids"]))
             super().observe(_of_trl(fields))
             self.engine = RlInferenceEngineValues.VLLM
             return
@@ -62,10 +75,16 @@ class EngineAnswer(Answer):
 
     def _of_sglang(self, items: list[Any] | tuple[Any, ...]) -> dict[str, Any]:
         facts = [fields_of(fields_of(item).get("meta_info")) for item in items[:_MOST_ITEMS]]
+        # A stream that was left early has fewer.
+        samples = min(self._samples, len(facts))
+        self.requests, self.samples = -(-len(facts) // samples), len(facts)
+        self.preemptions = _sum(facts, "num_retractions") or 0
+        # Each sample is a request to the scheduler; the others of a prompt wait with the first.
+        self._times = [_times(each) for each in facts[::samples]]
         usage = {
-            "prompt_tokens": _sum(facts, "prompt_tokens", self._samples),
+            "prompt_tokens": _sum(facts, "prompt_tokens", samples),
             "completion_tokens": _sum(facts, "completion_tokens"),
-            "prompt_tokens_details": {"cached_tokens": _sum(facts, "cached_tokens", self._samples)},
+            "prompt_tokens_details": {"cached_tokens": _sum(facts, "cached_tokens", samples)},
             "completion_tokens_details": {"reasoning_tokens": _sum(facts, "reasoning_tokens")},
         }
         return {
@@ -78,6 +97,10 @@ class EngineAnswer(Answer):
             "metadata": {"weight_version": facts[0].get("weight_version")},
             "metrics": _milliseconds(facts[0]) if len(facts) == 1 else None,
         }
+
+    def times(self) -> list[Times]:
+        """Times of its requests in s, where the engine says them."""
+        return self._times or super().times()
 
 
 def _of_trl(fields: dict[str, Any]) -> dict[str, Any]:
@@ -100,6 +123,27 @@ def _sum(facts: list[dict[str, Any]], name: str, samples: int = 1) -> int | None
 def _reason(given: Any) -> str | None:
     """SGLang's reason is an object, of which the type is the protocol's reason; None while a stream goes on."""
     return text_of(given) or text_of(fields_of(given).get("type"))
+
+
+def _times(facts: Mapping[str, Any]) -> Times:
+    """Times of one request of SGLang, in s.
+
+    Upstream says when the whole and its first token were there, since the arrival. With slime's patch of SGLang 0.5.15
+    the scheduler of a server that prefills apart from decoding says how long each part took
+    (``docker/patch/latest/sglang.patch``, ``SchedulerReqTimeStats.convert_to_output_meta_info``).
+    """
+    queue, first, whole, prefill, decode, transfer = (_seconds(facts.get(name)) for name in _SGLANG_TIMES)
+    if prefill is None and first is not None and queue is not None:
+        prefill = max(first - queue, 0.0)
+    if decode is None and whole is not None and first is not None:
+        decode = max(whole - first, 0.0)
+    known = first is not None or queue is not None or prefill is not None
+    return Times(queue, first, prefill, decode, whole if known else None, transfer=transfer)
+
+
+def _seconds(source: Any) -> float | None:
+    found = milliseconds_of(source)
+    return None if found is None else float(found)
 
 
 def _milliseconds(facts: dict[str, Any]) -> dict[str, float]:

@@ -36,11 +36,13 @@ class Client(NamedTuple):
         library: of its instrumentor.
         head: method and path of a request.
         url: where a request goes, for ``calls.Url``.
+        follow: tells a call of the chunks of a response that has not been read yet.
     """
 
     library: str
     head: Callable[[Any], tuple[str, str]]
     url: Callable[[Any], tuple[str, str, int | None, str]]
+    follow: Callable[[Any, Call], None]
 
 
 def calls() -> Any:
@@ -116,7 +118,7 @@ def sends_async(client: Client, original: Callable[..., Any]) -> Callable[..., A
 
 def _timed(client: Client) -> tuple[Callable[..., Any], Callable[..., Any]]:
     begin = own_cpu.timed(f"{client.library}.begin", functools.partial(_begin, client))
-    return begin, own_cpu.timed(f"{client.library}.answered", _answered)
+    return begin, own_cpu.timed(f"{client.library}.answered", functools.partial(_answered, client))
 
 
 def _begin(client: Client, request: Any) -> Call | None:
@@ -138,11 +140,14 @@ def _begin(client: Client, request: Any) -> Call | None:
     return None
 
 
-def _answered(call: Call, response: Any) -> None:
+def _answered(client: Client, call: Call, response: Any) -> None:
     call.leave()
     with _ANSWERED:
         # False for a stream of requests.
-        call.answered(response, response.status_code, getattr(response, "_content", None) or None)
+        content = getattr(response, "_content", None) or None
+        call.answered(response, response.status_code, content)
+        if content is None:
+            client.follow(response, call)
         return
     call.failed(None)
 

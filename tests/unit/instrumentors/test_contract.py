@@ -211,7 +211,10 @@ def test_a_required_name_that_is_missing_makes_it_degraded(kind, originals, reco
     kind().uninstrument()
     monkeypatch.setattr(Patches, "_replace", replace)
     assert names, "an instrumentor names what every supported version has"
-    owner, dotted = next((owner, name) for owner, name in names if _is_own(owner, name))
+    own = [(owner, name) for owner, name in names if _is_own(owner, name)]
+    if not own:
+        pytest.skip("base classes have all of its names too, so that none can be missing")
+    owner, dotted = own[0]
     *parents, attribute = dotted.split(".")
     for parent in parents:
         owner = getattr(owner, parent)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import importlib
 import importlib.util
+import json
 from typing import Any
 
+from otel_rl.inference.calls import record_abandoned
+
 #: Client and, after a dot, how it is used.
-ALL = ("aiohttp", "httpx.sync", "httpx.async", "httpx2.sync", "httpx2.async", "requests")
+ALL = ("aiohttp", "httpx.sync", "httpx.async", "httpx2.sync", "httpx2.async", "requests", "urllib3")
 INSTALLED = tuple(name for name in ALL if importlib.util.find_spec(name.partition(".")[0]))
 
 
@@ -25,6 +28,8 @@ def post(client: str, url: str, read: str = "json", **given: Any) -> Any:
         given = {"data" if key == "content" else key: value for key, value in given.items()}
         with requests.Session() as session:
             return _value(session.post(url, **given), read)
+    if library == "urllib3":
+        return _urllib3(url, read, given)
     with importlib.import_module(library).Client() as made:
         return _value(made.post(url, **given), read)
 
@@ -33,6 +38,27 @@ def _value(response: Any, read: str) -> Any:
     if read == "json":
         return response.json()
     return response.text if read == "text" else response.status_code
+
+
+def _urllib3(url: str, read: str, given: dict[str, Any]) -> Any:
+    import urllib3
+
+    if "content" in given:
+        given["body"] = given.pop("content")
+    # Neither `json` came before 2.0.
+    if given.get("json") is not None:
+        given["body"] = json.dumps(given["json"]).encode()
+    given.pop("json", None)
+    with urllib3.PoolManager(retries=False) as manager:
+        response = manager.request("POST", url, **given)
+        if read == "json" and not hasattr(response, "json"):
+            value = json.loads(response.data)
+            del response
+            record_abandoned()
+            return value
+        if read == "json":
+            return response.json()
+        return response.data.decode() if read == "text" else response.status
 
 
 async def _httpx_async(module: Any, url: str, read: str, given: dict[str, Any]) -> Any:

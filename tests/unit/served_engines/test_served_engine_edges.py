@@ -267,3 +267,57 @@ def test_a_client_that_nobody_uses_for_engines_imports_little(server):
         [sys.executable, "-c", program, f"{server.url}/items"], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("path", ["/generate", "/update_weights"])
+@pytest.mark.parametrize("given", [True, "a function"])
+def test_a_refusal_that_aiohttp_raises_fails_the_call_with_its_status(server, instrumented, path, given):
+    aiohttp = pytest.importorskip("aiohttp")
+    server.status = 503
+
+    async def refuse(response):
+        response.raise_for_status()
+
+    async def main():
+        raises = refuse if given == "a function" else True
+        async with aiohttp.ClientSession(raise_for_status=raises) as session:
+            await session.post(f"{server.url}{path}", json=BODY)
+
+    with pytest.raises(aiohttp.ClientResponseError):
+        asyncio.run(main())
+    [span] = instrumented.spans
+    assert span.attributes["error.type"] == "503"
+
+
+@pytest.mark.parametrize("base", [None, "/", "/v1/"])
+def test_a_session_with_a_base_url_is_followed(server, instrumented, base):
+    aiohttp = pytest.importorskip("aiohttp")
+
+    async def main():
+        given = {} if base is None else {"base_url": f"{server.url}{base}"}
+        url = (
+            f"{server.url}/v1/completions/?x=1#y"
+            if base is None
+            else "v1/completions"
+            if base == "/"
+            else "completions"
+        )
+        async with aiohttp.ClientSession(**given) as session:
+            async with session.post(url, json={"prompt": "hi"}) as response:
+                return response.status
+
+    if base == "/v1/" and int(aiohttp.__version__.split(".")[1]) < 12:
+        pytest.skip("a base URL with a path came with 3.12")
+    assert asyncio.run(main()) == 200
+    assert instrumented.span("text_completion")
+
+
+def test_a_host_in_the_letters_of_its_language_is_the_same_server_for_all_clients():
+    from otel_rl.inference import servers
+
+    servers.forget()
+    written = {
+        servers.server(host, 80).labels["server.address"] for host in ("bücher.example", "xn--bcher-kva.example")
+    }
+    assert written == {"xn--bcher-kva.example"}
+    assert servers.ascii_host("\ud800") == "\ud800"

@@ -43,6 +43,7 @@ WITHIN_A_LAYER = {
     "api": {"inference", "training", "tools"},
     "collectives": {"training"},
     "import_hooks": {"internal_errors"},
+    "inference": {"training"},
     "offline.report.aggregate": {"offline.postmortem"},
     "pressure": {"training"},
     "settings": {"stderr"},

@@ -12,4 +12,9 @@ class AiohttpInstrumentor(Instrumentor):
 
     library: ClassVar[str] = "aiohttp"
     requirements: ClassVar = ("aiohttp >= 3.9, < 4",)
-    modules: ClassVar = {"aiohttp.client": "patch:patch_client", "aiohttp.client_reqrep": "patch:patch_response"}
+    is_of_many_uses: ClassVar = True
+    modules: ClassVar = {
+        "aiohttp.client": "patch:patch_client",
+        "aiohttp.client_reqrep": "patch:patch_response",
+        "aiohttp.streams": "patch:patch_streams",
+    }

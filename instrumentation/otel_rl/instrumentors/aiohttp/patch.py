@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from otel_rl import own_cpu
 from otel_rl.internal_errors import guard
 from otel_rl.served_engines import senders
-from otel_rl.served_engines.paths import target_of
+from otel_rl.served_engines.paths import may_be_target, target_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _BEGIN, _ANSWERED, _FAILED = (guard(f"aiohttp.{site}") for site in ("begin", "answered", "failed"))
 _TRACEPARENT = "traceparent"
+_REFUSED = 400
 
 
 def patch_client(module: ModuleType, patches: Patches) -> None:
@@ -35,6 +36,12 @@ def patch_response(module: ModuleType, patches: Patches) -> None:
     patches.observe(module, "ClientResponse.close", before=_closing, required=True)
 
 
+def patch_streams(module: ModuleType, patches: Patches) -> None:
+    """Patch ``aiohttp.streams``: all ways to read a body go through one method."""
+    patches.replace(module, "StreamReader._read_nowait_chunk", _takes, required=True)
+    patches.observe(module, "StreamReader.set_exception", before=_breaking_off, required=True)
+
+
 def _requests(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     async def request(self: Any, method: str, str_or_url: Any, **kwargs: Any) -> Any:
@@ -45,7 +52,7 @@ def _requests(original: Callable[..., Any]) -> Callable[..., Any]:
             response = await original(self, method, str_or_url, **kwargs)
         except BaseException as error:
             with _FAILED:
-                call.failed(error)
+                _failed(call, error)
             raise
         _timed_answered(call, response)
         return response
@@ -56,6 +63,8 @@ def _requests(original: Callable[..., Any]) -> Callable[..., Any]:
 def _begin(session: Any, method: str, str_or_url: Any, kwargs: dict[str, Any]) -> Call | None:
     """``kwargs`` gets the headers of the request with the trace context, in a mapping of their own."""
     with _BEGIN:
+        if isinstance(str_or_url, str) and not may_be_target(str_or_url):
+            return None
         try:
             url = session._build_url(str_or_url)  # noqa: SLF001 - with the base URL of the session
         except (AssertionError, TypeError, ValueError):
@@ -80,8 +89,19 @@ def _answered(call: Call, response: Any) -> None:
     call.leave()
     with _ANSWERED:
         call.answered(response, response.status, None)
+        if call.is_stream:
+            _follow(response.content, response, call)
         return
     call.failed(None)
+
+
+def _failed(call: Call, error: BaseException) -> None:
+    status = getattr(error, "status", None)
+    if isinstance(status, int) and status >= _REFUSED:
+        # Of a session with `raise_for_status`.
+        call.leave()
+        call.answered(error, status, None)
+    call.failed(error)
 
 
 _timed_begin = own_cpu.timed("aiohttp.begin", _begin)
@@ -116,4 +136,52 @@ def _closing(response: Any) -> None:
         return
     content = response._body  # noqa: SLF001 - there is no public name
     complete = content is not None or response.content.at_eof()
-    senders.closed(response, complete=complete, content=content, error=response.content.exception())
+    error = response.content.exception() or _error_of_reader()
+    senders.closed(response, complete=complete, content=content, error=error)
+
+
+def _error_of_reader() -> BaseException | None:
+    """The exception that is on its way through a method that reads: a timeout, or the end of the task."""
+    error = sys.exc_info()[1]
+    traceback = None if error is None else error.__traceback__
+    while traceback is not None:
+        if traceback.tb_frame.f_globals.get("__name__") == "aiohttp.streams":
+            return error
+        traceback = traceback.tb_next
+    # One of the program's own, around all of this.
+    return None
+
+
+# -- chunks --------------------------------------------------------------------------------------------------------
+
+
+def _follow(reader: Any, response: Any, call: Call) -> None:
+    # What has come and was not read. The reader itself would refer to itself, and that of an empty body has none.
+    left = getattr(reader, "_buffer", None)
+    if left is not None and call.is_followed_by(reader, response):
+        reader.on_eof(functools.partial(_has_ended, call, left))
+
+
+def _has_ended(call: Any, left: Any) -> None:
+    if not left:
+        call.exhausted()
+
+
+def _takes(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def _read_nowait_chunk(self: Any, n: int) -> Any:
+        data = original(self, n)
+        call = senders.of(self)
+        if call is not None:
+            call.chunk(data)
+            if self.at_eof():
+                call.exhausted()
+        return data
+
+    return _read_nowait_chunk
+
+
+def _breaking_off(reader: Any, error: BaseException, *_: Any) -> None:
+    call = senders.of(reader)
+    if call is not None:
+        call.broke_off(error)

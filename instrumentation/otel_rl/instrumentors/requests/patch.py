@@ -13,12 +13,13 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from otel_rl.instrumentors.patching import Patches
+    from otel_rl.served_engines.calls import Call
 
 
 def patch_sessions(module: ModuleType, patches: Patches) -> None:
     """Patch ``requests.sessions``."""
     patches.observe(module, "Session.prepare_request", after=_prepared, required=True)
-    patches.replace(module, "Session.send", partial(senders.sends, Client("requests", _head, _url)), required=True)
+    patches.replace(module, "Session.send", partial(senders.sends, _CLIENT), required=True)
 
 
 def patch_models(module: ModuleType, patches: Patches) -> None:
@@ -49,3 +50,13 @@ def _closed(_: None, response: Any) -> None:
     content = response._content  # noqa: SLF001 - the property would read it; False and None until it is there
     complete = response._content_consumed  # noqa: SLF001 - since 0.8, and there is no public name
     senders.closed(response, complete=complete, content=content or None)
+
+
+def _follow(response: Any, call: Call) -> None:
+    """All ways to read a response go through the one of ``urllib3``, whose instrumentor sees the chunks."""
+    raw = response.raw
+    if raw is not None:
+        call.is_followed_by(raw, response)
+
+
+_CLIENT = Client("requests", _head, _url, _follow)

@@ -56,14 +56,7 @@ def end(call: EngineCall, outputs: Any, error: BaseException | None) -> None:
 
 def summarise(call: EngineCall) -> None:
     """Add the call to the summary of the step."""
-    requests = call.requests
-    counts = {
-        **requests.counts(),
-        attributes.RL_ENGINE_INPUT_TOKENS: requests.input_tokens,
-        attributes.RL_ENGINE_OUTPUT_TOKENS: requests.output_tokens,
-        attributes.RL_ENGINE_CACHED_TOKENS: requests.cached_tokens,
-    }
-    seconds = dict(requests.seconds_by_attribute())
+    seconds = dict(call.requests.seconds_by_attribute())
     if call.policy_age is not None:
         seconds[attributes.RL_POLICY_AGE] = [call.policy_age]
-    engine_summary.add(counts, seconds)
+    engine_summary.add(call.requests.step_counts(), seconds)

@@ -4,6 +4,7 @@ Modules:
     collected: one pass over all records, which feeds every module below.
     loops: the steps of each loop and attempt.
     steps: step time by phase and by rank.
+    engines: what inference engines did in the steps.
     collectives: collectives by operation and group.
     calls: rollouts, tool calls, model calls and agents.
     calls_over_time: durations, failures and retries of calls over the steps.

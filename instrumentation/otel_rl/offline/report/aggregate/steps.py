@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from otel_rl.offline.reader.otlp_values import int_or_none
+from otel_rl.offline.report.aggregate.engines import Engines
 from otel_rl.offline.report.aggregate.statistics import BinnedSeries, Cell, Largest, Spread
 from otel_rl.offline.report.aggregate.totals import combined
 from otel_rl.semconv import attributes as names
@@ -100,6 +101,7 @@ class Steps:
         self.own = BinnedSeries(_RANK_CELLS)
         #: Seconds of garbage collection of a step, by iteration and rank.
         self.collecting = BinnedSeries(_RANK_CELLS)
+        self.engines = Engines()
         self.lengths = Spread()
         self.ranks: dict[int | None, RankTotals] = {}
         self.slowest: Largest[SlowStep] = Largest(_SLOWEST)
@@ -193,6 +195,7 @@ class Steps:
         collecting = span.attributes.get(names.RL_LOOP_GC_TIME)
         if isinstance(collecting, float):
             self.collecting.add(iteration, rank, collecting)
+        self.engines.add(span, iteration)
         self._add_collectives(span, iteration, rank)
         unseen = int_or_none(span.attributes.get(names.TORCH_DISTRIBUTED_UNSEEN))
         if unseen:

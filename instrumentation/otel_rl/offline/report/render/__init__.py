@@ -8,6 +8,7 @@ Modules:
     over_time: charts over the steps of calls, rollouts and rewards.
     ring_sections: how the run ended, and who was late of late.
     trajectory_section: the section on single samples.
+    engine_section: the section on inference engines.
     pressure_section: the section on memory and pauses.
     problem_sections: the sections on errors, missing processes and lost telemetry.
     blocks: the pieces that a section is made of.

@@ -9,6 +9,7 @@ from otel_rl.offline.report.aggregate import collectives
 from otel_rl.offline.report.aggregate import steps as steps_module
 from otel_rl.offline.report.findings import sentences
 from otel_rl.offline.report.render import (
+    engine_section,
     over_time,
     pressure_section,
     problem_sections,
@@ -40,6 +41,7 @@ def build(collected: Collected, charts: Charts) -> list[Section]:
         trajectory_section.build(collected),
         _tools(collected, charts),
         _models(collected, charts),
+        engine_section.build(collected, charts),
         _rewards(collected, charts),
         pressure_section.build(collected, charts),
         problem_sections.errors(collected),

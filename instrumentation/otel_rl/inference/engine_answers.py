@@ -1,0 +1,57 @@
+"""What an engine behind a server did for one call, as its answer says it: it counts in the summary of the step.
+
+A call counts where the answer shows an engine, or where the server is on a private host: a program trains with engines
+of its own, and asks judges elsewhere.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from otel_rl.inference.engine_requests import ABORT, EngineRequests
+from otel_rl.semconv import attributes
+from otel_rl.semconv.attributes import RlInferenceStreamEndedValues as Ended
+from otel_rl.training import engine_summary
+
+if TYPE_CHECKING:
+    from otel_rl.inference.answers import Answer
+
+#: An engine aborts what nobody waits for any more.
+_LEFT = frozenset({Ended.CLOSED, Ended.ABANDONED, Ended.CANCELLED})
+#: Of a candidate of which the answer does not say why it ended.
+_UNKNOWN = "unknown"
+
+
+def add(answer: Answer, error: BaseException | None, ended: str | None, *, is_private: bool) -> None:
+    """A call has ended, with ``error`` or as the stream says; one that the server refused counts as none."""
+    if answer.engine is None and not is_private:
+        return
+    has_left = _has_left(answer, error, ended)
+    if not has_left and (error is not None or answer.failure is not None):
+        return
+    reasons = answer.finish_reasons or (ABORT if has_left else _UNKNOWN,) * answer.samples
+    times = answer.times()
+    requests = EngineRequests()
+    requests.add(
+        answer.input_tokens or 0,
+        answer.exact_output_tokens() or 0,
+        reasons,
+        times[0] if times else None,
+        answer.cached_tokens or 0,
+        answer.preemptions,
+    )
+    for number in range(1, answer.requests):
+        requests.add(0, 0, (), times[number] if number < len(times) else None)
+    counts = requests.step_counts()
+    if answer.cached_tokens is None:
+        # A server may not say it, as vLLM without --enable-prompt-tokens-details.
+        del counts[attributes.RL_ENGINE_CACHED_TOKENS]
+    engine_summary.add(counts, requests.seconds_by_attribute())
+
+
+def _has_left(answer: Answer, error: BaseException | None, ended: str | None) -> bool:
+    """True where the program went away before the answer was there."""
+    if error is not None:
+        name = type(error).__name__
+        return name == "CancelledError" or name.endswith(("ReadTimeout", "TimeoutError"))
+    return ended in _LEFT and answer.finish_reasons is None

@@ -1,0 +1,135 @@
+"""How ``urllib3`` sends requests. Those of ``requests``, boto and others come past here too, and cost a look-up.
+
+A redirect and a retry of its own are parts of one call: they run inside of the method that began.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from otel_rl import own_cpu
+from otel_rl.internal_errors import guard
+from otel_rl.served_engines import senders
+from otel_rl.served_engines.paths import target_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+
+    from otel_rl.instrumentors.patching import Patches
+    from otel_rl.served_engines.calls import Call
+
+_BEGIN, _ANSWERED, _FAILED = (guard(f"urllib3.{site}") for site in ("begin", "answered", "failed"))
+_TRACEPARENT = "traceparent"
+
+
+def patch_connection_pool(module: ModuleType, patches: Patches) -> None:
+    """Patch ``urllib3.connectionpool``, which programs use for one server."""
+    patches.replace(module, "HTTPConnectionPool.urlopen", _opens_path, required=True)
+
+
+def patch_pool_manager(module: ModuleType, patches: Patches) -> None:
+    """Patch ``urllib3.poolmanager``, which follows redirects to other servers."""
+    patches.replace(module, "PoolManager.urlopen", _opens_url, required=True)
+
+
+def _opens_path(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def urlopen(
+        self: Any, method: Any, url: Any, body: Any = None, headers: Any = None, *args: Any, **kwargs: Any
+    ) -> Any:
+        call = None
+        if _is_of_interest(method, url):
+            where = self.scheme, self.host, self.port, url.partition("?")[0]
+            call, headers = _timed_begin(method, where, self.headers if headers is None else headers, headers, body)
+        if call is None:
+            return original(self, method, url, body, headers, *args, **kwargs)
+        return _sent(call, original, (self, method, url, body, headers, *args), kwargs)
+
+    return urlopen
+
+
+def _opens_url(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def urlopen(self: Any, method: Any, url: Any, *args: Any, **kwargs: Any) -> Any:
+        call = None
+        if _is_of_interest(method, url):
+            given = kwargs.get("headers")
+            call, headers = _begin_at_url(self, method, url, given, kwargs.get("body"))
+            if headers is not given:
+                kwargs["headers"] = headers
+        if call is None:
+            return original(self, method, url, *args, **kwargs)
+        return _sent(call, original, (self, method, url, *args), kwargs)
+
+    return urlopen
+
+
+def _is_of_interest(method: Any, url: Any) -> bool:
+    """True for the path of an engine; the rest of the URL is looked at then."""
+    with _BEGIN:
+        try:
+            path = url.partition("?")[0]
+            if not path.startswith("/"):
+                path = urlsplit(path).path
+            return target_of(method, path) is not None
+        except (AttributeError, TypeError, ValueError):
+            # The request is about to fail with it.
+            return False
+    return False
+
+
+def _begin_at_url(manager: Any, method: str, url: str, given: Any, body: Any) -> tuple[Call | None, Any]:
+    with _BEGIN:
+        parts = urlsplit(url)
+        where = parts.scheme, parts.hostname or "", parts.port, parts.path
+        # The manager's own replace none that the program gives, be these empty (2.8, `PoolManager.urlopen`).
+        call, headers = _timed_begin(method, where, manager.headers if given is None else given, given, body)
+        return call, headers
+    return None, given
+
+
+def _begin(method: str, where: tuple[str, str, int | None, str], all_headers: Any, given: Any, body: Any) -> Any:
+    """The call, and the headers to send: a copy of the program's with the trace context."""
+    with _BEGIN:
+        calls = senders.calls()
+        headers = (
+            {} if all_headers is None else all_headers.copy() if hasattr(all_headers, "copy") else dict(all_headers)
+        )
+        written = None if any(name.lower() == _TRACEPARENT for name in headers) else headers
+        call = calls.begin("urllib3", method, calls.Url(*where), written, body)
+        return (None, given) if call is None else (call, headers)
+    return None, given
+
+
+_timed_begin = own_cpu.timed("urllib3.begin", _begin)
+
+
+def _sent(call: Call, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    try:
+        response = original(*args, **kwargs)
+    except BaseException as error:
+        with _FAILED:
+            call.failed(error)
+        raise
+    _timed_answered(call, response)
+    return response
+
+
+def _answered(call: Call, response: Any) -> None:
+    call.leave()
+    with _ANSWERED:
+        # Read already, unless the program has asked for none of it.
+        content = response._body  # noqa: SLF001 - the property would read it
+        history = getattr(response.retries, "history", None) or ()
+        call.was_sent(1 + sum(one.redirect_location is None for one in history))
+        call.answered(response, response.status, content if isinstance(content, bytes) else None)
+        if not content:
+            call.is_followed_by(response, response)
+        return
+    call.failed(None)
+
+
+_timed_answered = own_cpu.timed("urllib3.answered", _answered)

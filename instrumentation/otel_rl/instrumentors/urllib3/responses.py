@@ -1,0 +1,87 @@
+"""How ``urllib3`` reads answers, its own and those of ``requests``; what is for others costs one look-up."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+from otel_rl.internal_errors import guard
+from otel_rl.served_engines import senders
+from otel_rl.served_engines.chunks import Chunks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+    from types import ModuleType
+
+    from otel_rl.instrumentors.patching import Patches
+    from otel_rl.served_engines.calls import ModelCall
+
+_READ = guard("urllib3.read")
+
+
+def patch_response(module: ModuleType, patches: Patches) -> None:
+    """Patch ``urllib3.response``: the three methods through which all others read."""
+    patches.replace(module, "HTTPResponse.read", _reads, required=True)
+    patches.replace(module, "HTTPResponse.read_chunked", _reads_chunked, required=True)
+    # Since 2.0.
+    patches.replace(module, "HTTPResponse.read1", _reads)
+    patches.observe(module, "BaseHTTPResponse.json", after=_parsed)
+    patches.observe(module, "HTTPResponse.close", before=_closing, required=True)
+
+
+def _parsed(value: Any, response: Any) -> None:
+    senders.parsed(response, value)
+
+
+def _closing(response: Any) -> None:
+    call = senders.of(response)
+    # A method that reads closes it before it raises. `io.IOBase` says so where the garbage collector closes it: nothing
+    # may be recorded there.
+    if call is not None and not call.is_being_read and not getattr(response, "_finalizing", False):
+        senders.closed(response, complete=False, content=None)
+
+
+def _reads(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def read(self: Any, amt: int | None = None, *args: Any, **kwargs: Any) -> Any:
+        call = senders.of(self)
+        if call is None:
+            return original(self, amt, *args, **kwargs)
+        call.is_being_read = True
+        try:
+            data = original(self, amt, *args, **kwargs)
+        except BaseException as error:
+            call.broke_off(error)
+            raise
+        finally:
+            call.is_being_read = False
+        with _READ:
+            _was_read(call, self, amt, data)
+        return data
+
+    return read
+
+
+def _was_read(call: ModelCall, response: Any, amount: int | None, data: bytes | None) -> None:
+    if data:
+        call.chunk(data)
+    if amount == 0:
+        return
+    # It closes itself with the last byte that the server has announced.
+    if not data or amount is None or amount < 0 or (response.isclosed() and not _has_decoded(response)):
+        call.exhausted()
+
+
+def _has_decoded(response: Any) -> bool:
+    """True where decompression has given more than was asked for (since 2.0)."""
+    return bool(getattr(response, "_decoded_buffer", None))
+
+
+def _reads_chunked(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def read_chunked(self: Any, *args: Any, **kwargs: Any) -> Generator[bytes, None, Any]:
+        call = senders.of(self)
+        chunks = original(self, *args, **kwargs)
+        return (yield from chunks if call is None else Chunks(call, chunks))
+
+    return read_chunked

@@ -1,0 +1,107 @@
+"""The body of a streamed answer as it goes past: its events one by one, without reading ahead or keeping what is done.
+
+Engines stream server-sent events, one JSON object in each ``data:`` line. What begins in another way, such as the JSON
+of a refusal, is one body, of which a short one is kept.
+https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+#: Longest line, and longest body that is no stream of events, in bytes; what is longer is let go.
+LONGEST = 262_144
+#: How a stream of events begins, after the mark of its encoding and empty lines.
+_FIELDS = (b"data:", b"event:", b"id:", b"retry:", b":")
+_LONGEST_FIELD = max(map(len, _FIELDS))
+_LINE_FEED = ord("\n")
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+class EventStream:
+    """Gives ``event`` the data of each event, as soon as its line is complete."""
+
+    __slots__ = ("_event", "_is_events", "_length", "_pieces")
+
+    def __init__(self, event: Callable[[bytes], None]) -> None:
+        self._event = event
+        #: None until the first bytes say it.
+        self._is_events: bool | None = None
+        #: Of the line that is not complete yet, or of the body; empty where it is too long.
+        self._pieces: list[bytes] = []
+        self._length = 0
+
+    def feed(self, chunk: bytes) -> None:
+        """Take the next bytes."""
+        if self._is_events is None:
+            chunk = self._beginning(chunk)
+            if self._is_events is None:
+                return
+        if not self._is_events:
+            self._keep(chunk)
+            return
+        end = chunk.find(b"\n")
+        if end < 0:
+            self._keep(chunk)
+            return
+        if not self._length and end == len(chunk) - 2:
+            # One event in a chunk, as engines send them.
+            self._line(chunk[:end])
+            if chunk[end + 1] != _LINE_FEED:
+                self._keep(chunk[end + 1 :])
+            return
+        start = 0
+        if self._length:
+            self._line(self._taken(chunk[:end]))
+            start, end = end + 1, chunk.find(b"\n", end + 1)
+        while end >= 0:
+            self._line(chunk[start:end])
+            start, end = end + 1, chunk.find(b"\n", end + 1)
+        if start < len(chunk):
+            self._keep(chunk[start:])
+
+    def end(self) -> bytes | None:
+        """The stream has ended; the body, where it was no stream of events and not too long."""
+        left = self._taken(b"")
+        if self._is_events:
+            self._line(left)
+            return None
+        return left or None
+
+    def _beginning(self, chunk: bytes) -> bytes:
+        """All bytes so far, once they say what this is."""
+        whole = self._taken(chunk)
+        start = whole.removeprefix(_BYTE_ORDER_MARK).lstrip(b"\r\n")
+        if start.startswith(_FIELDS):
+            self._is_events = True
+        elif _BYTE_ORDER_MARK.startswith(whole):
+            self._keep(whole)
+        elif len(start) >= _LONGEST_FIELD or not any(field.startswith(start) for field in _FIELDS):
+            self._is_events = False
+        else:
+            self._keep(whole)
+        return start
+
+    def _keep(self, piece: bytes) -> None:
+        self._length += len(piece)
+        if self._length <= LONGEST:
+            self._pieces.append(piece)
+        else:
+            self._pieces.clear()
+
+    def _taken(self, last: bytes) -> bytes:
+        """What was kept and ``last``; nothing where that is too long."""
+        length, self._length = self._length, 0
+        pieces, self._pieces = self._pieces, []
+        if not length:
+            return last
+        return b"".join((*pieces, last)) if length + len(last) <= LONGEST else b""
+
+    def _line(self, line: bytes) -> None:
+        if line.startswith(b"data:") and len(line) <= LONGEST:
+            data = line[5:].strip()
+            if data:
+                self._event(data)

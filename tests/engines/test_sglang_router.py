@@ -1,0 +1,97 @@
+"""SGLang's own router between the program and an engine: a shim of SGLang's protocol in front of a real vLLM."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+
+import pytest
+from engine_runs import run
+from sglang_shim import Shim
+from support.otlp_servers import http_server
+from test_vllm_served import Served, free_port
+
+pytest.importorskip("vllm")
+pytest.importorskip("sglang_router")
+
+START, CALLS = 60, 2
+
+
+class Router:
+    """The router of one worker, running inside of `with`."""
+
+    def __init__(self, folder, worker):
+        self.port, self._log = free_port(), (folder / "router").open("w")
+        command = [sys.executable, "-m", "sglang_router.launch_router", "--host", "127.0.0.1"]
+        command += ["--port", str(self.port), "--worker-urls", worker, "--policy", "round_robin"]
+        command += ["--prometheus-host", "127.0.0.1", "--prometheus-port", str(free_port())]
+        self._process = subprocess.Popen(command, stdout=self._log, stderr=self._log)
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.port}"
+
+    def __enter__(self):
+        deadline = time.monotonic() + START
+        while not self._is_ready():
+            assert self._process.poll() is None
+            assert time.monotonic() < deadline
+            threading.Event().wait(0.2)
+        return self
+
+    def _is_ready(self):
+        try:
+            with urllib.request.urlopen(f"{self.url}/readiness", timeout=5) as answer:
+                return answer.status == 200
+        except (urllib.error.URLError, OSError):
+            return False
+
+    def __exit__(self, *_):
+        self._process.terminate()
+        self._process.wait(30)
+        self._log.close()
+
+
+@pytest.fixture(scope="module")
+def routed(tmp_path_factory, model):
+    folder = tmp_path_factory.mktemp("routed")
+    with http_server() as receiver:
+        server = Served(folder / "server", model, receiver, watched=False)
+        try:
+            server.wait_until_it_answers()
+            with Shim(server.url) as shim, Router(folder, shim.url) as router:
+                server.client = run("router_program.py", folder / "client", router.url, watched=True)
+            server.found, server.asked = server.engine_spans(CALLS), shim.requests
+        finally:
+            server.stop()
+        yield server
+
+
+def test_the_trace_goes_through_the_router_to_the_engine(routed):
+    calls = {(call["traceId"], call["spanId"]) for call in routed.client.store.named("text_completion")}
+    assert len(calls) == CALLS
+    assert {(span.trace_id.hex(), span.parent_span_id.hex()) for span in routed.found} == calls
+
+
+def test_the_router_hands_on_the_trace_context_and_no_baggage(routed):
+    """What it does (0.3.2); the engine does not learn which rollout it works for."""
+    asked = [headers for path, headers in routed.asked if path == "/generate"]
+    assert len(asked) == CALLS
+    for headers in asked:
+        names = [name.lower() for name in headers]
+        assert names.count("traceparent") == 1
+        assert "baggage" not in names
+
+
+def test_the_step_sums_up_what_the_engine_did(routed):
+    [step] = [step["attributes"] for step in routed.client.store.named("rl.rank.step")]
+    assert (step["rl.engine.requests"], step["rl.engine.profiled_requests"]) == (CALLS, CALLS)
+    assert step["rl.engine.time_to_first_token"] >= step["rl.engine.prefill_time"] > 0
+
+
+def test_an_operation_on_all_workers_is_an_operation(routed):
+    assert routed.client.store.operations() == ["flush_cache"]

@@ -1,0 +1,85 @@
+"""The report says what inference engines did in the steps: as a table, as charts and as JSON."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from unit.report.synthetic_run import process
+
+from otel_rl.cli import main
+from otel_rl.offline.report import write_report
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+REQUESTS = 8
+#: Of one rank and step; only half of the requests told times.
+WORK: dict[str, Any] = {
+    "rl.engine.requests": REQUESTS,
+    "rl.engine.profiled_requests": REQUESTS // 2,
+    "rl.engine.samples": 16,
+    "rl.engine.truncated_samples": 4,
+    "rl.engine.aborted_samples": 1,
+    "rl.engine.input_tokens": 1000,
+    "rl.engine.output_tokens": 5000,
+    "rl.engine.cached_tokens": 250,
+    "rl.engine.time_to_first_token": 0.5,
+    "rl.engine.decode_time": 2.0,
+}
+STEPS, RANKS = 3, 2
+
+
+def write(folder: Path, *, engines: bool) -> Path:
+    run = folder / "run"
+    for rank in range(RANKS):
+        writer = process(run, rank, world_size=RANKS, started=1_700_000_000)
+        for step in range(STEPS):
+            queue = {"rl.engine.queue_time": 0.1 * (step + 1)} if engines else {}
+            attributes = {"rl.loop.iteration": step, "rl.rank": rank, **(WORK if engines else {}), **queue}
+            writer.span("rl.rank.step", float(step), step + 0.9, attributes)
+        writer.write()
+    return run
+
+
+def test_the_numbers_are_sums_over_ranks_and_means_of_the_requests_with_times(tmp_path):
+    found = write_report(write(tmp_path, engines=True), tmp_path / "page.html").engines
+
+    assert found is not None
+    assert [one["step"] for one in found["steps"]] == [0, 1, 2]
+    assert found["steps"][1]["requests"] == RANKS * REQUESTS
+    assert found["steps"][1]["mean_seconds"] == pytest.approx({"queue": 0.2, "first_token": 0.5, "decode": 2.0})
+    whole = found["whole"]
+    assert whole["output_tokens"] == STEPS * RANKS * 5000
+    assert whole["cached_share"] == 0.25
+    assert whole["mean_seconds"]["queue"] == pytest.approx(0.2)
+    assert (whole["profiled_requests"], whole["requests"]) == (24, 48)
+
+
+def test_the_page_has_a_table_and_charts(tmp_path):
+    page = tmp_path / "page.html"
+    write_report(write(tmp_path, engines=True), page)
+    section = page.read_text().partition('id="engines"')[2].partition("</section>")[0]
+
+    assert "24 of 48 requests" in section
+    assert "8 of 16" in section
+    assert "25 %" in section
+    for title in ("Times of a request", "Tokens of a step", "Cache and ends"):
+        assert title in section
+    assert "Transfer" not in section
+
+
+def test_a_run_without_engines_says_what_would_fill_the_section(tmp_path):
+    page = tmp_path / "page.html"
+    report = write_report(write(tmp_path, engines=False), page)
+
+    assert report.engines is None
+    assert "Inference engines" in page.read_text()
+    assert "Times of a request" not in page.read_text()
+
+
+def test_the_command_prints_it_for_programs(tmp_path, capsys):
+    main(["report", str(write(tmp_path, engines=True)), "--json", "-o", str(tmp_path / "page.html")])
+
+    assert json.loads(capsys.readouterr().out)["engines"]["whole"]["requests"] == 48

@@ -1,0 +1,125 @@
+"""Engines asked with ``urllib3``: its retries and redirects, what it shares with ``requests``, and other traffic."""
+
+from __future__ import annotations
+
+import gc
+import json
+
+import pytest
+from support.engine_server import SGLANG, SGLANG_EVENTS
+
+from otel_rl import rollout
+from otel_rl.inference.calls import record_abandoned
+
+urllib3 = pytest.importorskip("urllib3")
+BODY = json.dumps({"text": "hi"}).encode()
+STREAM = json.dumps({"text": "hi", "stream": True}).encode()
+
+
+@pytest.fixture
+def manager():
+    with urllib3.PoolManager() as made:
+        yield made
+
+
+def test_a_request_of_requests_is_one_call_and_that_of_requests(server, instrumented):
+    requests = pytest.importorskip("requests")
+    assert requests.post(f"{server.url}/generate", json={"text": "hi"}, timeout=10).json() == SGLANG
+
+    [span] = instrumented.spans
+    assert span.instrumentation_scope.name == "otel_rl.requests"
+    assert len(server.headers("traceparent")) == 1
+
+
+def test_retries_of_its_own_are_one_call(manager, server, instrumented):
+    server.status = 503
+    retries = urllib3.Retry(total=2, status_forcelist=[503], allowed_methods=None, raise_on_status=False)
+    response = manager.request("POST", f"{server.url}/generate", body=BODY, retries=retries)
+
+    assert response.status == 503
+    assert len(server.requests) == 3
+    found = instrumented.span("text_completion").attributes
+    assert found["rl.inference.retries"] == 2
+    assert found["error.type"] == "503"
+
+
+def test_a_redirect_is_a_part_of_the_call(manager, server, instrumented):
+    server.redirects["/generate/"] = f"{server.url}/generate"
+    response = manager.request("POST", f"{server.url}/generate/", body=BODY)
+
+    assert json.loads(response.data) == SGLANG
+    del response
+    gc.collect()
+    record_abandoned()
+    found = instrumented.span("text_completion").attributes
+    assert (found["gen_ai.usage.output_tokens"], found["rl.inference.retries"]) == (3, 0)
+
+
+def test_a_pool_for_one_server_is_followed_too(server, instrumented):
+    with urllib3.HTTPConnectionPool("127.0.0.1", server.server_port) as pool, rollout(rollout_id="r"):
+        assert json.loads(pool.urlopen("POST", "/generate", BODY).data) == SGLANG
+
+    found = instrumented.span("text_completion").attributes
+    assert (found["gen_ai.usage.output_tokens"], found["server.port"]) == (3, server.server_port)
+    assert "rl.rollout.id=r" in server.headers("baggage")[0]
+
+
+@pytest.mark.parametrize("given", [None, {}, {"X-Own": "1"}, urllib3._collections.HTTPHeaderDict({"X-Own": "1"})])
+def test_headers_of_the_program_and_of_the_pool_are_sent_and_not_changed(server, instrumented, given):
+    of_pool = {"X-Pool": "2"}
+    before = None if given is None else dict(given)
+    with urllib3.PoolManager(headers=of_pool) as manager:
+        manager.request("POST", f"{server.url}/generate", body=BODY, headers=given)
+
+    assert of_pool == {"X-Pool": "2"}
+    assert (None if given is None else dict(given)) == before
+    assert server.headers("x-pool") == (["2"] if given is None else [])
+    assert server.headers("x-own") == (["1"] if given else [])
+    assert len(server.headers("traceparent")) == 1
+
+
+@pytest.mark.parametrize("name", ["traceparent", "Traceparent", "TRACEPARENT"])
+def test_a_trace_context_of_the_program_stays_however_it_is_written(manager, server, instrumented, name):
+    mine = f"00-{1:032x}-{2:016x}-01"
+    manager.request("POST", f"{server.url}/generate", body=BODY, headers={name: mine})
+
+    assert server.headers("traceparent") == [mine]
+
+
+def test_a_stream_that_the_garbage_collector_closes_is_recorded_later(manager, server, instrumented):
+    server.chunks = SGLANG_EVENTS
+    response = manager.request("POST", f"{server.url}/generate", body=STREAM, preload_content=False)
+    next(response.stream())
+    del response
+    gc.collect()
+    assert instrumented.spans == []
+
+    record_abandoned()
+    found = instrumented.span("text_completion").attributes
+    assert found["rl.inference.stream.ended"] == "abandoned"
+    assert found["gen_ai.usage.output_tokens"] == 1
+
+
+def test_the_program_may_stop_a_generator_as_it_did_without_us(manager, server, instrumented):
+    """``read_chunked`` closes the connection when an exception is thrown into it."""
+    server.chunks = SGLANG_EVENTS
+    response = manager.request("POST", f"{server.url}/generate", body=STREAM, preload_content=False)
+    chunks = response.stream()
+    next(chunks)
+    with pytest.raises(KeyError):
+        chunks.throw(KeyError("mine"))
+
+    assert response.isclosed()
+    response.close()
+    assert instrumented.span("text_completion").attributes["rl.inference.stream.ended"] == "closed"
+
+
+@pytest.mark.parametrize("url", [None, 3, b"/generate"])
+def test_a_url_that_is_none_raises_what_it_raises_without_us(manager, instrumented, url):
+    raised = []
+    for call in (manager.urlopen, manager.urlopen.__func__.__wrapped__.__get__(manager)):
+        with pytest.raises(Exception, match=r".*") as error:
+            call("POST", url)
+        raised.append((error.type, str(error.value)))
+
+    assert raised[0] == raised[1]
