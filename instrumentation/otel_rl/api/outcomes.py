@@ -35,7 +35,7 @@ def _train(trajectory: OpenTrajectory, advantage: Any, estimator: object) -> Non
     value = None if advantage is None else number(advantage)
     if value is not None and abs(value) <= sys.float_info.max:  # false for NaN, too
         trajectory.advantage = value
-        trajectory.estimator = str(estimator) if estimator in _ESTIMATORS else ""
+        trajectory.estimator = estimator if isinstance(estimator, str) and estimator in _ESTIMATORS else ""
 
 
 _JUDGEMENTS: dict[str, Callable[..., None]] = {"discard": _discard, "succeed": _succeed, "train": _train}

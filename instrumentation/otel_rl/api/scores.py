@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from itertools import islice
 from typing import Any
 
+from opentelemetry.context import get_current
+
 from otel_rl import own_cpu
 from otel_rl.internal_errors import guard
 from otel_rl.semconv import attributes, events, metrics
@@ -38,20 +40,22 @@ def reward(
     """See :func:`otel_rl.reward`."""
     with guard("producer.reward"):
         trajectory = open_trajectory.of()
+        # Of a task that outlives its rollout: a score of no sample.
+        is_late = trajectory is None and open_trajectory.has_outlived(get_current())
         place = None if trajectory is None else _turn(trajectory, turn)
         score = _score(value)
         if score is not None:
             share = _weight(weight)
             if trajectory is not None:
                 trajectory.add_reward(name, score, share, place)
-            else:
+            elif not is_late:
                 reward_means.add_score(name, score, share)
             _record(name, score, place, None if share == 1 else share, label, explanation)
         for part, of_part in _parts(parts):
             full_name = f"{name}/{part}"
             if trajectory is not None:
                 trajectory.add_part(full_name, of_part)
-            else:
+            elif not is_late:
                 reward_means.add_score(full_name, of_part, None)
             _record(full_name, of_part, place, 0.0)
         if trajectory is not None and success is not None:

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from opentelemetry.context import Context
 
     from otel_rl.inference.requests import Request
+    from otel_rl.telemetry.open_trajectory import OpenTrajectory
     from otel_rl.telemetry.scope import Scope
 
 #: The call whose HTTP attempts are being made; tells a hook on the transport which call an attempt belongs to.
@@ -82,6 +83,8 @@ class InferenceCall:
     _input: dict[str, str | None] | None = None
     _emits_metrics = True
     _counts = True
+    #: Tokens of the calls inside of this one, as far as they have told them.
+    _inside: tuple[int | None, int | None] = (None, None)
     owned = True
     event_loop = 0
     #: Times the request was sent.
@@ -97,7 +100,9 @@ class InferenceCall:
         self.started = time.perf_counter()
         context = get_current()
         self._trajectory = open_trajectory.of(context)
-        self._around = ownership.around(context)
+        #: An embedding is no turn, and stands for no other call.
+        self._is_turn = request.endpoint.operation != EMBEDDINGS.operation
+        self._around = ownership.around(context, self._trajectory) if self._is_turn else None
         if self._around is not None:
             self._around.call_began_inside()
         owner = ownership.of_call(scope.name, request.endpoint, context)
@@ -177,10 +182,13 @@ class InferenceCall:
         self._counts = False
 
     def call_ended_inside(self, input_tokens: int | None, output_tokens: int | None) -> None:
-        """Its tokens are ours where nobody told them."""
-        answer = self.answer
-        answer.input_tokens = input_tokens if answer.input_tokens is None else answer.input_tokens
-        answer.output_tokens = output_tokens if answer.exact_output_tokens() is None else answer.output_tokens
+        """The tokens of all of them are ours where nobody tells ours."""
+        before = self._inside
+        self._inside = _sum(before[0], input_tokens), _sum(before[1], output_tokens)
+
+    def is_part_of(self, trajectory: OpenTrajectory | None) -> bool:
+        """True where it counts in ``trajectory``."""
+        return self._trajectory is trajectory
 
     def body_was_read(self, body: bytes | None = None) -> None:
         """The answer is complete now; it may be parsed at any time later, or never.
@@ -247,9 +255,10 @@ class InferenceCall:
             answer.observe(_parsed(self.body))
             self.body = None
         kind = answer.failure if error is None else error_type(error)
+        self._take_tokens_of_inside()
         if self._around is not None:
             self._around.call_ended_inside(answer.input_tokens, answer.exact_output_tokens())
-        if self._trajectory is not None and self._counts:
+        if self._trajectory is not None and self._counts and (self._is_turn or kind is not None):
             reasons = answer.finish_reasons
             tokens = answer.input_tokens, answer.exact_output_tokens()
             self._trajectory.model_call_ended(
@@ -257,7 +266,7 @@ class InferenceCall:
             )
         self._summarise(error, ended)
         found = self._found(error, ended)
-        if self._trajectory is not None and kind is None:
+        if self._trajectory is not None and kind is None and self._is_turn:
             turn = self._trajectory.turn
             if turn is not None:
                 found[attributes.RL_ROLLOUT_TURN] = turn
@@ -273,9 +282,16 @@ class InferenceCall:
         if self._emits_metrics:
             self._measure(duration, kind)
 
+    def _take_tokens_of_inside(self) -> None:
+        answer, (given, made) = self.answer, self._inside
+        if given is not None and answer.input_tokens is None:
+            answer.input_tokens = given
+        if made is not None and answer.exact_output_tokens() is None:
+            answer.output_tokens = made
+
     def _summarise(self, error: BaseException | None, ended: str | None) -> None:
         """Count in the step; a call around others has them count."""
-        if self._counts and _STEPS in sys.modules and self._request.endpoint is not EMBEDDINGS:
+        if self._counts and _STEPS in sys.modules and self._is_turn:
             with _SUMMARY:
                 _engine_answers().add(self.answer, error, ended, is_private=self._request.is_private)
 
@@ -324,6 +340,10 @@ class InferenceCall:
                 context,
             )
         )
+
+
+def _sum(before: int | None, further: int | None) -> int | None:
+    return before if further is None else (before or 0) + further
 
 
 @lru_cache(maxsize=1)

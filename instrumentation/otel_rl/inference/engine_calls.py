@@ -88,7 +88,7 @@ class EngineCall:
         self.span: Span = INVALID_SPAN
         self.context = context
         self._trajectory = open_trajectory.of(context)
-        self._around = ownership.around(context)
+        self._around = ownership.around(context, self._trajectory)
         if self._around is not None:
             self._around.call_began_inside()
         if has_span:

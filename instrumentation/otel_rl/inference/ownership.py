@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span
 
     from otel_rl.inference.requests import Endpoint
+    from otel_rl.telemetry.open_trajectory import OpenTrajectory
 
 #: The outermost inference of ``opentelemetry-util-genai`` (>= 1.3b0) is in the context under this key. Read by its name
 #: and not imported: the package still renames its modules from release to release.
@@ -41,6 +42,9 @@ class Around(Protocol):
 
     def call_began_inside(self) -> None:
         """A call of an instrumented client or engine inside counts in the trajectory, instead of this one."""
+
+    def is_part_of(self, trajectory: OpenTrajectory | None) -> bool:
+        """True where it counts in ``trajectory``."""
 
     def call_ended_inside(self, input_tokens: int | None, output_tokens: int | None) -> None:
         """It has told its tokens, perhaps only after the end of this one."""
@@ -120,10 +124,10 @@ def context_inside(call: Around, context: Context | None) -> Context:
     return set_value(_AROUND, call, context)
 
 
-def around(context: Context) -> Around | None:
-    """The call of the program's own that ``context`` is inside of."""
+def around(context: Context, trajectory: OpenTrajectory | None) -> Around | None:
+    """The call of the program's own that ``context`` is inside of, in the same trajectory."""
     found: Around | None = context.get(_AROUND)  # type: ignore[assignment]  # only `context_inside` sets it
-    return found
+    return found if found is not None and found.is_part_of(trajectory) else None
 
 
 def announce(span: Span) -> None:

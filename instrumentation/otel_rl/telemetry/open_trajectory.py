@@ -89,9 +89,10 @@ class OpenTrajectory:
         self._lowest_version: int | None = None
         self._highest_version: int | None = None
         #: Weighted sum of all scores, the sum per name as the functions gave them, and weights that are not 1.
+        #: None where scores of one name had several.
         self.reward: float | None = None
         self.rewards: dict[str, float] = {}
-        self.weights: dict[str, float] = {}
+        self.weights: dict[str, float | None] = {}
         #: Weighted sum of the scores of each turn, from turn 1 on.
         self.turn_rewards: dict[int, float] = {}
         #: The program's own values, by name.
@@ -148,7 +149,9 @@ class OpenTrajectory:
         """The answer of ``call`` may be parsed by the program yet, and counts from then on."""
         self.unparsed[call] = None
         if len(self.unparsed) > MOST_UNPARSED:
-            next(iter(self.unparsed)).finish()
+            # A copy: other threads end calls meanwhile.
+            for first in list(self.unparsed)[:1]:
+                first.finish()
 
     def finish_unparsed(self) -> None:
         """Count what nobody has parsed, from what was read: the trajectory ends."""
@@ -177,10 +180,14 @@ class OpenTrajectory:
 
     def _add_score(self, name: str, value: float, weight: float) -> None:
         name = text(str(name), MAXIMUM_LENGTH)
-        if name in self.rewards or len(self.rewards) < MAXIMUM_REWARDS:
-            self.rewards[name] = self.rewards.get(name, 0.0) + value
-            if weight != 1:
+        is_known = name in self.rewards
+        if is_known or len(self.rewards) < MAXIMUM_REWARDS:
+            if is_known and self.weights.get(name, 1.0) != weight:
+                # The sum of scores with several weights has none.
+                self.weights[name] = None
+            elif weight != 1:
                 self.weights[name] = weight
+            self.rewards[name] = self.rewards.get(name, 0.0) + value
 
     def add_metric(self, name: str, value: float) -> bool:
         """Add to a value of the program's own; False where it has no room."""

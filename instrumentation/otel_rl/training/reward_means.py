@@ -9,7 +9,8 @@ function. A sample belongs to the step that its rollout names, or to the open on
 of an evaluation have a mean of their own. Samples outside of all steps are left out, and so are those of processes that
 do not lead.
 
-Each step keeps a few numbers per function and per group, no rows, until it has ended: exports do not split it.
+Each step keeps its samples until it has ended, for what is said of them late, at most 8,192; of more a few numbers per
+function and per group. Exports do not split it.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ REWARD, DEVIATION, ZERO_VARIANCE, EVALUATION = "reward", "reward_std", "frac_rew
 SUCCESS = "success_rate"
 #: Most steps that collect at once, most groups of a step. Of more steps the oldest is given up.
 MAXIMUM_STEPS, MAXIMUM_GROUPS = 64, 4096
-#: So many samples are added up together.
-_TOGETHER = 64
+#: So many samples wait to be added up, for what the program says of them before their step ends.
+_MOST_WAITING = 8192
 #: A difference within a group that is none but for rounding, as a share of the reward.
 _NO_DIFFERENCE = 1e-6
 _FEWEST = 2
@@ -81,7 +82,7 @@ class _Sample(NamedTuple):
         total: in all, of a rollout that got something.
         alone: a score outside of all rollouts, with its weight.
         group: of a rollout.
-        success: of a rollout.
+        rollout: what the program says of it until its step ends: that it succeeded, or is not used.
         metrics: the program's own values of a rollout.
     """
 
@@ -89,7 +90,7 @@ class _Sample(NamedTuple):
     total: float | None = None
     alone: float | None = None
     group: Hashable = None
-    success: bool | None = None
+    rollout: OpenTrajectory | None = None
     metrics: Mapping[str, float] = MappingProxyType({})
 
 
@@ -113,7 +114,7 @@ class Sums:
     def add(self, sample: _Sample) -> None:
         """Take in a sample."""
         self._waiting.append(sample)
-        if len(self._waiting) >= _TOGETHER:
+        if len(self._waiting) >= _MOST_WAITING:
             self._add_up(0)
 
     def _add_up(self, patience: float) -> None:
@@ -127,15 +128,18 @@ class Sums:
             self._lock.release()
 
     def _count(self, sample: _Sample) -> None:
+        if sample.rollout is not None and sample.rollout.discard_reason is not None:
+            return
         for name, score in sample.scores.items():
             self._add_to(self._functions, name, score)
             if sample.alone is not None:
                 self._add_to(self._alone, name, sample.alone)
         for name, value in sample.metrics.items():
             self._add_to(self._metrics, name, value)
-        if sample.success is not None:
+        success = None if sample.rollout is None else sample.rollout.success
+        if success is not None:
             self._judged += 1
-            self._succeeded += sample.success
+            self._succeeded += success
         if sample.total is None:
             return
         if self._totals is None:
@@ -201,11 +205,9 @@ def add_score(name: str, score: float, weight: float | None = 1.0) -> None:
 
 def add_rollout(step: steps.Step, iteration: object, rollout: OpenTrajectory, group: Hashable) -> None:
     """A rollout of ``iteration`` has ended in ``step``."""
-    if rollout.reward is None and rollout.success is None and not rollout.rewards and not rollout.metrics:
-        return
     named = iteration if isinstance(iteration, int) else step.iteration
     total = None if rollout.reward is None else float(rollout.reward)
-    sample = _Sample(rollout.rewards, total, None, group, rollout.success, rollout.metrics)
+    sample = _Sample(rollout.rewards, total, None, group, rollout, rollout.metrics)
     _add(step, max(named, step.iteration), sample)
 
 

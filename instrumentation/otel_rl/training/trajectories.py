@@ -82,7 +82,7 @@ class Columns(NamedTuple):
 
     values: Mapping[str, Sequence[Any]]
     scores: Mapping[str, Sequence[Any]]
-    weights: Mapping[str, float] = MappingProxyType({})
+    weights: Mapping[str, float | None] = MappingProxyType({})
     estimator: str | None = None
     group_size: int | None = None
     metrics: Mapping[str, Sequence[Any]] = MappingProxyType({})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 
 import pytest
 from jsonschema import Draft202012Validator
@@ -98,6 +99,18 @@ def test_a_sample_is_kept_once_with_its_first_reason():
 
 def test_samples_without_any_reward_leave_the_longest_and_a_regular_one():
     assert sample_content.chosen(Outcome([None, None], [3, 4], {}, None)) == {1: "longest", 0: "regular"}
+
+
+def test_a_reward_that_is_no_number_is_not_the_lowest():
+    assert sample_content.chosen(Outcome([math.nan, 1.0, 0.0], [1, 1, 1], {}, 1)) == {
+        2: "lowest_reward",
+        1: "highest_reward",
+        0: "longest",
+    }
+
+
+def test_of_no_samples_none_is_chosen():
+    assert sample_content.chosen(Outcome([], [], {}, 1)) == {}
 
 
 @pytest.mark.parametrize("result", [([[1]], [[2]], None), ([[1]], [[2]], [[1]], [[]]), ([[1]], [[2]], "text")])

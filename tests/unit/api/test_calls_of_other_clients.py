@@ -10,7 +10,7 @@ import pytest
 import otel_rl
 from otel_rl.inference.calls import InferenceCall
 from otel_rl.inference.engine_calls import EngineCall
-from otel_rl.inference.requests import CHAT, Request
+from otel_rl.inference.requests import CHAT, EMBEDDINGS, Endpoint, Request
 from otel_rl.inference.servers import server
 from otel_rl.telemetry import Scope
 from otel_rl.telemetry.content_capture import CAPTURE_ENVIRONMENT_VARIABLE
@@ -207,3 +207,57 @@ def test_odd_values_reach_nobody(recorded):
 def test_a_misspelt_operation_is_refused_with_the_accepted_ones():
     with pytest.raises(ValueError, match="text_completion"):
         otel_rl.llm("m", operation="completion")
+
+
+def inside(operation, tokens):
+    """A call of an instrumented client."""
+    endpoint = EMBEDDINGS if operation == "embeddings" else Endpoint("", operation)
+    call = InferenceCall(Scope("client"), Request(endpoint, server("127.0.0.1", 1), {"model": "inner"}))
+    call.enter()
+    given, made = tokens
+    call.answer.observe({"choices": [], "usage": {"prompt_tokens": given, "completion_tokens": made}})
+    call.leave()
+    call.finish()
+
+
+def test_a_call_around_several_has_the_tokens_of_all_of_them(recorded, body):
+    with otel_rl.rollout(), otel_rl.llm("m"):
+        inside("chat", (10, 5))
+        inside("chat", (20, 7))
+
+    values = recorded.span("chat m").attributes
+    assert (values["gen_ai.usage.input_tokens"], values["gen_ai.usage.output_tokens"]) == (30, 12)
+    assert (body()["rl.rollout.input_tokens"], body()["rl.rollout.output_tokens"]) == ([30], [12])
+
+
+def test_an_embedding_is_no_turn(recorded, body):
+    with otel_rl.rollout():
+        inside("embeddings", (4, 0))
+        with otel_rl.llm("e", operation="embeddings") as call:
+            call.usage(input_tokens=3)
+        with otel_rl.llm("m") as call:
+            call.usage(output_tokens=1)
+
+    assert body()["rl.rollout.turns"] == [1]
+    assert recorded.span("chat m").attributes["rl.rollout.turn"] == 1
+
+
+def test_an_embedding_inside_of_a_call_does_not_stand_for_it(body):
+    with otel_rl.rollout(), otel_rl.llm("m") as call:
+        inside("embeddings", (4, 0))
+        call.usage(output_tokens=50)
+
+    assert body()["rl.rollout.model_calls"] == [1]
+    assert body()["rl.rollout.output_tokens"] == [50]
+
+
+def test_a_call_of_another_rollout_inside_does_not_stand_for_the_one_around_it(body):
+    with otel_rl.rollout("outer"), otel_rl.llm("m") as call:
+        with otel_rl.rollout("inner"):
+            inside("chat", (4, 1))
+        call.usage(input_tokens=9, output_tokens=50)
+
+    found = body()
+    assert found["rl.rollout.id"] == ["inner", "outer"]
+    assert found["rl.rollout.model_calls"] == [1, 1]
+    assert found["rl.rollout.output_tokens"] == [1, 50]

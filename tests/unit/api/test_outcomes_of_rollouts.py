@@ -180,3 +180,34 @@ def test_failed_spans_are_counted(records, recorded):
         failing_span()
     assert records()[0].body["rl.rollout.span_errors"] == [1]
     assert recorded.span("rl.rollout").attributes["rl.rollout.span_errors"] == 1
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_the_means_of_a_step_know_what_is_said_after_the_rollout(recorded, records, is_late):
+    with otel_rl.step(1):
+        for number in range(4):
+            with otel_rl.rollout(group_id="g") as it:
+                otel_rl.reward("exact", float(number))
+                if not is_late:
+                    judge(it, number)
+            if is_late:
+                judge(it, number)
+
+    [logged] = recorded.events("rl.step")
+    assert logged.body["reward"] == 1.0
+    assert logged.body["success_rate"] == pytest.approx(1 / 3)
+
+
+def judge(rollout, number):
+    rollout.succeed(number > 1)
+    if number == 3:
+        rollout.discard("too_long")
+
+
+def test_an_estimator_that_is_no_text_is_none(records):
+    with otel_rl.step(1):
+        with otel_rl.rollout() as it:
+            otel_rl.reward("exact", 1.0)
+        it.train(0.5, estimator=["grpo"])
+
+    assert records()[0].body["rl.rollout.advantage"] == [0.5]

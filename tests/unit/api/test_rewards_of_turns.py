@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import math
 
 import numpy as np
@@ -196,3 +197,25 @@ def test_many_values_of_rollouts_leave_the_reward_of_lone_scores_known(recorded)
                 for number in range(first, first + 32):
                     otel_rl.rollout_metric(f"m{number}", 1)
     assert logged(recorded)["reward"] == 0.5
+
+
+def test_scores_of_one_name_with_several_weights_have_none(bodies):
+    with otel_rl.rollout():
+        otel_rl.reward("exact", 1.0, weight=0.5)
+        otel_rl.reward("exact", 1.0)
+        otel_rl.reward("form", 1.0, weight=0.25)
+
+    [body] = bodies()
+    assert body["rl.rollout.reward"] == [1.75]
+    assert dict(zip(body["rl.reward.names"], body["rl.reward.weights"], strict=True)) == {"exact": None, "form": 0.25}
+
+
+def test_a_score_of_a_task_that_outlives_its_rollout_is_no_part_of_the_step_s_reward(recorded, bodies):
+    with otel_rl.step(1):
+        with otel_rl.rollout():
+            otel_rl.reward("exact", 1.0)
+            outlived = contextvars.copy_context()
+        outlived.run(otel_rl.reward, "exact", 5.0)
+
+    [logged] = recorded.events("rl.step")
+    assert logged.body["reward"] == 1.0

@@ -6,6 +6,7 @@ longest, one in which a tool failed, and one whose place moves on with the itera
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from otel_rl.inference import messages, shortening
@@ -72,13 +73,17 @@ def record(scope: Scope, texts: Texts, outcome: Outcome, columns: Mapping[str, S
 def chosen(outcome: Outcome) -> dict[int, str]:
     """Places of the samples that are worth reading, each with the first reason for it."""
     found: dict[int, str] = {}
+    if not outcome.lengths:
+        return found
     for place, reason in _candidates(outcome):
         found.setdefault(place, reason)
     return found
 
 
 def _candidates(outcome: Outcome) -> Iterator[tuple[int, str]]:
-    rewarded = {place: reward for place, reward in enumerate(outcome.rewards) if reward is not None}
+    rewarded = {
+        place: reward for place, reward in enumerate(outcome.rewards) if reward is not None and math.isfinite(reward)
+    }
     if rewarded:
         yield min(rewarded, key=rewarded.__getitem__), Reason.LOWEST_REWARD
         yield max(rewarded, key=rewarded.__getitem__), Reason.HIGHEST_REWARD

@@ -105,13 +105,15 @@ def _sample(log: Log) -> Sample:
 def of_spans(found: Iterable[Span]) -> tuple[Message, ...]:
     """The conversation of a trace: what each call of a model adds to what has been said before it."""
     said: list[Message] = []
+    known: set[Message] = set()
     in_order = sorted(found, key=lambda span: span.start)
     calls = [span for span in in_order if span.attributes.get(names.GEN_AI_OPERATION_NAME) in MODEL_OPERATIONS]
     # A framework whose model calls are not recorded says it on the span of the agent.
     for span in calls if any(names.GEN_AI_OUTPUT_MESSAGES in span.attributes for span in calls) else in_order:
         of_call = _messages_of(span.attributes)
         is_longer = of_call[: len(said)] == said
-        said += of_call[len(said) :] if is_longer else [one for one in of_call if one not in said]
+        said += of_call[len(said) :] if is_longer else [one for one in of_call if one not in known]
+        known.update(of_call)
     return tuple(said)
 
 
