@@ -298,7 +298,7 @@ def test_a_session_with_a_base_url_is_followed(server, instrumented, base):
         url = (
             f"{server.url}/v1/completions/?x=1#y"
             if base is None
-            else "v1/completions"
+            else "/v1/completions"
             if base == "/"
             else "completions"
         )
