@@ -87,14 +87,21 @@ class SyncVerdicts:
 
         ``first`` are the parameters before the first step, for those that had not stepped the last time.
         """
-        before, self._told = self._told or told, told
-        earlier, self._trainer = self._trainer, trainer or self._trainer
+        before = self._told or told
         changed = _changed(before, told)
         is_unchanged = not changed if changed is not None else before.logprobs == told.logprobs
         outcome = Outcome(Verdict.UNKNOWN, changed=None if changed is None else len(changed))
+        # What both were like at the same time belongs together.
+        if trainer is not None or self._trainer is None:
+            self._told = told
         if trainer is None:
             return outcome
-        held = first if earlier is None else earlier._replace(sums={**first.sums, **earlier.sums})
+        held = first if self._trainer is None else self._trainer.since(first)
+        self._trainer = trainer
+        if not trainer.is_laid_out_as(held):
+            self._known.clear()
+            self._learn(told, _contents(trainer))
+            return outcome
         if not self._known:
             self._learn(before, _contents(held))
         outcome.compared = len(self._known)

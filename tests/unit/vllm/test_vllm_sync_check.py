@@ -13,7 +13,7 @@ import pytest
 import otel_rl
 from otel_rl import settings
 from otel_rl.instrumentors.patching import Patches
-from otel_rl.instrumentors.vllm import batches, operations, sync_check
+from otel_rl.instrumentors.vllm import batches, operations, sync_check, weights
 from otel_rl.semconv import attributes
 from otel_rl.training import trajectories
 from otel_rl.training.trainer_updates import trainer_updates
@@ -30,7 +30,8 @@ class Core:
         self.model = torch.nn.Linear(1, 1, bias=False).requires_grad_(requires_grad=False)
         self.model.weight.fill_(weight)
         self.vllm_config = SimpleNamespace(
-            parallel_config=SimpleNamespace(distributed_executor_backend="uni", world_size=1, data_parallel_size=1)
+            parallel_config=SimpleNamespace(distributed_executor_backend="uni", world_size=1, data_parallel_size=1),
+            cache_config=SimpleNamespace(block_size=16),
         )
         self.model_config = SimpleNamespace(
             dtype=torch.float32, max_model_len=16, skip_tokenizer_init=False, served_model_name="tiny"
@@ -38,6 +39,7 @@ class Core:
         self.renderer = SimpleNamespace(render_cmpl=lambda prompts: [{"type": "token", **prompts[0]}])
         self.requests: dict[str, object] = {}
         self.asked = 0
+        self.prompts: list[list[int]] = []
         self.aborted: list[str] = []
         self.sleeps = False
         self.error: BaseException | None = None
@@ -54,6 +56,7 @@ class Core:
     def add_request(self, name, prompt, sampling):
         assert sampling.temperature == 0.0
         self.asked += 1
+        self.prompts.append(prompt["prompt_token_ids"])
         self.requests[name] = prompt
         return name
 
@@ -171,6 +174,35 @@ def test_an_engine_that_is_busy_or_asleep_is_not_asked(watched, trainer):
     assert core.asked == 1
 
 
+def test_an_engine_is_not_asked_while_weights_are_on_their_way(watched):
+    weights.of_engine(watched.llm_engine).started()
+    watched.generate("a")
+    assert watched.llm_engine.asked == 0
+    weights.of_engine(watched.llm_engine).changed()
+    watched.generate("a")
+    assert watched.llm_engine.asked == 1
+
+
+@pytest.mark.parametrize(("block_size", "tokens"), [(16, 12), (8, 7)])
+def test_the_prompt_fills_no_block_of_the_cache(watched, monkeypatch, block_size, tokens):
+    core = watched.llm_engine
+    core.vllm_config.cache_config.block_size = block_size
+    monkeypatch.setattr(core, "get_tokenizer", lambda: SimpleNamespace(encode=lambda _: list(range(40))))
+    watched.generate("a")
+    assert [len(one) for one in core.prompts] == [tokens]
+
+
+@pytest.mark.parametrize("mode", ["logprobs", "all"])
+def test_where_every_token_fills_a_block_no_prompt_is_asked(watched, trainer, recorded, monkeypatch, mode):
+    monkeypatch.setenv("OTEL_RL_SYNC_CHECK", mode)
+    settings.reset()
+    watched.llm_engine.vllm_config.cache_config.block_size = 1
+    for _ in range(3):
+        watched.generate("a")
+        watched.update_weights(trainer())
+    assert (watched.llm_engine.asked, problems(recorded)) == (0, [])
+
+
 def test_an_adapter_is_not_compared_with_the_model(watched):
     watched.generate("a", lora_request=LoRARequest())
     watched.generate("a", lora_request=[LoRARequest()])
@@ -184,11 +216,16 @@ def test_an_adapter_is_not_compared_with_the_model(watched):
         {"data_parallel_size": 2},
     ],
 )
-def test_ranks_that_compute_in_step_are_not_asked_on_their_own(watched, parallel, caplog):
-    vars(watched.llm_engine.vllm_config.parallel_config).update(parallel)
+def test_ranks_that_compute_in_step_are_not_asked_on_their_own(watched, parallel, caplog, monkeypatch):
+    core = watched.llm_engine
+    vars(core.vllm_config.parallel_config).update(parallel)
+    # ``LLMEngine.has_unfinished_requests`` of vLLM 0.32 reduces over the engines that compute in step.
+    collectives: list[str] = []
+    for name in ("has_unfinished_requests", "is_sleeping", "collective_rpc"):
+        monkeypatch.setattr(core, name, lambda *_, name=name, **__: collectives.append(name))
     for _ in range(3):
         watched.generate("a")
-    assert watched.llm_engine.asked == 0
+    assert (core.asked, collectives) == (0, [])
     assert len([one for one in caplog.records if "are not compared" in one.message]) == 1
 
 

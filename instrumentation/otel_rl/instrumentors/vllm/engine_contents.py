@@ -18,7 +18,7 @@ from otel_rl.training.tensor_sums import sums_of_model
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-#: Plain words: the tokens of a text stand for nothing but text. A block of the cache has 16 tokens or more.
+#: Plain words: the tokens of a text stand for nothing but text.
 _PROMPT, _MOST_TOKENS = "The quick brown fox jumps over the lazy dog.", 12
 _WITHOUT_TOKENIZER = tuple(range(5, 5 + _MOST_TOKENS))
 _numbers = count(1)
@@ -43,13 +43,22 @@ def is_idle(engine: Any) -> bool:
     return not engine.has_unfinished_requests() and not engine.is_sleeping()
 
 
-def prompt_of(engine: Any) -> tuple[int, ...]:
-    """The tokens of the fixed prompt; they depend on the tokenizer only."""
-    longest = min(_MOST_TOKENS, engine.model_config.max_model_len - 1)
+def prompt_of(engine: Any) -> tuple[int, ...] | None:
+    """The tokens of the fixed prompt, fewer than a block of the cache has; None where not even two are."""
+    longest = min(_MOST_TOKENS, engine.model_config.max_model_len - 1, _block_size(engine) - 1)
     tokens: Sequence[int] = _WITHOUT_TOKENIZER
     if not engine.model_config.skip_tokenizer_init:
         tokens = engine.get_tokenizer().encode(_PROMPT)
-    return tuple(tokens)[:longest]
+    prompt = tuple(tokens)[: max(longest, 0)]
+    # The first token has no log-probability.
+    return prompt if len(prompt) > 1 else None
+
+
+def _block_size(engine: Any) -> int:
+    """Tokens of the smallest block that the prefix cache keeps; names of ``CacheConfig`` of vLLM 0.32."""
+    cache = engine.vllm_config.cache_config
+    sizes = (getattr(cache, name, None) for name in ("block_size", "prefix_match_unit", "hash_block_size"))
+    return min((one for one in sizes if one), default=1)
 
 
 def logprobs_of(engine: Any, prompt: Sequence[int]) -> tuple[float, ...]:

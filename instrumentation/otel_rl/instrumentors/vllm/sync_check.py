@@ -63,7 +63,13 @@ class EngineCheck:
     def generating(self, engine: Any) -> None:
         """The program is about to generate."""
         is_due = self._operation is not None or self._compared_at != trainer_updates.updates
-        if self.is_off or not is_due or of_engine(engine).is_updating or not engine_contents.is_idle(engine):
+        if self.is_off or not is_due or of_engine(engine).is_updating:
+            return
+        # First of all: an engine that computes in step with others asks them whether it is idle.
+        if self._compared_at is None and (reason := engine_contents.unsuitable(engine)):
+            self._switch_off(reason)
+            return
+        if not engine_contents.is_idle(engine):
             return
         began = time.perf_counter()
         if self._compared_at is None and not self._prepare(engine):
@@ -89,15 +95,14 @@ class EngineCheck:
             _tell(engine, outcome, operation)
 
     def _prepare(self, engine: Any) -> bool:
-        """Before the first question; False where this engine cannot be asked."""
-        reason = engine_contents.unsuitable(engine)
-        if reason is None and self._asks_sums:
+        """Before the first question; False where there is nothing to ask."""
+        if self._asks_sums:
             self._try_sums(engine)
-        if reason is not None:
-            self._switch_off(reason)
-            return False
         if self._asks_prompt:
             self._prompt = engine_contents.prompt_of(engine)
+            if not self._prompt and not self._asks_sums:
+                self._switch_off("no prompt is short enough to leave nothing in its cache")
+                return False
         trainer_updates.compare_as(engine.model_config.dtype)
         return True
 
