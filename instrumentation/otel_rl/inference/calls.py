@@ -293,7 +293,9 @@ class InferenceCall:
         """Count in the step; a call around others has them count."""
         if self._counts and _STEPS in sys.modules and self._is_turn:
             with _SUMMARY:
-                _engine_answers().add(self.answer, error, ended, is_private=self._request.is_private)
+                # Who drops an answer that is there has not left the engine.
+                left = ended if self._read is None else None
+                _engine_answers().add(self.answer, error, left, is_private=self._request.is_private)
 
     def _found(self, error: BaseException | None, ended: str | None) -> dict[str, Any]:
         """Attributes for the span, all of them clean."""

@@ -145,8 +145,9 @@ class ModelCall(Call):
         """Chunks are taken from ``reader``, a part of ``response``; False where the call has ended."""
         if of(response) is not self:
             return False
-        if reader is not response:
-            _know_by(reader, response, self)
+        if reader is not response and _know_by(reader, response, self):
+            # The program may keep the reader alone.
+            self._call.watch_for_garbage(reader)
         self._events = EventStream(self._call.observe_chunk)
         return True
 
@@ -322,8 +323,12 @@ def _object_of(body: Any) -> dict[str, Any]:
     return body if isinstance(body, dict) else {}
 
 
-def _know_by(holder: object, response: object, call: ModelCall) -> None:
-    """Find ``call`` by ``holder`` as long as there is ``response``, of which that is a part."""
+def _know_by(holder: object, response: object, call: ModelCall) -> bool:
+    """Find ``call`` by ``holder``, which is ``response`` or a part of it, as long as there is one.
+
+    Returns:
+        False where that cannot be told (aiohttp's reader), and ``response`` stands for it.
+    """
     key = id(holder)
 
     # Without the call itself, which would refer to itself then.
@@ -332,8 +337,13 @@ def _know_by(holder: object, response: object, call: ModelCall) -> None:
         if known is not None and any(one is reference for one in known.references):
             del _open[key]
 
-    call.references.append(ref(response, forget))
+    try:
+        reference, is_own = ref(holder, forget), True
+    except TypeError:
+        reference, is_own = ref(response, forget), False
+    call.references.append(reference)
     _open[key] = call
+    return is_own
 
 
 def _taken(response: object) -> ModelCall | None:
