@@ -177,6 +177,11 @@ class InferenceCall:
         if self._first_chunk is None:
             self._first_chunk = time.perf_counter() - self.started
 
+    def is_streamed(self, answers: Callable[[bool], Answer]) -> None:
+        """The head of the answer says that it is a stream; the request was not known to ask for one."""
+        self._request.stream = True
+        self.answer = answers(self._capture is not None)
+
     def call_began_inside(self) -> None:
         """A call inside of this one counts in the trajectory, whenever it ends."""
         self._counts = False

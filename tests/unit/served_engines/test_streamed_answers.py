@@ -262,3 +262,20 @@ def test_a_response_that_cannot_be_hashed_has_its_call(server, instrumented):
 
     asyncio.run(main())
     assert instrumented.span("text_completion").attributes["gen_ai.usage.output_tokens"] == 3
+
+
+@pytest.mark.parametrize(("client", "way"), COMMON)
+@pytest.mark.parametrize("path", [CHAT, "/generate"])
+def test_a_stream_that_a_long_request_asked_for_has_tokens_too(client, way, path, server, instrumented, monkeypatch):
+    """What the client was given as bytes is parsed up to a length."""
+    from otel_rl.served_engines import calls
+
+    monkeypatch.setattr(calls, "object_of", lambda _: {})
+    server.chunks, pieces = CHAT_EVENTS if path == CHAT else SGLANG_EVENTS, []
+    read_stream(client, way, f"{server.url}{path}", BODY, lambda piece: pieces.append(piece) or True)
+
+    assert joined(pieces) == joined(server.chunks)
+    [span] = instrumented.spans
+    assert span.attributes["gen_ai.usage.output_tokens"] == (5 if path == CHAT else 3)
+    assert span.attributes["gen_ai.response.finish_reasons"]
+    assert span.attributes["rl.inference.stream.ended"] == "completed"
