@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import gzip
+import io
 import json
 
 import pytest
@@ -225,3 +227,20 @@ def test_a_stand_in_for_a_response_without_what_is_private_is_followed(server, i
     gc.collect()
     record_abandoned()
     assert instrumented.span("text_completion")
+
+
+@pytest.mark.parametrize("method", [name for name in ("read", "read1") if hasattr(urllib3.HTTPResponse, name)])
+@pytest.mark.parametrize("amount", [1, 16, 512])
+def test_a_stream_that_came_compressed_counts_to_its_last_byte(server, instrumented, method, amount):
+    """All of it has been received long before all of it has been decompressed."""
+    body = gzip.compress(b"".join(CHAT_EVENTS))
+    head = {"content-encoding": "gzip", "content-length": str(len(body))}
+    from otel_rl.instrumentors.urllib3.patch import _opens_path
+
+    urlopen = _opens_path(lambda *_, **__: urllib3.HTTPResponse(io.BytesIO(body), headers=head, preload_content=False))
+    with urllib3.HTTPConnectionPool("127.0.0.1", server.server_port) as pool:
+        response = urlopen(pool, "POST", "/v1/chat/completions", STREAM)
+    pieces = list(iter(lambda: getattr(response, method)(amount), b""))
+
+    assert b"".join(pieces) == b"".join(CHAT_EVENTS)
+    assert instrumented.span("chat").attributes["gen_ai.usage.output_tokens"] == 5

@@ -76,8 +76,9 @@ def _was_read(call: ModelCall, response: Any, amount: int | None, data: bytes | 
 
 
 def _has_decoded(response: Any) -> bool:
-    """True where decompression has given more than was asked for (since 2.0)."""
-    return bool(getattr(response, "_decoded_buffer", None))
+    """True where decompression has given more than was asked for (since 2.0), or has not gone on yet."""
+    decoder = getattr(response, "_decoder", None)
+    return bool(getattr(response, "_decoded_buffer", None) or getattr(decoder, "has_unconsumed_tail", False))
 
 
 def _reads_chunked(original: Callable[..., Any]) -> Callable[..., Any]:
