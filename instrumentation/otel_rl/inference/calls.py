@@ -177,6 +177,11 @@ class InferenceCall:
         if self._first_chunk is None:
             self._first_chunk = time.perf_counter() - self.started
 
+    def is_streamed(self, answers: Callable[[bool], Answer]) -> None:
+        """The head of the answer says that it is a stream; the request was not known to ask for one."""
+        self._request.stream = True
+        self.answer = answers(self._capture is not None)
+
     def call_began_inside(self) -> None:
         """A call inside of this one counts in the trajectory, whenever it ends."""
         self._counts = False
@@ -293,7 +298,9 @@ class InferenceCall:
         """Count in the step; a call around others has them count."""
         if self._counts and _STEPS in sys.modules and self._is_turn:
             with _SUMMARY:
-                _engine_answers().add(self.answer, error, ended, is_private=self._request.is_private)
+                # Who drops an answer that is there has not left the engine.
+                left = ended if self._read is None else None
+                _engine_answers().add(self.answer, error, left, is_private=self._request.is_private)
 
     def _found(self, error: BaseException | None, ended: str | None) -> dict[str, Any]:
         """Attributes for the span, all of them clean."""

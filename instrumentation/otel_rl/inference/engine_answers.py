@@ -23,7 +23,10 @@ _UNKNOWN = "unknown"
 
 
 def add(answer: Answer, error: BaseException | None, ended: str | None, *, is_private: bool) -> None:
-    """A call has ended, with ``error`` or as the stream says; one that the server refused counts as none."""
+    """A call has ended, with ``error`` or as the stream says; one that the server refused counts as none.
+
+    What an answer does not say is no zero: the sum of a step is that of the calls that say it.
+    """
     if answer.engine is None and not is_private:
         return
     has_left = _has_left(answer, error, ended)
@@ -43,9 +46,15 @@ def add(answer: Answer, error: BaseException | None, ended: str | None, *, is_pr
     for number in range(1, answer.requests):
         requests.add(0, 0, (), times[number] if number < len(times) else None)
     counts = requests.step_counts()
-    if answer.cached_tokens is None:
-        # A server may not say it, as vLLM without --enable-prompt-tokens-details.
-        del counts[attributes.RL_ENGINE_CACHED_TOKENS]
+    said = {
+        attributes.RL_ENGINE_INPUT_TOKENS: answer.input_tokens,
+        attributes.RL_ENGINE_OUTPUT_TOKENS: answer.exact_output_tokens(),
+        # vLLM says it with --enable-prompt-tokens-details.
+        attributes.RL_ENGINE_CACHED_TOKENS: answer.cached_tokens,
+    }
+    for name, tokens in said.items():
+        if tokens is None:
+            del counts[name]
     engine_summary.add(counts, requests.seconds_by_attribute())
 
 

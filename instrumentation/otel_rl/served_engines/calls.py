@@ -10,7 +10,6 @@ A client's hooks say what they see of it::
 
 from __future__ import annotations
 
-import json
 from contextvars import ContextVar
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -23,6 +22,7 @@ from otel_rl.internal_errors import guard
 from otel_rl.semconv import attributes
 from otel_rl.semconv.attributes import GenAiOperationNameValues, RlInferenceStreamEndedValues
 from otel_rl.served_engines import paths
+from otel_rl.served_engines.bodies import has_events, object_of
 from otel_rl.served_engines.event_streams import EventStream
 from otel_rl.served_engines.paths import target_of
 from otel_rl.served_engines.protocols import EngineAnswer, as_completion_request
@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 
     from otel_rl.served_engines.paths import Target
 
-#: Longest body that is parsed, in bytes, where the client was given text and not the object.
-LONGEST_BODY = 32_768
 #: Servers that are remembered as engines.
 _MOST_ENGINES = 1024
 _FAILED = 400
@@ -102,6 +100,8 @@ class ModelCall(Call):
         samples = body.get("n")
         server = servers.server(url.host, url.port or (443 if url.scheme == "https" else 80))
         self.is_stream = bool(body.get("stream"))
+        #: What the program asked for is not known: its body is long, or a stream itself.
+        self._is_unread = not body
         form = StreamedEngineAnswer if self.is_stream else EngineAnswer
         answers = partial(form, samples if isinstance(samples, int) and samples > 0 else 1)
         self._call = InferenceCall(scope, Request(endpoint, server, body), answers)
@@ -132,6 +132,9 @@ class ModelCall(Call):
             return
         if content is not None:
             call.body_was_read(content)
+        elif self._is_unread and has_events(response):
+            self.is_stream = True
+            call.is_streamed(partial(StreamedEngineAnswer, 1))
         call.watch_for_garbage(response)
         before = of(response)
         if before is not None:
@@ -145,8 +148,9 @@ class ModelCall(Call):
         """Chunks are taken from ``reader``, a part of ``response``; False where the call has ended."""
         if of(response) is not self:
             return False
-        if reader is not response:
-            _know_by(reader, response, self)
+        if reader is not response and _know_by(reader, response, self):
+            # The program may keep the reader alone.
+            self._call.watch_for_garbage(reader)
         self._events = EventStream(self._call.observe_chunk)
         return True
 
@@ -281,7 +285,7 @@ def begin(library: str, method: str, url: Url, headers: MutableMapping[str, str]
     if not (target.anywhere or propagation.may_have_baggage(url.host)) or not _is_engine(target, url):
         return None
     record_abandoned()
-    known = _object_of(body)
+    known = object_of(body)
     call: Call
     if target.operation:
         call = ControlCall(scope, target, url, known)
@@ -313,17 +317,12 @@ def _is_engine(target: Target, url: Url) -> bool:
     return True
 
 
-def _object_of(body: Any) -> dict[str, Any]:
-    if isinstance(body, bytes | str) and len(body) <= LONGEST_BODY:
-        try:
-            body = json.loads(body)
-        except (ValueError, RecursionError):
-            return {}
-    return body if isinstance(body, dict) else {}
+def _know_by(holder: object, response: object, call: ModelCall) -> bool:
+    """Find ``call`` by ``holder``, which is ``response`` or a part of it, as long as there is one.
 
-
-def _know_by(holder: object, response: object, call: ModelCall) -> None:
-    """Find ``call`` by ``holder`` as long as there is ``response``, of which that is a part."""
+    Returns:
+        False where that cannot be told (aiohttp's reader), and ``response`` stands for it.
+    """
     key = id(holder)
 
     # Without the call itself, which would refer to itself then.
@@ -332,8 +331,13 @@ def _know_by(holder: object, response: object, call: ModelCall) -> None:
         if known is not None and any(one is reference for one in known.references):
             del _open[key]
 
-    call.references.append(ref(response, forget))
+    try:
+        reference, is_own = ref(holder, forget), True
+    except TypeError:
+        reference, is_own = ref(response, forget), False
+    call.references.append(reference)
     _open[key] = call
+    return is_own
 
 
 def _taken(response: object) -> ModelCall | None:

@@ -12,26 +12,29 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-#: Longest line, and longest body that is no stream of events, in bytes; what is longer is let go.
+#: Longest body that is no stream of events, in bytes; one that is longer is let go.
 LONGEST = 262_144
+#: Longest line: each event of SGLang has all text, tokens and logprobs so far, 12,000 tokens some 400 KB.
+LONGEST_LINE = 4_194_304
+_DATA = b"data:"
 #: How a stream of events begins, after the mark of its encoding and empty lines.
-_FIELDS = (b"data:", b"event:", b"id:", b"retry:", b":")
+_FIELDS = (_DATA, b"event:", b"id:", b"retry:", b":")
 _LONGEST_FIELD = max(map(len, _FIELDS))
 _LINE_FEED = ord("\n")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 class EventStream:
-    """Gives ``event`` the data of each event, as soon as its line is complete."""
+    """Gives ``event`` the data of each event, as soon as its line is complete; empty data for a line that is let go."""
 
-    __slots__ = ("_event", "_is_events", "_length", "_pieces")
+    __slots__ = ("_event", "_is_events", "_kept", "_length")
 
     def __init__(self, event: Callable[[bytes], None]) -> None:
         self._event = event
         #: None until the first bytes say it.
         self._is_events: bool | None = None
-        #: Of the line that is not complete yet, or of the body; empty where it is too long.
-        self._pieces: list[bytes] = []
+        #: Of the line that is not complete yet, or of the body: its beginning, where it is too long.
+        self._kept = bytearray()
         self._length = 0
 
     def feed(self, chunk: bytes) -> None:
@@ -55,7 +58,8 @@ class EventStream:
             return
         start = 0
         if self._length:
-            self._line(self._taken(chunk[:end]))
+            self._keep(chunk[:end])
+            self._kept_line()
             start, end = end + 1, chunk.find(b"\n", end + 1)
         while end >= 0:
             self._line(chunk[start:end])
@@ -65,15 +69,15 @@ class EventStream:
 
     def end(self) -> bytes | None:
         """The stream has ended; the body, where it was no stream of events and not too long."""
-        left = self._taken(b"")
         if self._is_events:
-            self._line(left)
+            self._kept_line()
             return None
-        return left or None
+        length, left = self._length, self._taken()
+        return left if 0 < length <= LONGEST else None
 
     def _beginning(self, chunk: bytes) -> bytes:
         """All bytes so far, once they say what this is."""
-        whole = self._taken(chunk)
+        whole = self._taken() + chunk
         start = whole.removeprefix(_BYTE_ORDER_MARK).lstrip(b"\r\n")
         if start.startswith(_FIELDS):
             self._is_events = True
@@ -87,21 +91,30 @@ class EventStream:
 
     def _keep(self, piece: bytes) -> None:
         self._length += len(piece)
-        if self._length <= LONGEST:
-            self._pieces.append(piece)
+        if self._length <= (LONGEST_LINE if self._is_events else LONGEST):
+            self._kept += piece
         else:
-            self._pieces.clear()
+            # Enough to tell which field it is.
+            self._kept = self._kept[: len(_DATA)] + piece[: len(_DATA)]
 
-    def _taken(self, last: bytes) -> bytes:
-        """What was kept and ``last``; nothing where that is too long."""
-        length, self._length = self._length, 0
-        pieces, self._pieces = self._pieces, []
-        if not length:
-            return last
-        return b"".join((*pieces, last)) if length + len(last) <= LONGEST else b""
+    def _taken(self) -> bytes:
+        kept, self._kept, self._length = self._kept, bytearray(), 0
+        return bytes(kept)
+
+    def _kept_line(self) -> None:
+        is_whole = self._length <= LONGEST_LINE
+        line = self._taken()
+        if is_whole:
+            self._line(line)
+        elif line.startswith(_DATA):
+            self._event(b"")
 
     def _line(self, line: bytes) -> None:
-        if line.startswith(b"data:") and len(line) <= LONGEST:
-            data = line[5:].strip()
-            if data:
-                self._event(data)
+        if not line.startswith(_DATA):
+            return
+        if len(line) > LONGEST_LINE:
+            self._event(b"")
+            return
+        data = line[len(_DATA) :].strip()
+        if data:
+            self._event(data)

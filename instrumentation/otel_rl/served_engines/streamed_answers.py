@@ -32,8 +32,10 @@ class StreamedEngineAnswer(EngineAnswer):
     #: The last events, where nothing told that they have facts; not parsed.
     _last: bytes | None = None
     _last_but_one: bytes | None = None
-    #: The last event of SGLang's form with samples that are not finished.
+    #: The last event of SGLang's form with samples that are not finished; empty where all are.
     _unfinished: bytes | None = None
+    #: An event was too long to be kept: what the ones before it say of tokens is not the result.
+    _has_gap = False
 
     def __init__(self, samples: int, captures: bool = False) -> None:
         super().__init__(samples, captures)
@@ -41,10 +43,18 @@ class StreamedEngineAnswer(EngineAnswer):
         self._finished: list[dict[str, Any]] = []
 
     def observe_chunk(self, chunk: bytes) -> None:
-        """Take the facts of one event."""
+        """Take the facts of one event; of one that is empty nobody knows any."""
+        if not chunk:
+            self._has_gap = True
+            self._forget_tokens()
+            return
         if self._has_begun and self._content is None and not _ends_a_sample(chunk) and not _has_tokens(chunk):
             if chunk == DONE:
                 self.is_complete = True
+                return
+            if self._unfinished is not None and _META not in chunk:
+                # An error: the samples stay as they were.
+                self._observe_event_of(chunk)
                 return
             self.output_chunks += 1
             if self._unfinished is None:
@@ -66,8 +76,19 @@ class StreamedEngineAnswer(EngineAnswer):
         self.output_chunks += 1
         self._unfinished = chunk
         if _ends_a_sample(chunk) and len(self._finished) < _MOST_SAMPLES:
-            self._finished.append(fields_of(_parsed(chunk)))
+            self._finished.append(self._sample(chunk))
             self._unfinished = b""
+
+    def _sample(self, chunk: bytes) -> dict[str, Any]:
+        """What is read of an event of SGLang: its lists of logprobs are the most of it."""
+        fields = fields_of(_parsed(chunk))
+        meta = {key: value for key, value in fields_of(fields.get("meta_info")).items() if not isinstance(value, list)}
+        return {"text": None if self._content is None else fields.get("text"), "meta_info": meta}
+
+    def _forget_tokens(self) -> None:
+        # The next event with a usage says them again.
+        self.output_tokens = self.reasoning_tokens = None
+        self._last_but_one = self._last = None
 
     def _observe_event_of(self, chunk: bytes) -> None:
         """An event in the protocol of OpenAI, or vLLM's from tokens to tokens."""
@@ -88,10 +109,15 @@ class StreamedEngineAnswer(EngineAnswer):
                 self._observe_event_of(chunk)
         items, self._finished = self._finished, []
         if self._unfinished:
-            items.append(fields_of(_parsed(self._unfinished)))
+            items.append(self._sample(self._unfinished))
         self._unfinished = None
         if items:
             self.observe(items)
+        if self._has_gap:
+            # Neither an estimate nor ids are left that are those of the whole answer.
+            self.output_chunks = self.token_ids = 0
+            if items:
+                self.output_tokens = self.reasoning_tokens = None
 
 
 def _ends_a_sample(chunk: bytes) -> bool:

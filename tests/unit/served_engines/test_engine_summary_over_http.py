@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import threading
 from types import SimpleNamespace
@@ -14,6 +15,7 @@ from unit.served_engines.http_streams import COMMON, read_stream
 
 from otel_rl import rollout, step
 from otel_rl.inference.answers import Answer
+from otel_rl.inference.calls import record_abandoned
 from otel_rl.inference.engine_answers import add
 
 CHAT = "/v1/chat/completions"
@@ -109,6 +111,40 @@ def test_a_stream_that_the_program_leaves_is_aborted(client, way, server, instru
 
     found = of_step(instrumented)
     assert (found["requests"], found["aborted_samples"]) == (1, 1)
+
+
+def test_an_answer_that_was_read_in_full_and_dropped_is_not_aborted(client, server, instrumented):
+    # Too long to be parsed once more.
+    server.raw = json.dumps({"text": "a" * 300_000, "meta_info": META_INFO}).encode()
+    with step(iteration=1):
+        post(client, f"{server.url}/generate", read="text", json={"text": "hi"})
+        gc.collect()
+        record_abandoned()
+
+    found = of_step(instrumented)
+    assert (found["requests"], found["samples"], found["aborted_samples"]) == (1, 1, 0)
+    assert not found.keys() & {"input_tokens", "output_tokens", "cached_tokens"}, "nobody knows them"
+
+
+def test_tokens_that_one_answer_does_not_say_are_those_of_the_others(client, server, instrumented):
+    with step(iteration=1):
+        post(client, f"{server.url}/generate", json={"text": "hi"})
+        server.raw = b'{"text": "a", "meta_info": {"id": "1"}}'
+        post(client, f"{server.url}/generate", json={"text": "hi"})
+
+    found = of_step(instrumented)
+    assert (found["requests"], found["input_tokens"], found["output_tokens"]) == (2, 7, 3)
+
+
+@pytest.mark.parametrize(("client", "way"), COMMON)
+def test_a_stream_without_usage_has_no_tokens_and_not_none_of_them(client, way, server, instrumented):
+    server.chunks = [event for event in CHAT_EVENTS if b'"usage"' not in event]
+    with step(iteration=1):
+        read_stream(client, way, f"{server.url}{CHAT}", {"model": "m", "stream": True}, lambda _: True)
+
+    found = of_step(instrumented)
+    assert found["requests"] == 1
+    assert not found.keys() & {"input_tokens", "output_tokens"}
 
 
 def test_what_the_engine_aborted_counts_as_that(client, server, instrumented):

@@ -186,6 +186,35 @@ def test_a_stream_that_is_dropped_ends_its_call_with_what_it_had_said(server, in
     assert found["gen_ai.usage.output_tokens"] == 1
 
 
+def test_a_program_that_keeps_only_the_raw_response_of_requests_keeps_its_call(server, instrumented):
+    requests = pytest.importorskip("requests")
+    server.chunks = CHAT_EVENTS
+    raw = requests.post(f"{server.url}{CHAT}", json=BODY, stream=True, timeout=10).raw
+    gc.collect()
+    record_abandoned()
+    assert instrumented.spans == []
+
+    assert b"".join(raw) == b"".join(CHAT_EVENTS)
+    found = instrumented.span("chat tiny").attributes
+    assert found["gen_ai.usage.output_tokens"] == 5
+    assert found["rl.inference.stream.ended"] == "completed"
+
+
+def test_a_raw_response_that_is_dropped_takes_no_other_for_itself(server, instrumented):
+    """The identity of what is gone is that of something else soon."""
+    requests = pytest.importorskip("requests")
+    from otel_rl.served_engines import calls
+
+    server.chunks = CHAT_EVENTS
+    response = requests.post(f"{server.url}{CHAT}", json=BODY, stream=True, timeout=10)
+    identity = id(response.raw)
+    assert identity in calls._open
+    response.raw = None
+    gc.collect()
+
+    assert identity not in calls._open
+
+
 def test_a_response_of_requests_is_freed_without_the_garbage_collector(server, instrumented):
     requests = pytest.importorskip("requests")
     import weakref
@@ -233,3 +262,20 @@ def test_a_response_that_cannot_be_hashed_has_its_call(server, instrumented):
 
     asyncio.run(main())
     assert instrumented.span("text_completion").attributes["gen_ai.usage.output_tokens"] == 3
+
+
+@pytest.mark.parametrize(("client", "way"), COMMON)
+@pytest.mark.parametrize("path", [CHAT, "/generate"])
+def test_a_stream_that_a_long_request_asked_for_has_tokens_too(client, way, path, server, instrumented, monkeypatch):
+    """What the client was given as bytes is parsed up to a length."""
+    from otel_rl.served_engines import calls
+
+    monkeypatch.setattr(calls, "object_of", lambda _: {})
+    server.chunks, pieces = CHAT_EVENTS if path == CHAT else SGLANG_EVENTS, []
+    read_stream(client, way, f"{server.url}{path}", BODY, lambda piece: pieces.append(piece) or True)
+
+    assert joined(pieces) == joined(server.chunks)
+    [span] = instrumented.spans
+    assert span.attributes["gen_ai.usage.output_tokens"] == (5 if path == CHAT else 3)
+    assert span.attributes["gen_ai.response.finish_reasons"]
+    assert span.attributes["rl.inference.stream.ended"] == "completed"

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import gc
+import gzip
+import io
 import json
 
 import pytest
-from support.engine_server import SGLANG, SGLANG_EVENTS
+from support.engine_server import CHAT_EVENTS, SGLANG, SGLANG_EVENTS
 
 from otel_rl import rollout
 from otel_rl.inference.calls import record_abandoned
@@ -123,3 +125,122 @@ def test_a_url_that_is_none_raises_what_it_raises_without_us(manager, instrument
         raised.append((error.type, str(error.value)))
 
     assert raised[0] == raised[1]
+
+
+@pytest.fixture
+def opened(monkeypatch):
+    """Arguments of ``urlopen`` of a pool, as another tool below ours sees them."""
+    seen = []
+    original = urllib3.HTTPConnectionPool.urlopen
+
+    def urlopen(self, *args, **kwargs):
+        seen.append((args, kwargs))
+        return original(self, *args, **kwargs)
+
+    monkeypatch.setattr(urllib3.HTTPConnectionPool, "urlopen", urlopen)
+    return seen
+
+
+@pytest.mark.parametrize("path", ["/other", "/generate"])
+@pytest.mark.parametrize(
+    ("args", "kwargs"),
+    [
+        ((), {}),
+        ((), {"body": BODY, "headers": {"x": "1"}, "retries": False}),
+        ((BODY,), {"headers": {"x": "1"}}),
+        ((BODY, {"x": "1"}, False), {"redirect": False}),
+    ],
+)
+def test_arguments_reach_what_lies_below_as_they_were_given(opened, server, instrumented, path, args, kwargs):
+    with urllib3.HTTPConnectionPool("127.0.0.1", server.server_port) as pool:
+        pool.urlopen("POST", path, *args, **kwargs)
+
+    [(seen, named)] = opened
+    is_ours = path == "/generate"
+    assert len(seen) == 2 + len(args)
+    assert named.keys() - {"headers"} == kwargs.keys() - {"headers"}
+    if not is_ours:
+        assert (seen, named) == (("POST", path, *args), kwargs)
+    assert len(server.headers("traceparent")) == is_ours
+    assert server.headers("x") == (["1"] if "x" in str((args, kwargs)) else [])
+
+
+def test_a_manager_sends_none_of_its_headers_where_the_program_says_none(server, instrumented):
+    with urllib3.PoolManager(headers={"Authorization": "secret"}) as manager:
+        for path in ("/other", "/generate"):
+            manager.urlopen("POST", f"{server.url}{path}", headers=None, body=BODY)
+            assert server.headers("authorization") == []
+        assert len(server.headers("traceparent")) == 1
+
+
+def test_headers_that_are_no_mapping_fail_as_they_do_without_us(server, instrumented, manager, caplog):
+    raised = []
+    for call in (manager.urlopen, manager.urlopen.__func__.__wrapped__.__get__(manager)):
+        with pytest.raises(Exception, match=r".*") as error:
+            call("POST", f"{server.url}/generate", headers=[("x", "1")], body=BODY)
+        raised.append((error.type, str(error.value)))
+
+    assert raised[0] == raised[1]
+    assert instrumented.spans == []
+    assert caplog.records == []
+
+
+def test_arguments_of_a_read_reach_what_lies_below_as_they_were_given():
+    from otel_rl.instrumentors.urllib3.responses import _reads
+
+    seen = []
+    read = _reads(lambda *args, **kwargs: seen.append((args[1:], kwargs)), takes_all=True)
+    response = object()
+    read(response)
+    read(response, 5)
+    read(response, amt=5, decode_content=True)
+
+    assert seen == [((), {}), ((5,), {}), ((), {"amt": 5, "decode_content": True})]
+
+
+@pytest.mark.skipif(not hasattr(urllib3.HTTPResponse, "read1"), reason="since urllib3 2.0")
+def test_a_stream_that_is_read_piece_by_piece_without_an_amount_counts_whole(manager, server, instrumented):
+    server.chunks = CHAT_EVENTS
+    url = f"{server.url}/v1/chat/completions"
+    with manager.request("POST", url, body=STREAM, preload_content=False) as response:
+        pieces = list(iter(response.read1, b""))
+
+    assert b"".join(pieces) == b"".join(CHAT_EVENTS)
+    found = instrumented.span("chat").attributes
+    assert found["gen_ai.usage.output_tokens"] == 5
+    assert found["rl.inference.stream.ended"] == "completed"
+
+
+def test_a_stand_in_for_a_response_without_what_is_private_is_followed(server, instrumented):
+    class StandIn:
+        status = 200
+
+    from otel_rl.instrumentors.urllib3.patch import _opens_path
+
+    urlopen = _opens_path(lambda *_, **__: StandIn())
+    with urllib3.HTTPConnectionPool("127.0.0.1", server.server_port) as pool:
+        response = urlopen(pool, "POST", "/generate", BODY)
+    assert isinstance(response, StandIn)
+    assert instrumented.spans == []
+
+    del response
+    gc.collect()
+    record_abandoned()
+    assert instrumented.span("text_completion")
+
+
+@pytest.mark.parametrize("method", [name for name in ("read", "read1") if hasattr(urllib3.HTTPResponse, name)])
+@pytest.mark.parametrize("amount", [1, 16, 512])
+def test_a_stream_that_came_compressed_counts_to_its_last_byte(server, instrumented, method, amount):
+    """All of it has been received long before all of it has been decompressed."""
+    body = gzip.compress(b"".join(CHAT_EVENTS))
+    head = {"content-encoding": "gzip", "content-length": str(len(body))}
+    from otel_rl.instrumentors.urllib3.patch import _opens_path
+
+    urlopen = _opens_path(lambda *_, **__: urllib3.HTTPResponse(io.BytesIO(body), headers=head, preload_content=False))
+    with urllib3.HTTPConnectionPool("127.0.0.1", server.server_port) as pool:
+        response = urlopen(pool, "POST", "/v1/chat/completions", STREAM)
+    pieces = list(iter(lambda: getattr(response, method)(amount), b""))
+
+    assert b"".join(pieces) == b"".join(CHAT_EVENTS)
+    assert instrumented.span("chat").attributes["gen_ai.usage.output_tokens"] == 5

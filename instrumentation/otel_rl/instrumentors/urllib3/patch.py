@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from otel_rl import own_cpu
 from otel_rl.internal_errors import guard
 from otel_rl.served_engines import senders
-from otel_rl.served_engines.paths import target_of
+from otel_rl.served_engines.paths import may_be_target, target_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,16 +37,21 @@ def patch_pool_manager(module: ModuleType, patches: Patches) -> None:
 
 def _opens_path(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
-    def urlopen(
-        self: Any, method: Any, url: Any, body: Any = None, headers: Any = None, *args: Any, **kwargs: Any
-    ) -> Any:
+    def urlopen(self: Any, method: Any, url: Any, *args: Any, **kwargs: Any) -> Any:
         call = None
         if _is_of_interest(method, url):
+            body = args[0] if args else kwargs.get("body")
+            given = args[1] if len(args) > 1 else kwargs.get("headers")
             where = self.scheme, self.host, self.port, url.partition("?")[0]
-            call, headers = _timed_begin(method, where, self.headers if headers is None else headers, headers, body)
+            call, headers = _timed_begin(method, where, self.headers if given is None else given, given, body)
+            if call is not None and len(args) > 1:
+                args = (args[0], headers, *args[2:])
+            elif call is not None:
+                kwargs["headers"] = headers
+        # What lies below, of a program or of another tool, may read the arguments: they come as they were given.
         if call is None:
-            return original(self, method, url, body, headers, *args, **kwargs)
-        return _sent(call, original, (self, method, url, body, headers, *args), kwargs)
+            return original(self, method, url, *args, **kwargs)
+        return _sent(call, original, (self, method, url, *args), kwargs)
 
     return urlopen
 
@@ -56,9 +61,8 @@ def _opens_url(original: Callable[..., Any]) -> Callable[..., Any]:
     def urlopen(self: Any, method: Any, url: Any, *args: Any, **kwargs: Any) -> Any:
         call = None
         if _is_of_interest(method, url):
-            given = kwargs.get("headers")
-            call, headers = _begin_at_url(self, method, url, given, kwargs.get("body"))
-            if headers is not given:
+            call, headers = _begin_at_url(self, method, url, kwargs)
+            if call is not None:
                 kwargs["headers"] = headers
         if call is None:
             return original(self, method, url, *args, **kwargs)
@@ -71,6 +75,8 @@ def _is_of_interest(method: Any, url: Any) -> bool:
     """True for the path of an engine; the rest of the URL is looked at then."""
     with _BEGIN:
         try:
+            if not may_be_target(url):
+                return False
             path = url.partition("?")[0]
             if not path.startswith("/"):
                 path = urlsplit(path).path
@@ -81,19 +87,23 @@ def _is_of_interest(method: Any, url: Any) -> bool:
     return False
 
 
-def _begin_at_url(manager: Any, method: str, url: str, given: Any, body: Any) -> tuple[Call | None, Any]:
+def _begin_at_url(manager: Any, method: str, url: str, kwargs: dict[str, Any]) -> tuple[Call | None, Any]:
     with _BEGIN:
         parts = urlsplit(url)
         where = parts.scheme, parts.hostname or "", parts.port, parts.path
-        # The manager's own replace none that the program gives, be these empty (2.8, `PoolManager.urlopen`).
-        call, headers = _timed_begin(method, where, manager.headers if given is None else given, given, body)
+        # The manager's own replace none that the program gives, be these None or empty (2.8, `PoolManager.urlopen`).
+        sent = kwargs.get("headers", manager.headers)
+        call, headers = _timed_begin(method, where, sent, kwargs.get("headers"), kwargs.get("body"))
         return call, headers
-    return None, given
+    return None, None
 
 
 def _begin(method: str, where: tuple[str, str, int | None, str], all_headers: Any, given: Any, body: Any) -> Any:
     """The call, and the headers to send: a copy of the program's with the trace context."""
     with _BEGIN:
+        if all_headers is not None and not hasattr(all_headers, "keys"):
+            # No mapping: the request is about to fail with it.
+            return None, given
         calls = senders.calls()
         headers = (
             {} if all_headers is None else all_headers.copy() if hasattr(all_headers, "copy") else dict(all_headers)
@@ -122,8 +132,9 @@ def _answered(call: Call, response: Any) -> None:
     call.leave()
     with _ANSWERED:
         # Read already, unless the program has asked for none of it.
-        content = response._body  # noqa: SLF001 - the property would read it
-        history = getattr(response.retries, "history", None) or ()
+        # The property would read it. Stand-ins for responses may have neither (vcrpy).
+        content = getattr(response, "_body", None)
+        history = getattr(getattr(response, "retries", None), "history", None) or ()
         call.was_sent(1 + sum(one.redirect_location is None for one in history))
         call.answered(response, response.status, content if isinstance(content, bytes) else None)
         if not content:

@@ -21,10 +21,10 @@ _READ = guard("urllib3.read")
 
 def patch_response(module: ModuleType, patches: Patches) -> None:
     """Patch ``urllib3.response``: the three methods through which all others read."""
-    patches.replace(module, "HTTPResponse.read", _reads, required=True)
+    patches.replace(module, "HTTPResponse.read", functools.partial(_reads, takes_all=True), required=True)
     patches.replace(module, "HTTPResponse.read_chunked", _reads_chunked, required=True)
     # Since 2.0.
-    patches.replace(module, "HTTPResponse.read1", _reads)
+    patches.replace(module, "HTTPResponse.read1", functools.partial(_reads, takes_all=False))
     patches.observe(module, "BaseHTTPResponse.json", after=_parsed)
     patches.observe(module, "HTTPResponse.close", before=_closing, required=True)
 
@@ -41,40 +41,44 @@ def _closing(response: Any) -> None:
         senders.closed(response, complete=False, content=None)
 
 
-def _reads(original: Callable[..., Any]) -> Callable[..., Any]:
+def _reads(original: Callable[..., Any], *, takes_all: bool) -> Callable[..., Any]:
     @functools.wraps(original)
-    def read(self: Any, amt: int | None = None, *args: Any, **kwargs: Any) -> Any:
+    def read(self: Any, *args: Any, **kwargs: Any) -> Any:
         call = senders.of(self)
         if call is None:
-            return original(self, amt, *args, **kwargs)
+            return original(self, *args, **kwargs)
         call.is_being_read = True
         try:
-            data = original(self, amt, *args, **kwargs)
+            data = original(self, *args, **kwargs)
         except BaseException as error:
             call.broke_off(error)
             raise
         finally:
             call.is_being_read = False
         with _READ:
-            _was_read(call, self, amt, data)
+            amount = args[0] if args else kwargs.get("amt")
+            _was_read(call, self, amount, data, takes_all=takes_all)
         return data
 
     return read
 
 
-def _was_read(call: ModelCall, response: Any, amount: int | None, data: bytes | None) -> None:
+def _was_read(call: ModelCall, response: Any, amount: int | None, data: bytes | None, *, takes_all: bool) -> None:
     if data:
         call.chunk(data)
     if amount == 0:
         return
+    # `read1` gives one piece where no amount is asked for.
+    is_all = takes_all and (amount is None or amount < 0)
     # It closes itself with the last byte that the server has announced.
-    if not data or amount is None or amount < 0 or (response.isclosed() and not _has_decoded(response)):
+    if not data or is_all or (response.isclosed() and not _has_decoded(response)):
         call.exhausted()
 
 
 def _has_decoded(response: Any) -> bool:
-    """True where decompression has given more than was asked for (since 2.0)."""
-    return bool(getattr(response, "_decoded_buffer", None))
+    """True where decompression has given more than was asked for (since 2.0), or has not gone on yet."""
+    decoder = getattr(response, "_decoder", None)
+    return bool(getattr(response, "_decoded_buffer", None) or getattr(decoder, "has_unconsumed_tail", False))
 
 
 def _reads_chunked(original: Callable[..., Any]) -> Callable[..., Any]:
