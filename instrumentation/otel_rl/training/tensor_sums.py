@@ -11,7 +11,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 #: Elements that are added up at once; the temporary memory is at most 16 bytes each.
 _CHUNK = 1 << 21
@@ -42,14 +42,24 @@ def sum_of(tensor: Any, dtype: Any = None) -> Any:
         if converts:
             integers = getattr(torch, _INTEGERS[dtype.itemsize])
         total = torch.zeros((), dtype=torch.int64, device=tensor.device)
-        rows = tensor.reshape(1) if tensor.dim() == 0 else tensor
-        for part in rows.split(max(1, _CHUNK * rows.shape[0] // rows.numel())):
+        for part in _parts(tensor):
             bits = (part.to(dtype) if converts else part).contiguous().view(integers)
             # A tensor of our own from here on: integers of 32 bits are not copied before.
             mixed = bits.to(torch.int32) * _FIRST
             mixed.bitwise_xor_((mixed >> _SHIFT).bitwise_and_(_SHIFTED))
             total += mixed.mul_(_SECOND).sum(dtype=torch.int64)
         return total
+
+
+def _parts(tensor: Any) -> Iterator[Any]:
+    """Views of ``tensor`` of at most ``_CHUNK`` elements; the order of the elements counts nothing."""
+    if tensor.is_contiguous():
+        yield from tensor.view(-1).split(_CHUNK)
+    elif tensor.numel() <= _CHUNK:
+        yield tensor
+    else:
+        for row in tensor.unbind(0):
+            yield from _parts(row)
 
 
 def sums_of(tensors: Iterable[Any], dtype: Any = None) -> list[int | None]:

@@ -93,10 +93,10 @@ def test_parameters_are_not_read_where_a_step_comes_in_between(updates, monkeypa
 
 def test_a_step_that_raised_is_over_with_the_next_one(updates):
     def fail():
-        raise ValueError
+        raise ValueError("of the step")
 
     optimizer, other = Held(parameters(), fail), Held(parameters(), lambda: None)
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match="of the step"):
         optimizer.step()
     assert (updates.updates, read(updates)) == (0, None)
     other.step()
@@ -105,12 +105,12 @@ def test_a_step_that_raised_is_over_with_the_next_one(updates):
 
 def test_a_step_that_raised_in_a_thread_that_is_gone_is_over_with_the_next_one(updates):
     def fail():
-        raise ValueError
+        raise ValueError("of the step")
 
     optimizer = Held(parameters(), fail)
 
     def run():
-        with pytest.raises(ValueError):
+        with pytest.raises(ValueError, match="of the step"):
             optimizer.step()
 
     thread = threading.Thread(target=run)
