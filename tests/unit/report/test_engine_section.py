@@ -70,6 +70,19 @@ def test_the_page_has_a_table_and_charts(tmp_path):
     assert "Transfer" not in section
 
 
+def test_tokens_that_no_answer_said_are_not_known(tmp_path, monkeypatch):
+    for name in ("input", "output", "cached"):
+        monkeypatch.delitem(WORK, f"rl.engine.{name}_tokens")
+    page = tmp_path / "page.html"
+    found = write_report(write(tmp_path, engines=True), page).engines
+
+    assert found is not None
+    assert (found["whole"]["input_tokens"], found["whole"]["output_tokens"], found["whole"]["cached_share"]) == (
+        None,
+    ) * 3
+    assert "Tokens of a step" not in page.read_text()
+
+
 def test_a_run_without_engines_says_what_would_fill_the_section(tmp_path):
     page = tmp_path / "page.html"
     report = write_report(write(tmp_path, engines=False), page)

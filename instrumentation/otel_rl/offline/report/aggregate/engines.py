@@ -46,9 +46,9 @@ class EngineWork:
     truncated_samples: int = 0
     aborted_samples: int = 0
     preemptions: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    #: None where no engine said it.
+    #: None where no answer said it.
+    input_tokens: int | None = None
+    output_tokens: int | None = None
     cached_tokens: int | None = None
     seconds: dict[str, float] = field(default_factory=dict)
 

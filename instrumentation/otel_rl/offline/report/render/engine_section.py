@@ -88,8 +88,8 @@ def _drawings(charts: Charts, steps: list[EngineWork], width: int) -> list[Drawi
 
     times = {title: line(lambda one, name=name: one.seconds.get(name)) for name, title in _TIMES.items()}  # type: ignore[misc]
     tokens = {
-        "out": line(lambda one: one.output_tokens / width / 1000),
-        "in": line(lambda one: one.input_tokens / width / 1000),
+        "out": line(lambda one: _thousands(one.output_tokens, width)),
+        "in": line(lambda one: _thousands(one.input_tokens, width)),
     }
     shares = {
         "prompt from cache": line(lambda one: one.cached_share),
@@ -101,6 +101,10 @@ def _drawings(charts: Charts, steps: list[EngineWork], width: int) -> list[Drawi
         _drawing(charts, "engine-tokens", "Tokens of a step", "sum over the ranks", tokens, "thousand tokens"),
         _drawing(charts, "engine-shares", "Cache and ends", "of the tokens in, of the samples", shares, "share"),
     ]
+
+
+def _thousands(tokens: int | None, width: int) -> float | None:
+    return None if tokens is None else tokens / width / 1000
 
 
 def _cell(value: float) -> Cell:
