@@ -268,6 +268,8 @@ RL_TRAJECTORIES: Final = definitions.EventDefinition(
         attributes.RL_TRAJECTORIES_SOURCE,
         attributes.RL_TRAJECTORIES_STARTED,
         attributes.RL_TRAJECTORIES_LEFT_OUT,
+        attributes.RL_ADVANTAGE_ESTIMATOR,
+        attributes.RL_GROUP_SIZE,
     ),
 )
 RL_TRAJECTORY_CONTENT: Final = definitions.EventDefinition(
@@ -300,8 +302,6 @@ RL_TRAJECTORY_CONTENT: Final = definitions.EventDefinition(
         attributes.RL_ROLLOUT_SUCCESS,
         attributes.GEN_AI_INPUT_MESSAGES,
         attributes.GEN_AI_OUTPUT_MESSAGES,
-        attributes.RL_ADVANTAGE_ESTIMATOR,
-        attributes.RL_GROUP_SIZE,
     ),
 )
 TORCH_DISTRIBUTED_COLLECTIVE: Final = definitions.EventDefinition(
