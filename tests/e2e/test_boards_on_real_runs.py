@@ -20,11 +20,19 @@ MAY_BE_EMPTY = {
     metrics.RL_COMPILE_TIME: "nothing is compiled",
     metrics.RL_CGROUP_MEMORY_LIMIT: "the control group may have none",
     metrics.RL_GC_TIME: "measured from Python 3.12 on",
+    metrics.RL_EVENT_LOOP_LAG: "these programs run no event loop",
     metrics.RL_STRAGGLER_LOST_SHARE: "the few steps of this training may be over before the ranks are compared",
     metrics.TORCH_DISTRIBUTED_ARRIVAL_SPREAD: "as above",
 }
 #: Panels of what a healthy run of six steps does not have; the same holds.
-OF_FAULTS = {"What has changed", "Reports of hangs, by rank", "Hangs", "Ranks without a flight recorder", "Late ranks"}
+OF_FAULTS = {
+    "What has changed",
+    "Reports of hangs, by rank",
+    "Hangs",
+    "Ranks without a flight recorder",
+    "Late ranks",
+    "Code that blocked an event loop",
+}
 _LABEL_VALUES = re.compile(r"label_values\((?:(?P<selector>.*),\s*)?(?P<label>\w+)\)$")
 
 
