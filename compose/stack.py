@@ -19,6 +19,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import loopback_ports
 import processes
 import services
 from services import PORTS
@@ -63,14 +64,7 @@ def configured_ports() -> dict[str, int]:
 
 def free_ports() -> dict[str, int]:
     """Return a free port for every name, for a stack beside others."""
-    sockets = {name: socket.socket() for name in PORTS}
-    try:
-        for each in sockets.values():
-            each.bind(("127.0.0.1", 0))
-        return {name: int(each.getsockname()[1]) for name, each in sockets.items()}
-    finally:
-        for each in sockets.values():
-            each.close()
+    return dict(zip(PORTS, loopback_ports.free_ports(len(PORTS)), strict=True))
 
 
 class Stack:

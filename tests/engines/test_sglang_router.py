@@ -11,9 +11,10 @@ import urllib.request
 
 import pytest
 from engine_runs import run
+from loopback_ports import free_ports
 from sglang_shim import Shim
 from support.otlp_servers import http_server
-from test_vllm_served import Served, free_port
+from test_vllm_served import Served
 
 pytest.importorskip("vllm")
 pytest.importorskip("sglang_router")
@@ -25,10 +26,10 @@ class Router:
     """The router of one worker, running inside of `with`."""
 
     def __init__(self, folder, worker):
-        self.port, self._log = free_port(), (folder / "router").open("w")
+        self.port, self._log = free_ports(1)[0], (folder / "router").open("w")
         command = [sys.executable, "-m", "sglang_router.launch_router", "--host", "127.0.0.1"]
         command += ["--port", str(self.port), "--worker-urls", worker, "--policy", "round_robin"]
-        command += ["--prometheus-host", "127.0.0.1", "--prometheus-port", str(free_port())]
+        command += ["--prometheus-host", "127.0.0.1", "--prometheus-port", str(free_ports(1)[0])]
         self._process = subprocess.Popen(command, stdout=self._log, stderr=self._log)
 
     @property

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -13,6 +12,7 @@ import urllib.request
 
 import pytest
 from engine_runs import SCRIPTS, environment, read, run
+from loopback_ports import free_ports
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from support.otlp_servers import http_server
 
@@ -25,17 +25,11 @@ ROLLOUTS = 14
 STEPS = (4, 3)
 
 
-def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
-
-
 class Served:
     """A server, the receiver of its own spans, and a client's run against it."""
 
     def __init__(self, folder, model, receiver, *, watched):
-        self.receiver, self.folder, self.port = receiver, folder, free_port()
+        self.receiver, self.folder, self.port = receiver, folder, free_ports(1)[0]
         command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(model)]
         command += ["--served-model-name", "tiny", "--host", "127.0.0.1", "--port", str(self.port)]
         command += ["--dtype", "float32", "--enforce-eager", "--max-model-len", "256", "--max-num-seqs", "8"]

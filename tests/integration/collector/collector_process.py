@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import signal
-import socket
 import subprocess
 import time
 import urllib.error
 import urllib.request
-from itertools import cycle, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from loopback_ports import free_ports
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -25,38 +24,6 @@ FILE_SINK = Path(__file__).parent / "file-sink.yaml"
 START_SECONDS = 60.0
 READY = "Everything is ready"
 SIGNAL_PATHS = {"traces": "resourceSpans", "metrics": "resourceMetrics", "logs": "resourceLogs"}
-
-
-WORKERS = 8
-
-
-def _candidates() -> Iterator[int]:
-    """Ports of this test process in turn: no other worker of pytest has them, and none comes again soon.
-
-    Below those that the system gives to clients: one of them could take a port that was chosen and is not used yet, or
-    whose owner is dead for a while.
-    """
-    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
-    own = range(20_000, 32_768)[worker % WORKERS :: WORKERS]
-    begin = random.SystemRandom().randrange(len(own))
-    return cycle([*own[begin:], *own[:begin]])
-
-
-_ports = _candidates()
-
-
-def free_ports(number: int) -> list[int]:
-    """Return ports of the loopback interface that nobody listens on now."""
-    return list(islice(filter(_is_free, _ports), number))
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as trial:
-        try:
-            trial.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-    return True
 
 
 def wait_for(condition: Callable[[], Any], what: str, seconds: float = 30.0) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import subprocess
 import time
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ from urllib.error import URLError
 from urllib.parse import urlencode
 from urllib.request import urlopen
 
+from loopback_ports import free_ports
 from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
@@ -42,19 +42,13 @@ rule_files: [rules/*.yaml]
 _START_SECONDS = 30
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 class Prometheus:
     """The server; a context manager that waits until it is ready and stops it at the end."""
 
     def __init__(self, program: Path, folder: Path) -> None:
         self._program = program
         self._folder = folder
-        self.address = f"http://127.0.0.1:{free_port()}"
+        self.address = f"http://127.0.0.1:{free_ports(1)[0]}"
 
     def __enter__(self) -> Prometheus:  # noqa: PYI034  # typing.Self needs Python 3.11
         self._write_configuration()

@@ -16,6 +16,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from loopback_ports import free_ports
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -175,10 +177,7 @@ def silent_server() -> Iterator[int]:
 
 def closed_port() -> int:
     """A port at which nothing listens."""
-    with socket.socket() as server:
-        server.bind(("127.0.0.1", 0))
-        port: int = server.getsockname()[1]
-    return port
+    return free_ports(1)[0]
 
 
 class Collector:
