@@ -223,6 +223,10 @@ test-ray: | $(UV) ## identity of the workers of a real Ray, in an environment of
 test-engines: | $(UV) ## a real vLLM on the CPU, in process and served, in an environment of its own (minutes, 3 GB beside torch)
 	$(PYTHON) tests/library_versions.py vllm
 
+.PHONY: test-engines-quick
+test-engines-quick: | $(UV) ## a part of the same: vLLM in process, and served behind SGLang's router, in two minutes
+	$(PYTHON) tests/library_versions.py vllm --quick
+
 .PHONY: test-slow
 test-slow: $(VENV)/.test ## what takes more than a minute each
 	$(PYTEST) $(UNIT) $(INTEGRATION) -m slow

@@ -1,6 +1,6 @@
 """Run each instrumented library's tests on the versions that tests/versions.toml names.
 
-    python tests/library_versions.py [LIBRARY ...] [--only oldest|latest|also]
+    python tests/library_versions.py [LIBRARY ...] [--only oldest|latest|also] [--quick]
 
 Each version gets an environment of its own under the cache folder (uv links the packages, so they cost little). Without
 a name: the libraries that download no gigabytes; the others are named one by one.
@@ -36,8 +36,8 @@ def distribution(name: str) -> str:
     return str(TABLE[name].get("distribution", name))
 
 
-def run(name: str, which: str, version: str) -> bool:
-    """Make the environment and run the tests in it."""
+def run(name: str, which: str, version: str, *, quick: bool) -> bool:
+    """Make the environment and run the tests in it; `quick`: those that are marked so."""
     cache = Path(os.environ.get("OTEL_RL_CACHE_DIR") or Path.home() / ".cache" / "otel-rl")
     folder = cache / "library-versions" / f"{name}-{version}"
     uv = os.environ.get("UV", "uv")
@@ -49,10 +49,8 @@ def run(name: str, which: str, version: str) -> bool:
     options = ["--override", overrides] if overrides else []
     install = [uv, "pip", "install", "--quiet", "--python", folder, *options, *_TOOLS, *requirements]
     subprocess.run(install, cwd=ROOT, check=True)
-    tests = TABLE[name]["tests"]
-    return (
-        subprocess.run([folder / "bin" / "python", "-m", "pytest", "-q", *tests], cwd=ROOT, check=False).returncode == 0
-    )
+    pytest = [folder / "bin" / "python", "-m", "pytest", "-q", *TABLE[name]["tests"]]
+    return subprocess.run([*pytest, "-m", "quick"] if quick else pytest, cwd=ROOT, check=False).returncode == 0
 
 
 def main() -> int:
@@ -60,6 +58,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("libraries", nargs="*", choices=[*TABLE, []], help="rows of tests/versions.toml")
     parser.add_argument("--only", choices=("oldest", "latest", "also"))
+    parser.add_argument("--quick", action="store_true", help="only the tests that are marked `quick`")
     options = parser.parse_args()
     failed = []
     for name in options.libraries or LIGHT:
@@ -71,7 +70,7 @@ def main() -> int:
             **dict.fromkeys(row.get("also", []), "also"),
         }
         for version, which in versions.items():
-            if options.only in (None, which) and not run(name, which, version):
+            if options.only in (None, which) and not run(name, which, version, quick=options.quick):
                 failed.append(f"{name} {version}")
     print(f"failed: {', '.join(failed)}" if failed else "every version passed")
     return 1 if failed else 0

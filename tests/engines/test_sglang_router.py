@@ -18,6 +18,7 @@ from test_vllm_served import Served
 
 pytest.importorskip("vllm")
 pytest.importorskip("sglang_router")
+pytestmark = pytest.mark.quick
 
 START, CALLS = 60, 2
 

@@ -7,6 +7,7 @@ from conformance.live_check import check
 from engine_runs import run
 
 pytest.importorskip("vllm")
+pytestmark = pytest.mark.quick
 
 #: As most post-training programs run it: the engine in the process of the trainer.
 IN_PROCESS = {"VLLM_ENABLE_V1_MULTIPROCESSING": "0"}
