@@ -25,7 +25,7 @@ import urllib.request
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import torch
 from mcp import ClientSession, StdioServerParameters
@@ -136,6 +136,8 @@ class Sample(NamedTuple):
 class Trajectory:
     """What the agent did for one question."""
 
+    #: What `otel_rl.rollout` gives: it takes what becomes of the trajectory.
+    record: Any
     samples: list[Sample] = field(default_factory=list)
     reward: float = 0.0
 
@@ -164,8 +166,8 @@ class Agent:
         self._tokenizer = tokenizer
 
     async def run(self, question: Question, group: str, version: int, *, keep: bool) -> Trajectory:
-        with otel_rl.rollout(sample_id=question.name, group_id=group, policy_version=version, keep=keep):
-            trajectory = Trajectory()
+        with otel_rl.rollout(sample_id=question.name, group_id=group, policy_version=version, keep=keep) as record:
+            trajectory = Trajectory(record)
             messages = [{"role": "user", "content": question.text}]
             self._turn(messages, trajectory)
             result = await self._tools.call_tool("add", {"a": question.a, "b": question.b})
@@ -195,7 +197,7 @@ def score(said: str, question: Question) -> float:
 def advantages(group: list[Trajectory]) -> list[float]:
     """Reward of each trajectory against those of its group."""
     rewards = [trajectory.reward for trajectory in group]
-    spread = statistics.pstdev(rewards)
+    spread = statistics.stdev(rewards) if len(rewards) > 1 else 0.0
     return [(reward - statistics.fmean(rewards)) / (spread + 1e-4) for reward in rewards]
 
 
@@ -204,6 +206,7 @@ def train(policy: PreTrainedModel, optimizer: torch.optim.Optimizer, groups: lis
     losses = []
     for group in groups:
         for trajectory, advantage in zip(group, advantages(group), strict=True):
+            trajectory.record.train(advantage, estimator="grpo")
             losses += [-advantage * log_probability(policy, sample) for sample in trajectory.samples]
     loss = torch.stack(losses).mean()
     optimizer.zero_grad()

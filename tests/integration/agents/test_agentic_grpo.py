@@ -99,7 +99,9 @@ def test_new_weights_reach_the_engine_in_every_step(store: Store) -> None:
     assert [int(span["attributes"]["rl.loop.iteration"]) for span in syncs] == list(range(1, STEPS + 1))
 
 
-def test_the_report_lists_every_trajectory_with_its_tool_call_and_reward(folder: Path, store: Store) -> None:
+@pytest.fixture(scope="module")
+def reported(folder: Path) -> dict[str, Any]:
+    """What the report says of the trajectories; its page is `page.html`."""
     report = subprocess.run(
         [Path(sys.executable).parent / "otel-rl", "report", folder / "otel-rl", "--json", "-o", folder / "page.html"],
         capture_output=True,
@@ -107,7 +109,13 @@ def test_the_report_lists_every_trajectory_with_its_tool_call_and_reward(folder:
         timeout=120,
         check=True,
     )
-    listed = {row["rl.rollout.id"]: row for row in json.loads(report.stdout)["trajectories"]["rows"]}
+    return json.loads(report.stdout)["trajectories"]
+
+
+def test_the_report_lists_every_trajectory_with_its_tool_call_and_reward(
+    folder: Path, store: Store, reported: dict[str, Any]
+) -> None:
+    listed = {row["rl.rollout.id"]: row for row in reported["rows"]}
     page = (folder / "page.html").read_text(encoding="utf-8")
     for rollout in rollouts(store):
         row = listed[rollout["attributes"]["rl.rollout.id"]]
@@ -115,3 +123,9 @@ def test_the_report_lists_every_trajectory_with_its_tool_call_and_reward(folder:
         assert row["rl.rollout.reward"] == pytest.approx(rollout["attributes"]["rl.rollout.reward"])
         assert row["scores"].keys() == {"right", "digits"}
         assert rollout["attributes"]["rl.sample.id"] in page
+
+
+def test_the_report_has_what_the_program_trained_on_and_finds_its_advantages_right(reported: dict[str, Any]) -> None:
+    advantages = reported["advantages"]
+    assert (advantages["checked"], advantages["differing"]) == (STEPS * PROMPTS * SAMPLES, 0)
+    assert all(row["rl.rollout.trained"] for row in reported["rows"])

@@ -144,6 +144,12 @@ def test_a_group_of_one_has_no_advantage(tmp_path):
     assert (found["advantages"]["checked"], found["advantages"]["differing"]) == (1, 0)
 
 
+def test_the_page_has_no_tokens_where_nothing_says_what_is_trained_on(tmp_path):
+    _, page, _ = report(tmp_path, record(1, body(REWARDS, grpo(REWARDS), "b", output_tokens=[10, 20, 30, 40])))
+    assert "Groups by step" in page
+    assert "Tokens trained on" not in page
+
+
 def test_effective_tokens_are_told_for_each_step(tmp_path):
     tokens = {"output_tokens": [10, 20, 30, 40], "trained": [True, True, True, False]}
     found, page, _ = report(

@@ -25,10 +25,7 @@ _POLICY = (
     "Filter a column by a text, or a column of numbers by one like 3, 2..5, >0.5 or <1."
 )
 _SURVIVORS = "Means of what is used say nothing of what is not. Trajectories that never end are in none of these."
-_EFFECT = (
-    "Effective are tokens of samples that are trained on with an advantage that is not zero. "
-    "Where nothing says what is trained on, there are no tokens."
-)
+_EFFECT = "Effective are tokens of samples that are trained on with an advantage that is not zero."
 #: Steps of the table, the latest.
 _STEPS = 200
 #: So many of both are needed to compare them; what is not used takes so many times as long, or it is not said.
@@ -53,9 +50,11 @@ def build(collected: Collected) -> Section:
     section.blocks.append(Block(title, _POLICY, trajectory_tables.trajectories(rows, places, texts)))
     if len(found.durations) > 1:
         section.blocks.append(Block("Durations by outcome", _SURVIVORS, trajectory_tables.durations(found)))
-    steps = [step for step in found.groups.steps if step.groups or step.tokens]
-    if steps:
-        section.blocks.append(Block("Groups and tokens by step", _EFFECT, trajectory_tables.groups(steps[-_STEPS:])))
+    steps = [step for step in found.groups.steps if step.groups or step.tokens][-_STEPS:]
+    if any(step.tokens for step in steps):
+        section.blocks.append(Block("Groups and tokens by step", _EFFECT, trajectory_tables.groups_and_tokens(steps)))
+    elif steps:
+        section.blocks.append(Block("Groups by step", table=trajectory_tables.groups(steps)))
     section.blocks += [
         Block(_title(sample), text=as_text(sample.messages), folded=True, anchor=place)
         for place, sample in samples.values()

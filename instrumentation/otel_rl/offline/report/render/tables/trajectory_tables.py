@@ -87,6 +87,13 @@ def durations(found: Trajectories) -> Table:
 
 
 def groups(steps: list[Step]) -> Table:
+    """Groups that teach nothing, by step."""
+    table = Table((">Step", ">Groups", ">All equal"))
+    table.rows = [[number_cell(number) for number in (step.iteration, step.groups, step.dead)] for step in steps]
+    return table
+
+
+def groups_and_tokens(steps: list[Step]) -> Table:
     """Groups that teach nothing, and tokens that teach something, by step."""
     table = Table((">Step", ">Groups", ">All equal", ">Tokens trained on", ">Effective", ">Share"))
     for step in steps:
