@@ -269,14 +269,9 @@ TABLES: dict[str, tuple[Row, ...]] = {
     ),
     "rollouts": (
         Row("rollouts that are open at once", "concurrent_rollouts", "rollouts open at once", 0),
-        Row(
-            "share of them whose spans all lie below them",
-            "concurrent_rollouts",
-            "share of rollouts with all their spans below them",
-            0,
-            100,
-            " %",
-        ),
+        Row("spans that were delivered", "concurrent_rollouts", "share of spans that were delivered", 2, 100, " %"),
+        Row("of them below the rollout that they belong to", "concurrent_rollouts", "spans below their rollout", 0),
+        Row("below another", "concurrent_rollouts", "spans with another parent", 0),
         Row("objects more per rollout", "concurrent_rollouts", "objects more per rollout", 5),
         Row("CPU time added per rollout", "concurrent_rollouts", "CPU added per rollout, us", 0, unit=" µs"),
         Row("CPU time per rollout without us", "concurrent_rollouts", "CPU per rollout without, us", 0, unit=" µs"),

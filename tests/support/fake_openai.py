@@ -145,6 +145,8 @@ class Handler(BaseHTTPRequestHandler):
             self.server.slow_request_seen.set()
             self.server.release.wait(10)
             self._answer(200, CHAT)
+        elif model == "aborting":
+            self._answer(200, {**CHAT, "choices": [{**CHAT["choices"][0], "finish_reason": "abort"}]})
         elif body.get("stream"):
             self._stream(body)
         else:

@@ -104,6 +104,7 @@ def _print(report: Report, *, as_json: bool) -> None:
             **output.as_json(report.overview),
             "trajectories": report.trajectories,
             "engines": report.engines,
+            "weight_syncs": report.weight_syncs,
         }
         print(json.dumps(found, indent=2))
         return

@@ -32,9 +32,12 @@ GATE_INTERVAL = 0.5
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds of one queue: items kept, items per export, seconds between exports."""
+    """Bounds of one queue: items kept, items per export, seconds between exports.
 
-    queue: int = 2048
+    The SDK keeps 2,048 items. Thousands of rollouts that end together, with their tools, have more spans than that.
+    """
+
+    queue: int = 8192
     batch: int = 512
     delay: float = 5.0
 

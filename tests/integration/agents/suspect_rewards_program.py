@@ -19,14 +19,18 @@ from support.mcp_sessions import session, text_of
 import otel_rl
 
 STEPS, GROUPS, SAMPLES = 10, 5, 8
-KINDS = ("tool_error", "tool_timeout", "refused", "overloaded", "sandbox_timeout", "rollout_timeout")
+KINDS = ("tool_error", "tool_timeout", "refused", "overloaded", "aborted", "sandbox_timeout", "rollout_timeout")
+#: What the model is called whose server answers so.
+MODELS = {"overloaded": "missing", "aborted": "aborting"}
 
 
 async def solve(number: int, kind: str | None, models: dict[str, openai.AsyncOpenAI], tools) -> bool:
     """True where the task is done; half of the tasks are too hard."""
     client = models["refused" if kind == "refused" else "up"]
-    model = "missing" if kind == "overloaded" else "tiny"
-    await client.chat.completions.create(model=model, messages=[{"role": "user", "content": "add"}])
+    question = [{"role": "user", "content": "add"}]
+    answer = await client.chat.completions.create(model=MODELS.get(kind, "tiny"), messages=question)
+    if answer.choices[0].finish_reason != "stop":
+        return False
     if kind == "tool_error":
         return text_of(await tools.call_tool("boom", {"text": "x"})) == "never"
     if kind == "tool_timeout":

@@ -55,7 +55,7 @@ def test_zeros_after_a_failure_are_marked_and_others_are_not(run):
         if getattr(record, "event", "") == "rl.trajectories":
             found |= {row.get("rl.rollout.id"): row for row in rows(record)}
     assert len(found) == 400
-    assert len(injected) == 6
+    assert len(injected) == 7
     failed = {name for names in injected.values() for name in names}
     zeros = {name for name, row in found.items() if row.get("rl.rollout.reward") == 0}
     marked = {name for name, row in found.items() if row.get("rl.rollout.suspect")}

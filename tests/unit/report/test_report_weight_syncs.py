@@ -8,6 +8,8 @@ from unit.report.made_up_jobs import examined
 from unit.report.synthetic_run import process
 from unit.report.test_report_page import _has, _page
 
+from otel_rl.offline.report import write_report
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -60,3 +62,12 @@ def test_the_stages_of_a_sync_have_a_row_each_the_longest_first(tmp_path: Path) 
     _has(text, "Weight sync by stage", "update_weights 3 6 s 2 s", "3 MiB", "reset_prefix_cache 3 1.5 s 500 ms")
     _has(text, "wake_up 1 1 s 1 s")
     assert text.index("update_weights") < text.index("reset_prefix_cache") < text.index("wake_up")
+
+
+def test_programs_get_the_stages_of_a_sync_in_seconds_and_bytes(tmp_path: Path) -> None:
+    found = write_report(_run(tmp_path), tmp_path / "page.html").weight_syncs
+    assert found == [
+        {"operation": "update_weights", "times": 3, "seconds": 6.0, "failed": 0, "bytes": 3 << 20},
+        {"operation": "reset_prefix_cache", "times": 3, "seconds": 1.5, "failed": 0, "bytes": None},
+        {"operation": "wake_up", "times": 1, "seconds": 1.0, "failed": 1, "bytes": None},
+    ]

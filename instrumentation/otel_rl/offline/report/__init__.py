@@ -37,13 +37,15 @@ _SECONDS_BEFORE_PROGRESS = 1.0
 
 @dataclass(slots=True)
 class Report:
-    """Path of the written page, what deserves a look on it, its trajectories and engines, and notes for the user."""
+    """Path of the written page, what deserves a look on it, what its sections are made of, and notes for the user."""
 
     output: Path
     overview: Overview
     trajectories: dict[str, Any]
     #: What inference engines did in the steps; None where none was asked.
     engines: dict[str, Any] | None
+    #: What syncs of weights consist of; empty where none was seen.
+    weight_syncs: list[dict[str, Any]]
     notes: list[str] = field(default_factory=list)
 
 
@@ -56,7 +58,7 @@ def write_report(path: Path, output: Path | None, run: str | None = None, torch_
         UnusableInput: nothing to read there, or the page cannot be written; the message is for the user.
         ModuleNotFoundError: the extra ``report`` is not installed.
     """
-    from otel_rl.offline.report.aggregate import engines, trajectories  # noqa: PLC0415 - heavy, and only here needed
+    from otel_rl.offline.report.aggregate import engines, trajectories, weight_syncs  # noqa: PLC0415 - heavy
     from otel_rl.offline.report.aggregate.collected import Collected  # noqa: PLC0415 - as above
     from otel_rl.offline.report.findings import overview, sentences  # noqa: PLC0415 - as above
     from otel_rl.offline.report.render import page  # noqa: PLC0415 - as above
@@ -77,7 +79,12 @@ def write_report(path: Path, output: Path | None, run: str | None = None, torch_
     if collected.health.complaint:
         notes.append(collected.health.complaint.removeprefix("otel-rl: "))
     return Report(
-        target, found, trajectories.as_json(collected.trajectories), engines.as_json(collected.steps.engines), notes
+        target,
+        found,
+        trajectories.as_json(collected.trajectories),
+        engines.as_json(collected.steps.engines),
+        weight_syncs.as_json(collected.totals),
+        notes,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from otel_rl.offline.report.aggregate.totals import combined
 from otel_rl.semconv import attributes as names
@@ -74,6 +74,20 @@ def stages(totals: Totals) -> list[Stage]:
         transferred = None if size is None else sum(one.value for one in size)
         found.append(Stage(str(operation), combined(series), failed, transferred))
     return sorted(found, key=lambda one: -one.spread.cell.total)
+
+
+def as_json(totals: Totals) -> list[dict[str, Any]]:
+    """The same for programs: how often each operation ran, its seconds together, failures and bytes."""
+    return [
+        {
+            "operation": one.operation,
+            "times": int(one.spread.cell.count),
+            "seconds": one.spread.cell.total,
+            "failed": int(one.failed),
+            "bytes": one.transferred,
+        }
+        for one in stages(totals)
+    ]
 
 
 def compared(totals: Totals) -> float:
