@@ -76,7 +76,19 @@ def main(url):
     with otel_rl.step(iteration=2):
         answers += [streamed(library.__name__, library, url) for library in (httpx, requests)]
         answers.append(asyncio.run(streamed_over_aiohttp(url)))
+        with otel_rl.phase("sync"):
+            operate(url.removesuffix("/v1"))
     print(json.dumps([*answers, asyncio.run(over_aiohttp(url)), *asyncio.run(several(url))]))
+
+
+def operate(server):
+    """What a trainer does to its server around new weights."""
+    httpx.post(f"{server}/pause", timeout=60).raise_for_status()
+    requests.post(f"{server}/sleep?level=1", timeout=60).raise_for_status()
+    httpx.post(f"{server}/wake_up", timeout=60).raise_for_status()
+    httpx.post(f"{server}/update_weight_version", json={"new_version": "v1"}, timeout=60).raise_for_status()
+    requests.post(f"{server}/reset_prefix_cache", timeout=60).raise_for_status()
+    httpx.post(f"{server}/resume", timeout=60).raise_for_status()
 
 
 if __name__ == "__main__":

@@ -28,8 +28,26 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers.get("content-length") or 0)) or b"{}")
-        self.server.requests.append((self.path, dict(self.headers.items())))
-        self._answer(self._generated(body) if self.path == "/generate" else {"success": True})
+        self.server.requests.append((self.path, dict(self.headers.items()), body))
+        if self.path != "/generate":
+            self._answer({"success": True})
+        elif body.get("stream"):
+            self._stream(self._generated(body))
+        else:
+            self._answer(self._generated(body))
+
+    def _stream(self, found: dict[str, Any]) -> None:
+        """Events as SGLang sends them: each has the text so far; the last has the reason and what was counted."""
+        self.send_response(200)
+        self.send_header("content-type", "text/event-stream")
+        self.send_header("connection", "close")
+        self.end_headers()
+        self.close_connection = True
+        unfinished = {**found["meta_info"], "finish_reason": None, "completion_tokens": 1}
+        for event in ({"text": found["text"][:1], "meta_info": unfinished}, found):
+            self.wfile.write(f"data: {json.dumps(event)}\n\n".encode())
+            self.wfile.flush()
+        self.wfile.write(b"data: [DONE]\n\n")
 
     def _generated(self, body: dict[str, Any]) -> dict[str, Any]:
         sampling = body.get("sampling_params", {})
@@ -71,14 +89,14 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 class Shim(ThreadingHTTPServer):
-    """Running inside of `with`; ``requests`` has path and headers of what came."""
+    """Running inside of `with`; ``requests`` has path, headers and body of what came."""
 
     daemon_threads = True
 
     def __init__(self, engine: str) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.engine = engine
-        self.requests: list[tuple[str, dict[str, str]]] = []
+        self.requests: list[tuple[str, dict[str, str], dict[str, Any]]] = []
 
     @property
     def url(self) -> str:

@@ -41,6 +41,8 @@ class Served:
         if watched:
             command.insert(0, str(SCRIPTS / "opentelemetry-instrument"))
         variables = {"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "http/protobuf", "OTEL_BSP_SCHEDULE_DELAY": "200"}
+        # The server has operations on its memory, caches and weights then, which trainers use.
+        variables["VLLM_SERVER_DEV_MODE"] = "1"
         folder.mkdir()
         self._errors = (folder / "stderr").open("w")
         self._process = subprocess.Popen(
@@ -150,6 +152,16 @@ def test_a_step_sums_up_what_the_server_did_for_all_clients(served):
         assert step["rl.engine.profiled_requests"] == step["rl.engine.requests"]
         assert step["rl.engine.output_tokens"] > 0
         assert step["rl.engine.time_to_first_token"] >= step["rl.engine.prefill_time"] > 0
+
+
+def test_what_a_trainer_does_to_its_server_are_operations_in_its_phase(served):
+    [phase, *operations] = served.client.store.named("rl.sync")
+    expected = ["pause", "sleep", "wake_up", "update_weight_version", "reset_prefix_cache", "resume"]
+    assert [one["attributes"]["rl.sync.operation"] for one in operations] == expected
+    assert {one["parentSpanId"] for one in operations} == {phase["spanId"]}
+    [named] = [one["attributes"] for one in operations if "rl.policy.version" in one["attributes"]]
+    assert (named["rl.sync.operation"], named["rl.policy.version"]) == ("update_weight_version", "v1")
+    assert int(served.client.store.last("rl.sync.operation.duration", rl__sync__operation="sleep")["count"]) == 1
 
 
 def test_the_server_starts_and_answers_without_a_word_about_its_tracer(served):
