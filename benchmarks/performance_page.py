@@ -266,6 +266,7 @@ TABLES: dict[str, tuple[Row, ...]] = {
         Row("our CPU time in that call", "engine_generate", "own CPU per call, ms", 1, unit=" ms"),
         Row("of it on the program's thread", "engine_generate", "on the program's thread, ms", 1, unit=" ms"),
         Row("duration of that call", "engine_generate", "seconds per call", 2, unit=" s"),
+        Row("tokens in it", "engine_generate", "tokens per call", 0),
     ),
     "rollouts": (
         Row("rollouts that are open at once", "concurrent_rollouts", "rollouts open at once", 0),

@@ -6,6 +6,7 @@ command can need an extra that is not installed.
 
 Modules:
     report: arguments of ``otel-rl report``; the page is made by :mod:`otel_rl.offline.report`.
+    trajectories: ``otel-rl trajectories``.
     postmortem: arguments of ``otel-rl postmortem``; the work is done by :mod:`otel_rl.offline.postmortem`.
     collector: arguments of ``otel-rl collector``; its work is done by :mod:`otel_rl.collector`.
     doctor: arguments of ``otel-rl doctor`` and its checks.
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 COMMANDS = {
     "report": "one run as one HTML page that needs no server",
+    "trajectories": "every sample of a run as a line of JSON: tokens, calls, rewards, advantage, status",
     "postmortem": "where each rank of a dead or hanging run is, who waits for whom, and at whom that ends",
     "doctor": "what is instrumented, what is not and why, where telemetry goes, whether that works",
     "collector": "the OpenTelemetry Collector of otel-rl: its configuration as one file, start it, build it",

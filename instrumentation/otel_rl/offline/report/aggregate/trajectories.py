@@ -155,18 +155,7 @@ def as_json(found: Trajectories) -> dict[str, Any]:
         **_of_groups(found),
         "durations": {outcome: _spread(found.durations[outcome]) for outcome in found.outcomes()},
         "without_row": found.left_out,
-        "rows": [
-            {
-                "step": row.iteration,
-                "rank": row.rank,
-                "source": row.source,
-                **_finite(row.columns),
-                "scores": row.scores,
-                **({"weights": row.weights} if row.weights else {}),
-                **({"metrics": row.metrics} if row.metrics else {}),
-            }
-            for row in found.chosen().values()
-        ],
+        "rows": [row.as_json() for row in found.chosen().values()],
     }
 
 
@@ -210,17 +199,6 @@ def _spread(spread: Spread) -> dict[str, float]:
         "p95": spread.quantile(0.95),
         "longest": spread.cell.maximum,
     }
-
-
-def _finite(columns: dict[str, Any]) -> dict[str, Any]:
-    """Without what JSON has no form for."""
-    return {key: _without_nan(value) for key, value in columns.items() if _without_nan(value) is not None}
-
-
-def _without_nan(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_without_nan(one) for one in value]
-    return value if not isinstance(value, float) or math.isfinite(value) else None
 
 
 def _place(row: Row) -> tuple[bool, bool, int, int, str]:

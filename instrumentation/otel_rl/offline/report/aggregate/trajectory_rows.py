@@ -48,6 +48,19 @@ class Row:
             self.get(names.RL_ROLLOUT_SUSPECT)
         )
 
+    def as_json(self) -> dict[str, Any]:
+        """The row for programs, without what JSON has no form for."""
+        columns = {name: found for name, value in self.columns.items() if (found := _without_nan(value)) is not None}
+        extra = {"weights": self.weights, "metrics": self.metrics}
+        return {
+            "step": self.iteration,
+            "rank": self.rank,
+            "source": self.source,
+            **columns,
+            "scores": self.scores,
+            **{key: value for key, value in extra.items() if value},
+        }
+
 
 def rows(log: Log) -> Iterator[Row]:
     """The rows of a record; a column that is no list, or too short, holds nothing."""
@@ -95,3 +108,9 @@ def _weights(functions: list[Any], weights: list[Any]) -> dict[str, float]:
         for name, weight in zip(functions, weights, strict=False)
         if isinstance(weight, (int, float)) and math.isfinite(weight) and weight != 1
     }
+
+
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_without_nan(one) for one in value]
+    return value if not isinstance(value, float) or math.isfinite(value) else None

@@ -1,0 +1,75 @@
+"""``otel-rl trajectories [DIR] [--run ID]``."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from otel_rl.cli import complain
+from otel_rl.offline.reader.errors import UnusableInput
+
+if TYPE_CHECKING:
+    import argparse
+
+_DESCRIPTION = """\
+Print every trajectory of a run as a line of JSON: the samples of all steps and ranks. The page of `otel-rl report`
+shows a selection of them."""
+
+_EPILOG = """\
+The keys are those of the rows in `otel-rl report --json`, see docs/trajectories.md. Lines come in the order in which
+they were recorded. For example:
+
+  otel-rl trajectories | jq -c 'select(."rl.rollout.reward" < 0)'
+  python -c 'import pandas, sys; print(pandas.read_json(sys.stdin, lines=True).describe())' < <(otel-rl trajectories)
+
+Exit status: 0 the lines are printed, also where there are none; 2 there is nothing to read."""
+
+_RUNS_NAMED = 5
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.description, parser.epilog = _DESCRIPTION, _EPILOG
+    parser.add_argument(
+        "directory",
+        metavar="DIR",
+        nargs="?",
+        type=Path,
+        help="what to read (default: $OTEL_RL_DATA_DIR, else ./otel-rl)",
+    )
+    parser.add_argument(
+        "--run", metavar="ID", help="which run, if DIR holds several; the beginning of its id is enough"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the lines."""
+    from otel_rl.offline.reader import Log, Reader  # noqa: PLC0415 - only this command needs the reader
+    from otel_rl.offline.reader.locate import find  # noqa: PLC0415 - as above
+    from otel_rl.offline.report.aggregate.trajectory_rows import rows  # noqa: PLC0415 - as above
+    from otel_rl.offline.report.findings import sentences  # noqa: PLC0415 - as above
+    from otel_rl.semconv import events  # noqa: PLC0415 - as above
+
+    directory = arguments.directory or Path(os.environ.get("OTEL_RL_DATA_DIR", "").strip() or "otel-rl")
+    try:
+        source = find(directory.expanduser(), arguments.run)
+        source.files = [file for file in source.files if file.signal == "logs"]
+        reader, printed = Reader(source), 0
+        for record in reader.records():
+            if isinstance(record, Log) and record.event == events.RL_TRAJECTORIES.name:
+                for row in rows(record) if isinstance(record.body, dict) else ():
+                    print(json.dumps(row.as_json()))
+                    printed += 1
+    except UnusableInput as error:
+        return complain("trajectories", str(error))
+    notes = [] if printed else ["this run has none; docs/trajectories.md says where they come from"]
+    if source.others:
+        notes.append(f"the newest run is shown; choose with --run: {', '.join(source.others[:_RUNS_NAMED])}")
+    if unreadable := sentences.unreadable(reader.problems):
+        notes.append(unreadable)
+    for note in notes:
+        print(f"otel-rl trajectories: {note}", file=sys.stderr)
+    return 0

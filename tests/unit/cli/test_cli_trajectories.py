@@ -1,0 +1,79 @@
+"""``otel-rl trajectories``: every sample of a run as a line of JSON."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING, Any
+
+from unit.report.synthetic_run import SECOND, GrpoRun, process
+
+from otel_rl.cli import main
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SAMPLES, STEPS = 500, 4
+
+
+def _write(folder: Path, name: str, body: dict[str, Any], steps: int = STEPS) -> Path:
+    run = folder / name
+    writer = process(run, 0, world_size=1, started=time.time_ns() - 60 * SECOND)
+    for step in range(1, steps + 1):
+        attributes = {"rl.loop.iteration": step, "rl.trajectories.source": "trainer", "rl.trajectories.started": 0}
+        writer.event("rl.trajectories", float(step), body, attributes)
+    writer.write()
+    return run
+
+
+def _rows(capsys: Any) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def test_all_samples_of_all_steps_are_lines_also_those_that_the_page_leaves_out(tmp_path: Path, capsys: Any) -> None:
+    body = {
+        "rl.rollout.id": [f"s-{number}" for number in range(SAMPLES)],
+        "rl.rollout.reward": [number / SAMPLES for number in range(SAMPLES)],
+        "rl.reward.names": ["right"],
+        "rl.reward.scores": [[number / SAMPLES for number in range(SAMPLES)]],
+    }
+    assert main(["trajectories", str(_write(tmp_path, "run-1", body))]) == 0
+    rows = _rows(capsys)
+    assert [(row["step"], row["rl.rollout.id"]) for row in rows] == [
+        (step, f"s-{number}") for step in range(1, STEPS + 1) for number in range(SAMPLES)
+    ]
+    assert rows[7]["scores"] == {"right": rows[7]["rl.rollout.reward"]} == {"right": 7 / SAMPLES}
+
+
+def test_a_line_is_json_whatever_a_sample_holds(tmp_path: Path, capsys: Any) -> None:
+    body = {"rl.rollout.id": ["\u2028 \udc80 a", "b"], "rl.rollout.advantage": [float("nan"), 1.0]}
+    assert main(["trajectories", str(_write(tmp_path, "run-1", body, steps=1))]) == 0
+    first, second = _rows(capsys)
+    assert "rl.rollout.advantage" not in first
+    assert (second["rl.rollout.id"], second["rl.rollout.advantage"]) == ("b", 1.0)
+
+
+def test_a_run_without_trajectories_prints_no_line_and_says_so(tmp_path: Path, capsys: Any) -> None:
+    assert main(["trajectories", str(GrpoRun(tmp_path / "data", steps=2, error=False).write())]) == 0
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err == "otel-rl trajectories: this run has none; docs/trajectories.md says where they come from\n"
+
+
+def test_what_is_no_run_is_refused_in_one_line(tmp_path: Path, capsys: Any) -> None:
+    assert main(["trajectories", str(tmp_path / "nothing")]) == 2
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err.count("\n")) == ("", 1)
+    assert captured.err.startswith("otel-rl trajectories: ")
+
+
+def test_lines_that_cannot_be_read_are_told(tmp_path: Path, capsys: Any) -> None:
+    run = _write(tmp_path, "run-1", {"rl.rollout.id": ["a"]})
+    [file] = run.glob("**/logs-*.jsonl")
+    with file.open("a", encoding="utf-8") as lines:
+        lines.write("{broken\n")
+    assert main(["trajectories", str(run)]) == 0
+    captured = capsys.readouterr()
+    assert captured.out.count("\n") == STEPS
+    assert captured.err.count("\n") == 1
+    assert "1 line " in captured.err
