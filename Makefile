@@ -252,7 +252,7 @@ bench: $(VENV)/.test ## measure the figures of docs/performance.md into benchmar
 	$(BIN)/python benchmarks/run.py
 
 .PHONY: soak
-soak: $(VENV)/.test ## 100,000 steps without a model and a million calls: what grows is a leak (10 minutes)
+soak: $(VENV)/.test ## 100,000 steps without a model, a million calls, 100,000 requests: what grows is a leak (20 minutes)
 	$(BIN)/python benchmarks/run.py soak
 
 .PHONY: bench-collector

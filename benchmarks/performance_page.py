@@ -286,6 +286,7 @@ TABLES: dict[str, tuple[Row, ...]] = {
     "elastic_first": (),
     "soak_steps": _soak("steps"),
     "soak_calls": _soak("calls"),
+    "soak_requests": _soak("requests"),
     "elastic": tuple(
         Row(f"{meaning}, {mode}", "elastic_restart", f"{key}_{mode}", digits, unit=unit)
         for key, meaning, digits, unit in (

@@ -1,16 +1,17 @@
 """A long run without a model: what grows with the number of steps or of calls is a leak.
 
-    python benchmarks/soak.py [--steps 100000] [--calls 1000000] [--output FILE]
+    python benchmarks/soak.py [--steps 100000] [--calls 1000000] [--requests 100000] [--output FILE]
 
-Two programs under `opentelemetry-instrument`, one after the other (`soak_load.py`). The first one runs training steps
+Three programs under `opentelemetry-instrument`, one after the other (`soak_load.py`). The first one runs training steps
 with rollout, tool, reward, phases, metric and event. The second one makes calls of tools and models and records rewards
-and metrics, each with a name that was never seen before: every bounded table is full after the first thousand. Both
-write the file store with a bound of 64 MiB, which is full after a few percent of the run.
+and metrics, each with a name that was never seen before: every bounded table is full after the first thousand. The
+third one has a rollout per request of `openai` or `httpx`, whole and streamed; the transport answers at once. All write
+the file store with a bound of 64 MiB, which is full after a few percent of the run.
 
 At 60 points everything is delivered and collected, and the process is looked at. The figure is the slope over the last
 half, by least squares. Its interval comes from the residuals, fewer by their correlation (`trend.py`). A slope is
 within noise where the interval reaches down to zero or nearly so. For memory and objects the upper bound has a limit,
-too: noise must not hide the loss of one object per step or in seven calls.
+too: noise must not hide the loss of one object per step or request, or in seven calls.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ STORE_BYTES = 64 << 20
 LIMITS = {
     "steps": {"rss_bytes": (8.0, 56.0), "objects": (0.001, 0.01)},
     "calls": {"rss_bytes": (1.0, 8.0), "objects": (0.0001, 0.001)},
+    "requests": {"rss_bytes": (8.0, 56.0), "objects": (0.001, 0.01)},
 }
 #: Share by which a call may become dearer from the middle of the run to its end.
 SLOWER = 0.05
@@ -93,8 +95,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument("--steps", type=int, default=100_000)
     parser.add_argument("--calls", type=int, default=1_000_000)
+    parser.add_argument("--requests", type=int, default=100_000)
     options, _ = parser.parse_known_args()
-    samples = {load: measure(load, getattr(options, load)) for load in ("steps", "calls")}
+    samples = {load: measure(load, getattr(options, load)) for load in LIMITS}
     figures: dict[str, Any] = {}
     for load, found in samples.items():
         figures |= figures_of(load, found)

@@ -85,7 +85,43 @@ def calls() -> Callable[[int], None]:
     return call
 
 
-LOADS: dict[str, Callable[[], Callable[[int], None]]] = {"steps": steps, "calls": calls}
+def requests() -> Callable[[int], None]:
+    """Requests of real clients in rollouts: chat and stream of `openai`, `/generate` by `httpx`, whole and streamed."""
+    import httpx
+    from chat_workload import Workload
+
+    chat = Workload().shapes
+    meta = {"finish_reason": {"type": "stop"}, "prompt_tokens": 10, "completion_tokens": 20}
+    answer = {"text": "hello", "meta_info": meta}
+    events = f"data: {json.dumps(answer)}\n\ndata: [DONE]\n\n".encode()
+
+    def engine(request: httpx.Request) -> httpx.Response:
+        if b'"stream"' in request.content:
+            return httpx.Response(200, headers={"content-type": "text/event-stream"}, content=events)
+        return httpx.Response(200, json=answer)
+
+    client = httpx.Client(transport=httpx.MockTransport(engine), base_url="http://127.0.0.1:9")
+
+    def generate(number: int) -> None:
+        client.post("/generate", json={"text": f"prompt {number}"})
+
+    def stream(number: int) -> None:
+        with client.stream("POST", "/generate", json={"text": f"prompt {number}", "stream": True}) as response:
+            # Every eighth stream is left before its end.
+            for _ in response.iter_lines():
+                if number % 32 == 1:
+                    break
+
+    kinds = (lambda _: chat["chat"](1), stream, generate, lambda _: chat["stream"](1))
+
+    def request(number: int) -> None:
+        with otel_rl.rollout(sample_id=number):
+            kinds[number % len(kinds)](number)
+
+    return request
+
+
+LOADS: dict[str, Callable[[], Callable[[int], None]]] = {"steps": steps, "calls": calls, "requests": requests}
 
 
 def look(done: int, cpu_ns: int, number: int, data: Path) -> dict[str, float]:
