@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dashboards.boards.annotations import FIRING_ALERTS
+from dashboards.boards.engine_row import ENGINES
 from dashboards.boards.event_loop_row import EVENT_LOOPS
 from dashboards.boards.lines import failures, quantiles
 from dashboards.boards.rollout_rows import MODEL_CALLS, TOOLS
+from dashboards.boards.trajectory_row import TRAJECTORIES
+from dashboards.boards.weight_sync_row import WEIGHT_SYNC
 from dashboards.lib import panels, search
 from dashboards.lib.layout import Board, Cell, Row
 from dashboards.lib.names import shown
@@ -74,7 +77,14 @@ _AGENTS = Row(
                         search.traces_of_run(
                             search.named(spans.RL_ROLLOUT),
                             "duration >= ${slower_than}",
-                            show=(attributes.RL_ROLLOUT_ID, attributes.RL_LOOP_ITERATION, attributes.RL_POLICY_VERSION),
+                            show=(
+                                attributes.RL_ROLLOUT_ID,
+                                attributes.RL_LOOP_ITERATION,
+                                attributes.RL_POLICY_VERSION,
+                                attributes.RL_ROLLOUT_TURNS,
+                                attributes.RL_ROLLOUT_TOOL_ERRORS,
+                                attributes.RL_ROLLOUT_REWARD,
+                            ),
                         )
                     )
                 ],
@@ -156,6 +166,6 @@ BOARD = Board(
     title="otel-rl / Rollouts, tools and rewards",
     description="What the agents do, what their calls and tools cost, where they fail, and what it earns.",
     variables=(RUN, WINDOW, SLOWER_THAN, REWARD),
-    rows=(MODEL_CALLS, TOOLS, _AGENTS, EVENT_LOOPS, _REWARDS),
+    rows=(MODEL_CALLS, TOOLS, _AGENTS, TRAJECTORIES, EVENT_LOOPS, _REWARDS, ENGINES, WEIGHT_SYNC),
     annotations=(FIRING_ALERTS,),
 )

@@ -93,7 +93,7 @@ def zero_if_none(expression: str, present: MetricDefinition, key: str | None = N
     ``key`` is the attribute by which ``expression`` is grouped; the zero carries the value ``none`` for it.
     """
     part = "count" if present.instrument == "histogram" else ""
-    zero = f"0 * count({series(present, part=part)})"
+    zero = f"0 * {rate(present)}" if present.instrument == "counter" else f"0 * count({series(present, part=part)})"
     if key is not None:
         zero = f'label_replace({zero}, "{label_name(key)}", "none", "", "")'
     return f"{expression} or {zero}"

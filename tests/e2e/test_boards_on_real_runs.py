@@ -6,13 +6,20 @@ import re
 
 import pytest
 from backends import wait_for
-from programs import RUN
+from programs import AGENTIC_RUN, RUN
 
 from dashboards.lib.names import prometheus_name
 from dashboards.queries_of import panel_queries, rule_queries, variable_queries
 from otel_rl.semconv import metrics
 
-PANELS = list(panel_queries(RUN))
+#: Panels that another run than the others fills: one that asks a served engine in steps and brings it new weights.
+OF_AGENTIC_RUN = {"Engines in each step", "Duration of a sync"}
+PANELS = [
+    agentic if query.panel in OF_AGENTIC_RUN else query
+    for query, agentic in zip(panel_queries(RUN), panel_queries(AGENTIC_RUN), strict=True)
+]
+#: Of an engine in the process. A real one fills their panels in tests/engines/test_boards_of_engines.py.
+_NO_VLLM = "this environment has no vLLM"
 #: Metrics that these runs do not have, or not everywhere: a query of them must be valid, and may find nothing.
 MAY_BE_EMPTY = {
     metrics.HW_GPU_UTILIZATION: "no GPU",
@@ -23,6 +30,21 @@ MAY_BE_EMPTY = {
     metrics.RL_EVENT_LOOP_LAG: "these programs run no event loop",
     metrics.RL_STRAGGLER_LOST_SHARE: "the few steps of this training may be over before the ranks are compared",
     metrics.TORCH_DISTRIBUTED_ARRIVAL_SPREAD: "as above",
+    metrics.GEN_AI_SERVER_REQUEST_DURATION: _NO_VLLM,
+    metrics.GEN_AI_SERVER_TIME_TO_FIRST_TOKEN: _NO_VLLM,
+    metrics.RL_ENGINE_TOKENS: _NO_VLLM,
+    metrics.RL_ENGINE_QUEUE_DURATION: _NO_VLLM,
+    metrics.RL_ENGINE_PREFILL_DURATION: _NO_VLLM,
+    metrics.RL_ENGINE_DECODE_DURATION: _NO_VLLM,
+    metrics.RL_ENGINE_FINISHED: _NO_VLLM,
+    metrics.RL_ENGINE_PREEMPTED: _NO_VLLM,
+    metrics.RL_ENGINE_POLICY_AGE: _NO_VLLM,
+    metrics.RL_SYNC_OPERATION_DURATION: _NO_VLLM,
+    metrics.RL_SYNC_TRANSFERRED: _NO_VLLM,
+    metrics.RL_SYNC_CHECKS: _NO_VLLM,
+    metrics.RL_SAMPLE_LOGPROB_DIFFERENCE_MEAN: _NO_VLLM,
+    metrics.RL_SAMPLE_LOGPROB_DIFFERENCE_MAX: _NO_VLLM,
+    metrics.RL_ROLLOUT_STALENESS: _NO_VLLM,
 }
 #: Panels of what a healthy run of six steps does not have; the same holds.
 OF_FAULTS = {
@@ -32,6 +54,7 @@ OF_FAULTS = {
     "Ranks without a flight recorder",
     "Late ranks",
     "Code that blocked an event loop",
+    "Syncs that went wrong",
 }
 _LABEL_VALUES = re.compile(r"label_values\((?:(?P<selector>.*),\s*)?(?P<label>\w+)\)$")
 
@@ -41,7 +64,7 @@ def _name(query) -> str:
 
 
 @pytest.mark.parametrize("query", PANELS, ids=_name)
-def test_panel_has_data(query, training, agent, rollouts, backends):
+def test_panel_has_data(query, training, agent, rollouts, agentic, backends):
     ask = {"prometheus": backends.promql, "loki": backends.logql, "tempo": backends.traceql}[query.datasource]
     is_absent = query.datasource == "prometheus" and any(prometheus_name(one) in query.text for one in MAY_BE_EMPTY)
     if is_absent or (query.panel in OF_FAULTS and query.empty_when):

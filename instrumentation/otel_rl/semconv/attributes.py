@@ -1329,6 +1329,7 @@ CARDINALITY: Final = MappingProxyType(
         RL_PHASE: 13,
         RL_RANK: 4096,
         RL_REWARD_NAME: 50,
+        RL_ROLLOUT_DISCARD_REASON: 20,
         RL_ROLLOUT_STATUS: 4,
         RL_SAMPLING_REASON: 3,
         RL_SPAN_NAME: 200,

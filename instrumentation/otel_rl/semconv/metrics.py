@@ -1211,6 +1211,50 @@ RL_TRAINER_METRIC: Final = definitions.MetricDefinition(
     boundaries=None,
     attributes=(attributes.RL_TRAINER_METRIC_KEY,),
 )
+RL_TRAJECTORY_ENDED: Final = definitions.MetricDefinition(
+    name="rl.trajectory.ended",
+    instrument="counter",
+    unit="{trajectory}",
+    description="Trajectories that have ended, by their outcome",
+    boundaries=None,
+    attributes=(
+        attributes.RL_TRAJECTORIES_SOURCE,
+        attributes.RL_ROLLOUT_STATUS,
+        attributes.RL_ROLLOUT_DISCARD_REASON,
+    ),
+)
+RL_TRAJECTORY_STARTED: Final = definitions.MetricDefinition(
+    name="rl.trajectory.started",
+    instrument="counter",
+    unit="{trajectory}",
+    description="Trajectories that have begun",
+    boundaries=None,
+    attributes=(attributes.RL_TRAJECTORIES_SOURCE,),
+)
+RL_TRAJECTORY_SUSPECT: Final = definitions.MetricDefinition(
+    name="rl.trajectory.suspect",
+    instrument="counter",
+    unit="{trajectory}",
+    description="Trajectories with a reward of zero in which something failed",
+    boundaries=None,
+    attributes=(attributes.RL_TRAJECTORIES_SOURCE,),
+)
+RL_TRAJECTORY_TRAINED: Final = definitions.MetricDefinition(
+    name="rl.trajectory.trained",
+    instrument="counter",
+    unit="{trajectory}",
+    description="Trajectories that the trainer takes into its loss",
+    boundaries=None,
+    attributes=(attributes.RL_TRAJECTORIES_SOURCE,),
+)
+RL_TRAJECTORY_TURNS: Final = definitions.MetricDefinition(
+    name="rl.trajectory.turns",
+    instrument="histogram",
+    unit="{turn}",
+    description="Answers of the model in a trajectory",
+    boundaries=(0.0, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0, 64.0),
+    attributes=(attributes.RL_TRAJECTORIES_SOURCE,),
+)
 SYSTEM_CPU_TIME: Final = definitions.MetricDefinition(
     name="system.cpu.time",
     instrument="counter",

@@ -18,6 +18,7 @@
 ``tensor_sums``     sums of the bits of tensors, to compare them by
 ``trainer_updates`` steps of the optimizers of this process, and what their parameters hold
 ``trajectories``    records with the numbers of every trajectory
+``trajectory_counts``  counters of trajectories, by what became of them
 ``trainer_loop``    order of steps and phases as the hooks of a trainer report them
 ==================  =====================================================================
 """

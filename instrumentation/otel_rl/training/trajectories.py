@@ -28,7 +28,7 @@ from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
 from otel_rl.telemetry import deferral, drops, lifecycle
 from otel_rl.telemetry.attribute_values import PlainBody, number, text
 from otel_rl.telemetry.open_trajectory import MAXIMUM_LENGTH, MAXIMUM_REWARDS, MAXIMUM_TURNS
-from otel_rl.training import reward_means, steps
+from otel_rl.training import reward_means, steps, trajectory_counts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -351,6 +351,7 @@ def _record(group: Sequence[_Waiting], started: int, left_out: int) -> None:
             body[attributes.RL_ROLLOUT_METRIC_VALUES] = [values[begin:end] for values in metrics.values()]
         _emit(first.scope, body, first.context, first.iteration, first.source, started, left_out, common)
         started = left_out = 0
+    trajectory_counts.count_ended(first.scope, first.source, columns, count, first.context)
 
 
 def _emit(
@@ -363,6 +364,7 @@ def _emit(
     left_out: int,
     common: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
+    trajectory_counts.count_started(scope, source, started)
     scope.event(
         events.RL_TRAJECTORIES,
         body=body,

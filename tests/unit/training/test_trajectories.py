@@ -451,3 +451,59 @@ def test_trajectories_that_never_end_are_in_the_last_record_of_the_process(recor
     [record] = recorded.events("rl.trajectories")
     assert record.attributes["rl.trajectories.started"] == 1
     assert dict(record.body) == {}
+
+
+def counted(recorded, *names):
+    """Sums of the counters ``rl.trajectory.*`` by the values of their labels but the source."""
+    trajectories.record()
+    points = recorded.metrics()
+    found = {}
+    for name in names:
+        for point in points.get(f"rl.trajectory.{name}", ()):
+            labels = {key: value for key, value in point.attributes.items() if key != "rl.trajectories.source"}
+            found[(name, *sorted(labels.values()))] = point.value
+    return found
+
+
+def test_turns_of_trajectories_are_a_histogram(recorded):
+    with otel_rl.step(1):
+        for answers in (1, 3):
+            with otel_rl.rollout("r"):
+                for _ in range(answers):
+                    answered(prompt_tokens=1, completion_tokens=1)
+    [turns] = recorded.metrics()["rl.trajectory.turns"]
+    assert (turns.count, turns.sum, turns.max) == (2, 4, 3)
+
+
+def test_outcomes_are_counted_with_the_reason_to_discard_and_those_without_end_too(recorded):
+    with otel_rl.step(1):
+        with otel_rl.rollout("kept"):
+            pass
+        with otel_rl.rollout("discarded") as rollout:
+            rollout.discard("too_long")
+        with pytest.raises(ValueError), otel_rl.rollout("failed"):
+            otel_rl.reward("exact", 0.0)
+            raise ValueError
+    assert counted(recorded, "started", "ended", "suspect", "trained") == {
+        ("started",): 3,
+        ("ended", "finished"): 1,
+        ("ended", "discarded", "too_long"): 1,
+        ("ended", "failed"): 1,
+        ("suspect",): 1,
+    }
+    trajectories.began(scope, "rollout", 2)
+    trajectories._record_all()
+    assert counted(recorded, "started") == {("started",): 2}
+
+
+def test_counts_survive_columns_of_any_kind_and_the_record_is_whole(recorded):
+    values = {
+        "rl.rollout.status": ["finished", Hostile(), [1.0], None],
+        "rl.rollout.discard_reason": [None, 7, [2.0]],
+        "rl.rollout.trained": [True, "yes", 1, None],
+        "rl.rollout.turns": [2, 2.5, "x", True],
+    }
+    trajectories.add_batch(scope, "trainer", 1, 4, lambda: Columns(values, {}))
+    found = counted(recorded, "started", "ended", "trained")
+    assert found == {("started",): 4, ("ended", "finished"): 1, ("ended",): 3, ("trained",): 1}
+    assert len(recorded.events("rl.trajectories")) == 1
