@@ -153,6 +153,6 @@ def leak(run_program) -> Finished:
 @pytest.fixture(scope="session")
 def backends(stack):
     """Queries to the three backends."""
-    from backends import Backends
+    from support.backends import Backends
 
     return Backends(stack)

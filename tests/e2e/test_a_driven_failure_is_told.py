@@ -5,8 +5,8 @@ The first file by its name: the rules wait for a minute, and test_the_alert_fire
 
 from __future__ import annotations
 
-from backends import wait_for
 from programs import CUT_FROM, DRIVEN_RUN, HEALTHY_RUN
+from support.backends import wait_for
 
 from dashboards.lib.names import prometheus_name
 from otel_rl.semconv import metrics

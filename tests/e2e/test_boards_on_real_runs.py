@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 import pytest
-from backends import wait_for
 from programs import AGENTIC_RUN, RUN
+from support.backends import wait_for
 
 from dashboards.lib.names import prometheus_name
 from dashboards.queries_of import panel_queries, rule_queries, variable_queries

@@ -7,8 +7,8 @@ import json
 from collections import defaultdict
 
 import pytest
-from backends import attributes, wait_for
 from programs import AGENTIC_RUN
+from support.backends import attributes, wait_for
 
 
 def _records(backends, event):

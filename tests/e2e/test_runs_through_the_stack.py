@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from backends import attributes, wait_for
 from programs import KEY, PROMPT, RUN, STEPS
+from support.backends import attributes, wait_for
 
 from dashboards.lib.names import prometheus_name
 from otel_rl.semconv import metrics

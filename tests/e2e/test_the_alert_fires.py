@@ -10,8 +10,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from backends import wait_for
 from programs import DRIVEN_RUN, HEALTHY_RUN
+from support.backends import wait_for
 
 from dashboards.queries_of import panel_queries
 from dashboards.rules.health import HEALTH

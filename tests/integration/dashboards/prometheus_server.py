@@ -149,6 +149,8 @@ def _record(meter: Any, definition: MetricDefinition) -> None:
         values[attributes.SYSTEM_MEMORY_STATE] = "used"  # the one that a panel shows
     if attributes.RL_TELEMETRY_INSTRUMENTOR in values:
         values[attributes.RL_TELEMETRY_INSTRUMENTOR] = FLIGHT_RECORDER  # likewise
+    if attributes.GEN_AI_TOKEN_TYPE in values:
+        values[attributes.GEN_AI_TOKEN_TYPE] = attributes.GenAiTokenTypeValues.INPUT  # of which a panel shows a share
     # The bound of a queue lies above its size.
     getattr(instrument, record)(2 if definition is collector.QUEUE_CAPACITY else 1, values)
     if attributes.ERROR_TYPE in definition.attributes:
