@@ -142,6 +142,17 @@ def _throughput() -> tuple[Row, ...]:
     )
 
 
+def _engine_spans() -> tuple[Row, ...]:
+    return tuple(
+        Row(f"{engine}: {meaning}", "engine_spans", f"{engine}: {key}", digits, factor, unit)
+        for engine in ("server", "LLM.generate", "AsyncLLM.generate", "AsyncLLM.generate, vLLM's own")
+        for key, meaning, digits, factor, unit in (
+            ("share of spans in their rollout", "spans of the engine in the rollout that asked", 1, 100, " %"),
+            ("requests", "requests", 0, 1, ""),
+        )
+    )
+
+
 def _calls() -> tuple[Row, ...]:
     file = "openai_chat_call"
     rows = []
@@ -267,6 +278,7 @@ TABLES: dict[str, tuple[Row, ...]] = {
         Row("of it on the program's thread", "engine_generate", "on the program's thread, ms", 1, unit=" ms"),
         Row("duration of that call", "engine_generate", "seconds per call", 2, unit=" s"),
         Row("tokens in it", "engine_generate", "tokens per call", 0),
+        *_engine_spans(),
     ),
     "rollouts": (
         Row("rollouts that are open at once", "concurrent_rollouts", "rollouts open at once", 0),

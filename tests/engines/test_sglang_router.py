@@ -14,7 +14,7 @@ from engine_runs import run
 from loopback_ports import free_ports
 from sglang_shim import Shim
 from support.otlp_servers import http_server
-from test_vllm_served import Served
+from vllm_server import Served
 
 pytest.importorskip("vllm")
 pytest.importorskip("sglang_router")

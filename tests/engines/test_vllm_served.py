@@ -2,103 +2,16 @@
 
 from __future__ import annotations
 
-import signal
-import subprocess
-import sys
-import threading
-import time
-import urllib.error
-import urllib.request
-
 import pytest
-from engine_runs import SCRIPTS, environment, read, run
-from loopback_ports import free_ports
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from engine_runs import read, run
 from support.otlp_servers import http_server
+from vllm_server import Served
 
 pytest.importorskip("vllm")
 
-#: Seconds: on two busy cores a start takes a minute or two.
-START, ARRIVAL, END = 240, 30, 60
 ROLLOUTS = 14
 #: Calls in the first and in the second step.
 STEPS = (4, 3)
-
-
-class Served:
-    """A server, the receiver of its own spans, and a client's run against it."""
-
-    def __init__(self, folder, model, receiver, *, watched):
-        self.receiver, self.folder, self.port = receiver, folder, free_ports(1)[0]
-        command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(model)]
-        command += ["--served-model-name", "tiny", "--host", "127.0.0.1", "--port", str(self.port)]
-        command += ["--dtype", "float32", "--enforce-eager", "--max-model-len", "256", "--max-num-seqs", "8"]
-        command += [
-            "--enable-per-request-metrics",
-            "--otlp-traces-endpoint",
-            f"http://127.0.0.1:{receiver.port}/v1/traces",
-        ]
-        if watched:
-            command.insert(0, str(SCRIPTS / "opentelemetry-instrument"))
-        variables = {"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "http/protobuf", "OTEL_BSP_SCHEDULE_DELAY": "200"}
-        # The server has operations on its memory, caches and weights then, which trainers use.
-        variables["VLLM_SERVER_DEV_MODE"] = "1"
-        folder.mkdir()
-        self._errors = (folder / "stderr").open("w")
-        self._process = subprocess.Popen(
-            command,
-            env=environment(folder, **variables),
-            cwd=folder,
-            stdout=self._errors,
-            stderr=self._errors,
-        )
-
-    @property
-    def url(self):
-        return f"http://127.0.0.1:{self.port}"
-
-    @property
-    def log(self):
-        return (self.folder / "stderr").read_text()
-
-    def wait_until_it_answers(self):
-        deadline = time.monotonic() + START
-        while not self._answers():
-            assert self._process.poll() is None, self.log[-6000:]
-            assert time.monotonic() < deadline, self.log[-6000:]
-            threading.Event().wait(0.5)
-
-    def _answers(self):
-        try:
-            with urllib.request.urlopen(f"{self.url}/health", timeout=5) as answer:
-                return answer.status == 200
-        except (urllib.error.URLError, OSError):
-            return False
-
-    def engine_spans(self, number):
-        """The first spans of requests that the server has exported, once there are so many."""
-        deadline = time.monotonic() + ARRIVAL
-        while len(found := self._spans("llm_request")) < number and time.monotonic() < deadline:
-            threading.Event().wait(0.2)
-        return found
-
-    def _spans(self, name):
-        found = []
-        for _, _, body in list(self.receiver.requests):
-            for resource in ExportTraceServiceRequest.FromString(body).resource_spans:
-                found += [span for scope in resource.scope_spans for span in scope.spans if span.name == name]
-        return found
-
-    def stop(self):
-        self._process.send_signal(signal.SIGTERM)
-        try:
-            self._process.wait(END)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-            raise
-        finally:
-            self._errors.close()
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["plain server", "instrumented server"])
