@@ -481,9 +481,9 @@ def test_outcomes_are_counted_with_the_reason_to_discard_and_those_without_end_t
             pass
         with otel_rl.rollout("discarded") as rollout:
             rollout.discard("too_long")
-        with pytest.raises(ValueError), otel_rl.rollout("failed"):
+        with otel_rl.rollout("failed") as rollout:
             otel_rl.reward("exact", 0.0)
-            raise ValueError
+            rollout.fail("timeout")
     assert counted(recorded, "started", "ended", "suspect", "trained") == {
         ("started",): 3,
         ("ended", "finished"): 1,
