@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from e2e.backends import Backends, wait_for
 from engine_runs import SCRIPTS, TIMEOUT, environment, read
 from stack import Stack, free_ports
+from support.backends import Backends, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
