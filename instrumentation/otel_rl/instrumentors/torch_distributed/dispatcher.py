@@ -134,7 +134,7 @@ class DispatcherKernels:
         self._libraries = [collectives, functional]
         self._on_install()
         # First: what Python issues is counted there.
-        self._recorder.mark(self._marked)
+        self._recorder.mark(self._issuer)
         try:
             for known in OPERATORS:
                 operator = _operator(torch, _COLLECTIVES, known.name)
@@ -156,19 +156,6 @@ class DispatcherKernels:
         self._results.clear()
 
     # -- kernels -----------------------------------------------------------------------------------------------
-
-    def _marked(self, call: Function) -> Function:
-        """A method of the process group that tells the kernels that it is counted already."""
-        issuer = self._issuer
-
-        def marked(*args: Any, **kwargs: Any) -> Any:
-            before, issuer.source = issuer.source, Source.PYTHON
-            try:
-                return call(*args, **kwargs)
-            finally:
-                issuer.source = before
-
-        return marked
 
     def _collective(self, torch: Any, operator: Any, known: Operator) -> Function:
         group, payload = _positions(operator, known)
