@@ -227,7 +227,10 @@ class _Plain:
             if is_simple and _is_plain_key(key):
                 name = key
             else:
-                name = text(_key(key) if self._redact is None else self._redacted_key(key, depth, self._redact), MAXIMUM_KEY_LENGTH)
+                name = text(
+                    _key(key) if self._redact is None else self._redacted_key(key, depth, self._redact),
+                    MAXIMUM_KEY_LENGTH,
+                )
             if name in found:
                 # Two keys that have become one: both values stay.
                 name = f"{name} ({taken + 1})"

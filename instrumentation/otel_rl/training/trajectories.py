@@ -407,7 +407,7 @@ def _is_clean(kind: type, values: list[Any], *, is_plain: bool) -> bool:
     if kind is float:
         return all(map(math.isfinite, values))
     if kind is int:
-        return bool(-_INTEGERS <= min(values) and max(values) < _INTEGERS)
+        return bool(min(values) >= -_INTEGERS and max(values) < _INTEGERS)
     if kind is str and is_plain and max(map(len, values)) <= MAXIMUM_LENGTH:
         together = "".join(values)
         return together.isascii() and "\0" not in together

@@ -12,7 +12,6 @@ import weakref
 from decimal import Decimal
 
 import pytest
-
 from opentelemetry._logs import LogRecord
 from opentelemetry.sdk._logs import ReadWriteLogRecord
 from opentelemetry.sdk.resources import Resource

@@ -135,7 +135,7 @@ def _follow_handler(kind: type, patches: Patches) -> None:
 
 
 def _event_begins(handler: Any, event: str, args: Any, state: Any, *others: Any, **details: Any) -> Any:
-    if _own_handlers and type(handler) in _own_handlers:
+    if event not in _FOLLOWED or (_own_handlers and type(handler) in _own_handlers):
         return None
     return _own_event_begins(handler, event, args, state, *others, **details)
 
@@ -194,3 +194,5 @@ _BEFORE: Mapping[str, Hook] = {
     "on_optimizer_step": _optimizer_ends,
     "on_step_end": _step_ends,
 }
+#: Each micro-batch has an event that is none of them.
+_FOLLOWED = frozenset({*_BEFORE, "on_log", "on_pre_optimizer_step"})
