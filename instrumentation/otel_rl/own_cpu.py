@@ -103,10 +103,12 @@ _collections_ns = _told_ns = 0
 
 
 def place(name: str) -> Place:
-    """The place of this name, for wrappers on a hot path. They do as :func:`timed` does, without a call in between::
+    """The place of this name.
 
-    here.calls = calls = here.calls + 1
-    (function if calls < here.due else sampled)(...)   # sampled = here.sampling(function)
+    Wrappers on a hot path count there as :func:`timed` does, without a call in between::
+
+        here.calls = calls = here.calls + 1
+        (function if calls < here.due else sampled)(...)  # sampled is here.sampling(function)
     """
     return _places.setdefault(name, Place())
 

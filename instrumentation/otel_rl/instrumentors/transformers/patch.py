@@ -12,7 +12,7 @@ from otel_rl.semconv.attributes import RlRoleValues
 from otel_rl.telemetry import Scope, deferral, guard
 from otel_rl.training import systems, trainer_loop
 from otel_rl.training.scalars import Source, sink
-from otel_rl.training.trainer_loop import OpenPhase, TrainerLoop, in_phase
+from otel_rl.training.trainer_loop import TrainerLoop, in_phase
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -111,11 +111,7 @@ def _loss_begins(stack: Any, *_: Any, **__: Any) -> None:
         return
     phase = trainer_loop.current().open(spans.RL_FORWARD, scope)
     if phase is not None:
-        stack.push(partial(_loss_ended, phase))
-
-
-def _loss_ended(phase: OpenPhase, _: Any, error: BaseException | None, __: Any) -> None:
-    phase.end(error)
+        stack.push(phase)
 
 
 # -- events of the trainer ---------------------------------------------------------------------------------------------
