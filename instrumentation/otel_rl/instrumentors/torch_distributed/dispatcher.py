@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.collectives.recorder import MAXIMUM_PENDING, Slot, clock
@@ -273,14 +274,7 @@ class DispatcherKernels:
         The one that it adds runs after the reducer's (torch 2.13, ``Reducer::finalize_backward``).
         """
         add = torch.autograd.Variable._execution_engine.queue_callback  # noqa: SLF001 - as FSDP uses it
-
-        def computed() -> None:
-            try:
-                add(_Wait(self._recorder, backward.latest).end)
-            except Exception as error:  # noqa: BLE001 - counted
-                guard("collectives.backward").handle(error)
-
-        add(computed)
+        add(partial(_computed, self._recorder, add, backward))
 
 
 class _Wait:
@@ -302,6 +296,14 @@ class _Wait:
                 records.end(self._record, False)
         except Exception as error:  # noqa: BLE001 - counted
             guard("collectives.wait").handle(error)
+
+
+def _computed(recorder: CollectiveRecorder, add: Callable[[Function], None], backward: _Backward) -> None:
+    """Nothing is left to compute in this backward pass: what remains is the wait."""
+    try:
+        add(_Wait(recorder, backward.latest).end)
+    except Exception as error:  # noqa: BLE001 - counted
+        guard("collectives.backward").handle(error)
 
 
 def _nothing(*_: Any) -> None:
