@@ -34,6 +34,7 @@ _COLLECTIVES, _FUNCTIONAL = "c10d", "_c10d_functional"
 #: The functional operator that waits; all others issue a collective.
 _WAIT = "wait_tensor"
 _KEY = "BackendSelect"
+_LISTS = frozenset({list, tuple})
 
 
 class _Issuer(threading.local):
@@ -341,6 +342,7 @@ def _positions(operator: Any, known: Operator) -> tuple[int, int | None]:
 
 def _is_fake(message: Any) -> bool:
     """A tensor without data: a compiler traces the program."""
-    while isinstance(message, list | tuple) and message:
+    # The exact types, which the dispatcher passes: asking for subclasses too makes an object at each call.
+    while type(message) in _LISTS and message:
         message = message[0]
     return type(message).__name__ == "FakeTensor"
