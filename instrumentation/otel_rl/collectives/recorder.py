@@ -186,9 +186,10 @@ class CollectiveRecorder:
                     work = call(self, first, second, third)
                 failed = False
             finally:
-                over = now()
+                # First: a signal handler that raises here would leave the thread marked.
                 if issued_by is not None:
                     issuer.source = issued_by
+                over = now()
                 if place is not None:
                     try:
                         if failed and records is not None:
