@@ -68,6 +68,14 @@ class HostThread:
 
         return make
 
+    def whole(self, function: Function, name: str = "") -> Function:
+        """``function``, which is ours but for the originals that it calls by :meth:`original`, timed."""
+        return self._entry(function, name or function.__qualname__)
+
+    def original(self, function: Function, name: str) -> Function:
+        """``function`` of the program, as ours call it."""
+        return self._exit(function, name)
+
     def _begin(self) -> None:
         self._before()
         self._began = _now()
@@ -84,7 +92,8 @@ class HostThread:
         @functools.wraps(replacement)
         def enter(*args: Any, **kwargs: Any) -> Any:
             if threading.get_ident() != self._thread:
-                self.entries_elsewhere += 1
+                # All that a thread of ours does is counted by its own clock.
+                self.entries_elsewhere += not threading.current_thread().name.startswith(THREAD_PREFIX)
                 return replacement(*args, **kwargs)
             if self.is_inside:
                 return replacement(*args, **kwargs)
@@ -188,6 +197,29 @@ class OwnCpu:
             return replaced
 
         Patches._replace = timed_replace
+        self._install_beside_patches()
+
+    def _install_beside_patches(self) -> None:
+        """Time what others call without a replacement: ends of phases in an ``ExitStack``, kernels, the import hook."""
+        from otel_rl.import_hooks import ImportHooks
+        from otel_rl.instrumentors.torch_distributed import dispatcher
+        from otel_rl.training.trainer_loop import OpenPhase
+
+        for owner, name in (
+            (OpenPhase, "__exit__"),
+            (dispatcher, "_computed"),
+            (dispatcher._Wait, "end"),
+            (ImportHooks, "find_spec"),
+        ):
+            setattr(owner, name, self.host.whole(getattr(owner, name)))
+        ImportHooks._found_by_others = self.host.original(ImportHooks._found_by_others, "find_spec")
+        kernel, redispatch = dispatcher.DispatcherKernels._kernel, dispatcher._redispatch
+
+        def timed_kernel(operator: Any, *given: Any) -> Function:
+            return self.host.whole(kernel(operator, *given), f"kernel.{operator.name()}")
+
+        dispatcher.DispatcherKernels._kernel = staticmethod(timed_kernel)
+        dispatcher._redispatch = lambda operator: self.host.original(redispatch(operator), f"kernel.{operator.name()}")
 
     def read(self) -> Reading:
         """All sums now."""
@@ -210,6 +242,7 @@ class Audit:
 
         self._host = host
         self._ours = str(Path(otel_rl.__file__).parent)
+        self._original_runs = host.timed(lambda original: original)(make_empty).__wrapped__.__code__
         self.untimed: Counter[str] = Counter()
 
     def start(self) -> None:
@@ -224,7 +257,8 @@ class Audit:
         if event != "call" or self._host.is_inside or not frame.f_code.co_filename.startswith(self._ours):
             return
         caller = frame.f_back
-        while caller is not None:
+        # Not beyond an original that runs: a replacement is around nearly all of a training.
+        while caller is not None and caller.f_code is not self._original_runs:
             if caller.f_code.co_filename.startswith(self._ours):
                 return
             caller = caller.f_back

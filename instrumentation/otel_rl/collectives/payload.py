@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+_LISTS = (list, tuple)
+
 
 def payload_bytes(payload: Any) -> int:
     """Bytes of a tensor or of tensors in (nested) lists."""
-    if isinstance(payload, list | tuple):
+    # Not `list | tuple`, which makes an object at each call: this is on hot paths.
+    if isinstance(payload, _LISTS):
         size = 0
         for part in payload:
             size += payload_bytes(part)

@@ -109,8 +109,8 @@ class CollectiveRecorder:
         self._slots: dict[Group, Slot] = {}
         #: Per replaced method: id of the process group -> slot, or entry.
         self._by_method: list[dict[int, Any]] = []
-        #: Per replaced method: what it calls now, and the original.
-        self._calls: list[tuple[list[Call], Call]] = []
+        #: What is told who issues the collective, see :meth:`mark`. A list of one, read on the hot path.
+        self._issuers: list[Any] = [None]
         self._groups: dict[int, weakref.ref[Any]] = {}
         #: id of the work -> slot, start, time of the launch, message size, what it is in the ring, and where that is.
         self._pending: dict[int, tuple[Slot, float, float, int, float, Any]] = {}
@@ -144,9 +144,7 @@ class CollectiveRecorder:
         if records is not None:
             call = records.watching(operation, call)
             records.follow(entries.clear)
-        # A list of one, so that what is called can be exchanged while the method is in use, see `mark`.
-        calls = [call]
-        self._calls.append((calls, call))
+        issuers, by_python = self._issuers, Source.PYTHON
         pending, limit, find, keep_slow, now = self._pending, self._limit, self._find_entry, self._keep_slow, clock
         has_payload, is_second, absent = payload is not None, payload == 1, ABSENT
         late, rarely, seldom = begin_late, RARELY, self._seldom
@@ -155,7 +153,7 @@ class CollectiveRecorder:
             self: Any, first: Any = absent, second: Any = absent, third: Any = absent, /, *rest: Any, **kwargs: Any
         ) -> Any:
             # `place` gets its value last: the program's signal handler may raise anywhere, and `finally` looks at it.
-            work, slot, failed, place, what, places = None, None, True, None, 0.0, None
+            work, slot, failed, place, what, places, issued_by = None, None, True, None, 0.0, None, None
             started = now()
             try:
                 try:
@@ -174,15 +172,23 @@ class CollectiveRecorder:
                             again[place] = started
                 except Exception as error:  # noqa: BLE001 - counted, or a place is found
                     whats, ended, place = late(places, what, started, error)
+                issuer = issuers[0]
+                if issuer is not None:
+                    # First: `finally` puts it back.
+                    issued_by = issuer.source
+                    issuer.source = by_python
                 if kwargs or rest or second is absent:
                     given = [argument for argument in (first, second, third) if argument is not absent]
-                    work = calls[0](self, *given, *rest, **kwargs)
+                    work = call(self, *given, *rest, **kwargs)
                 elif third is absent:
-                    work = calls[0](self, first, second)
+                    work = call(self, first, second)
                 else:
-                    work = calls[0](self, first, second, third)
+                    work = call(self, first, second, third)
                 failed = False
             finally:
+                # First: a signal handler that raises here would leave the thread marked.
+                if issued_by is not None:
+                    issuer.source = issued_by
                 over = now()
                 if place is not None:
                     try:
@@ -201,7 +207,12 @@ class CollectiveRecorder:
                     try:
                         if type(message) is list:
                             (message,) = message
-                        size = message.nbytes
+                        if type(message) is list:
+                            # Of an all-gather: a tensor for each rank.
+                            for part in message:
+                                size += part.nbytes
+                        else:
+                            size = message.nbytes
                     except (AttributeError, RuntimeError, ValueError):
                         size = payload_bytes(second if is_second else first)
                 elapsed = over - started
@@ -302,10 +313,9 @@ class CollectiveRecorder:
         while len(self._pending) > MAXIMUM_PENDING:
             self._pending.pop(next(iter(self._pending)), None)
 
-    def mark(self, marked: Callable[[Call], Call] | None) -> None:
-        """Let the recorded methods call ``marked(call)`` in place of the call itself; None: the call again."""
-        for calls, call in self._calls:
-            calls[0] = call if marked is None else marked(call)
+    def mark(self, issuer: Any) -> None:
+        """Set ``issuer.source`` to Python in each recorded method, while that calls the original; None: no more."""
+        self._issuers[0] = issuer
 
     def _find(self, operation: str, process_group: Any, slots: dict[int, Slot], source: str = Source.PYTHON) -> Slot:
         """First use of ``process_group`` by a method: groups with the same name and size share a slot."""

@@ -42,14 +42,15 @@ class Texts:
         self._buffer = buffer
         self._table = table
         self._text = table.text
-        self._codes = {"": 0}
+        #: Text -> its number.
+        self.known = {"": 0}
         self._is_full = False
         self._next_code = count(layout.OTHER).__next__
         self.code(layout.OTHER_TEXT)
 
     def code(self, text: str) -> int:
         """The number of ``text``, a new one as long as there are any."""
-        known = self._codes.get(text)
+        known = self.known.get(text)
         if known is not None:
             return known
         if self._is_full:
@@ -62,33 +63,27 @@ class Texts:
         data = _cut(text, self._text.size - 2)
         # First: what the number refers to must be there before the number is.
         self._text.pack_into(self._buffer, self._table.at + code * self._table.size, len(data), data)
-        return self._codes.setdefault(text, code)
+        return self.known.setdefault(text, code)
 
 
 class _Part:
     """Places of steps and phases, or of calls: of those that are open, and of those that are over.
 
     Args:
-        buffer: The ring.
         entries: Number of the first place of those that are open, and how many there are.
         records: The same of those that are over.
     """
 
-    def __init__(self, buffer: mmap.mmap, entries: tuple[int, int], records: tuple[int, int]) -> None:
+    def __init__(self, entries: tuple[int, int], records: tuple[int, int]) -> None:
         first, length = entries
         places = [layout.ENTRIES_AT + (first + place) * layout.ENTRY_SIZE for place in range(length)]
         self.free = places[::-1]
         #: How many are open without a place.
         self.unlisted = 0
         self.next_record = count(1).__next__
-        self._buffer = buffer
-        self._records_at = layout.RECORDS_AT + records[0] * layout.RECORD_SIZE
-        self._records = records[1]
-
-    def write_record(self, number: int, *values: int) -> None:
-        """Write the record with this number; it overwrites the oldest."""
-        at = self._records_at + number % self._records * layout.RECORD_SIZE
-        layout.RECORD.pack_into(self._buffer, at, number, *values, number)
+        #: Where the records are, and how many; a later one overwrites the oldest.
+        self.records_at = layout.RECORDS_AT + records[0] * layout.RECORD_SIZE
+        self.records = records[1]
 
 
 class Handle:
@@ -128,8 +123,8 @@ class Ring:
         self._groups = Texts(buffer, layout.GROUPS)
         self._operations = Texts(buffer, layout.OPERATIONS)
         steps = layout.STEP_ENTRIES
-        self._steps = _Part(buffer, (0, steps), (0, layout.STEP_RECORDS))
-        self._calls = _Part(buffer, (steps, layout.CALL_ENTRIES), (layout.STEP_RECORDS, layout.CALL_RECORDS))
+        self._steps = _Part((0, steps), (0, layout.STEP_RECORDS))
+        self._calls = _Part((steps, layout.CALL_ENTRIES), (layout.STEP_RECORDS, layout.CALL_RECORDS))
         self._next_begin = count(1).__next__
         #: The process that writes here; None after its orderly end.
         self._writer: int | None = os.getpid()
@@ -195,10 +190,19 @@ class Ring:
             layout.LAST_STEP.pack_into(self.buffer, layout.LAST_STEP_AT, argument, clock())
         part = self._steps if kind in layout.OF_STEPS else self._calls
         handle = Handle(self, part)
-        handle.codes = kind | self._names.code(name) << layout.NAME_SHIFT
-        handle.codes |= (loop & layout.LOOP_MASK) << layout.LOOP_SHIFT
+        code = self._names.known.get(name)
+        if code is None:
+            code = self._names.code(name)
+        handle.codes = codes = kind | code << layout.NAME_SHIFT | (loop & layout.LOOP_MASK) << layout.LOOP_SHIFT
         handle.argument = argument
-        self._begin(handle, part)
+        handle.moment, handle.begun = moment, begun = clock(), self._next_begin()
+        try:
+            handle.entry = part.free.pop()
+        except IndexError:
+            self._count_unlisted(part, 1)
+        handle.is_over = False
+        if handle.entry:
+            layout.ENTRY.pack_into(self.buffer, handle.entry, begun, codes, moment, argument, begun)
         return handle
 
     def end(self, handle: Handle, failed: bool = False) -> None:
@@ -206,35 +210,19 @@ class Ring:
         if handle.ring is not self:
             # Of the parent: it writes this end itself.
             return
-        if handle.part is not None:
-            self._end(handle, handle.part, failed)
-        elif handle.place is not None:
-            collective_places.end(handle.place, collective_places.clock(), failed)
-
-    def end_abandoned(self, handle: Handle) -> None:
-        """Nobody can end the operation any more, in no process: a forked child has lost it, and its parent has not."""
-        if self._writer is not None and self._writer == os.getpid():
-            self.end(handle, failed=True)
-
-    def _begin(self, handle: Handle, part: _Part) -> None:
-        handle.moment, handle.begun = clock(), self._next_begin()
-        try:
-            handle.entry = part.free.pop()
-        except IndexError:
-            self._count_unlisted(part, 1)
-        handle.is_over = False
-        if handle.entry:
-            values = handle.begun, handle.codes, handle.moment, handle.argument, handle.begun
-            layout.ENTRY.pack_into(self.buffer, handle.entry, *values)
-
-    def _end(self, handle: Handle, part: _Part, failed: bool) -> None:
+        part = handle.part
+        if part is None:
+            if handle.place is not None:
+                collective_places.end(handle.place, collective_places.clock(), failed)
+            return
         if handle.is_over:
             # Its record may have been overwritten by a later one by now.
             return
         # A signal handler may raise at any line: the next call, if only that of the finaliser, repeats what was done.
-        handle.number = handle.number or part.next_record()
+        handle.number = number = handle.number or part.next_record()
         codes = handle.codes | (layout.FAILED if failed else layout.DONE) << layout.OUTCOME_SHIFT
-        part.write_record(handle.number, codes, clock(), handle.argument, handle.moment)
+        at = part.records_at + number % part.records * layout.RECORD_SIZE
+        layout.RECORD.pack_into(self.buffer, at, number, codes, clock(), handle.argument, handle.moment, number)
         if handle.entry:
             layout.ENDED.pack_into(self.buffer, handle.entry + layout.ENDED_OFFSET, handle.begun)
         entry, handle.entry, handle.is_over = handle.entry, 0, True
@@ -242,6 +230,11 @@ class Ring:
             part.free.append(entry)
         else:
             self._count_unlisted(part, -1)
+
+    def end_abandoned(self, handle: Handle) -> None:
+        """Nobody can end the operation any more, in no process: a forked child has lost it, and its parent has not."""
+        if self._writer is not None and self._writer == os.getpid():
+            self.end(handle, failed=True)
 
     def _count_unlisted(self, part: _Part, number: int) -> None:
         part.unlisted += number

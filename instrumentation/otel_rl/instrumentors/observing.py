@@ -156,6 +156,8 @@ def _function(original: Function, hooks: Hooks, switch: Switch) -> Function:
         return _function_with_before(original, hooks.before, hooks.site, switch)
     if hooks.begin is None and hooks.before is None and hooks.after is not None:
         return _function_with_after(original, hooks.after, hooks.site, switch)
+    if hooks.begin is not None and hooks.before is None and hooks.after is None:
+        return _function_with_begin(original, hooks.begin, hooks, switch)
 
     def function(*args: Any, **kwargs: Any) -> Any:
         followed = _Followed(hooks, switch, args, kwargs)
@@ -170,7 +172,39 @@ def _function(original: Function, hooks: Hooks, switch: Switch) -> Function:
     return function
 
 
-# With one hook only, as on hot paths: no object per call, and a guard only when something went wrong.
+# With one hook only, or those of the two ends, as on hot paths: no object per call, and a guard only when something
+# went wrong.
+
+
+def _function_with_begin(original: Function, begin: Function, hooks: Hooks, switch: Switch) -> Function:
+    site, end = hooks.site, hooks.end or _nothing
+
+    def function(*args: Any, **kwargs: Any) -> Any:
+        state = None
+        if switch.on:
+            try:
+                state = begin(*args, **kwargs)
+            except Exception as ours:  # noqa: BLE001 - counted
+                guard(site).handle(ours)
+        if state is None:
+            return original(*args, **kwargs)
+        try:
+            result = original(*args, **kwargs)
+        except BaseException as error:
+            with guard(site):
+                end(state, None, error)
+            raise
+        try:
+            end(state, result, None)
+        except Exception as ours:  # noqa: BLE001 - counted
+            guard(site).handle(ours)
+        return result
+
+    return function
+
+
+def _nothing(*_: Any) -> None:
+    """There is no hook for the end."""
 
 
 def _function_with_before(original: Function, before: Function, site: str, switch: Switch) -> Function:

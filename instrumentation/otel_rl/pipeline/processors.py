@@ -13,7 +13,7 @@ from opentelemetry.sdk.trace import SpanProcessor
 
 from otel_rl import settings
 from otel_rl.internal_errors import guard
-from otel_rl.telemetry.attribute_values import MAXIMUM_LENGTH, plain
+from otel_rl.telemetry.attribute_values import MAXIMUM_LENGTH, PlainBody, plain
 
 if TYPE_CHECKING:
     from opentelemetry.sdk._logs import ReadWriteLogRecord
@@ -59,7 +59,8 @@ class QueueLogRecordProcessor(LogRecordProcessor):
         record.context = Context()
         body, record.body = record.body, None
         with guard("processors.body"):
-            record.body = plain(body)
+            # One of ours is plain, and has bounds of its own: a second look would take time, and cut what is long.
+            record.body = body if type(body) is PlainBody else plain(body)
         self._queue.emit(
             ReadableLogRecord(
                 log_record=record,

@@ -27,6 +27,8 @@ MAXIMUM_ATTRIBUTES = 128
 #: Bounds of one nested value: levels, and items of all levels together.
 MAXIMUM_DEPTH = 8
 MAXIMUM_ITEMS = 1024
+#: Longest key in one, in characters.
+MAXIMUM_KEY_LENGTH = 256
 #: OTLP carries integers of 64 bit.
 _INTEGER_LIMIT = 1 << 63
 #: End of a text that has been cut.
@@ -222,7 +224,13 @@ class _Plain:
         found: dict[str, Any] = {}
         is_simple = self._characters is None and self._redact is None
         for taken, (key, item) in enumerate(list(value.items())):
-            name = text(_key(key) if self._redact is None else self._redacted_key(key, depth, self._redact), 256)
+            if is_simple and _is_plain_key(key):
+                name = key
+            else:
+                name = text(
+                    _key(key) if self._redact is None else self._redacted_key(key, depth, self._redact),
+                    MAXIMUM_KEY_LENGTH,
+                )
             if name in found:
                 # Two keys that have become one: both values stay.
                 name = f"{name} ({taken + 1})"
@@ -249,6 +257,11 @@ class _Plain:
                 break
             found.append(self.of(item, depth - 1))
         return found
+
+
+def _is_plain_key(key: Any) -> bool:
+    """True for most keys: nothing has to be done to them."""
+    return type(key) is str and len(key) <= MAXIMUM_KEY_LENGTH and key.isascii() and "\0" not in key
 
 
 def _fields(value: Any) -> dict[str, Any]:

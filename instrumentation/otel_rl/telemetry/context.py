@@ -19,9 +19,8 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span
 
 
-def attach(context: Context) -> Token[Context]:
-    """Make ``context`` current; give the token to :func:`detach`."""
-    return otel_context.attach(context)
+#: Makes a context current; give the token to :func:`detach`.
+attach: Callable[[Context], Token[Context]] = otel_context.attach
 
 
 def detach(token: Token[Context]) -> bool:

@@ -35,8 +35,8 @@ _generator = ids.IdGenerator()
 _site = guard("deferred_span.set")
 
 
-def _context_below(context: Context) -> SpanContext:
-    parent = trace_api.get_current_span(context).get_span_context()
+def below(parent: SpanContext) -> SpanContext:
+    """The ids of a span below ``parent``; of a root where that is none."""
     if parent.is_valid:
         return SpanContext(
             parent.trace_id, _generator.generate_span_id(), False, parent.trace_flags, parent.trace_state
@@ -68,7 +68,7 @@ class DeferredSpan(NonRecordingSpan):
         leave: Callable[[str, Callable[[], None]], object] = deferral.later,
     ) -> None:
         """``own`` is derived from the parent unless given; ``leave`` is given what makes the real span."""
-        super().__init__(_context_below(context) if own is None else own)
+        super().__init__(below(trace_api.get_current_span(context).get_span_context()) if own is None else own)
         self._leave = leave
         self._start = start
         self._name = name

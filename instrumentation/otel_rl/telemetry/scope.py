@@ -31,7 +31,7 @@ from otel_rl.telemetry import (
     sampling,
 )
 from otel_rl.telemetry.context import SpanInContext
-from otel_rl.telemetry.deferred_span import DeferredSpan
+from otel_rl.telemetry.deferred_span import DeferredSpan, below
 from otel_rl.version import __version__
 
 if TYPE_CHECKING:
@@ -129,6 +129,7 @@ class Scope:
         decided = own or trace_api.get_current_span(context).get_span_context()
         if deferral.posting() and decided.is_valid and (own is None or own.trace_flags.sampled):
             kind = _KINDS[definition.kind]
+            own = own or below(decided)
             return DeferredSpan(
                 self.begin_span, definition.type, context, kind, attributes, links, start_time, own, deferral.post
             )

@@ -89,7 +89,9 @@ class Part:
         step, self._step = self._step, None
         if step is None or not step.is_own:
             return
-        self._leave_flight(error is not None)
+        record, self._flight = self._flight, None
+        if record is not None:
+            flight.end(record, error is not None)
         around = self._around
         if around is not None and self in around.parts:
             around.parts.remove(self)

@@ -31,7 +31,7 @@ from otel_rl.telemetry.scope import enabled
 from otel_rl.training import position, step_sampling, steps
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from contextvars import Token
     from types import TracebackType
 
@@ -60,6 +60,8 @@ _EMPTY = Context()
 #: The innermost phase of this thread or task. A token of it is only accepted where it was set: so a task that runs
 #: beside a phase, and knows it from its copy of the context, does not suspend it.
 _innermost: ContextVar[Phase | None] = ContextVar("otel_rl_phase", default=None)
+#: Returns the phase that the caller's thread or task is in.
+innermost: Callable[[], Phase | None] = _innermost.get
 
 
 class RunningPart(Protocol):
@@ -83,7 +85,6 @@ class Phase:
         "_active",
         "_attributes",
         "_base",
-        "_context",
         "_definition",
         "_flight",
         "_forks",
@@ -96,6 +97,7 @@ class Phase:
         "_since",
         "_suspended",
         "_token",
+        "context",
         "is_exclusive",
         "name",
         "parts",
@@ -127,7 +129,8 @@ class Phase:
         self._limit = limit
         self._token: Token[Context] | None = None
         self._mark: Token[Phase | None] | None = None
-        self._base = self._context = _EMPTY
+        #: The one in which its present stretch runs, and what that is made of.
+        self.context = self._base = _EMPTY
         self.step: steps.Step | None = None
         #: The thread that started it.
         self.thread = 0
@@ -215,7 +218,7 @@ class Phase:
     ) -> None:
         if metric is not None:
             labels = {names.RL_PHASE: self.name} if metric is metrics.RL_PHASE_DURATION else None
-            self.scope.record(metric, seconds, labels, self._context)
+            self.scope.record(metric, seconds, labels, self.context)
         if span is not INVALID_SPAN:
             if total is not None:
                 span.set_attribute(names.RL_ACTIVE_DURATION, total)
@@ -253,12 +256,12 @@ class Phase:
             drops.count(Signal.TRACES, step_sampling.THINNED)
         elif self._limit is None or step is None or step.take_span(self._definition.type, self._limit):
             self.span = self._start_span(now.wall)
-            self._context = trace_api.set_span_in_context(self.span, self._base)
+            self.context = trace_api.set_span_in_context(self.span, self._base)
             # A token from before a suspension: something of the program's own is current, and stays so.
             if in_place and self._token is None:
-                self._token = attach(self._context)
+                self._token = attach(self.context)
             return
-        self._context = self._base
+        self.context = self._base
 
     def _start_span(self, start_time: int) -> Span:
         step, context = self.step, self._base
@@ -285,11 +288,6 @@ class Phase:
     # -- suspension ------------------------------------------------------------------------------------------------
 
     @property
-    def context(self) -> Context:
-        """The one in which its present stretch runs."""
-        return self._context
-
-    @property
     def is_active(self) -> bool:
         """True between its start and its end, except while it is suspended; in the process that started it."""
         return self._since is not None and self._forks == lifecycle.forks
@@ -314,10 +312,10 @@ class Phase:
     def is_around(self) -> bool:
         """True when the current context is in the same trace."""
         context = get_current()
-        if context is self._context:
+        if context is self.context:
             return True
         here = trace_api.get_current_span(context).get_span_context().trace_id
-        return here == trace_api.get_current_span(self._context).get_span_context().trace_id
+        return here == trace_api.get_current_span(self.context).get_span_context().trace_id
 
     def suspend(self, now: Moment) -> bool:
         """End this stretch; False where the phase runs in another thread or task, beside the caller."""
@@ -327,7 +325,7 @@ class Phase:
         self._suspended = True
         token = self._token
         # Where the program has made something of its own current meanwhile, that stays current.
-        if token is not None and get_current() is self._context and detach(token):
+        if token is not None and get_current() is self.context and detach(token):
             self._token = None
         for part in self.parts:
             part.suspend(now)
@@ -346,10 +344,10 @@ class Phase:
         self._suspended = False
         if around is not None and around.span is not INVALID_SPAN:
             self._base = trace_api.set_span_in_context(around.span, self._base)
-        before = self._context
+        before = self.context
         self._begin_stretch(now, in_place=in_place)
         for part in self.parts:
-            part.resume(now, before, self._context)
+            part.resume(now, before, self.context)
         return True
 
     def _interrupt(self, now: Moment) -> None:
@@ -388,11 +386,6 @@ def _reset(mark: Token[Phase | None]) -> bool:
     except (ValueError, RuntimeError):
         return False
     return True
-
-
-def innermost() -> Phase | None:
-    """The phase that the caller's thread or task is in."""
-    return _innermost.get()
 
 
 def is_inside(name: str) -> bool:

@@ -49,6 +49,7 @@ LOOP = create_key("otel_rl.loop")
 _openers: list[Callable[[Step], None]] = []
 _contributors: list[Callable[[Step], None]] = []
 _listeners: list[Callable[[Step, float, int], None]] = []
+_OPENER, _CONTRIBUTOR = guard("steps.opener"), guard("steps.contributor")
 
 
 class Step(PhaseDurations):
@@ -132,7 +133,7 @@ class Step(PhaseDurations):
         self._flight = flight.begin(layout.STEP, self.loop.name or "", self.iteration, loop=self.loop.number)
         # One of them may add others, which begin with the next step.
         for opener in tuple(_openers):
-            with guard("steps.opener"):
+            with _OPENER:
                 opener(self)
         if waiting_since is not None:
             deferral.post(Signal.TRACES, lambda: self._record_wait(waiting_since))
@@ -195,7 +196,7 @@ class Step(PhaseDurations):
         if self.thinned and error is not None:
             self.rank_span = self._start_rank_span()
         for contributor in _contributors:
-            with guard("steps.contributor"):
+            with _CONTRIBUTOR:
                 contributor(self)
         self.is_open = False
         record, self._flight = self._flight, None

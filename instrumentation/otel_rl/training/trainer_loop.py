@@ -55,12 +55,13 @@ NO_PHASE: AbstractContextManager[None] = nullcontext()
 class OpenPhase:
     """A phase that is running; ends once, by :meth:`end` or by leaving the ``with`` block."""
 
-    __slots__ = ("_kind", "_loop", "_phase")
+    __slots__ = ("_kind", "_loop", "phase")
 
     def __init__(self, loop: TrainerLoop, kind: str, phase: Phase | Part) -> None:
         self._loop = loop
         self._kind = kind
-        self._phase = phase
+        #: What runs; for the loop only.
+        self.phase = phase
 
     def end(self, error: BaseException | None = None) -> None:
         """Close it, and whatever was left open inside it, with the exception that ended it."""
@@ -68,10 +69,6 @@ class OpenPhase:
             self._loop.close_down_to(self._kind, error, self)
         except Exception as ours:  # noqa: BLE001 - counted
             _PHASE.handle(ours)
-
-    def close(self, error: BaseException | None) -> None:
-        """For the loop only."""
-        self._phase.end(error)
 
     def __enter__(self) -> None:
         return None
@@ -197,14 +194,14 @@ class TrainerLoop(steps.Loop):
             return
         while self._phases:
             innermost, opened = self._phases.popitem()
-            opened.close(error)
+            opened.phase.end(error)
             if innermost == kind:
                 return
 
     def close_all(self, error: BaseException | None = None) -> None:
         """End every open phase, innermost first."""
         while self._phases:
-            self._phases.popitem()[1].close(error)
+            self._phases.popitem()[1].phase.end(error)
 
     def forget(self) -> None:
         """In a forked child: the phases are the parent's."""
@@ -259,15 +256,16 @@ def _count_step(scope: Scope, tokens: int, context: Context) -> None:
 
 def in_phase(definition: SpanDefinition, scope: Scope) -> Callable[[Function], Function]:
     """Return a factory of wrappers that run the original as a phase of ``scope``."""
-    open_current = own_cpu.timed(f"{definition.type}.open", _open_current)
-    end = own_cpu.timed(f"{definition.type}.end", OpenPhase.end)
+    opening, ending = (own_cpu.place(f"{definition.type}.{moment}") for moment in ("open", "end"))
+    open_sampled, end_sampled = opening.sampling(_open_current), ending.sampling(OpenPhase.end)
 
     def factory(original: Function) -> Function:
         @functools.wraps(original)
         def method(*args: Any, **kwargs: Any) -> Any:
             opened: OpenPhase | None = None
             try:
-                opened = open_current(definition, scope)
+                opening.calls = calls = opening.calls + 1
+                opened = (_open_current if calls < opening.due else open_sampled)(definition, scope)
             except Exception as ours:  # noqa: BLE001 - counted
                 _PHASE.handle(ours)
             if opened is None:
@@ -275,9 +273,10 @@ def in_phase(definition: SpanDefinition, scope: Scope) -> Callable[[Function], F
             try:
                 result = original(*args, **kwargs)
             except BaseException as error:
-                end(opened, error)
+                OpenPhase.end(opened, error)
                 raise
-            end(opened, None)
+            ending.calls = calls = ending.calls + 1
+            (OpenPhase.end if calls < ending.due else end_sampled)(opened)
             return result
 
         return method

@@ -390,11 +390,30 @@ def _joined(
     for key in islice({key: None for part in parts for key in part}, most):
         values: list[Any] = []
         for part, count in zip(parts, counts, strict=True):
-            given = [clean(value) for value in islice(part.get(key, ()), count)]
+            given = _cleaned(list(islice(part.get(key, ()), count)), clean)
             values += given + [None] * (count - len(given))
         if any(value is not None for value in values):
             found[key] = values
     return found
+
+
+def _cleaned(values: list[Any], clean: Callable[[Any], Any]) -> list[Any]:
+    """``clean`` of each value. Most columns are of one kind that it leaves as it is: these are looked at as a whole."""
+    kinds = set(map(type, values))
+    if len(kinds) == 1 and _is_clean(kinds.pop(), values, is_plain=clean is _plain):
+        return values
+    return [clean(value) for value in values]
+
+
+def _is_clean(kind: type, values: list[Any], *, is_plain: bool) -> bool:
+    if kind is float:
+        return all(map(math.isfinite, values))
+    if kind is int:
+        return bool(min(values) >= -_INTEGERS and max(values) < _INTEGERS)
+    if kind is str and is_plain and max(map(len, values)) <= MAXIMUM_LENGTH:
+        together = "".join(values)
+        return together.isascii() and "\0" not in together
+    return is_plain and kind in (bool, type(None))
 
 
 def _weight(name: str, made: Sequence[Columns]) -> float | None:

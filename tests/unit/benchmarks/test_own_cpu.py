@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import ExitStack
 
 import own_cpu
 import pytest
 
+from otel_rl.import_hooks import ImportHooks
+from otel_rl.instrumentors.observing import Hooks, Switch, wrap
 from otel_rl.instrumentors.patching import Patches
+from otel_rl.instrumentors.torch_distributed import dispatcher
+from otel_rl.training.trainer_loop import OpenPhase, TrainerLoop
 
 MILLISECOND = 1_000_000
 
@@ -138,7 +143,45 @@ def test_the_audit_names_a_call_into_our_code_that_nothing_times():
     assert dict(audit.untimed) == {"drops.py:snapshot": 1}
 
 
-def test_replacements_of_instrumentors_are_timed_whichever_way_they_are_made(clock, monkeypatch):
+def test_the_audit_names_a_call_below_an_original_that_a_replacement_runs():
+    """A replacement is around the whole of a training."""
+    from otel_rl.telemetry import drops
+
+    host = own_cpu.HostThread()
+    audit = own_cpu.Audit(host)
+    hooks = Hooks("test", begin=lambda: None)
+    timed = host.timed(lambda original: wrap(original, hooks, Switch()))(drops.snapshot)
+    audit.start()
+    timed()
+    audit.stop()
+    assert dict(audit.untimed) == {"drops.py:snapshot": 1}
+
+
+@pytest.fixture
+def installable(monkeypatch):
+    """What the benchmark replaces is put back after the test."""
+    for owner, name in (
+        (Patches, "_replace"),
+        (OpenPhase, "__exit__"),
+        (dispatcher, "_computed"),
+        (dispatcher, "_redispatch"),
+        (dispatcher._Wait, "end"),
+        (ImportHooks, "find_spec"),
+        (ImportHooks, "_found_by_others"),
+    ):
+        monkeypatch.setattr(owner, name, getattr(owner, name))
+    monkeypatch.setattr(dispatcher.DispatcherKernels, "_kernel", staticmethod(dispatcher.DispatcherKernels._kernel))
+
+
+def test_the_end_of_a_phase_in_a_stack_of_contexts_is_timed(installable):
+    own = own_cpu.OwnCpu()
+    own.install()
+    with ExitStack() as stack:
+        stack.push(OpenPhase(TrainerLoop(), "rl.forward", None))
+    assert own.host.entries == 1
+
+
+def test_replacements_of_instrumentors_are_timed_whichever_way_they_are_made(clock, installable):
     class Library:
         def replaced(self):
             clock.work(1000)
@@ -146,7 +189,6 @@ def test_replacements_of_instrumentors_are_timed_whichever_way_they_are_made(clo
         def observed(self):
             clock.work(1000)
 
-    monkeypatch.setattr(Patches, "_replace", Patches._replace)
     own = own_cpu.OwnCpu()
     own.install()
     patches = Patches()

@@ -137,8 +137,8 @@ def test_a_thread_that_python_marks_marks_no_other(watched):
 
     thread = threading.Thread(target=issue)
     thread.start()
-    marked = patch.kernels()._marked(lambda: (inside.set(), done.wait(10)))
-    marked()
+    method = patch.kernels()._recorder.recording("barrier", None, lambda *_: (inside.set(), done.wait(10)))
+    method(watched)
     thread.join()
 
     assert FUNCTIONAL in values()

@@ -12,11 +12,15 @@ import weakref
 from decimal import Decimal
 
 import pytest
+from opentelemetry._logs import LogRecord
+from opentelemetry.sdk._logs import ReadWriteLogRecord
+from opentelemetry.sdk.resources import Resource
 
 import otel_rl
 from otel_rl.inference.calls import InferenceCall
 from otel_rl.inference.requests import CHAT, Request
 from otel_rl.inference.servers import server
+from otel_rl.pipeline.processors import QueueLogRecordProcessor
 from otel_rl.telemetry import Scope, deferral, drops, lifecycle, open_trajectory
 from otel_rl.telemetry.open_trajectory import MAXIMUM_REWARDS, OpenTrajectory
 from otel_rl.training import steps, trajectories
@@ -135,6 +139,31 @@ def test_values_of_a_column_are_plain_or_left_out(recorded, given, kept):
         assert len(found[0]) == 256
     else:
         assert found == [kept, "stop"]
+
+
+class Queue:
+    def __init__(self):
+        self.items = []
+
+    def emit(self, item):
+        self.items.append(item)
+
+
+def test_a_record_of_many_rows_leaves_the_process_whole(recorded):
+    rows = trajectories.ROWS_PER_RECORD
+    columns = {f"rl.rollout.column_{number}": [float(row) for row in range(rows)] for number in range(12)}
+    trajectories.add_batch(scope, "trainer", 1, rows, lambda: Columns(columns, {"exact": [1.0] * rows}))
+    [body] = bodies(recorded)
+
+    queue = Queue()
+    record = ReadWriteLogRecord(LogRecord(body=body), Resource.get_empty())
+    QueueLogRecordProcessor(queue).on_emit(record)
+
+    assert queue.items[0].log_record.body == {
+        **columns,
+        "rl.reward.names": ["exact"],
+        "rl.reward.scores": [[1.0] * rows],
+    }
 
 
 def test_rewards_that_are_tensors_nan_none_or_dictionaries_cost_the_other_rows_nothing(recorded):

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.collectives.recorder import MAXIMUM_PENDING, Slot, clock
@@ -33,6 +34,7 @@ _COLLECTIVES, _FUNCTIONAL = "c10d", "_c10d_functional"
 #: The functional operator that waits; all others issue a collective.
 _WAIT = "wait_tensor"
 _KEY = "BackendSelect"
+_LISTS = frozenset({list, tuple})
 
 
 class _Issuer(threading.local):
@@ -134,7 +136,7 @@ class DispatcherKernels:
         self._libraries = [collectives, functional]
         self._on_install()
         # First: what Python issues is counted there.
-        self._recorder.mark(self._marked)
+        self._recorder.mark(self._issuer)
         try:
             for known in OPERATORS:
                 operator = _operator(torch, _COLLECTIVES, known.name)
@@ -156,19 +158,6 @@ class DispatcherKernels:
         self._results.clear()
 
     # -- kernels -----------------------------------------------------------------------------------------------
-
-    def _marked(self, call: Function) -> Function:
-        """A method of the process group that tells the kernels that it is counted already."""
-        issuer = self._issuer
-
-        def marked(*args: Any, **kwargs: Any) -> Any:
-            before, issuer.source = issuer.source, Source.PYTHON
-            try:
-                return call(*args, **kwargs)
-            finally:
-                issuer.source = before
-
-        return marked
 
     def _collective(self, torch: Any, operator: Any, known: Operator) -> Function:
         group, payload = _positions(operator, known)
@@ -286,14 +275,7 @@ class DispatcherKernels:
         The one that it adds runs after the reducer's (torch 2.13, ``Reducer::finalize_backward``).
         """
         add = torch.autograd.Variable._execution_engine.queue_callback  # noqa: SLF001 - as FSDP uses it
-
-        def computed() -> None:
-            try:
-                add(_Wait(self._recorder, backward.latest).end)
-            except Exception as error:  # noqa: BLE001 - counted
-                guard("collectives.backward").handle(error)
-
-        add(computed)
+        add(partial(_computed, self._recorder, add, backward))
 
 
 class _Wait:
@@ -315,6 +297,14 @@ class _Wait:
                 records.end(self._record, False)
         except Exception as error:  # noqa: BLE001 - counted
             guard("collectives.wait").handle(error)
+
+
+def _computed(recorder: CollectiveRecorder, add: Callable[[Function], None], backward: _Backward) -> None:
+    """Nothing is left to compute in this backward pass: what remains is the wait."""
+    try:
+        add(_Wait(recorder, backward.latest).end)
+    except Exception as error:  # noqa: BLE001 - counted
+        guard("collectives.backward").handle(error)
 
 
 def _nothing(*_: Any) -> None:
@@ -352,6 +342,7 @@ def _positions(operator: Any, known: Operator) -> tuple[int, int | None]:
 
 def _is_fake(message: Any) -> bool:
     """A tensor without data: a compiler traces the program."""
-    while isinstance(message, list | tuple) and message:
+    # The exact types, which the dispatcher passes: asking for subclasses too makes an object at each call.
+    while type(message) in _LISTS and message:
         message = message[0]
     return type(message).__name__ == "FakeTensor"

@@ -12,7 +12,7 @@ from otel_rl.semconv.attributes import RlRoleValues
 from otel_rl.telemetry import Scope, deferral, guard
 from otel_rl.training import systems, trainer_loop
 from otel_rl.training.scalars import Source, sink
-from otel_rl.training.trainer_loop import OpenPhase, TrainerLoop, in_phase
+from otel_rl.training.trainer_loop import TrainerLoop, in_phase
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -111,11 +111,7 @@ def _loss_begins(stack: Any, *_: Any, **__: Any) -> None:
         return
     phase = trainer_loop.current().open(spans.RL_FORWARD, scope)
     if phase is not None:
-        stack.push(partial(_loss_ended, phase))
-
-
-def _loss_ended(phase: OpenPhase, _: Any, error: BaseException | None, __: Any) -> None:
-    phase.end(error)
+        stack.push(phase)
 
 
 # -- events of the trainer ---------------------------------------------------------------------------------------------
@@ -135,7 +131,7 @@ def _follow_handler(kind: type, patches: Patches) -> None:
 
 
 def _event_begins(handler: Any, event: str, args: Any, state: Any, *others: Any, **details: Any) -> Any:
-    if _own_handlers and type(handler) in _own_handlers:
+    if event not in _FOLLOWED or (_own_handlers and type(handler) in _own_handlers):
         return None
     return _own_event_begins(handler, event, args, state, *others, **details)
 
@@ -194,3 +190,5 @@ _BEFORE: Mapping[str, Hook] = {
     "on_optimizer_step": _optimizer_ends,
     "on_step_end": _step_ends,
 }
+#: Each micro-batch has an event that is none of them.
+_FOLLOWED = frozenset({*_BEFORE, "on_log", "on_pre_optimizer_step"})

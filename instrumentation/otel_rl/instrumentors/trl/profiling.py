@@ -48,13 +48,15 @@ def entering(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
     Of some thirty contexts per step four or five are phases. So the others must cost little.
     """
-    entered = own_cpu.timed("trl.profiling.enter", _entered)
+    here = own_cpu.place("trl.profiling.enter")
+    sampled = here.sampling(_entered)
 
     @functools.wraps(original)
     def enter(self: Any) -> Any:
         result = original(self)
         try:
-            entered(self)
+            here.calls = calls = here.calls + 1
+            (_entered if calls < here.due else sampled)(self)
         except Exception as ours:  # noqa: BLE001 - counted
             _guard.handle(ours)
         return result

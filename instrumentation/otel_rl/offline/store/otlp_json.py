@@ -235,7 +235,7 @@ def _value(value: Any) -> str:  # noqa: PLR0911 - one kind of value each
     if isinstance(value, bytes):
         return f'{{"bytesValue":"{base64.b64encode(value).decode("ascii")}"}}'
     if isinstance(value, Sequence):
-        texts = ",".join(map(_value, value))
+        texts = _same_kind(value) or ",".join(map(_value, value))
         return f'{{"arrayValue":{{"values":[{texts}]}}}}' if texts else '{"arrayValue":{}}'
     if isinstance(value, Mapping):
         # Keys of content are the program's: there is no end of them.
@@ -244,8 +244,31 @@ def _value(value: Any) -> str:  # noqa: PLR0911 - one kind of value each
     raise TypeError(f"OTLP has no values of type {type(value).__name__}")
 
 
+def _same_kind(values: Sequence[Any]) -> str:
+    """The texts of values that are all of one kind, as in a column of many rows; empty where they are not."""
+    kinds = set(map(type, values))
+    if len(kinds) != 1:
+        return ""
+    write = _WRITERS.get(kinds.pop())
+    if write is None:
+        return ""
+    before, after, text = write
+    if text is _double and all(map(math.isfinite, values)):
+        text = float.__repr__
+    return before + f"{after},{before}".join(map(text, values)) + after
+
+
 def _double(value: float) -> str:
     if math.isfinite(value):
         return float.__repr__(value)
     # JSON has no such numbers; the mapping of protobuf writes them as text.
     return '"NaN"' if math.isnan(value) else '"Infinity"' if value > 0 else '"-Infinity"'
+
+
+#: Type of a value -> what stands before and after its text, and what writes that.
+_WRITERS: dict[type, tuple[str, str, Callable[[Any], str]]] = {
+    str: ('{"stringValue":', "}", _quoted),
+    int: ('{"intValue":"', '"}', str),
+    float: ('{"doubleValue":', "}", _double),
+    bool: ('{"boolValue":', "}", {False: "false", True: "true"}.__getitem__),
+}
