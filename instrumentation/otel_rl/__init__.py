@@ -182,9 +182,9 @@ class _CallOperation(_DecoratingOperation):
         #: Of the decorated function.
         self._call = call
 
-    def of_call(self, names: tuple[str, ...], values: Any) -> Self:
+    def of_call(self, names: tuple[str, ...], values: Any) -> _CallOperation:
         """The same operation for one call of the decorated function."""
-        return type(self)(self._kind, self._arguments, (names, values))
+        return _CallOperation(self._kind, self._arguments, (names, values))
 
     def __call__(self, function: Function) -> Function:
         from otel_rl.api.decorator import wrap_call  # noqa: PLC0415 - as above
@@ -221,8 +221,8 @@ class _RolloutOperation(_CallOperation):
 
     __slots__ = ("_ended",)
 
-    def __init__(self, kind: str, arguments: dict[str, Any], call: _Call = ((), ())) -> None:
-        super().__init__(kind, arguments, call)
+    def __init__(self, kind: str, arguments: dict[str, Any]) -> None:
+        super().__init__(kind, arguments)
         self._ended: Any = None
 
     def __call__(self, function: Function) -> Function:

@@ -322,15 +322,15 @@ class Settings:
         shown="(none)",
         accepted="module:function",
     )
-    rollout_functions: tuple[str, ...] = _setting(
-        (),
+    rollout_functions: tuple[str, ...] | None = _setting(
+        None,
         "OTEL_RL_ROLLOUT_FUNCTIONS",
         "functions of the program of which each call is a rollout, such as my_pkg.loop:Agent.run, see trajectories.md",
         shown="(none)",
         **_FUNCTIONS,
     )
-    reward_functions: tuple[str, ...] = _setting(
-        (),
+    reward_functions: tuple[str, ...] | None = _setting(
+        None,
         "OTEL_RL_REWARD_FUNCTIONS",
         "functions of the program that return a score, such as my_pkg.rewards:correct, see trajectories.md",
         shown="(none)",

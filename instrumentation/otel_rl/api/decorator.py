@@ -90,7 +90,7 @@ def wrap_class(kind: type, operation: OperationOfCall) -> type:
     method = next((vars(base)["__call__"] for base in kind.__mro__ if "__call__" in vars(base)), None)
     if method is None:
         raise TypeError(f"objects of {kind.__qualname__} cannot be called: decorate the method that does the work")
-    kind.__call__ = wrap_call(method, operation)  # type: ignore[operator]  # it has one
+    kind.__call__ = wrap_call(method, operation)  # type: ignore[method-assign]  # what it is for
     return kind
 
 

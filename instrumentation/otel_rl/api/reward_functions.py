@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from otel_rl.telemetry.deferral import Moment
 
 _scope = Scope("api")
+_REWARD = spans.RL_REWARD.type.removeprefix("rl.")
 #: Most spans in a step, of calls that belong to no rollout: a loop may score sample by sample.
 MOST_SPANS = 16
 
@@ -40,12 +41,10 @@ class RewardFunction:
         self._trajectory = open_trajectory.of(self._context)
         self._is_owned = self._trajectory is None and trainer_loop.current().is_open(spans.RL_REWARD)
         content = captured(arguments)
+        self._phase: Phase | None = None
+        self._result: Result | None = None
         if self._is_owned:
-            phase = innermost()
-            self._phase = None
-            self._result = Result(phase.span, attributes.RL_REWARD_OUTPUT) if phase is not None else None
-            if phase is not None and content is not None:
-                phase.span.set_attribute(attributes.RL_REWARD_INPUT, content)
+            self._enrich(content)
             return
         values = {attributes.RL_REWARD_NAME: self._name, attributes.RL_REWARD_INPUT: content}
         limit = None if self._trajectory is not None else MOST_SPANS
@@ -53,6 +52,15 @@ class RewardFunction:
             spans.RL_REWARD, _scope, values, limit, has_duration=False, is_exclusive=is_exclusive
         ).start()
         self._result = Result(self._phase.span, attributes.RL_REWARD_OUTPUT)
+
+    def _enrich(self, content: str | None) -> None:
+        """Add to the span that the trainer's instrumentor has open for this function, where it has one."""
+        phase = innermost()
+        if phase is None or phase.name != _REWARD or phase.interrupts:
+            return
+        self._result = Result(phase.span, attributes.RL_REWARD_OUTPUT)
+        if content is not None:
+            phase.span.set_attribute(attributes.RL_REWARD_INPUT, content)
 
     def result(self, value: Any) -> None:
         """The function has returned ``value``."""

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
 
+    from typing_extensions import Self
+
     from otel_rl.instrumentors.patching import Patches
 
 _MAIN = "__main__"
@@ -56,7 +58,7 @@ class _Unusable(Exception):  # noqa: N818 - said to the user, not a crash
 class _Idle:
     """Stands for an operation where nothing is to be recorded any more."""
 
-    def __enter__(self) -> _Idle:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -103,15 +105,15 @@ class NamedFunctionsInstrumentor(Instrumentor):
             if named.module != module.__name__:
                 continue
             try:
-                path = _function_path(module, named.path)
-                if path in done:
-                    raise _Unusable("is named twice")
-                done.add(path)
-                self._decorate(module, path, named, patches)
+                self._decorate(module, named, patches, done)
             except _Unusable as unusable:
                 self._tell(named, str(unusable))
 
-    def _decorate(self, module: ModuleType, path: str, named: _Named, patches: Patches) -> None:
+    def _decorate(self, module: ModuleType, named: _Named, patches: Patches, done: set[str]) -> None:
+        path = _function_path(module, named.path)
+        if path in done:
+            raise _Unusable("is named twice")
+        done.add(path)
         operation = named.open(path.removesuffix(f".{_CALL}"))
         before = vars(module).get(path)
 
@@ -143,13 +145,13 @@ class NamedFunctionsInstrumentor(Instrumentor):
 
 def _named() -> list[_Named]:
     chosen = settings.current()
-    makers: tuple[tuple[str, tuple[str, ...], Callable[[str], Any]], ...] = (
+    makers: tuple[tuple[str, tuple[str, ...] | None, Callable[[str], Any]], ...] = (
         ("rollout_functions", chosen.rollout_functions, lambda _: otel_rl.rollout()),
         ("reward_functions", chosen.reward_functions, otel_rl.reward_function),
     )
     found = []
     for setting, names, open_one in makers:
-        for name in dict.fromkeys(names):
+        for name in dict.fromkeys(names or ()):
             module, _, path = name.partition(":")
             found.append(_Named(settings.VARIABLES[setting].name, module, path, open_one))
     return found
@@ -187,10 +189,11 @@ def _exchange(module: ModuleType, old: Any, new: Any) -> None:
     """Put ``new`` where lists and dictionaries of the module hold ``old``: a program may choose its functions there."""
     with guard("functions.exchange"):
         for held in list(vars(module).values()):
-            if type(held) is list and len(held) <= _LONGEST:
-                held[:] = [new if one is old else one for one in held]
-            elif type(held) is dict and len(held) <= _LONGEST and held is not vars(module):
-                held.update({key: new for key, one in held.items() if one is old})
+            if type(held) not in (list, dict) or len(held) > _LONGEST:
+                continue
+            for place, one in list(enumerate(held) if type(held) is list else held.items()):
+                if one is old:
+                    held[place] = new
 
 
 def _not_imported(name: str) -> str:

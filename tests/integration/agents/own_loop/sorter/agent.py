@@ -6,6 +6,7 @@ import asyncio
 from contextlib import suppress
 
 import torch
+
 from sorter.rewards import REWARDS, Judge
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 
 def correct(answer: list[int], numbers: list[int]) -> float:
@@ -20,7 +21,7 @@ class Judge:
         """Score and comment."""
         if len(answer) > self.patience:
             raise TimeoutError(f"judge gave up on {answer}")
-        pairs = list(zip(answer, answer[1:], strict=False))
+        pairs = list(pairwise(answer))
         ordered = sum(first <= second for first, second in pairs) / max(len(pairs), 1)
         return {"score": ordered, "length": float(len(answer)), "comment": f"looked at {answer}"}
 
