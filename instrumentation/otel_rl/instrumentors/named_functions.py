@@ -199,4 +199,4 @@ def _exchange(module: ModuleType, old: Any, new: Any) -> None:
 def _not_imported(name: str) -> str:
     kind, target, _ = child_processes.program(child_processes.original_arguments())
     of_script = os.path.splitext(os.path.basename(target))[0] if kind == "script" else target  # noqa: PTH119, PTH122
-    return f"is {_OF_SCRIPT}" if name == of_script else "was not imported"
+    return f"is {_OF_SCRIPT}" if name == of_script else "was not imported in this process"

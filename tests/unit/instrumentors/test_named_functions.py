@@ -235,7 +235,7 @@ def test_functions_of_the_script_itself_are_refused_with_what_to_do(name_functio
 
 def test_a_module_that_is_never_imported_shows_as_the_state(name_functions):
     said = name_functions("no_such_package.loop:collect")
-    assert state() == {"state": "degraded", "reason": "module no_such_package.loop was not imported"}
+    assert state() == {"state": "degraded", "reason": "module no_such_package.loop was not imported in this process"}
     assert said() == ""
 
 
