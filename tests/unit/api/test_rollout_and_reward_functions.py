@@ -401,3 +401,29 @@ def test_decorated_functions_stay_what_they_are():
     assert pickle.loads(pickle.dumps(pickled)) is pickled  # noqa: S301 - our own bytes
     assert str(inspect.signature(pickled)) == "(value)"
     assert pickled(3) == 3
+
+
+def test_what_the_redaction_clears_is_in_no_content(captured, monkeypatch):
+    monkeypatch.setattr("otel_rl.telemetry.redaction.redact", lambda: lambda text: text.replace("s3cret", "***"))
+
+    @otel_rl.rollout()
+    def turns(prompt):
+        yield f"{prompt} s3cret"
+
+    assert list(turns("s3cret")) == ["s3cret s3cret"]
+    assert content_of(captured.span("rl.rollout")) == {INPUT: {"prompt": "***"}, OUTPUT: ["*** ***"]}
+
+
+def test_a_generator_that_is_given_up_has_the_items_that_it_made(captured):
+    @otel_rl.rollout()
+    def turns():
+        yield 1
+        yield 2
+
+    made = turns()
+    assert next(made) == 1
+    made.close()
+    deferral.drain_all()
+    span = captured.span("rl.rollout")
+    assert content_of(span) == {OUTPUT: [1]}
+    assert span.attributes["rl.rollout.status"] == "finished"
