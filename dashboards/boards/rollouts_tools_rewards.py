@@ -152,8 +152,9 @@ _REWARDS = Row(
         Cell(
             panels.logs(
                 "Evaluations",
-                "Every score that was given to a rollout, with the way to its trace in the details. Read the samples "
-                "behind the highest scores before you believe the curve.",
+                "Every score of a rollout, and those of a few samples of a trainer's batch (rl.trajectory.reason). The "
+                "way to the trace is in the details. Read the samples behind the highest scores before you believe "
+                "the curve.",
                 LokiQuery(f'{search.events(events.GEN_AI_EVALUATION_RESULT)} | line_format "{_EVALUATION_LINE}"'),
             ),
             width=16,

@@ -15,22 +15,23 @@ small producer API for those who want to add what no instrumentor can know::
 
     otel_rl.flush(timeout=5)      # before a preemption, say
 
-======================  ====================================================  ==========================
-:func:`rollout`         one trajectory, the root of a trace of its own        context manager, decorator
-:func:`step`            one training iteration                                context manager
-:func:`phase`           a phase of the step, e.g. ``sample``, ``backward``    context manager, decorator
-:func:`llm`             one call of a model whose client has no instrumentor  context manager, decorator
-:func:`tool`            one tool call                                         context manager, decorator
-:func:`span`            anything else that takes time                         context manager, decorator
-:func:`reward`          a score of the current rollout                        call
-:func:`rollout_metric`  a value of the current rollout                        call
-:func:`metric`          a value of the trainer's own                          call
-:func:`count`           a counter of your own                                 call
-:func:`observe`         a value in a histogram of your own                    call
-:func:`event`           something worth a log record                          call
-:func:`trace_id`        the current trace, for logs of your own               call
-:func:`flush`           deliver what has been recorded so far                 call
-======================  ====================================================  ==========================
+=======================  ====================================================  ==========================
+:func:`rollout`          one trajectory, the root of a trace of its own        context manager, decorator
+:func:`step`             one training iteration                                context manager
+:func:`phase`            a phase of the step, e.g. ``sample``, ``backward``    context manager, decorator
+:func:`llm`              one call of a model whose client has no instrumentor  context manager, decorator
+:func:`tool`             one tool call                                         context manager, decorator
+:func:`span`             anything else that takes time                         context manager, decorator
+:func:`reward`           a score of the current rollout                        call
+:func:`reward_function`  one call of a reward function, and its score          context manager, decorator
+:func:`rollout_metric`   a value of the current rollout                        call
+:func:`metric`           a value of the trainer's own                          call
+:func:`count`            a counter of your own                                 call
+:func:`observe`          a value in a histogram of your own                    call
+:func:`event`            something worth a log record                          call
+:func:`trace_id`         the current trace, for logs of your own               call
+:func:`flush`            deliver what has been recorded so far                 call
+=======================  ====================================================  ==========================
 
 Without telemetry (no ``opentelemetry-instrument``, no tracer provider set) every call returns at once, in less than a
 microsecond, and imports nothing. No call raises for what it is given except where its documentation says so.
@@ -61,6 +62,7 @@ __all__ = [
     "observe",
     "phase",
     "reward",
+    "reward_function",
     "rollout",
     "rollout_metric",
     "span",
@@ -166,7 +168,55 @@ class _DecoratingOperation(_Operation):
         return wrapped
 
 
-class _RolloutOperation(_DecoratingOperation):
+#: Names of a function's parameters, and the values of a call.
+_Call = tuple[tuple[str, ...], Any]
+
+
+class _CallOperation(_DecoratingOperation):
+    """An operation with arguments and a result. As a decorator it takes them from each call."""
+
+    __slots__ = ("_call",)
+
+    def __init__(self, kind: str, arguments: dict[str, Any], call: _Call = ((), ())) -> None:
+        super().__init__(kind, arguments)
+        #: Of the decorated function.
+        self._call = call
+
+    def of_call(self, names: tuple[str, ...], values: Any) -> _CallOperation:
+        """The same operation for one call of the decorated function."""
+        return _CallOperation(self._kind, self._arguments, (names, values))
+
+    def __call__(self, function: Function) -> Function:
+        from otel_rl.api.decorator import wrap_call  # noqa: PLC0415 - as above
+
+        wrapped: Function = wrap_call(function, self.of_call)
+        return wrapped
+
+    def _given(self) -> dict[str, Any]:
+        names, values = self._call
+        if not names or self._arguments["arguments"] is not None:
+            return self._arguments
+        return {**self._arguments, "arguments": dict(zip(names, values, strict=True))}
+
+    def result(self, value: Any) -> None:
+        """Record what was returned; kept only where content capture is on."""
+        self._tell("result", value=value)
+
+    def returned(self, value: Function) -> Function:
+        """For the decorator: record ``value`` and hand it on."""
+        if self._opened:
+            self._tell("result", value=value)
+        return value
+
+
+def _decorate(operation: _CallOperation, decorated: Any) -> Any:
+    """Wrap a function, or the ``__call__`` of a class, which stays the class that it is."""
+    from otel_rl.api.decorator import wrap_call, wrap_class  # noqa: PLC0415 - inspect is not needed by the others
+
+    return (wrap_class if isinstance(decorated, type) else wrap_call)(decorated, operation.of_call)
+
+
+class _RolloutOperation(_CallOperation):
     """A trajectory. What is said after its end is about the one that ended last, while its step is open."""
 
     __slots__ = ("_ended",)
@@ -174,6 +224,10 @@ class _RolloutOperation(_DecoratingOperation):
     def __init__(self, kind: str, arguments: dict[str, Any]) -> None:
         super().__init__(kind, arguments)
         self._ended: Any = None
+
+    def __call__(self, function: Function) -> Function:
+        decorated: Function = _decorate(self, function)
+        return decorated
 
     def __exit__(
         self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -223,10 +277,10 @@ class _ModelCallOperation(_DecoratingOperation):
     __slots__ = ()
 
     def __call__(self, function: Function) -> Function:
-        from otel_rl.api.decorator import wrap_tool  # noqa: PLC0415 - as above
+        from otel_rl.api.decorator import wrap_call  # noqa: PLC0415 - as above
 
         kind, arguments = self._kind, self._arguments
-        wrapped: Function = wrap_tool(function, lambda *_: _ModelCallOperation(kind, arguments))
+        wrapped: Function = wrap_call(function, lambda *_: _ModelCallOperation(kind, arguments))
         return wrapped
 
     def usage(
@@ -261,38 +315,24 @@ class _ModelCallOperation(_DecoratingOperation):
         return value
 
 
-class _ToolOperation(_DecoratingOperation):
-    """A tool call. As a decorator it hands on the arguments and the result of each call."""
+class _ToolOperation(_CallOperation):
+    """A tool call."""
 
-    __slots__ = ("_call",)
+    __slots__ = ()
 
-    def __init__(self, kind: str, arguments: dict[str, Any], call: tuple[tuple[str, ...], Any] = ((), ())) -> None:
-        super().__init__(kind, arguments)
-        #: Names and values of the decorated function's arguments.
-        self._call = call
+
+class _RewardFunctionOperation(_CallOperation):
+    """A call of a reward function. As a decorator it takes the score from what the function returns."""
+
+    __slots__ = ()
 
     def __call__(self, function: Function) -> Function:
-        from otel_rl.api.decorator import wrap_tool  # noqa: PLC0415 - as above
+        decorated: Function = _decorate(self, function)
+        return decorated
 
-        kind, arguments = self._kind, self._arguments
-        wrapped: Function = wrap_tool(function, lambda *call: _ToolOperation(kind, arguments, call))
-        return wrapped
-
-    def _given(self) -> dict[str, Any]:
-        names, values = self._call
-        if not names or self._arguments["arguments"] is not None:
-            return self._arguments
-        return {**self._arguments, "arguments": dict(zip(names, values, strict=True))}
-
-    def result(self, value: Any) -> None:
-        """Record what the tool returned; kept only where content capture is on."""
+    def score(self, value: Any) -> None:
+        """Give the score, as the function would return it."""
         self._tell("result", value=value)
-
-    def returned(self, value: Function) -> Function:
-        """For the decorator: record ``value`` and hand it on."""
-        if self._opened:
-            self.result(value)
-        return value
 
 
 def _refuse_bare_decorator(form: str, first_argument: object) -> None:
@@ -309,12 +349,19 @@ def rollout(
     policy_version: str | int | None = None,
     iteration: int | None = None,
     keep: bool = False,
+    arguments: Any = None,
 ) -> _RolloutOperation:
     """One trajectory: the root of a trace of its own, linked to the training step it belongs to.
 
     LLM calls, tool calls and rewards inside become its children; the ids travel as baggage to servers and workers.
     Of what the ``with`` statement gives, ``succeed()`` says that the task is done, ``discard(reason)`` that the
     trajectory is not used, and ``train(advantage)`` that it is. All work after its end too, while its step is open.
+
+    Where content capture is on (``OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT``), arguments and result are
+    recorded too: the decorator takes them from the call, the context manager from ``arguments`` and ``result()``. The
+    result of a generator is what it returns, or else the list of its first 64 items. Decorating a class wraps its
+    ``__call__``; the class stays the object that it is. ``OTEL_RL_ROLLOUT_FUNCTIONS`` does the same to a function that
+    it names, in a program that is not changed.
 
     Args:
         rollout_id: Your id of the trajectory; a random one otherwise.
@@ -324,9 +371,11 @@ def rollout(
         iteration: Training iteration it is for; the open step's otherwise.
         keep: Sampling in the collector keeps this trace whatever happens: every span in it says so, in the processes
             that it calls too.
+        arguments: What it is made from; as a decorator's they stand for the arguments of every call.
 
     Raises:
-        TypeError: for ``@otel_rl.rollout`` without parentheses (also with telemetry off).
+        TypeError: for ``@otel_rl.rollout`` without parentheses, and for a class without ``__call__`` (also with
+            telemetry off).
     """
     _refuse_bare_decorator("rollout()", rollout_id)
     return _RolloutOperation(
@@ -338,6 +387,7 @@ def rollout(
             "policy_version": policy_version,
             "iteration": iteration,
             "keep": keep,
+            "arguments": arguments,
         },
     )
 
@@ -468,6 +518,41 @@ def reward(
     operations = _operations()
     if operations is not None:
         operations.reward(name, value, label, explanation, turn, weight, parts, success)
+
+
+def reward_function(name: str, *, weight: float = 1.0, arguments: Any = None) -> _RewardFunctionOperation:
+    """One call of a reward function: a span ``rl.reward`` with its duration, and the score that it returns.
+
+    The score is recorded like that of :func:`reward`, for the rollout that is open around the call. A function that
+    raises gives none: its span is an error, and a reward of zero of this rollout is suspect. The context manager takes
+    the score by ``score(value)``. Decorating a class wraps its ``__call__``. ``OTEL_RL_REWARD_FUNCTIONS`` does the same
+    to a function that it names, in a program that is not changed.
+
+    ===============================================  ================================================================
+    it returns                                       that is
+    ===============================================  ================================================================
+    a number, a tensor or array of one element       the score
+    a dictionary with the key ``score``              the score; other numbers in it are its parts
+    ``None``                                         no score
+    a list, tuple, array or tensor of several        one score for each sample of a batch: each counts in the
+                                                     histogram and in the means of the step, and in no rollout
+    anything else, a tensor on a device              dropped and counted
+    ===============================================  ================================================================
+
+    Where content capture is on, arguments and result are recorded too, as for :func:`rollout`. Where a trainer with an
+    instrumentor calls the function, the trainer's span and scores are the ones that count.
+
+    Args:
+        name: Reward function, from a bounded set: it is a metric attribute, and after 49 names ``_OTHER`` there.
+        weight: Weight of the score in the reward of the trajectory.
+        arguments: What is scored; as a decorator's they stand for the arguments of every call.
+
+    Raises:
+        TypeError: for ``@otel_rl.reward_function`` without parentheses, and for a class without ``__call__`` (also with
+            telemetry off).
+    """
+    _refuse_bare_decorator('reward_function("name")', name)
+    return _RewardFunctionOperation("reward_function", {"name": name, "weight": weight, "arguments": arguments})
 
 
 def metric(key: str, value: float) -> None:

@@ -110,6 +110,15 @@ def _hosts(text: str) -> tuple[str, ...]:
     return hosts
 
 
+def _functions(text: str) -> tuple[str, ...]:
+    functions = tuple(name.strip() for name in text.split(",") if name.strip())
+    for function in functions:
+        module, _, path = function.partition(":")
+        if not all(name.isidentifier() for name in (*module.split("."), *path.split("."))):
+            raise ValueError(text)
+    return functions
+
+
 def _one_of(choices: tuple[str, ...]) -> Callable[[str], str]:
     def parse(text: str) -> str:
         if text.lower() not in choices:
@@ -140,6 +149,10 @@ def _file_or_off(text: str) -> str:
 
 _BOOLEAN: dict[str, Any] = {"parse": _boolean, "accepted": "true or false"}
 _BYTES: dict[str, Any] = {"parse": _positive_bytes, "accepted": "a number of bytes such as 67108864 or 64MiB"}
+_FUNCTIONS: dict[str, Any] = {
+    "parse": _functions,
+    "accepted": "module:function, module:Class.method or module:Class, separated by commas",
+}
 _COUNT: dict[str, Any] = {"parse": _count, "accepted": "a whole number from 0"}
 
 
@@ -308,6 +321,27 @@ class Settings:
         "recorded; where it fails they are dropped and counted, see content.md",
         shown="(none)",
         accepted="module:function",
+    )
+    rollout_functions: tuple[str, ...] | None = _setting(
+        None,
+        "OTEL_RL_ROLLOUT_FUNCTIONS",
+        "functions of the program of which each call is a rollout, such as my_pkg.loop:Agent.run, see trajectories.md",
+        shown="(none)",
+        **_FUNCTIONS,
+    )
+    reward_functions: tuple[str, ...] | None = _setting(
+        None,
+        "OTEL_RL_REWARD_FUNCTIONS",
+        "functions of the program that return a score, such as my_pkg.rewards:correct, see trajectories.md",
+        shown="(none)",
+        **_FUNCTIONS,
+    )
+    evaluated_samples: int = _setting(
+        5,
+        "OTEL_RL_EVALUATED_SAMPLES",
+        "samples of a trainer's batch whose scores become events, at most 5 and chosen as trajectories.md says",
+        scope=PROCESS,
+        **_COUNT,
     )
     role: str | None = _setting(
         None,

@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 
     #: Makes a fresh operation of the producer API (see ``otel_rl/__init__.py``).
     Operation = Callable[[], Any]
-    #: The same for a tool call, given the names of the parameters and the values of the call.
+    #: The same for one that has arguments and a result, given the names of the parameters and the values of the call.
     OperationOfCall = Callable[[tuple[str, ...], tuple[Any, ...]], Any]
 
 _FUNCTION = "def {name}({parameters}):\n    with {operation}({values}):\n        return {original}({arguments})\n"
 _COROUTINE = (
     "async def {name}({parameters}):\n    with {operation}({values}):\n        return await {original}({arguments})\n"
 )
-_TOOL = """def {name}({parameters}):
+_CALL = """def {name}({parameters}):
     with {operation}({values}) as {opened}:
         return {opened}.returned({original}({arguments}))
 """
-_TOOL_COROUTINE = """async def {name}({parameters}):
+_CALL_COROUTINE = """async def {name}({parameters}):
     with {operation}({values}) as {opened}:
         return {opened}.returned(await {original}({arguments}))
 """
@@ -69,13 +69,29 @@ def wrap(function: Any, operation: Operation) -> Any:
     return functools.wraps(function)(_compile(function, operation, (_FUNCTION, _COROUTINE), None))
 
 
-def wrap_tool(function: Any, operation: OperationOfCall) -> Any:
-    """Like :func:`wrap`; the operation gets the arguments of the call and, unless a generator's, what it returned."""
+def wrap_call(function: Any, operation: OperationOfCall) -> Any:
+    """Like :func:`wrap`; the operation gets the arguments of the call and what it returned.
+
+    Of a generator it gets each item too, where it asks for them (``produced``).
+    """
     if isinstance(function, classmethod | staticmethod):
-        return type(function)(wrap_tool(function.__func__, operation))
+        return type(function)(wrap_call(function.__func__, operation))
     names = _argument_names(_code(function))
-    templates = (_TOOL, _TOOL_COROUTINE)
+    templates = (_CALL, _CALL_COROUTINE)
     return functools.wraps(function)(_compile(function, lambda *values: operation(names, values), templates, names))
+
+
+def wrap_class(kind: type, operation: OperationOfCall) -> type:
+    """``kind`` itself, whose ``__call__`` is wrapped like a function.
+
+    Raises:
+        TypeError: its objects cannot be called, or it cannot be changed.
+    """
+    method = next((vars(base)["__call__"] for base in kind.__mro__ if "__call__" in vars(base)), None)
+    if method is None:
+        raise TypeError(f"objects of {kind.__qualname__} cannot be called: decorate the method that does the work")
+    kind.__call__ = wrap_call(method, operation)  # type: ignore[method-assign]  # what it is for
+    return kind
 
 
 def _code(function: Any) -> CodeType | None:
@@ -142,9 +158,14 @@ class _Operated:
         if self._opened is not None:
             self._opened.enter()
 
-    def _leave(self) -> None:
+    def _leave(self, item: Any) -> None:
         if self._opened is not None:
+            self._opened.produced(item)
             self._opened.leave()
+
+    def _returned(self, value: Any) -> None:
+        if self._opened is not None:
+            self._opened.returned(value)
 
     def _close(self, error: BaseException | None) -> None:
         self.finished = True
@@ -170,13 +191,14 @@ class Pieces(_Operated):
         try:
             item = self._generator.send(sent) if self.thrown is None else self._generator.throw(self._take_thrown())
         except StopIteration as stop:
-            self._close(None)
             self.value = stop.value
+            self._returned(stop.value)
+            self._close(None)
             return None
         except BaseException as error:
             self._close(error)
             raise
-        self._leave()
+        self._leave(item)
         return item
 
 
@@ -196,7 +218,7 @@ class AsyncPieces(_Operated):
         except BaseException as error:
             self._close(error)
             raise
-        self._leave()
+        self._leave(item)
         return item
 
     def _send(self, sent: Any) -> Any:

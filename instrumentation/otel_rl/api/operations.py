@@ -14,7 +14,9 @@ from opentelemetry.trace import INVALID_SPAN, Link
 
 from otel_rl import own_cpu
 from otel_rl.api import continuation, outcomes, program_metrics, scores
+from otel_rl.api.call_content import Result, captured
 from otel_rl.api.model_calls import ModelCall
+from otel_rl.api.reward_functions import RewardFunction
 from otel_rl.internal_errors import guard
 from otel_rl.process import process_identity
 from otel_rl.semconv import attributes, metrics, spans
@@ -85,6 +87,7 @@ class _Rollout:
         policy_version: object,
         iteration: int | None,
         keep: bool,
+        arguments: object,
     ) -> None:
         step = steps.current()
         if iteration is None and step is not None:
@@ -108,7 +111,10 @@ class _Rollout:
         context = baggage_context(entries, context)
         values = {**correlation_attributes(context), attributes.RL_SAMPLING_REASON: reason}
         self._ids = values
-        self._span = _scope.start_span(spans.RL_ROLLOUT, attributes=values, context=context, links=[link])
+        given = {**values, attributes.RL_ROLLOUT_INPUT: captured(arguments)}
+        self._span = _scope.start_span(spans.RL_ROLLOUT, attributes=given, context=context, links=[link])
+        self._result = Result(self._span, attributes.RL_ROLLOUT_OUTPUT)
+        self.result, self.produced = self._result.take, self._result.add
         #: What calls and rewards add to, wherever the rollout goes on.
         self._open = open_trajectory.OpenTrajectory()
         self._context = open_trajectory.root_context(self._open, trace_api.set_span_in_context(self._span, context))
@@ -135,7 +141,10 @@ class _Rollout:
         # With a guard of its own: the span is still to be ended.
         with guard("producer.trajectory"):
             ended = trajectories.Ended(self._open, self._ids, self._span, elapsed, error)
-            open_spans.add(self._span, trajectories.add(_scope, RlTrajectoriesSourceValues.ROLLOUT, ended))
+            totals = trajectories.add(_scope, RlTrajectoriesSourceValues.ROLLOUT, ended)
+            status = trajectories.status_of(error, self._open.discard_reason)
+            open_spans.add(self._span, {**totals, attributes.RL_ROLLOUT_STATUS: status})
+        self._result.finish()
         sampling.keep_if_slow(self._span, elapsed, spans.RL_ROLLOUT.type)
         _scope.end_span(self._span, kind, at.wall if at else None)
 
@@ -234,8 +243,11 @@ _KINDS: dict[str, Callable[..., _Operation]] = {
     "phase": _Phase,
     "tool": _Tool,
     "llm": ModelCall,
+    "reward_function": RewardFunction,
     "span": _Span,
 }
+#: Kinds that are phases of the step.
+_PHASES = ("phase", "reward_function")
 #: The same, and each call takes part in the estimate of our own cost.
 _OPEN = {kind: own_cpu.timed(f"producer.{kind}.begin", begin) for kind, begin in _KINDS.items()}
 
@@ -245,6 +257,8 @@ class Opened:
 
     def __init__(self, operation: _Operation) -> None:
         self._operation = operation
+        #: What takes the items of a generator, where something does.
+        self._produced = getattr(operation, "produced", None)
         self._failure: str | None = None
         self._forks = lifecycle.forks
 
@@ -256,6 +270,17 @@ class Opened:
         """Hand on what the program says of it; ``what`` is a method of its operation."""
         with guard(f"producer.{what}"):
             getattr(self._operation, what)(**given)
+
+    def produced(self, item: Any) -> None:
+        """A generator has made ``item``."""
+        if self._produced is not None:
+            with guard("producer.produced"):
+                self._produced(item)
+
+    def returned(self, value: Any) -> None:
+        """A generator has returned ``value``."""
+        if value is not None and isinstance(self._operation, _Rollout | RewardFunction):
+            self.tell("result", {"value": value})
 
     @property
     def trajectory(self) -> open_trajectory.OpenTrajectory | None:
@@ -279,7 +304,7 @@ class Opened:
         with guard("producer.close"):
             if self._forks != lifecycle.forks:
                 self._operation.leave()
-            elif isinstance(error, GeneratorExit) and isinstance(self._operation, _Phase):
+            elif isinstance(error, GeneratorExit) and isinstance(self._operation, _Phase | RewardFunction):
                 self._operation.end(self._failure, deferral.now())
             elif isinstance(error, GeneratorExit):
                 self._operation.leave()
@@ -315,6 +340,16 @@ class Detached:
         with guard("producer.enter"):
             self._token = attach(self._context)
 
+    def produced(self, item: Any) -> None:
+        """The generator has made ``item``."""
+        if self._opened is not None:
+            self._opened.produced(item)
+
+    def returned(self, value: Any) -> None:
+        """The generator has returned ``value``."""
+        if self._opened is not None:
+            self._opened.returned(value)
+
     def leave(self) -> None:
         """Remember the generator's context, make the consumer's current again."""
         with guard("producer.leave"):
@@ -340,7 +375,7 @@ def open_detached(kind: str, arguments: Mapping[str, Any]) -> Detached | None:
     A phase suspends none here: between two pieces of its generator, the consumer's phase goes on.
     """
     with guard(f"producer.{kind}"):
-        given = {**arguments, "is_exclusive": False} if kind == "phase" else arguments
+        given = {**arguments, "is_exclusive": False} if kind in _PHASES else arguments
         opened = open_operation(kind, given)
         context = get_current()
         # Left here and not at its end: the consumer may have made something of its own current until then.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from opentelemetry.context import get_current
 
@@ -13,15 +13,24 @@ from otel_rl import own_cpu
 from otel_rl.internal_errors import guard
 from otel_rl.semconv import attributes, events, metrics
 from otel_rl.telemetry import drops, open_trajectory, redaction
-from otel_rl.telemetry.attribute_values import number
+from otel_rl.telemetry.attribute_values import number, numbers_of
 from otel_rl.telemetry.content_capture import capture_content
 from otel_rl.telemetry.scope import Scope
-from otel_rl.training import reward_means
+from otel_rl.training import reward_means, rewards
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from opentelemetry.context import Context
 
 _scope = Scope("api")
 #: Most parts of a score; further ones are dropped and counted.
 MOST_PARTS = 16
 _LARGEST = sys.float_info.max
+#: Most scores that one call of a reward function gives; further ones are dropped and counted.
+MOST_SCORES = 8192
+#: Key of the score in a dictionary of a reward function, as in those of verl.
+WHOLE = "score"
 #: Stands for the turn that goes on.
 LAST = "last"
 
@@ -39,27 +48,83 @@ def reward(
 ) -> None:
     """See :func:`otel_rl.reward`."""
     with guard("producer.reward"):
-        trajectory = open_trajectory.of()
-        # Of a task that outlives its rollout: a score of no sample.
-        is_late = trajectory is None and open_trajectory.has_outlived(get_current())
-        place = None if trajectory is None else _turn(trajectory, turn)
-        score = _score(value)
-        if score is not None:
-            share = _weight(weight)
-            if trajectory is not None:
-                trajectory.add_reward(name, score, share, place)
-            elif not is_late:
-                reward_means.add_score(name, score, share)
-            _record(name, score, place, None if share == 1 else share, label, explanation)
-        for part, of_part in _parts(parts):
-            full_name = f"{name}/{part}"
-            if trajectory is not None:
-                trajectory.add_part(full_name, of_part)
-            elif not is_late:
-                reward_means.add_score(full_name, of_part, None)
-            _record(full_name, of_part, place, 0.0)
+        context = get_current()
+        _add(context, name, value, (label, explanation), turn, weight, parts)
+        trajectory = open_trajectory.of(context)
         if trajectory is not None and success is not None:
             trajectory.success = bool(success)
+
+
+def returned(context: Context, name: str, value: Any, weight: Any) -> None:
+    """A reward function has returned ``value``: the score of the rollout in ``context``, or one for each sample.
+
+    Which it is, and what else counts as a score, says :func:`otel_rl.reward_function`.
+    """
+    several = _several(value)
+    if several is not None and len(several) > 1:
+        _add_each(context, name, several, weight)
+        return
+    if several is not None:
+        value = next(iter(several), None)
+    parts = None
+    if isinstance(value, Mapping) and WHOLE in value:
+        parts = {key: part for key, part in value.items() if key != WHOLE and number(part) is not None}
+        value = value[WHOLE]
+    _add(context, name, value, (None, None), None, weight, parts)
+
+
+def _several(value: Any) -> Sequence[Any] | None:
+    """The scores of several samples; None where ``value`` is no list of scores."""
+    if isinstance(value, list) or (isinstance(value, tuple) and all(map(_is_score, value))):
+        return value
+    return numbers_of(value)
+
+
+def _is_score(value: Any) -> bool:
+    return value is None or number(value) is not None
+
+
+def _add_each(context: Context, name: str, values: Sequence[Any], weight: Any) -> None:
+    drops.count("metrics", "reward_batch_limit", len(values) - MOST_SCORES)
+    scores = [_score(value) for value in islice(values, MOST_SCORES)]
+    rewards.record(_scope, {name: scores}, context)
+    if open_trajectory.of(context) is None and open_trajectory.has_outlived(context):
+        return
+    share = _weight(weight)
+    for score in scores:
+        if score is not None:
+            reward_means.add_score(name, score, share)
+
+
+def _add(
+    context: Context,
+    name: Any,
+    value: Any,
+    words: tuple[str | None, str | None],
+    turn: Any,
+    weight: Any,
+    parts: Any,
+) -> None:
+    """Add a score and its parts to the rollout in ``context``, or to the means of the step."""
+    trajectory = open_trajectory.of(context)
+    # Of a task that outlives its rollout: a score of no sample.
+    is_late = trajectory is None and open_trajectory.has_outlived(context)
+    place = None if trajectory is None else _turn(trajectory, turn)
+    score = _score(value)
+    if score is not None:
+        share = _weight(weight)
+        if trajectory is not None:
+            trajectory.add_reward(name, score, share, place)
+        elif not is_late:
+            reward_means.add_score(name, score, share)
+        _record(context, name, score, place, None if share == 1 else share, *words)
+    for part, of_part in _parts(parts):
+        full_name = f"{name}/{part}"
+        if trajectory is not None:
+            trajectory.add_part(full_name, of_part)
+        elif not is_late:
+            reward_means.add_score(full_name, of_part, None)
+        _record(context, full_name, of_part, place, 0.0)
 
 
 def _score(value: Any) -> float | None:
@@ -95,6 +160,7 @@ def _parts(given: Any) -> list[tuple[Any, float]]:
 
 
 def _record(
+    context: Context,
     name: Any,
     score: float,
     turn: int | None,
@@ -102,7 +168,7 @@ def _record(
     label: str | None = None,
     explanation: str | None = None,
 ) -> None:
-    _scope.record(metrics.RL_REWARD_SCORE, score, {attributes.RL_REWARD_NAME: name})
+    _scope.record(metrics.RL_REWARD_SCORE, score, {attributes.RL_REWARD_NAME: name}, context)
     _scope.event(
         events.GEN_AI_EVALUATION_RESULT,
         attributes={
@@ -113,6 +179,7 @@ def _record(
             attributes.RL_ROLLOUT_TURN: turn,
             attributes.RL_REWARD_WEIGHT: weight,
         },
+        context=context,
     )
 
 

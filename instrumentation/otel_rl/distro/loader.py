@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from opentelemetry.util._importlib_metadata import entry_points
 
-from otel_rl import instrumentor_status, internal_errors
+from otel_rl import instrumentor_status, internal_errors, settings
 from otel_rl.distro.own_triggers import OF_MANY_USES, TRIGGERS
 from otel_rl.distro.trigger_modules import TARGETS
 from otel_rl.import_hooks import hooks
@@ -48,7 +48,27 @@ def load_instrumentors(environ: Mapping[str, str] = os.environ) -> None:
                 instrumentor_status.report(entry_point.name, instrumentor_status.SKIPPED, f"disabled by {DISABLED}")
             else:
                 _load_when_needed(entry_point)
+        _record_named_functions(disabled)
         _run_hooks("opentelemetry_post_instrument")
+
+
+def _record_named_functions(disabled: set[str]) -> None:
+    chosen = settings.current()
+    if not (chosen.rollout_functions or chosen.reward_functions):
+        return
+    name = f"{_OURS}functions"
+    if disabled & {"*", name}:
+        instrumentor_status.report(name, instrumentor_status.SKIPPED, f"disabled by {DISABLED}")
+        return
+    _isolated(name, _load_named_functions)
+
+
+def _load_named_functions() -> None:
+    from otel_rl.instrumentors.named_functions import (  # noqa: PLC0415 - where the user names some
+        NamedFunctionsInstrumentor,
+    )
+
+    NamedFunctionsInstrumentor().instrument(skip_dep_check=True)
 
 
 def _run_hooks(group: str) -> None:

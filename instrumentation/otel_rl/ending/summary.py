@@ -59,6 +59,7 @@ def write(telemetry: Telemetry) -> None:
         stderr.write_line(
             "otel-rl: no span was recorded: the program used no supported trainer, model client or agent library;"
             " `otel-rl doctor` lists them, and otel_rl.step() and otel_rl.rollout() mark a loop of your own"
+            f"{_degraded()}"
         )
     elif reports and _is_worth_explaining(telemetry):
         stderr.write_line(f"otel-rl: nothing was recorded: {_why_nothing()}")

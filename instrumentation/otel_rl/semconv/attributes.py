@@ -432,11 +432,17 @@ RL_POLICY_VERSION: Final = "rl.policy.version"
 RL_RANK: Final = "rl.rank"
 """Rank of the process in the run, from 0."""
 
+RL_REWARD_INPUT: Final = "rl.reward.input"
+"""Arguments of the reward function; content, captured on request only."""
+
 RL_REWARD_NAME: Final = "rl.reward.name"
 """Name of the reward function."""
 
 RL_REWARD_NAMES: Final = "rl.reward.names"
 """Names of the reward functions, in the order of their lists of scores."""
+
+RL_REWARD_OUTPUT: Final = "rl.reward.output"
+"""Result of the reward function; content, captured on request only."""
 
 RL_REWARD_SCORES: Final = "rl.reward.scores"
 """Scores of all samples, a list per reward function."""
@@ -462,6 +468,9 @@ RL_ROLLOUT_DISCARD_REASON: Final = "rl.rollout.discard_reason"
 RL_ROLLOUT_ID: Final = "rl.rollout.id"
 """Identity of the trajectory."""
 
+RL_ROLLOUT_INPUT: Final = "rl.rollout.input"
+"""Arguments of the function that makes the trajectory; content, captured on request only."""
+
 RL_ROLLOUT_INPUT_TOKENS: Final = "rl.rollout.input_tokens"
 """Input tokens of all model calls of the trajectory, or the prompt tokens of a trainer's sample."""
 
@@ -476,6 +485,9 @@ RL_ROLLOUT_MODEL_CALLS: Final = "rl.rollout.model_calls"
 
 RL_ROLLOUT_MODEL_ERRORS: Final = "rl.rollout.model_errors"
 """Calls of a model in the trajectory that failed."""
+
+RL_ROLLOUT_OUTPUT: Final = "rl.rollout.output"
+"""Result of the function that makes the trajectory; content, captured on request only."""
 
 RL_ROLLOUT_OUTPUT_TOKENS: Final = "rl.rollout.output_tokens"
 """Tokens that the model made in the trajectory."""
@@ -652,7 +664,7 @@ RL_TRAJECTORIES_STARTED: Final = "rl.trajectories.started"
 """Trajectories that began in this process since its previous record."""
 
 RL_TRAJECTORY_REASON: Final = "rl.trajectory.reason"
-"""Reason to record the content of the sample."""
+"""Reason to record this sample on its own, of those of its batch."""
 
 RL_WORLD_SIZE: Final = "rl.world_size"
 """Number of ranks of the run."""
@@ -1251,6 +1263,10 @@ CONTENT: Final[tuple[str, ...]] = (
     GEN_AI_TOOL_CALL_ARGUMENTS,
     GEN_AI_TOOL_CALL_RESULT,
     GEN_AI_TOOL_DEFINITIONS,
+    RL_REWARD_INPUT,
+    RL_REWARD_OUTPUT,
+    RL_ROLLOUT_INPUT,
+    RL_ROLLOUT_OUTPUT,
 )
 """Attributes that hold what users wrote or models said, captured on request only."""
 
@@ -1279,7 +1295,11 @@ IDENTIFIERS: Final[tuple[str, ...]] = (
     RL_JOB_ID,
     RL_LOOP_ITERATION,
     RL_POLICY_VERSION,
+    RL_REWARD_INPUT,
+    RL_REWARD_OUTPUT,
     RL_ROLLOUT_ID,
+    RL_ROLLOUT_INPUT,
+    RL_ROLLOUT_OUTPUT,
     RL_ROLLOUT_POLICY_VERSION_MAX,
     RL_ROLLOUT_POLICY_VERSION_MIN,
     RL_ROLLOUT_TRACE_ID,

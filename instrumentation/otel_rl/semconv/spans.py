@@ -401,6 +401,8 @@ RL_REWARD: Final = definitions.SpanDefinition(
         attributes.RL_ACTIVE_DURATION,
         attributes.ERROR_TYPE,
         attributes.RL_REWARD_NAME,
+        attributes.RL_REWARD_INPUT,
+        attributes.RL_REWARD_OUTPUT,
     ),
 )
 RL_ROLLOUT: Final = definitions.SpanDefinition(
@@ -414,6 +416,9 @@ RL_ROLLOUT: Final = definitions.SpanDefinition(
         attributes.RL_POLICY_VERSION,
         attributes.RL_LOOP_ITERATION,
         attributes.RL_ROLLOUT_REWARD,
+        attributes.RL_ROLLOUT_STATUS,
+        attributes.RL_ROLLOUT_INPUT,
+        attributes.RL_ROLLOUT_OUTPUT,
         attributes.RL_ROLLOUT_TURNS,
         attributes.RL_ROLLOUT_MODEL_CALLS,
         attributes.RL_ROLLOUT_MODEL_ERRORS,

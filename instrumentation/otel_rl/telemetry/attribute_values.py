@@ -301,12 +301,24 @@ def number(value: Any) -> float | int | None:
     return found if isinstance(found, int | float) else None
 
 
+def numbers_of(value: Any) -> list[Any] | None:
+    """The elements of an array or tensor of one dimension in the host's memory; None for anything else."""
+    if len(getattr(value, "shape", None) or ()) != 1 or not _is_in_memory(value):
+        return None
+    found: list[Any] = value.tolist()
+    return found
+
+
 def _holds_one_element(value: Any) -> bool:
+    return getattr(value, "shape", None) in ((), (1,)) and _is_in_memory(value)
+
+
+def _is_in_memory(value: Any) -> bool:
     library = _library(value)
-    if library not in ("numpy", "torch") or getattr(value, "shape", None) not in ((), (1,)):
-        return False
     # Subclasses of tensors stand for elements that are elsewhere, or nowhere.
-    return library == "numpy" or (type(value).__name__ in ("Tensor", "Parameter") and value.device.type == "cpu")
+    return library == "numpy" or (
+        library == "torch" and type(value).__name__ in ("Tensor", "Parameter") and value.device.type == "cpu"
+    )
 
 
 def score(value: Any) -> float | None:

@@ -80,6 +80,11 @@ def content_as_json(value: object, signal: str = "traces") -> str | None:
     except redaction.Dropped as dropped:
         count_dropped(dropped, signal)
         return None
+    return as_json(shortened)
+
+
+def as_json(shortened: object) -> str:
+    """Encode content that :func:`content` has let pass and ``plain_content`` has shortened."""
     encoded = json.dumps(shortened, ensure_ascii=False)
     limit = MAXIMUM_LENGTH
     # Escapes (quotes, control characters) make the encoded text longer than its parts.

@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from otel_rl.telemetry import Scope
 
 
-def record(scope: Scope, by_function: Mapping[str, Iterable[Any]]) -> None:
+def record(scope: Scope, by_function: Mapping[str, Iterable[Any]], context: Context | None = None) -> None:
     """Record the scores that reward functions, by name, gave the samples of this process.
 
     An I/O thread reads them later: they must not hold tensors of the program.
     """
-    context = get_current()
+    context = get_current() if context is None else context
     deferral.post(Signal.METRICS, lambda: _record(scope, by_function, context))
 
 

@@ -159,7 +159,7 @@ def add(scope: Scope, source: str, ended: Ended) -> dict[str, Any]:
     if own is not None and own.is_valid:
         row[attributes.RL_ROLLOUT_TRACE_ID] = trace_api.format_trace_id(own.trace_id)
     row[attributes.RL_ROLLOUT_SECONDS] = round(ended.seconds, 6)
-    status = row[attributes.RL_ROLLOUT_STATUS] = _status(ended.error, trajectory.discard_reason)
+    status = row[attributes.RL_ROLLOUT_STATUS] = status_of(ended.error, trajectory.discard_reason)
     of_turns, sums = trajectory.rewards_of_turns()
     if of_turns:
         row[attributes.RL_ROLLOUT_TURN_REWARDS] = of_turns
@@ -202,7 +202,8 @@ def _add_staleness(scope: Scope, totals: dict[str, Any]) -> None:
     scope.record(metrics.RL_ROLLOUT_STALENESS, behind)
 
 
-def _status(error: BaseException | str | None, discard_reason: str | None) -> str:
+def status_of(error: BaseException | str | None, discard_reason: str | None) -> str:
+    """Outcome of a trajectory, as it is known at its end."""
     if error is None:
         return RlRolloutStatusValues.FINISHED if discard_reason is None else RlRolloutStatusValues.DISCARDED
     cancelled = type(error).__name__ in _CANCELLED or error == RlRolloutStatusValues.CANCELLED

@@ -45,6 +45,8 @@ CONTENT = {
     "gen_ai.system_instructions": PROMPT,
     "gen_ai.tool.call.arguments": PROMPT,
     "gen_ai.tool.call.result": PROMPT,
+    "rl.rollout.input": PROMPT,
+    "rl.reward.output": PROMPT,
     "gen_ai.tool.definitions": PROMPT,
     "gen_ai.prompt.0.content": PROMPT,
     "input.value": PROMPT,

@@ -1,24 +1,23 @@
 """Prompt and completion of a few samples of each batch, an event each: only where the user captures content.
 
-A batch has too many samples to keep them all. Kept are the one with the lowest and the one with the highest reward, the
-longest, one in which a tool failed, and one whose place moves on with the iterations: a share that no outcome chooses.
+Which samples these are says :mod:`.chosen_samples`.
 """
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from otel_rl.inference import messages, shortening
 from otel_rl.inference.fields import all_fields_of
+from otel_rl.instrumentors.trl.chosen_samples import chosen
 from otel_rl.semconv import attributes, events
-from otel_rl.semconv.attributes import RlTrajectoryReasonValues as Reason
 from otel_rl.telemetry.content_capture import capture
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from otel_rl.inference.messages import Message
+    from otel_rl.instrumentors.trl.chosen_samples import Outcome
     from otel_rl.telemetry import Scope
 
 
@@ -27,15 +26,6 @@ class Texts(NamedTuple):
 
     prompts: Sequence[Any]
     completions: Sequence[Any]
-
-
-class Outcome(NamedTuple):
-    """What decides which samples are worth reading; a value for each."""
-
-    rewards: Sequence[float | None]
-    lengths: Sequence[int]
-    tool_errors: Mapping[int, int]
-    iteration: int | None
 
 
 def of_batch(prompts: Any, result: Sequence[Any], count: int) -> Texts | None:
@@ -68,30 +58,6 @@ def record(scope: Scope, texts: Texts, outcome: Outcome, columns: Mapping[str, S
         values[attributes.RL_TRAJECTORY_REASON] = reason
         values[attributes.RL_LOOP_ITERATION] = outcome.iteration
         scope.event(events.RL_TRAJECTORY_CONTENT, attributes=values)
-
-
-def chosen(outcome: Outcome) -> dict[int, str]:
-    """Places of the samples that are worth reading, each with the first reason for it."""
-    found: dict[int, str] = {}
-    if not outcome.lengths:
-        return found
-    for place, reason in _candidates(outcome):
-        found.setdefault(place, reason)
-    return found
-
-
-def _candidates(outcome: Outcome) -> Iterator[tuple[int, str]]:
-    rewarded = {
-        place: reward for place, reward in enumerate(outcome.rewards) if reward is not None and math.isfinite(reward)
-    }
-    if rewarded:
-        yield min(rewarded, key=rewarded.__getitem__), Reason.LOWEST_REWARD
-        yield max(rewarded, key=rewarded.__getitem__), Reason.HIGHEST_REWARD
-    failed = next((place for place, errors in sorted(outcome.tool_errors.items()) if errors), None)
-    if failed is not None and failed < len(outcome.lengths):
-        yield failed, Reason.TOOL_ERROR
-    yield max(range(len(outcome.lengths)), key=outcome.lengths.__getitem__), Reason.LONGEST
-    yield (outcome.iteration or 0) % len(outcome.lengths), Reason.REGULAR
 
 
 def _content(prompt: Any, completion: Any, stop_reason: str | None) -> dict[str, str | None]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from otel_rl.instrumentors.trl import sample_content
+from otel_rl.instrumentors.trl import chosen_samples, sample_content
 from otel_rl.instrumentors.trl.profiling import scope
 from otel_rl.semconv import attributes, spans
 from otel_rl.semconv.attributes import (
@@ -16,10 +16,13 @@ from otel_rl.semconv.attributes import (
     RlRolloutStatusValues,
     RlTrajectoriesSourceValues,
 )
+from otel_rl.telemetry import guard
 from otel_rl.training import trainer_loop, trajectories
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from opentelemetry.context import Context
 
     from otel_rl.training import steps
 
@@ -129,7 +132,8 @@ class Samples:
             _estimator(trainer, is_only_batch=first < accelerator.num_processes * count),
         )
         source = RlTrajectoriesSourceValues.TRAINER
-        trajectories.add_batch(scope, source, iteration, count, lambda: _columns(batch))
+        context = step.context if step is not None else trajectories.NO_CONTEXT
+        trajectories.add_batch(scope, source, iteration, count, lambda: _recorded(batch, context))
         if made.texts is not None:
             _record_content(made.texts, batch)
 
@@ -137,13 +141,24 @@ class Samples:
 def _record_content(texts: sample_content.Texts, batch: _Batch) -> None:
     """At once: the program may change its messages later."""
     columns = _columns(batch).values
-    outcome = sample_content.Outcome(
+    sample_content.record(scope, texts, _outcome(batch, columns), columns)
+
+
+def _recorded(batch: _Batch, context: Context) -> trajectories.Columns:
+    """The columns of the record, and on the way the scores of chosen samples as events; on an I/O thread."""
+    columns = _columns(batch)
+    with guard("trl.evaluations"):
+        chosen_samples.record_scores(scope, _outcome(batch, columns.values), columns, context)
+    return columns
+
+
+def _outcome(batch: _Batch, columns: Mapping[str, Sequence[Any]]) -> chosen_samples.Outcome:
+    return chosen_samples.Outcome(
         columns[attributes.RL_ROLLOUT_REWARD],
         columns[attributes.RL_ROLLOUT_OUTPUT_TOKENS],
         batch.made.tool_errors or {},
         batch.iteration,
     )
-    sample_content.record(scope, texts, outcome, columns)
 
 
 def _are_lists(values: Any) -> bool:

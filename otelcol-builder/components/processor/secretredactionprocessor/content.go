@@ -19,6 +19,7 @@ const (
 var contentKeys = regexp.MustCompile(`(?s)^(` + strings.Join([]string{
 	`gen_ai\.((input|output)\.messages|system_instructions|tool\.(definitions|call\.(arguments|result)|message))`,
 	`gen_ai\.(evaluation\.explanation|event\.content|retrieval\.(query\.text|documents)|(prompt|completion)(\.[0-9].*)?)`,
+	`rl\.(rollout|reward)\.(input|output)`,
 	`llm\.(input_messages|output_messages|prompts|completions|choices|prompt_template|tools|functions|function_call)(\..*)?`,
 	`llm\.request\.functions(\..*)?`,
 	`llm\.[a-z_]+\.(choices|candidates|input|instructions|system|tools|functions|(stringified_)?raw_response)`,

@@ -20,13 +20,13 @@ func TestContentKeysAreKnownInEverySpelling(t *testing.T) {
 		"llm.openai.choices", "agentops.entity.input", "mlflow.traceInputs", "response_data", "haystack.component.input",
 		"langfuse.observation.output", "traceloop.prompt.template_variables", "messages[0]", "agent.instructions", "tool-calls",
 		"traceloop.prompt.template_variables.name", "llm.prompt_template.variables.role", "gen_ai.prompt.0.content\nx",
-		"db.marqo.search.query", "pinecone.query.queries",
+		"db.marqo.search.query", "pinecone.query.queries", "rl.rollout.input", "rl.rollout.output", "rl.reward.input", "rl.reward.output",
 	} {
 		equal(t, key, treatmentOf(key), contentValue)
 	}
 	for _, key := range []string{
 		"gen_ai.usage.input_tokens", "gen_ai.prompt.name", "rl.trainer.metric.key", "completions/mean_length", "prompt_tokens",
-		"gen_ai.output.type", "content.type", "message", "llm.model_name", "gen_ai.tool.name", "rl.inference.token_ids.count",
+		"gen_ai.output.type", "content.type", "message", "llm.model_name", "gen_ai.tool.name", "rl.rollout.output_tokens", "rl.inference.token_ids.count",
 	} {
 		equal(t, key, treatmentOf(key), ordinary)
 	}

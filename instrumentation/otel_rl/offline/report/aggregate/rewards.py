@@ -44,7 +44,8 @@ class Rewards:
 
     def add_log(self, log: Log) -> None:
         """Take in an evaluation result; others are ignored."""
-        if log.event != events.GEN_AI_EVALUATION_RESULT.name:
+        if log.event != events.GEN_AI_EVALUATION_RESULT.name or names.RL_TRAJECTORY_REASON in log.attributes:
+            # Some samples of a trainer's batch, chosen by their scores: all are in the histogram.
             return
         name = str(log.attributes.get(names.GEN_AI_EVALUATION_NAME) or "score")
         score = log.attributes.get(names.GEN_AI_EVALUATION_SCORE_VALUE)

@@ -1,0 +1,90 @@
+"""One call of a reward function: a span of its own, and the score that it returns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from opentelemetry.context import get_current
+
+from otel_rl.api import scores
+from otel_rl.api.call_content import Result, captured
+from otel_rl.internal_errors import guard
+from otel_rl.semconv import attributes, spans
+from otel_rl.telemetry import deferral, open_trajectory
+from otel_rl.telemetry.attribute_values import text
+from otel_rl.telemetry.cardinality_budgets import MAXIMUM_LENGTH
+from otel_rl.telemetry.scope import Scope
+from otel_rl.training import trainer_loop
+from otel_rl.training.phases import Phase, innermost
+
+if TYPE_CHECKING:
+    from otel_rl.telemetry.deferral import Moment
+
+_scope = Scope("api")
+_REWARD = spans.RL_REWARD.type.removeprefix("rl.")
+#: Most spans in a step, of calls that belong to no rollout: a loop may score sample by sample.
+MOST_SPANS = 16
+
+
+class RewardFunction:
+    """Times the call; its score is recorded when it has returned, for the rollout around it.
+
+    Where a trainer calls the function, the trainer's instrumentor records span and scores; then this adds content only.
+    """
+
+    def __init__(self, name: object, weight: object, arguments: object, *, is_exclusive: bool = True) -> None:
+        #: The evaluated: a score belongs to the rollout, and not to the span of its function.
+        self._context = get_current()
+        self._name = text(str(name), MAXIMUM_LENGTH)
+        self._weight = weight
+        self._value: Any = None
+        self._trajectory = open_trajectory.of(self._context)
+        self._is_owned = self._trajectory is None and trainer_loop.current().is_open(spans.RL_REWARD)
+        content = captured(arguments)
+        self._phase: Phase | None = None
+        self._result: Result | None = None
+        if self._is_owned:
+            self._enrich(content)
+            return
+        values = {attributes.RL_REWARD_NAME: self._name, attributes.RL_REWARD_INPUT: content}
+        limit = None if self._trajectory is not None else MOST_SPANS
+        self._phase = Phase(
+            spans.RL_REWARD, _scope, values, limit, has_duration=False, is_exclusive=is_exclusive
+        ).start()
+        self._result = Result(self._phase.span, attributes.RL_REWARD_OUTPUT)
+
+    def _enrich(self, content: str | None) -> None:
+        """Add to the span that the trainer's instrumentor has open for this function, where it has one."""
+        phase = innermost()
+        if phase is None or phase.name != _REWARD or phase.interrupts:
+            return
+        self._result = Result(phase.span, attributes.RL_REWARD_OUTPUT)
+        if content is not None:
+            phase.span.set_attribute(attributes.RL_REWARD_INPUT, content)
+
+    def result(self, value: Any) -> None:
+        """The function has returned ``value``."""
+        self._value = value
+        if self._result is not None:
+            self._result.take(value)
+
+    def leave(self) -> None:
+        """Make current again what was current before."""
+        if self._phase is not None:
+            self._phase.leave()
+
+    def end(self, error: BaseException | str | None, at: Moment | None) -> None:
+        """End the span, and record the score unless the call failed."""
+        if self._phase is None:
+            return
+        value, self._value = self._value, None
+        with guard("producer.score"):
+            if error is None and value is not None:
+                scores.returned(self._context, self._name, value, self._weight)
+        if error is not None and self._trajectory is not None:
+            self._trajectory.span_errors += 1
+        if at is None:
+            self._phase.end(error)
+            return
+        with deferral.inside_sdk():
+            self._phase.end(error, at)

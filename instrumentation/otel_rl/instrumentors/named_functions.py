@@ -1,0 +1,202 @@
+"""Functions of the program that the user names in the environment: rollouts and rewards of an unmodified program.
+
+``OTEL_RL_ROLLOUT_FUNCTIONS`` and ``OTEL_RL_REWARD_FUNCTIONS`` name a function (``my_pkg.rewards:correct``), a method
+(``my_pkg.loop:Agent.run``) or a class (``my_pkg.rewards:Judge``), of which ``__call__`` is meant. Each is decorated as
+the producer API would, once its module has been imported.
+
+What cannot be found is said in one line, and as the state of ``otel_rl_functions``. The program runs as without it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+import otel_rl
+from otel_rl import instrumentor_status, settings, stderr
+from otel_rl.api.decorator import wrap_call
+from otel_rl.instrumentors.base import Instrumentor
+from otel_rl.internal_errors import guard
+from otel_rl.process import child_processes, process_identity
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+
+    from typing_extensions import Self
+
+    from otel_rl.instrumentors.patching import Patches
+
+_MAIN = "__main__"
+_CALL = "__call__"
+_OF_SCRIPT = (
+    "the script itself, whose functions exist only while it runs: move them to a module, or decorate them with"
+    " otel_rl.rollout() and otel_rl.reward_function()"
+)
+_MISSING = object()
+#: Longest list or dictionary of a module that is looked through.
+_LONGEST = 4096
+
+
+class _Named(NamedTuple):
+    """A function that a variable names, and what makes the operation of the producer API for it."""
+
+    variable: str
+    module: str
+    path: str
+    open: Callable[[str], Any]
+
+    def __str__(self) -> str:
+        return f"{self.variable}: {self.module}:{self.path}"
+
+
+class _Unusable(Exception):  # noqa: N818 - said to the user, not a crash
+    """The function cannot be recorded; the message says why."""
+
+
+class _Idle:
+    """Stands for an operation where nothing is to be recorded any more."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing has been opened."""
+
+    def open_detached(self) -> None:
+        """As with telemetry off."""
+
+    def returned(self, value: Any) -> Any:
+        """Hand on ``value``."""
+        return value
+
+
+_IDLE = _Idle()
+
+
+class NamedFunctionsInstrumentor(Instrumentor):
+    """Decorates what the two variables name."""
+
+    library = "functions"
+    requirements: ClassVar = ("otel-rl",)
+    modules: ClassVar[dict[str, Any]] = {}
+
+    def _set_up(self) -> None:
+        super()._set_up()
+        self._named: list[_Named] = []
+        #: What cannot be recorded, and why.
+        self._problems: dict[str, str] = {}
+
+    def _begin(self) -> None:
+        self._named = _named()
+        self._problems.clear()
+        modules = dict.fromkeys(named.module for named in self._named if named.module != _MAIN)
+        type(self).modules = dict.fromkeys(modules, self._patch)
+        for named in self._named:
+            if named.module == _MAIN:
+                self._tell(named, f"is {_OF_SCRIPT}")
+        super()._begin()
+        self._report()
+
+    def _patch(self, module: ModuleType, patches: Patches) -> None:
+        done: set[str] = set()
+        for named in self._named:
+            if named.module != module.__name__:
+                continue
+            try:
+                self._decorate(module, named, patches, done)
+            except _Unusable as unusable:
+                self._tell(named, str(unusable))
+
+    def _decorate(self, module: ModuleType, named: _Named, patches: Patches, done: set[str]) -> None:
+        path = _function_path(module, named.path)
+        if path in done:
+            raise _Unusable("is named twice")
+        done.add(path)
+        operation = named.open(path.removesuffix(f".{_CALL}"))
+        before = vars(module).get(path)
+
+        def of_call(names: tuple[str, ...], values: Any) -> Any:
+            # Somebody may have patched over ours, which stays then.
+            return operation.of_call(names, values) if self._instrumented else _IDLE
+
+        try:
+            patches.replace(module, path, lambda function: wrap_call(function, of_call))
+        except Exception as error:  # noqa: BLE001 - the program's metaclass may raise anything
+            raise _Unusable(f"cannot be replaced ({type(error).__name__}: {error})") from None
+        if before is not None:
+            after = vars(module)[path]
+            _exchange(module, before, after)
+            patches.on_restore(lambda: _exchange(module, after, before))
+
+    def _tell(self, named: _Named, reason: str) -> None:
+        """Print one line; all processes of a run have the same variables, so the leading one prints it."""
+        self._problems[str(named)] = reason
+        if process_identity.current().leads:
+            stderr.write_line(f"otel-rl: {named} {reason}; it is not recorded")
+
+    def _report(self) -> None:
+        reasons = [f"{named} {reason}" for named, reason in self._problems.items()]
+        reasons += [f"module {name} {_not_imported(name)}" for name in self.modules if name not in self._applied]
+        state = instrumentor_status.DEGRADED if reasons else instrumentor_status.ACTIVE
+        instrumentor_status.report(self.entry_point, state, "; ".join(reasons))
+
+
+def _named() -> list[_Named]:
+    chosen = settings.current()
+    makers: tuple[tuple[str, tuple[str, ...] | None, Callable[[str], Any]], ...] = (
+        ("rollout_functions", chosen.rollout_functions, lambda _: otel_rl.rollout()),
+        ("reward_functions", chosen.reward_functions, otel_rl.reward_function),
+    )
+    found = []
+    for setting, names, open_one in makers:
+        for name in dict.fromkeys(names or ()):
+            module, _, path = name.partition(":")
+            found.append(_Named(settings.VARIABLES[setting].name, module, path, open_one))
+    return found
+
+
+def _function_path(module: ModuleType, path: str) -> str:
+    """``path`` to a function of Python, of a class to its ``__call__``.
+
+    Raises:
+        _Unusable: it leads to something else.
+    """
+    owner: Any = module
+    found: Any = module
+    for name in path.split("."):
+        if found is not module and not isinstance(found, type):
+            raise _Unusable(f"leads through {type(found).__name__}, which is no class")
+        owner, found = found, inspect.getattr_static(found, name, _MISSING)
+        if found is _MISSING:
+            raise _Unusable(f"is missing: {owner.__name__} has no {name}")
+    if isinstance(found, type):
+        path = f"{path}.{_CALL}"
+        found = next((vars(base)[_CALL] for base in found.__mro__ if _CALL in vars(base)), None)
+        if found is None:
+            raise _Unusable("is a class without __call__: name a method of it")
+    function = found.__func__ if isinstance(found, classmethod | staticmethod) else found
+    if inspect.isfunction(function):
+        return path
+    kind = type(function).__qualname__
+    if callable(function):
+        raise _Unusable(f"is no function but an object of class {kind}: name the function, or {_CALL} of the class")
+    raise _Unusable(f"is no function but an object of class {kind}")
+
+
+def _exchange(module: ModuleType, old: Any, new: Any) -> None:
+    """Put ``new`` where lists and dictionaries of the module hold ``old``: a program may choose its functions there."""
+    with guard("functions.exchange"):
+        for held in list(vars(module).values()):
+            if type(held) not in (list, dict) or len(held) > _LONGEST:
+                continue
+            for place, one in list(enumerate(held) if type(held) is list else held.items()):
+                if one is old:
+                    held[place] = new
+
+
+def _not_imported(name: str) -> str:
+    kind, target, _ = child_processes.program(child_processes.original_arguments())
+    of_script = os.path.splitext(os.path.basename(target))[0] if kind == "script" else target  # noqa: PTH119, PTH122
+    return f"is {_OF_SCRIPT}" if name == of_script else "was not imported in this process"

@@ -1,0 +1,1 @@
+"""A package of a user: an agent, its rewards and a loop, which know nothing of otel-rl."""
