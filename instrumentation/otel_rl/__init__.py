@@ -348,6 +348,7 @@ def rollout(
     group_id: str | int | None = None,
     policy_version: str | int | None = None,
     iteration: int | None = None,
+    attempt: int | None = None,
     keep: bool = False,
     arguments: Any = None,
 ) -> _RolloutOperation:
@@ -369,6 +370,7 @@ def rollout(
         group_id: Id of the group that shares a baseline (GRPO).
         policy_version: Version of the weights that generate.
         iteration: Training iteration it is for; the open step's otherwise.
+        attempt: Which try at this sample it is, from 1, where the program tries again after a failure.
         keep: Sampling in the collector keeps this trace whatever happens: every span in it says so, in the processes
             that it calls too.
         arguments: What it is made from; as a decorator's they stand for the arguments of every call.
@@ -386,6 +388,7 @@ def rollout(
             "group_id": group_id,
             "policy_version": policy_version,
             "iteration": iteration,
+            "attempt": attempt,
             "keep": keep,
             "arguments": arguments,
         },

@@ -1,13 +1,16 @@
 """The producer API behind :mod:`otel_rl`.
 
 =====================  =======================================================
+``call_content``       arguments and results, where content is wanted
 ``compiled_function``  functions with the parameters of another one
 ``continuation``       rollouts go on in threads, executors and processes
 ``decorator``          decorators for functions, coroutines and generators
 ``model_calls``        calls of a model that the program itself marks
-``operations``         rollouts, steps, phases, tools, metrics and events
+``operations``         steps, phases, tools, metrics and events
 ``outcomes``           what a program says of a rollout
 ``program_metrics``    counters and histograms that the program names, and values of its rollouts
+``reward_functions``   calls of reward functions
+``rollouts``           trajectories: the root span, its baggage, its row
 ``scores``             rewards
 ``spawned``            the context of a rollout on its way into a spawned process
 =====================  =======================================================

@@ -2,42 +2,31 @@
 
 from __future__ import annotations
 
-import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
-from uuid import UUID
 
-from opentelemetry import baggage
 from opentelemetry import trace as trace_api
 from opentelemetry.context import get_current
-from opentelemetry.trace import INVALID_SPAN, Link
 
 from otel_rl import own_cpu
-from otel_rl.api import continuation, outcomes, program_metrics, scores
-from otel_rl.api.call_content import Result, captured
+from otel_rl.api import outcomes, program_metrics, scores
 from otel_rl.api.model_calls import ModelCall
 from otel_rl.api.reward_functions import RewardFunction
+from otel_rl.api.rollouts import Rollout
 from otel_rl.internal_errors import guard
-from otel_rl.process import process_identity
-from otel_rl.semconv import attributes, metrics, spans
-from otel_rl.semconv.attributes import RlTrajectoriesSourceValues
+from otel_rl.semconv import attributes, spans
 from otel_rl.semconv.definitions import EventDefinition
 from otel_rl.telemetry import (
     deferral,
-    ids,
     lifecycle,
-    open_spans,
     open_trajectory,
-    run_span,
-    sampling,
 )
-from otel_rl.telemetry.attribute_values import clean, error_type, text
+from otel_rl.telemetry.attribute_values import clean, text
 from otel_rl.telemetry.cardinality_budgets import MAXIMUM_LENGTH, OTHER, within_budget
 from otel_rl.telemetry.context import attach, detach
-from otel_rl.telemetry.correlation import baggage_context, correlation_attributes
 from otel_rl.telemetry.scope import Scope
 from otel_rl.tools.calls import ToolCall
-from otel_rl.training import steps, trajectories
+from otel_rl.training import steps
 from otel_rl.training.phases import Phase, innermost
 from otel_rl.training.scalars import Source, sink
 
@@ -52,13 +41,6 @@ if TYPE_CHECKING:
 _scope = Scope("api")
 #: Names that the report and the collector know.
 _OUR_NAMES = "rl."
-#: Baggage that a rollout does not take from the rollout or step around it.
-_OF_ONE_ROLLOUT = (
-    attributes.RL_ROLLOUT_ID,
-    attributes.RL_SAMPLE_ID,
-    attributes.RL_GROUP_ID,
-    attributes.RL_SAMPLING_PRIORITY,
-)
 _SPANS_BY_PHASE = {
     definition.type.removeprefix("rl."): definition
     for definition in vars(spans).values()
@@ -74,79 +56,6 @@ class _Operation(Protocol):
 
     def end(self, error: BaseException | str | None, at: Moment | None) -> None:
         """Leave and end it; an exception, or an ``error.type`` as text, marks it as failed. ``at``: when, or now."""
-
-
-class _Rollout:
-    """Root span of a trajectory and its baggage."""
-
-    def __init__(
-        self,
-        rollout_id: object,
-        sample_id: object,
-        group_id: object,
-        policy_version: object,
-        iteration: int | None,
-        keep: bool,
-        arguments: object,
-    ) -> None:
-        step = steps.current()
-        if iteration is None and step is not None:
-            iteration = step.iteration
-        reason = sampling.reason_to_keep_rollout(forced=keep, iteration=iteration)
-        entries: dict[str, object] = {
-            attributes.RL_RUN_ID: process_identity.current().id,
-            attributes.RL_ROLLOUT_ID: rollout_id if rollout_id is not None else _random_id(),
-            attributes.RL_SAMPLE_ID: sample_id,
-            attributes.RL_GROUP_ID: group_id,
-            attributes.RL_POLICY_VERSION: policy_version,
-            attributes.RL_LOOP_ITERATION: iteration,
-            attributes.RL_SAMPLING_PRIORITY: sampling.KEEP if reason else None,
-        }
-        link = Link(step.span_context) if step is not None else run_span.link()
-        # A trace of its own in the program's context: its baggage, its values and its suppression hold inside.
-        context = trace_api.set_span_in_context(INVALID_SPAN, get_current())
-        for key in _OF_ONE_ROLLOUT:
-            context = baggage.remove_baggage(key, context)
-        # The ids and the wish to be kept reach everything below, in other processes too, through the baggage.
-        context = baggage_context(entries, context)
-        values = {**correlation_attributes(context), attributes.RL_SAMPLING_REASON: reason}
-        self._ids = values
-        given = {**values, attributes.RL_ROLLOUT_INPUT: captured(arguments)}
-        self._span = _scope.start_span(spans.RL_ROLLOUT, attributes=given, context=context, links=[link])
-        self._result = Result(self._span, attributes.RL_ROLLOUT_OUTPUT)
-        self.result, self.produced = self._result.take, self._result.add
-        #: What calls and rewards add to, wherever the rollout goes on.
-        self._open = open_trajectory.OpenTrajectory()
-        self._context = open_trajectory.root_context(self._open, trace_api.set_span_in_context(self._span, context))
-        self._started = time.perf_counter()
-        trajectories.began(_scope, RlTrajectoriesSourceValues.ROLLOUT)
-        continuation.install()
-        # Last: from here on a signal handler finds the rollout in its context.
-        self._token: Token[Context] | None = attach(self._context)
-
-    @property
-    def trajectory(self) -> open_trajectory.OpenTrajectory:
-        return self._open
-
-    def leave(self) -> None:
-        token, self._token = self._token, None
-        if token is not None:
-            detach(token)
-
-    def end(self, error: BaseException | str | None, at: Moment | None) -> None:
-        self.leave()
-        kind = error_type(error) if isinstance(error, BaseException) else error
-        elapsed = (at.counter if at else time.perf_counter()) - self._started
-        _scope.record(metrics.RL_ROLLOUT_DURATION, elapsed, {attributes.ERROR_TYPE: kind}, self._context)
-        # With a guard of its own: the span is still to be ended.
-        with guard("producer.trajectory"):
-            ended = trajectories.Ended(self._open, self._ids, self._span, elapsed, error)
-            totals = trajectories.add(_scope, RlTrajectoriesSourceValues.ROLLOUT, ended)
-            status = trajectories.status_of(error, self._open.discard_reason)
-            open_spans.add(self._span, {**totals, attributes.RL_ROLLOUT_STATUS: status})
-        self._result.finish()
-        sampling.keep_if_slow(self._span, elapsed, spans.RL_ROLLOUT.type)
-        _scope.end_span(self._span, kind, at.wall if at else None)
 
 
 class _Step:
@@ -238,7 +147,7 @@ class _Span:
 
 
 _KINDS: dict[str, Callable[..., _Operation]] = {
-    "rollout": _Rollout,
+    "rollout": Rollout,
     "step": _Step,
     "phase": _Phase,
     "tool": _Tool,
@@ -279,13 +188,13 @@ class Opened:
 
     def returned(self, value: Any) -> None:
         """A generator has returned ``value``."""
-        if value is not None and isinstance(self._operation, _Rollout | RewardFunction):
+        if value is not None and isinstance(self._operation, Rollout | RewardFunction):
             self.tell("result", {"value": value})
 
     @property
     def trajectory(self) -> open_trajectory.OpenTrajectory | None:
         """The trajectory, where it is a rollout."""
-        return self._operation.trajectory if isinstance(self._operation, _Rollout) else None
+        return self._operation.trajectory if isinstance(self._operation, Rollout) else None
 
     def leave(self) -> None:
         """Make current again what was current before."""
@@ -311,10 +220,6 @@ class Opened:
                 deferral.later("traces", partial(self._operation.end, self._failure, deferral.now()))
             else:
                 self._operation.end(error if error is not None else self._failure, None)
-
-
-def _random_id() -> str:
-    return str(UUID(int=ids.IdGenerator().generate_trace_id()))
 
 
 def open_operation(kind: str, arguments: Mapping[str, Any]) -> Opened | None:

@@ -459,6 +459,9 @@ RL_ROLE: Final = "rl.role"
 RL_ROLLOUT_ADVANTAGE: Final = "rl.rollout.advantage"
 """Advantage that the trainer computed for the sample."""
 
+RL_ROLLOUT_ATTEMPT: Final = "rl.rollout.attempt"
+"""Number of the try at its sample, from 1, as the program says."""
+
 RL_ROLLOUT_CUMULATIVE_REWARDS: Final = "rl.rollout.cumulative_rewards"
 """Sum of the rewards of the turns up to each turn of the trajectory."""
 

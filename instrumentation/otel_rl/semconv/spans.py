@@ -413,6 +413,7 @@ RL_ROLLOUT: Final = definitions.SpanDefinition(
         attributes.RL_ROLLOUT_ID,
         attributes.RL_SAMPLE_ID,
         attributes.RL_GROUP_ID,
+        attributes.RL_ROLLOUT_ATTEMPT,
         attributes.RL_POLICY_VERSION,
         attributes.RL_LOOP_ITERATION,
         attributes.RL_ROLLOUT_REWARD,

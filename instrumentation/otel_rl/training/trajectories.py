@@ -59,6 +59,7 @@ _IDS = (
     attributes.RL_ROLLOUT_ID,
     attributes.RL_SAMPLE_ID,
     attributes.RL_GROUP_ID,
+    attributes.RL_ROLLOUT_ATTEMPT,
     attributes.RL_POLICY_VERSION,
     attributes.GEN_AI_CONVERSATION_ID,
 )
@@ -154,7 +155,7 @@ def add(scope: Scope, source: str, ended: Ended) -> dict[str, Any]:
     if trajectory.reward is not None:
         totals[attributes.RL_ROLLOUT_REWARD] = trajectory.reward
     _add_staleness(scope, totals)
-    row = {key: ended.ids[key] for key in _IDS if key in ended.ids} | totals
+    row = {key: ended.ids[key] for key in _IDS if ended.ids.get(key) is not None} | totals
     own = None if ended.span is None else ended.span.get_span_context()
     if own is not None and own.is_valid:
         row[attributes.RL_ROLLOUT_TRACE_ID] = trace_api.format_trace_id(own.trace_id)

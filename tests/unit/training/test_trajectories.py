@@ -21,6 +21,7 @@ from otel_rl.inference.calls import InferenceCall
 from otel_rl.inference.requests import CHAT, Request
 from otel_rl.inference.servers import server
 from otel_rl.pipeline.processors import QueueLogRecordProcessor
+from otel_rl.semconv import attributes
 from otel_rl.telemetry import Scope, deferral, drops, lifecycle, open_trajectory
 from otel_rl.telemetry.open_trajectory import MAXIMUM_REWARDS, OpenTrajectory
 from otel_rl.training import steps, trajectories
@@ -76,6 +77,22 @@ def test_a_step_has_one_record_of_all_its_rollouts(recorded):
     assert "rl.rollout.model_calls" not in body
     traces = [f"{span.context.trace_id:032x}" for span in recorded.spans if span.name == "rl.rollout"]
     assert body["rl.rollout.trace_id"] == traces
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"), [(2, 2), (1 << 62, 1 << 62), (0, None), (-1, None), (1 << 63, None), ("2", None), (1.5, None)]
+)
+def test_the_number_of_the_try_is_on_span_and_row_and_nothing_else_is_taken_for_one(recorded, given, kept):
+    drops.reset()
+    with otel_rl.step(1):
+        with otel_rl.rollout("r", attempt=given):
+            pass
+    [span] = [span for span in recorded.spans if span.name == "rl.rollout"]
+    assert span.attributes.get(attributes.RL_ROLLOUT_ATTEMPT) == kept
+    [body] = bodies(recorded)
+    assert body.get(attributes.RL_ROLLOUT_ATTEMPT) == (None if kept is None else [kept])
+    assert drops.snapshot() == ({("traces", "unsupported_type"): 1} if kept is None else {})
+    drops.reset()
 
 
 def test_the_span_of_a_rollout_has_the_totals_of_its_calls(recorded):

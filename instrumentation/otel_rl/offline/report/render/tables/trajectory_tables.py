@@ -52,6 +52,7 @@ def trajectories(rows: dict[str, Row], listed: dict[str, str], said: Mapping[obj
         ("Sample", _text(names.RL_SAMPLE_ID)),
         ("Conversation", _text(names.GEN_AI_CONVERSATION_ID)),
         ("Group", _text(names.RL_GROUP_ID)),
+        (">Attempt", _number(names.RL_ROLLOUT_ATTEMPT)),
         ("Status", _status),
         (">Reward", _reward),
         ("By turn", _by_turn),

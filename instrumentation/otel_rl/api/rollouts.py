@@ -1,0 +1,138 @@
+"""A trajectory: the root span of a trace of its own, its baggage, and what becomes of it."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from opentelemetry import baggage
+from opentelemetry import trace as trace_api
+from opentelemetry.context import get_current
+from opentelemetry.trace import INVALID_SPAN, Link
+
+from otel_rl.api import continuation
+from otel_rl.api.call_content import Result, captured
+from otel_rl.internal_errors import guard
+from otel_rl.process import process_identity
+from otel_rl.semconv import attributes, metrics, spans
+from otel_rl.semconv.attributes import RlTrajectoriesSourceValues
+from otel_rl.telemetry import drops, ids, open_spans, open_trajectory, run_span, sampling
+from otel_rl.telemetry.attribute_values import error_type, number
+from otel_rl.telemetry.context import attach, detach
+from otel_rl.telemetry.correlation import baggage_context, correlation_attributes
+from otel_rl.telemetry.scope import Scope
+from otel_rl.training import steps, trajectories
+
+if TYPE_CHECKING:
+    from contextvars import Token
+
+    from opentelemetry.context import Context
+
+    from otel_rl.telemetry.deferral import Moment
+
+_scope = Scope("api")
+#: Integers of OTLP lie below this one.
+_TOO_LARGE = 1 << 63
+#: Baggage that a rollout does not take from the rollout or step around it.
+_OF_ONE_ROLLOUT = (
+    attributes.RL_ROLLOUT_ID,
+    attributes.RL_SAMPLE_ID,
+    attributes.RL_GROUP_ID,
+    attributes.RL_SAMPLING_PRIORITY,
+)
+
+
+def _attempt(value: object) -> int | None:
+    """A number from 1; anything else is dropped and counted."""
+    found = None if value is None else number(value)
+    if type(found) is int and 0 < found < _TOO_LARGE:
+        return found
+    if value is not None:
+        drops.count("traces", "unsupported_type")
+    return None
+
+
+class Rollout:
+    """Root span of a trajectory and its baggage."""
+
+    def __init__(
+        self,
+        rollout_id: object,
+        sample_id: object,
+        group_id: object,
+        policy_version: object,
+        iteration: int | None,
+        attempt: object,
+        keep: bool,
+        arguments: object,
+    ) -> None:
+        step = steps.current()
+        if iteration is None and step is not None:
+            iteration = step.iteration
+        reason = sampling.reason_to_keep_rollout(forced=keep, iteration=iteration)
+        entries: dict[str, object] = {
+            attributes.RL_RUN_ID: process_identity.current().id,
+            attributes.RL_ROLLOUT_ID: rollout_id if rollout_id is not None else _random_id(),
+            attributes.RL_SAMPLE_ID: sample_id,
+            attributes.RL_GROUP_ID: group_id,
+            attributes.RL_POLICY_VERSION: policy_version,
+            attributes.RL_LOOP_ITERATION: iteration,
+            attributes.RL_SAMPLING_PRIORITY: sampling.KEEP if reason else None,
+        }
+        link = Link(step.span_context) if step is not None else run_span.link()
+        # A trace of its own in the program's context: its baggage, its values and its suppression hold inside.
+        context = trace_api.set_span_in_context(INVALID_SPAN, get_current())
+        for key in _OF_ONE_ROLLOUT:
+            context = baggage.remove_baggage(key, context)
+        # The ids and the wish to be kept reach everything below, in other processes too, through the baggage.
+        context = baggage_context(entries, context)
+        values = {
+            **correlation_attributes(context),
+            attributes.RL_ROLLOUT_ATTEMPT: _attempt(attempt),
+            attributes.RL_SAMPLING_REASON: reason,
+        }
+        self._ids = values
+        given = {**values, attributes.RL_ROLLOUT_INPUT: captured(arguments)}
+        self._span = _scope.start_span(spans.RL_ROLLOUT, attributes=given, context=context, links=[link])
+        self._result = Result(self._span, attributes.RL_ROLLOUT_OUTPUT)
+        self.result, self.produced = self._result.take, self._result.add
+        #: What calls and rewards add to, wherever the rollout goes on.
+        self._open = open_trajectory.OpenTrajectory()
+        self._context = open_trajectory.root_context(self._open, trace_api.set_span_in_context(self._span, context))
+        self._started = time.perf_counter()
+        trajectories.began(_scope, RlTrajectoriesSourceValues.ROLLOUT)
+        continuation.install()
+        # Last: from here on a signal handler finds the rollout in its context.
+        self._token: Token[Context] | None = attach(self._context)
+
+    @property
+    def trajectory(self) -> open_trajectory.OpenTrajectory:
+        """What calls and rewards add to."""
+        return self._open
+
+    def leave(self) -> None:
+        """Make current again what was current before; a second call does nothing."""
+        token, self._token = self._token, None
+        if token is not None:
+            detach(token)
+
+    def end(self, error: BaseException | str | None, at: Moment | None) -> None:
+        """End the span; what became of the trajectory is its row."""
+        self.leave()
+        kind = error_type(error) if isinstance(error, BaseException) else error
+        elapsed = (at.counter if at else time.perf_counter()) - self._started
+        _scope.record(metrics.RL_ROLLOUT_DURATION, elapsed, {attributes.ERROR_TYPE: kind}, self._context)
+        # With a guard of its own: the span is still to be ended.
+        with guard("producer.trajectory"):
+            ended = trajectories.Ended(self._open, self._ids, self._span, elapsed, error)
+            totals = trajectories.add(_scope, RlTrajectoriesSourceValues.ROLLOUT, ended)
+            status = trajectories.status_of(error, self._open.discard_reason)
+            open_spans.add(self._span, {**totals, attributes.RL_ROLLOUT_STATUS: status})
+        self._result.finish()
+        sampling.keep_if_slow(self._span, elapsed, spans.RL_ROLLOUT.type)
+        _scope.end_span(self._span, kind, at.wall if at else None)
+
+
+def _random_id() -> str:
+    return str(UUID(int=ids.IdGenerator().generate_trace_id()))
