@@ -150,7 +150,7 @@ class Handler(BaseHTTPRequestHandler):
         elif body.get("stream"):
             self._stream(body)
         else:
-            self._answer(200, {**self.answers[self.path], **self.server.extra})
+            self._answer(200, self.server.body or {**self.answers[self.path], **self.server.extra})
 
     def _answer(self, status: int, body: dict[str, Any], headers: dict[str, str] | None = None) -> None:
         data = json.dumps(body).encode()
@@ -205,6 +205,8 @@ class FakeOpenAI(ThreadingHTTPServer):
         self.failures = 0
         #: Merged into every answer.
         self.extra: dict[str, Any] = {}
+        #: In place of every answer.
+        self.body: dict[str, Any] | None = None
         #: What a stream sends in place of the usual chunks; a text is sent as it is.
         self.chunks: list[Any] | None = None
         #: Ends what is waiting for the models "slow" and "stalling".

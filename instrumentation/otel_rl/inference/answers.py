@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from otel_rl.inference import messages, servers, shortening
+from otel_rl.inference import failures, messages, servers, shortening
 from otel_rl.inference.engine_requests import Times
 from otel_rl.inference.fields import NOTHING, count_of, extra_of, fields_of, items_of, milliseconds_of, text_of
 from otel_rl.inference.streamed_messages import StreamedMessages
@@ -80,7 +80,8 @@ class Answer:
         fields = fields_of(answer)
         if not fields:
             return
-        self._observe_head(fields, extra_of(answer, fields))
+        extra = extra_of(answer, fields)
+        self._observe_head(fields, extra)
         choices = fields.get("choices")
         if choices:
             for position, choice in enumerate(items_of(choices)):
@@ -88,6 +89,8 @@ class Answer:
                 self._observe_choice(parts, extra_of(choice, parts), position)
         elif isinstance(fields.get("status"), str):
             self._observe_status(fields, fields["status"])
+        else:
+            self.failure = failures.of_answer(fields, extra) or self.failure
         if self._content is not None:
             found = messages.output_messages(fields)
             if found:
@@ -126,7 +129,7 @@ class Answer:
         if kind.endswith(".delta"):
             self.output_chunks += 1
         elif kind == "error":
-            self.failure = text_of(fields.get("code")) or _FAILED
+            self.failure = failures.name_of({"code": fields.get("code")}, _FAILED)
         if self._content is not None:
             self._content.add_event(fields, kind)
 
@@ -187,7 +190,7 @@ class Answer:
             because = text_of(fields_of(fields.get("incomplete_details")).get("reason"))
             reason = "length" if because == "max_output_tokens" else because or status
         elif status == "failed":
-            self.failure = text_of(fields_of(fields.get("error")).get("code")) or _FAILED
+            self.failure = failures.name_of(fields.get("error"), _FAILED)
         elif any(fields_of(item).get("type") == "function_call" for item in items_of(fields.get("output"))):
             reason = "tool_calls"
         self._finish_reasons = None if reason is None else {0: reason}

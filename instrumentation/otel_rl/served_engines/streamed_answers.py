@@ -11,7 +11,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from otel_rl.inference.fields import fields_of, text_of
+from otel_rl.inference import failures
+from otel_rl.inference.fields import fields_of
 from otel_rl.served_engines.protocols import EngineAnswer
 
 #: The end of a stream in the protocol of OpenAI, which SGLang's own has too.
@@ -97,7 +98,7 @@ class StreamedEngineAnswer(EngineAnswer):
             event["id"] = event["request_id"]
         error = event.get("error")
         if error:
-            self.failure = text_of(fields_of(error).get("type")) or _ERROR
+            self.failure = failures.name_of(error, _ERROR)
         super().observe_chunk(event)
 
     def end(self) -> None:
