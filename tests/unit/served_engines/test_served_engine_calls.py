@@ -119,9 +119,7 @@ def test_a_refused_call_fails_with_its_status(client, server, instrumented):
     ],
     ids=["vllm", "sglang", "no name"],
 )
-def test_an_error_in_the_body_of_a_200_fails_the_call(
-    client, server, instrumented, error, expected, path, read
-):
+def test_an_error_in_the_body_of_a_200_fails_the_call(client, server, instrumented, error, expected, path, read):
     server.raw = json.dumps(error).encode()
     with rollout():
         got = post(client, f"{server.url}{path}", read=read, json={"prompt": "hi"})
