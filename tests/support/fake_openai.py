@@ -135,6 +135,7 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
         self.server.requests.append((self.path, {key.lower(): value for key, value in self.headers.items()}, body))
+        self.server.header_lines.append([(key.lower(), value) for key, value in self.headers.items()])
         model = body.get("model")
         if self.server.failures > 0:
             self.server.failures -= 1
@@ -201,6 +202,8 @@ class FakeOpenAI(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         #: (path, headers, body) of every request.
         self.requests: list[tuple[str, dict[str, str], dict[str, Any]]] = []
+        #: The headers of every request with those that came twice.
+        self.header_lines: list[list[tuple[str, str]]] = []
         #: That many next requests get a 503.
         self.failures = 0
         #: Merged into every answer.
