@@ -59,7 +59,7 @@ class Answer:
     requests = samples = 1
     preemptions = 0
     output_chunks = 0
-    token_ids = 0
+    token_ids = logprobs = 0
     model: str | None = None
     response_id: str | None = None
     engine: str | None = None
@@ -87,6 +87,7 @@ class Answer:
             for position, choice in enumerate(items_of(choices)):
                 parts = fields_of(choice)
                 self._observe_choice(parts, extra_of(choice, parts), position)
+                self.logprobs += _number_of_logprobs(parts.get("logprobs"))
         elif isinstance(fields.get("status"), str):
             self._observe_status(fields, fields["status"])
         else:
@@ -112,6 +113,9 @@ class Answer:
             # Most chunks are a piece of text and nothing else.
             if (extra or parts.get("finish_reason") is not None) and self._observe_choice(parts, extra, position):
                 self._observe_server(fields, extra_of(chunk, fields))
+            logprobs = parts.get("logprobs")
+            if logprobs is not None:
+                self.logprobs += _number_of_logprobs(logprobs)
             if _says_something(parts):
                 self.output_chunks += 1
             if self._content is not None:
@@ -229,6 +233,8 @@ class Answer:
         found: dict[str, Any] = {**self.server_times}
         if self.token_ids:
             found[attributes.RL_INFERENCE_TOKEN_IDS_COUNT] = self.token_ids
+        if self.logprobs:
+            found[attributes.RL_INFERENCE_LOGPROBS_COUNT] = self.logprobs
         if self.weight_version is not None:
             found[attributes.RL_INFERENCE_WEIGHT_VERSION] = text(self.weight_version)
         if self.engine is not None:
@@ -276,6 +282,12 @@ class Answer:
 def _index(choice: dict[str, Any], position: int) -> int:
     index = choice.get("index")
     return index if isinstance(index, int) else position
+
+
+def _number_of_logprobs(given: Any) -> int:
+    """Log-probabilities of the tokens of a choice; a text completion has them in a list of their own."""
+    fields = fields_of(given)
+    return len(items_of(fields.get("content") or fields.get("token_logprobs")))
 
 
 def _says_something(choice: dict[str, Any]) -> bool:
