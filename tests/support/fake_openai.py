@@ -133,7 +133,7 @@ class Handler(BaseHTTPRequestHandler):
     }
 
     def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])) or b"{}")
         self.server.requests.append((self.path, {key.lower(): value for key, value in self.headers.items()}, body))
         self.server.header_lines.append([(key.lower(), value) for key, value in self.headers.items()])
         model = body.get("model")
