@@ -1,4 +1,4 @@
-"""Further forms of a call: lists of prompts and inputs, several choices, helpers of the asynchronous client, batches."""
+"""Further forms of a call: lists of prompts, several choices, helpers of the asynchronous client, batches."""
 
 from __future__ import annotations
 
@@ -83,21 +83,22 @@ def test_inputs_of_an_embedding_in_a_list_are_one_call(given, recorded, server, 
     assert _expect_one(recorded, server, "embeddings tiny")["gen_ai.usage.input_tokens"] == 5
 
 
+def _completions_with(helper, client):
+    for chat in (client.chat, getattr(client.beta, "chat", None)):
+        if hasattr(getattr(chat, "completions", None), helper):
+            return chat.completions
+    pytest.skip("this version has no such helper")
+
+
 async def test_parse_of_the_asynchronous_client_is_one_call(recorded, server, async_client):
-    completions = async_client.chat.completions
-    completions = completions if hasattr(completions, "parse") else async_client.beta.chat.completions
-    if not hasattr(completions, "parse"):
-        pytest.skip("this version has no such helper")
+    completions = _completions_with("parse", async_client)
     answer = await completions.parse(**CHAT, response_format=Answer)
     assert answer.choices[0].message.parsed == Answer(x=1)
     assert _expect_one(recorded, server, "chat tiny")["gen_ai.usage.output_tokens"] == 3
 
 
 async def test_a_helpers_stream_that_is_read_to_its_end_is_one_call(recorded, server, async_client):
-    completions = async_client.chat.completions
-    completions = completions if hasattr(completions, "stream") else async_client.beta.chat.completions
-    if not hasattr(completions, "stream"):
-        pytest.skip("this version has no such helper")
+    completions = _completions_with("stream", async_client)
     async with completions.stream(**CHAT, **USAGE) as stream:
         assert [event async for event in stream]
         assert (await stream.get_final_completion()).choices[0].finish_reason == "stop"
