@@ -118,7 +118,7 @@ class Handler(BaseHTTPRequestHandler):
         answer = ANSWERS.get(self.path.rstrip("/"), lambda body: {})
         self._answer(self.server.status, self.server.raw or json.dumps(answer(body)).encode())
 
-    do_GET = do_POST  # noqa: N815 - the name that http.server looks for
+    do_GET = do_PUT = do_DELETE = do_POST  # noqa: N815 - the names that http.server looks for
 
     def _answer(self, status: int, content: bytes, location: str | None = None) -> None:
         self.send_response(status)
