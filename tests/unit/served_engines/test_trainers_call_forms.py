@@ -316,10 +316,8 @@ def test_a_stream_through_a_gateway_has_what_its_events_say(gateway, server, ins
     for client, way in COMMON:
         instrumented.clear()
         server.chunks = CHAT_EVENTS
-        pieces = []
         body = {"model": "tiny", "messages": [], "stream": True}
-        read_stream(client, way, f"{gateway}/v1/chat/completions", body, lambda piece: pieces.append(piece) or True)
-        assert pieces, client
+        read_stream(client, way, f"{gateway}/v1/chat/completions", body, lambda piece: True)
         [call] = _named(instrumented, "chat tiny")
         assert call.attributes["gen_ai.usage.output_tokens"] == 5, client
         assert call.attributes["rl.inference.stream.ended"] == "completed", client
