@@ -89,7 +89,9 @@ def _with_baggage(sent: Mapping[str, object], everything: Mapping[str, object], 
 
 def _has_baggage(headers: Mapping[str, str]) -> bool:
     """True where the program has written some. Those of ``urllib3`` may be a dictionary, with the name in any case."""
-    return _BAGGAGE in headers or (isinstance(headers, dict) and any(name.lower() == _BAGGAGE for name in headers))
+    if not isinstance(headers, dict):
+        return _BAGGAGE in headers
+    return any(isinstance(name, str) and name.lower() == _BAGGAGE for name in headers)
 
 
 def host_of(url_or_host: Any) -> str:

@@ -132,3 +132,10 @@ def test_a_header_of_the_program_in_any_case_is_the_only_one(name):
     with with_baggage(OURS):
         propagation.inject(headers, "http://localhost")
     assert {key: value for key, value in headers.items() if key.lower() == "baggage"} == {name: "mine=1"}
+
+
+def test_a_header_whose_name_is_no_text_costs_nothing():
+    headers = {b"Authorization": b"Bearer k"}
+    with with_baggage(OURS):
+        propagation.inject(headers, "http://localhost")
+    assert headers["baggage"] == "rl.rollout.id=r-1,rl.sample.id=s-1"
