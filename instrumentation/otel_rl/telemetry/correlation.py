@@ -87,7 +87,7 @@ def within_limits(entries: Mapping[str, object]) -> Mapping[str, object]:
 
 def _length_of_member(key: str, value: object) -> int:
     """Bytes of one member, as OpenTelemetry's propagator writes it."""
-    return len(quote_plus(key)) + 1 + len(quote_plus(str(value)))
+    return sum(len(quote_plus(part, errors="replace")) for part in (key, str(value))) + 1
 
 
 @contextmanager

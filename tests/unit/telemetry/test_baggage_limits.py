@@ -134,6 +134,21 @@ def test_a_header_of_the_program_in_any_case_is_the_only_one(name):
     assert {key: value for key, value in headers.items() if key.lower() == "baggage"} == {name: "mine=1"}
 
 
+def test_a_value_that_cannot_be_encoded_costs_no_trace_context(recorded, monkeypatch):
+    from otel_rl.semconv import spans
+    from otel_rl.telemetry import Scope
+
+    monkeypatch.setenv("OTEL_RL_RAISE_INTERNAL_ERRORS", "0")
+    token = attach(baggage.set_baggage("rl.mine", "\ud83d" * 1000))
+    headers = {}
+    try:
+        with Scope("test").span(spans.RL_GENERATE):
+            propagation.inject(headers, "localhost")
+    finally:
+        detach(token)
+    assert "traceparent" in headers
+
+
 def test_a_header_whose_name_is_no_text_costs_nothing():
     headers = {b"Authorization": b"Bearer k"}
     with with_baggage(OURS):
