@@ -51,7 +51,7 @@ def outcomes(peer: Peer, mode: str) -> dict[str, Outcome]:
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("OTEL_", "PYTHON", "TRACELOOP_"))}
     # One of them asks for its maker's server otherwise.
     kept |= {"TRACELOOP_TELEMETRY": "false", "PYTHONPATH": str(HERE.parent)}
-    command = [_python(peer), str(HERE / "program.py"), *arguments]
+    command = [python(peer), str(HERE / "program.py"), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, env=kept, timeout=180, check=False)
     assert done.returncode == 0, done.stderr
     return {
@@ -64,7 +64,8 @@ def outcomes(peer: Peer, mode: str) -> dict[str, Outcome]:
     }
 
 
-def _python(peer: Peer) -> Path:
+def python(peer: Peer) -> Path:
+    """The interpreter of its environment, which is made where it is not there."""
     base = os.environ.get("OTEL_RL_CACHE_DIR") or Path(
         os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"), "otel-rl"
     )

@@ -35,7 +35,7 @@ def main(model: str) -> None:
         seed=0,
     )
     print(f"started in {time.perf_counter() - began:.1f} s", file=sys.stderr)
-    sampling = SamplingParams(max_tokens=6, n=2, temperature=1.0, seed=3)
+    sampling = SamplingParams(max_tokens=6, n=2, temperature=1.0, seed=3, logprobs=1)
     generated = []
     torch.manual_seed(0)
     for iteration in (1, 2):

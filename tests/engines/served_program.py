@@ -12,7 +12,14 @@ import requests
 import otel_rl
 
 QUESTION = [{"role": "user", "content": "What is 1 + 2?"}]
-REQUEST = {"model": "tiny", "messages": QUESTION, "max_tokens": 4, "temperature": 0}
+REQUEST = {
+    "model": "tiny",
+    "messages": QUESTION,
+    "max_tokens": 4,
+    "temperature": 0,
+    "logprobs": True,
+    "top_logprobs": 2,
+}
 
 
 def one(client, name):

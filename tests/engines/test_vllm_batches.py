@@ -46,6 +46,7 @@ def test_a_batch_is_one_span_in_the_phase_that_called_for_it(watched):
             24,
         )
         assert found["gen_ai.response.finish_reasons"] == ["length"] * 4
+        assert found["rl.inference.logprobs.count"] == 24
         assert found["rl.engine.profiled_requests"] == 2
         assert found["rl.engine.prefill_time"] > 0
         assert found["rl.engine.decode_time"] > 0

@@ -58,6 +58,13 @@ def test_a_stream_by_a_client_for_http_ended_and_has_what_the_server_said(served
         assert call["gen_ai.response.time_to_first_chunk"] > 0
 
 
+def test_each_answer_has_as_many_log_probabilities_as_tokens_streamed_or_not(served):
+    calls = [call["attributes"] for call in served.client.store.named("chat tiny")]
+    assert len(calls) == ROLLOUTS
+    for call in calls:
+        assert call["rl.inference.logprobs.count"] == call["gen_ai.usage.output_tokens"] > 0
+
+
 def test_a_step_sums_up_what_the_server_did_for_all_clients(served):
     steps = [step["attributes"] for step in served.client.store.named("rl.rank.step")]
     assert tuple(step["rl.engine.requests"] for step in steps) == STEPS

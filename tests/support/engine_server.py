@@ -11,6 +11,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from typing_extensions import Self
 
 META_INFO: dict[str, Any] = {
@@ -115,10 +117,14 @@ class Handler(BaseHTTPRequestHandler):
         if self.server.chunks is not None and body.get("stream"):
             self._stream(self.server.chunks)
             return
-        answer = ANSWERS.get(self.path.rstrip("/"), lambda body: {})
+        if self.server.failures > 0:
+            self.server.failures -= 1
+            self._answer(503, b'{"error": {"message": "overloaded"}}')
+            return
+        answer = {**ANSWERS, **self.server.answers}.get(self.path.rstrip("/"), lambda body: {})
         self._answer(self.server.status, self.server.raw or json.dumps(answer(body)).encode())
 
-    do_GET = do_POST  # noqa: N815 - the name that http.server looks for
+    do_GET = do_PUT = do_DELETE = do_POST  # noqa: N815 - the names that http.server looks for
 
     def _answer(self, status: int, content: bytes, location: str | None = None) -> None:
         self.send_response(status)
@@ -159,6 +165,10 @@ class EngineServer(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         self.requests: list[tuple[str, list[tuple[str, str]]]] = []
         self.status = 200
+        #: So many next requests get a 503.
+        self.failures = 0
+        #: Path -> what is answered there in place of the fixed answer, made of the body of the request.
+        self.answers: dict[str, Callable[[dict[str, Any]], Any]] = {}
         #: Content of every answer instead of the fixed ones.
         self.raw: bytes | None = None
         #: Chunks of the answer to a request for a stream; each is sent when ``sends`` lets it.

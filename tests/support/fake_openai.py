@@ -133,8 +133,9 @@ class Handler(BaseHTTPRequestHandler):
     }
 
     def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])) or b"{}")
         self.server.requests.append((self.path, {key.lower(): value for key, value in self.headers.items()}, body))
+        self.server.header_lines.append([(key.lower(), value) for key, value in self.headers.items()])
         model = body.get("model")
         if self.server.failures > 0:
             self.server.failures -= 1
@@ -150,7 +151,7 @@ class Handler(BaseHTTPRequestHandler):
         elif body.get("stream"):
             self._stream(body)
         else:
-            self._answer(200, {**self.answers[self.path], **self.server.extra})
+            self._answer(200, self.server.body or {**self.answers[self.path], **self.server.extra})
 
     def _answer(self, status: int, body: dict[str, Any], headers: dict[str, str] | None = None) -> None:
         data = json.dumps(body).encode()
@@ -201,10 +202,14 @@ class FakeOpenAI(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         #: (path, headers, body) of every request.
         self.requests: list[tuple[str, dict[str, str], dict[str, Any]]] = []
+        #: The headers of every request with those that came twice.
+        self.header_lines: list[list[tuple[str, str]]] = []
         #: That many next requests get a 503.
         self.failures = 0
         #: Merged into every answer.
         self.extra: dict[str, Any] = {}
+        #: In place of every answer.
+        self.body: dict[str, Any] | None = None
         #: What a stream sends in place of the usual chunks; a text is sent as it is.
         self.chunks: list[Any] | None = None
         #: Ends what is waiting for the models "slow" and "stalling".

@@ -6,7 +6,8 @@
 ``engine_requests``       tokens, candidates and times of an engine's requests
 ``requests``              operation, model and parameters of a request
 ``servers``               address, port and provider
-``answers``               tokens, finish reasons, failures, facts of servers
+``answers``               tokens, finish reasons, facts of servers
+``failures``              errors that an answer reports
 ``streams``               iterators that follow a stream for its call
 ``measurements``          the metrics of calls
 ``pending_measurements``  measurements that are recorded together

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from otel_rl.inference import messages, servers, shortening
+from otel_rl.inference import failures, messages, servers, shortening
 from otel_rl.inference.engine_requests import Times
 from otel_rl.inference.fields import NOTHING, count_of, extra_of, fields_of, items_of, milliseconds_of, text_of
 from otel_rl.inference.streamed_messages import StreamedMessages
@@ -59,7 +59,7 @@ class Answer:
     requests = samples = 1
     preemptions = 0
     output_chunks = 0
-    token_ids = 0
+    token_ids = logprobs = 0
     model: str | None = None
     response_id: str | None = None
     engine: str | None = None
@@ -80,14 +80,18 @@ class Answer:
         fields = fields_of(answer)
         if not fields:
             return
-        self._observe_head(fields, extra_of(answer, fields))
+        extra = extra_of(answer, fields)
+        self._observe_head(fields, extra)
         choices = fields.get("choices")
         if choices:
             for position, choice in enumerate(items_of(choices)):
                 parts = fields_of(choice)
                 self._observe_choice(parts, extra_of(choice, parts), position)
+                self.logprobs += _number_of_logprobs(parts.get("logprobs"))
         elif isinstance(fields.get("status"), str):
             self._observe_status(fields, fields["status"])
+        else:
+            self.failure = failures.of_answer(fields, extra) or self.failure
         if self._content is not None:
             found = messages.output_messages(fields)
             if found:
@@ -109,6 +113,9 @@ class Answer:
             # Most chunks are a piece of text and nothing else.
             if (extra or parts.get("finish_reason") is not None) and self._observe_choice(parts, extra, position):
                 self._observe_server(fields, extra_of(chunk, fields))
+            logprobs = parts.get("logprobs")
+            if logprobs is not None:
+                self.logprobs += _number_of_logprobs(logprobs)
             if _says_something(parts):
                 self.output_chunks += 1
             if self._content is not None:
@@ -126,7 +133,7 @@ class Answer:
         if kind.endswith(".delta"):
             self.output_chunks += 1
         elif kind == "error":
-            self.failure = text_of(fields.get("code")) or _FAILED
+            self.failure = failures.name_of({"code": fields.get("code")}, _FAILED)
         if self._content is not None:
             self._content.add_event(fields, kind)
 
@@ -187,7 +194,7 @@ class Answer:
             because = text_of(fields_of(fields.get("incomplete_details")).get("reason"))
             reason = "length" if because == "max_output_tokens" else because or status
         elif status == "failed":
-            self.failure = text_of(fields_of(fields.get("error")).get("code")) or _FAILED
+            self.failure = failures.name_of(fields.get("error"), _FAILED)
         elif any(fields_of(item).get("type") == "function_call" for item in items_of(fields.get("output"))):
             reason = "tool_calls"
         self._finish_reasons = None if reason is None else {0: reason}
@@ -226,6 +233,8 @@ class Answer:
         found: dict[str, Any] = {**self.server_times}
         if self.token_ids:
             found[attributes.RL_INFERENCE_TOKEN_IDS_COUNT] = self.token_ids
+        if self.logprobs:
+            found[attributes.RL_INFERENCE_LOGPROBS_COUNT] = self.logprobs
         if self.weight_version is not None:
             found[attributes.RL_INFERENCE_WEIGHT_VERSION] = text(self.weight_version)
         if self.engine is not None:
@@ -273,6 +282,12 @@ class Answer:
 def _index(choice: dict[str, Any], position: int) -> int:
     index = choice.get("index")
     return index if isinstance(index, int) else position
+
+
+def _number_of_logprobs(given: Any) -> int:
+    """Log-probabilities of the tokens of a choice; a text completion has them in a list of their own."""
+    fields = fields_of(given)
+    return len(items_of(fields.get("content") or fields.get("token_logprobs")))
 
 
 def _says_something(choice: dict[str, Any]) -> bool:

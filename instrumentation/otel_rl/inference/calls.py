@@ -30,7 +30,7 @@ from otel_rl.flight_recorder.recorder import flight
 from otel_rl.inference import measurements, messages, ownership
 from otel_rl.inference.answers import Answer
 from otel_rl.inference.engine_requests import was_aborted
-from otel_rl.inference.requests import EMBEDDINGS
+from otel_rl.inference.requests import EMBEDDINGS, number_of_prompts
 from otel_rl.internal_errors import guard
 from otel_rl.semconv import attributes, events
 from otel_rl.semconv.attributes import RlInferenceStreamEndedValues
@@ -111,6 +111,8 @@ class InferenceCall:
         else:
             self._join(owner)
         self.answer = answers(self._capture is not None)
+        if "prompt" in request.body:
+            self.answer.requests = number_of_prompts(request.body)
         self._flight = flight.begin(layout.MODEL_CALL, request.name)
         progress.began_in_event_loop(progress.MODEL_CALLS, self)
         request.body = {}

@@ -41,6 +41,8 @@ class EngineRequests:
     def __init__(self) -> None:
         self.requests = self.profiled = self.preemptions = 0
         self.input_tokens = self.output_tokens = self.cached_tokens = 0
+        #: Log-probabilities of output tokens.
+        self.logprobs = 0
         #: Of each candidate, in order.
         self.reasons: list[str] = []
         #: One list for each field of :class:`Times`, in its order.
@@ -116,6 +118,8 @@ class EngineRequests:
             attributes.GEN_AI_USAGE_INPUT_TOKENS: self.input_tokens,
             attributes.GEN_AI_USAGE_OUTPUT_TOKENS: self.output_tokens,
         }
+        if self.logprobs:
+            found[attributes.RL_INFERENCE_LOGPROBS_COUNT] = self.logprobs
         if self.cached_tokens:
             found[attributes.GEN_AI_USAGE_CACHE_READ_INPUT_TOKENS] = self.cached_tokens
         for name, values in self.seconds_by_attribute().items():

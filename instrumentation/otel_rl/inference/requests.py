@@ -81,6 +81,12 @@ class Request:
             add_generation_parameters(self.values, body)
 
 
+def number_of_prompts(body: Mapping[str, Any]) -> int:
+    """Prompts of a text completion, each of which is a request to the engine; a list of numbers is one prompt."""
+    prompts = items_of(body.get("prompt"))
+    return len(prompts) if prompts and isinstance(prompts[0], str | list) else 1
+
+
 def add_generation_parameters(values: dict[str, Any], body: Mapping[str, Any]) -> None:
     """Add the attributes of the parameters in ``body``, named as the protocol names them; they are clean."""
     for key, given in body.items():

@@ -363,6 +363,9 @@ RL_HEALTH_WARNING: Final = "rl.health.warning"
 RL_INFERENCE_ENGINE: Final = "rl.inference.engine"
 """Inference engine that answered, where the answer shows it."""
 
+RL_INFERENCE_LOGPROBS_COUNT: Final = "rl.inference.logprobs.count"
+"""Log-probabilities of output tokens that the answer carried."""
+
 RL_INFERENCE_OUTPUT_TOKENS_ESTIMATED: Final = "rl.inference.output_tokens.estimated"
 """Chunks with content, counted by the client since the server sent no token count."""
 

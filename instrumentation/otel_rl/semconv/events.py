@@ -45,6 +45,7 @@ GEN_AI_CLIENT_INFERENCE_OPERATION_DETAILS: Final = definitions.EventDefinition(
         attributes.GEN_AI_TOOL_DEFINITIONS,
         attributes.RL_INFERENCE_STREAM_ENDED,
         attributes.RL_INFERENCE_TOKEN_IDS_COUNT,
+        attributes.RL_INFERENCE_LOGPROBS_COUNT,
         attributes.RL_INFERENCE_WEIGHT_VERSION,
         attributes.RL_INFERENCE_SERVER_QUEUE_TIME,
         attributes.RL_INFERENCE_SERVER_TIME_TO_FIRST_TOKEN,

@@ -48,12 +48,16 @@ _ANYWHERE = {
 }
 _BRING_WEIGHTS = (
     "init_weight_transfer_engine",
+    "shutdown_weight_transfer_engine",
     "start_weight_update",
+    "start_draft_weight_update",
     "update_weights",
     "finish_weight_update",
     "update_weight_version",
     "init_weights_update_group",
     "destroy_weights_update_group",
+    "begin_weight_update",
+    "end_weight_update",
     "update_weights_from_disk",
     "update_weights_from_distributed",
     "update_weights_from_ipc",
@@ -65,15 +69,18 @@ _BRING_WEIGHTS = (
     "batch_update_named_params",
     "areal_init_weights_update_group",
     "areal_set_update_weight_meta",
+    "areal_set_update_weight_meta_lora",
     "areal_update_weights",
     "areal_update_weights_lora",
+    "areal_update_weights_lora_xccl",
     "areal_update_weights_xccl",
+    "init_weight_transfer",
     "init_weight_update_communicator",
     "finalize_weight_update",
     "init_broadcaster",
     "reload_weights",
 )
-_BRING_ADAPTERS = ("load_lora_adapter", "load_lora_adapter_from_tensors", "unload_lora_adapter")
+_BRING_ADAPTERS = ("load_lora_adapter", "unload_lora_adapter", "load_lora_adapter_from_tensors")
 _MANAGE = (
     "wake_up",
     "pause_generation",
@@ -84,6 +91,7 @@ _MANAGE = (
     "reset_mm_cache",
     "reset_encoder_cache",
     "flush_cache",
+    "release_kv_cache_memory",
     "release_memory_occupation",
     "resume_memory_occupation",
     "abort_request",
@@ -93,8 +101,8 @@ _COMMON = ("sleep", "pause", "resume")
 _PRIVATE = {
     **{path: Target(path) for path in (GENERATE, TRL_CHAT)},
     **{f"/{name}": Target(operation=name, brings_weights=True) for name in (*_BRING_WEIGHTS, *_BRING_ADAPTERS)},
-    # vLLM has them below the version of the protocol.
-    **{f"/v1/{name}": Target(operation=name, brings_weights=True) for name in _BRING_ADAPTERS},
+    # vLLM has two of them below the version of the protocol.
+    **{f"/v1/{name}": Target(operation=name, brings_weights=True) for name in _BRING_ADAPTERS[:2]},
     **{f"/{name}": Target(operation=name) for name in _MANAGE},
     **{f"/{name}": Target(operation=name, is_common=True) for name in _COMMON},
 }

@@ -26,6 +26,8 @@ _SGLANG_TIMES = (
     "pd_decode_forward_duration",
     "pd_decode_transfer_duration",
 )
+#: One for each token of a sample, in ``meta_info``.
+LOGPROBS = "output_token_logprobs"
 #: Most items of an answer that are looked at; a batch may have thousands.
 _MOST_ITEMS = 16384
 
@@ -65,6 +67,8 @@ class EngineAnswer(Answer):
         if "completion_ids" in fields:
             self.requests = len(items_of(fields.get("prompt_ids"))) or 1
             self.samples = len(items_of(fields["completion_ids"]))
+            self.token_ids = sum(map(length_of, items_of(fields["completion_ids"])[:_MOST_ITEMS]))
+            self.logprobs = sum(map(length_of, items_of(fields.get("logprobs"))[:_MOST_ITEMS]))
             super().observe(_of_trl(fields))
             self.engine = RlInferenceEngineValues.VLLM
             return
@@ -75,6 +79,8 @@ class EngineAnswer(Answer):
 
     def _of_sglang(self, items: list[Any] | tuple[Any, ...]) -> dict[str, Any]:
         facts = [fields_of(fields_of(item).get("meta_info")) for item in items[:_MOST_ITEMS]]
+        self.token_ids = sum(length_of(fields_of(item).get("output_ids")) for item in items[:_MOST_ITEMS])
+        self.logprobs = sum(length_of(each.get(LOGPROBS)) for each in facts)
         # A stream that was left early has fewer.
         samples = min(self._samples, len(facts))
         self.requests, self.samples = -(-len(facts) // samples), len(facts)
@@ -101,6 +107,11 @@ class EngineAnswer(Answer):
     def times(self) -> list[Times]:
         """Times of its requests in s, where the engine says them."""
         return self._times or super().times()
+
+
+def length_of(source: Any) -> int:
+    """The length of a list, or the length that stands for it."""
+    return count_of(source) or len(items_of(source))
 
 
 def _of_trl(fields: dict[str, Any]) -> dict[str, Any]:

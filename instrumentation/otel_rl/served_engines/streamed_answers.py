@@ -11,14 +11,16 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from otel_rl.inference.fields import fields_of, text_of
-from otel_rl.served_engines.protocols import EngineAnswer
+from otel_rl.inference import failures
+from otel_rl.inference.fields import fields_of
+from otel_rl.served_engines.protocols import LOGPROBS, EngineAnswer, length_of
 
 #: The end of a stream in the protocol of OpenAI, which SGLang's own has too.
 DONE = b"[DONE]"
 _META = b'"meta_info":'
 _REASON, _NO_REASON, _NO_REASON_SPACED = b'"finish_reason":', b'"finish_reason":null', b'"finish_reason": null'
 _TOKENS, _NO_TOKENS = b'"token_ids":', b'"token_ids":null'
+_TOP_LOGPROBS, _TOKEN_LOGPROBS, _ANY_LOGPROBS = b'"top_logprobs":', b'"token_logprobs":', b'_logprobs":'
 #: Most samples whose last events are kept.
 _MOST_SAMPLES = 1024
 #: ``error.type`` of an event with an error that has no type.
@@ -58,12 +60,13 @@ class StreamedEngineAnswer(EngineAnswer):
                 return
             self.output_chunks += 1
             if self._unfinished is None:
+                self._pass_over(self._last_but_one)
                 self._last_but_one, self._last = self._last, chunk
             else:
                 self._unfinished = chunk
             return
         self._has_begun = True
-        self._last_but_one = self._last = None
+        self._pass_over_last()
         if _META in chunk:
             self._observe_state(chunk)
         elif chunk == DONE:
@@ -82,13 +85,29 @@ class StreamedEngineAnswer(EngineAnswer):
     def _sample(self, chunk: bytes) -> dict[str, Any]:
         """What is read of an event of SGLang: its lists of logprobs are the most of it."""
         fields = fields_of(_parsed(chunk))
-        meta = {key: value for key, value in fields_of(fields.get("meta_info")).items() if not isinstance(value, list)}
-        return {"text": None if self._content is None else fields.get("text"), "meta_info": meta}
+        given = fields_of(fields.get("meta_info"))
+        meta = {key: value for key, value in given.items() if not isinstance(value, list)}
+        ids, logprobs = length_of(fields.get("output_ids")), length_of(given.get(LOGPROBS))
+        # With `incremental_streaming_output` of SGLang each event has those of its own tokens only.
+        tokens = given.get("completion_tokens")
+        meta[LOGPROBS] = logprobs if logprobs == tokens else None
+        text = None if self._content is None else fields.get("text")
+        return {"text": text, "output_ids": ids if ids == tokens else None, "meta_info": meta}
 
     def _forget_tokens(self) -> None:
         # The next event with a usage says them again.
         self.output_tokens = self.reasoning_tokens = None
+        self._pass_over_last()
+
+    def _pass_over_last(self) -> None:
+        self._pass_over(self._last_but_one)
+        self._pass_over(self._last)
         self._last_but_one = self._last = None
+
+    def _pass_over(self, chunk: bytes | None) -> None:
+        """An event of which nothing is parsed has its log-probabilities counted."""
+        if chunk is not None and _ANY_LOGPROBS in chunk:
+            self.logprobs += _number_of_logprobs(chunk)
 
     def _observe_event_of(self, chunk: bytes) -> None:
         """An event in the protocol of OpenAI, or vLLM's from tokens to tokens."""
@@ -97,7 +116,7 @@ class StreamedEngineAnswer(EngineAnswer):
             event["id"] = event["request_id"]
         error = event.get("error")
         if error:
-            self.failure = text_of(fields_of(error).get("type")) or _ERROR
+            self.failure = failures.name_of(error, _ERROR)
         super().observe_chunk(event)
 
     def end(self) -> None:
@@ -115,7 +134,7 @@ class StreamedEngineAnswer(EngineAnswer):
             self.observe(items)
         if self._has_gap:
             # Neither an estimate nor ids are left that are those of the whole answer.
-            self.output_chunks = self.token_ids = 0
+            self.output_chunks = self.token_ids = self.logprobs = 0
             if items:
                 self.output_tokens = self.reasoning_tokens = None
 
@@ -124,6 +143,18 @@ def _ends_a_sample(chunk: bytes) -> bool:
     """True where a sample of the event is finished; each has the key, with ``null`` as long as it is not."""
     keys = chunk.count(_REASON)
     return keys > 0 and keys != chunk.count(_NO_REASON) and keys != chunk.count(_NO_REASON_SPACED)
+
+
+def _number_of_logprobs(chunk: bytes) -> int:
+    """Log-probabilities of an event in the protocol of OpenAI: each token of a chat has a list of its alternatives.
+
+    Those of a text completion stand in one list of numbers. A quote in a text has a backslash before it.
+    """
+    if _TOKEN_LOGPROBS not in chunk:
+        return chunk.count(_TOP_LOGPROBS)
+    values = (part.lstrip() for part in chunk.split(_TOKEN_LOGPROBS)[1:])
+    lists = (value[1:].partition(b"]")[0].strip() for value in values if value.startswith(b"["))
+    return sum(1 + numbers.count(b",") for numbers in lists if numbers)
 
 
 def _has_tokens(chunk: bytes) -> bool:

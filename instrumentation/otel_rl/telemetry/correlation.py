@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
+from urllib.parse import quote_plus
 
 from opentelemetry import baggage
 from opentelemetry.context import get_current
@@ -19,7 +20,7 @@ from otel_rl.telemetry import drops, sampling
 from otel_rl.telemetry.context import attach, detach
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from opentelemetry.context import Context
     from opentelemetry.sdk._logs import ReadWriteLogRecord
@@ -36,8 +37,16 @@ ALLOWED = {
     attributes.RL_POLICY_VERSION: str,
     attributes.RL_SAMPLING_PRIORITY: int,
 }
-#: W3C baggage: members beyond 8192 bytes may be dropped on the way; ours are ids, so one is never this long.
+#: In characters; ours are ids, so one is never this long.
 MAXIMUM_VALUE_LENGTH = 256
+#: Prefix of the baggage that is ours to send.
+OURS = "rl."
+#: What every platform has to hand on (https://www.w3.org/TR/baggage/#limits), the lengths in bytes.
+MOST_MEMBERS, LONGEST_BAGGAGE = 64, 8192
+#: A longer member stays out with a line in the program's log (opentelemetry-api 1.45, ``W3CBaggagePropagator``).
+_LONGEST_MEMBER = 4096
+#: A character is four bytes at most, and each of them three characters in a header.
+_MOST_BYTES_OF_CHARACTER = 12
 
 
 def baggage_context(entries: dict[str, object], context: Context | None = None) -> Context:
@@ -52,6 +61,33 @@ def baggage_context(entries: dict[str, object], context: Context | None = None) 
             continue
         result = baggage.set_baggage(key, text, result)
     return result
+
+
+def within_limits(entries: Mapping[str, object]) -> Mapping[str, object]:
+    """``entries`` that are to be sent, without those of ours that the limits have no room for; these are counted.
+
+    The program's own come first, and all of them: what is too much of them is not ours to say. Of ours the correlation
+    entries come before others.
+    """
+    most = [(len(key) + len(str(value)) + 2) * _MOST_BYTES_OF_CHARACTER for key, value in entries.items()]
+    if len(most) <= MOST_MEMBERS and sum(most) <= LONGEST_BAGGAGE and max(most, default=0) <= _LONGEST_MEMBER:
+        return entries
+    found = {key: value for key, value in entries.items() if not key.startswith(OURS)}
+    length = sum(_length_of_member(key, value) + 1 for key, value in found.items())
+    for key in sorted((key for key in entries if key.startswith(OURS)), key=lambda key: key not in ALLOWED):
+        member = _length_of_member(key, entries[key])
+        if member > _LONGEST_MEMBER or len(found) >= MOST_MEMBERS or length + member > LONGEST_BAGGAGE:
+            drops.count("context", "baggage_limit")
+            continue
+        found[key] = entries[key]
+        # With a comma between it and the next.
+        length += member + 1
+    return found
+
+
+def _length_of_member(key: str, value: object) -> int:
+    """Bytes of one member, as OpenTelemetry's propagator writes it."""
+    return sum(len(quote_plus(part, errors="replace")) for part in (key, str(value))) + 1
 
 
 @contextmanager

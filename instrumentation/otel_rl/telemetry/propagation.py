@@ -26,13 +26,11 @@ from otel_rl import settings
 from otel_rl.internal_errors import guard
 from otel_rl.semconv import attributes
 from otel_rl.telemetry.context import attach
-from otel_rl.telemetry.correlation import ALLOWED
+from otel_rl.telemetry.correlation import ALLOWED, OURS, within_limits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, MutableMapping
 
-#: Prefix of the baggage that is ours to send.
-_OURS = "rl."
 _BAGGAGE = "baggage"
 #: Variables that carry a context into a child process.
 ENVIRONMENT = ("TRACEPARENT", "TRACESTATE", "BAGGAGE")
@@ -70,15 +68,30 @@ def inject(headers: MutableMapping[str, str], url_or_host: Any, *, others: bool 
         context = get_current()
         everything = baggage.get_all(context)
         if everything:
-            sent = {}
-            if _BAGGAGE not in headers:
+            sent: Mapping[str, object] = {}
+            if not _has_baggage(headers):
                 ours = may_have_baggage(host_of(url_or_host))
-                sent = {key: value for key, value in everything.items() if (ours if key.startswith(_OURS) else others)}
-            if len(sent) != len(everything):
-                context = baggage.clear(context)
-                for key, value in sent.items():
-                    context = baggage.set_baggage(key, value, context)
+                sent = within_limits(
+                    {key: value for key, value in everything.items() if (ours if key.startswith(OURS) else others)}
+                )
+            context = _with_baggage(sent, everything, context)
         propagate.inject(headers, context)
+
+
+def _with_baggage(sent: Mapping[str, object], everything: Mapping[str, object], context: Context) -> Context:
+    """``context``, whose baggage is ``everything``, with ``sent`` of it."""
+    if len(sent) != len(everything):
+        context = baggage.clear(context)
+        for key, value in sent.items():
+            context = baggage.set_baggage(key, value, context)
+    return context
+
+
+def _has_baggage(headers: Mapping[str, str]) -> bool:
+    """True where the program has written some. Those of ``urllib3`` may be a dictionary, with the name in any case."""
+    if not isinstance(headers, dict):
+        return _BAGGAGE in headers
+    return any(isinstance(name, str) and name.lower() == _BAGGAGE for name in headers)
 
 
 def host_of(url_or_host: Any) -> str:
@@ -153,6 +166,8 @@ def to_environment(context: Context) -> dict[str, str]:
     carrier: dict[str, str] = {}
     with guard("propagation.environment"):
         if settings.current().propagate != "off":
+            everything = baggage.get_all(context)
+            context = _with_baggage(within_limits(everything), everything, context)
             TraceContextTextMapPropagator().inject(carrier, context)
             W3CBaggagePropagator().inject(carrier, context)
     return {key.upper(): value for key, value in carrier.items()}

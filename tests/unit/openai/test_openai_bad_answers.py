@@ -273,3 +273,56 @@ def test_a_stream_that_never_ends_keeps_a_bounded_amount(recorded, client):
     assert answer.output_chunks == 30_000
     assert len(answer.finish_reasons) == 1024
     assert sum(1 for _ in itertools.chain.from_iterable(m["parts"] for m in answer._content.messages())) <= 512
+
+
+#: A gateway in front of an engine that is gone; and the two forms of vLLM and SGLang.
+ERROR_BODIES = {
+    "error": ({"error": {"message": "m", "type": "server_error", "code": None}}, "server_error"),
+    "vllm": ({"error": {"message": "m", "type": "BadRequestError", "param": None, "code": 400}}, "BadRequestError"),
+    "object": ({"object": "error", "message": "m", "type": "NotFoundError", "code": 404}, "NotFoundError"),
+}
+CALLS = {
+    "chat": lambda c: c.chat.completions.create(**CHAT),
+    "chat, raw": lambda c: c.chat.completions.with_raw_response.create(**CHAT).parse(),
+    "completions": lambda c: c.completions.create(model="tiny", prompt="x"),
+    "embeddings": lambda c: c.embeddings.create(model="tiny", input="x", encoding_format="float"),
+    "raw post": lambda c: c.post("/completions", body={"model": "tiny", "prompt": "x"}, cast_to=object),
+}
+
+
+@pytest.mark.parametrize("form", ERROR_BODIES)
+@pytest.mark.parametrize("shape", CALLS)
+def test_an_error_in_the_body_of_a_200_fails_the_call_and_gives_the_program_what_it_got_before(
+    shape, form, recorded, server, client
+):
+    from otel_rl import rollout
+    from otel_rl.instrumentors.openai import OpenAIInstrumentor
+
+    server.body, expected = ERROR_BODIES[form]
+
+    def call() -> str:
+        try:
+            return repr(CALLS[shape](client))
+        except Exception as error:  # noqa: BLE001 - whatever the client makes of it
+            return repr(error)
+
+    with rollout():
+        given = call()
+    OpenAIInstrumentor().uninstrument()
+    assert call() == given
+    OpenAIInstrumentor().instrument(skip_dep_check=True)
+    if given.startswith("ValueError"):
+        # Of some versions, for embeddings without data.
+        expected = "ValueError"
+    [span] = [span for span in recorded.spans if span.name != "rl.rollout"]
+    assert span.status.status_code is StatusCode.ERROR
+    assert span.attributes["error.type"] == expected
+    [point] = recorded.metrics()["gen_ai.client.operation.duration"]
+    assert point.attributes["error.type"] == expected
+    assert recorded.span("rl.rollout").attributes["rl.rollout.model_errors"] == 1
+
+
+async def test_an_error_in_the_body_of_a_200_fails_an_async_call(recorded, server, async_client):
+    server.body, expected = ERROR_BODIES["vllm"]
+    assert (await async_client.chat.completions.create(**CHAT)).choices is None
+    assert recorded.span("chat tiny").attributes["error.type"] == expected

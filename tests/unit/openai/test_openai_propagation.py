@@ -69,3 +69,31 @@ def test_suppressed_instrumentation_records_and_sends_nothing(recorded, server, 
         client.chat.completions.create(**CHAT)
     assert [span.name for span in recorded.spans] == ["program"]
     assert "traceparent" not in server.requests[0][1]
+
+
+@pytest.mark.parametrize("given", ["by the request", "by the client"])
+def test_a_baggage_of_the_program_is_the_only_one(given, recorded, server, client):
+    token = context.attach(baggage.set_baggage("rl.rollout.id", "r-1"))
+    try:
+        if given == "by the request":
+            client.chat.completions.create(**CHAT, extra_headers={"Baggage": "mine=1"})
+        else:
+            client.with_options(default_headers={"Baggage": "mine=1"}).chat.completions.create(**CHAT)
+    finally:
+        context.detach(token)
+    assert [value for name, value in server.header_lines[0] if name == "baggage"] == ["mine=1"]
+
+
+def test_baggage_is_one_header_with_each_entry_once_also_when_the_call_is_sent_again(recorded, server, client):
+    from otel_rl import rollout
+
+    server.failures = 2
+    with rollout(rollout_id="r1", sample_id="s1"):
+        client.chat.completions.create(**CHAT)
+    assert len(server.header_lines) == 3
+    for lines in server.header_lines:
+        [header] = [value for name, value in lines if name == "baggage"]
+        names = [member.partition("=")[0] for member in header.split(",")]
+        assert len(set(names)) == len(names)
+        assert {"rl.rollout.id", "rl.sample.id"} <= set(names)
+        assert sum(name == "traceparent" for name, _ in lines) == 1

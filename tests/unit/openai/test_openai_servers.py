@@ -119,3 +119,27 @@ def test_an_absolute_url_is_recorded_with_its_own_host(recorded, server, instrum
     (span,) = recorded.spans
     assert span.attributes["server.address"] == "127.0.0.1"
     assert span.attributes["server.port"] == int(server.base_url.rpartition(":")[2].partition("/")[0])
+
+
+LOGPROBS = {"content": [{"token": "a", "logprob": -0.5, "bytes": None, "top_logprobs": []}] * 3, "refusal": None}
+TEXT_LOGPROBS = {"text_offset": [0, 1], "token_logprobs": [-0.5, -1.0], "tokens": ["a", "b"], "top_logprobs": None}
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize(("form", "expected"), [("chat", 3), ("completions", 2)])
+def test_log_probabilities_of_the_answer_are_counted(form, expected, streamed, recorded, server, client):
+    said = {"role": "assistant", "content": "a"}
+    choice = {"index": 0, "finish_reason": "stop", "delta" if streamed else "message": said, "logprobs": LOGPROBS}
+    if form == "completions":
+        choice = {"index": 0, "finish_reason": "stop", "text": "a", "logprobs": TEXT_LOGPROBS}
+    server.extra = {"choices": [choice]}
+    server.chunks = [{"id": "c", "object": "chunk", "created": 1, "model": "m", "choices": [choice]}] * 2
+    if form == "chat":
+        messages = [{"role": "user", "content": "hi"}]
+        answer = client.chat.completions.create(model="tiny", messages=messages, logprobs=True, stream=streamed)
+    else:
+        answer = client.completions.create(model="tiny", prompt="x", logprobs=1, stream=streamed)
+    if streamed:
+        expected *= len(list(answer))
+    [span] = recorded.spans
+    assert span.attributes["rl.inference.logprobs.count"] == expected

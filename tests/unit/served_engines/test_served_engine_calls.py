@@ -108,6 +108,29 @@ def test_a_refused_call_fails_with_its_status(client, server, instrumented):
     assert not span.status.is_ok
 
 
+@pytest.mark.parametrize("read", ["json", "text"])
+@pytest.mark.parametrize("path", ["/generate", "/v1/completions", "/v1/chat/completions", "/inference/v1/generate"])
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        ({"error": {"message": "m", "type": "BadRequestError", "code": 400}}, "BadRequestError"),
+        ({"object": "error", "message": "m", "type": "InternalServerError", "code": 500}, "InternalServerError"),
+        ({"error": {"message": "the scheduler is gone"}}, "answer_error"),
+    ],
+    ids=["vllm", "sglang", "no name"],
+)
+def test_an_error_in_the_body_of_a_200_fails_the_call(client, server, instrumented, error, expected, path, read):
+    server.raw = json.dumps(error).encode()
+    with rollout():
+        got = post(client, f"{server.url}{path}", read=read, json={"prompt": "hi"})
+        assert (got if read == "json" else json.loads(got)) == error
+
+    [call] = [span for span in instrumented.spans if span.name != "rl.rollout"]
+    assert call.attributes["error.type"] == expected
+    assert not call.status.is_ok
+    assert instrumented.span("rl.rollout").attributes["rl.rollout.model_errors"] == 1
+
+
 def test_a_server_that_is_gone_fails_the_call_with_the_error_of_the_client(client, server, instrumented):
     server.shutdown()
     server.server_close()

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from otel_rl.inference.engine_requests import MOST_REASONS, EngineRequests, Times
+from otel_rl.instrumentors.vllm import async_requests
 from otel_rl.instrumentors.vllm.engines import model_of, sampling_values
 from otel_rl.instrumentors.vllm.outputs import add_output, times_of, weight_versions
 from otel_rl.semconv import attributes
@@ -141,3 +142,36 @@ def test_requests_with_parameters_of_their_own_have_none_in_common():
     same, other = sampling(), sampling()
     assert sampling_values([same, same]) == sampling_values(same)
     assert sampling_values([same, other]) == sampling_values([]) == sampling_values(None) == {}
+
+
+def test_log_probabilities_are_counted_whatever_holds_them():
+    class Flat:
+        """Stands for ``FlatLogprobs``, which is a sequence of a class of its own."""
+
+        def __len__(self):
+            return 4
+
+    one, two, three = candidate(3), candidate(4), candidate(5)
+    one.logprobs, two.logprobs, three.logprobs = [{1: object()}] * 3, Flat(), None
+    requests = EngineRequests()
+    add_output(requests, output(one, two))
+    add_output(requests, output(three))
+    assert requests.attributes()[attributes.RL_INFERENCE_LOGPROBS_COUNT] == 7
+
+
+def test_without_log_probabilities_there_is_no_number_of_them():
+    requests = EngineRequests()
+    add_output(requests, output(candidate(3)))
+    assert attributes.RL_INFERENCE_LOGPROBS_COUNT not in requests.attributes()
+
+
+@pytest.mark.parametrize(("kind", "expected"), [("CUMULATIVE", 3), ("DELTA", 6)])
+def test_log_probabilities_of_a_streamed_request_are_those_of_all_its_tokens(kind, expected, recorded):
+    parameters = SimpleNamespace(output_kind=SimpleNamespace(name=kind))
+    request = async_requests.Request(type("Engine", (), {})(), parameters, "r", has_span=True)
+    for number in (1, 2, 3):
+        given = candidate(number)
+        given.index, given.logprobs = 0, [{}] * number
+        request.observe(SimpleNamespace(outputs=[given], prompt_token_ids=[1], finished=True, metrics=None))
+    request.finish(None)
+    assert recorded.span("text_completion").attributes[attributes.RL_INFERENCE_LOGPROBS_COUNT] == expected

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from otel_rl.served_engines.calls import Call
 
 _BEGIN, _ANSWERED, _FAILED = (guard(f"aiohttp.{site}") for site in ("begin", "answered", "failed"))
-_TRACEPARENT = "traceparent"
+_TRACEPARENT, _BAGGAGE = "traceparent", "baggage"
 _REFUSED = 400
 
 
@@ -78,6 +78,9 @@ def _begin(session: Any, method: str, str_or_url: Any, kwargs: dict[str, Any]) -
         calls = senders.calls()
         where = calls.Url(url.scheme, url.host or "", url.port, url.path)
         written = None if _TRACEPARENT in session.headers else headers
+        if _BAGGAGE in session.headers and _BAGGAGE not in headers:
+            # What a request says takes the place of what its session says: that is the program's, and stays.
+            headers.extend((_BAGGAGE, value) for value in session.headers.getall(_BAGGAGE))
         call: Call | None = calls.begin(
             "aiohttp", method, where, written, kwargs.get("data") if given is None else given
         )

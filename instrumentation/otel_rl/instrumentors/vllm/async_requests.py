@@ -18,7 +18,7 @@ from otel_rl.inference.engine_requests import ABORT
 from otel_rl.instrumentors.vllm import weights
 from otel_rl.instrumentors.vllm.batches import summarise
 from otel_rl.instrumentors.vllm.engines import PROVIDER, model_of, sampling_values, scope
-from otel_rl.instrumentors.vllm.outputs import times_of, weight_versions
+from otel_rl.instrumentors.vllm.outputs import number_of_logprobs, times_of, weight_versions
 from otel_rl.semconv import attributes
 from otel_rl.semconv.attributes import GenAiOperationNameValues
 from otel_rl.semconv.attributes import RlInferenceStreamEndedValues as Ended
@@ -51,6 +51,7 @@ class Request:
         self._deltas = getattr(getattr(sampling_params, "output_kind", None), "name", "") == "DELTA"
         #: By the index of the candidate.
         self._tokens: dict[int, int] = {}
+        self._logprobs: dict[int, int] = {}
         self._reasons: dict[int, str | None] = {}
         self._last: Any = None
 
@@ -60,6 +61,8 @@ class Request:
         for candidate in output.outputs:
             index, tokens = candidate.index, len(candidate.token_ids)
             self._tokens[index] = self._tokens.get(index, 0) + tokens if self._deltas else tokens
+            logprobs = number_of_logprobs(candidate)
+            self._logprobs[index] = self._logprobs.get(index, 0) + logprobs if self._deltas else logprobs
             self._reasons[index] = candidate.finish_reason
 
     def finish(self, error: BaseException | None) -> None:
@@ -82,6 +85,7 @@ class Request:
                 getattr(last, "num_cached_tokens", None) or 0,
                 getattr(metrics, "num_preemptions", None) or 0,
             )
+            self.call.requests.logprobs += sum(self._logprobs.values())
             values[attributes.RL_INFERENCE_WEIGHT_VERSION] = weight_versions([last])
         self.call.finish(None if isinstance(error, GeneratorExit) else error, values)
         summarise(self.call)

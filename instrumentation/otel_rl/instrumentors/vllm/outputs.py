@@ -28,6 +28,13 @@ def add_output(requests: EngineRequests, output: Any) -> None:
         getattr(output, "num_cached_tokens", None) or 0,
         getattr(metrics, "num_preemptions", None) or 0,
     )
+    requests.logprobs += sum(map(number_of_logprobs, candidates))
+
+
+def number_of_logprobs(candidate: Any) -> int:
+    """Tokens of a ``CompletionOutput`` whose log-probabilities it has: in a list, or flat (``FlatLogprobs``)."""
+    found = getattr(candidate, "logprobs", None)
+    return 0 if found is None else len(found)
 
 
 def times_of(metrics: Any) -> Times | None:

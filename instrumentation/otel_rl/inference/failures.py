@@ -1,0 +1,54 @@
+"""``error.type`` of an answer that reports a failure with a status of 200, as gateways and some servers do.
+
+The server's name for the error is its code, else its type, else its number. OpenAI puts these into ``error``, vLLM and
+SGLang did so into the answer itself, with ``"object": "error"`` (SGLang 0.5.23, ``create_error_response``).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from otel_rl.inference.fields import fields_of
+from otel_rl.semconv.attributes import ErrorTypeValues
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+#: ``error.type`` of an answer with an error that has no name.
+UNNAMED = "answer_error"
+#: A sentence is no name.
+_NAME = re.compile(r"[A-Za-z_][\w.:-]{0,63}", re.ASCII)
+#: Statuses of HTTP that mean a failure.
+_STATUSES = range(400, 600)
+#: Most names of servers in a process; each is a series of the metrics, and one with an id would use up their budget.
+_MOST_NAMES = 32
+_names: set[str] = set()
+
+
+def of_answer(fields: Mapping[str, Any], extra: Mapping[str, Any]) -> str | None:
+    """The failure that a complete answer without any result reports; None for no failure."""
+    error = fields.get("error") or extra.get("error")
+    if error and isinstance(error, str):
+        return UNNAMED
+    if fields_of(error):
+        return name_of(error)
+    return name_of({**fields, **extra}) if fields.get("object") == "error" else None
+
+
+def name_of(error: Any, default: str = UNNAMED) -> str:
+    """The name of ``error``, an object or model; ``default`` where it has none."""
+    fields = fields_of(error)
+    for name in (fields.get("code"), fields.get("type")):
+        if isinstance(name, str) and _NAME.fullmatch(name):
+            return _known(name)
+    code = fields.get("code")
+    return str(code) if type(code) is int and code in _STATUSES else default
+
+
+def _known(name: str) -> str:
+    if name not in _names:
+        if len(_names) >= _MOST_NAMES:
+            return ErrorTypeValues.OTHER
+        _names.add(name)
+    return name
