@@ -296,6 +296,7 @@ RL_TRAJECTORY_CONTENT: Final = definitions.EventDefinition(
         attributes.RL_ROLLOUT_MODEL_ERRORS,
         attributes.RL_ROLLOUT_TOOL_CALLS,
         attributes.RL_ROLLOUT_TOOL_ERRORS,
+        attributes.RL_ROLLOUT_TOOL_RETRIES,
         attributes.RL_ROLLOUT_SPAN_ERRORS,
         attributes.RL_ROLLOUT_INPUT_TOKENS,
         attributes.RL_ROLLOUT_OUTPUT_TOKENS,
