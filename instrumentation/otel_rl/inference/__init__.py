@@ -7,6 +7,7 @@
 ``requests``              operation, model and parameters of a request
 ``servers``               address, port and provider
 ``answers``               tokens, finish reasons, failures, facts of servers
+``tool_round_trips``      tools that an answer asks for, and their results
 ``streams``               iterators that follow a stream for its call
 ``measurements``          the metrics of calls
 ``pending_measurements``  measurements that are recorded together

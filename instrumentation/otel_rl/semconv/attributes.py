@@ -384,6 +384,9 @@ RL_INFERENCE_STREAM_ENDED: Final = "rl.inference.stream.ended"
 RL_INFERENCE_TOKEN_IDS_COUNT: Final = "rl.inference.token_ids.count"
 """Token ids that the answer carried."""
 
+RL_INFERENCE_TOOL_CALLS: Final = "rl.inference.tool_calls"
+"""Names of the tools that the answer asks for."""
+
 RL_INFERENCE_WEIGHT_VERSION: Final = "rl.inference.weight_version"
 """Version of the weights that the server says it answered with."""
 
@@ -656,6 +659,9 @@ RL_TOOL_RESULT_SIZE: Final = "rl.tool.result.size"
 
 RL_TOOL_RETRY: Final = "rl.tool.retry"
 """Number of the repetition of a failed call with the same arguments, from 1."""
+
+RL_TOOL_ROUND_TRIP: Final = "rl.tool.round_trip"
+"""Seconds between the answer that asks for a tool and the request with its result."""
 
 RL_TRAIN_BATCH_SIZE: Final = "rl.train.batch_size"
 """Samples per optimizer step, over all ranks."""

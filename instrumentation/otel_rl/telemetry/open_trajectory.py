@@ -66,6 +66,7 @@ class OpenTrajectory:
         "_highest_version",
         "_lowest_version",
         "advantage",
+        "asked_tools",
         "discard_reason",
         "estimator",
         "event_loop",
@@ -84,6 +85,7 @@ class OpenTrajectory:
         "success",
         "tool_calls",
         "tool_errors",
+        "tool_results",
         "tool_retries",
         "trained",
         "turn_rewards",
@@ -96,6 +98,10 @@ class OpenTrajectory:
         #: Tool calls that repeat the failed one before them, and that one.
         self.tool_retries = 0
         self.failed_tool: FailedCall | None = None
+        #: Calls of tools that a model has asked for and that wait for their results, by id; and how many of the calls
+        #: are counted by their results alone.
+        self.asked_tools: dict[str, Any] = {}
+        self.tool_results = 0
         self.input_tokens: int | None = None
         self.output_tokens: int | None = None
         self.stop_reason: str | None = None
