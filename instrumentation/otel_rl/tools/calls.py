@@ -17,7 +17,7 @@ from otel_rl.semconv.attributes import ErrorTypeValues
 from otel_rl.telemetry import lifecycle, open_trajectory, progress, sampling
 from otel_rl.telemetry.content_capture import capture_content, content_as_json
 from otel_rl.telemetry.context import attach, detach
-from otel_rl.telemetry.open_spans import mark_error
+from otel_rl.telemetry.open_spans import add, mark_error
 from otel_rl.telemetry.scope import enabled
 from otel_rl.tools import open_tools, outcomes
 from otel_rl.tools.attempts import Attempt
@@ -132,7 +132,7 @@ class ToolCall:
             self._add_exit_code(value)
             size = plain_size(value) if self._measures_sizes else None
             if size is not None:
-                self.span.set_attribute(attributes.RL_TOOL_RESULT_SIZE, size)
+                add(self.span, {attributes.RL_TOOL_RESULT_SIZE: size})
             if capture_content():
                 content = content_as_json(value)
                 if content is not None:
@@ -171,7 +171,7 @@ class ToolCall:
             self._attempt = Attempt(trajectory, self._name, self._arguments, size)
             values[attributes.RL_TOOL_RETRY] = self._attempt.retry or None
         if self.span.is_recording():
-            self.span.set_attributes({name: value for name, value in values.items() if value is not None})
+            add(self.span, {name: value for name, value in values.items() if value is not None})
         self._tool = OpenTool(self._name, self._scope.name, self.span)
         self._token = attach(open_tools.context_with(self._tool, context))
 
@@ -242,7 +242,7 @@ class ToolCall:
             self._add_exit_code(error)
         if self.span.is_recording() and (self._owned or failure is not None):
             shown = inner if failure is None and inner is not None else outcome
-            self.span.set_attribute(attributes.RL_TOOL_OUTCOME, shown)
+            add(self.span, {attributes.RL_TOOL_OUTCOME: shown})
         around = open_tools.here()
         if around is not None and around.name == self._name:
             around.inner = None if failure is None else outcome
