@@ -75,6 +75,12 @@ def boom(text: str) -> str:
 
 
 @server.tool()
+def regret() -> Any:
+    """Return an exception object."""
+    return ValueError("sorry")
+
+
+@server.tool()
 async def block() -> str:
     """Wait until it is cancelled."""
     await anyio.Event().wait()

@@ -22,6 +22,7 @@ TRIGGERS: Final[Mapping[str, tuple[str, ...]]] = {
         "langgraph.utils.runnable",
         "langgraph.prebuilt.tool_node",
         "opentelemetry.instrumentation.genai.langchain.callback_handler",
+        "opentelemetry.instrumentation.genai.langchain._run_context",
         "langchain_core",
     ),
     "otel_rl_mcp": (

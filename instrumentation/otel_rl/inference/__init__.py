@@ -8,6 +8,7 @@
 ``servers``               address, port and provider
 ``answers``               tokens, finish reasons, facts of servers
 ``failures``              errors that an answer reports
+``tool_round_trips``      tools that an answer asks for, and their results
 ``streams``               iterators that follow a stream for its call
 ``measurements``          the metrics of calls
 ``pending_measurements``  measurements that are recorded together

@@ -6,14 +6,17 @@ left out.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from otel_rl.inference import failures, messages, servers, shortening
+from otel_rl.inference import failures, messages, servers, shortening, tool_round_trips
 from otel_rl.inference.engine_requests import Times
 from otel_rl.inference.fields import NOTHING, count_of, extra_of, fields_of, items_of, milliseconds_of, text_of
 from otel_rl.inference.streamed_messages import StreamedMessages
 from otel_rl.semconv import attributes
 from otel_rl.telemetry.attribute_values import text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 #: Server-side times that vLLM reports per request, in ms.
 _SERVER_TIMES = (
@@ -50,6 +53,8 @@ class Answer:
     _content: StreamedMessages | None = None
     _messages: list[messages.Message] | None = None
     _finish_reasons: dict[int, str] | None = None
+    #: Tools that it asks for, names by the ids of the calls.
+    tool_calls: dict[str, str] | None = None
     #: ``error.type`` of an answer that reports a failure instead of raising it.
     failure: str | None = None
     #: The server has said that it has said all; a stream may go on without a word.
@@ -88,6 +93,9 @@ class Answer:
                 parts = fields_of(choice)
                 self._observe_choice(parts, extra_of(choice, parts), position)
                 self.logprobs += _number_of_logprobs(parts.get("logprobs"))
+                message = fields_of(parts.get("message"))
+                if message.get("tool_calls"):
+                    self._add_tool_calls(tool_round_trips.calls_in(message))
         elif isinstance(fields.get("status"), str):
             self._observe_status(fields, fields["status"])
         else:
@@ -116,8 +124,11 @@ class Answer:
             logprobs = parts.get("logprobs")
             if logprobs is not None:
                 self.logprobs += _number_of_logprobs(logprobs)
-            if _says_something(parts):
+            delta = fields_of(parts.get("delta"))
+            if _says_something(parts, delta):
                 self.output_chunks += 1
+                if delta.get("tool_calls"):
+                    self._add_tool_calls(tool_round_trips.calls_in(delta))
             if self._content is not None:
                 self._content.add_choice(parts, _index(parts, position))
 
@@ -188,6 +199,11 @@ class Answer:
                 self.token_ids += len(token_ids)
         return reason is not None
 
+    def _add_tool_calls(self, found: Iterator[tuple[str, str]]) -> None:
+        if self.tool_calls is None:
+            self.tool_calls = {}
+        tool_round_trips.add(self.tool_calls, found)
+
     def _observe_status(self, fields: dict[str, Any], status: str) -> None:
         reason = _STATUS_REASONS.get(status)
         if status == "incomplete":
@@ -197,6 +213,7 @@ class Answer:
             self.failure = failures.name_of(fields.get("error"), _FAILED)
         elif any(fields_of(item).get("type") == "function_call" for item in items_of(fields.get("output"))):
             reason = "tool_calls"
+            self._add_tool_calls(tool_round_trips.calls_of_response(fields.get("output")))
         self._finish_reasons = None if reason is None else {0: reason}
 
     def finish(self, reason: str) -> None:
@@ -239,6 +256,8 @@ class Answer:
             found[attributes.RL_INFERENCE_WEIGHT_VERSION] = text(self.weight_version)
         if self.engine is not None:
             found[attributes.RL_INFERENCE_ENGINE] = self.engine
+        if self.tool_calls:
+            found[attributes.RL_INFERENCE_TOOL_CALLS] = tuple(self.tool_calls.values())
         if self.output_chunks and self.output_tokens is None and not self.token_ids:
             # An estimate has a name of its own and stays off the metric, which could not say that it is one.
             found[attributes.RL_INFERENCE_OUTPUT_TOKENS_ESTIMATED] = self.output_chunks
@@ -290,11 +309,9 @@ def _number_of_logprobs(given: Any) -> int:
     return len(items_of(fields.get("content") or fields.get("token_logprobs")))
 
 
-def _says_something(choice: dict[str, Any]) -> bool:
+def _says_something(choice: dict[str, Any], delta: dict[str, Any]) -> bool:
     """True for a chunk with text, a tool call or reasoning; one token each, as servers send them."""
-    given = choice.get("delta")
-    delta = fields_of(given)
     if delta.get("content") or choice.get("text") or delta.get("tool_calls"):
         return True
-    extra = extra_of(given, delta)
+    extra = extra_of(choice.get("delta"), delta)
     return bool(extra and (extra.get("reasoning") or extra.get("reasoning_content")))

@@ -27,7 +27,7 @@ from opentelemetry.trace import SpanKind
 
 from otel_rl.flight_recorder import layout
 from otel_rl.flight_recorder.recorder import flight
-from otel_rl.inference import measurements, messages, ownership
+from otel_rl.inference import measurements, messages, ownership, tool_round_trips
 from otel_rl.inference.answers import Answer
 from otel_rl.inference.engine_requests import was_aborted
 from otel_rl.inference.requests import EMBEDDINGS, number_of_prompts
@@ -59,8 +59,8 @@ _process = object()
 LONGEST_BODY = 262_144
 #: Without it there is no step.
 _STEPS = "otel_rl.training.steps"
-_CONTENT, _LEAVE, _CHUNK, _FINISH, _SUMMARY = (
-    guard(f"inference.{site}") for site in ("content", "leave", "chunk", "finish", "engine_summary")
+_CONTENT, _LEAVE, _CHUNK, _FINISH, _SUMMARY, _TOOLS = (
+    guard(f"inference.{site}") for site in ("content", "leave", "chunk", "finish", "engine_summary", "tools")
 )
 
 
@@ -99,7 +99,10 @@ class InferenceCall:
         #: Start of the call, ``time.perf_counter()`` in s.
         self.started = time.perf_counter()
         context = get_current()
-        self._trajectory = open_trajectory.of(context)
+        self._trajectory = trajectory = open_trajectory.of(context)
+        if trajectory is not None and (trajectory.asked_tools or trajectory.unparsed):
+            with _TOOLS:
+                tool_round_trips.returned(scope, trajectory, request.body)
         #: An embedding is no turn, and stands for no other call.
         self._is_turn = request.endpoint.operation != EMBEDDINGS.operation
         self._around = ownership.around(context, self._trajectory) if self._is_turn else None
@@ -266,11 +269,7 @@ class InferenceCall:
         if self._around is not None:
             self._around.call_ended_inside(answer.input_tokens, answer.exact_output_tokens())
         if self._trajectory is not None and self._counts and (self._is_turn or kind is not None):
-            reasons = answer.finish_reasons
-            tokens = answer.input_tokens, answer.exact_output_tokens()
-            self._trajectory.model_call_ended(
-                tokens, reasons, answer.weight_version, failed=kind is not None or was_aborted(reasons)
-            )
+            self._count(self._trajectory, failed=kind is not None)
         self._summarise(error, ended)
         found = self._found(error, ended)
         if self._trajectory is not None and kind is None and self._is_turn:
@@ -288,6 +287,14 @@ class InferenceCall:
             ownership.add_attributes(self.span, found)
         if self._emits_metrics:
             self._measure(duration, kind)
+
+    def _count(self, trajectory: OpenTrajectory, *, failed: bool) -> None:
+        answer, reasons = self.answer, self.answer.finish_reasons
+        tokens = answer.input_tokens, answer.exact_output_tokens()
+        failed = failed or was_aborted(reasons)
+        trajectory.model_call_ended(tokens, reasons, answer.weight_version, failed=failed)
+        if answer.tool_calls:
+            tool_round_trips.asked(trajectory, answer.tool_calls)
 
     def _take_tokens_of_inside(self) -> None:
         answer, (given, made) = self.answer, self._inside

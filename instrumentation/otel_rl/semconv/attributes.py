@@ -387,6 +387,9 @@ RL_INFERENCE_STREAM_ENDED: Final = "rl.inference.stream.ended"
 RL_INFERENCE_TOKEN_IDS_COUNT: Final = "rl.inference.token_ids.count"
 """Token ids that the answer carried."""
 
+RL_INFERENCE_TOOL_CALLS: Final = "rl.inference.tool_calls"
+"""Names of the tools that the answer asks for."""
+
 RL_INFERENCE_WEIGHT_VERSION: Final = "rl.inference.weight_version"
 """Version of the weights that the server says it answered with."""
 
@@ -531,6 +534,9 @@ RL_ROLLOUT_TOOL_CALLS: Final = "rl.rollout.tool_calls"
 RL_ROLLOUT_TOOL_ERRORS: Final = "rl.rollout.tool_errors"
 """Calls of tools in the trajectory that failed."""
 
+RL_ROLLOUT_TOOL_RETRIES: Final = "rl.rollout.tool_retries"
+"""Calls of tools in the trajectory that repeat the failed call before them, with the same arguments."""
+
 RL_ROLLOUT_TRACE_ID: Final = "rl.rollout.trace_id"
 """Trace of the trajectory, where it has one of its own."""
 
@@ -651,8 +657,17 @@ RL_TELEMETRY_THREAD: Final = "rl.telemetry.thread"
 RL_TOOL_ARGUMENTS_SIZE: Final = "rl.tool.arguments.size"
 """Size of the arguments of a tool call as JSON without blanks, in characters, escapes not counted."""
 
+RL_TOOL_OUTCOME: Final = "rl.tool.outcome"
+"""Outcome of the tool call, in the same words for every kind of tool."""
+
 RL_TOOL_RESULT_SIZE: Final = "rl.tool.result.size"
 """Size of the result of a tool call as JSON without blanks, in characters, escapes not counted."""
+
+RL_TOOL_RETRY: Final = "rl.tool.retry"
+"""Number of the repetition of a failed call with the same arguments, from 1."""
+
+RL_TOOL_ROUND_TRIP: Final = "rl.tool.round_trip"
+"""Seconds between the answer that asks for a tool and the request with its result."""
 
 RL_TRAIN_BATCH_SIZE: Final = "rl.train.batch_size"
 """Samples per optimizer step, over all ranks."""
@@ -1173,6 +1188,23 @@ class RlTelemetryThreadValues:
     """Threads of otel-rl itself, which are measured."""
 
 
+class RlToolOutcomeValues:
+    """Known values of `rl.tool.outcome`."""
+
+    OK: Final = "ok"
+    """The tool returned a result."""
+    TOOL_ERROR: Final = "tool_error"
+    """The tool raised, or said in its result that it failed."""
+    TIMEOUT: Final = "timeout"
+    """The tool did not end in time."""
+    INVALID_ARGUMENTS: Final = "invalid_arguments"
+    """The arguments were refused before the tool began."""
+    UNKNOWN_TOOL: Final = "unknown_tool"
+    """There is no tool of this name."""
+    CANCELLED: Final = "cancelled"
+    """The program gave the call up."""
+
+
 class RlTrajectoriesSourceValues:
     """Known values of `rl.trajectories.source`."""
 
@@ -1367,6 +1399,7 @@ CARDINALITY: Final = MappingProxyType(
         RL_TELEMETRY_SIGNAL: 4,
         RL_TELEMETRY_SITE: 200,
         RL_TELEMETRY_THREAD: 2,
+        RL_TOOL_OUTCOME: 6,
         RL_TRAINER_METRIC_KEY: 300,
         RL_TRAJECTORIES_SOURCE: 3,
         RL_TRAJECTORY_REASON: 5,

@@ -20,6 +20,7 @@ GEN_AI_CLIENT_INFERENCE_OPERATION_DETAILS: Final = definitions.EventDefinition(
         attributes.SERVER_ADDRESS,
         attributes.SERVER_PORT,
         attributes.RL_INFERENCE_RETRIES,
+        attributes.RL_INFERENCE_TOOL_CALLS,
         attributes.RL_ROLLOUT_TURN,
         attributes.ERROR_TYPE,
         attributes.GEN_AI_REQUEST_STREAM,
@@ -258,6 +259,17 @@ RL_TELEMETRY_REDUCED: Final = definitions.EventDefinition(
         attributes.RL_LOOP_ITERATION,
     ),
 )
+RL_TOOL_RETURNED: Final = definitions.EventDefinition(
+    name="rl.tool.returned",
+    description="A request of a trajectory gives a model the result of a tool that it asked for",
+    attributes=(
+        attributes.GEN_AI_TOOL_NAME,
+        attributes.GEN_AI_TOOL_CALL_ID,
+        attributes.RL_TOOL_ROUND_TRIP,
+        attributes.RL_TOOL_RESULT_SIZE,
+        attributes.RL_ROLLOUT_TURN,
+    ),
+)
 RL_TOOL_UNKNOWN: Final = definitions.EventDefinition(
     name="rl.tool.unknown",
     description="A model asked for a tool that the agent does not have",
@@ -297,6 +309,7 @@ RL_TRAJECTORY_CONTENT: Final = definitions.EventDefinition(
         attributes.RL_ROLLOUT_MODEL_ERRORS,
         attributes.RL_ROLLOUT_TOOL_CALLS,
         attributes.RL_ROLLOUT_TOOL_ERRORS,
+        attributes.RL_ROLLOUT_TOOL_RETRIES,
         attributes.RL_ROLLOUT_SPAN_ERRORS,
         attributes.RL_ROLLOUT_INPUT_TOKENS,
         attributes.RL_ROLLOUT_OUTPUT_TOKENS,

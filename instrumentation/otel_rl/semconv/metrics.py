@@ -84,6 +84,7 @@ GEN_AI_EXECUTE_TOOL_DURATION: Final = definitions.MetricDefinition(
     attributes=(
         attributes.GEN_AI_TOOL_NAME,
         attributes.GEN_AI_OPERATION_NAME,
+        attributes.RL_TOOL_OUTCOME,
         attributes.ERROR_TYPE,
     ),
 )

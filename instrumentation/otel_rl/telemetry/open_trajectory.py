@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from contextvars import ContextVar
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from weakref import WeakValueDictionary
 
 from opentelemetry.context import create_key, get_current, get_value, set_value
@@ -50,6 +50,14 @@ class UnparsedCall(Protocol):
         """End it with what the answer says; it counts in its trajectory."""
 
 
+class FailedCall(NamedTuple):
+    """A call of a tool that failed: its name, a hash of its arguments, and how often it had been repeated by then."""
+
+    name: str
+    mark: int
+    retry: int
+
+
 class OpenTrajectory:
     """Counters of one trajectory; a token count is None as long as no answer has told one."""
 
@@ -58,9 +66,11 @@ class OpenTrajectory:
         "_highest_version",
         "_lowest_version",
         "advantage",
+        "asked_tools",
         "discard_reason",
         "estimator",
         "event_loop",
+        "failed_tool",
         "has_ended",
         "input_tokens",
         "is_recorded",
@@ -75,6 +85,8 @@ class OpenTrajectory:
         "success",
         "tool_calls",
         "tool_errors",
+        "tool_results",
+        "tool_retries",
         "trained",
         "turn_rewards",
         "unparsed",
@@ -83,6 +95,13 @@ class OpenTrajectory:
 
     def __init__(self) -> None:
         self.model_calls = self.model_errors = self.tool_calls = self.tool_errors = self.span_errors = 0
+        #: Tool calls that repeat the failed one before them, and that one.
+        self.tool_retries = 0
+        self.failed_tool: FailedCall | None = None
+        #: Calls of tools that a model has asked for and that wait for their results, by id; and how many of the calls
+        #: are counted by their results alone.
+        self.asked_tools: dict[str, Any] = {}
+        self.tool_results = 0
         self.input_tokens: int | None = None
         self.output_tokens: int | None = None
         self.stop_reason: str | None = None
@@ -228,6 +247,8 @@ class OpenTrajectory:
             attributes.RL_ROLLOUT_POLICY_VERSION_MAX: self._highest_version,
         }
         found |= {key: value for key, value in known.items() if value is not None}
+        if self.tool_retries:
+            found[attributes.RL_ROLLOUT_TOOL_RETRIES] = self.tool_retries
         if self.span_errors:
             found[attributes.RL_ROLLOUT_SPAN_ERRORS] = self.span_errors
         if self._is_suspect(failed=failed):

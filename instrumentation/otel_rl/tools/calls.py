@@ -12,15 +12,17 @@ from opentelemetry.trace import INVALID_SPAN
 from otel_rl.flight_recorder import layout
 from otel_rl.flight_recorder.recorder import flight
 from otel_rl.internal_errors import guard
-from otel_rl.semconv import attributes, metrics, spans
+from otel_rl.semconv import attributes, events, metrics, spans
+from otel_rl.semconv.attributes import ErrorTypeValues
 from otel_rl.telemetry import lifecycle, open_trajectory, progress, sampling
-from otel_rl.telemetry.attribute_values import error_type
 from otel_rl.telemetry.content_capture import capture_content, content_as_json
 from otel_rl.telemetry.context import attach, detach
-from otel_rl.telemetry.open_spans import mark_error
+from otel_rl.telemetry.open_spans import add, mark_error
 from otel_rl.telemetry.scope import enabled
-from otel_rl.tools import open_tools
+from otel_rl.tools import open_tools, outcomes
+from otel_rl.tools.attempts import Attempt
 from otel_rl.tools.open_tools import OpenTool
+from otel_rl.tools.sizes import plain_size
 
 if TYPE_CHECKING:
     from contextvars import Token
@@ -32,8 +34,8 @@ if TYPE_CHECKING:
 
     from otel_rl.flight_recorder.ring import Handle
     from otel_rl.telemetry.deferral import Moment
-    from otel_rl.telemetry.open_trajectory import OpenTrajectory
     from otel_rl.telemetry.scope import Scope
+    from otel_rl.tools.outcomes import Failure
 
 OPERATION = "execute_tool"
 
@@ -60,15 +62,16 @@ def is_tool_span(span: Span) -> bool:
 class ToolCall:
     """``with ToolCall(scope, "search") as call``: times the call and marks its outcome.
 
-    A failure that the tool reports without raising is told by :meth:`fail`. Where an ``execute_tool`` span of this tool
-    is current already, that span is enriched and neither a second span nor a second duration is recorded. The
-    trajectory counts it once, too: a span of another instrumentor counts nothing there.
+    A failure that the tool reports without raising is told by :meth:`fail` or :meth:`result`. Where an
+    ``execute_tool`` span of this tool is current already, that span is enriched and neither a second span nor a second
+    duration is recorded. The trajectory counts it once, too: a span of another instrumentor counts nothing there.
 
     ``metric_name`` is the tool's name on the metric where ``name`` is not a tool's (a model made it up).
     """
 
     __slots__ = (
         "_arguments",
+        "_attempt",
         "_call_id",
         "_failure",
         "_flight",
@@ -80,10 +83,13 @@ class ToolCall:
         "_started",
         "_token",
         "_tool",
-        "_trajectory",
         "_type",
         "span",
     )
+    #: Arguments and results are measured here, and not by the instrumentor.
+    _measures_sizes = True
+    #: It counts in its trajectory.
+    _is_counted = True
 
     def __init__(
         self,
@@ -100,27 +106,42 @@ class ToolCall:
         self._call_id = call_id
         self._type = tool_type
         self._arguments = arguments
-        self._failure: str | None = None
+        self._failure: Failure | None = None
         self._owned = True
         self._forks = lifecycle.forks
         self._flight: Handle | None = None
         self._started: float | None = None
         self._token: Token[Context] | None = None
         self._tool: OpenTool | None = None
-        self._trajectory: OpenTrajectory | None = None
+        self._attempt: Attempt | None = None
         self.span: Span = INVALID_SPAN
 
-    def fail(self, kind: str) -> None:
+    def fail(self, kind: str | Failure) -> None:
         """The call failed; ``kind`` becomes ``error.type`` (low cardinality, e.g. ``tool_error``, ``timeout``)."""
-        self._failure = kind
+        self._failure = outcomes.told(kind) if isinstance(kind, str) else kind
 
     def result(self, value: object) -> None:
-        """Record what the tool returned; kept only when content capture is on."""
+        """Record what the tool returned; its content only when content capture is on.
+
+        An exception object is a failure like one that was raised, unless :meth:`fail` has told another.
+        """
         with guard("tools.result"):
-            if capture_content() and self.span.is_recording():
+            self._failure = self._failure or outcomes.returned(value)
+            if not self.span.is_recording():
+                return
+            self._add_exit_code(value)
+            size = plain_size(value) if self._measures_sizes else None
+            if size is not None:
+                add(self.span, {attributes.RL_TOOL_RESULT_SIZE: size})
+            if capture_content():
                 content = content_as_json(value)
                 if content is not None:
                     self.span.set_attribute(attributes.GEN_AI_TOOL_CALL_RESULT, content)
+
+    def _add_exit_code(self, value: object) -> None:
+        code = outcomes.exit_code(value)
+        if code is not None:
+            self.span.set_attribute(attributes.PROCESS_EXIT_CODE, code)
 
     def start(self) -> Self:
         """Open the span and make it current."""
@@ -143,7 +164,14 @@ class ToolCall:
 
     def _open(self, context: Context) -> None:
         """Count it in the trajectory, and let what it calls know that it is inside."""
-        self._trajectory = open_trajectory.of()
+        trajectory = open_trajectory.of()
+        size = plain_size(self._arguments) if self._measures_sizes and self._arguments is not None else None
+        values = {attributes.RL_TOOL_ARGUMENTS_SIZE: size}
+        if trajectory is not None and self._is_counted:
+            self._attempt = Attempt(trajectory, self._name, self._arguments, size)
+            values[attributes.RL_TOOL_RETRY] = self._attempt.retry or None
+        if self.span.is_recording():
+            add(self.span, {name: value for name, value in values.items() if value is not None})
         self._tool = OpenTool(self._name, self._scope.name, self.span)
         self._token = attach(open_tools.context_with(self._tool, context))
 
@@ -180,31 +208,51 @@ class ToolCall:
                 self._tool.has_ended = True
             if self._forks != lifecycle.forks:
                 return
-            kind = error_type(error) if error is not None else self._failure
+            failure = self._failure if error is None else outcomes.raised(error)
             progress.call_ended()
-            if self._trajectory is not None:
-                self._count(self._trajectory, failed=kind is not None)
+            if self._attempt is not None:
+                self._attempt.ended(failed=failure is not None)
             record, self._flight = self._flight, None
             if record is not None:
-                flight.end(record, kind is not None)
+                flight.end(record, failure is not None)
             elapsed = (at.counter if at else time.perf_counter()) - started
             label = self._metric_name or self._name
             sampling.keep_if_slow(self.span, elapsed, OPERATION, label, attributes.GEN_AI_TOOL_NAME)
+            outcome = self._settle(failure, error)
+            kind = None if failure is None else failure.kind
             if not self._owned:
                 if kind is not None:
                     mark_error(self.span, kind)
                 return
-            self._measure(elapsed, label, kind)
+            self._measure(elapsed, label, kind, outcome)
             self._scope.end_span(self.span, kind, at.wall if at else None)
 
-    def _count(self, trajectory: OpenTrajectory, *, failed: bool) -> None:
-        trajectory.tool_call_ended(failed=failed)
+    def _settle(self, failure: Failure | None, error: BaseException | None) -> str:
+        """Put the outcome on the span, and tell the tool around that this call stands for.
 
-    def _measure(self, elapsed: float, label: str, kind: str | None) -> None:
+        A call inside that has added to this span may know more than that the tool failed. Where the tool goes on
+        without it, the span keeps what it says; the metric does not know of it. The span of another instrumentor may
+        yet fail after a call that went well.
+        """
+        inner = self._tool.inner if self._tool is not None else None
+        outcome = outcomes.OK if failure is None else failure.outcome
+        if outcome == outcomes.TOOL_ERROR and inner is not None:
+            outcome = inner
+        if error is not None and self.span.is_recording():
+            self._add_exit_code(error)
+        if self.span.is_recording() and (self._owned or failure is not None):
+            shown = inner if failure is None and inner is not None else outcome
+            add(self.span, {attributes.RL_TOOL_OUTCOME: shown})
+        around = open_tools.here()
+        if around is not None and around.name == self._name:
+            around.inner = None if failure is None else outcome
+        return outcome
+
+    def _measure(self, elapsed: float, label: str, kind: str | None, outcome: str) -> None:
         self._scope.record(
             metrics.GEN_AI_EXECUTE_TOOL_DURATION,
             elapsed,
-            {attributes.GEN_AI_TOOL_NAME: label, attributes.ERROR_TYPE: kind},
+            {attributes.GEN_AI_TOOL_NAME: label, attributes.ERROR_TYPE: kind, attributes.RL_TOOL_OUTCOME: outcome},
             trace_api.set_span_in_context(self.span),
         )
 
@@ -221,3 +269,13 @@ class ToolCall:
         self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.end(error)
+
+
+def record_unknown(scope: Scope, name: str, call_id: str | None = None) -> None:
+    """Record that a model asked for a tool which does not exist: nobody runs it."""
+    if not scope.enabled:
+        return
+    # The name is what a model made up: on the span and the event, never on a metric.
+    with ToolCall(scope, name, call_id, metric_name=ErrorTypeValues.OTHER) as call:
+        call.fail(outcomes.UNKNOWN_TOOL)
+        scope.event(events.RL_TOOL_UNKNOWN, attributes={attributes.GEN_AI_TOOL_NAME: name})

@@ -30,9 +30,10 @@ class OpenTool:
         span: the span that stands for it; None where none is open.
         is_measured: somebody records its duration, us or the owner of the span.
         has_ended: a task that outlives it is inside of no tool.
+        inner: how the last call failed that it stands for, of the same name inside of it.
     """
 
-    __slots__ = ("has_ended", "is_measured", "name", "scope", "span")
+    __slots__ = ("has_ended", "inner", "is_measured", "name", "scope", "span")
 
     def __init__(self, name: str, scope: str, span: Span | None = None, *, is_measured: bool = True) -> None:
         self.name = name
@@ -40,6 +41,7 @@ class OpenTool:
         self.span = span
         self.is_measured = is_measured
         self.has_ended = False
+        self.inner: str | None = None
 
 
 def here() -> OpenTool | None:

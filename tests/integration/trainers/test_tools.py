@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import inspect
 import pickle
+import subprocess
 import time
 from collections import Counter
 
 import pytest
 import transformers
 from online_trainers import CHATS, tool_calling_trainer
+from pydantic import BaseModel, validate_call
 
 from otel_rl import settings
 from otel_rl.instrumentors.trl.tools import Call, ToolCalls, _Content
@@ -74,7 +76,10 @@ def test_the_calls_of_a_step_are_spans_inside_sampling_with_their_times(instrume
     trainer.train()
 
     spans = {span.name: span for span in recorded.spans if span.name.startswith("execute_tool")}
-    assert spans.keys() == {"execute_tool add", "execute_tool slow", "execute_tool fail"}
+    outcomes = {name.removeprefix("execute_tool "): span.attributes["rl.tool.outcome"] for name, span in spans.items()}
+    assert outcomes == {"add": "ok", "slow": "ok", "fail": "tool_error", "invented": "unknown_tool"}
+    assert spans["execute_tool add"].attributes["rl.tool.arguments.size"] == len('{"a":1,"b":2}')
+    assert spans["execute_tool add"].attributes["rl.tool.result.size"] == 1
     sampling = recorded.span("rl.sample")
     for span in spans.values():
         assert span.parent.span_id == sampling.context.span_id
@@ -98,6 +103,7 @@ def test_arguments_and_results_are_recorded_where_content_capture_is_on(instrume
         "execute_tool add": ['{"a": 1, "b": 2}', "3"],
         "execute_tool slow": ['{"a": 1, "b": 2}', "3"],
         "execute_tool fail": ['{"a": 1, "b": 2}', None],
+        "execute_tool invented": [None, None],
     }
 
 
@@ -118,7 +124,8 @@ def test_all_calls_are_in_the_histogram_and_an_unknown_tool_is_an_event(instrume
 
     points = recorded.metrics()["gen_ai.execute_tool.duration"]
     found = Counter((point.attributes["gen_ai.tool.name"], point.attributes.get("error.type")) for point in points)
-    assert found == Counter([("add", None), ("slow", None), ("fail", "ValueError")])
+    expected = [("add", None), ("slow", None), ("fail", "ValueError"), ("_OTHER", "unknown_tool")]
+    assert found == Counter(expected)
     [event] = recorded.events("rl.tool.unknown")
     assert event.attributes["gen_ai.tool.name"] == "invented"
 
@@ -204,3 +211,112 @@ def test_of_many_unknown_tools_the_first_are_events_and_the_others_are_counted(r
 
     assert [event.attributes["gen_ai.tool.name"] for event in recorded.events("rl.tool.unknown")] == ["one", "two"]
     assert drops.snapshot()["logs", "unknown_tool"] == 1
+    points = recorded.metrics()["gen_ai.execute_tool.duration"]
+    assert [(point.count, point.attributes["rl.tool.outcome"]) for point in points] == [(3, "unknown_tool")]
+
+
+class Refused(BaseModel):
+    n: int
+
+
+def _hangs():
+    raise subprocess.TimeoutExpired("python", 5)
+
+
+def _parses_itself():
+    return Refused(n="many")
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "outcome", "kind"),
+    [
+        (add, {"a": 1}, "invalid_arguments", "TypeError"),
+        (slow, {"a": 1}, "invalid_arguments", "TypeError"),
+        (validate_call(add), {"a": "one", "b": 2}, "invalid_arguments", "pydantic_core._pydantic_core.ValidationError"),
+        (add, {"a": "one", "b": 2}, "tool_error", "TypeError"),
+        (_parses_itself, {}, "tool_error", "pydantic_core._pydantic_core.ValidationError"),
+        (fail, {"a": 1, "b": 2}, "tool_error", "ValueError"),
+        (_hangs, {}, "timeout", "subprocess.TimeoutExpired"),
+    ],
+)
+def test_every_kind_of_failure_has_its_outcome_and_its_class(recorded, tool, arguments, outcome, kind):
+    calls = ToolCalls()
+    watched = calls.watch({"tool": tool}, 0)["tool"]
+    with pytest.raises(Exception) as caught:  # noqa: PT011 - the table says of which class
+        asyncio.run(watched(**arguments)) if tool is slow else watched(**arguments)
+    calls.finish()
+
+    assert kind.rpartition(".")[2] == type(caught.value).__name__
+    span = recorded.span("execute_tool tool")
+    assert (span.attributes["rl.tool.outcome"], span.attributes["error.type"]) == (outcome, kind)
+    (point,) = recorded.metrics()["gen_ai.execute_tool.duration"]
+    assert (point.attributes["rl.tool.outcome"], point.attributes["error.type"]) == (outcome, kind)
+    assert calls.failures == {0: 1}
+
+
+async def test_a_cancelled_tool_says_so(recorded):
+    calls = ToolCalls()
+    begun = asyncio.Event()
+
+    async def waits():
+        begun.set()
+        await asyncio.Event().wait()
+
+    task = asyncio.create_task(calls.watch({"waits": waits})["waits"]())
+    await begun.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    calls.finish()
+    assert recorded.span("execute_tool waits").attributes["rl.tool.outcome"] == "cancelled"
+
+
+def test_an_exception_object_is_handed_on_and_is_a_failure(recorded):
+    calls = ToolCalls()
+    returned = ValueError("secret")
+
+    assert calls.watch({"work": lambda: returned}, 3)["work"]() is returned
+    calls.finish()
+    span = recorded.span("execute_tool work")
+    assert (span.attributes["rl.tool.outcome"], span.attributes["error.type"]) == ("tool_error", "ValueError")
+    assert "secret" not in str(span.to_json())
+    assert calls.failures == {3: 1}
+
+
+def test_repetitions_of_a_failed_call_are_numbered_by_sample(recorded):
+    calls = ToolCalls()
+    left = {"a": 2, "b": 0}
+
+    def fetch(key, sample):
+        if left[key] > 0:
+            left[key] -= 1
+            raise TimeoutError
+        return key
+
+    tools = [calls.watch({"fetch": fetch}, place)["fetch"] for place in range(2)]
+    for _ in range(2):
+        with pytest.raises(TimeoutError):
+            tools[0]("a", sample=0)
+    tools[1]("b", sample=1)
+    tools[0]("a", sample=0)
+    tools[0]("a", sample=0)
+    calls.finish()
+
+    spans = sorted((span for span in recorded.spans if "fetch" in span.name), key=lambda span: span.start_time)
+    assert [span.attributes.get("rl.tool.retry") for span in spans] == [None, 1, None, 2, None]
+
+
+def test_what_is_no_plain_value_is_neither_measured_nor_compared(recorded):
+    class Lazy(list):
+        def __iter__(self):
+            raise AssertionError
+
+        __len__ = __repr__ = __iter__
+
+    calls = ToolCalls()
+    tool = calls.watch({"work": lambda value: value}, 0)["work"]
+    for value in (Lazy(), list(range(10_000)), 10**5000):
+        assert tool(value) is value
+    calls.finish()
+    for span in recorded.spans:
+        assert not {"rl.tool.arguments.size", "rl.tool.result.size"} & span.attributes.keys()

@@ -19,8 +19,8 @@ from otel_rl.instrumentors.mcp import McpInstrumentor, operations
 from otel_rl.instrumentors.mcp.connections import over_http
 from otel_rl.instrumentors.mcp.operations import Operation
 from otel_rl.instrumentors.mcp.receiving import ReceivedRequest
-from otel_rl.instrumentors.mcp.sizes import size_of
 from otel_rl.semconv import attributes as names
+from otel_rl.tools.sizes import size_of
 
 #: What a stranger may have put into `_meta`; the last two are refused by the library itself.
 STRANGE = [

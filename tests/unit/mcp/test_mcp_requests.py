@@ -110,7 +110,8 @@ async def test_a_call_without_an_answer_in_time_is_a_timeout(instrumented, url):
         with pytest.raises(Exception, match=r"(?i)timed out") as caught:
             await opened.call_tool("block", {}, limit)
     assert type(caught.value).__name__ in ("McpError", "MCPError")
-    assert instrumented.span("tools/call block").attributes[names.ERROR_TYPE] == "timeout"
+    values = instrumented.span("tools/call block").attributes
+    assert (values[names.ERROR_TYPE], values[names.RL_TOOL_OUTCOME]) == ("timeout", "timeout")
 
 
 async def test_a_cancelled_call_ends_its_span_and_restores_what_was_current(instrumented, server):
@@ -122,7 +123,8 @@ async def test_a_cancelled_call_ends_its_span_and_restores_what_was_current(inst
             await call
         assert not trace.get_current_span().get_span_context().is_valid
         assert text_of(await opened.call_tool("add", {"a": 1, "b": 1})) == "2"
-    assert instrumented.span("tools/call block").attributes[names.ERROR_TYPE] == "cancelled"
+    values = instrumented.span("tools/call block").attributes
+    assert (values[names.ERROR_TYPE], values[names.RL_TOOL_OUTCOME]) == ("cancelled", "cancelled")
 
 
 async def test_a_server_that_dies_during_a_call_ends_the_call_as_without_us(instrumented):
@@ -130,7 +132,8 @@ async def test_a_server_that_dies_during_a_call_ends_the_call_as_without_us(inst
         with pytest.raises(Exception, match="Connection closed") as caught:
             await opened.call_tool("die", {})
     assert type(caught.value).__name__ in ("McpError", "MCPError")
-    assert instrumented.span("tools/call die").attributes[names.ERROR_TYPE] == "connection_closed"
+    values = instrumented.span("tools/call die").attributes
+    assert (values[names.ERROR_TYPE], values[names.RL_TOOL_OUTCOME]) == ("connection_closed", "tool_error")
 
 
 async def test_concurrent_calls_in_one_session_keep_their_own_parents(instrumented, url):
@@ -281,6 +284,7 @@ async def test_the_last_call_inside_a_tool_decides_whether_the_tool_is_an_error(
     failed = second == "two"
     assert tool.status.status_code is (StatusCode.ERROR if failed else StatusCode.UNSET)
     assert tool.attributes.get(names.ERROR_TYPE) == ("invalid_arguments" if failed else None)
+    assert tool.attributes[names.RL_TOOL_OUTCOME] == ("invalid_arguments" if failed else "ok")
 
 
 async def test_what_the_program_says_of_a_tools_failure_stays(instrumented, url):

@@ -27,4 +27,5 @@ class LangChainInstrumentor(Instrumentor):
         "langgraph.prebuilt.tool_node": "patch:patch_tool_node",
         # The official instrumentor, which ours adds to.
         "opentelemetry.instrumentation.genai.langchain.callback_handler": "genai_langchain:patch_handler",
+        "opentelemetry.instrumentation.genai.langchain._run_context": "genai_langchain:patch_runs",
     }

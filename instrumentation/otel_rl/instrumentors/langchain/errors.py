@@ -4,33 +4,49 @@ from __future__ import annotations
 
 import sys
 from contextvars import ContextVar
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-#: ``error.type`` of a tool that reported a failure in its result instead of raising.
-TOOL_ERROR = "tool_error"
-#: ``error.type`` of a tool that the agent does not have.
-UNKNOWN_TOOL = "unknown_tool"
+from otel_rl.tools import outcomes
+
+if TYPE_CHECKING:
+    from otel_rl.tools.outcomes import Failure
+
+#: How the tool failed that returned last in this context, where it did: it handled an exception, or returned one.
+_handled: ContextVar[Failure | None] = ContextVar("otel_rl_langchain_handled_error", default=None)
+#: The exception that it handles.
+_excused: ContextVar[Failure | None] = ContextVar("otel_rl_langchain_excused_error", default=None)
 
 
-#: True where the tool that returned last in this context had handled an exception of its own.
-_handled: ContextVar[bool] = ContextVar("otel_rl_langchain_handled_error", default=False)
+def excused(error: BaseException, **_: Any) -> None:
+    """Before a tool makes a text of an exception (``langchain_core.tools.base._handle_validation_error``)."""
+    _excused.set(outcomes.told(outcomes.of(error)))
 
 
-def formatted(_: Any, __: Any, ___: Any, ____: Any, status: str) -> None:
+def formatted(content: Any, _: Any, __: Any, ___: Any, status: str) -> None:
     """Before ``langchain_core.tools.base._format_output``, which every tool that returns ends with.
 
-    A tool that is called directly has no message to put its status in: what it returns is a text like any other.
+    A tool that is called directly has no message to put its status in: what it returns is a text like any other. Nor
+    can its message hold the exception object that the tool returned.
     """
-    _handled.set(status == "error")
+    failure = outcomes.returned(content)
+    if status == "error":
+        failure = _excused.get() or outcomes.told(outcomes.TOOL_ERROR)
+    _excused.set(None)
+    _handled.set(failure)
 
 
-def failure_in(result: Any) -> str | None:
-    """``error.type`` for what a tool returned, where it handled an exception or gave a message of status "error"."""
-    if _handled.get():
-        return TOOL_ERROR
+def failure_in(result: Any) -> Failure | None:
+    """The failure in what a tool returned: an exception, handled or as an object, or a message of status "error"."""
+    found = _handled.get()
+    if found is not None:
+        return found
+    return outcomes.told(outcomes.TOOL_ERROR) if is_message(result) and result.status == "error" else None
+
+
+def is_message(result: Any) -> bool:
+    """True for a message of a tool."""
     # Tools return anything: a data frame has its column "status" there, whose comparison has no truth value.
-    is_message = hasattr(result, "tool_call_id") and isinstance(getattr(result, "status", None), str)
-    return TOOL_ERROR if is_message and result.status == "error" else None
+    return hasattr(result, "tool_call_id") and isinstance(getattr(result, "status", None), str)
 
 
 def error_in(error: BaseException | None) -> BaseException | None:

@@ -13,31 +13,72 @@ from otel_rl.instrumentors.langchain.errors import error_in, failure_in
 from otel_rl.semconv import attributes
 from otel_rl.telemetry import guard
 from otel_rl.telemetry.open_spans import mark_error
+from otel_rl.tools import open_tools, outcomes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
 
     from otel_rl.instrumentors.patching import Patches
+    from otel_rl.tools.outcomes import Failure
 
 
 def patch_handler(module: ModuleType, patches: Patches) -> None:
     """Patch the official callback handler."""
     handler = "OpenTelemetryLangChainCallbackHandler"
-    patches.observe(module, f"{handler}.on_tool_end", before=_mark_failure, required=True)
-    patches.replace(module, f"{handler}.on_tool_error", functools.partial(_error, "on_tool_end"), required=True)
+    patches.observe(module, f"{handler}.on_tool_end", before=_returned, required=True)
+    patches.replace(module, f"{handler}.on_tool_error", _tool_error, required=True)
     patches.replace(module, f"{handler}.on_chain_error", functools.partial(_error, "on_chain_end"), required=True)
     patches.replace(module, f"{handler}.on_llm_error", _model_error, required=True)
 
 
-def _mark_failure(handler: Any, output: Any, *, run_id: Any, **_: Any) -> None:
-    failure = failure_in(output)
+def patch_runs(module: ModuleType, patches: Patches) -> None:
+    """Patch what ends a tool without a callback: LangChain reports no cancellation."""
+    patches.observe(module, "_RunScope.finish", before=_finished)
+
+
+def _finished(run: Any, error: BaseException | None = None) -> None:
+    if error is not None and run.run_id is not None and error_in(error) is not None:
+        _tell(run.invocations.get_invocation(run.run_id), outcomes.raised(error), is_marked=True)
+
+
+def _returned(handler: Any, output: Any, *, run_id: Any, **_: Any) -> None:
+    _settle(handler, run_id, failure_in(output))
+
+
+def _settle(handler: Any, run_id: Any, failure: Failure | None, *, is_marked: bool = False) -> None:
+    """Put the outcome on the tool's span and duration; ``is_marked`` where the handler makes it an error by itself."""
     # Neither name is public; opentelemetry-instrumentation-genai-langchain keeps the open spans there.
-    invocation = None if failure is None else handler._invocation_manager.get_invocation(run_id)  # noqa: SLF001
-    if failure is not None and invocation is not None:
-        mark_error(invocation.span, failure)
-        invocation.attributes[attributes.ERROR_TYPE] = failure
-        invocation.metric_attributes[attributes.ERROR_TYPE] = failure
+    _tell(handler._invocation_manager.get_invocation(run_id), failure, is_marked=is_marked)  # noqa: SLF001
+
+
+def _tell(invocation: Any, failure: Failure | None, *, is_marked: bool) -> None:
+    if type(invocation).__name__ != "ToolInvocation":
+        return
+    values = {attributes.RL_TOOL_OUTCOME: outcomes.OK}
+    if failure is not None:
+        tool = open_tools.here()
+        inner = None if tool is None or failure.outcome != outcomes.TOOL_ERROR else tool.inner
+        values[attributes.RL_TOOL_OUTCOME] = inner or failure.outcome
+    if failure is not None and not is_marked:
+        mark_error(invocation.span, failure.kind)
+        values[attributes.ERROR_TYPE] = failure.kind
+    invocation.attributes.update(values)
+    invocation.metric_attributes.update(values)
+
+
+def _tool_error(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Tells the outcome of a tool that raised (replaces ``on_tool_error``)."""
+    on_error = _error("on_tool_end", original)
+
+    @functools.wraps(original)
+    def on_tool_error(self: Any, error: BaseException, **kwargs: Any) -> Any:
+        with guard("langchain.tool_outcome"):
+            if error_in(error) is not None:
+                _settle(self, kwargs.get("run_id"), outcomes.raised(error), is_marked=True)
+        return on_error(self, error, **kwargs)
+
+    return on_tool_error
 
 
 def _error(end: str, original: Callable[..., Any]) -> Callable[..., Any]:

@@ -75,6 +75,8 @@ def patch_tools(module: ModuleType, patches: Patches) -> None:
     patches.observe(module, "BaseTool.run", begin=tools.begin, end=tools.end, required=True)
     patches.observe(module, "BaseTool.arun", begin=tools.begin, end=tools.end, required=True)
     patches.observe(module, "_format_output", before=errors.formatted)
+    for handle in ("_handle_validation_error", "_handle_tool_error"):
+        patches.observe(module, handle, before=errors.excused)
 
 
 def patch_tool_node(module: ModuleType, patches: Patches) -> None:

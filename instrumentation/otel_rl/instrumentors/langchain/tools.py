@@ -5,20 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.instrumentors.langchain import other_instrumentors, runs
-from otel_rl.instrumentors.langchain.errors import UNKNOWN_TOOL, error_in, failure_in
-from otel_rl.semconv import attributes, events
-from otel_rl.semconv.attributes import ErrorTypeValues
+from otel_rl.instrumentors.langchain.errors import error_in, failure_in, is_message
 from otel_rl.telemetry import Scope, guard, open_trajectory
 from otel_rl.telemetry.content_capture import capture_content
 from otel_rl.telemetry.context import attach, detach
-from otel_rl.tools import open_tools
+from otel_rl.tools import calls, open_tools
+from otel_rl.tools.attempts import Attempt
 from otel_rl.tools.calls import ToolCall
 from otel_rl.tools.open_tools import OpenTool
 
 if TYPE_CHECKING:
     from contextvars import Token
-
-    from otel_rl.telemetry.open_trajectory import OpenTrajectory
 
 scope = Scope("langchain")
 
@@ -26,19 +23,22 @@ scope = Scope("langchain")
 class _Observed:
     """One run of a tool; keeps the context of the node above it while the tool runs."""
 
-    __slots__ = ("_attached", "_call", "_tool", "_trajectory")
+    __slots__ = ("_attached", "_attempt", "_call", "_tool")
 
     def __init__(self, tool: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self._call: ToolCall | None = None
         self._attached: Token[Any] | None = None
         #: What the call is counted in where the span is that of another instrumentor.
-        self._trajectory: OpenTrajectory | None = None
+        self._attempt: Attempt | None = None
         self._tool: OpenTool | None = None
         with guard("langchain.tool_start"):
             if not scope.enabled:
                 return
+            arguments = args[0] if args else kwargs.get("tool_input")
             if other_instrumentors.is_taken():
-                self._trajectory = open_trajectory.of()
+                trajectory = open_trajectory.of()
+                if trajectory is not None:
+                    self._attempt = Attempt(trajectory, tool.name, arguments)
                 self._tool = OpenTool(tool.name, scope.name, is_measured=False)
                 self._attached = attach(open_tools.context_with(self._tool))
                 return
@@ -46,13 +46,7 @@ class _Observed:
             context = runs.context_below(parent)
             if context is not None:
                 self._attached = attach(context)
-            arguments = args[0] if args else kwargs.get("tool_input")
-            self._call = ToolCall(
-                scope,
-                tool.name,
-                kwargs.get("tool_call_id"),
-                arguments=arguments if capture_content() else None,
-            ).start()
+            self._call = ToolCall(scope, tool.name, kwargs.get("tool_call_id"), arguments=arguments).start()
 
     def end(self, result: Any = None, error: BaseException | None = None) -> None:
         # Whatever the result does when it is looked at, the context of the tool must not outlive it.
@@ -67,16 +61,16 @@ class _Observed:
                 detach(self._attached)
 
     def _note(self, result: Any, error: BaseException | None) -> None:
-        if self._trajectory is not None:
-            failed = error_in(error) is not None or (error is None and failure_in(result) is not None)
-            self._trajectory.tool_call_ended(failed=failed)
+        failure = failure_in(result) if error is None else None
+        if self._attempt is not None:
+            self._attempt.ended(failed=failure is not None or error_in(error) is not None)
         if self._call is None or error is not None:
             return
-        failure = failure_in(result)
         if failure is not None:
             self._call.fail(failure)
-        if capture_content():
-            self._call.result(getattr(result, "content", result))
+        # Where no content is wanted, only of a message: the content of something else may be anything.
+        is_shown = capture_content() or is_message(result)
+        self._call.result(getattr(result, "content", result) if is_shown else result)
 
 
 def begin(tool: Any, *args: Any, **kwargs: Any) -> _Observed:
@@ -92,13 +86,4 @@ def end(observed: _Observed, result: Any, error: BaseException | None) -> None:
 def validated(refusal: Any, _: Any, call: Any, *__: Any, **___: Any) -> None:
     """After ``ToolNode._validate_tool_call``, where a tool that does not exist shows: nobody runs it."""
     if refusal is not None:
-        _record_unknown(str(call["name"]), call.get("id"))
-
-
-def _record_unknown(name: str, call_id: str | None) -> None:
-    if not scope.enabled:
-        return
-    # The name is what a model made up: on the span and the event, never on a metric.
-    with ToolCall(scope, name, call_id, metric_name=ErrorTypeValues.OTHER) as call:
-        call.fail(UNKNOWN_TOOL)
-        scope.event(events.RL_TOOL_UNKNOWN, attributes={attributes.GEN_AI_TOOL_NAME: name})
+        calls.record_unknown(scope, str(call["name"]), call.get("id"))

@@ -5,20 +5,17 @@ from __future__ import annotations
 import re
 from typing import Any, NamedTuple
 
-from otel_rl.instrumentors.mcp.sizes import size_of
 from otel_rl.semconv import attributes
 from otel_rl.semconv.attributes import ErrorTypeValues, GenAiOperationNameValues
 from otel_rl.telemetry.attribute_values import error_type
+from otel_rl.tools import outcomes
+from otel_rl.tools.outcomes import CANCELLED, INVALID_ARGUMENTS, TIMEOUT, TOOL_ERROR, UNKNOWN_TOOL
+from otel_rl.tools.sizes import size_of
 
 TOOLS_CALL = "tools/call"
 INITIALIZE = "initialize"
 _PROMPTS_GET = "prompts/get"
 
-TOOL_ERROR = "tool_error"
-UNKNOWN_TOOL = "unknown_tool"
-INVALID_ARGUMENTS = "invalid_arguments"
-TIMEOUT = "timeout"
-CANCELLED = "cancelled"
 CONNECTION_CLOSED = "connection_closed"
 
 #: Methods of the protocol, all revisions and both directions; a server may have others.
@@ -138,11 +135,18 @@ class Outcome(NamedTuple):
         error: its ``error.type``.
         code: of the error of the protocol that the other end answered with.
         is_unknown: the receiver may know no tool, prompt or method of the name that it was asked for.
+        fault: outcome of a tool call that its sender is to blame for, which is no error of the receiver.
     """
 
     error: str | None = None
     code: str | None = None
     is_unknown: bool = False
+    fault: str | None = None
+
+    @property
+    def of_tool(self) -> str:
+        """The outcome of the tool call, where it was one."""
+        return self.fault or (outcomes.OK if self.error is None else outcomes.told(self.error).outcome)
 
 
 OK = Outcome()
@@ -187,8 +191,10 @@ def of_failure(error: BaseException) -> Outcome:
 
 def of_refusal(code: int, message: str = "") -> Outcome:
     """The outcome of a request that its receiver answered with an error."""
-    is_fault = code in _FAULTS_OF_SENDER
-    return Outcome(None if is_fault else str(code), str(code), is_unknown=is_fault or _is_unknown(message))
+    is_unknown = _is_unknown(message)
+    if code not in _FAULTS_OF_SENDER:
+        return Outcome(str(code), str(code), is_unknown)
+    return Outcome(None, str(code), is_unknown=True, fault=UNKNOWN_TOOL if is_unknown else INVALID_ARGUMENTS)
 
 
 def _is_unknown(message: str) -> bool:
@@ -197,12 +203,8 @@ def _is_unknown(message: str) -> bool:
 
 
 def _of_exception(error: BaseException) -> Outcome:
-    if isinstance(error, TimeoutError):
-        return Outcome(TIMEOUT)
-    # asyncio's, trio's, and what a coroutine gets that nobody awaits any more.
-    if type(error).__name__ in ("CancelledError", "Cancelled", "GeneratorExit"):
-        return Outcome(CANCELLED)
-    return Outcome(error_type(error))
+    outcome = outcomes.of(error)
+    return Outcome(outcome if outcome in (TIMEOUT, CANCELLED) else error_type(error))
 
 
 def error_data(error: Any) -> tuple[int, str] | None:

@@ -18,7 +18,7 @@ from otel_rl.telemetry import guard, lifecycle, open_trajectory, propagation
 from otel_rl.telemetry.content_capture import capture_content, content_as_json
 from otel_rl.telemetry.context import attach, detach
 from otel_rl.telemetry.correlation import ALLOWED
-from otel_rl.tools import open_tools
+from otel_rl.tools import open_tools, outcomes
 from otel_rl.tools.open_tools import OpenTool
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ class ReceivedRequest:
             self._tool.has_ended = True
         if self._forks != lifecycle.forks:
             return
-        outcome = self._outcome or operations.Outcome(operations.CANCELLED)
+        outcome = self._outcome or operations.Outcome(outcomes.CANCELLED)
         if error is not None and self._outcome is None:
             outcome = operations.of_failure(error)
         with guard("mcp.received"):
@@ -129,6 +129,8 @@ class ReceivedRequest:
         if shown is not self._operation:
             self.span.update_name(shown.method)
         labels = {**self._labels(shown), attributes.RPC_RESPONSE_STATUS_CODE: outcome.code}
+        if self._operation.tool:
+            self.span.set_attribute(attributes.RL_TOOL_OUTCOME, outcome.of_tool)
         if outcome.code is not None:
             self.span.set_attribute(attributes.RPC_RESPONSE_STATUS_CODE, outcome.code)
         labels[attributes.ERROR_TYPE] = outcome.error

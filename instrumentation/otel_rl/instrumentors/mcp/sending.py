@@ -17,7 +17,7 @@ from otel_rl.telemetry import Scope, guard, lifecycle, propagation
 from otel_rl.telemetry.content_capture import capture_content
 from otel_rl.telemetry.context import attach, detach
 from otel_rl.telemetry.open_spans import clear_error
-from otel_rl.tools import open_tools
+from otel_rl.tools import open_tools, outcomes
 from otel_rl.tools.calls import ToolCall, is_tool_span
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from otel_rl.instrumentors.mcp.connections import Connection
     from otel_rl.instrumentors.mcp.operations import Operation, Outcome
-    from otel_rl.telemetry.open_trajectory import OpenTrajectory
 
 scope = Scope("mcp")
 
@@ -41,14 +40,16 @@ current: ContextVar[SentRequest | None] = ContextVar("otel_rl_mcp_sent_request",
 class _ToolCall(ToolCall):
     """A call of a server's tool. Its span is a client span; inside another tool it is not counted as a second one."""
 
-    __slots__ = ("_details", "_is_measured", "_is_nested", "_repeats")
+    __slots__ = ("_details", "_is_counted", "_is_measured", "_repeats")
+    #: As they go over the wire; see :meth:`SentRequest.answered`.
+    _measures_sizes = False
 
     def __init__(self, operation: Operation, name: str, details: dict[str, Any]) -> None:
         super().__init__(scope, name, arguments=operation.arguments)
         self._details = details
         around = open_tools.here()
         #: The tool around it is what the trajectory has called, and whose duration somebody records.
-        self._is_nested = around is not None
+        self._is_counted = around is None
         self._is_measured = around.is_measured if around is not None else is_tool_span(trace_api.get_current_span())
         #: The span of a tool whose request has failed or succeeded before, and is sent again.
         self._repeats: Span | None = None
@@ -74,18 +75,15 @@ class _ToolCall(ToolCall):
         """What it repeats has failed before, and the tool has what it wants now."""
         if self._repeats is not None:
             clear_error(self._repeats)
+            ownership.add_attributes(self._repeats, {attributes.RL_TOOL_OUTCOME: outcomes.OK})
 
     def _open_span(self) -> Span:
         values = {**self._details, attributes.GEN_AI_TOOL_CALL_ARGUMENTS: self._captured_arguments()}
         return self._scope.start_span(spans.MCP_CLIENT, f"{operations.TOOLS_CALL} {self._name}", attributes=values)
 
-    def _count(self, trajectory: OpenTrajectory, *, failed: bool) -> None:
-        if not self._is_nested:
-            super()._count(trajectory, failed=failed)
-
-    def _measure(self, elapsed: float, label: str, kind: str | None) -> None:
+    def _measure(self, elapsed: float, label: str, kind: str | None, outcome: str) -> None:
         if not self._is_measured:
-            super()._measure(elapsed, label, kind)
+            super()._measure(elapsed, label, kind, outcome)
 
 
 class SentRequest:
@@ -161,7 +159,7 @@ class SentRequest:
                 self._tool.fail(outcome.error)
             else:
                 self._tool.succeeded()
-            if outcome.error == operations.UNKNOWN_TOOL:
+            if outcome.error == outcomes.UNKNOWN_TOOL:
                 self._tool.was_made_up()
             self._tool.end()
             return
@@ -180,7 +178,7 @@ class SentRequest:
         session = {attributes.MCP_SESSION_ID: self._connection.session_id}
         # Connections are noted while their first request is under way, and initialize agrees on the version.
         self.note({**labels, **session})
-        if outcome.error == operations.UNKNOWN_TOOL:
+        if outcome.error == outcomes.UNKNOWN_TOOL:
             labels[attributes.GEN_AI_TOOL_NAME] = ErrorTypeValues.OTHER
         labels[attributes.ERROR_TYPE] = outcome.error
         scope.record(metrics.MCP_CLIENT_OPERATION_DURATION, elapsed, labels, trace_api.set_span_in_context(self.span))

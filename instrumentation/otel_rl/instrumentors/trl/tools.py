@@ -16,13 +16,14 @@ import wrapt
 
 from otel_rl import settings
 from otel_rl.instrumentors.trl.profiling import scope
-from otel_rl.semconv import attributes, events, metrics, spans
-from otel_rl.semconv.attributes import GenAiOperationNameValues
+from otel_rl.semconv import attributes, metrics, spans
+from otel_rl.semconv.attributes import ErrorTypeValues, GenAiOperationNameValues
 from otel_rl.telemetry import drops, guard
-from otel_rl.telemetry.attribute_values import error_type
 from otel_rl.telemetry.content_capture import capture_content, content_as_json
-from otel_rl.tools import open_tools
+from otel_rl.telemetry.open_trajectory import FailedCall
+from otel_rl.tools import attempts, calls, open_tools, outcomes
 from otel_rl.tools.open_tools import OpenTool
+from otel_rl.tools.sizes import plain_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,17 +34,21 @@ if TYPE_CHECKING:
 #: Attributes of trainers that hold tools by name, one dictionary or one per sample, in the order of being asked.
 _DICTIONARIES = ("_tool_dict", "_sync_tool_dict", "_sync_tool_dicts", "_async_tool_dict", "_async_tool_dicts")
 
-_RUNNING = guard("trl.running_tool")
+_RUNNING, _NOTED = guard("trl.running_tool"), guard("trl.tool")
 _OPERATION = GenAiOperationNameValues.EXECUTE_TOOL
 
 
 class Call(NamedTuple):
-    """One finished call; ordered by ``duration`` (ns). ``ended`` in ns since the epoch."""
+    """One finished call; ordered by ``duration`` (ns). ``ended`` in ns since the epoch, sizes -1 where unknown."""
 
     duration: int
     ended: int
     name: str
     error: str
+    outcome: str = outcomes.OK
+    retry: int = 0
+    arguments_size: int = -1
+    result_size: int = -1
 
 
 class _Content:
@@ -86,6 +91,8 @@ class ToolCalls:
         self._calls: list[Call] = []
         self._unknown: list[str] = []
         self._content = _Content()
+        #: The call of a sample that failed last, by the sample's place.
+        self._last_failed: dict[int, FailedCall] = {}
         #: Failed calls and those of unknown tools, by the place of the sample whose tools they are.
         self.failures: dict[int, int] = {}
 
@@ -108,14 +115,35 @@ class ToolCalls:
     def _noter(self, name: str, sample: int | None) -> Note:
         def note(started: int, error: BaseException | None, arguments: Any, result: Any) -> None:
             duration = time.perf_counter_ns() - started
-            call = Call(duration, time.time_ns(), name, "" if error is None else error_type(error))
-            self._calls.append(call)
-            if error is not None:
-                self._note_failure(sample)
-            with guard("trl.tool_content"):
+            with _NOTED:
+                failure = outcomes.returned(result) if error is None else outcomes.raised(error)
+                if failure is not None:
+                    self._note_failure(sample)
+                sizes = plain_size(arguments), None if error is not None else plain_size(result)
+                mark = attempts.mark_of(arguments, sizes[0])
+                call = Call(
+                    duration,
+                    time.time_ns(),
+                    name,
+                    *(failure or ("", outcomes.OK)),
+                    self._retry(sample, name, mark, failed=failure is not None),
+                    *(-1 if size is None else size for size in sizes),
+                )
+                self._calls.append(call)
                 self._content.add(call, arguments, result)
 
         return note
+
+    def _retry(self, sample: int | None, name: str, mark: int | None, *, failed: bool) -> int:
+        """Number of the repetition; samples that share their tools cannot be told apart."""
+        if sample is None or (not failed and sample not in self._last_failed):
+            return 0
+        retry = attempts.number_of(self._last_failed.get(sample), name, mark)
+        if failed and mark is not None:
+            self._last_failed[sample] = FailedCall(name, mark, retry)
+        elif failed or retry:
+            self._last_failed.pop(sample, None)
+        return retry
 
     def finish(self) -> None:
         """Record the batch; spans become children of the current one."""
@@ -130,7 +158,9 @@ class ToolCalls:
                 _record_span(call, self._content.of(call))
             drops.count(attributes.RlTelemetrySignalValues.LOGS, "unknown_tool", max(len(self._unknown) - keep, 0))
             for name in self._unknown[:keep]:
-                scope.event(events.RL_TOOL_UNKNOWN, attributes={attributes.GEN_AI_TOOL_NAME: name})
+                calls.record_unknown(scope, name)
+            for _ in self._unknown[keep:]:
+                _record_duration(Call(0, 0, ErrorTypeValues.OTHER, outcomes.UNKNOWN_TOOL, outcomes.UNKNOWN_TOOL))
 
 
 class _WatchedTool(wrapt.ObjectProxy):  # type: ignore[type-arg]  # generic for type checkers only
@@ -260,8 +290,13 @@ def _record_duration(call: Call) -> None:
         {
             attributes.GEN_AI_TOOL_NAME: call.name,
             attributes.ERROR_TYPE: call.error or None,
+            attributes.RL_TOOL_OUTCOME: call.outcome,
         },
     )
+
+
+def _known(size: int) -> int | None:
+    return None if size < 0 else size
 
 
 def _record_span(call: Call, content: dict[str, str | None]) -> None:
@@ -272,6 +307,10 @@ def _record_span(call: Call, content: dict[str, str | None]) -> None:
             attributes.GEN_AI_OPERATION_NAME: _OPERATION,
             attributes.GEN_AI_TOOL_NAME: call.name,
             attributes.GEN_AI_TOOL_TYPE: "function",
+            attributes.RL_TOOL_OUTCOME: call.outcome,
+            attributes.RL_TOOL_RETRY: call.retry or None,
+            attributes.RL_TOOL_ARGUMENTS_SIZE: _known(call.arguments_size),
+            attributes.RL_TOOL_RESULT_SIZE: _known(call.result_size),
             **content,
         },
         start_time=call.ended - call.duration,

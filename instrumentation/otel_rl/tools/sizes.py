@@ -1,4 +1,4 @@
-"""Size of a value as JSON, without encoding it."""
+"""Size of a value as JSON, without encoding it: of requests and answers of a library, and of anything."""
 
 from __future__ import annotations
 
@@ -7,6 +7,11 @@ from typing import Any
 
 #: Values that are looked at; what is beyond counts as nothing.
 _MOST = 10_000
+#: The same for arguments and results of a program's own tools; those with more have no size.
+_MOST_PLAIN = 1_000
+_SCALARS = (bool, int, float, type(None))
+#: Python writes no longer whole numbers out (`sys.get_int_max_str_digits`).
+_MOST_BITS = 2_048
 #: Characters of `true`, `null` and of what JSON has no form for, about.
 _WORD = 4
 #: Larger whole numbers are estimated: writing them out takes long.
@@ -37,6 +42,34 @@ def size_of(value: Any) -> int:
                 waiting.append({name: part for name, part in vars(one).items() if part is not None})
         else:
             total += _of_scalar(one)
+    return total
+
+
+def plain_size(value: Any) -> int | None:
+    """Like :func:`size_of`, for what may be anything: None unless all of it is of Python's plain types.
+
+    Nothing of the program runs: no property, iterator or conversion. Nor is more than a thousand values looked at.
+    """
+    if type(value) is str:
+        return len(value) + 2
+    total, left, waiting = 0, _MOST_PLAIN, [value]
+    while waiting:
+        left -= 1
+        one = waiting.pop()
+        kind = type(one)
+        if kind is str or kind is bytes:
+            total += len(one) + 2
+        elif kind in _SCALARS and not (kind is int and one.bit_length() > _MOST_BITS):
+            total += _of_scalar(one)
+        elif kind is dict and len(waiting) + 2 * len(one) <= left:
+            total += max(2, 1 + 2 * len(one))
+            waiting += one.keys()
+            waiting += one.values()
+        elif (kind is list or kind is tuple) and len(waiting) + len(one) <= left:
+            total += max(2, 1 + len(one))
+            waiting += one
+        else:
+            return None
     return total
 
 

@@ -1,0 +1,139 @@
+"""Tools that an answer asks for, and their results in a later request of the same trajectory.
+
+Where a tool runs in code without an instrumentor, nothing else tells of it. Its duration is not known: the time between
+answer and request is an upper bound.
+"""
+
+from __future__ import annotations
+
+import time
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from otel_rl.inference.fields import fields_of, items_of, text_of
+from otel_rl.semconv import attributes, events
+from otel_rl.telemetry.attribute_values import text
+from otel_rl.telemetry.open_trajectory import MAXIMUM_LENGTH
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from otel_rl.telemetry.open_trajectory import OpenTrajectory
+    from otel_rl.telemetry.scope import Scope
+
+#: Most calls of one answer, and most of one trajectory that wait for their results; then the first is forgotten.
+MOST_ASKED, MOST_WAITING = 32, 128
+#: Messages or items at the end of a request that are looked at.
+_MOST_MESSAGES = 256
+
+
+class _Group:
+    """The calls that one answer asks for.
+
+    Attributes:
+        moment: ``time.perf_counter()`` of the answer, in s.
+        seen: calls that somebody else had counted by then, and of those after it the ones that stand for ours.
+    """
+
+    __slots__ = ("moment", "seen")
+
+    def __init__(self, trajectory: OpenTrajectory) -> None:
+        self.moment = time.perf_counter()
+        self.seen = trajectory.tool_calls - trajectory.tool_results
+
+
+class Asked(NamedTuple):
+    """A call of a tool that waits for its result."""
+
+    name: str
+    group: _Group
+
+
+def calls_in(message: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Id and name of the calls in a message of a chat, or in a piece of one."""
+    for call in islice(items_of(message.get("tool_calls")), MOST_ASKED):
+        fields = fields_of(call)
+        identifier, function = text_of(fields.get("id")), fields.get("function") or fields.get("custom")
+        if identifier:
+            # Of the pieces of a stream only the first has the id, as a rule.
+            yield identifier, text_of(fields_of(function).get("name")) or ""
+
+
+def calls_of_response(output: Any) -> Iterator[tuple[str, str]]:
+    """The same for the output of a response."""
+    for item in islice(items_of(output), _MOST_MESSAGES):
+        fields = fields_of(item)
+        identifier = text_of(fields.get("call_id"))
+        if identifier and fields.get("type") in ("function_call", "custom_tool_call"):
+            yield identifier, text_of(fields.get("name")) or ""
+
+
+def add(known: dict[str, str], found: Iterator[tuple[str, str]]) -> None:
+    """Add calls to those of an answer, as far as there is room."""
+    for identifier, name in found:
+        key = text(identifier, MAXIMUM_LENGTH)
+        # Some servers send the id with every piece, and the name with the first.
+        if not known.get(key) and (key in known or len(known) < MOST_ASKED):
+            known[key] = text(name, MAXIMUM_LENGTH)
+
+
+def asked(trajectory: OpenTrajectory, calls: Mapping[str, str]) -> None:
+    """An answer has asked for ``calls``, names by id."""
+    group = _Group(trajectory)
+    for identifier, name in calls.items():
+        trajectory.asked_tools[identifier] = Asked(name, group)
+    for identifier in list(trajectory.asked_tools)[:-MOST_WAITING]:
+        trajectory.asked_tools.pop(identifier, None)
+
+
+def returned(scope: Scope, trajectory: OpenTrajectory, body: Mapping[str, Any]) -> None:
+    """A request begins: tell of the results in it, and count the calls that nobody else has seen."""
+    results = _results_in(body)
+    first = next(results, None)
+    if first is None:
+        return
+    # Their answer may have been read by other means than the client's: it is parsed by now.
+    trajectory.finish_unparsed()
+    for identifier, content in (first, *results):
+        call = trajectory.asked_tools.pop(text(identifier, MAXIMUM_LENGTH), None)
+        if call is not None:
+            _count(trajectory, call.group)
+            _tell(scope, trajectory, call, identifier, content)
+        if not trajectory.asked_tools:
+            return
+
+
+def _results_in(body: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Id and content of the results after the last answer in a request, of a chat or for a response."""
+    given = items_of(body.get("messages")) or items_of(body.get("input"))
+    for item in islice(reversed(given), _MOST_MESSAGES):
+        fields = fields_of(item)
+        identifier, content = fields.get("tool_call_id"), fields.get("content")
+        if identifier is None and str(fields.get("type")).endswith("_call_output"):
+            identifier, content = fields.get("call_id"), fields.get("output")
+        if isinstance(identifier, str):
+            yield identifier, content
+        elif fields.get("role") == "assistant":
+            return
+
+
+def _count(trajectory: OpenTrajectory, group: _Group) -> None:
+    """Count a call, unless a tool call that was counted since the answer stands for it."""
+    if trajectory.tool_calls - trajectory.tool_results > group.seen:
+        group.seen += 1
+    else:
+        trajectory.tool_results += 1
+        trajectory.tool_call_ended(failed=False)
+
+
+def _tell(scope: Scope, trajectory: OpenTrajectory, call: Asked, identifier: str, content: Any) -> None:
+    values = {
+        attributes.GEN_AI_TOOL_NAME: call.name,
+        attributes.GEN_AI_TOOL_CALL_ID: identifier,
+        attributes.RL_TOOL_RESULT_SIZE: len(content) + 2 if isinstance(content, str) else None,
+        attributes.RL_TOOL_ROUND_TRIP: time.perf_counter() - call.group.moment,
+        attributes.RL_ROLLOUT_TURN: trajectory.turn,
+    }
+    scope.event(
+        events.RL_TOOL_RETURNED, attributes={name: value for name, value in values.items() if value is not None}
+    )

@@ -1,0 +1,52 @@
+"""Which call of a trajectory repeats the failed one before it.
+
+A trajectory remembers one call: the last that failed, by its name and a hash of its arguments.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from otel_rl.telemetry.open_trajectory import FailedCall
+from otel_rl.tools.sizes import plain_size
+
+if TYPE_CHECKING:
+    from otel_rl.telemetry.open_trajectory import OpenTrajectory
+
+#: Larger arguments are compared with nothing, in characters.
+_LARGEST = 16_384
+
+
+def mark_of(arguments: object, size: int | None) -> int | None:
+    """A number that stands for ``arguments`` of that size; None where they are unknown, large or not plain."""
+    # All of it is of Python's own types, so no code of the program writes it out.
+    return None if arguments is None or size is None or size > _LARGEST else hash(repr(arguments))
+
+
+class Attempt:
+    """A call of a tool among those of its trajectory, from its start to :meth:`ended`."""
+
+    __slots__ = ("_mark", "_name", "_trajectory", "retry")
+
+    def __init__(self, trajectory: OpenTrajectory, name: str, arguments: object, size: int | None = None) -> None:
+        self._trajectory = trajectory
+        self._name = name
+        self._mark = mark_of(arguments, plain_size(arguments) if size is None else size)
+        #: Number of the repetition, from 1; 0 for a call that repeats none.
+        self.retry = number_of(trajectory.failed_tool, name, self._mark)
+        if self.retry:
+            trajectory.tool_retries += 1
+
+    def ended(self, *, failed: bool) -> None:
+        """The tool has returned, or failed: it counts."""
+        self._trajectory.tool_call_ended(failed=failed)
+        if failed and self._mark is not None:
+            self._trajectory.failed_tool = FailedCall(self._name, self._mark, self.retry)
+        elif failed or self.retry:
+            self._trajectory.failed_tool = None
+
+
+def number_of(failed: FailedCall | None, name: str, mark: int | None) -> int:
+    """Number of the repetition, where the call of this name and mark repeats ``failed``; else 0."""
+    is_same = failed is not None and mark is not None and failed.name == name and failed.mark == mark
+    return failed.retry + 1 if is_same and failed is not None else 0

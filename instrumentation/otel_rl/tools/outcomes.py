@@ -1,0 +1,101 @@
+"""How a tool call ended: ``rl.tool.outcome``, the same words for every kind of tool.
+
+``error.type`` is more exact and differs by library: the class of the exception, where one was raised.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from otel_rl.semconv.attributes import RlToolOutcomeValues
+from otel_rl.telemetry.attribute_values import error_type
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+OK = RlToolOutcomeValues.OK
+TOOL_ERROR = RlToolOutcomeValues.TOOL_ERROR
+TIMEOUT = RlToolOutcomeValues.TIMEOUT
+INVALID_ARGUMENTS = RlToolOutcomeValues.INVALID_ARGUMENTS
+UNKNOWN_TOOL = RlToolOutcomeValues.UNKNOWN_TOOL
+CANCELLED = RlToolOutcomeValues.CANCELLED
+
+_FAILURES = frozenset({TOOL_ERROR, TIMEOUT, INVALID_ARGUMENTS, UNKNOWN_TOOL, CANCELLED})
+#: Classes by their names, as their libraries may not be imported: those of Python before 3.11 (asyncio, concurrent),
+#: subprocess, httpx, requests, urllib3, aiohttp, openai and browsers.
+_TIMEOUTS = frozenset({"TimeoutError", "TimeoutException", "TimeoutExpired", "Timeout", "APITimeoutError"})
+#: Those of asyncio and concurrent, of trio, and what a coroutine gets that nobody awaits any more.
+_CANCELLATIONS = frozenset({"CancelledError", "Cancelled", "GeneratorExit", "KeyboardInterrupt"})
+_VALIDATORS = frozenset({"pydantic", "pydantic_core", "pydantic_v1"})
+#: What CPython says when the arguments of a call do not fit its parameters.
+_BINDING = re.compile(r"[\w.<>]+\(\) (missing \d|got (an unexpected|multiple|some positional)|takes )")
+#: Packages between the one who calls a tool and the tool.
+_BETWEEN = _VALIDATORS | {"asyncio", "concurrent", "contextvars", "functools", "langchain_core", "langgraph", "otel_rl"}
+
+
+class Failure(NamedTuple):
+    """How a call failed: its ``error.type``, and its outcome."""
+
+    kind: str
+    outcome: str
+
+
+def raised(error: BaseException) -> Failure:
+    """The tool, or the call of it, has raised ``error``, whose traceback begins where the tool was called."""
+    return Failure(error_type(error), of(error))
+
+
+def told(kind: str) -> Failure:
+    """The program or a library says that the tool has failed; ``kind`` becomes ``error.type``."""
+    return Failure(kind, kind if kind in _FAILURES else TOOL_ERROR)
+
+
+def returned(result: Any) -> Failure | None:
+    """The failure in what a tool returned: an exception object stands for one that was raised."""
+    # Not isinstance(), which asks an object for its `__class__`: that of a lazy one is not known yet.
+    return raised(result) if issubclass(type(result), BaseException) else None
+
+
+def exit_code(value: object) -> int | None:
+    """Exit code of the program that a tool has run with ``subprocess.run``, in its exception or its result."""
+    subprocess = sys.modules.get("subprocess")
+    if subprocess is None or not issubclass(type(value), (subprocess.CalledProcessError, subprocess.CompletedProcess)):
+        return None
+    code = getattr(value, "returncode", None)
+    return code if type(code) is int else None
+
+
+def of(error: BaseException) -> str:
+    """The outcome of a call that has ended with ``error``."""
+    names = {one.__name__ for one in type(error).__mro__}
+    if names & _TIMEOUTS:
+        return TIMEOUT
+    if names & _CANCELLATIONS:
+        return CANCELLED
+    return INVALID_ARGUMENTS if _says_refusal(error) and not _has_begun(error.__traceback__) else TOOL_ERROR
+
+
+def _says_refusal(error: BaseException) -> bool:
+    if type(error) is TypeError:
+        message = error.args[0] if error.args else None
+        return isinstance(message, str) and _BINDING.match(message) is not None
+    return any(
+        one.__name__ == "ValidationError" and str(one.__module__).partition(".")[0] in _VALIDATORS
+        for one in type(error).__mro__
+    )
+
+
+def _has_begun(trace: TracebackType | None) -> bool:
+    """True where code of the tool has run: a frame below the first one that belongs to none of those in between.
+
+    The same exceptions may come from within the tool. An exception that was never raised has no frame at all.
+    """
+    if trace is None:
+        return True
+    while (trace := trace.tb_next) is not None:
+        module = trace.tb_frame.f_globals.get("__name__")
+        if not isinstance(module, str) or module.partition(".")[0] not in _BETWEEN:
+            return True
+    return False

@@ -1,0 +1,199 @@
+"""Tools that a model asks for and whose results come back, whoever runs them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from opentelemetry import trace
+from support.fake_openai import CHAT, RESPONSE
+
+import otel_rl
+from otel_rl.inference import tool_round_trips
+from otel_rl.telemetry.open_trajectory import OpenTrajectory
+
+MODEL = "tiny"
+QUESTION = {"role": "user", "content": "2+2?"}
+NAMES = "rl.inference.tool_calls"
+
+
+def _call(identifier, name="add"):
+    return {"id": identifier, "type": "function", "function": {"name": name, "arguments": '{"secret": 1}'}}
+
+
+def _asks(server, *calls):
+    message = {"role": "assistant", "content": None, "tool_calls": list(calls)}
+    server.extra = {"choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}]}
+    return message
+
+
+def _says(server):
+    server.extra = {}
+    return CHAT["choices"][0]["message"]
+
+
+def _result(identifier, content="4"):
+    return {"role": "tool", "tool_call_id": identifier, "content": content}
+
+
+def _returned(recorded):
+    return [dict(event.attributes) for event in recorded.events("rl.tool.returned")]
+
+
+def _totals(recorded):
+    values = recorded.span("rl.rollout").attributes
+    return values["rl.rollout.tool_calls"], values["rl.rollout.tool_errors"]
+
+
+@pytest.fixture(params=["sync", "async"])
+def chat(request, client, async_client):
+    async def ask(messages, **options):
+        if request.param == "sync":
+            return client.chat.completions.create(model=MODEL, messages=messages, **options)
+        return await async_client.chat.completions.create(model=MODEL, messages=messages, **options)
+
+    return ask
+
+
+async def test_a_tool_that_nobody_sees_counts_by_its_result(server, chat, recorded):
+    with otel_rl.rollout():
+        messages = [QUESTION, _asks(server, _call("c1"), _call("c2", "search"))]
+        await chat(messages[:1])
+        _says(server)
+        await chat([*messages, _result("c1"), _result("c2", "found")])
+        # The history comes with every request.
+        await chat([*messages, _result("c1"), _result("c2", "found"), CHAT["choices"][0]["message"], QUESTION])
+
+    spans = [span for span in recorded.spans if span.name.startswith("chat")]
+    assert [span.attributes.get(NAMES) for span in spans] == [("add", "search"), None, None]
+    found = {event["gen_ai.tool.call.id"]: event for event in _returned(recorded)}
+    assert found.keys() == {"c1", "c2"}
+    assert len(_returned(recorded)) == 2
+    assert (found["c2"]["gen_ai.tool.name"], found["c2"]["rl.tool.result.size"]) == ("search", len('"found"'))
+    assert all(event["rl.tool.round_trip"] > 0 for event in found.values())
+    assert _totals(recorded) == (2, 0)
+    text = str([dict(span.attributes) for span in recorded.spans]) + str(_returned(recorded))
+    assert "secret" not in text
+    rollout = recorded.span("rl.rollout").context.trace_id
+    assert {event.trace_id for event in recorded.events("rl.tool.returned")} == {rollout}
+
+
+@pytest.mark.parametrize("call_id", ["c1", None])
+async def test_a_tool_that_has_a_span_counts_once_whether_it_has_the_id_or_not(server, chat, recorded, call_id):
+    with otel_rl.rollout():
+        asked = _asks(server, _call("c1"), _call("c2"))
+        await chat([QUESTION])
+        with otel_rl.tool("add", call_id=call_id) as call:
+            call.fail("timeout")
+        _says(server)
+        await chat([QUESTION, asked, _result("c1"), _result("c2")])
+    assert len(_returned(recorded)) == 2
+    # One has a span, of the other only the result tells.
+    assert _totals(recorded) == (2, 1)
+
+
+async def test_calls_of_earlier_turns_stand_for_none_of_later_ones(server, chat, recorded):
+    with otel_rl.rollout():
+        with otel_rl.tool("before"):
+            pass
+        messages = [QUESTION]
+        for number in range(3):
+            messages.append(_asks(server, _call(f"c{number}")))
+            await chat(messages[:-1])
+            messages.append(_result(f"c{number}"))
+        _says(server)
+        await chat(messages)
+    assert _totals(recorded) == (4, 0)
+
+
+async def test_a_stream_asks_for_tools_too(server, chat, recorded):
+    head = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "tiny-served"}
+    whole = {**_call("c1"), "index": 0}
+    piece = {"index": 0, "id": "c1", "function": {"arguments": "}"}}
+    last = {"index": 0, "function": {"arguments": ""}}
+    server.chunks = [
+        {**head, "choices": [{"index": 0, "delta": {"tool_calls": [delta]}, "finish_reason": None}]}
+        for delta in (whole, piece, last)
+    ]
+    server.chunks.append({**head, "choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]})
+    with otel_rl.rollout():
+        stream = await chat([QUESTION], stream=True)
+        if hasattr(stream, "__aiter__"):
+            assert len([chunk async for chunk in stream]) == 4
+        else:
+            assert len(list(stream)) == 4
+        await chat([QUESTION, {"role": "assistant", "tool_calls": [_call("c1")]}, _result("c1")])
+    assert [event["gen_ai.tool.name"] for event in _returned(recorded)] == ["add"]
+    assert _totals(recorded) == (1, 0)
+
+
+def test_the_responses_api_has_the_same_round_trip(server, client, recorded):
+    call = {"type": "function_call", "id": "fc_1", "call_id": "c1", "name": "add", "arguments": "{}"}
+    server.extra = {"output": [call]}
+    with otel_rl.rollout():
+        client.responses.create(model=MODEL, input="2+2?")
+        server.extra = {}
+        client.responses.create(
+            model=MODEL, input=[call, {"type": "function_call_output", "call_id": "c1", "output": "four"}]
+        )
+    spans = [span for span in recorded.spans if span.name.startswith("chat")]
+    assert [span.attributes.get(NAMES) for span in spans] == [("add",), None]
+    assert [event["rl.tool.result.size"] for event in _returned(recorded)] == [6]
+    assert _totals(recorded) == (1, 0)
+    assert RESPONSE["output"]
+
+
+def test_an_answer_that_the_program_parses_itself_counts_too(server, client, recorded):
+    with otel_rl.rollout():
+        asked = _asks(server, _call("c1"))
+        raw = client.chat.completions.with_raw_response.create(model=MODEL, messages=[QUESTION])
+        assert json.loads(raw.text)["choices"][0]["message"] == asked
+        _says(server)
+        client.chat.completions.create(model=MODEL, messages=[QUESTION, asked, _result("c1")])
+    assert _totals(recorded) == (1, 0)
+    assert recorded.span("rl.rollout").attributes["rl.rollout.model_calls"] == 2
+
+
+def test_results_that_no_answer_has_asked_for_are_none(server, client, recorded):
+    with otel_rl.rollout():
+        _asks(server, _call("c1"))
+        client.chat.completions.create(model=MODEL, messages=[QUESTION])
+        _says(server)
+        client.chat.completions.create(model=MODEL, messages=[QUESTION, _result("c9"), _result(7), {"role": "tool"}])
+    client.chat.completions.create(model=MODEL, messages=[QUESTION, _result("c1")])
+    assert not _returned(recorded)
+    assert _totals(recorded) == (0, 0)
+    assert not trace.get_current_span().get_span_context().is_valid
+
+
+@pytest.mark.parametrize(
+    "calls",
+    [
+        [{"id": 7, "function": {"name": "add"}}],
+        [{"id": "c1", "function": None}],
+        [{"id": "c1", "function": {"name": ["x"]}}],
+        "add",
+        [None],
+        {"id": "c1"},
+    ],
+)
+def test_calls_of_another_form_break_nothing(server, client, recorded, calls):
+    message = {"role": "assistant", "content": "x", "tool_calls": calls}
+    server.extra = {"choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}]}
+    with otel_rl.rollout():
+        client.post("/chat/completions", body={"model": MODEL, "messages": [QUESTION]}, cast_to=object)
+        client.post("/chat/completions", body={"model": MODEL, "messages": "c1"}, cast_to=object)
+        client.post("/chat/completions", body={"model": MODEL, "messages": [_result("c1"), None]}, cast_to=object)
+    assert {event["gen_ai.tool.name"] for event in _returned(recorded)} <= {""}
+
+
+def test_what_waits_is_bounded():
+    trajectory = OpenTrajectory()
+    for turn in range(50):
+        calls: dict[str, str] = {}
+        message = {"tool_calls": [_call(f"{turn}-{number}") for number in range(100)]}
+        tool_round_trips.add(calls, tool_round_trips.calls_in(message))
+        tool_round_trips.asked(trajectory, calls)
+    assert len(calls) == tool_round_trips.MOST_ASKED
+    assert len(trajectory.asked_tools) == tool_round_trips.MOST_WAITING
+    assert "49-31" in trajectory.asked_tools
