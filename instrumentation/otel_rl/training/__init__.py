@@ -1,24 +1,25 @@
 """One boundary for all trainers: steps, phases, scalars, rewards, systems. Callers hand in their scope.
 
-==================  =====================================================================
-``cost_guard``      measures what otel-rl costs per step, and records less where that is too much
-``durations``       durations of a step's phases, recorded when it ends
-``engine_summary``  what the inference engines of a step took, on its span
-``parts``           parts of a phase, such as forward and backward passes
-``phases``          a phase of a step: spans and duration; which phase suspends which
-``position``        the open step, and whether the current context belongs to it
-``reward_means``    means of the scores that the program records, per step
-``rewards``         scores of reward functions
-``scalars``         values that trainers and trackers log, each from one source
-``steps``           loops, and their step traces in which all ranks meet
-``step_sampling``   which ranks emit the spans of a step, and the sampler's answer for all
-``sync_operations`` operations on an engine as parts of the phase that syncs
-``sync_verdicts``   whether an engine holds what the trainer holds
-``systems``         system, algorithm and role of this process
-``tensor_sums``     sums of the bits of tensors, to compare them by
-``trainer_updates`` steps of the optimizers of this process, and what their parameters hold
-``trajectories``    records with the numbers of every trajectory
+====================== =================================================================
+``cost_guard``         measures what otel-rl costs per step, and records less where that is too much
+``durations``          durations of a step's phases, recorded when it ends
+``engine_summary``     what the inference engines of a step took, on its span
+``parts``              parts of a phase, such as forward and backward passes
+``phases``             a phase of a step: spans and duration; which phase suspends which
+``position``           the open step, and whether the current context belongs to it
+``reward_means``       means of the scores that the program records, per step
+``rewards``            scores of reward functions
+``scalars``            values that trainers and trackers log, each from one source
+``steps``              loops, and their step traces in which all ranks meet
+``step_sampling``      which ranks emit the spans of a step, and the sampler's answer for all
+``sync_operations``    operations on an engine as parts of the phase that syncs
+``sync_verdicts``      whether an engine holds what the trainer holds
+``systems``            system, algorithm and role of this process
+``tensor_sums``        sums of the bits of tensors, to compare them by
+``trainer_updates``    steps of the optimizers of this process, and what their parameters hold
+``trajectories``       records with the numbers of every trajectory
+``trajectory_columns`` lists of values per column
 ``trajectory_counts``  counters of trajectories, by what became of them
-``trainer_loop``    order of steps and phases as the hooks of a trainer report them
-==================  =====================================================================
+``trainer_loop``       order of steps and phases as the hooks of a trainer report them
+====================== =================================================================
 """

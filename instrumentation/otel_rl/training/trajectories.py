@@ -9,11 +9,9 @@ At most :data:`MAXIMUM_ROWS` wait. Further ones are counted as dropped (``trajec
 
 from __future__ import annotations
 
-import math
 import time
 from collections import deque
 from contextlib import suppress
-from itertools import islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -26,12 +24,13 @@ from otel_rl.semconv import attributes, events, metrics
 from otel_rl.semconv.attributes import RlRolloutStatusValues
 from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
 from otel_rl.telemetry import deferral, drops, lifecycle
-from otel_rl.telemetry.attribute_values import PlainBody, number, text
-from otel_rl.telemetry.open_trajectory import MAXIMUM_LENGTH, MAXIMUM_REWARDS, MAXIMUM_TURNS
-from otel_rl.training import reward_means, steps, trajectory_counts
+from otel_rl.telemetry.attribute_values import PlainBody, text
+from otel_rl.telemetry.open_trajectory import MAXIMUM_LENGTH, MAXIMUM_REWARDS
+from otel_rl.training import reward_means, steps, trajectory_columns, trajectory_counts
+from otel_rl.training.trajectory_columns import Columns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from opentelemetry.trace import Span
 
@@ -49,8 +48,6 @@ ROWS_PER_RECORD = 512
 WAITING_ROWS, WAITING_SECONDS = ROWS_PER_RECORD, 5.0
 #: Why a row is dropped.
 LIMIT = "trajectory_limit"
-#: Integers of OTLP lie below this one.
-_INTEGERS = 1 << 63
 #: Of a record that belongs to no step. Not an empty one, which stands for the current one in the SDK.
 NO_CONTEXT = trace_api.set_span_in_context(INVALID_SPAN, Context())
 
@@ -67,26 +64,6 @@ _IDS = (
 _CANCELLED = frozenset({"CancelledError", "GeneratorExit"})
 
 _SITE = guard("trajectories.record")
-
-
-class Columns(NamedTuple):
-    """What is known of some trajectories.
-
-    Attributes:
-        values: by attribute, a value per trajectory.
-        scores: by reward function, likewise.
-        weights: of reward functions, where they are not 1.
-        estimator: formula of the advantages, empty where they have none that is known; None without advantages.
-        group_size: samples of a group.
-        metrics: the program's own values by name, a value per trajectory.
-    """
-
-    values: Mapping[str, Sequence[Any]]
-    scores: Mapping[str, Sequence[Any]]
-    weights: Mapping[str, float | None] = MappingProxyType({})
-    estimator: str | None = None
-    group_size: int | None = None
-    metrics: Mapping[str, Sequence[Any]] = MappingProxyType({})
 
 
 class _Waiting(NamedTuple):
@@ -331,13 +308,15 @@ def _taken(queue: deque[Taken]) -> Iterator[Taken]:
 def _record(group: Sequence[_Waiting], started: int, left_out: int) -> None:
     first, counts = group[0], [one.rows for one in group]
     made = [one.make() for one in group]
-    columns = _joined([one.values for one in made], counts, _plain)
-    scores = _joined([one.scores for one in made], counts, _finite, MAXIMUM_REWARDS)
-    metrics = _joined([one.metrics for one in made], counts, _finite, MAXIMUM_REWARDS)
-    weights = [_weight(name, made) for name in scores]
+    columns = trajectory_columns.joined([one.values for one in made], counts, trajectory_columns.plain)
+    scores = trajectory_columns.joined([one.scores for one in made], counts, trajectory_columns.finite, MAXIMUM_REWARDS)
+    metrics = trajectory_columns.joined(
+        [one.metrics for one in made], counts, trajectory_columns.finite, MAXIMUM_REWARDS
+    )
+    weights = [trajectory_columns.weight_of(name, made) for name in scores]
     common = {
-        attributes.RL_ADVANTAGE_ESTIMATOR: _common(one.estimator for one in made),
-        attributes.RL_GROUP_SIZE: _common(one.group_size for one in made),
+        attributes.RL_ADVANTAGE_ESTIMATOR: trajectory_columns.common(one.estimator for one in made),
+        attributes.RL_GROUP_SIZE: trajectory_columns.common(one.group_size for one in made),
     }
     count = sum(counts)
     for begin in range(0, count, ROWS_PER_RECORD):
@@ -379,76 +358,6 @@ def _emit(
         },
         context=context,
     )
-
-
-def _joined(
-    parts: Sequence[Mapping[str, Sequence[Any]]],
-    counts: Sequence[int],
-    clean: Callable[[Any], Any],
-    most: int | None = None,
-) -> dict[str, list[Any]]:
-    """The columns of several parts as one, in the order in which they came, without those that hold nothing."""
-    found: dict[str, list[Any]] = {}
-    for key in islice({key: None for part in parts for key in part}, most):
-        values: list[Any] = []
-        for part, count in zip(parts, counts, strict=True):
-            given = _cleaned(list(islice(part.get(key, ()), count)), clean)
-            values += given + [None] * (count - len(given))
-        if any(value is not None for value in values):
-            found[key] = values
-    return found
-
-
-def _cleaned(values: list[Any], clean: Callable[[Any], Any]) -> list[Any]:
-    """``clean`` of each value. Most columns are of one kind that it leaves as it is: these are looked at as a whole."""
-    kinds = set(map(type, values))
-    if len(kinds) == 1 and _is_clean(kinds.pop(), values, is_plain=clean is _plain):
-        return values
-    return [clean(value) for value in values]
-
-
-def _is_clean(kind: type, values: list[Any], *, is_plain: bool) -> bool:
-    if kind is float:
-        return all(map(math.isfinite, values))
-    if kind is int:
-        return bool(min(values) >= -_INTEGERS and max(values) < _INTEGERS)
-    if kind is str and is_plain and max(map(len, values)) <= MAXIMUM_LENGTH:
-        together = "".join(values)
-        return together.isascii() and "\0" not in together
-    return is_plain and kind in (bool, type(None))
-
-
-def _weight(name: str, made: Sequence[Columns]) -> float | None:
-    """The weight of a reward function; None where the trajectories do not agree."""
-    found = {one.weights.get(name, 1.0) for one in made if name in one.scores}
-    return _finite(found.pop()) if len(found) == 1 else None
-
-
-def _common(values: Iterable[Any]) -> Any:
-    """The one value that there is; None where there is none, or several."""
-    found = {value for value in values if value is not None}
-    return (found.pop() or None) if len(found) == 1 else None
-
-
-def _plain(value: Any) -> Any:
-    """A truth value, a finite number, a short text or a list of numbers; None for anything else."""
-    if value is None or type(value) is bool:
-        return value
-    if type(value) is list:
-        return [_finite(one) for one in islice(value, MAXIMUM_TURNS)]
-    return text(value, MAXIMUM_LENGTH) if isinstance(value, str) else _finite(value)
-
-
-def _finite(value: Any) -> float | int | None:
-    """The number that ``value`` is, where OTLP and JSON can carry it."""
-    if type(value) is not float and type(value) is not int:
-        try:
-            value = number(value)
-        except Exception:  # noqa: BLE001 - code of the program runs here
-            return None
-    if type(value) is int:
-        return value if -_INTEGERS <= value < _INTEGERS else None
-    return value if value is not None and math.isfinite(value) else None
 
 
 def _forget() -> None:

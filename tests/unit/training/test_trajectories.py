@@ -25,7 +25,7 @@ from otel_rl.semconv import attributes
 from otel_rl.telemetry import Scope, deferral, drops, lifecycle, open_trajectory
 from otel_rl.telemetry.open_trajectory import MAXIMUM_REWARDS, OpenTrajectory
 from otel_rl.training import steps, trajectories
-from otel_rl.training.trajectories import Columns
+from otel_rl.training.trajectory_columns import Columns
 
 scope = Scope("test")
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from otel_rl.instrumentors.trl.profiling import scope
 from otel_rl.semconv import attributes
 from otel_rl.semconv.attributes import RlRolloutStatusValues, RlTrajectoriesSourceValues
-from otel_rl.training import rewards, trainer_loop, trajectories
+from otel_rl.training import rewards, trainer_loop, trajectories, trajectory_columns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -37,7 +37,7 @@ def taken(_result: Any, _collator: Any, _rows: Any = None, *given: Any, **named:
     trajectories.add_batch(scope, source, iteration, len(examples), lambda: columns)
 
 
-def _columns(examples: Sequence[Mapping[str, Any]], iteration: int | None) -> trajectories.Columns:
+def _columns(examples: Sequence[Mapping[str, Any]], iteration: int | None) -> trajectory_columns.Columns:
     """Plain numbers at once: the arrays are the program's."""
     trained = [int(example["completion_mask"].sum()) for example in examples]
     numbers = [str(next(_numbers)) for _ in examples]
@@ -58,7 +58,7 @@ def _columns(examples: Sequence[Mapping[str, Any]], iteration: int | None) -> tr
         key.removeprefix(_OF_FUNCTION): [_finite(example["metrics"].get(key)) for example in examples]
         for key in functions
     }
-    return trajectories.Columns(columns, scores)
+    return trajectory_columns.Columns(columns, scores)
 
 
 def _finite(value: Any) -> float | None:

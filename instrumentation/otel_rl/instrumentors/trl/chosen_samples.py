@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from opentelemetry.context import Context
 
     from otel_rl.telemetry import Scope
-    from otel_rl.training.trajectories import Columns
+    from otel_rl.training.trajectory_columns import Columns
 
 #: Columns that name a sample.
 _IDS = (attributes.RL_ROLLOUT_ID, attributes.RL_GROUP_ID, attributes.RL_POLICY_VERSION)

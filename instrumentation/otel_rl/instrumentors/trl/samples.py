@@ -17,7 +17,7 @@ from otel_rl.semconv.attributes import (
     RlTrajectoriesSourceValues,
 )
 from otel_rl.telemetry import guard
-from otel_rl.training import trainer_loop, trajectories
+from otel_rl.training import trainer_loop, trajectories, trajectory_columns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -144,7 +144,7 @@ def _record_content(texts: sample_content.Texts, batch: _Batch) -> None:
     sample_content.record(scope, texts, _outcome(batch, columns), columns)
 
 
-def _recorded(batch: _Batch, context: Context) -> trajectories.Columns:
+def _recorded(batch: _Batch, context: Context) -> trajectory_columns.Columns:
     """The columns of the record, and on the way the scores of chosen samples as events; on an I/O thread."""
     columns = _columns(batch)
     with guard("trl.evaluations"):
@@ -213,7 +213,7 @@ def _advantages(output: Any, count: int) -> Sequence[float] | None:
     return values
 
 
-def _columns(batch: _Batch) -> trajectories.Columns:
+def _columns(batch: _Batch) -> trajectory_columns.Columns:
     """The columns of the record, and the scores by reward function; on an I/O thread."""
     made = batch.made
     count = len(made.inputs)
@@ -245,7 +245,7 @@ def _columns(batch: _Batch) -> trajectories.Columns:
     _add_tools(columns, made, rewards)
     weights = dict(zip(batch.scores, batch.weights, strict=False))
     has_advantages = batch.advantages is not None
-    return trajectories.Columns(
+    return trajectory_columns.Columns(
         columns, batch.scores, weights, batch.estimator if has_advantages else None, batch.generations or None
     )
 
