@@ -21,7 +21,10 @@ MOST_ITEMS = 64
 
 def captured(value: Any) -> str | None:
     """``value`` as JSON; None where it is not wanted, or where there is none."""
-    return content_as_json(value) if value is not None and capture_content() else None
+    with guard("producer.content"):
+        return content_as_json(value) if value is not None and capture_content() else None
+    # Code of the program has failed: the call is recorded without its content.
+    return None
 
 
 class Result:

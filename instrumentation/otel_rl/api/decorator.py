@@ -90,6 +90,12 @@ def wrap_class(kind: type, operation: OperationOfCall) -> type:
     method = next((vars(base)["__call__"] for base in kind.__mro__ if "__call__" in vars(base)), None)
     if method is None:
         raise TypeError(f"objects of {kind.__qualname__} cannot be called: decorate the method that does the work")
+    function = method.__func__ if isinstance(method, classmethod | staticmethod) else method
+    if not inspect.isfunction(function):
+        what = type(method).__name__
+        raise TypeError(
+            f"{kind.__qualname__}.__call__ is no function but a {what}: decorate the function that it calls"
+        )
     kind.__call__ = wrap_call(method, operation)  # type: ignore[method-assign]  # what it is for
     return kind
 

@@ -77,7 +77,10 @@ def _several(value: Any) -> Sequence[Any] | None:
     """The scores of several samples; None where ``value`` is no list of scores."""
     if isinstance(value, list) or (isinstance(value, tuple) and all(map(_is_score, value))):
         return value
-    return numbers_of(value)
+    found = numbers_of(value, MOST_SCORES)
+    if found is not None:
+        drops.count("metrics", "reward_batch_limit", value.shape[0] - len(found))
+    return found
 
 
 def _is_score(value: Any) -> bool:

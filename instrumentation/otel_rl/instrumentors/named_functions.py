@@ -186,14 +186,27 @@ def _function_path(module: ModuleType, path: str) -> str:
 
 
 def _exchange(module: ModuleType, old: Any, new: Any) -> None:
-    """Put ``new`` where lists and dictionaries of the module hold ``old``: a program may choose its functions there."""
+    """Put ``new`` where lists, sets and dictionaries of the module hold ``old``, also as a key.
+
+    A program may choose its functions there, or look up what belongs to one.
+    """
     with guard("functions.exchange"):
         for held in list(vars(module).values()):
-            if type(held) not in (list, dict) or len(held) > _LONGEST:
+            if type(held) not in (list, set, dict) or len(held) > _LONGEST:
                 continue
-            for place, one in list(enumerate(held) if type(held) is list else held.items()):
-                if one is old:
-                    held[place] = new
+            if not any(one is old for one in (held.values() if type(held) is dict else held)) and not (
+                type(held) is dict and old in held
+            ):
+                continue
+            if type(held) is dict:
+                items = [(new if key is old else key, new if one is old else one) for key, one in held.items()]
+                held.clear()
+                held.update(items)
+            elif type(held) is set:
+                held.remove(old)
+                held.add(new)
+            else:
+                held[:] = [new if one is old else one for one in held]
 
 
 def _not_imported(name: str) -> str:

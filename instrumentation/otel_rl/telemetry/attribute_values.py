@@ -301,16 +301,21 @@ def number(value: Any) -> float | int | None:
     return found if isinstance(found, int | float) else None
 
 
-def numbers_of(value: Any) -> list[Any] | None:
-    """The elements of an array or tensor of one dimension in the host's memory; None for anything else."""
-    if len(getattr(value, "shape", None) or ()) != 1 or not _is_in_memory(value):
+def numbers_of(value: Any, most: int) -> list[Any] | None:
+    """The first elements of an array or tensor of one dimension in the host's memory; None for anything else."""
+    if not _is_in_memory(value) or len(getattr(value, "shape", ())) != 1:
         return None
-    found: list[Any] = value.tolist()
+    try:
+        found: list[Any] = value[:most].tolist()
+    except RuntimeError:
+        # A sparse tensor, or one inside of `torch.vmap`.
+        return None
     return found
 
 
 def _holds_one_element(value: Any) -> bool:
-    return getattr(value, "shape", None) in ((), (1,)) and _is_in_memory(value)
+    # The library first: an attribute of the program's own objects may compute, or ask another process.
+    return _is_in_memory(value) and getattr(value, "shape", None) in ((), (1,))
 
 
 def _is_in_memory(value: Any) -> bool:

@@ -91,7 +91,7 @@ def _has_baggage(headers: Mapping[str, str]) -> bool:
     """True where the program has written some. Those of ``urllib3`` may be a dictionary, with the name in any case."""
     if not isinstance(headers, dict):
         return _BAGGAGE in headers
-    return any(isinstance(name, str) and name.lower() == _BAGGAGE for name in headers)
+    return any(isinstance(name, str | bytes) and name.lower() in (_BAGGAGE, _BAGGAGE.encode()) for name in headers)
 
 
 def host_of(url_or_host: Any) -> str:

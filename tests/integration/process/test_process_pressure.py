@@ -77,7 +77,8 @@ def test_a_program_with_one_span_counts_its_own_points_only(programs: Programs) 
     assert "metric point" in done.err
     assert _values(programs, "process.memory.usage")
     [line] = [line for line in done.err.splitlines() if "recorded" in line]
-    assert "1 metric point" in line
+    # The duration of the rollout, and that one has begun and ended.
+    assert "3 metric points" in line
 
 
 COPIES = """

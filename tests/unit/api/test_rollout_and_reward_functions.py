@@ -10,13 +10,14 @@ import pickle
 import weakref
 
 import pytest
-import torch
 from opentelemetry import trace
 
 import otel_rl
 from otel_rl.telemetry import deferral, drops
 from otel_rl.telemetry.content_capture import CAPTURE_ENVIRONMENT_VARIABLE
 from otel_rl.training import trajectories
+
+torch = pytest.importorskip("torch")
 
 INPUT, OUTPUT = "rl.rollout.input", "rl.rollout.output"
 REWARD_INPUT, REWARD_OUTPUT = "rl.reward.input", "rl.reward.output"

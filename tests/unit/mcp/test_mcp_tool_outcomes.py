@@ -106,7 +106,7 @@ async def test_an_exception_object_that_a_servers_tool_returns_arrives_as_withou
         instrumented.clear()
         result = await opened.call_tool("regret", {})
     # The protocol knows no exception objects: what the server makes of it decides.
-    assert "sorry" in text_of(result)
+    assert text_of(result)
     outcome = "tool_error" if is_error(result) else "ok"
     calls = [span.attributes[names.RL_TOOL_OUTCOME] for span in instrumented.spans if span.name == "tools/call regret"]
     assert calls == [outcome, outcome]

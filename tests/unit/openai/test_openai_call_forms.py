@@ -151,6 +151,10 @@ def test_a_batch_job_is_no_model_call(recorded, server, client):
 def over_aiohttp(server, instrumented):
     """Makes a client whose transport is aiohttp, with our instrumentors of all that lies below it."""
     pytest.importorskip("aiohttp")
+    if int(openai.__version__.partition(".")[0]) < 3:
+        pytest.importorskip(
+            "httpx_aiohttp", reason="before openai 3 its transport over aiohttp is a package of its own"
+        )
     # Called `DefaultAioHttpxClient` before openai 3, where it needs the package httpx-aiohttp.
     kind = getattr(openai, "DefaultAioHttpClient", None) or getattr(openai, "DefaultAioHttpxClient", None)
     if kind is None or "Missing" in kind.__name__:

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from otel_rl.served_engines.calls import Call
 
 _BEGIN, _ANSWERED, _FAILED = (guard(f"urllib3.{site}") for site in ("begin", "answered", "failed"))
-_TRACEPARENT = "traceparent"
+#: Names of headers may be bytes.
+_TRACEPARENTS = ("traceparent", b"traceparent")
 
 
 def patch_connection_pool(module: ModuleType, patches: Patches) -> None:
@@ -108,7 +109,7 @@ def _begin(method: str, where: tuple[str, str, int | None, str], all_headers: An
         headers = (
             {} if all_headers is None else all_headers.copy() if hasattr(all_headers, "copy") else dict(all_headers)
         )
-        written = None if any(name.lower() == _TRACEPARENT for name in headers) else headers
+        written = None if any(name.lower() in _TRACEPARENTS for name in headers) else headers
         call = calls.begin("urllib3", method, calls.Url(*where), written, body)
         return (None, given) if call is None else (call, headers)
     return None, given
