@@ -128,6 +128,8 @@ async def test_a_stream_asks_for_tools_too(server, chat, recorded):
 
 
 def test_the_responses_api_has_the_same_round_trip(server, client, recorded):
+    if not hasattr(client, "responses"):
+        pytest.skip("this version of openai has no responses")
     call = {"type": "function_call", "id": "fc_1", "call_id": "c1", "name": "add", "arguments": "{}"}
     server.extra = {"output": [call]}
     with otel_rl.rollout():
