@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from otel_rl.inference.engine_requests import ABORT, EngineRequests
 from otel_rl.semconv import attributes
 from otel_rl.semconv.attributes import RlInferenceStreamEndedValues as Ended
-from otel_rl.training import engine_summary
+from otel_rl.training import engine_summary, steps
 
 if TYPE_CHECKING:
     from otel_rl.inference.answers import Answer
@@ -27,7 +27,7 @@ def add(answer: Answer, error: BaseException | None, ended: str | None, *, is_pr
 
     What an answer does not say is no zero: the sum of a step is that of the calls that say it.
     """
-    if answer.engine is None and not is_private:
+    if (answer.engine is None and not is_private) or steps.current() is None:
         return
     has_left = _has_left(answer, error, ended)
     if not has_left and (error is not None or answer.failure is not None):
