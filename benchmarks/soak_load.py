@@ -128,6 +128,10 @@ def look(done: int, cpu_ns: int, number: int, data: Path) -> dict[str, float]:
     """What the process holds once everything recorded is delivered and all garbage is collected."""
     from opentelemetry import _logs, metrics, trace
 
+    from otel_rl import watchdog
+
+    # It takes in the steps that it was told of, up to a second later. The next step starts another one.
+    watchdog.end()
     for provider in (trace.get_tracer_provider(), _logs.get_logger_provider(), metrics.get_meter_provider()):
         provider.force_flush()
     gc.collect()

@@ -40,7 +40,8 @@ class StepTimes:
 
     def __init__(self, minimum: float) -> None:
         self._minimum = minimum
-        self._queue: deque[tuple[Step, float | None]] = deque(maxlen=_QUEUED)
+        #: Loops, not steps: a step holds its spans and contexts, which nobody else may need any more.
+        self._queue: deque[tuple[Loop, float | None]] = deque(maxlen=_QUEUED)
         self._loops: WeakKeyDictionary[Loop, _Times] = WeakKeyDictionary()
         #: Steps that began or ended.
         self.seen = 0
@@ -49,18 +50,18 @@ class StepTimes:
 
     def began(self, step: Step) -> None:
         """Called by the thread that trains."""
-        self._queue.append((step, None))
+        self._queue.append((step.loop, None))
 
     def ended(self, step: Step) -> None:
         """Called by the thread that trains."""
-        self._queue.append((step, clock.counter() - step.started))
+        self._queue.append((step.loop, clock.counter() - step.started))
 
     def update(self) -> None:
         """Take in what has been told."""
         while self._queue:
-            step, seconds = self._queue.popleft()
+            loop, seconds = self._queue.popleft()
             self.seen += 1
-            times = self._loops.setdefault(step.loop, _Times())
+            times = self._loops.setdefault(loop, _Times())
             if seconds is not None:
                 times.ended += 1
                 times.seconds.append(seconds)

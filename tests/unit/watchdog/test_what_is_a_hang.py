@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import io
 import os
 import pdb  # noqa: T100 - a test of it
@@ -135,6 +136,14 @@ def test_of_several_loops_the_one_with_the_longest_steps_counts(program, recorde
     slow.finish()
     program.passes(61)
     assert len(recorded.events("rl.hang")) == 1
+
+
+def test_steps_that_have_ended_are_not_kept_until_the_watchdog_wakes(program):
+    program.begin_step()
+    step = weakref.ref(program.loop.step)
+    program.begin_step()
+    gc.collect()
+    assert step() is None
 
 
 def test_the_first_steps_are_not_judged(program, recorded):
