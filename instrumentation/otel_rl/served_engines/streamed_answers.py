@@ -155,8 +155,8 @@ def _number_of_logprobs(chunk: bytes) -> int:
     leaves out the alternatives of a token that it has no log-probability of (``exclude_unset``).
     """
     if _TOKEN_LOGPROBS not in chunk:
-        tokens, lists = chunk.count(_TOKEN), chunk.count(_TOP_LOGPROBS)
-        return tokens if lists in (0, tokens) else _parsed_number_of_logprobs(chunk)
+        tokens, alternatives = chunk.count(_TOKEN), chunk.count(_TOP_LOGPROBS)
+        return tokens if alternatives in (0, tokens) else _parsed_number_of_logprobs(chunk)
     values = (part.lstrip() for part in chunk.split(_TOKEN_LOGPROBS)[1:])
     lists = (value[1:].partition(b"]")[0].strip() for value in values if value.startswith(b"["))
     return sum(1 + numbers.count(b",") for numbers in lists if numbers)
