@@ -149,9 +149,12 @@ def test_a_number_of_a_server_is_no_length(length):
 
 def test_sums_of_large_counts_are_none():
     samples = [_sglang(2**52, {"type": "stop"}, logprobs=0, ids=0) for _ in range(3)]
+    for sample in samples:
+        sample["meta_info"]["num_retractions"] = 2**52
     answer = EngineAnswer(1)
     answer.observe(samples)
     assert answer.output_tokens is None
+    assert answer.preemptions == 0
 
 
 def test_a_stream_that_is_left_early_has_those_of_the_events_that_came():

@@ -81,9 +81,15 @@ def test_headers_of_the_program_and_of_the_pool_are_sent_and_not_changed(server,
 
 
 @pytest.mark.parametrize("name", ["traceparent", "Traceparent", "TRACEPARENT", b"traceparent", b"Traceparent"])
-def test_a_trace_context_of_the_program_stays_however_it_is_written(manager, server, instrumented, name):
+@pytest.mark.parametrize("through", ["manager", "pool"])
+def test_a_trace_context_of_the_program_stays_however_it_is_written(manager, server, instrumented, name, through):
     mine = f"00-{1:032x}-{2:016x}-01"
-    manager.request("POST", f"{server.url}/generate", body=BODY, headers={name: mine})
+    if through == "manager":
+        manager.request("POST", f"{server.url}/generate", body=BODY, headers={name: mine})
+    else:
+        # The manager makes texts of the names; a pool sends a dictionary as it is.
+        with urllib3.HTTPConnectionPool("127.0.0.1", server.server_port) as pool:
+            pool.urlopen("POST", "/generate", BODY, {name: mine})
 
     assert server.headers("traceparent") == [mine]
 
