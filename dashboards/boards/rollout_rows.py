@@ -138,10 +138,11 @@ TOOLS = Row(
         ),
         Cell(
             panels.timeseries(
-                "Failed executions, by tool and error",
-                "Failures per second, also those that a tool reports in its answer. Rising over a run: the policy "
-                "learns to call it wrongly; all at once: the tool's backend is down.",
-                [failures(_TOOL, attributes.GEN_AI_TOOL_NAME)],
+                "Failed executions, by tool, outcome and error",
+                "Failures per second, also those that a tool reports in its answer. invalid_arguments or unknown_tool "
+                "rising over a run: the policy learns to call it wrongly; timeout or tool_error all at once: the "
+                "tool's backend is down.",
+                [failures(_TOOL, attributes.GEN_AI_TOOL_NAME, attributes.RL_TOOL_OUTCOME)],
                 unit="cps",
                 minimum=0,
             )
@@ -156,7 +157,12 @@ TOOLS = Row(
                         search.traces_of_run(
                             _EXECUTE_TOOL,
                             "status = error",
-                            show=(attributes.GEN_AI_TOOL_NAME, attributes.ERROR_TYPE, attributes.RL_LOOP_ITERATION),
+                            show=(
+                                attributes.GEN_AI_TOOL_NAME,
+                                attributes.RL_TOOL_OUTCOME,
+                                attributes.ERROR_TYPE,
+                                attributes.RL_LOOP_ITERATION,
+                            ),
                         ),
                         empty_when="no tool failed",
                     )

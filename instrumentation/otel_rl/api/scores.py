@@ -75,7 +75,7 @@ def returned(context: Context, name: str, value: Any, weight: Any) -> None:
 
 def _several(value: Any) -> Sequence[Any] | None:
     """The scores of several samples; None where ``value`` is no list of scores."""
-    if isinstance(value, list) or (isinstance(value, tuple) and all(map(_is_score, value))):
+    if isinstance(value, list) or (isinstance(value, tuple) and all(map(_is_score, islice(value, MOST_SCORES)))):
         return value
     found = numbers_of(value, MOST_SCORES)
     if found is not None:

@@ -24,7 +24,10 @@ _SERVER_TIMES = (
     ("time_to_first_token_ms", attributes.RL_INFERENCE_SERVER_TIME_TO_FIRST_TOKEN),
     ("generation_time_ms", attributes.RL_INFERENCE_SERVER_GENERATION_TIME),
 )
-_STATUS_REASONS = {"completed": "stop", "failed": "error", "cancelled": "cancelled"}
+#: Finish reason of what failed.
+_ERROR = "error"
+#: "error" is the word of gateways.
+_STATUS_REASONS = {"completed": "stop", "failed": _ERROR, "error": _ERROR, "cancelled": "cancelled"}
 #: ``error.type`` of a failed response that names no code.
 _FAILED = "response_failed"
 #: Most choices whose finish reason is kept.
@@ -87,19 +90,19 @@ class Answer:
             return
         extra = extra_of(answer, fields)
         self._observe_head(fields, extra)
+        # A gateway may say that its provider broke off, beside what came by then or a status of its own.
+        self.failure = failures.of_answer(fields, extra) or self.failure
         choices = fields.get("choices")
         if choices:
             for position, choice in enumerate(items_of(choices)):
                 parts = fields_of(choice)
                 self._observe_choice(parts, extra_of(choice, parts), position)
-                self.logprobs += _number_of_logprobs(parts.get("logprobs"))
+                self.logprobs += number_of_logprobs(parts.get("logprobs"))
                 message = fields_of(parts.get("message"))
                 if message.get("tool_calls"):
                     self._add_tool_calls(tool_round_trips.calls_in(message))
         elif isinstance(fields.get("status"), str):
             self._observe_status(fields, fields["status"])
-        else:
-            self.failure = failures.of_answer(fields, extra) or self.failure
         if self._content is not None:
             found = messages.output_messages(fields)
             if found:
@@ -123,7 +126,7 @@ class Answer:
                 self._observe_server(fields, extra_of(chunk, fields))
             logprobs = parts.get("logprobs")
             if logprobs is not None:
-                self.logprobs += _number_of_logprobs(logprobs)
+                self.logprobs += number_of_logprobs(logprobs)
             delta = fields_of(parts.get("delta"))
             if _says_something(parts, delta):
                 self.output_chunks += 1
@@ -194,6 +197,8 @@ class Answer:
             if len(self._finish_reasons) < _MOST_CHOICES:
                 self._finish_reasons[_index(fields, position)] = str(reason)
         if extra:
+            # OpenRouter's, of the one choice that failed.
+            self.failure = self.failure or failures.of_error(extra.get("error"))
             token_ids = extra.get("token_ids")
             if isinstance(token_ids, list):
                 self.token_ids += len(token_ids)
@@ -211,7 +216,9 @@ class Answer:
             reason = "length" if because == "max_output_tokens" else because or status
         elif status == "failed":
             self.failure = failures.name_of(fields.get("error"), _FAILED)
-        elif any(fields_of(item).get("type") == "function_call" for item in items_of(fields.get("output"))):
+        elif reason == _ERROR:
+            self.failure = self.failure or failures.UNNAMED
+        elif any(map(tool_round_trips.is_call, items_of(fields.get("output")))):
             reason = "tool_calls"
             self._add_tool_calls(tool_round_trips.calls_of_response(fields.get("output")))
         self._finish_reasons = None if reason is None else {0: reason}
@@ -303,10 +310,12 @@ def _index(choice: dict[str, Any], position: int) -> int:
     return index if isinstance(index, int) else position
 
 
-def _number_of_logprobs(given: Any) -> int:
+def number_of_logprobs(given: Any) -> int:
     """Log-probabilities of the tokens of a choice; a text completion has them in a list of their own."""
     fields = fields_of(given)
-    return len(items_of(fields.get("content") or fields.get("token_logprobs")))
+    return sum(len(items_of(fields.get(name))) for name in ("content", "refusal")) or len(
+        items_of(fields.get("token_logprobs"))
+    )
 
 
 def _says_something(choice: dict[str, Any], delta: dict[str, Any]) -> bool:

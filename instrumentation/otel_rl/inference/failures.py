@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 UNNAMED = "answer_error"
 #: A sentence is no name.
 _NAME = re.compile(r"[A-Za-z_][\w.:-]{0,63}", re.ASCII)
+_DIGITS = re.compile(r"\d{3}", re.ASCII)
 #: Statuses of HTTP that mean a failure.
 _STATUSES = range(400, 600)
 #: Most names of servers in a process; each is a series of the metrics, and one with an id would use up their budget.
@@ -27,13 +28,18 @@ _names: set[str] = set()
 
 
 def of_answer(fields: Mapping[str, Any], extra: Mapping[str, Any]) -> str | None:
-    """The failure that a complete answer without any result reports; None for no failure."""
-    error = fields.get("error") or extra.get("error")
-    if error and isinstance(error, str):
-        return UNNAMED
-    if fields_of(error):
-        return name_of(error)
-    return name_of({**fields, **extra}) if fields.get("object") == "error" else None
+    """The failure that a complete answer reports, also beside a result; None for no failure."""
+    found = of_error(fields.get("error") or extra.get("error"))
+    if found is None and fields.get("object") == "error":
+        return name_of({**fields, **extra})
+    return found
+
+
+def of_error(error: Any) -> str | None:
+    """The failure that an ``error`` means: any text or object that is not empty; None for anything else."""
+    if isinstance(error, str):
+        return UNNAMED if error else None
+    return name_of(error) if fields_of(error) else None
 
 
 def name_of(error: Any, default: str = UNNAMED) -> str:
@@ -43,6 +49,8 @@ def name_of(error: Any, default: str = UNNAMED) -> str:
         if isinstance(name, str) and _NAME.fullmatch(name):
             return _known(name)
     code = fields.get("code")
+    if isinstance(code, str) and _DIGITS.fullmatch(code):
+        code = int(code)
     return str(code) if type(code) is int and code in _STATUSES else default
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from otel_rl.inference.fields import fields_of, items_of, text_of
 from otel_rl.semconv import attributes, events
@@ -18,7 +18,7 @@ from otel_rl.telemetry.open_trajectory import MAXIMUM_LENGTH
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from otel_rl.telemetry.open_trajectory import OpenTrajectory
+    from otel_rl.telemetry.open_trajectory import AskedTool, OpenTrajectory
     from otel_rl.telemetry.scope import Scope
 
 #: Most calls of one answer, and most of one trajectory that wait for their results; then the first is forgotten.
@@ -32,21 +32,15 @@ class _Group:
 
     Attributes:
         moment: ``time.perf_counter()`` of the answer, in s.
-        seen: calls that somebody else had counted by then, and of those after it the ones that stand for ours.
+        seen: calls without an id of a model that were counted by then, and of those after it the ones that stand for
+            ours.
     """
 
     __slots__ = ("moment", "seen")
 
-    def __init__(self, trajectory: OpenTrajectory) -> None:
+    def __init__(self) -> None:
         self.moment = time.perf_counter()
-        self.seen = trajectory.tool_calls - trajectory.tool_results
-
-
-class Asked(NamedTuple):
-    """A call of a tool that waits for its result."""
-
-    name: str
-    group: _Group
+        self.seen = 0
 
 
 def calls_in(message: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -64,8 +58,13 @@ def calls_of_response(output: Any) -> Iterator[tuple[str, str]]:
     for item in islice(items_of(output), _MOST_MESSAGES):
         fields = fields_of(item)
         identifier = text_of(fields.get("call_id"))
-        if identifier and fields.get("type") in ("function_call", "custom_tool_call"):
+        if identifier and is_call(fields):
             yield identifier, text_of(fields.get("name")) or ""
+
+
+def is_call(item: Any) -> bool:
+    """True for a call of a tool of the program among the output of a response."""
+    return fields_of(item).get("type") in ("function_call", "custom_tool_call")
 
 
 def add(known: dict[str, str], found: Iterator[tuple[str, str]]) -> None:
@@ -79,9 +78,10 @@ def add(known: dict[str, str], found: Iterator[tuple[str, str]]) -> None:
 
 def asked(trajectory: OpenTrajectory, calls: Mapping[str, str]) -> None:
     """An answer has asked for ``calls``, names by id."""
-    group = _Group(trajectory)
+    group = _Group()
     for identifier, name in calls.items():
-        trajectory.asked_tools[identifier] = Asked(name, group)
+        trajectory.asked_for_tool(identifier, name, group)
+    group.seen = trajectory.unmatched_tool_calls
     for identifier in list(trajectory.asked_tools)[:-MOST_WAITING]:
         trajectory.asked_tools.pop(identifier, None)
 
@@ -97,7 +97,8 @@ def returned(scope: Scope, trajectory: OpenTrajectory, body: Mapping[str, Any]) 
     for identifier, content in (first, *results):
         call = trajectory.asked_tools.pop(text(identifier, MAXIMUM_LENGTH), None)
         if call is not None:
-            _count(trajectory, call.group)
+            if not call.has_run:
+                _count(trajectory, call.group)
             _tell(scope, trajectory, call, identifier, content)
         if not trajectory.asked_tools:
             return
@@ -118,15 +119,19 @@ def _results_in(body: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _count(trajectory: OpenTrajectory, group: _Group) -> None:
-    """Count a call, unless a tool call that was counted since the answer stands for it."""
-    if trajectory.tool_calls - trajectory.tool_results > group.seen:
+    """Count a call, unless a tool call without an id that was counted since the answer stands for it.
+
+    Which of the answer's calls that was nobody knows: of these the number is right, and with several answers at a time
+    it is an estimate.
+    """
+    if trajectory.unmatched_tool_calls > group.seen:
         group.seen += 1
     else:
         trajectory.tool_results += 1
         trajectory.tool_call_ended(failed=False)
 
 
-def _tell(scope: Scope, trajectory: OpenTrajectory, call: Asked, identifier: str, content: Any) -> None:
+def _tell(scope: Scope, trajectory: OpenTrajectory, call: AskedTool, identifier: str, content: Any) -> None:
     values = {
         attributes.GEN_AI_TOOL_NAME: call.name,
         attributes.GEN_AI_TOOL_CALL_ID: identifier,

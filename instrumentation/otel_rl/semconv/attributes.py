@@ -529,7 +529,7 @@ RL_ROLLOUT_SUSPECT: Final = "rl.rollout.suspect"
 """The reward is zero, and the trajectory or something in it failed."""
 
 RL_ROLLOUT_TOOL_CALLS: Final = "rl.rollout.tool_calls"
-"""Calls of tools in the trajectory, failed ones too."""
+"""Calls of tools in the trajectory, failed ones too; an estimate where they lack the model's ids."""
 
 RL_ROLLOUT_TOOL_ERRORS: Final = "rl.rollout.tool_errors"
 """Calls of tools in the trajectory that failed."""

@@ -109,9 +109,13 @@ class EngineAnswer(Answer):
         return self._times or super().times()
 
 
+class Length(int):
+    """Stands for a list that was measured and is not kept. A number of a server is none."""
+
+
 def length_of(source: Any) -> int:
-    """The length of a list, or the length that stands for it."""
-    return count_of(source) or len(items_of(source))
+    """The length of a list, or the length that stands for it; 0 for anything else that a server sends."""
+    return source if isinstance(source, Length) else len(items_of(source))
 
 
 def _of_trl(fields: dict[str, Any]) -> dict[str, Any]:
@@ -128,7 +132,7 @@ def _of_trl(fields: dict[str, Any]) -> dict[str, Any]:
 def _sum(facts: list[dict[str, Any]], name: str, samples: int = 1) -> int | None:
     """Sum over the items that say it, None where none does; ``samples`` items count the same tokens each."""
     known = [count for each in facts if (count := count_of(each.get(name))) is not None]
-    return sum(known) // samples if known else None
+    return count_of(sum(known) // samples) if known else None
 
 
 def _reason(given: Any) -> str | None:

@@ -12,15 +12,18 @@ import json
 from typing import Any
 
 from otel_rl.inference import failures
-from otel_rl.inference.fields import fields_of
-from otel_rl.served_engines.protocols import LOGPROBS, EngineAnswer, length_of
+from otel_rl.inference.answers import number_of_logprobs
+from otel_rl.inference.fields import fields_of, items_of
+from otel_rl.served_engines.protocols import LOGPROBS, EngineAnswer, Length, length_of
 
 #: The end of a stream in the protocol of OpenAI, which SGLang's own has too.
 DONE = b"[DONE]"
 _META = b'"meta_info":'
 _REASON, _NO_REASON, _NO_REASON_SPACED = b'"finish_reason":', b'"finish_reason":null', b'"finish_reason": null'
 _TOKENS, _NO_TOKENS = b'"token_ids":', b'"token_ids":null'
-_TOP_LOGPROBS, _TOKEN_LOGPROBS, _ANY_LOGPROBS = b'"top_logprobs":', b'"token_logprobs":', b'_logprobs":'
+_LOGPROBS, _TOKEN_LOGPROBS = b'"logprobs":', b'"token_logprobs":'
+#: Each token of a chat has the first key, and so has each of its alternatives. The second holds these, if it is there.
+_TOKEN, _TOP_LOGPROBS = b'"token":', b'"top_logprobs":'
 #: Most samples whose last events are kept.
 _MOST_SAMPLES = 1024
 #: ``error.type`` of an event with an error that has no type.
@@ -90,9 +93,9 @@ class StreamedEngineAnswer(EngineAnswer):
         ids, logprobs = length_of(fields.get("output_ids")), length_of(given.get(LOGPROBS))
         # With `incremental_streaming_output` of SGLang each event has those of its own tokens only.
         tokens = given.get("completion_tokens")
-        meta[LOGPROBS] = logprobs if logprobs == tokens else None
+        meta[LOGPROBS] = Length(logprobs) if logprobs == tokens else None
         text = None if self._content is None else fields.get("text")
-        return {"text": text, "output_ids": ids if ids == tokens else None, "meta_info": meta}
+        return {"text": text, "output_ids": Length(ids) if ids == tokens else None, "meta_info": meta}
 
     def _forget_tokens(self) -> None:
         # The next event with a usage says them again.
@@ -106,7 +109,7 @@ class StreamedEngineAnswer(EngineAnswer):
 
     def _pass_over(self, chunk: bytes | None) -> None:
         """An event of which nothing is parsed has its log-probabilities counted."""
-        if chunk is not None and _ANY_LOGPROBS in chunk:
+        if chunk is not None and _LOGPROBS in chunk:
             self.logprobs += _number_of_logprobs(chunk)
 
     def _observe_event_of(self, chunk: bytes) -> None:
@@ -146,15 +149,22 @@ def _ends_a_sample(chunk: bytes) -> bool:
 
 
 def _number_of_logprobs(chunk: bytes) -> int:
-    """Log-probabilities of an event in the protocol of OpenAI: each token of a chat has a list of its alternatives.
+    """Log-probabilities of an event in the protocol of OpenAI, of which only one with alternatives is parsed.
 
-    Those of a text completion stand in one list of numbers. A quote in a text has a backslash before it.
+    Those of a text completion stand in one list of numbers. A quote in a text has a backslash before it. vLLM 0.32
+    leaves out the alternatives of a token that it has no log-probability of (``exclude_unset``).
     """
     if _TOKEN_LOGPROBS not in chunk:
-        return chunk.count(_TOP_LOGPROBS)
+        tokens, alternatives = chunk.count(_TOKEN), chunk.count(_TOP_LOGPROBS)
+        return tokens if alternatives in (0, tokens) else _parsed_number_of_logprobs(chunk)
     values = (part.lstrip() for part in chunk.split(_TOKEN_LOGPROBS)[1:])
     lists = (value[1:].partition(b"]")[0].strip() for value in values if value.startswith(b"["))
     return sum(1 + numbers.count(b",") for numbers in lists if numbers)
+
+
+def _parsed_number_of_logprobs(chunk: bytes) -> int:
+    choices = items_of(fields_of(_parsed(chunk)).get("choices"))
+    return sum(number_of_logprobs(fields_of(choice).get("logprobs")) for choice in choices)
 
 
 def _has_tokens(chunk: bytes) -> bool:

@@ -63,31 +63,39 @@ def baggage_context(entries: dict[str, object], context: Context | None = None) 
     return result
 
 
+def is_ours(key: object) -> bool:
+    """True for the key of an entry that is ours to send; programs may have put keys there that are no text."""
+    return isinstance(key, str) and key.startswith(OURS)
+
+
 def within_limits(entries: Mapping[str, object]) -> Mapping[str, object]:
     """``entries`` that are to be sent, without those of ours that the limits have no room for; these are counted.
 
-    The program's own come first, and all of them: what is too much of them is not ours to say. Of ours the correlation
-    entries come before others.
+    The program's own come first, and all of them: what is too much of them is not ours to say. One that is too long
+    takes no room: the propagator leaves it out. Of ours the correlation entries come before others.
     """
-    most = [(len(key) + len(str(value)) + 2) * _MOST_BYTES_OF_CHARACTER for key, value in entries.items()]
+    most = [(len(str(key)) + len(str(value)) + 2) * _MOST_BYTES_OF_CHARACTER for key, value in entries.items()]
     if len(most) <= MOST_MEMBERS and sum(most) <= LONGEST_BAGGAGE and max(most, default=0) <= _LONGEST_MEMBER:
         return entries
-    found = {key: value for key, value in entries.items() if not key.startswith(OURS)}
-    length = sum(_length_of_member(key, value) + 1 for key, value in found.items())
-    for key in sorted((key for key in entries if key.startswith(OURS)), key=lambda key: key not in ALLOWED):
+    found = {key: value for key, value in entries.items() if not is_ours(key)}
+    lengths = [_length_of_member(key, value) for key, value in found.items()]
+    # Each with a comma between it and the next.
+    sent = [length + 1 for length in lengths if length <= _LONGEST_MEMBER]
+    members, length = len(sent), sum(sent)
+    for key in sorted(filter(is_ours, entries), key=lambda key: key not in ALLOWED):
         member = _length_of_member(key, entries[key])
-        if member > _LONGEST_MEMBER or len(found) >= MOST_MEMBERS or length + member > LONGEST_BAGGAGE:
+        if member > _LONGEST_MEMBER or members >= MOST_MEMBERS or length + member > LONGEST_BAGGAGE:
             drops.count("context", "baggage_limit")
             continue
         found[key] = entries[key]
-        # With a comma between it and the next.
+        members += 1
         length += member + 1
     return found
 
 
-def _length_of_member(key: str, value: object) -> int:
+def _length_of_member(key: object, value: object) -> int:
     """Bytes of one member, as OpenTelemetry's propagator writes it."""
-    return sum(len(quote_plus(part, errors="replace")) for part in (key, str(value))) + 1
+    return sum(len(quote_plus(str(part), errors="replace")) for part in (key, value)) + 1
 
 
 @contextmanager

@@ -37,6 +37,8 @@ MAXIMUM_REWARDS = 32
 MAXIMUM_TURNS = 512
 #: Most model calls of one trajectory that wait for the program to parse their answers; then the first is counted.
 MOST_UNPARSED = 64
+#: Most ids of calls of tools that are remembered.
+MOST_TOOL_IDS = 128
 #: Longest name, id or reason, in characters.
 MAXIMUM_LENGTH = 256
 #: Longest version that is read as a number, in digits.
@@ -56,6 +58,23 @@ class FailedCall(NamedTuple):
     name: str
     mark: int
     retry: int
+
+
+class AskedTool:
+    """A call of a tool that a model has asked for.
+
+    Attributes:
+        name: of the tool.
+        group: what it has in common with the others of its answer.
+        has_run: a call with its id is counted.
+    """
+
+    __slots__ = ("group", "has_run", "name")
+
+    def __init__(self, name: str, group: Any, *, has_run: bool) -> None:
+        self.name = name
+        self.group = group
+        self.has_run = has_run
 
 
 class OpenTrajectory:
@@ -85,6 +104,8 @@ class OpenTrajectory:
         "success",
         "tool_calls",
         "tool_errors",
+        "tool_ids",
+        "tool_matches",
         "tool_results",
         "tool_retries",
         "trained",
@@ -98,10 +119,12 @@ class OpenTrajectory:
         #: Tool calls that repeat the failed one before them, and that one.
         self.tool_retries = 0
         self.failed_tool: FailedCall | None = None
-        #: Calls of tools that a model has asked for and that wait for their results, by id; and how many of the calls
-        #: are counted by their results alone.
-        self.asked_tools: dict[str, Any] = {}
-        self.tool_results = 0
+        #: Calls of tools that a model has asked for and that wait for their results, by id; how many of the calls are
+        #: counted by their results alone, and how many have the id of one that a model has asked for.
+        self.asked_tools: dict[str, AskedTool] = {}
+        self.tool_results = self.tool_matches = 0
+        #: Counted calls by their ids, which no answer has been seen to ask for yet: it may be parsed later.
+        self.tool_ids: dict[str, int] = {}
         self.input_tokens: int | None = None
         self.output_tokens: int | None = None
         self.stop_reason: str | None = None
@@ -158,11 +181,32 @@ class OpenTrajectory:
             self._lowest_version = number if lowest is None else min(lowest, number)
             self._highest_version = number if highest is None else max(highest, number)
 
-    def tool_call_ended(self, *, failed: bool) -> None:
-        """A tool has returned, or failed."""
+    def tool_call_ended(self, *, failed: bool, call_id: str | None = None) -> None:
+        """A tool has returned, or failed; ``call_id`` is the one that a model gave the call."""
         self.tool_calls += 1
         if failed:
             self.tool_errors += 1
+        if isinstance(call_id, str):
+            self._tool_ran(text(call_id, MAXIMUM_LENGTH))
+
+    def _tool_ran(self, identifier: str) -> None:
+        asked = self.asked_tools.get(identifier)
+        if asked is not None:
+            asked.has_run = True
+            self.tool_matches += 1
+        elif identifier in self.tool_ids or len(self.tool_ids) < MOST_TOOL_IDS:
+            self.tool_ids[identifier] = self.tool_ids.get(identifier, 0) + 1
+
+    def asked_for_tool(self, identifier: str, name: str, group: Any) -> None:
+        """An answer has asked for a call of a tool, which may have run by now: the program has read it before us."""
+        runs = self.tool_ids.pop(identifier, 0)
+        self.tool_matches += runs
+        self.asked_tools[identifier] = AskedTool(name, group, has_run=runs > 0)
+
+    @property
+    def unmatched_tool_calls(self) -> int:
+        """Counted calls of which nobody knows which call of a model they are."""
+        return self.tool_calls - self.tool_results - self.tool_matches
 
     def wait_for(self, call: UnparsedCall) -> None:
         """The answer of ``call`` may be parsed by the program yet, and counts from then on."""

@@ -26,7 +26,7 @@ from otel_rl import settings
 from otel_rl.internal_errors import guard
 from otel_rl.semconv import attributes
 from otel_rl.telemetry.context import attach
-from otel_rl.telemetry.correlation import ALLOWED, OURS, within_limits
+from otel_rl.telemetry.correlation import ALLOWED, is_ours, within_limits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, MutableMapping
@@ -71,9 +71,11 @@ def inject(headers: MutableMapping[str, str], url_or_host: Any, *, others: bool 
             sent: Mapping[str, object] = {}
             if not _has_baggage(headers):
                 ours = may_have_baggage(host_of(url_or_host))
-                sent = within_limits(
-                    {key: value for key, value in everything.items() if (ours if key.startswith(OURS) else others)}
-                )
+                # A value of the program's that cannot be written as text costs the baggage, and not the trace context.
+                with guard("propagation.baggage"):
+                    sent = within_limits(
+                        {key: value for key, value in everything.items() if (ours if is_ours(key) else others)}
+                    )
             context = _with_baggage(sent, everything, context)
         propagate.inject(headers, context)
 
@@ -166,9 +168,10 @@ def to_environment(context: Context) -> dict[str, str]:
     carrier: dict[str, str] = {}
     with guard("propagation.environment"):
         if settings.current().propagate != "off":
+            # First: it depends on nothing of the program's.
+            TraceContextTextMapPropagator().inject(carrier, context)
             everything = baggage.get_all(context)
             context = _with_baggage(within_limits(everything), everything, context)
-            TraceContextTextMapPropagator().inject(carrier, context)
             W3CBaggagePropagator().inject(carrier, context)
     return {key.upper(): value for key, value in carrier.items()}
 

@@ -18,18 +18,32 @@ _LARGEST = 16_384
 
 
 def mark_of(arguments: object, size: int | None) -> int | None:
-    """A number that stands for ``arguments`` of that size; None where they are unknown, large or not plain."""
-    # All of it is of Python's own types, so no code of the program writes it out.
-    return None if arguments is None or size is None or size > _LARGEST else hash(repr(arguments))
+    """A number that stands for ``arguments`` of that size; None where they are unknown, large, deep or not plain."""
+    if arguments is None or size is None or size > _LARGEST:
+        return None
+    try:
+        # All of it is of Python's own types, so no code of the program writes it out.
+        return hash(repr(arguments))
+    except RecursionError:
+        # How deep is too deep depends on where the program calls the tool.
+        return None
 
 
 class Attempt:
     """A call of a tool among those of its trajectory, from its start to :meth:`ended`."""
 
-    __slots__ = ("_mark", "_name", "_trajectory", "retry")
+    __slots__ = ("_call_id", "_mark", "_name", "_trajectory", "retry")
 
-    def __init__(self, trajectory: OpenTrajectory, name: str, arguments: object, size: int | None = None) -> None:
+    def __init__(
+        self,
+        trajectory: OpenTrajectory,
+        name: str,
+        arguments: object,
+        size: int | None = None,
+        call_id: str | None = None,
+    ) -> None:
         self._trajectory = trajectory
+        self._call_id = call_id
         self._name = name
         self._mark = mark_of(arguments, plain_size(arguments) if size is None else size)
         #: Number of the repetition, from 1; 0 for a call that repeats none.
@@ -39,7 +53,7 @@ class Attempt:
 
     def ended(self, *, failed: bool) -> None:
         """The tool has returned, or failed: it counts."""
-        self._trajectory.tool_call_ended(failed=failed)
+        self._trajectory.tool_call_ended(failed=failed, call_id=self._call_id)
         if failed and self._mark is not None:
             self._trajectory.failed_tool = FailedCall(self._name, self._mark, self.retry)
         elif failed or self.retry:

@@ -163,17 +163,18 @@ class ToolCall:
         return self
 
     def _open(self, context: Context) -> None:
-        """Count it in the trajectory, and let what it calls know that it is inside."""
+        """Let what it calls know that it is inside, and count it in the trajectory."""
+        # First: whatever becomes of the rest, what the tool calls is inside of it.
+        self._tool = OpenTool(self._name, self._scope.name, self.span)
+        self._token = attach(open_tools.context_with(self._tool, context))
         trajectory = open_trajectory.of()
         size = plain_size(self._arguments) if self._measures_sizes and self._arguments is not None else None
         values = {attributes.RL_TOOL_ARGUMENTS_SIZE: size}
         if trajectory is not None and self._is_counted:
-            self._attempt = Attempt(trajectory, self._name, self._arguments, size)
+            self._attempt = Attempt(trajectory, self._name, self._arguments, size, self._call_id)
             values[attributes.RL_TOOL_RETRY] = self._attempt.retry or None
         if self.span.is_recording():
             add(self.span, {name: value for name, value in values.items() if value is not None})
-        self._tool = OpenTool(self._name, self._scope.name, self.span)
-        self._token = attach(open_tools.context_with(self._tool, context))
 
     def _find_owner(self) -> Span | None:
         return current_tool_span(self._name, self._scope.name)

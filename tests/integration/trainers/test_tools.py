@@ -306,6 +306,23 @@ def test_repetitions_of_a_failed_call_are_numbered_by_sample(recorded):
     assert [span.attributes.get("rl.tool.retry") for span in spans] == [None, 1, None, 2, None]
 
 
+def test_a_call_with_deeply_nested_arguments_is_recorded_like_any_other(recorded):
+    def work(value):
+        raise TimeoutError
+
+    deep = []
+    for _ in range(990):
+        deep = [deep]
+    calls = ToolCalls()
+    tool = calls.watch({"work": work}, 0)["work"]
+    with pytest.raises(TimeoutError):
+        tool(deep)
+    calls.finish()
+    [span] = recorded.spans
+    assert span.attributes["rl.tool.outcome"] == "timeout"
+    assert calls.failures == {0: 1}
+
+
 def test_what_is_no_plain_value_is_neither_measured_nor_compared(recorded):
     class Lazy(list):
         def __iter__(self):

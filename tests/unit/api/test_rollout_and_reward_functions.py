@@ -13,6 +13,7 @@ import pytest
 from opentelemetry import trace
 
 import otel_rl
+from otel_rl.api.scores import MOST_SCORES
 from otel_rl.telemetry import deferral, drops
 from otel_rl.telemetry.content_capture import CAPTURE_ENVIRONMENT_VARIABLE
 from otel_rl.training import trajectories
@@ -428,3 +429,29 @@ def test_a_generator_that_is_given_up_has_the_items_that_it_made(captured):
     span = captured.span("rl.rollout")
     assert content_of(span) == {OUTPUT: [1]}
     assert span.attributes["rl.rollout.status"] == "finished"
+
+
+class Watched(tuple):  # noqa: SLOT001 - counts
+    """A tuple that says how much of it has been read."""
+
+    read = 0
+
+    def __iter__(self):
+        for one in super().__iter__():
+            self.read += 1
+            yield one
+
+
+def test_of_a_tuple_no_more_scores_are_read_than_are_kept(recorded):
+    @otel_rl.reward_function("many")
+    def judge():
+        return Watched([0.5] * 100_000)
+
+    def dropped():
+        return drops.snapshot().get(("metrics", "reward_batch_limit"), 0)
+
+    before = dropped()
+    result = judge()
+    # Once to see that it holds scores, once to take them.
+    assert result.read <= 2 * (MOST_SCORES + 1)
+    assert dropped() - before == 100_000 - MOST_SCORES

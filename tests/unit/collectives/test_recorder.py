@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import time
+import types
 
 import pytest
 
@@ -320,6 +322,97 @@ def test_what_a_signal_handler_raises_while_the_ring_is_written_stays_what_it_is
 
     with pytest.raises(type(error)):
         method(group)
+
+
+class Alarm(Exception):  # noqa: N818 - a name for the tests
+    """What a signal handler of the program raises."""
+
+
+@pytest.fixture
+def alarm():
+    """A signal handler that raises, and a function that sends the signal to this thread."""
+
+    def handler(*_):
+        raise Alarm
+
+    before = signal.signal(signal.SIGUSR1, handler)
+    yield lambda: signal.raise_signal(signal.SIGUSR1)
+    signal.signal(signal.SIGUSR1, before)
+
+
+class Places:
+    """A ring of one record, as the hot path writes it."""
+
+    def __init__(self):
+        self.began, self.what, self.again, self.ended = ([0.0] for _ in range(4))
+        self.writer = (lambda: 0), self.began, self.what, self.again, self.ended
+
+
+#: Where the handler may run in the method: at each call of ours, and in the original.
+INSIDE = ["before", "take", "original", "after", "seldom"]
+
+
+@pytest.mark.parametrize("where", INSIDE)
+def test_a_signal_handler_that_raises_inside_a_collective_leaves_nothing_behind(alarm, where, monkeypatch):
+    """At worst one call is not counted, and its record in the ring stays open until its place is used again."""
+    due = []
+
+    def happens(site):
+        if due == [site]:
+            due.clear()
+            alarm()
+
+    sites = iter(["before", "after", "before", "after"])
+    monkeypatch.setattr(recorder_module, "clock", lambda: happens(next(sites)) or time.monotonic())
+    monkeypatch.setattr(recorder_module, "RARELY", 0)
+    recorder, issuer, places = CollectiveRecorder(), types.SimpleNamespace(source="theirs"), Places()
+    recorder.mark(issuer)
+    recorder.flight_records = types.SimpleNamespace(
+        watching=lambda _, call: call, follow=lambda _: None, launch_failed=lambda *_: None
+    )
+    places.writer = lambda: happens("take") or 0, *places.writer[1:]
+    slot = [0, 0, 0.0, 0.0, None]
+    monkeypatch.setattr(recorder, "_find_entry", lambda *_: (slot, 0.0, [0.0], places))
+    monkeypatch.setattr(recorder, "_seldom", lambda _: happens("seldom"))
+    method = recorder.recording("all_reduce", None, lambda *_: happens("original"))
+    group = ProcessGroup()
+
+    due.append(where)
+    with pytest.raises(Alarm):
+        method(group)
+    assert issuer.source == "theirs"
+    counted, is_open = slot[recorder_module.CALLS], places.ended[0] < places.began[0]
+    assert counted == (1 if where == "seldom" else 0)
+    assert is_open is (where == "after")
+
+    # The next one goes on as if nothing had been, and uses the place again.
+    sites = iter(["before", "after"])
+    method(group)
+    assert issuer.source == "theirs"
+    assert slot[recorder_module.CALLS] == counted + 1
+    assert places.ended[0] >= places.began[0]
+
+
+@pytest.mark.parametrize("where", ["before", "take", "original", "after"])
+def test_a_signal_handler_that_raises_inside_a_wait_leaves_nothing_behind(alarm, where, monkeypatch):
+    due = [where]
+
+    def happens(site):
+        if due == [site]:
+            due.clear()
+            alarm()
+
+    sites = iter(["before", "after"])
+    monkeypatch.setattr(recorder_module, "clock", lambda: happens(next(sites, None)) or time.monotonic())
+    recorder, places, slot, work = CollectiveRecorder(), Places(), [0, 0, 0.0, 0.0, None], object()
+    places.writer = lambda: happens("take") or 0, *places.writer[1:]
+    recorder._pending[id(work)] = slot, 0.0, 0.0, 0, 0.0, places
+    wait = recorder.waiting(lambda _: happens("original"))
+    with pytest.raises(Alarm):
+        wait(work)
+    assert recorder._pending == {}
+    assert (places.ended[0] < places.began[0]) is (where == "after")
+    wait(work)
 
 
 def _raising(error):

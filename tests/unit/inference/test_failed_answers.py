@@ -1,11 +1,15 @@
-"""Names of the failures that an answer with a status of 200 reports."""
+"""Failures that an answer with a status of 200 reports, and their names."""
 
 from __future__ import annotations
+
+import json
 
 import pytest
 
 from otel_rl.inference import failures
 from otel_rl.inference.answers import Answer
+from otel_rl.served_engines.protocols import EngineAnswer
+from otel_rl.served_engines.streamed_answers import StreamedEngineAnswer
 
 OPENAI = {"error": {"message": "m", "type": "invalid_request_error", "param": None, "code": "model_not_found"}}
 #: vLLM 0.32, ``ErrorResponse``.
@@ -38,15 +42,39 @@ def _names(monkeypatch):
         ({"error": ""}, None),
         ({"error": 0}, None),
         ({"error": [1]}, None),
-        ({"choices": [{"text": "hi"}], "error": {"code": "warning"}}, None),
+        ({"choices": [{"text": "hi"}], "error": {"code": "overloaded"}}, "overloaded"),
+        ({"choices": [{"text": "hi"}], "error": "the provider broke off"}, "answer_error"),
+        ({"choices": [{"text": "hi"}], "error": None}, None),
+        ({"choices": [{"text": "hi"}], "error": {}}, None),
+        ({"choices": [{"text": "", "finish_reason": "error", "error": {"code": 502}}]}, "502"),
+        ({"choices": [{"text": "", "error": {"code": 502}}], "error": {"code": "overloaded"}}, "overloaded"),
+        ({"choices": [{"text": "hi", "error": None}]}, None),
+        ({"error": {"code": "429", "message": "m"}}, "429"),
+        ({"error": {"code": "200", "message": "m"}}, "answer_error"),
+        ({"status": "error", "error": {"code": "overloaded"}}, "overloaded"),
+        ({"status": "error", "message": "m"}, "answer_error"),
+        ({"status": "500", "error": "boom"}, "answer_error"),
+        ({"status": "completed", "error": {"code": "overloaded"}}, "overloaded"),
+        ({"status": "failed", "error": {"message": "m"}}, "response_failed"),
+        ({"status": "failed", "error": {"code": "server_error"}}, "server_error"),
+        ({"status": "completed", "error": None, "output": []}, None),
         ({"object": "list", "data": []}, None),
     ],
     ids=str,
 )
-def test_an_answer_without_a_result_fails_with_the_servers_name_for_its_error(body, expected):
+def test_an_answer_that_says_an_error_fails_with_the_servers_name_for_it(body, expected):
     answer = Answer()
     answer.observe(body)
     assert answer.failure == expected
+
+
+@pytest.mark.parametrize("body", [OPENAI, {**OPENAI, "choices": [{"index": 0, "finish_reason": "error"}]}], ids=str)
+def test_a_complete_answer_and_a_streamed_one_fail_alike(body):
+    complete, streamed = EngineAnswer(1), StreamedEngineAnswer(1)
+    complete.observe(body)
+    streamed.observe_chunk(json.dumps(body).encode())
+    streamed.end()
+    assert complete.failure == streamed.failure == "model_not_found"
 
 
 def test_names_of_servers_are_few():

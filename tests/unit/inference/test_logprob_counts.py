@@ -26,6 +26,17 @@ def _chat(tokens, key="message"):
     return {"index": 0, key: said, "logprobs": {"content": content, "refusal": None}, "finish_reason": None}
 
 
+def _alternative(token):
+    return {"token": token, "logprob": -1.0, "bytes": [1]}
+
+
+#: Tokens of a chat as servers write them: whether there are lists of alternatives, and what is in them.
+WITHOUT = {"token": "a", "bytes": [97]}
+BARE = {"token": '"top_logprobs":', "logprob": -0.5}
+NONE_ASKED = {**WITHOUT, "logprob": -0.5, "top_logprobs": []}
+THREE_ASKED = {**WITHOUT, "logprob": -0.5, "top_logprobs": [_alternative(token) for token in ("a]", '"token":', "{")]}
+
+
 def _text(tokens):
     logprobs = {
         "text_offset": [0] * tokens,
@@ -96,6 +107,54 @@ def test_events_are_added_up_whether_they_are_parsed_or_not(choice, number, sepa
     answer.observe_chunk(b"[DONE]")
     answer.end()
     assert answer.server_attributes()[NAME] == 2 * number + 1
+
+
+@pytest.mark.parametrize("separators", [(",", ":"), (", ", ": ")], ids=["compact", "spaced"])
+@pytest.mark.parametrize(
+    "tokens",
+    [[WITHOUT], [BARE], [NONE_ASKED], [THREE_ASKED], [BARE, BARE], [NONE_ASKED, WITHOUT], [THREE_ASKED, WITHOUT, BARE]],
+    ids=["without", "bare", "none asked", "three asked", "two bare", "one without", "each kind"],
+)
+@pytest.mark.parametrize("kind", ["content", "refusal"])
+def test_tokens_count_alike_in_answers_streams_and_captured_streams_with_or_without_alternatives(
+    tokens, kind, separators
+):
+    choice = {"index": 0, "delta": {"content": '"token":'}, "logprobs": {kind: tokens}, "finish_reason": None}
+    whole, passed_over, captured = EngineAnswer(1), StreamedEngineAnswer(1), StreamedEngineAnswer(1, captures=True)
+    whole.observe({"id": "c", "choices": [{"index": 0, "message": {}, "logprobs": {kind: tokens * 10}}]})
+    for stream in (passed_over, captured):
+        for reason in [None] * 9 + ["stop"]:
+            event = {"id": "c", "choices": [{**choice, "finish_reason": reason}]}
+            stream.observe_chunk(json.dumps(event, separators=separators).encode())
+        stream.end()
+    found = [answer.server_attributes()[NAME] for answer in (whole, passed_over, captured)]
+    assert found == [10 * len(tokens)] * 3
+
+
+@pytest.mark.parametrize("length", [9_000_000, 10**12, -5, 2.5, True, "many", {"a": 1}], ids=str)
+def test_a_number_of_a_server_is_no_length(length):
+    sample = {**_sglang(5, {"type": "stop"}), "output_ids": length}
+    sample["meta_info"]["output_token_logprobs"] = length
+    trl = {"prompt_ids": length, "completion_ids": [length], "logprobs": [length]}
+    for answer in (sample, [sample, sample], trl):
+        found = EngineAnswer(1)
+        found.observe(answer)
+        assert not {NAME, "rl.inference.token_ids.count"} & found.server_attributes().keys()
+        assert found.requests in (1, 2)
+    stream = StreamedEngineAnswer(1)
+    stream.observe_chunk(json.dumps({**sample, "meta_info": {**sample["meta_info"], "completion_tokens": 9}}).encode())
+    stream.end()
+    assert not {NAME, "rl.inference.token_ids.count"} & stream.server_attributes().keys()
+
+
+def test_sums_of_large_counts_are_none():
+    samples = [_sglang(2**52, {"type": "stop"}, logprobs=0, ids=0) for _ in range(3)]
+    for sample in samples:
+        sample["meta_info"]["num_retractions"] = 2**52
+    answer = EngineAnswer(1)
+    answer.observe(samples)
+    assert answer.output_tokens is None
+    assert answer.preemptions == 0
 
 
 def test_a_stream_that_is_left_early_has_those_of_the_events_that_came():

@@ -11,6 +11,7 @@ from opentelemetry import context, trace
 from opentelemetry.trace import StatusCode
 from support.fake_openai import VLLM
 
+import otel_rl
 from otel_rl.inference import ownership
 from otel_rl.instrumentors.openai import OpenAIInstrumentor
 
@@ -55,6 +56,19 @@ def test_the_official_span_is_enriched_and_counted_once(shape, official, recorde
     kinds = [point.attributes["gen_ai.token.type"] for point in tokens]
     assert len(kinds) == len(set(kinds))
     assert server.requests[0][1]["traceparent"].split("-")[2] == f"{span.context.span_id:016x}"
+
+
+def test_an_error_in_an_answer_counts_in_the_trajectory_and_leaves_the_official_span_as_it_is(
+    official, recorded, server, client
+):
+    server.extra = {"choices": [], "error": {"code": "overloaded"}}
+    with otel_rl.rollout():
+        assert client.chat.completions.create(**CHAT).choices == []
+    (span,) = [one for one in recorded.spans if one.name != "rl.rollout"]
+    assert span.instrumentation_scope.name.startswith("opentelemetry.instrumentation.genai")
+    assert span.status.status_code is StatusCode.UNSET
+    assert "error.type" not in span.attributes
+    assert recorded.span("rl.rollout").attributes["rl.rollout.model_errors"] == 1
 
 
 def test_what_the_official_instrumentor_does_not_see_is_ours(official, recorded, client):

@@ -10,7 +10,7 @@ from support.fake_openai import CHAT, RESPONSE
 
 import otel_rl
 from otel_rl.inference import tool_round_trips
-from otel_rl.telemetry.open_trajectory import OpenTrajectory
+from otel_rl.telemetry.open_trajectory import MOST_TOOL_IDS, OpenTrajectory
 
 MODEL = "tiny"
 QUESTION = {"role": "user", "content": "2+2?"}
@@ -145,6 +145,106 @@ def test_the_responses_api_has_the_same_round_trip(server, client, recorded):
     assert RESPONSE["output"]
 
 
+@pytest.mark.parametrize("kinds", [["custom_tool_call"], ["function_call", "custom_tool_call"]], ids="-".join)
+def test_custom_tools_of_a_response_count_as_functions_do(server, client, recorded, kinds):
+    if not hasattr(client, "responses"):
+        pytest.skip("this version of openai has no responses")
+    calls = [
+        {
+            "type": kind,
+            "id": f"i{place}",
+            "call_id": f"c{place}",
+            "name": f"tool {place}",
+            "input": "x",
+            "arguments": "",
+        }
+        for place, kind in enumerate(kinds)
+    ]
+    results = [{"type": f"{kind}_output", "call_id": f"c{place}", "output": "four"} for place, kind in enumerate(kinds)]
+    server.extra = {"output": calls}
+    with otel_rl.rollout():
+        client.responses.create(model=MODEL, input="2+2?")
+        server.extra = {}
+        client.responses.create(model=MODEL, input=[*calls, *results])
+    first, _ = [span for span in recorded.spans if span.name.startswith("chat")]
+    assert first.attributes[NAMES] == tuple(f"tool {place}" for place in range(len(kinds)))
+    assert first.attributes["gen_ai.response.finish_reasons"] == ("tool_calls",)
+    assert len(_returned(recorded)) == len(kinds)
+    assert _totals(recorded) == (len(kinds), 0)
+
+
+def test_a_call_with_the_id_of_one_answer_stands_for_no_result_of_another(server, client, recorded):
+    with otel_rl.rollout():
+        # Two agents, side by side: the tool of the first runs in code that nobody sees.
+        first = _asks(server, _call("a1"))
+        client.chat.completions.create(model=MODEL, messages=[QUESTION])
+        second = _asks(server, _call("b1"))
+        client.chat.completions.create(model=MODEL, messages=[QUESTION])
+        with otel_rl.tool("add", call_id="b1"):
+            pass
+        _says(server)
+        client.chat.completions.create(model=MODEL, messages=[QUESTION, first, _result("a1")])
+        client.chat.completions.create(model=MODEL, messages=[QUESTION, second, _result("b1")])
+    assert _totals(recorded) == (2, 0)
+
+
+def test_each_repetition_with_the_same_id_counts_and_its_result_does_not(server, client, recorded):
+    with otel_rl.rollout():
+        asked = _asks(server, _call("c1"), _call("c2"))
+        client.chat.completions.create(model=MODEL, messages=[QUESTION])
+        for failure in ("timeout", "timeout", None):
+            with otel_rl.tool("add", call_id="c1") as call:
+                if failure is not None:
+                    call.fail(failure)
+        _says(server)
+        client.chat.completions.create(model=MODEL, messages=[QUESTION, asked, _result("c1"), _result("c2")])
+    # Three times the first, and once the second, which nobody has seen.
+    assert _totals(recorded) == (4, 2)
+
+
+def test_a_tool_that_runs_before_we_know_the_answer_counts_once_by_its_id(server, client, recorded):
+    with otel_rl.rollout():
+        asked = _asks(server, _call("c1"))
+        raw = client.chat.completions.with_raw_response.create(model=MODEL, messages=[QUESTION])
+        assert json.loads(raw.text)["choices"][0]["message"] == asked
+        with otel_rl.tool("add", call_id="c1"):
+            pass
+        _says(server)
+        client.chat.completions.create(model=MODEL, messages=[QUESTION, asked, _result("c1")])
+    assert _totals(recorded) == (1, 0)
+
+
+@pytest.mark.parametrize(("call_ids", "calls"), [(("b1",), 2), ((None,), 1), ((None, None), 2)], ids=str)
+def test_with_two_agents_at_a_time_calls_without_an_id_are_counted_by_estimate(
+    server, client, recorded, call_ids, calls
+):
+    """A known limit of docs/tools.md: one such call is taken for either result."""
+    with otel_rl.rollout():
+        asked = {}
+        for identifier in ("a1", "b1"):
+            asked[identifier] = _asks(server, _call(identifier))
+            client.chat.completions.create(model=MODEL, messages=[QUESTION])
+        for call_id in call_ids:
+            with otel_rl.tool("add", call_id=call_id):
+                pass
+        _says(server)
+        for identifier, message in asked.items():
+            client.chat.completions.create(model=MODEL, messages=[QUESTION, message, _result(identifier)])
+    assert _totals(recorded) == (calls, 0)
+
+
+@pytest.mark.parametrize("call_id", [7, ["c1"], b"c1"], ids=str)
+def test_an_id_that_is_no_text_is_none(server, client, recorded, call_id):
+    with otel_rl.rollout():
+        asked = _asks(server, _call("c1"))
+        client.chat.completions.create(model=MODEL, messages=[QUESTION])
+        with otel_rl.tool("add", call_id=call_id):
+            pass
+        _says(server)
+        client.chat.completions.create(model=MODEL, messages=[QUESTION, asked, _result("c1")])
+    assert _totals(recorded) == (1, 0)
+
+
 def test_an_answer_that_the_program_parses_itself_counts_too(server, client, recorded):
     with otel_rl.rollout():
         asked = _asks(server, _call("c1"))
@@ -199,3 +299,6 @@ def test_what_waits_is_bounded():
     assert len(calls) == tool_round_trips.MOST_ASKED
     assert len(trajectory.asked_tools) == tool_round_trips.MOST_WAITING
     assert "49-31" in trajectory.asked_tools
+    for number in range(1000):
+        trajectory.tool_call_ended(failed=False, call_id=f"x{number}")
+    assert len(trajectory.tool_ids) == MOST_TOOL_IDS

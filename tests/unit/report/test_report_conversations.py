@@ -100,6 +100,50 @@ def test_the_calls_of_a_rollout_are_one_conversation(tmp_path):
     assert shown.index("[calls add]") < shown.index("three") < shown.index("It is 3.")
 
 
+def _rollout_page(folder, values, further=None):
+    """The page of a run with a rollout, whose span has ``values``, and a call of a model with those of ``further``."""
+
+    def fill(writer):
+        rollout = writer.span("rl.rollout", 1.0, 4.0, {"rl.rollout.id": "r", **values})
+        if further:
+            writer.span("chat m", 2.0, 3.0, {"gen_ai.operation.name": "chat", **further}, rollout)
+        body = {"rl.rollout.id": ["r"], "rl.rollout.trace_id": [f"{rollout.trace_id:032x}"], "rl.rollout.reward": [0.0]}
+        writer.event("rl.trajectories", 4.0, body, {"rl.trajectories.source": "rollout", "rl.trajectories.started": 1})
+
+    return page_of(folder, fill)
+
+
+def test_what_a_rollout_was_given_and_has_returned_stands_around_its_conversation(tmp_path):
+    values = {
+        "rl.rollout.input": json.dumps({"prompt": "1 + 2?", "hint": "<b>three</b>"}),
+        "rl.rollout.output": json.dumps("<script>alert(3)</script>"),
+    }
+    messages = {
+        "gen_ai.input.messages": json.dumps([said("user", "What is 1 + 2?")]),
+        "gen_ai.output.messages": json.dumps([said("assistant", "It is 3.", finish_reason="stop")]),
+    }
+    page = _rollout_page(tmp_path, values, messages)
+    shown = page.partition("Said in trace")[2].partition("</details>")[0]
+    order = ["input of the rollout", "1 + 2?", "What is 1 + 2?", "It is 3.", "output of the rollout", "alert(3)"]
+    assert [shown.index(one) for one in order] == sorted(shown.index(one) for one in order)
+    assert "&lt;b&gt;three&lt;/b&gt;" in shown
+    assert "&lt;script&gt;alert(3)&lt;/script&gt;" in shown
+    assert "<script>alert" not in page
+    assert "<b>three" not in page
+
+
+@pytest.mark.parametrize("encoded", ["{", "[" * 100_000, '"a"', "7", "null"], ids=["cut", "deep", "text", "7", "null"])
+def test_a_rollout_without_calls_of_a_model_shows_what_it_returned_in_any_form(tmp_path, encoded):
+    shown = _rollout_page(tmp_path, {"rl.rollout.output": encoded}).partition("Said in trace")[2]
+    assert "output of the rollout" in shown.partition("</details>")[0]
+
+
+def test_a_rollout_without_content_says_nothing(tmp_path):
+    page = _rollout_page(tmp_path, {"rl.rollout.input": 7})
+    assert "of the rollout\n" not in page
+    assert "Said in trace" not in page
+
+
 @pytest.mark.parametrize(
     "broken", ["{", "7", "[7, null]", "[" * 100_000, '[{"role": 7, "parts": {}}]', '[{"parts": [{"type": "text"}]}]', 3]
 )

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from otel_rl.offline.reader import Point, Process, Span
 from otel_rl.offline.report import human
-from otel_rl.offline.report.aggregate.calls import Calls
+from otel_rl.offline.report.aggregate.calls import METRICS, Calls
 from otel_rl.offline.report.aggregate.statistics import BinnedSeries, Largest, Spread
 from otel_rl.offline.report.aggregate.totals import Totals, combined
+from otel_rl.offline.report.render.tables import call_tables
 from otel_rl.semconv import metrics
 
 CALLS = metrics.TORCH_DISTRIBUTED_COLLECTIVE_CALLS
@@ -179,3 +180,45 @@ def test_a_tool_call_that_both_ends_recorded_is_one_call() -> None:
         span = Span(process, "s", "tools/call add", "t", "i", "", 0, 10, values, [], False, "", 0, is_server)
         calls.add(span)
     assert [tool.number for tool in calls.tools(Totals(()))] == [1]
+
+
+def _tool_span(number: int, error: str, outcome: str | None) -> Span:
+    values = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "add", "rl.tool.outcome": outcome}
+    if error:
+        values["error.type"] = error
+    return Span(ONE, "s", "execute_tool add", "t", str(number), "", 0, 10, values, [], bool(error), "", 0)
+
+
+def _shown(calls: Calls, totals: Totals) -> dict[str, str]:
+    table = call_tables.calls(calls.tools(totals), "Tool")
+    [row] = table.rows
+    return {title.lstrip(">"): cell.text for title, cell in zip(table.columns, row, strict=True)}
+
+
+def test_the_table_of_tools_says_how_failed_calls_ended() -> None:
+    calls = Calls()
+    ended = [("", "ok"), ("httpx.ReadTimeout", "timeout"), ("TimeoutError", "timeout"), ("ValueError", "tool_error")]
+    for number, (error, outcome) in enumerate(ended):
+        calls.add(_tool_span(number, error, outcome))
+    shown = _shown(calls, Totals(()))
+    assert shown["Errors"] == "3 (TimeoutError 1, ValueError 1, httpx.ReadTimeout 1)"
+    assert shown["Outcome of errors"] == "timeout 2, tool_error 1"
+
+
+def test_outcomes_of_calls_without_spans_come_from_the_metric() -> None:
+    calls, totals = Calls(), Totals(METRICS)
+    calls.add(_tool_span(1, "ValueError", "tool_error"))
+    for error, outcome, count in (("", "ok", 5), ("cancelled", "cancelled", 2), ("ValueError", "tool_error", 3)):
+        labels = {"gen_ai.tool.name": "add", "rl.tool.outcome": outcome} | ({"error.type": error} if error else {})
+        name, bounds = metrics.GEN_AI_EXECUTE_TOOL_DURATION.name, {"bounds": [10.0], "counts": [count, 0]}
+        totals.add(Point(ONE, "s", name, "histogram", True, 1, 2, float(count), labels, count, 1.0, 1.0, **bounds))
+    totals.close()
+    shown = _shown(calls, totals)
+    assert shown["Calls"] == "10"
+    assert shown["Outcome of errors"] == "tool_error 3, cancelled 2"
+
+
+def test_tools_of_which_nobody_says_how_calls_ended_have_no_such_column() -> None:
+    calls = Calls()
+    calls.add(_tool_span(1, "ValueError", None))
+    assert "Outcome of errors" not in _shown(calls, Totals(()))

@@ -80,12 +80,28 @@ def test_headers_of_the_program_and_of_the_pool_are_sent_and_not_changed(server,
     assert len(server.headers("traceparent")) == 1
 
 
-@pytest.mark.parametrize("name", ["traceparent", "Traceparent", "TRACEPARENT"])
-def test_a_trace_context_of_the_program_stays_however_it_is_written(manager, server, instrumented, name):
+@pytest.mark.parametrize("name", ["traceparent", "Traceparent", "TRACEPARENT", b"traceparent", b"Traceparent"])
+@pytest.mark.parametrize("through", ["manager", "pool"])
+def test_a_trace_context_of_the_program_stays_however_it_is_written(manager, server, instrumented, name, through):
     mine = f"00-{1:032x}-{2:016x}-01"
-    manager.request("POST", f"{server.url}/generate", body=BODY, headers={name: mine})
+    if through == "manager":
+        manager.request("POST", f"{server.url}/generate", body=BODY, headers={name: mine})
+    else:
+        # The manager makes texts of the names; a pool sends a dictionary as it is.
+        with urllib3.HTTPConnectionPool("127.0.0.1", server.server_port) as pool:
+            pool.urlopen("POST", "/generate", BODY, {name: mine})
 
     assert server.headers("traceparent") == [mine]
+
+
+@pytest.mark.parametrize("name", ["baggage", "Baggage", b"baggage", b"BAGGAGE"])
+def test_baggage_of_the_program_stays_however_it_is_written(server, instrumented, name):
+    with urllib3.HTTPConnectionPool("127.0.0.1", server.server_port) as pool, rollout(rollout_id="r"):
+        assert json.loads(pool.urlopen("POST", "/generate", BODY, {name: "mine=1"}).data) == SGLANG
+
+    assert server.headers("baggage") == ["mine=1"]
+    assert len(server.headers("traceparent")) == 1
+    assert instrumented.span("text_completion").attributes["gen_ai.usage.output_tokens"] == 3
 
 
 def test_a_stream_that_the_garbage_collector_closes_is_recorded_later(manager, server, instrumented):

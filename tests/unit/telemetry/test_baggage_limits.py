@@ -7,7 +7,7 @@ import logging
 import pytest
 from opentelemetry import baggage
 from opentelemetry.baggage.propagation import W3CBaggagePropagator
-from opentelemetry.context import Context, attach, detach
+from opentelemetry.context import Context, attach, detach, get_current
 
 from otel_rl import settings
 from otel_rl.telemetry import drops, propagation
@@ -126,12 +126,62 @@ def test_what_the_limits_leave_out_on_the_wire_is_still_on_the_spans(recorded, d
     assert recorded.span("rl.generate").attributes["rl.rollout.id"] == "r-1"
 
 
-@pytest.mark.parametrize("name", ["baggage", "Baggage", "BAGGAGE"])
+def test_an_entry_of_the_program_that_the_propagator_leaves_out_takes_no_room(dropped):
+    too_long = {f"big.{number}": "v" * 9000 for number in range(70)}
+    assert sent({**too_long, **OURS}) == ["rl.rollout.id=r-1", "rl.sample.id=s-1"]
+    assert dropped() == 0
+
+
+@pytest.fixture
+def within_a_span(recorded):
+    from otel_rl.semconv import spans
+    from otel_rl.telemetry import Scope
+
+    with Scope("test").span(spans.RL_GENERATE):
+        yield
+
+
+class Unwritable:
+    """A value of the program's that is no text, and cannot become one."""
+
+    def __str__(self):
+        raise ValueError
+
+
+@pytest.mark.usefixtures("within_a_span")
+@pytest.mark.parametrize(
+    ("key", "value"), [(5, "x"), (b"rl.mine", "x"), ("mine", Unwritable())], ids=["number", "bytes", "no text"]
+)
+@pytest.mark.parametrize("others", [False, True])
+def test_no_entry_of_the_program_costs_the_trace_context(key, value, others, monkeypatch):
+    monkeypatch.setenv("OTEL_RL_RAISE_INTERNAL_ERRORS", "0")
+    context = get_current()
+    for one, of in {**OURS, key: value}.items():
+        context = baggage.set_baggage(one, of, context)
+    token = attach(context)
+    headers = {}
+    try:
+        propagation.inject(headers, "localhost", others=others)
+    finally:
+        detach(token)
+    environment = propagation.to_environment(context)
+    assert environment["TRACEPARENT"] == headers["traceparent"]
+    if isinstance(value, str):
+        member = W3CBaggagePropagator()
+        carrier = {}
+        member.inject(carrier, context)
+        assert environment["BAGGAGE"] == carrier["baggage"]
+        assert "rl.rollout.id=r-1" in headers["baggage"]
+    elif not others:
+        assert headers["baggage"] == "rl.rollout.id=r-1,rl.sample.id=s-1"
+
+
+@pytest.mark.parametrize("name", ["baggage", "Baggage", "BAGGAGE", b"baggage", b"Baggage"])
 def test_a_header_of_the_program_in_any_case_is_the_only_one(name):
     headers = {name: "mine=1"}
     with with_baggage(OURS):
         propagation.inject(headers, "http://localhost")
-    assert {key: value for key, value in headers.items() if key.lower() == "baggage"} == {name: "mine=1"}
+    assert {key: value for key, value in headers.items() if key.lower() in ("baggage", b"baggage")} == {name: "mine=1"}
 
 
 def test_a_value_that_cannot_be_encoded_costs_no_trace_context(recorded, monkeypatch):

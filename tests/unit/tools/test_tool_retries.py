@@ -7,6 +7,8 @@ import json
 import pytest
 
 import otel_rl
+from otel_rl import internal_errors
+from otel_rl.tools import calls
 from otel_rl.tools.attempts import Attempt
 from otel_rl.tools.sizes import plain_size
 
@@ -86,12 +88,43 @@ def test_arguments_that_cannot_be_compared_cheaply_are_no_repetition(recorded, a
     assert _retries(recorded) == [None, None]
 
 
+def _deep(levels):
+    found = []
+    for _ in range(levels):
+        found = [found]
+    return found
+
+
+def test_arguments_of_any_depth_cost_the_tool_nothing(recorded):
+    with otel_rl.rollout():
+        for _ in range(2):
+            with otel_rl.tool("fetch", arguments={"value": _deep(990)}) as call, otel_rl.tool("inside"):
+                call.fail("timeout")
+    outer, inner = ([span for span in recorded.spans if span.name.endswith(name)] for name in ("fetch", "inside"))
+    assert [span.parent.span_id for span in inner] == [span.context.span_id for span in outer]
+    # Whether Python writes so many levels out depends on its version (before 3.12 not).
+    assert _retries(recorded) in ([None, None], [None, 1])
+    assert all(span.attributes[SIZES[0]] > 1900 for span in outer)
+    assert recorded.span("rl.rollout").attributes["rl.rollout.tool_calls"] == 4
+
+
+def test_what_a_tool_calls_is_inside_of_it_though_it_could_not_be_counted(recorded, monkeypatch):
+    monkeypatch.setenv("OTEL_RL_RAISE_INTERNAL_ERRORS", "0")
+    monkeypatch.setattr(calls, "plain_size", lambda value: 1 / 0)
+    with otel_rl.rollout(), otel_rl.tool("fetch", arguments={"key": 1}), otel_rl.tool("inside"):
+        pass
+    outer, inner = recorded.span("execute_tool fetch"), recorded.span("execute_tool inside")
+    assert inner.parent.span_id == outer.context.span_id
+    assert internal_errors.error_counts()["tools.start"]
+    internal_errors.reset()
+
+
 def test_a_trajectory_remembers_one_failed_call():
     class Trajectory:
         failed_tool = None
         tool_retries = 0
 
-        def tool_call_ended(self, *, failed):
+        def tool_call_ended(self, *, failed, call_id=None):
             pass
 
     trajectory = Trajectory()

@@ -42,6 +42,8 @@ class CallStatistics:
     first_chunk: Spread = field(default_factory=Spread)
     tokens: dict[str, float] = field(default_factory=dict)
     errors: dict[str, int] = field(default_factory=dict)
+    #: How the failed ones ended, in the words that all kinds of tools share.
+    outcomes: dict[str, int] = field(default_factory=dict)
     number: int = 0
 
     @property
@@ -179,16 +181,15 @@ class Calls:
             for one in series:
                 error = one.attributes.get(names.ERROR_TYPE)
                 if error:
-                    counted.errors[str(error)] = counted.errors.get(str(error), 0) + one.spread.cell.count
+                    _add(counted.errors, error, one.spread.cell.count)
+                    _add(counted.outcomes, one.attributes.get(names.RL_TOOL_OUTCOME), one.spread.cell.count)
             known = result.get(counted.name)
             # A process that was killed leaves spans but not its last metrics: believe the larger count.
             if known is None or counted.number >= known.number:
                 if known is not None:
                     counted.tokens, counted.first_chunk = known.tokens, known.first_chunk
-                    kinds = {*counted.errors, *known.errors}
-                    counted.errors = {
-                        kind: max(counted.errors.get(kind, 0), known.errors.get(kind, 0)) for kind in kinds
-                    }
+                    counted.errors = _larger(counted.errors, known.errors)
+                    counted.outcomes = _larger(counted.outcomes, known.outcomes)
                 result[counted.name] = counted
         return sorted(result.values(), key=lambda statistics: -statistics.durations.cell.total)
 
@@ -206,7 +207,17 @@ def _count(statistics: CallStatistics, span: Span) -> None:
     statistics.durations.add(span.seconds)
     error = error_of(span)
     if error:
-        statistics.errors[error] = statistics.errors.get(error, 0) + 1
+        _add(statistics.errors, error, 1)
+        _add(statistics.outcomes, span.attributes.get(names.RL_TOOL_OUTCOME), 1)
+
+
+def _add(counts: dict[str, int], kind: object, number: int) -> None:
+    if kind:
+        counts[str(kind)] = counts.get(str(kind), 0) + number
+
+
+def _larger(some: dict[str, int], others: dict[str, int]) -> dict[str, int]:
+    return {kind: max(some.get(kind, 0), others.get(kind, 0)) for kind in {*some, *others}}
 
 
 def _count_usage(statistics: CallStatistics, span: Span) -> None:

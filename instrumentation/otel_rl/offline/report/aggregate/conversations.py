@@ -103,10 +103,15 @@ def _sample(log: Log) -> Sample:
 
 
 def of_spans(found: Iterable[Span]) -> tuple[Message, ...]:
-    """The conversation of a trace: what each call of a model adds to what has been said before it."""
+    """The conversation of a trace: what each call of a model adds to what has been said before it.
+
+    Around it stands what the rollout's own function was given and has returned.
+    """
     said: list[Message] = []
     known: set[Message] = set()
     in_order = sorted(found, key=lambda span: span.start)
+    given = [_of_rollout(span, names.RL_ROLLOUT_INPUT, "input of the rollout") for span in in_order]
+    returned = [_of_rollout(span, names.RL_ROLLOUT_OUTPUT, "output of the rollout") for span in reversed(in_order)]
     calls = [span for span in in_order if span.attributes.get(names.GEN_AI_OPERATION_NAME) in MODEL_OPERATIONS]
     # A framework whose model calls are not recorded says it on the span of the agent.
     for span in calls if any(names.GEN_AI_OUTPUT_MESSAGES in span.attributes for span in calls) else in_order:
@@ -114,7 +119,17 @@ def of_spans(found: Iterable[Span]) -> tuple[Message, ...]:
         is_longer = of_call[: len(said)] == said
         said += of_call[len(said) :] if is_longer else [one for one in of_call if one not in known]
         known.update(of_call)
-    return tuple(said)
+    return tuple(one for one in (*given, *said, *returned) if one is not None)
+
+
+def _of_rollout(span: Span, name: str, role: str) -> Message | None:
+    encoded = span.attributes.get(name)
+    if not isinstance(encoded, str):
+        return None
+    try:
+        return Message(role, _plain(json.loads(encoded)))
+    except (ValueError, RecursionError):
+        return Message(role, encoded)
 
 
 def _messages_of(given: Mapping[str, Any]) -> list[Message]:

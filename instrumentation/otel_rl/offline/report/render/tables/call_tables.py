@@ -38,10 +38,13 @@ def slow_rollouts(found: list[SlowCall], scores: dict[str, float]) -> Table:
 
 
 def calls(found: list[CallStatistics], what: str) -> Table:
-    """Calls by tool or agent."""
-    table = Table([what, ">Calls", ">Errors", ">Mean", ">p50", ">p95", ">Longest", ">Total"])
+    """Calls by tool or agent; how failed ones ended where somebody says it."""
+    has_outcomes = any(one.outcomes for one in found)
+    outcome = ["Outcome of errors"] if has_outcomes else []
+    table = Table([what, ">Calls", ">Errors", *outcome, ">Mean", ">p50", ">p95", ">Longest", ">Total"])
     for one in found:
-        table.rows.append([Value(one.name), number_cell(one.number), _errors(one), *_durations(one)])
+        outcomes = [Value(_numbers(one.outcomes), tone="bad")] if has_outcomes else []
+        table.rows.append([Value(one.name), number_cell(one.number), _errors(one), *outcomes, *_durations(one)])
     return table
 
 
@@ -76,5 +79,9 @@ def _durations(one: CallStatistics) -> list[Value]:
 def _errors(statistics: CallStatistics) -> Value:
     if not statistics.failed:
         return Value("0", 0, "muted")
-    kinds = ", ".join(f"{kind} {number}" for kind, number in sorted(statistics.errors.items(), key=lambda one: -one[1]))
-    return Value(f"{statistics.failed} ({kinds})", statistics.failed, "bad")
+    return Value(f"{statistics.failed} ({_numbers(statistics.errors)})", statistics.failed, "bad")
+
+
+def _numbers(counts: dict[str, int]) -> str:
+    """Kinds and their numbers, the most frequent first."""
+    return ", ".join(f"{kind} {number}" for kind, number in sorted(counts.items(), key=lambda one: (-one[1], one[0])))
