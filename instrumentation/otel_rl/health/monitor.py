@@ -48,6 +48,8 @@ class Monitor:
 
     def __init__(self, rules: Rules, loop: str = "", attempt: str = "") -> None:
         self.loop, self.attempt = loop, attempt
+        #: Inputs that the program gave and of which no record has the values: offline, those of ``otel_rl.metric``.
+        self.given: frozenset[str] = frozenset()
         self._rules = rules
         self.machines = [Machine(code, limits) for code, limits in rules.limits.items()]
         self._curves = Curves(rules.keys)
@@ -204,5 +206,10 @@ class Monitor:
         if machine.has_needs(self._curves):
             return "too few steps" if not machine.judged else "its inputs are no longer logged"
         # The alternative that lacks least.
-        lacking = min(([one for one in needed if not self._curves.has(one)] for needed in machine.rule.needs), key=len)
+        has, given = self._curves.has, self.given
+        lacking = min(
+            ([one for one in needed if not has(one) and one not in given] for needed in machine.rule.needs), key=len
+        )
+        if not lacking:
+            return "given by otel_rl.metric: judged only while the program runs, and it came to no verdict"
         return f"not logged: {', '.join(f'{INPUTS[name].brief} ({INPUTS[name].keys[0]})' for name in lacking)}"

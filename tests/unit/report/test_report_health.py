@@ -189,6 +189,26 @@ def test_what_was_found_live_from_values_in_no_record_is_taken_from_the_events(w
     assert found.next_steps
 
 
+def test_a_rule_that_found_nothing_in_values_of_gauges_is_said_to_have_judged_them(written: Written) -> None:
+    writer = process(written.folder, 0, started=STARTED)
+    for key in ("kl", "entropy", "reward"):
+        writer.meter.create_gauge("rl.trainer.metric").set(0.01, {"rl.trainer.metric.key": key})
+    for step in range(1, 30):
+        writer.span("rl.rank.step", step, step + 1.0, {"rl.loop.iteration": step})
+    writer.event("rl.health.final", 30.0, attributes={"rl.health.healthy": [KL], "rl.health.unobserved": []})
+    writer.write()
+
+    found = written.verdict(KL)
+    assert (found.severity, found.evidence) == (
+        State.HEALTHY,
+        "judged while the program ran, by values in no record",
+    )
+    unjudged = written.verdict(Code.P4_ENTROPY_COLLAPSE)
+    assert unjudged.severity == State.UNOBSERVED
+    assert unjudged.evidence == "given by otel_rl.metric: judged only while the program runs, and it came to no verdict"
+    assert "not logged" in written.verdict(Code.STALENESS).evidence
+
+
 def test_the_events_of_a_run_whose_values_are_recorded_are_not_said_twice(written: Written) -> None:
     written.add(sick())
     writer = process(written.folder, 0, started=STARTED, rl__role="other")

@@ -139,8 +139,9 @@ def test_a_run_in_order_says_what_was_checked_and_what_could_not_be(tmp_path: Pa
     process(run, 0, world_size=1, started=1_700_000_000_000_000_000).write()
     page = _page(tmp_path, run)
     _has(page.texts["findings"], "No finding in what was checked: how the processes ended, errors, lost telemetry.")
-    _has(page.texts["findings"], "Not observed: duration of steps and phases, a rank that is late in its steps, reward")
-    _has(page.texts["findings"], "duration of steps and phases: no step was recorded", "tools: no call was recorded")
+    assert re.search(r"Not observed: \d+ of \d+ checks; the page says which, and why\.", page.texts["findings"])
+    _has(page.texts["findings"], "no trace of a step was recorded duration of steps and phases a rank that is late")
+    _has(page.texts["findings"], "no call was recorded tools model calls time to the first chunk retries")
     _has(page.texts["telemetry"], "No drop was counted, and every line could be read.")
 
 
@@ -280,8 +281,33 @@ def test_values_of_the_programs_own_are_shown_over_time(tmp_path: Path) -> None:
     for iteration in range(3):
         writer.event("rl.step", iteration, body={"reward": iteration}, attributes={"rl.loop.iteration": iteration})
     writer.write()
-    said = "Values recorded over time: one value throughout (1) buffer/size 17.5"
+    said = "Values recorded over time: one point only (1) buffer/size 17.5"
     _has(_page(tmp_path, run).texts["training"], "As the trainer logged it.", said)
+
+
+def test_one_point_of_a_value_is_said_to_be_one_point(tmp_path: Path) -> None:
+    run = tmp_path / "data" / "short"
+    writer = process(run, 0, world_size=1, started=1_700_000_000_000_000_000)
+    for key in ("kl", "buffer/size"):
+        writer.meter.create_gauge("rl.trainer.metric").set(0.25, {"rl.trainer.metric.key": key})
+    writer.event("rl.step", 1, body={"reward": 0.5, "clip": 0.1}, attributes={"rl.loop.iteration": 1})
+    writer.write()
+    training = _page(tmp_path, run).texts["training"]
+    _has(training, "Reward 0.5 once, at step 1; should rise", "KL divergence 0.25 once; small is healthy")
+    _has(training, "Everything else the trainer logged: one point only (1) clip 0.1")
+    assert "throughout" not in training
+
+
+def test_steps_of_one_rank_are_not_said_to_be_none(tmp_path: Path) -> None:
+    for rank in (0, None):
+        run = tmp_path / f"data-{rank}" / "run"
+        writer = process(run, rank, started=1_700_000_000_000_000_000)
+        for iteration in range(3):
+            writer.span("rl.rank.step", iteration, iteration + 1, {"rl.loop.iteration": iteration})
+        writer.write()
+        findings = _page(tmp_path, run).texts["findings"]
+        _has(findings, "it takes two ranks, and the steps are of one a rank that is late in its steps")
+        assert "was recorded duration of steps" not in findings
 
 
 def test_a_panel_without_a_logged_key_shows_the_gauge_over_time(tmp_path: Path) -> None:

@@ -133,6 +133,7 @@ class Collected:
         else:
             self.totals.add(record)
             self.scalars.add_point(record)
+            self.health.add_point(record)
             self.pressure.add_point(record)
 
     def _read_timelines(self) -> None:

@@ -9,12 +9,13 @@ step times judge the lowest rank that is; those on what rank 0 logs are unobserv
 Log records and spans come from different files, one after the other. They are kept, as short as the rules need them,
 and fed in the order of their times at the end. Of a run with more than ``KEPT``, step times are judged on their own.
 
-What a rule has found live, from values that are in no record (``otel_rl.metric``), is taken from its events.
+Values of ``otel_rl.metric`` are in no record, only gauges tell of them. What a rule has said of them live is taken from
+its events: what it has found, and at the end that it has judged and found nothing.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from otel_rl import settings
@@ -26,12 +27,12 @@ from otel_rl.health.rule_table import RULES
 from otel_rl.health.verdict import State, Verdict, by_weight
 from otel_rl.offline.reader.otlp_values import int_or_none
 from otel_rl.semconv import attributes as names
-from otel_rl.semconv import events, spans
+from otel_rl.semconv import events, metrics, spans
 from otel_rl.semconv.attributes import RlHealthCodeValues as Code
 
 if TYPE_CHECKING:
     from otel_rl.health.rule_definitions import Rules
-    from otel_rl.offline.reader import Log, Process, Span
+    from otel_rl.offline.reader import Log, Point, Process, Span
 
 #: Most monitors; of more the rest is left out.
 _MONITORS = 64
@@ -39,6 +40,8 @@ _MONITORS = 64
 KEPT = 40_000
 #: Most steps whose phases have come and whose own span has not.
 _OPEN_STEPS = 1000
+#: Most keys of gauges that are remembered of a process.
+_KEYS = 400
 _PHASES = frozenset({*PHASES.values(), *OTHER_PHASES})
 _STATES = {state.word: state for state in State}
 _NO_RANK = 1 << 31
@@ -93,9 +96,10 @@ class _Followed:
             _feed(self._monitor, item)
         self._kept = []
 
-    def verdicts(self) -> list[Verdict]:
-        """What every rule says."""
+    def verdicts(self, given: frozenset[str]) -> list[Verdict]:
+        """What every rule says; ``given`` are inputs of which there are gauges."""
         self._feed_kept()
+        self._monitor.given = given
         self._monitor.judge()
         found = self._monitor.verdicts()
         if self._durations is None:
@@ -128,6 +132,10 @@ class Health:
         self._phases: dict[tuple[str, str], dict[str, float]] = {}
         #: Attempt, code and loop -> what its events say.
         self._told: dict[tuple[tuple[int, ...], str, str], Verdict] = {}
+        #: Attempt and loop -> the rules that have found nothing at the end of the process.
+        self._healthy: dict[tuple[str, str], frozenset[str]] = {}
+        #: Attempt and rank -> keys of which there are gauges.
+        self._gauges: dict[tuple[tuple[int, ...], int], dict[str, float]] = {}
 
     # -- what comes in ---------------------------------------------------------------------------------------------
 
@@ -142,6 +150,17 @@ class Health:
                 followed.add(_Logged(log.time, iteration, values, first))
         elif log.event == events.RL_HEALTH_CHANGED.name:
             self._add_told(log)
+        elif log.event == events.RL_HEALTH_FINAL.name and len(self._healthy) < _MONITORS:
+            codes = log.attributes.get(names.RL_HEALTH_HEALTHY)
+            loop = str(log.attributes.get(names.RL_LOOP_NAME) or "")
+            self._healthy[_words(log.process.attempt), loop] = frozenset(codes if isinstance(codes, list) else ())
+
+    def add_point(self, point: Point) -> None:
+        """Take in that there is a gauge of a training value; others are ignored."""
+        if point.metric == metrics.RL_TRAINER_METRIC.name:
+            keys = self._gauges.setdefault((point.process.attempt, _rank(point.process)), {})
+            if len(keys) < _KEYS:
+                keys[str(point.attributes.get(names.RL_TRAINER_METRIC_KEY))] = point.value
 
     def add_span(self, span: Span) -> None:
         """Take in the step of a rank, or a phase; others are ignored."""
@@ -170,7 +189,7 @@ class Health:
     def _of(self, process: Process, attributes: dict[str, Any]) -> _Followed | None:
         """The monitor of a process and loop; None for a rank above one that has reported."""
         attempt = process.attempt
-        rank = process.rank if process.rank is not None else _NO_RANK
+        rank = _rank(process)
         lowest = self._lowest.setdefault(attempt, rank)
         if rank > lowest:
             return None
@@ -223,9 +242,17 @@ class Health:
                 chosen[attempt, loop] = followed
         found: list[Verdict] = []
         for (attempt, _), followed in chosen.items():
-            found += [one for one in followed.verdicts() if one.is_finding or attempt == latest]
+            known = self._curves.known(self._gauges.get((attempt, followed.rank), {}))
+            said = followed.verdicts(frozenset(name for _, _, (name, _) in known))
+            found += [one for one in said if one.is_finding or attempt == latest]
         found = found or Monitor(self._rules).verdicts()
-        return sorted(self._with_told(found), key=by_weight)
+        return sorted(map(self._judged_live, self._with_told(found)), key=by_weight)
+
+    def _judged_live(self, one: Verdict) -> Verdict:
+        """Where the records do not show what a rule has judged, its last event says that it has found nothing."""
+        if one.severity != State.UNOBSERVED or one.code not in self._healthy.get((one.attempt, one.loop), ()):
+            return one
+        return replace(one, severity=State.HEALTHY, evidence="judged while the program ran, by values in no record")
 
     def _with_told(self, found: list[Verdict]) -> list[Verdict]:
         """Where the records do not show what a rule has judged, its events do."""
@@ -236,6 +263,10 @@ class Health:
             if (one.attempt, one.code, one.loop) not in observed
         }
         return [one for one in found if (one.attempt, one.code, one.loop) not in told] + list(told.values())
+
+
+def _rank(process: Process) -> int:
+    return process.rank if process.rank is not None else _NO_RANK
 
 
 def _words(attempt: tuple[int, ...]) -> str:

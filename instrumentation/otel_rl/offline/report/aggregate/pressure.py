@@ -128,7 +128,8 @@ _SUMS: dict[MetricDefinition, str] = {
 
 
 def _curve(who: str, line: list[tuple[int, Cell]], start: int) -> Curve:
-    return Curve(who, [float(first - start) for first, _ in line], [cell.mean for _, cell in line])
+    number = sum(cell.count for _, cell in line)
+    return Curve(who, [float(first - start) for first, _ in line], [cell.mean for _, cell in line], number)
 
 
 def _number(value: Any) -> float:

@@ -79,7 +79,7 @@ class Rewards:
         """Scores of evaluation events in the order in which they came, for the rewards that have several."""
         lines = [(name, line) for name, line in self._sequence.lines().items() if len(line) > 1]
         return [
-            Curve(str(name), [float(first + 1) for first, _ in line], [cell.mean for _, cell in line])
+            Curve(str(name), [float(first + 1) for first, _ in line], [cell.mean for _, cell in line], len(line))
             for name, line in lines[:_CURVES]
         ]
 

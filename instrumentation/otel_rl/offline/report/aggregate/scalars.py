@@ -103,11 +103,12 @@ _GAUGES = {panel.gauge for panel in PANELS if panel.gauge}
 
 @dataclass(slots=True)
 class Curve:
-    """One line: iterations (or seconds since the start) against means, with the last value."""
+    """One line: iterations (or seconds since the start) against means of ``number`` values in all."""
 
     name: str
     x: list[float]
     y: list[float]
+    number: int
     over_time: bool = False
 
 
@@ -195,20 +196,19 @@ class Scalars:
             shown.append((panel, [curves[key] for key in _matching(panel, curves)]))
         return [(panel, found) for panel, found in shown if found]
 
-    def rest(self) -> tuple[list[Curve], dict[str, float]]:
-        """Return scalars that no panel shows: curves for changing keys, values for constant keys."""
+    def rest(self) -> tuple[list[Curve], list[Curve]]:
+        """Return scalars that no panel shows: the keys that change, and those with one value only."""
         return self._without_panels({} if self.over_time else self._logged())
 
-    def sampled(self) -> tuple[list[Curve], dict[str, float]]:
+    def sampled(self) -> tuple[list[Curve], list[Curve]]:
         """Gauges over time that are neither logged nor shown by a panel, in the same two parts."""
         known = self._keys | _GAUGES
         return self._without_panels({key: curve for key, curve in self._sampled().items() if key not in known})
 
-    def _without_panels(self, curves: dict[str, Curve]) -> tuple[list[Curve], dict[str, float]]:
+    def _without_panels(self, curves: dict[str, Curve]) -> tuple[list[Curve], list[Curve]]:
         used = {curve.name for _, shown in self.panels() for curve in shown}
         others = [curve for name, curve in sorted(curves.items()) if name not in used]
-        constant = {curve.name: curve.y[0] for curve in others if len(set(curve.y)) == 1}
-        return [curve for curve in others if curve.name not in constant], constant
+        return [one for one in others if len(set(one.y)) > 1], [one for one in others if len(set(one.y)) == 1]
 
     def first_and_last(self, title: str) -> tuple[Stretch, Stretch] | None:
         """The first and the last fifth of the main curve of a panel."""
@@ -246,7 +246,8 @@ def _stretch(x: list[float], y: list[float], over_time: bool) -> Stretch:
 
 
 def _curve(key: str, line: list[tuple[int, Cell]], start: int, *, over_time: bool = False) -> Curve:
-    return Curve(key, [float(first - start) for first, _ in line], [cell.mean for _, cell in line], over_time)
+    number = sum(cell.count for _, cell in line)
+    return Curve(key, [float(first - start) for first, _ in line], [cell.mean for _, cell in line], number, over_time)
 
 
 def _matching(panel: Panel, curves: dict[str, Curve]) -> list[str]:

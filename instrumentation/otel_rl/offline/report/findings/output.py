@@ -14,7 +14,7 @@ _LINES = 3
 
 
 def lines(overview: Overview) -> list[str]:
-    """The first findings, one line each; without any, what was checked and what was not observed."""
+    """The first findings, one line each; without any, what was checked and how much was not observed."""
     found = [f"{one.severity.value}: {one.text}" for one in overview.findings]
     if len(found) > _LINES:
         left = len(found) - _LINES + 1
@@ -39,9 +39,19 @@ def nothing_found(overview: Overview) -> list[str]:
 
 
 def unobserved(overview: Overview) -> str:
-    """What could not be checked; ``""`` where all could be."""
-    names = [check.what for check in overview.checks if check.unobserved]
-    return f"Not observed: {', '.join(names)}." if names else ""
+    """How much could not be checked; ``""`` where all could be."""
+    number = sum(1 for check in overview.checks if check.unobserved)
+    return f"Not observed: {number} of {len(overview.checks)} checks; the page says which, and why." if number else ""
+
+
+def reasons(overview: Overview) -> dict[str, list[str]]:
+    """Reason -> what could not be checked for it, each with what was missing where the reason says so."""
+    found: dict[str, list[str]] = {}
+    for check in overview.checks:
+        if check.unobserved:
+            reason, _, missing = check.unobserved.partition(": ")
+            found.setdefault(reason, []).append(f"{check.what}: {missing}" if missing else check.what)
+    return found
 
 
 def as_json(overview: Overview) -> dict[str, Any]:

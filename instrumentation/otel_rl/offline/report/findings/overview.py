@@ -157,13 +157,18 @@ _OF_MODELS = ("slower_model", "slow_server", "failing_model", "retried_model")
 _NO_CALL, _NO_STREAM = "no call was recorded", "no call was streamed"
 
 
+_NO_STEP = "no trace of a step was recorded"
+
+
 def _too_few(number: float) -> str:
     if not number:
-        return "no step was recorded"
+        return _NO_STEP
     return "" if number >= 2 * FEWEST else f"{number:.0f} steps are too few to tell a change"
 
 
 def _ranks_unseen(collected: Collected, ranks: list[int]) -> str:
+    if not collected.steps.ranks:
+        return _NO_STEP
     if len(ranks) < 2:  # noqa: PLR2004 - nothing to compare
-        return "one rank reported steps" if ranks else "no step was recorded"
+        return "it takes two ranks, and the steps are of one"
     return "" if collected.steps.seen.count else "the collectives of the steps were not seen"

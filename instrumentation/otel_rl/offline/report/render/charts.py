@@ -152,7 +152,9 @@ class Charts:
             (value,) = values
             # Left to itself Bokeh shows -1 to 1 around one value: a small one would look like zero.
             chart.y_range = Range1d(min(2 * value, 0.0), max(2 * value, 0.0)) if value else Range1d(-1, 1)
-            hint = f"{value:.4g} throughout{'; ' if hint else ''}{hint}"
+            once = f"once, at step {curves[0].x[0]:.0f}" if x_label == self.STEP else "once"
+            seen = "throughout" if any(curve.number > 1 for curve in curves) else once
+            hint = f"{value:.4g} {seen}{'; ' if hint else ''}{hint}"
         legend = [(curve.name, colour) for curve, colour in zip(curves, colours.LINES, strict=False)]
         return Drawing(title, hint, self._finished(chart), legend if len(curves) > 1 else [], key)
 

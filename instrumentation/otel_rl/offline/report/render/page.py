@@ -84,7 +84,7 @@ def render(collected: Collected, overview: Overview) -> str:
         no_finding=output.no_finding(overview),
         checked=finding_list.checked(overview),
         unobserved=output.unobserved(overview),
-        checks=overview.checks,
+        reasons=output.reasons(overview),
         own_share=page_head.own_share(collected),
         sections=[section for section in built if section.blocks],
         empty=[section for section in built if not section.blocks],

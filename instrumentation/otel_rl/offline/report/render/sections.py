@@ -113,7 +113,7 @@ def _training(collected: Collected, charts: Charts) -> Section:
         section.blocks.append(Block(charts=panels))
         section.lead = "As the trainer logged it. Zoom by dragging; all charts over steps follow."
         if scalars.over_time:
-            section.lead = "From gauges over time: the run holds no log record of the trainer's values."
+            section.lead = "From gauges over time, a point for each export: no log record has these values."
         section.lead += _per(scalars.logged.width)
     section.blocks += _others("Everything else the trainer logged", scalars.rest(), charts, charts.STEP)
     section.blocks += _others("Values recorded over time", scalars.sampled(), charts, _TIME)
@@ -126,8 +126,10 @@ def _training(collected: Collected, charts: Charts) -> Section:
     return section
 
 
-def _others(title: str, found: tuple[list[Curve], dict[str, float]], charts: Charts, x_label: str) -> list[Block]:
+def _others(title: str, found: tuple[list[Curve], list[Curve]], charts: Charts, x_label: str) -> list[Block]:
     curves, constant = found
+    once = [curve for curve in constant if curve.number == 1]
+    throughout = [curve for curve in constant if curve.number > 1]
     blocks = []
     if curves:
         small = [
@@ -136,9 +138,10 @@ def _others(title: str, found: tuple[list[Curve], dict[str, float]], charts: Cha
         left_out = [curve.name for curve in curves[_SMALL_CHARTS:]]
         note = f"Not drawn: {human.listed(left_out)}." if left_out else ""
         blocks.append(Block(f"{title} ({len(curves)})", note, charts=small, folded=True))
-    if constant:
-        said = ", ".join(f"{key} {human.number(value)}" for key, value in constant.items())
-        blocks.append(Block(f"{title}: one value throughout ({len(constant)})", said, folded=True))
+    for words, same in (("one value throughout", throughout), ("one point only", once)):
+        if same:
+            said = ", ".join(f"{curve.name} {human.number(curve.y[0])}" for curve in same)
+            blocks.append(Block(f"{title}: {words} ({len(same)})", said, folded=True))
     return blocks
 
 
