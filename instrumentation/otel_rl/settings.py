@@ -23,12 +23,19 @@ RUN = "run"
 #: Scope of a variable: each process reads its own value.
 PROCESS = "process"
 
-#: Variables of other parts, and those by which processes of ours tell each other something.
-_OTHERS = ("OTEL_RL_COLLECTOR_", "OTEL_RL_STACK_", "OTEL_RL_CACHE_DIR", "OTEL_RL_LAUNCH", "OTEL_RL_PROCESS")
+#: Variables of other parts, those by which processes of ours tell each other something, and those of the checkout.
+_OTHERS = (
+    *("OTEL_RL_COLLECTOR_", "OTEL_RL_STACK_", "OTEL_RL_CACHE_DIR", "OTEL_RL_LAUNCH", "OTEL_RL_PROCESS"),
+    *("OTEL_RL_BENCHMARK_", "OTEL_RL_FAULTS_", "OTEL_RL_HEALTH_RESULTS", "OTEL_RL_STRAGGLERS_RESULTS"),
+    "OTEL_RL_SEMANTIC_CONVENTIONS",
+)
+_PREFIX = "OTEL_RL_"
 _CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 _CAPTURE_MODES = ("NO_CONTENT", "SPAN_ONLY", "EVENT_ONLY", "SPAN_AND_EVENT", "TRUE", "FALSE")
-#: Similarity of two names (``difflib``) from which on one counts as the other, misspelt: about one letter in ten.
-_NEARLY = 0.9
+#: Similarity of two names (``difflib``), without the prefix of all, from which on one may be meant by the other.
+_NEARLY = 0.6
+#: Most names that nothing reads of which each has a line.
+_MOST_NAMED = 5
 
 _TRUE = frozenset({"1", "true", "yes", "on"})
 _FALSE = frozenset({"0", "false", "no", "off"})
@@ -402,22 +409,24 @@ def _capture_mode(environ: Mapping[str, str]) -> list[str]:
 
 
 def _misspelt(environ: Mapping[str, str]) -> list[str]:
-    """One sentence for each variable that nothing reads and whose name is nearly that of one in the table.
+    """One sentence for each variable that nothing reads, with the name in the table that may be meant.
 
     Others are left alone: the collector, the stack and the launchers have variables with this prefix too.
     """
     known = {variable.name for variable in VARIABLES.values()}
-    unknown = [name for name in environ if name.startswith("OTEL_RL_") and not name.startswith(_OTHERS)]
-    meant = {name: _nearest(name, known) for name in sorted(set(unknown) - known)}
+    set_here = [name for name in environ if name.startswith(_PREFIX) and not name.startswith(_OTHERS)]
+    unknown = sorted(set(set_here) - known)
     return [
-        f"otel-rl: {name} is set, but nothing reads it; did you mean {near}?" for name, near in meant.items() if near
-    ]
+        f"otel-rl: {name} is set, but nothing reads it; {_advice(name, known)}" for name in unknown[:_MOST_NAMED]
+    ] + ([f"otel-rl: nothing reads {len(unknown) - _MOST_NAMED} more"] if len(unknown) > _MOST_NAMED else [])
 
 
-def _nearest(name: str, known: set[str]) -> str | None:
+def _advice(name: str, known: set[str]) -> str:
     import difflib  # noqa: PLC0415 - milliseconds, and every process reads its settings
 
-    return next(iter(difflib.get_close_matches(name, known, 1, _NEARLY)), None)
+    endings = [one.removeprefix(_PREFIX) for one in known]
+    near = difflib.get_close_matches(name.removeprefix(_PREFIX), endings, 1, _NEARLY)
+    return f"did you mean {_PREFIX}{near[0]}?" if near else "docs/configuration.md lists what is read"
 
 
 _current: Settings | None = None

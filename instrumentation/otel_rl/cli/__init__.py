@@ -9,6 +9,7 @@ Modules:
     trajectories: ``otel-rl trajectories``.
     postmortem: arguments of ``otel-rl postmortem``; the work is done by :mod:`otel_rl.offline.postmortem`.
     collector: arguments of ``otel-rl collector``; its work is done by :mod:`otel_rl.collector`.
+    run_directory: the arguments that name the run to read.
     doctor: arguments of ``otel-rl doctor`` and its checks.
 
 Exit codes: 0 done, 1 problems found (``doctor``), 2 the command could not do its work, 141 nobody reads its output.

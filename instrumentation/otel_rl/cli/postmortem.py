@@ -8,13 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from otel_rl import settings
-from otel_rl.cli import complain
+from otel_rl.cli import complain, run_directory
 from otel_rl.offline.reader.errors import UnusableInput
 
 if TYPE_CHECKING:
     import argparse
-
-_DEFAULT = "otel-rl"
 
 _DESCRIPTION = """\
 Show where each rank of a run is or was last (step, phase, collective), who waits for whom, and at whom that ends.
@@ -28,16 +26,7 @@ run, or were killed, lie in memory of their node: run this there. Exit status 2:
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.description, parser.epilog = _DESCRIPTION, _EPILOG
-    parser.add_argument(
-        "directory",
-        metavar="DIR",
-        nargs="?",
-        type=Path,
-        help="what to read (default: $OTEL_RL_DATA_DIR, else ./otel-rl)",
-    )
-    parser.add_argument(
-        "--run", metavar="ID", help="which run, if DIR holds several; the beginning of its id is enough"
-    )
+    run_directory.configure(parser)
     parser.add_argument(
         "--ring-dir",
         metavar="DIR",
@@ -59,11 +48,10 @@ def run(arguments: argparse.Namespace) -> int:
     from otel_rl.offline.postmortem import examine  # noqa: PLC0415 - only this command needs the reader
     from otel_rl.offline.postmortem.text import as_json, as_text  # noqa: PLC0415
 
-    directory = arguments.directory or Path(os.environ.get("OTEL_RL_DATA_DIR", "").strip() or _DEFAULT)
     rings = arguments.ring_dir or Path(settings.load(os.environ)[0].ring_directory)
     try:
         dumps = arguments.torch_dumps.expanduser() if arguments.torch_dumps is not None else None
-        found = examine(directory.expanduser(), rings.expanduser(), arguments.run, dumps)
+        found = examine(run_directory.find(arguments), rings.expanduser(), arguments.run, dumps)
     except UnusableInput as error:
         return complain("postmortem", str(error))
     print(json.dumps(as_json(found), indent=1) if arguments.json else as_text(found))

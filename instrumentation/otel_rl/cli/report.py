@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from otel_rl import settings
-from otel_rl.cli import complain
+from otel_rl.cli import complain, run_directory
 from otel_rl.offline.reader.errors import UnusableInput
 
 if TYPE_CHECKING:
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     from otel_rl.offline.report import Report
 
 _EXTRA = frozenset({"bokeh", "jinja2", "markupsafe", "tqdm"})
-_DEFAULT = "otel-rl"
 
 _DESCRIPTION = """\
 Write one run as one HTML page: what deserves a look, step time by phase, training curves, ranks and collectives,
@@ -40,22 +38,13 @@ _FOUND = 3
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.description, parser.epilog = _DESCRIPTION, _EPILOG
-    parser.add_argument(
-        "directory",
-        metavar="DIR",
-        nargs="?",
-        type=Path,
-        help="what to read (default: $OTEL_RL_DATA_DIR, else ./otel-rl)",
-    )
+    run_directory.configure(parser)
     parser.add_argument(
         "-o",
         "--output",
         metavar="FILE",
         type=Path,
         help="where to write the page (default: report.html beside the run)",
-    )
-    parser.add_argument(
-        "--run", metavar="ID", help="which run, if DIR holds several; the beginning of its id is enough"
     )
     parser.add_argument(
         "--torch-dumps",
@@ -73,12 +62,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the page and print its path."""
-    directory = arguments.directory or Path(os.environ.get("OTEL_RL_DATA_DIR", "").strip() or _DEFAULT)
     try:
         from otel_rl.offline.report import write_report  # noqa: PLC0415 - only this command needs the reader
 
         dumps = arguments.torch_dumps.expanduser() if arguments.torch_dumps is not None else None
-        report = write_report(directory.expanduser(), arguments.output, arguments.run, dumps)
+        report = write_report(run_directory.find(arguments), arguments.output, arguments.run, dumps)
     except UnusableInput as error:
         return complain("report", str(error))
     except ModuleNotFoundError as error:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from otel_rl.cli import complain
+from otel_rl.cli import complain, run_directory
 from otel_rl.offline.reader.errors import UnusableInput
 
 if TYPE_CHECKING:
@@ -33,16 +31,7 @@ _RUNS_NAMED = 5
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.description, parser.epilog = _DESCRIPTION, _EPILOG
-    parser.add_argument(
-        "directory",
-        metavar="DIR",
-        nargs="?",
-        type=Path,
-        help="what to read (default: $OTEL_RL_DATA_DIR, else ./otel-rl)",
-    )
-    parser.add_argument(
-        "--run", metavar="ID", help="which run, if DIR holds several; the beginning of its id is enough"
-    )
+    run_directory.configure(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -53,9 +42,8 @@ def run(arguments: argparse.Namespace) -> int:
     from otel_rl.offline.report.findings import sentences  # noqa: PLC0415 - as above
     from otel_rl.semconv import events  # noqa: PLC0415 - as above
 
-    directory = arguments.directory or Path(os.environ.get("OTEL_RL_DATA_DIR", "").strip() or "otel-rl")
     try:
-        source = find(directory.expanduser(), arguments.run)
+        source = find(run_directory.find(arguments), arguments.run)
         source.files = [file for file in source.files if file.signal == "logs"]
         reader, printed = Reader(source), 0
         for record in reader.records():

@@ -73,14 +73,27 @@ def _working_directory() -> str:
 def _execute(python_path: str, executable: str | None, *arguments: str) -> None:
     """Become the program, with the user's ``python_path`` and our bootstrap folder."""
     environ = os.environ
+    words = sys.argv[sys.argv.index("--") + 1 :]
     if executable is None:
-        name = sys.argv[sys.argv.index("--") + 1]
-        stderr.write_line(f"opentelemetry-instrument: {name}: no such program; check its name")
         # As a shell reports it.
-        sys.exit(127)
+        _refuse(words, "no such program; check its name", 127)
     if environ.get("OTEL_PYTHON_DISTRO") == launch.NAME and _GEVENT not in environ:
         folder = os.path.dirname(sys.modules[_UPSTREAM].__file__ or "")
         environ[_PYTHON_PATH] = import_path.with_bootstrap(python_path, folder)
         environ[child_processes.MARKER] = child_processes.FIRST
         launch.prepare(environ)
-    os.execl(executable, *arguments)  # noqa: S606 - upstream's call
+    try:
+        os.execl(executable, *arguments)  # noqa: S606 - upstream's call
+    except OSError as error:
+        _refuse(words, error.strerror or str(error), 126)
+
+
+def _refuse(words: list[str], reason: str, status: int) -> None:
+    """End with one line, and with the command that was meant where the program is a file of Python."""
+    name = words[0]
+    if name.endswith(".py") and os.path.isfile(name):  # noqa: PTH113 - pathlib costs more than all of this
+        import shlex  # noqa: PLC0415 - only here
+
+        reason = f"this is no program; did you mean: opentelemetry-instrument python {shlex.join(words)}"
+    stderr.write_line(f"opentelemetry-instrument: {name}: {reason}")
+    sys.exit(status)

@@ -16,7 +16,7 @@ from otel_rl.pipeline.outage import in_words
 from otel_rl.pipeline.sink import NO_ANSWER
 from otel_rl.process import child_processes, process_identity
 from otel_rl.telemetry import drops, run_span
-from otel_rl.training import step_sampling
+from otel_rl.training import step_sampling, steps
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,6 +55,8 @@ def write(telemetry: Telemetry) -> None:
         stderr.write_line(f"otel-rl: recorded {_recorded(telemetry, recorded)}{_degraded()}")
     elif reports and telemetry.store.children_recorded:
         stderr.write_line(f"otel-rl: child processes recorded; {_show(telemetry.store.run_directory)}{_degraded()}")
+    elif reports and any(recorded.values()) and _is_loop_without_steps():
+        stderr.write_line(f"otel-rl: recorded no step{_hint_of_steps()}; {_where(telemetry)}{_degraded()}")
     elif reports and (any(recorded.values()) or _patched_something()):
         stderr.write_line(
             "otel-rl: no span was recorded: the program used no supported trainer, model client or agent library;"
@@ -74,7 +76,20 @@ def _is_worth_telling(telemetry: Telemetry, recorded: dict[str, int]) -> bool:
 
 def _recorded(telemetry: Telemetry, recorded: dict[str, int]) -> str:
     remarks = f"{_of_rank(process_identity.current())}{_without_spans(telemetry)}{_sampled(telemetry)}{_dropped()}"
+    if _is_loop_without_steps():
+        remarks += f", no step{_hint_of_steps()}"
     return f"{in_words(recorded)}{remarks}; {_where(telemetry)}"
+
+
+def _is_loop_without_steps() -> bool:
+    """True where collectives were counted, and no trainer and no program has said what a step is."""
+    from otel_rl import reductions  # noqa: PLC0415 - a process that records nothing needs it not
+
+    return reductions.COLLECTIVES.offered and steps.last_iteration() is None
+
+
+def _hint_of_steps() -> str:
+    return " (collectives were counted; `with otel_rl.step(number):` around each iteration shows who is late, and why)"
 
 
 def _without_spans(telemetry: Telemetry) -> str:

@@ -120,3 +120,18 @@ def test_a_program_that_does_not_exist_is_named_and_ends_as_in_a_shell(programs:
 
     assert (done.code, done.out) == (127, "")
     assert done.err == "opentelemetry-instrument: no-such-program: no such program; check its name\n"
+
+
+def test_a_file_of_python_in_place_of_a_program_is_told_the_command_that_was_meant(programs: Programs) -> None:
+    program = programs.write("own.py", "print(1)")
+    meant = "this is no program; did you mean: opentelemetry-instrument python"
+    done = programs.run(INSTRUMENT, "own.py", "--name", "a b")
+
+    assert (done.code, done.out) == (127, "")
+    assert done.err == f"opentelemetry-instrument: own.py: {meant} own.py --name 'a b'\n"
+    # Found, and no program all the same: it does not say what runs it.
+    program.chmod(0o755)
+    done = programs.run(INSTRUMENT, str(program))
+
+    assert (done.code, done.out) == (126, "")
+    assert done.err == f"opentelemetry-instrument: {program}: {meant} {program}\n"

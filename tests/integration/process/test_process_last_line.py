@@ -195,3 +195,34 @@ def test_a_loss_at_one_destination_does_not_hide_what_another_has(programs: Prog
     assert "; recorded 3 spans, " in line
     assert "sent to" not in line
     assert "show it with: otel-rl report" in line
+
+
+#: A plain loop of DDP, on one rank; ``{around}`` is what its iterations are in.
+DDP_LOOP = """
+import contextlib, gc, otel_rl, torch, torch.distributed as dist
+dist.init_process_group("gloo", init_method="file://" + __file__ + ".store", rank=0, world_size=1)
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 2))
+for number in range(3):
+    with {around}:
+        model(torch.randn(1, 2)).sum().backward()
+del model
+gc.collect()
+dist.destroy_process_group()
+"""
+
+
+def test_a_plain_loop_with_collectives_is_told_what_was_counted_where_it_is_and_how_to_mark_steps(
+    programs: Programs,
+) -> None:
+    line = _line(programs, DDP_LOOP.format(around="contextlib.nullcontext()"))
+
+    assert line.startswith("otel-rl: recorded no step (collectives were counted; `with otel_rl.step(number):` around")
+    assert "show it with: otel-rl report ./otel-rl/" in line
+    assert "no supported" not in line
+
+
+def test_a_loop_with_steps_is_not_told_how_to_mark_them(programs: Programs) -> None:
+    line = _line(programs, DDP_LOOP.format(around="otel_rl.step(number)"))
+
+    assert "no step" not in line
+    assert line.startswith("otel-rl: recorded ")

@@ -110,7 +110,19 @@ def test_a_program_is_run_and_what_it_really_instrumented_is_told(tmp_path: Path
     assert found["command"]["exit_code"] == 0
     assert found["command"]["reported"] is True
     assert found["instrumentors"]["otel_rl_openai"]["state"] == "active"
-    assert found["instrumentors"]["otel_rl_trl"]["state"] == "waiting"
+    assert found["instrumentors"]["otel_rl_mcp"]["state"] == "waiting"
+
+
+def test_a_library_that_is_not_installed_is_said_to_be_so_of_a_program_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any
+) -> None:
+    installed = installed_instrumentors.installed
+    monkeypatch.setattr(installed_instrumentors, "installed", lambda name: None if name == "mcp" else installed(name))
+    program = tmp_path / "program.py"
+    program.write_text("print('runs')")
+    main(["doctor", "--json", "--", sys.executable, str(program)])
+    found = json.loads(capfd.readouterr().out)["instrumentors"]["otel_rl_mcp"]
+    assert (found["state"], found["reason"]) == ("skipped", "library not installed")
 
 
 @pytest.mark.parametrize(("text", "said"), [("", True), ("import openai", False)], ids=["nothing", "a client"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -176,3 +177,30 @@ def test_the_installed_program_works(run: Path) -> None:
     done = subprocess.run([program, "report", run], capture_output=True, text=True, check=False)
     assert done.returncode == 0
     assert Path(done.stdout.strip()).is_file()
+
+
+@pytest.mark.parametrize("command", ["report", "trajectories", "postmortem"])
+def test_several_folders_are_refused_with_the_newest_first_and_what_to_do(
+    tmp_path: Path, capsys: Any, command: str
+) -> None:
+    data = tmp_path / "data"
+    for number in range(7):
+        process = data / f"run{number}" / "host-rank0"
+        process.mkdir(parents=True)
+        os.utime(process, (number, number))
+    assert main([command, *sorted(str(run) for run in data.iterdir())]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    [line] = captured.err.splitlines()
+    named = " ".join(str(data / f"run{number}") for number in (6, 5, 4, 3, 2))
+    assert line == (
+        f"otel-rl {command}: 7 folders are given, and it reads one: name one of these, newest first: {named} and 2 more;"
+        f" or give {data}, of which the newest run is read"
+    )
+
+
+@pytest.mark.parametrize("behind", [True, False])
+def test_the_folder_may_stand_before_and_behind_the_options(run: Path, tmp_path: Path, *, behind: bool) -> None:
+    options = ["-o", str(tmp_path / "page.html")]
+    assert main(["report", *options, str(run)] if behind else ["report", str(run), *options]) == 0
+    assert (tmp_path / "page.html").exists()

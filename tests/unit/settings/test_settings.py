@@ -81,7 +81,13 @@ def test_value_that_cannot_be_parsed_costs_one_line_and_the_default_is_used(vari
 
 @pytest.mark.parametrize(
     ("name", "meant"),
-    [("OTEL_RL_SLOWST", "OTEL_RL_SLOWEST"), ("OTEL_RL_REDCAT", "OTEL_RL_REDACT"), ("OTEL_RL_RUNID", "OTEL_RL_RUN_ID")],
+    [
+        ("OTEL_RL_SLOWST", "OTEL_RL_SLOWEST"),
+        ("OTEL_RL_REDCAT", "OTEL_RL_REDACT"),
+        ("OTEL_RL_RUNID", "OTEL_RL_RUN_ID"),
+        ("OTEL_RL_DATA_DIRECTORY", "OTEL_RL_DATA_DIR"),
+        ("OTEL_RL_ROLLOUT_FUNCTION", "OTEL_RL_ROLLOUT_FUNCTIONS"),
+    ],
 )
 def test_a_misspelt_variable_costs_one_line_with_the_name_that_was_meant(name, meant):
     found, complaints = settings.load({name: "1"})
@@ -89,12 +95,31 @@ def test_a_misspelt_variable_costs_one_line_with_the_name_that_was_meant(name, m
     assert complaints == [f"otel-rl: {name} is set, but nothing reads it; did you mean {meant}?"]
 
 
+def test_an_unknown_variable_without_a_near_name_costs_one_line_too_and_many_cost_few():
+    assert settings.load({"OTEL_RL_OF_MY_SITE": "1"})[1] == [
+        "otel-rl: OTEL_RL_OF_MY_SITE is set, but nothing reads it; docs/configuration.md lists what is read"
+    ]
+    complaints = settings.load({f"OTEL_RL_QUUX_{number}": "1" for number in range(40)})[1]
+    assert len(complaints) == 6
+    assert complaints[-1] == "otel-rl: nothing reads 35 more"
+
+
+def test_only_an_unknown_name_costs_the_import_of_what_compares_names():
+    text = (
+        "import sys; from otel_rl import settings\n"
+        "settings.load({'OTEL_RL_SLOWEST': '1', 'OTEL_SERVICE_NAMES': 'x', 'OTEL_RL_STACK_X': '1'})\n"
+        "print('difflib' in sys.modules); settings.load({'OTEL_RL_X': '1'}); print('difflib' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "True"]
+
+
 def test_variables_of_other_parts_and_of_others_are_left_alone():
     others = (
         "OTEL_RL_COLLECTOR_GRPC_PORT",
         "OTEL_RL_STACK_TEMPO_PORT",
         "OTEL_RL_LAUNCH",
-        "OTEL_RL_OF_MY_SITE",
+        "OTEL_SERVICE_NAMES",
         "RUN_ID",
     )
     assert settings.load(dict.fromkeys(others, "1"))[1] == []

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 GROUP = "opentelemetry_instrumentor"
 DISABLED = "OTEL_PYTHON_DISABLED_INSTRUMENTATIONS"
 _PREFIX = "otel_rl_"
+NOT_INSTALLED = "library not installed"
 READY = "ready"
 """The library is here in a version that is supported: it will be instrumented once it is imported."""
 
@@ -55,7 +56,7 @@ def _state(entry_point: EntryPoint, disabled: set[str]) -> dict[str, Any]:
     if disabled & {"*", entry_point.name}:
         return _result(instrumentor_status.SKIPPED, f"disabled by {DISABLED}", supports, versions)
     if supported and not present:
-        return _result(instrumentor_status.SKIPPED, "library not installed", supports, versions)
+        return _result(instrumentor_status.SKIPPED, NOT_INSTALLED, supports, versions)
     if supported and not any(_fits(one, present) for one in supported):
         return _result(
             instrumentor_status.SKIPPED,

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from otel_rl import instrumentor_status
+from otel_rl.cli.doctor.installed_instrumentors import NOT_INSTALLED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -89,6 +90,9 @@ def _read(file: Path) -> dict[str, Any] | None:
 
 def _take_in(findings: dict[str, Any], name: str, outcome: dict[str, str]) -> None:
     expected = findings["instrumentors"].setdefault(name, {"supports": "", "installed": ""})
+    if outcome.get("state") == instrumentor_status.WAITING and expected.get("reason") == NOT_INSTALLED:
+        # It waits for an import that cannot come.
+        return
     expected["state"], expected["reason"] = str(outcome.get("state", "")), str(outcome.get("reason", ""))
     if expected["state"] in (instrumentor_status.DEGRADED, instrumentor_status.FAILED):
         findings["problems"].append(f"{name}: {expected['reason']}")
