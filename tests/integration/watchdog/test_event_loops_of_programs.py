@@ -6,14 +6,25 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from event_loop_blocks import environment, events, f1, judge, run
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 SCRIPTS = Path(sys.executable).parent
 TIMEOUT = 120
+#: The shortest block, and how often it is looked for, in s.
+LIMIT, BEAT = 0.2, 0.025
+#: Rounds at most: cases which other work on the machine has disturbed are run again. One that takes so many times its
+#: CPU time had no CPU: code that holds the GIL looks like a process that was stopped then, see docs/event-loop.md.
+ROUNDS, STARVED = 4, 3
 CASES = [
     "search:0.4",
     "cooperative:0.5",
@@ -134,9 +145,51 @@ def _start(folder: Path, program: str, *options: str, **variables: str) -> subpr
 def test_blocks_are_named_and_healthy_work_is_left_alone(tmp_path: Path, loop: str) -> None:
     if loop == "uvloop":
         pytest.importorskip("uvloop")
-    rows = judge(*run(tmp_path, loop, CASES, rollouts=50))
-    # One that other work on the machine hides is 0.92.
+    rows, left = [], CASES
+    with _heartbeats() as beats:
+        for number in range(ROUNDS):
+            folder = tmp_path / str(number)
+            folder.mkdir()
+            truth, found = run(folder, loop, left, rollouts=50)
+            disturbed = [_is_disturbed(case, beats) for case in truth]
+            # The last one holds what lies in no case: whether the machine is to blame for it cannot be told.
+            judged = zip(judge(truth, found), [*disturbed, any(disturbed)], strict=False)
+            rows += [row for row, is_disturbed in judged if not is_disturbed]
+            left = [case for case, is_disturbed in zip(left, disturbed, strict=True) if is_disturbed]
+            if not left:
+                break
+    # All but one.
     assert f1(rows) > 0.9, rows
+    if left:
+        pytest.skip(f"other work kept the machine from {left} in {ROUNDS} rounds; the others were judged")
+
+
+def _is_disturbed(case: dict[str, Any], beats: list[tuple[float, float]]) -> bool:
+    """True where other work on the machine hides the case: a thread that looks came late, or the case had no CPU."""
+    late = max((late for woke, late in beats if case["began"] < woke < case["ended"] + LIMIT), default=0.0)
+    return late > LIMIT / 2 or case["ended"] - case["began"] > STARVED * max(case["seconds"], case["computed"])
+
+
+@contextmanager
+def _heartbeats() -> Iterator[list[tuple[float, float]]]:
+    """A thread that sleeps as long as the one that looks at a loop: when it woke, and how late."""
+    beats: list[tuple[float, float]] = []
+    over = threading.Event()
+
+    def beat() -> None:
+        last = time.monotonic()
+        while not over.wait(BEAT):
+            now = time.monotonic()
+            beats.append((time.time(), now - last - BEAT))
+            last = now
+
+    thread = threading.Thread(target=beat)
+    thread.start()
+    try:
+        yield beats
+    finally:
+        over.set()
+        thread.join()
 
 
 def test_loops_of_all_kinds_stay_as_they_are_in_the_debug_mode_of_python(tmp_path: Path) -> None:
@@ -193,9 +246,14 @@ def test_the_thread_begins_with_the_first_operation_in_a_loop_unless_it_is_switc
 
 def test_a_program_that_is_interrupted_while_it_is_blocked_tells_of_it(tmp_path: Path) -> None:
     program = (
-        "import asyncio, pathlib, time, otel_rl\n"
+        "import asyncio, pathlib, threading, time, otel_rl\n"
+        "def watches(task):\n"
+        "    for _ in range(40): time.sleep(0.025)\n"
+        "    pathlib.Path('blocked').touch()\n"
+        "    while not task.cancelling(): time.sleep(0.025)\n"
+        "    pathlib.Path('cancelled').touch()\n"
         "def hangs():\n"
-        "    pathlib.Path('ready').touch()\n"
+        "    threading.Thread(target=watches, args=(asyncio.current_task(),), daemon=True).start()\n"
         "    time.sleep(1000)\n"
         "async def main():\n"
         "    with otel_rl.rollout(): hangs()\n"
@@ -203,11 +261,12 @@ def test_a_program_that_is_interrupted_while_it_is_blocked_tells_of_it(tmp_path:
     )
     process = _start(tmp_path, program)
     try:
-        _await(tmp_path / "ready")
-        # The first one only cancels the task.
-        for _ in range(2):
-            time.sleep(0.5)
-            os.kill(process.pid, signal.SIGINT)
+        # A thread like the one that looks at the loop has had its turn many times.
+        _await(tmp_path / "blocked")
+        os.kill(process.pid, signal.SIGINT)
+        # The first one only cancels the task. The second one at the same moment would be the same.
+        _await(tmp_path / "cancelled")
+        os.kill(process.pid, signal.SIGINT)
         process.communicate(timeout=TIMEOUT)
     finally:
         process.kill()
