@@ -24,7 +24,7 @@ TIMEOUT = 120
 LIMIT, BEAT = 0.2, 0.025
 #: Rounds at most: cases which other work on the machine has disturbed are run again. One that takes so many times its
 #: CPU time had no CPU: code that holds the GIL looks like a process that was stopped then, see docs/event-loop.md.
-ROUNDS, STARVED = 4, 3
+ROUNDS, STARVED = 2, 3
 CASES = [
     "search:0.4",
     "cooperative:0.5",
