@@ -194,8 +194,8 @@ def test_several_folders_are_refused_with_the_newest_first_and_what_to_do(
     [line] = captured.err.splitlines()
     named = " ".join(str(data / f"run{number}") for number in (6, 5, 4, 3, 2))
     assert line == (
-        f"otel-rl {command}: 7 folders are given, and it reads one: name one of these, newest first: {named} and 2 more;"
-        f" or give {data}, of which the newest run is read"
+        f"otel-rl {command}: 7 folders are given, and it reads one: name one of these, newest first: {named} and 2 more"
+        f"; or give {data}, of which the newest run is read"
     )
 
 
