@@ -20,7 +20,7 @@ from otel_rl.process import child_processes, launch
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import FrameType
-    from typing import Any
+    from typing import Any, NoReturn
 
 _UPSTREAM = "opentelemetry.instrumentation.auto_instrumentation"
 _PYTHON_PATH = "PYTHONPATH"
@@ -88,7 +88,7 @@ def _execute(python_path: str, executable: str | None, *arguments: str) -> None:
         _refuse(words, error.strerror or str(error), 126)
 
 
-def _refuse(words: list[str], reason: str, status: int) -> None:
+def _refuse(words: list[str], reason: str, status: int) -> NoReturn:
     """End with one line, and with the command that was meant where the program is a file of Python."""
     name = words[0]
     if name.endswith(".py") and os.path.isfile(name):  # noqa: PTH113 - pathlib costs more than all of this
