@@ -6,7 +6,8 @@ Each question is answered by several trajectories. One samples an answer, asks t
 tool's result. The trajectories of a question are compared by their rewards, and the policy is trained on both samples.
 The engine is vLLM in this process where it is installed, otherwise `generate` of Transformers. `served` is a process of
 its own, `transformers serve`, which is asked over HTTP with the OpenAI client. The tiny random model never asks for a
-tool, so the agent calls it on its own; it learns to spell digits. Needs torch, transformers and mcp.
+tool, so the agent calls it on its own; it learns to spell digits. Needs torch, transformers and mcp; `served` also
+openai and transformers[serving].
 
 The calls of `otel_rl` say where steps and trajectories begin and end. Without instrumentation they do nothing.
 """
