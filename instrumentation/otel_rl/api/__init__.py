@@ -5,6 +5,7 @@
 ``compiled_function``  functions with the parameters of another one
 ``continuation``       rollouts go on in threads, executors and processes
 ``decorator``          decorators for functions, coroutines and generators
+``inherited_methods``  methods of a class that inherits them
 ``model_calls``        calls of a model that the program itself marks
 ``operations``         steps, phases, tools, metrics and events
 ``outcomes``           what a program says of a rollout

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.api.compiled_function import PREFIX, compiled_like, parameters_of
+from otel_rl.api.inherited_methods import Inherited
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -82,7 +83,7 @@ def wrap_call(function: Any, operation: OperationOfCall) -> Any:
 
 
 def wrap_class(kind: type, operation: OperationOfCall) -> type:
-    """``kind`` itself, whose ``__call__`` is wrapped like a function.
+    """``kind`` itself, whose ``__call__`` is wrapped like a function, also one that it inherits.
 
     Raises:
         TypeError: its objects cannot be called, or it cannot be changed.
@@ -96,8 +97,14 @@ def wrap_class(kind: type, operation: OperationOfCall) -> type:
         raise TypeError(
             f"{kind.__qualname__}.__call__ is no function but a {what}: decorate the function that it calls"
         )
-    kind.__call__ = wrap_call(method, operation)  # type: ignore[method-assign]  # what it is for
+    wrapped = wrap_method(kind, "__call__", method, lambda raw: wrap_call(raw, operation))
+    kind.__call__ = wrapped  # type: ignore[method-assign]  # what it is for
     return kind
+
+
+def wrap_method(kind: type, name: str, method: Any, wrap_raw: Callable[[Any], Any]) -> Any:
+    """What has to stand under ``name`` in ``kind`` so that the ``method`` that was found there is wrapped."""
+    return wrap_raw(method) if name in vars(kind) else Inherited(kind, name, wrap_raw)
 
 
 def _code(function: Any) -> CodeType | None:

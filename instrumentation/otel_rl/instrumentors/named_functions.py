@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import otel_rl
 from otel_rl import instrumentor_status, settings, stderr
-from otel_rl.api.decorator import wrap_call
+from otel_rl.api.decorator import wrap_call, wrap_method
+from otel_rl.api.inherited_methods import Inherited
 from otel_rl.instrumentors.base import Instrumentor
 from otel_rl.internal_errors import guard
 from otel_rl.process import child_processes, process_identity
@@ -87,10 +88,13 @@ class NamedFunctionsInstrumentor(Instrumentor):
         self._named: list[_Named] = []
         #: What cannot be recorded, and why.
         self._problems: dict[str, str] = {}
+        #: By variable and what replaces it.
+        self._originals: dict[tuple[str, Any], Any] = {}
 
     def _begin(self) -> None:
         self._named = _named()
         self._problems.clear()
+        self._originals.clear()
         modules = dict.fromkeys(named.module for named in self._named if named.module != _MAIN)
         type(self).modules = dict.fromkeys(modules, self._patch)
         for named in self._named:
@@ -121,8 +125,20 @@ class NamedFunctionsInstrumentor(Instrumentor):
             # Somebody may have patched over ours, which stays then.
             return operation.of_call(names, values) if self._instrumented else _IDLE
 
+        def wrap(function: Any) -> Any:
+            # The same method of a base may be named too: a call is recorded once.
+            return wrap_call(self._originals.get((named.variable, function), function), of_call)
+
+        owner, name = _owner(module, path)
+
+        def replacement(function: Any) -> Any:
+            wrapped = wrap_method(owner, name, function, wrap) if isinstance(owner, type) else wrap(function)
+            if not isinstance(wrapped, Inherited):
+                self._originals[named.variable, wrapped] = function
+            return wrapped
+
         try:
-            patches.replace(module, path, lambda function: wrap_call(function, of_call))
+            patches.replace(module, path, replacement)
         except Exception as error:  # noqa: BLE001 - the program's metaclass may raise anything
             raise _Unusable(f"cannot be replaced ({type(error).__name__}: {error})") from None
         if before is not None:
@@ -157,6 +173,15 @@ def _named() -> list[_Named]:
     return found
 
 
+def _owner(module: ModuleType, path: str) -> tuple[Any, str]:
+    """Module or class that has the function, and its name there."""
+    *parents, name = path.split(".")
+    owner: Any = module
+    for parent in parents:
+        owner = inspect.getattr_static(owner, parent)
+    return owner, name
+
+
 def _function_path(module: ModuleType, path: str) -> str:
     """``path`` to a function of Python, of a class to its ``__call__``.
 
@@ -177,7 +202,7 @@ def _function_path(module: ModuleType, path: str) -> str:
         if found is None:
             raise _Unusable("is a class without __call__: name a method of it")
     function = found.__func__ if isinstance(found, classmethod | staticmethod) else found
-    if inspect.isfunction(function):
+    if inspect.isfunction(function) or isinstance(function, Inherited):
         return path
     kind = type(function).__qualname__
     if callable(function):

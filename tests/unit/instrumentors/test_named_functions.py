@@ -41,6 +41,23 @@ class Judge(Base):
     def of_class(cls, answer):
         return 1.0
 
+class Strict(Base):
+    def __call__(self, answer):
+        return 0.125
+
+    @classmethod
+    def made_by(cls):
+        return cls.__name__
+
+class Lenient(Base):
+    pass
+
+class Both(Lenient, Strict):
+    pass
+
+class OfClass(Strict):
+    pass
+
 class Plain:
     score = 3
     limit = property(lambda self: 1)
@@ -219,6 +236,27 @@ def test_a_function_that_is_named_twice_is_recorded_once(program, name_functions
     program("named_rewards").Judge()("4")
     assert names(recorded) == ["Judge"]
     assert "named_rewards:Judge.__call__ is named twice" in said()
+
+
+def test_in_a_diamond_the_method_is_called_that_python_would_find(program, name_functions, recorded):
+    name_functions(rewards="named_rewards:Lenient.__call__,named_rewards:OfClass.made_by")
+    rewards = program("named_rewards")
+    assert rewards.Both()("4") == 0.125
+    assert rewards.Lenient()("4") == 0.25
+    assert names(recorded) == ["Lenient", "Lenient"]
+    assert rewards.OfClass.made_by() == "OfClass"
+    assert rewards.Strict.made_by() == "Strict"
+    assert names(recorded) == ["Lenient", "Lenient", "OfClass.made_by"]
+    NamedFunctionsInstrumentor().uninstrument()
+    assert "__call__" not in vars(rewards.Lenient)
+
+
+@pytest.mark.parametrize("order", [("Lenient", "Base"), ("Base", "Lenient")])
+def test_a_method_and_that_of_its_base_are_one_call(program, name_functions, recorded, order):
+    name_functions(rewards=",".join(f"named_rewards:{kind}" for kind in order))
+    rewards = program("named_rewards")
+    assert rewards.Lenient()("4") == rewards.Base()("4") == 0.25
+    assert names(recorded) == [order[0], "Base"]
 
 
 def test_builtin_classes_are_left_alone(name_functions):
