@@ -114,6 +114,8 @@ class _Operation:
     """
 
     __slots__ = ("_arguments", "_kind", "_opened")
+    #: Method of the open operation that takes what a decorated function returns.
+    _observed: str | None = None
 
     def __init__(self, kind: str, arguments: dict[str, Any]) -> None:
         self._kind = kind
@@ -125,25 +127,57 @@ class _Operation:
         """Return what the operation is opened with; asked only while telemetry is on."""
         return self._arguments
 
-    def __enter__(self) -> Self:
-        operations = _operations()
+    # What waits in a block when the interpreter ends is closed when the names of this module are gone already.
+    def __enter__(self, _is_finalizing: Any = sys.is_finalizing) -> Self:
+        operations = None if _is_finalizing() else _operations()
         if operations is not None:
             self._opened = (*self._opened, operations.open_operation(self._kind, self._given()))
         return self
 
     def __exit__(
-        self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        self,
+        error_type: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+        _is_finalizing: Any = sys.is_finalizing,
     ) -> None:
-        if self._opened:
-            *outer, opened = self._opened
-            self._opened = tuple(outer)
+        if self._opened and not _is_finalizing():
+            opened = self._pop()
             if opened is not None:
-                opened.close(error)
+                self._close(opened, error)
+
+    def _close(self, opened: Any, error: BaseException | None) -> None:
+        opened.close(error)
+
+    def _pop(self) -> Any:
+        """Take out the innermost one that is open."""
+        *outer, opened = self._opened
+        self._opened = tuple(outer)
+        return opened
 
     def open_detached(self) -> Any:
         """For the generator decorator: open without becoming current in the caller; None while telemetry is off."""
         operations = _operations()
         return None if operations is None else operations.open_detached(self._kind, self._given())
+
+    def handed_on(self, value: Any) -> Any:
+        """For the decorator: ``value`` is what a function returns that is no coroutine function.
+
+        Where it is a coroutine all the same, the operation goes on until its end, and the coroutine stands in for it.
+        """
+        if not self._opened or self._opened[-1] is None or not hasattr(type(value), "__await__"):
+            return self.returned(value)
+        coroutine = self._opened[-1].followed(value, self._observed)
+        if coroutine is None:
+            return self.returned(value)
+        self._pop()
+        return coroutine
+
+    def returned(self, value: Any) -> Any:
+        """For the decorator: record ``value``, where results are, and hand it on."""
+        if self._observed is not None:
+            self._tell(self._observed, value=value)
+        return value
 
     def fail(self, kind: str) -> None:
         """Mark the operation as failed without an exception; ``kind`` becomes ``error.type``, e.g. ``"timeout"``."""
@@ -176,6 +210,7 @@ class _CallOperation(_DecoratingOperation):
     """An operation with arguments and a result. As a decorator it takes them from each call."""
 
     __slots__ = ("_call",)
+    _observed = "result"
 
     def __init__(self, kind: str, arguments: dict[str, Any], call: _Call = ((), ())) -> None:
         super().__init__(kind, arguments)
@@ -194,6 +229,8 @@ class _CallOperation(_DecoratingOperation):
 
     def _given(self) -> dict[str, Any]:
         names, values = self._call
+        # Asked once for a call, which may outlive its arguments.
+        self._call = ((), ())
         if not names or self._arguments["arguments"] is not None:
             return self._arguments
         return {**self._arguments, "arguments": dict(zip(names, values, strict=True))}
@@ -201,12 +238,6 @@ class _CallOperation(_DecoratingOperation):
     def result(self, value: Any) -> None:
         """Record what was returned; kept only where content capture is on."""
         self._tell("result", value=value)
-
-    def returned(self, value: Function) -> Function:
-        """For the decorator: record ``value`` and hand it on."""
-        if self._opened:
-            self._tell("result", value=value)
-        return value
 
 
 def _decorate(operation: _CallOperation, decorated: Any) -> Any:
@@ -229,12 +260,9 @@ class _RolloutOperation(_CallOperation):
         decorated: Function = _decorate(self, function)
         return decorated
 
-    def __exit__(
-        self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        if self._opened and self._opened[-1] is not None:
-            self._ended = self._opened[-1].trajectory
-        super().__exit__(error_type, error, traceback)
+    def _close(self, opened: Any, error: BaseException | None) -> None:
+        self._ended = opened.trajectory
+        opened.close(error)
 
     def _judge(self, judgement: str, **given: Any) -> None:
         opened = self._opened[-1] if self._opened else None
@@ -275,6 +303,7 @@ class _ModelCallOperation(_DecoratingOperation):
     """A call of a model. As a decorator it reads what the function returns."""
 
     __slots__ = ()
+    _observed = "observe"
 
     def __call__(self, function: Function) -> Function:
         from otel_rl.api.decorator import wrap_call  # noqa: PLC0415 - as above
@@ -307,12 +336,6 @@ class _ModelCallOperation(_DecoratingOperation):
         Tokens, finish reason and model are read from it; its content is kept only where content capture is on.
         """
         self._tell("observe", value=value)
-
-    def returned(self, value: Function) -> Function:
-        """For the decorator: read ``value`` and hand it on."""
-        if self._opened:
-            self.answer(value)
-        return value
 
 
 class _ToolOperation(_CallOperation):

@@ -1,6 +1,7 @@
 """The producer API behind :mod:`otel_rl`.
 
 =====================  =======================================================
+``awaitables``         coroutines and other awaitables that plain functions return
 ``call_content``       arguments and results, where content is wanted
 ``compiled_function``  functions with the parameters of another one
 ``continuation``       rollouts go on in threads, executors and processes
@@ -14,5 +15,6 @@
 ``rollouts``           trajectories: the root span, its baggage, its row
 ``scores``             rewards
 ``spawned``            the context of a rollout on its way into a spawned process
+``user_messages``      lines for the user about mistakes in its use
 =====================  =======================================================
 """

@@ -26,7 +26,8 @@ def compiled_like(
 
     Args:
         function: A function, or an object without code: then the parameters are ``*args, **kwargs``.
-        template: Source with ``{name}``, ``{parameters}``, ``{arguments}``, and names for the rest.
+        template: Source with ``{name}``, ``{parameters}``, ``{arguments}``, and names for the rest. ``{forget}`` stands
+            where the arguments have been handed on: a function that waits must not keep them alive.
         words: Source for names of the template.
         values: Objects for names of the template.
         variables: Names of the template that are local variables.
@@ -36,7 +37,8 @@ def compiled_like(
     found = parameters_of(code) if code is not None else None
     parameters, arguments = found or ("*args, **kwargs", "*args, **kwargs")
     names = {name: f"{PREFIX}{name}" for name in (*values, *variables)}
-    source = template.format(name=f"{PREFIX}call", parameters=parameters, arguments=arguments, **names, **words)
+    known = {"name": f"{PREFIX}call", "parameters": parameters, "arguments": arguments, "forget": _forget(arguments)}
+    source = template.format(**known, **names, **words)
     module, file = place
     namespace = {"__name__": module, **{names[name]: value for name, value in values.items()}}
     exec(compile(source, file, "exec"), namespace)  # noqa: S102 - a template of ours and names of parameters
@@ -44,6 +46,12 @@ def compiled_like(
     if found is not None:
         compiled.__defaults__, compiled.__kwdefaults__ = function.__defaults__, function.__kwdefaults__
     return compiled
+
+
+def _forget(arguments: str) -> str:
+    """Statement that deletes the parameters that ``arguments`` hand on."""
+    held = [argument.lstrip("*").partition("=")[0] for argument in arguments.split(", ") if argument]
+    return f"del {', '.join(held)}" if held else "pass"
 
 
 def parameters_of(code: CodeType) -> tuple[str, str] | None:

@@ -25,34 +25,32 @@ if TYPE_CHECKING:
     #: The same for one that has arguments and a result, given the names of the parameters and the values of the call.
     OperationOfCall = Callable[[tuple[str, ...], tuple[Any, ...]], Any]
 
-_FUNCTION = "def {name}({parameters}):\n    with {operation}({values}):\n        return {original}({arguments})\n"
-_COROUTINE = (
-    "async def {name}({parameters}):\n    with {operation}({values}):\n        return await {original}({arguments})\n"
-)
-_CALL = """def {name}({parameters}):
+_FUNCTION = """def {name}({parameters}):
     with {operation}({values}) as {opened}:
-        return {opened}.returned({original}({arguments}))
+        return {opened}.handed_on({original}({arguments}))
 """
-_CALL_COROUTINE = """async def {name}({parameters}):
+_COROUTINE = """async def {name}({parameters}):
     with {operation}({values}) as {opened}:
-        return {opened}.returned(await {original}({arguments}))
+        {awaited} = {original}({arguments})
+        {forget}
+        return {opened}.returned(await {awaited})
 """
 #: The loop of ``yield from`` (PEP 380) with every piece of the original inside the operation. What the consumer throws
 #: is handed on outside of ``except``: it must not become the context of other exceptions. A ``close()`` arrives as
 #: GeneratorExit; handed on like any other, it has the effects of ``close()``.
 _GENERATOR = """{async_}def {name}({parameters}):
     {pieces} = {make}({operation}({values}), {original}({arguments}))
-    {sent} = None
+    {forget}
     while True:
-        {item} = {await_}{pieces}.resume({sent})
+        {await_}{pieces}.resume()
         if {pieces}.finished:
             return {value}
         try:
-            {sent} = yield {item}
+            {pieces}.sent = yield {pieces}.take_item()
         except BaseException as {thrown}:
-            {pieces}.thrown, {sent} = {thrown}, None
+            {pieces}.thrown = {thrown}
 """
-_VARIABLES = ("opened", "pieces", "sent", "item", "thrown")
+_VARIABLES = ("opened", "awaited", "pieces", "thrown")
 #: First parameters that are no arguments of a tool.
 _RECEIVERS = ("self", "cls")
 #: In our folder, so that ``torch.compile`` takes the compiled functions for ours and looks at none of them.
@@ -67,7 +65,7 @@ def wrap(function: Any, operation: Operation) -> Any:
     """
     if isinstance(function, classmethod | staticmethod):
         return type(function)(wrap(function.__func__, operation))
-    return functools.wraps(function)(_compile(function, operation, (_FUNCTION, _COROUTINE), None))
+    return functools.wraps(function)(_compile(function, operation, None))
 
 
 def wrap_call(function: Any, operation: OperationOfCall) -> Any:
@@ -78,8 +76,7 @@ def wrap_call(function: Any, operation: OperationOfCall) -> Any:
     if isinstance(function, classmethod | staticmethod):
         return type(function)(wrap_call(function.__func__, operation))
     names = _argument_names(_code(function))
-    templates = (_CALL, _CALL_COROUTINE)
-    return functools.wraps(function)(_compile(function, lambda *values: operation(names, values), templates, names))
+    return functools.wraps(function)(_compile(function, lambda *values: operation(names, values), names))
 
 
 def wrap_class(kind: type, operation: OperationOfCall) -> type:
@@ -111,13 +108,13 @@ def _code(function: Any) -> CodeType | None:
     return function.__code__ if inspect.isfunction(function) else None
 
 
-def _template(function: Any, templates: tuple[str, str]) -> tuple[str, dict[str, str], Any]:
+def _template(function: Any) -> tuple[str, dict[str, str], Any]:
     """Source for this kind of function, the words in it, and what makes the pieces of a generator."""
     if inspect.isasyncgenfunction(function):
         return _GENERATOR, {"async_": "async ", "await_": "await ", "value": ""}, AsyncPieces
     if inspect.isgeneratorfunction(function):
         return _GENERATOR, {"async_": "", "await_": "", "value": f"{PREFIX}pieces.value"}, Pieces
-    return templates[_is_coroutine_function(function)], {}, None
+    return _COROUTINE if _is_coroutine_function(function) else _FUNCTION, {}, None
 
 
 def _is_coroutine_function(function: Any) -> bool:
@@ -126,9 +123,9 @@ def _is_coroutine_function(function: Any) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
 
 
-def _compile(function: Any, operation: Any, templates: tuple[str, str], arguments: tuple[str, ...] | None) -> Any:
+def _compile(function: Any, operation: Any, arguments: tuple[str, ...] | None) -> Any:
     """Compile ``function`` inside of ``operation``, which is called with the parameters named in ``arguments``."""
-    template, words, make = _template(function, templates)
+    template, words, make = _template(function)
     objects = {"operation": operation, "original": function, "make": make}
     words = {**words, "values": ", ".join(arguments or ())}
     compiled = compiled_like(function, template, words, objects, _VARIABLES, (__name__, _FILE))
@@ -150,40 +147,58 @@ def _argument_names(code: CodeType | None) -> tuple[str, ...]:
 
 
 class _Operated:
-    """A generator whose operation is open from its first piece to its end, and current during the pieces."""
+    """A generator whose operation is open from its first piece to its end, and current during the pieces.
 
-    __slots__ = ("_generator", "_opened", "_operation", "finished", "thrown", "value")
+    While it waits for its consumer it keeps nothing that the generator itself would not keep.
+
+    At the end of the interpreter the names of modules are gone when what waits still is closed. Then it closes the
+    generator of the program and nothing else.
+    """
+
+    __slots__ = ("_generator", "_item", "_opened", "_operation", "finished", "sent", "thrown", "value")
 
     def __init__(self, operation: Any, generator: Any) -> None:
         self._generator = generator
         #: Until the first piece.
         self._operation = operation
         self._opened: Any = None
-        #: An exception for the next piece.
+        self._item: Any = None
+        #: What the consumer has sent, or an exception, for the next piece.
+        self.sent: Any = None
         self.thrown: BaseException | None = None
         self.finished = False
         #: What the generator returned.
         self.value: Any = None
 
-    def _enter(self) -> None:
+    def take_item(self) -> Any:
+        """The item that the last piece has made."""
+        item, self._item = self._item, None
+        return item
+
+    def _enter(self, is_finalizing: Any = sys.is_finalizing) -> None:
+        if is_finalizing():
+            return
         if self._operation is not None:
             self._opened, self._operation = self._operation.open_detached(), None
         if self._opened is not None:
             self._opened.enter()
 
-    def _leave(self, item: Any) -> None:
-        if self._opened is not None:
+    def _leave(self, item: Any, is_finalizing: Any = sys.is_finalizing) -> None:
+        self._item = item
+        if self._opened is not None and not is_finalizing():
             self._opened.produced(item)
             self._opened.leave()
 
-    def _returned(self, value: Any) -> None:
-        if self._opened is not None:
-            self._opened.returned(value)
-
-    def _close(self, error: BaseException | None) -> None:
+    def _close(self, error: BaseException | None, is_finalizing: Any = sys.is_finalizing) -> None:
         self.finished = True
-        if self._opened is not None:
+        if self._opened is not None and not is_finalizing():
+            if error is None:
+                self._opened.returned(self.value)
             self._opened.close(error)
+
+    def _take_sent(self) -> Any:
+        sent, self.sent = self.sent, None
+        return sent
 
     def _take_thrown(self) -> BaseException | None:
         # No local variable holds it: it would be a reference cycle with the traceback.
@@ -198,21 +213,22 @@ class Pieces(_Operated):
 
     __slots__ = ()
 
-    def resume(self, sent: Any) -> Any:
-        """The next item; sets :attr:`finished` where there is none."""
+    def resume(self) -> None:
+        """Make the next item; set :attr:`finished` where there is none."""
         self._enter()
         try:
-            item = self._generator.send(sent) if self.thrown is None else self._generator.throw(self._take_thrown())
+            if self.thrown is None:
+                item = self._generator.send(self._take_sent())
+            else:
+                item = self._generator.throw(self._take_thrown())
         except StopIteration as stop:
             self.value = stop.value
-            self._returned(stop.value)
             self._close(None)
-            return None
         except BaseException as error:
             self._close(error)
             raise
-        self._leave(item)
-        return item
+        else:
+            self._leave(item)
 
 
 class AsyncPieces(_Operated):
@@ -220,25 +236,24 @@ class AsyncPieces(_Operated):
 
     __slots__ = ()
 
-    async def resume(self, sent: Any) -> Any:
-        """The next item; sets :attr:`finished` where there is none."""
+    async def resume(self) -> None:
+        """Make the next item; set :attr:`finished` where there is none."""
         self._enter()
         try:
-            item = await (self._send(sent) if self.thrown is None else self._generator.athrow(self._take_thrown()))
+            item = await (self._send() if self.thrown is None else self._generator.athrow(self._take_thrown()))
         except StopAsyncIteration:
             self._close(None)
-            return None
         except BaseException as error:
             self._close(error)
             raise
-        self._leave(item)
-        return item
+        else:
+            self._leave(item)
 
-    def _send(self, sent: Any) -> Any:
+    def _send(self) -> Any:
         # The event loop closes the generators it knows. It knows ours; the original must not be closed beside it.
         hooks = sys.get_asyncgen_hooks()
         sys.set_asyncgen_hooks(None, None)
         try:
-            return self._generator.asend(sent)
+            return self._generator.asend(self._take_sent())
         finally:
             sys.set_asyncgen_hooks(*hooks)

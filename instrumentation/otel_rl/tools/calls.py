@@ -146,21 +146,25 @@ class ToolCall:
     def start(self) -> Self:
         """Open the span and make it current."""
         with guard("tools.start"):
-            if not enabled():
-                return self
-            self._started = time.perf_counter()
-            progress.event_loop()
-            self._flight = flight.begin(layout.TOOL, self._metric_name or self._name)
-            owner = self._find_owner()
-            if owner is not None:
-                self._owned = False
-                self.span = owner
-                if open_tools.here() is None:
-                    self._open(get_current())
-                return self
-            self.span = self._open_span()
-            self._open(trace_api.set_span_in_context(self.span))
+            if enabled():
+                self._start()
+        # The program may let them go before the tool ends.
+        self._arguments = None
         return self
+
+    def _start(self) -> None:
+        self._started = time.perf_counter()
+        progress.event_loop()
+        self._flight = flight.begin(layout.TOOL, self._metric_name or self._name)
+        owner = self._find_owner()
+        if owner is not None:
+            self._owned = False
+            self.span = owner
+            if open_tools.here() is None:
+                self._open(get_current())
+            return
+        self.span = self._open_span()
+        self._open(trace_api.set_span_in_context(self.span))
 
     def _open(self, context: Context) -> None:
         """Let what it calls know that it is inside, and count it in the trajectory."""
