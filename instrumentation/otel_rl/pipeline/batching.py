@@ -53,6 +53,7 @@ class BatchQueue(Generic[Item]):
         limits: Limits,
         on_first: Callable[[], None] = lambda: None,
         prepare: Callable[[Item], None] = lambda _: None,
+        weigh: Callable[[Item], int] = lambda _: 1,
     ) -> None:
         self.sink = sink
         self.signal = sink.signal
@@ -62,6 +63,8 @@ class BatchQueue(Generic[Item]):
         self._on_first = on_first
         # Run by the I/O thread, where it costs the program nothing.
         self._prepare = prepare
+        # Items that this one counts as in a batch.
+        self._weigh = weigh
         # Before the metric readers, which report what became of the queues.
         thread.tasks.insert(0, self)
         self._reset()
@@ -142,9 +145,10 @@ class BatchQueue(Generic[Item]):
         if not self._ready():
             self._next = now + min(self.limits.delay, GATE_INTERVAL)
             return
-        if waiting > self.limits.batch:
+        batch = self._take(min(waiting, self.limits.batch))
+        if waiting > len(batch):
             self._next = now
-        self._export(min(waiting, self.limits.batch))
+        self._export(batch)
 
     def flush(self, deadline: float) -> bool:
         """Flush the queue; False when items were lost or the deadline passed."""
@@ -156,21 +160,21 @@ class BatchQueue(Generic[Item]):
         while left > 0 and self._queue:
             if time.monotonic() >= deadline:
                 return False
-            number = min(left, self.limits.batch)
-            left -= number
-            delivered = self._export(number) and delivered
+            batch = self._take(min(left, self.limits.batch))
+            left -= len(batch)
+            delivered = self._export(batch) and delivered
         return delivered
 
-    def _export(self, number: int) -> bool:
-        batch = self._take(number)
+    def _export(self, batch: list[Item]) -> bool:
         self.processed += len(batch)
         return self.sink.export(batch)
 
     def _take(self, number: int) -> list[Item]:
         batch: list[Item] = []
         # The end of the process may clear the queue meanwhile.
-        while len(batch) < number and self._queue:
+        while number > 0 and self._queue:
             item = self._queue.popleft()
+            number -= self._weigh(item)
             with guard(f"batching.{self.signal}.prepare"):
                 self._prepare(item)
             batch.append(item)

@@ -25,6 +25,8 @@ _SECONDS = 1000.0
 #: The SDK cuts without a trace; one character more than our limit shows us which values it has cut.
 SDK_LENGTH_LIMIT = MAXIMUM_LENGTH + 1
 _MARKER = "... [truncated]"
+#: Of a log record.
+_USUAL_CHARACTERS = 512
 
 
 class QueueSpanProcessor(SpanProcessor):
@@ -77,6 +79,12 @@ class QueueLogRecordProcessor(LogRecordProcessor):
     def force_flush(self, timeout_millis: int = 30000) -> bool:
         """Deliver what is queued."""
         return self._queue.force_flush(timeout_millis / _SECONDS)
+
+
+def weight(record: ReadableLogRecord) -> int:
+    """The records of usual size that this one counts as in a batch: a request and a line of a file have bounds too."""
+    body = record.log_record.body
+    return 1 + body.characters // _USUAL_CHARACTERS if type(body) is PlainBody else 1
 
 
 def mark_truncation(span: ReadableSpan) -> None:

@@ -40,7 +40,7 @@ from otel_rl.pipeline.metric_reader import (
     forget_measurements,
     wake_at_first_measurement,
 )
-from otel_rl.pipeline.processors import SDK_LENGTH_LIMIT, QueueLogRecordProcessor, QueueSpanProcessor, mark_truncation
+from otel_rl.pipeline.processors import SDK_LENGTH_LIMIT, QueueLogRecordProcessor, QueueSpanProcessor, mark_truncation, weight
 from otel_rl.pipeline.redaction import RedactingLogRecordProcessor, RedactingSpanProcessor
 from otel_rl.pipeline.sink import Sink
 from otel_rl.process import process_identity
@@ -147,10 +147,11 @@ class Telemetry:
         sink: Sink,
         limits: Limits,
         prepare: Callable[[Any], None] = lambda _: None,
+        weigh: Callable[[Any], int] = lambda _: 1,
     ) -> BatchQueue[Any]:
         """A queue in front of ``sink``, on the thread that it belongs to."""
         queue: BatchQueue[Any] = BatchQueue(
-            sink, self.thread_of(sink.destination), self.gate, limits, self.begin, prepare
+            sink, self.thread_of(sink.destination), self.gate, limits, self.begin, prepare, weigh
         )
         self.queues.append(queue)
         return queue
@@ -215,7 +216,7 @@ def _add_processors(telemetry: Telemetry, chosen: exporter_selection.Plan) -> No
         )
         tracer_provider.add_span_processor(QueueSpanProcessor(queue))
     for name in chosen.exporters["logs"]:
-        queue = telemetry.queue(_sink("logs", name, telemetry), _limits("OTEL_BLRP", Limits(delay=1.0)))
+        queue = telemetry.queue(_sink("logs", name, telemetry), _limits("OTEL_BLRP", Limits(delay=1.0)), weigh=weight)
         logger_provider.add_log_record_processor(QueueLogRecordProcessor(queue))
 
 

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import fields, is_dataclass
 from itertools import islice
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.telemetry import drops
@@ -53,6 +54,10 @@ _FIELDS = frozenset(
 )
 #: First part of the module of classes whose instances can be large or live on a device: their ``str`` is not asked for.
 _TENSOR_LIBRARIES = frozenset({"cupy", "jax", "jaxlib", "mlx", "numpy", "tensorflow", "torch"})
+#: Likewise of classes whose instances are plain values with a text of their own.
+_VALUE_LIBRARIES = frozenset({"datetime", "decimal", "fractions", "ipaddress", "pathlib", "uuid", "zoneinfo"})
+#: Ways of the standard library to write an exception.
+_OF_EXCEPTIONS = (BaseException.__str__, KeyError.__str__, OSError.__str__)
 
 
 def truncate(text: str, limit: int = MAXIMUM_LENGTH, whole: int | None = None) -> str:
@@ -139,6 +144,9 @@ def plain_content(value: Any, characters: int = MAXIMUM_LENGTH, redact: Callable
 class PlainBody(dict[str, Any]):
     """A body of a log record whose maker has made every value plain, valid and short, and bounded their number."""
 
+    #: Characters as JSON, about; what has thousands of them fills a batch sooner.
+    characters = 0
+
 
 class _Plain:
     """Makes one value plain; counts what it has taken, so that a nested value stays bounded as a whole."""
@@ -177,14 +185,17 @@ class _Plain:
             return self._mapping(value, depth) if depth else "{...}"
         if isinstance(value, list | tuple | AbstractSet):
             return self._sequence(value, depth) if depth else "[...]"
-        if is_dataclass(value) and not isinstance(value, type):
-            return self._mapping(_fields(value), depth) if depth else "{...}"
+        of_object = _fields(value)
+        if of_object is not None:
+            return self._mapping(of_object, depth) if depth else "{...}"
         found: Any
         try:
             found = number(value)
             if found is None:
-                found = _tensor(value) or str(value)
+                found = _tensor(value) or (str(value) if _is_value(value) else None)
         except Exception:  # noqa: BLE001 - code of the program runs here
+            found = None
+        if found is None:
             found = f"<{type(value).__qualname__}>"
         return self._text(found) if isinstance(found, str) else self.of(found, depth)
 
@@ -264,13 +275,41 @@ def _is_plain_key(key: Any) -> bool:
     return type(key) is str and len(key) <= MAXIMUM_KEY_LENGTH and key.isascii() and "\0" not in key
 
 
-def _fields(value: Any) -> dict[str, Any]:
-    # The ``repr`` of a data class would read the tensors in it.
-    return {field.name: getattr(value, field.name, None) for field in fields(value)}
+def _fields(value: Any) -> dict[str, Any] | None:
+    """What an object of a class without behaviour holds; None for other objects.
+
+    Its ``repr`` would read the tensors in it.
+    """
+    kind = type(value)
+    if is_dataclass(kind):
+        return {field.name: getattr(value, field.name, None) for field in fields(value)}
+    of_attrs = getattr(kind, "__attrs_attrs__", None)
+    if of_attrs is not None:
+        return {field.name: getattr(value, field.name, None) for field in of_attrs}
+    if kind is SimpleNamespace or any(one.__name__ == "BaseModel" and _library_of(one) == "pydantic" for one in kind.__mro__):
+        return dict(vars(value))
+    return None
+
+
+def _is_value(value: Any) -> bool:
+    """True for the small values of the standard library, whose text is what they are.
+
+    The text of any other object is made by code of the program. It may read a tensor, wait for a device, or be long.
+    """
+    kind = type(value)
+    if kind is type or kind is complex or kind is range:
+        return True
+    if isinstance(value, BaseException):
+        return all(isinstance(one, str | int | float | None) for one in value.args) and kind.__str__ in _OF_EXCEPTIONS
+    return _library_of(kind) in _VALUE_LIBRARIES
 
 
 def _library(value: object) -> str:
-    return type(value).__module__.partition(".")[0]
+    return _library_of(type(value))
+
+
+def _library_of(kind: type) -> str:
+    return str(kind.__module__).partition(".")[0]
 
 
 def _tensor(value: Any) -> str | None:

@@ -27,7 +27,7 @@ from otel_rl.telemetry import deferral, drops, lifecycle
 from otel_rl.telemetry.attribute_values import PlainBody, text
 from otel_rl.telemetry.open_trajectory import MAXIMUM_LENGTH, MAXIMUM_REWARDS
 from otel_rl.training import reward_means, steps, trajectory_columns, trajectory_counts
-from otel_rl.training.trajectory_columns import Columns
+from otel_rl.training.trajectory_columns import ROWS_PER_RECORD, Columns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -42,8 +42,6 @@ Taken = TypeVar("Taken")
 
 #: Most rows that wait for a record: 512 prompts with 16 samples each.
 MAXIMUM_ROWS = 8192
-#: Most rows of one record. With all columns it has some 100 kB then; Loki takes lines of 256 kB.
-ROWS_PER_RECORD = 512
 #: Without an I/O thread rows outside of all steps wait for so many others, or for so many seconds.
 WAITING_ROWS, WAITING_SECONDS = ROWS_PER_RECORD, 5.0
 #: Why a row is dropped.
@@ -319,9 +317,10 @@ def _record(group: Sequence[_Waiting], started: int, left_out: int) -> None:
         attributes.RL_GROUP_SIZE: trajectory_columns.common(one.group_size for one in made),
     }
     count = sum(counts)
-    for begin in range(0, count, ROWS_PER_RECORD):
-        end = begin + ROWS_PER_RECORD
+    of_numbers = len(scores) + len(metrics)
+    for begin, end, characters in trajectory_columns.parts(columns.values(), of_numbers, count):
         body = PlainBody({key: values[begin:end] for key, values in columns.items()})
+        body.characters = characters
         if scores:
             body[attributes.RL_REWARD_NAMES] = [text(str(name), MAXIMUM_LENGTH) for name in scores]
             body[attributes.RL_REWARD_SCORES] = [values[begin:end] for values in scores.values()]

@@ -11,10 +11,16 @@ from otel_rl.telemetry.attribute_values import number, text
 from otel_rl.telemetry.open_trajectory import MAXIMUM_LENGTH, MAXIMUM_TURNS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 #: Integers of OTLP lie below this one.
 _INTEGERS = 1 << 63
+#: Most rows of one record.
+ROWS_PER_RECORD = 512
+#: Most characters of one record, as JSON: Loki takes lines of 256 kB.
+CHARACTERS_PER_RECORD = 200_000
+#: Characters of a number with a fraction, and of any other value that is no text and no list, with a comma.
+_FRACTION, _OTHER = 22, 6
 
 
 class Columns(NamedTuple):
@@ -72,6 +78,45 @@ def _is_clean(kind: type, values: list[Any], *, is_plain: bool) -> bool:
         together = "".join(values)
         return together.isascii() and "\0" not in together
     return is_plain and kind in (bool, type(None))
+
+
+def parts(
+    columns: Iterable[Sequence[Any]], of_numbers: int, count: int
+) -> Iterator[tuple[int, int, int]]:
+    """Begin and end of the rows of each record, and its characters: fewer rows where texts are long, or lists.
+
+    Args:
+        columns: as they go into the records.
+        of_numbers: further columns, which hold numbers only.
+        count: rows of all of them.
+    """
+    begin = characters = 0
+    for place, size in enumerate(_sizes(columns, of_numbers * _FRACTION, count)):
+        if place > begin and (characters + size > CHARACTERS_PER_RECORD or place - begin == ROWS_PER_RECORD):
+            yield begin, place, characters
+            begin, characters = place, 0
+        characters += size
+    if count:
+        yield begin, count, characters
+
+
+def _sizes(columns: Iterable[Sequence[Any]], fixed: int, count: int) -> list[int]:
+    """Characters of each row, about."""
+    found = [0] * count
+    for values in columns:
+        kinds = set(map(type, values))
+        if str in kinds or list in kinds:
+            found = [size + _size(value) for size, value in zip(found, values, strict=True)]
+        else:
+            fixed += _FRACTION if float in kinds else _OTHER
+    return [size + fixed for size in found]
+
+
+def _size(value: Any) -> int:
+    if type(value) is str:
+        # Python writes ASCII only: a character beyond has six then.
+        return (len(value) if value.isascii() else 6 * len(value)) + 3
+    return len(value) * _FRACTION + 3 if type(value) is list else _OTHER
 
 
 def weight_of(name: str, made: Sequence[Columns]) -> float | None:

@@ -6,6 +6,9 @@ import threading
 import time
 
 import pytest
+from opentelemetry._logs import LogRecord
+from opentelemetry.sdk._logs import ReadableLogRecord
+from opentelemetry.sdk.resources import Resource
 
 from otel_rl.pipeline import outage, sdk_logging
 from otel_rl.pipeline.batching import BatchQueue, Limits
@@ -13,9 +16,11 @@ from otel_rl.pipeline.destination import Destination
 from otel_rl.pipeline.identity_gate import Gate
 from otel_rl.pipeline.io_thread import IoThread
 from otel_rl.pipeline.last_delivery import LastDelivery
+from otel_rl.pipeline.processors import weight
 from otel_rl.pipeline.sink import Sink
 from otel_rl.process import process_identity
 from otel_rl.telemetry import drops
+from otel_rl.telemetry.attribute_values import PlainBody
 
 
 class Result:
@@ -90,6 +95,29 @@ def test_items_arrive_in_order_and_in_batches_and_the_exporter_is_closed():
     assert max(map(len, exporter.batches)) <= 3
     assert exporter.closed
     assert (line.sink.delivered, line.sink.lost) == (7, 0)
+
+
+def test_large_items_fill_a_batch_sooner_and_none_is_lost():
+    exporter = Exporter()
+    line = make(exporter, batch=4)
+    line.queue = BatchQueue(line.sink, line.thread, Gate(), line.queue.limits, weigh=lambda item: 3 if item % 5 == 0 else 1)
+    for number in range(20):
+        line.queue.emit(number)
+    assert line.queue.force_flush(5)
+    line.close()
+
+    assert [item for batch in exporter.batches for item in batch] == list(range(20))
+    # At most one large item begins where there is room for a small one.
+    assert max(sum(3 if item % 5 == 0 else 1 for item in batch) for batch in exporter.batches) <= 6
+
+
+def test_a_record_of_many_rows_counts_as_many_records():
+    body = PlainBody(rows=[1])
+    record = ReadableLogRecord(LogRecord(body=body), Resource.get_empty())
+    assert weight(record) == 1
+    body.characters = 200_000
+    assert 2 * weight(record) > Limits().batch
+    assert weight(ReadableLogRecord(LogRecord(body="text"), Resource.get_empty())) == 1
 
 
 def test_full_queue_drops_the_new_item_and_counts_it():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import gc
+import json
 import math
 import os
 import threading
@@ -25,7 +26,7 @@ from otel_rl.semconv import attributes
 from otel_rl.telemetry import Scope, deferral, drops, lifecycle, open_trajectory
 from otel_rl.telemetry.open_trajectory import MAXIMUM_REWARDS, OpenTrajectory
 from otel_rl.training import steps, trajectories
-from otel_rl.training.trajectory_columns import Columns
+from otel_rl.training.trajectory_columns import CHARACTERS_PER_RECORD, ROWS_PER_RECORD, Columns
 
 scope = Scope("test")
 
@@ -167,7 +168,7 @@ class Queue:
 
 
 def test_a_record_of_many_rows_leaves_the_process_whole(recorded):
-    rows = trajectories.ROWS_PER_RECORD
+    rows = ROWS_PER_RECORD
     columns = {f"rl.rollout.column_{number}": [float(row) for row in range(rows)] for number in range(12)}
     trajectories.add_batch(scope, "trainer", 1, rows, lambda: Columns(columns, {"exact": [1.0] * rows}))
     [body] = bodies(recorded)
@@ -210,6 +211,35 @@ def test_a_record_has_at_most_512_rows_and_none_is_lost(recorded):
     assert [one for body in found for one in body["rl.rollout.id"]] == ids
     started = [record.attributes["rl.trajectories.started"] for record in recorded.events("rl.trajectories")]
     assert started == [1300, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("columns", "scores"),
+    [
+        ({"rl.rollout.turn_rewards": [[0.123456789012345] * 512] * 600}, {}),
+        ({"rl.rollout.cumulative_rewards": [[0.5] * (512 * (row % 100 == 7)) for row in range(600)]}, {}),
+        ({"rl.rollout.id": ["\N{GREEK SMALL LETTER PI}" * 256] * 600, "rl.group.id": ["g" * 256] * 600}, {}),
+        ({}, {f"f{number}": [0.123456789012345] * 600 for number in range(32)}),
+    ],
+)
+def test_a_record_has_fewer_rows_where_they_are_large_and_none_is_lost(recorded, columns, scores):
+    numbers = list(range(600))
+    columns = {"rl.rollout.turns": numbers, **columns}
+    given = Columns(columns, scores, metrics=scores)
+    trajectories.add_batch(scope, "trainer", 1, 600, lambda: given)
+    made = bodies(recorded)
+    sizes = [len(json.dumps(body)) for body in made]
+    assert max(sizes) <= CHARACTERS_PER_RECORD + 1_000
+    # No more records than that takes.
+    assert len(made) <= 2 + 2 * sum(sizes) // CHARACTERS_PER_RECORD
+    for key, values in columns.items():
+        assert [value for body in made for value in body[key]] == values
+    for name, values in scores.items():
+        place = list(scores).index(name)
+        for key in ("rl.reward.scores", "rl.rollout.metric.values"):
+            assert [value for body in made for value in body[key][place]] == values
+    started = [record.attributes.get("rl.trajectories.started") for record in recorded.events("rl.trajectories")]
+    assert started == [600] + [0] * (len(made) - 1)
 
 
 def test_rows_beyond_the_limit_are_counted(io_thread, recorded):

@@ -131,11 +131,13 @@ class Samples:
             bool(getattr(trainer, "mask_truncated_completions", False)),
             _estimator(trainer, is_only_batch=first < accelerator.num_processes * count),
         )
+        if made.texts is not None:
+            _record_content(made.texts, batch)
+            # The rows wait for the end of the step: texts, and images in them, are the program's.
+            batch = batch._replace(made=made._replace(texts=None))
         source = RlTrajectoriesSourceValues.TRAINER
         context = step.context if step is not None else trajectories.NO_CONTEXT
         trajectories.add_batch(scope, source, iteration, count, lambda: _recorded(batch, context))
-        if made.texts is not None:
-            _record_content(made.texts, batch)
 
 
 def _record_content(texts: sample_content.Texts, batch: _Batch) -> None:
