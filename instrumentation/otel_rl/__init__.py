@@ -40,7 +40,7 @@ microsecond, and imports nothing. No call raises for what it is given except whe
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from otel_rl.version import __version__
 
@@ -289,6 +289,18 @@ class _RolloutOperation(_CallOperation):
         self._judge("succeed", success=success)
 
 
+_NO_DECORATOR = "otel_rl.step is no decorator: write `with otel_rl.step(iteration):` around the work of one iteration"
+
+
+class _StepOperation(_Operation):
+    """A step of the user's own loop."""
+
+    __slots__ = ()
+
+    def __call__(self, *_: object) -> NoReturn:
+        raise TypeError(_NO_DECORATOR)
+
+
 class _SpanOperation(_DecoratingOperation):
     """A span of the program's own."""
 
@@ -418,7 +430,7 @@ def rollout(
     )
 
 
-def step(iteration: int, *, loop: str | None = None) -> _Operation:
+def step(iteration: int, *, loop: str | None = None) -> _StepOperation:
     """One training iteration (one optimizer step), numbered as the trainer's global step after increment.
 
     All ranks that call it with the same number meet in one trace. For training loops of your own; inside a step of an
@@ -429,8 +441,14 @@ def step(iteration: int, *, loop: str | None = None) -> _Operation:
         iteration: Number of the step.
         loop: Name of the loop, from a bounded set, where a process runs several at once, e.g. ``"critic"``. Without
             names, loops that run at once are told apart by the order in which they begin.
+
+    Raises:
+        TypeError: as a decorator, with and without parentheses: each step has a number of its own (also with telemetry
+            off).
     """
-    return _Operation("step", {"iteration": iteration, "loop": loop})
+    if callable(iteration):
+        raise TypeError(_NO_DECORATOR)
+    return _StepOperation("step", {"iteration": iteration, "loop": loop})
 
 
 def phase(name: str) -> _DecoratingOperation:
@@ -441,8 +459,10 @@ def phase(name: str) -> _DecoratingOperation:
             ``forward``, ``backward``, ``optimizer``, ``data_wait``, ``checkpoint``, ``evaluate``, ``weight_sync``.
 
     Raises:
+        TypeError: for ``@otel_rl.phase`` without parentheses (also with telemetry off).
         ValueError: for any other name, so that a misspelt phase does not vanish (also with telemetry off).
     """
+    _refuse_bare_decorator('phase("sample")', name)
     if name not in _PHASES:
         raise ValueError(f"unknown phase {name!r}; use one of: {', '.join(_PHASES)}")
     return _DecoratingOperation("phase", {"name": name})

@@ -9,7 +9,7 @@ from otel_rl.internal_errors import guard
 from otel_rl.semconv.attributes import RlAdvantageEstimatorValues
 from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
 from otel_rl.telemetry import drops
-from otel_rl.telemetry.attribute_values import number, text
+from otel_rl.telemetry.attribute_values import number, text, truth
 from otel_rl.telemetry.open_trajectory import MAXIMUM_LENGTH
 
 if TYPE_CHECKING:
@@ -26,8 +26,13 @@ def _discard(trajectory: OpenTrajectory, reason: object) -> None:
     trajectory.discard_reason = text(str(reason), MAXIMUM_LENGTH)
 
 
-def _succeed(trajectory: OpenTrajectory, success: object) -> None:
-    trajectory.success = bool(success)
+def succeed(trajectory: OpenTrajectory, success: object) -> None:
+    """Say whether the task is done; what only the program's code or a device could tell is dropped and counted."""
+    found = truth(success)
+    if found is None:
+        drops.count(Signal.LOGS, "unsupported_type")
+        return
+    trajectory.success = found
 
 
 def _train(trajectory: OpenTrajectory, advantage: Any, estimator: object) -> None:
@@ -38,7 +43,7 @@ def _train(trajectory: OpenTrajectory, advantage: Any, estimator: object) -> Non
         trajectory.estimator = estimator if isinstance(estimator, str) and estimator in _ESTIMATORS else ""
 
 
-_JUDGEMENTS: dict[str, Callable[..., None]] = {"discard": _discard, "succeed": _succeed, "train": _train}
+_JUDGEMENTS: dict[str, Callable[..., None]] = {"discard": _discard, "succeed": succeed, "train": _train}
 
 
 def judge(trajectory: OpenTrajectory, judgement: str, given: Mapping[str, Any]) -> None:

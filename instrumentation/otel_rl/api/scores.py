@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 from opentelemetry.context import get_current
 
 from otel_rl import own_cpu
+from otel_rl.api import outcomes
+from otel_rl.api.user_messages import say_once
 from otel_rl.internal_errors import guard
 from otel_rl.semconv import attributes, events, metrics
 from otel_rl.telemetry import drops, open_trajectory, redaction
-from otel_rl.telemetry.attribute_values import number, numbers_of
+from otel_rl.telemetry.attribute_values import is_tensor, number, numbers_of, text
 from otel_rl.telemetry.content_capture import capture_content
 from otel_rl.telemetry.scope import Scope
 from otel_rl.training import reward_means, rewards
@@ -52,7 +54,7 @@ def reward(
         _add(context, name, value, (label, explanation), turn, weight, parts)
         trajectory = open_trajectory.of(context)
         if trajectory is not None and success is not None:
-            trajectory.success = bool(success)
+            outcomes.succeed(trajectory, success)
 
 
 def returned(context: Context, name: str, value: Any, weight: Any) -> None:
@@ -89,11 +91,11 @@ def _is_score(value: Any) -> bool:
 
 def _add_each(context: Context, name: str, values: Sequence[Any], weight: Any) -> None:
     drops.count("metrics", "reward_batch_limit", len(values) - MOST_SCORES)
-    scores = [_score(value) for value in islice(values, MOST_SCORES)]
+    scores = [_score(value, name) for value in islice(values, MOST_SCORES)]
     rewards.record(_scope, {name: scores}, context)
     if open_trajectory.of(context) is None and open_trajectory.has_outlived(context):
         return
-    share = _weight(weight)
+    share = _weight(weight, name)
     for score in scores:
         if score is not None:
             reward_means.add_score(name, score, share)
@@ -113,15 +115,15 @@ def _add(
     # Of a task that outlives its rollout: a score of no sample.
     is_late = trajectory is None and open_trajectory.has_outlived(context)
     place = None if trajectory is None else _turn(trajectory, turn)
-    score = _score(value)
+    score = _score(value, name)
     if score is not None:
-        share = _weight(weight)
+        share = _weight(weight, name)
         if trajectory is not None:
             trajectory.add_reward(name, score, share, place)
         elif not is_late:
             reward_means.add_score(name, score, share)
         _record(context, name, score, place, None if share == 1 else share, *words)
-    for part, of_part in _parts(parts):
+    for part, of_part in _parts(parts, name):
         full_name = f"{name}/{part}"
         if trajectory is not None:
             trajectory.add_part(full_name, of_part)
@@ -130,17 +132,29 @@ def _add(
         _record(context, full_name, of_part, place, 0.0)
 
 
-def _score(value: Any) -> float | None:
+def _score(value: Any, name: object) -> float | None:
     if value is None:
         return None
     score = number(value)
     if score is None:
         drops.count("metrics", "unsupported_type")
+        say_once(_advice(name, value))
     return score
 
 
-def _weight(given: Any) -> float:
-    weight = _score(given)
+def _advice(name: object, value: Any) -> str:
+    if isinstance(value, Mapping):
+        advice = "give the value that is the score, and the others as parts"
+    elif is_tensor(value):
+        advice = "give one element in the host's memory: reading others would wait for a device"
+    else:
+        advice = "give a number, or None where there is none"
+    shown = text(str(name), 64)
+    return f'the score of "{shown}" is no number but a {type(value).__qualname__}, and is not recorded: {advice}'
+
+
+def _weight(given: Any, name: object) -> float:
+    weight = _score(given, f"{name} (its weight)")
     return weight if weight is not None and abs(weight) <= _LARGEST else 1.0
 
 
@@ -151,14 +165,14 @@ def _turn(trajectory: open_trajectory.OpenTrajectory, given: Any) -> int | None:
     return int(turn) if turn is not None and 1 <= turn <= open_trajectory.MAXIMUM_TURNS else None
 
 
-def _parts(given: Any) -> list[tuple[Any, float]]:
+def _parts(given: Any, name: object) -> list[tuple[Any, float]]:
     if given is None:
         return []
     if not isinstance(given, Mapping):
         drops.count("metrics", "unsupported_type")
         return []
     drops.count("metrics", "reward_part_limit", len(given) - MOST_PARTS)
-    found = [(part, _score(value)) for part, value in islice(given.items(), MOST_PARTS)]
+    found = [(part, _score(value, f"{name}/{part}")) for part, value in islice(given.items(), MOST_PARTS)]
     return [(part, score) for part, score in found if score is not None]
 
 

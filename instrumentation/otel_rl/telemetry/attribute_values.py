@@ -312,9 +312,14 @@ def _library_of(kind: type) -> str:
     return str(kind.__module__).partition(".")[0]
 
 
+def is_tensor(value: object) -> bool:
+    """True for an array or tensor."""
+    return _library(value) in _TENSOR_LIBRARIES
+
+
 def _tensor(value: Any) -> str | None:
     """Type and shape of an array or tensor, without a look at its elements; None for anything else."""
-    if _library(value) not in _TENSOR_LIBRARIES:
+    if not is_tensor(value):
         return None
     known = {name: getattr(value, name, None) for name in ("shape", "dtype", "device")}
     described = " ".join(f"{name}={found}" for name, found in known.items() if found is not None)
@@ -338,6 +343,17 @@ def number(value: Any) -> float | int | None:
         return None
     found = value.item()
     return found if isinstance(found, int | float) else None
+
+
+def truth(value: Any) -> bool | None:
+    """The truth value of ``value``; None where the program's code would say it, or a tensor on a device."""
+    kind = type(value)
+    if value is None or _library_of(kind) == "builtins":
+        return bool(value)
+    if not hasattr(kind, "__bool__") and not hasattr(kind, "__len__"):
+        return True
+    found = number(value)
+    return None if found is None else bool(found)
 
 
 def numbers_of(value: Any, most: int) -> list[Any] | None:

@@ -75,6 +75,8 @@ number = 3
 judge = Judge()
 ALL = [correct, judge]
 BY_NAME = {"correct": correct}
+WEIGHTS = {judge: 2.0, correct: 0.5, "correct": 1.0}
+CHOSEN = {correct, judge}
 '''
 LOOP = """
 from named_rewards import correct
@@ -147,6 +149,22 @@ def test_modules_that_are_imported_already_are_patched_with_the_copies_in_others
     assert loop.correct is rewards.correct is rewards.ALL[0] is rewards.BY_NAME["correct"]
     loop.correct("4")
     assert names(recorded) == ["correct"]
+
+
+def test_what_belongs_to_a_function_is_found_by_it_before_and_after(program, name_functions):
+    rewards = program("named_rewards")
+    original, judge = rewards.correct, rewards.judge
+    held = rewards.WEIGHTS, rewards.CHOSEN
+    name_functions(rewards="named_rewards:correct")
+    assert rewards.correct is not original
+    assert list(rewards.WEIGHTS.items()) == [(judge, 2.0), (rewards.correct, 0.5), ("correct", 1.0)]
+    assert rewards.CHOSEN == {rewards.correct, judge}
+    NamedFunctionsInstrumentor().uninstrument()
+    assert list(rewards.WEIGHTS.items()) == [(judge, 2.0), (original, 0.5), ("correct", 1.0)]
+    assert rewards.CHOSEN == {original, judge}
+    assert (rewards.WEIGHTS, rewards.CHOSEN) == held
+    assert rewards.WEIGHTS is held[0]
+    assert rewards.CHOSEN is held[1]
 
 
 def test_uninstrumenting_puts_the_very_objects_back(program, name_functions):

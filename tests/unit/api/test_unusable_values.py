@@ -1,0 +1,131 @@
+"""What cannot be recorded, or is written wrongly: a line or an exception says what to write."""
+
+from __future__ import annotations
+
+import types
+
+import numpy as np
+import pytest
+
+import otel_rl
+from otel_rl.api import user_messages
+from otel_rl.internal_errors import RAISE_ENVIRONMENT_VARIABLE
+from otel_rl.telemetry import deferral, drops
+from otel_rl.telemetry.content_capture import CAPTURE_ENVIRONMENT_VARIABLE
+from otel_rl.training import trajectories
+
+
+class DeviceTensor:
+    """A tensor on a device: reading it would wait."""
+
+    shape, device = (), types.SimpleNamespace(type="cuda")
+
+    def __bool__(self):
+        pytest.fail("waited for the device")
+
+    item = tolist = __float__ = __bool__
+
+
+DeviceTensor.__module__, DeviceTensor.__name__, DeviceTensor.__qualname__ = "torch", "Tensor", "Tensor"
+
+
+@pytest.fixture(autouse=True)
+def _messages():
+    drops.reset()
+    user_messages.forget()
+    yield
+    user_messages.forget()
+
+
+def rows(recorded):
+    trajectories.record()
+    deferral.drain_all()
+    return [record.body for record in recorded.events("rl.trajectories")]
+
+
+@pytest.mark.parametrize(
+    ("value", "what"),
+    [
+        ("good", "str, and is not recorded: give a number, or None where there is none"),
+        ({"exact": 1.0}, "dict, and is not recorded: give the value that is the score, and the others as parts"),
+        (DeviceTensor(), "Tensor, and is not recorded: give one element in the host's memory"),
+    ],
+)
+def test_a_score_that_is_no_number_is_said_once_with_what_to_give(recorded, capfd, value, what):
+    with otel_rl.rollout():
+        otel_rl.reward("quality", value)
+        otel_rl.reward("quality", value)
+    said = capfd.readouterr().err
+    assert said.count("\n") == 1
+    assert said.startswith(f'otel-rl: the score of "quality" is no number but a {what}')
+    assert drops.snapshot()["metrics", "unsupported_type"] == 2
+
+
+def test_a_loop_that_scores_wrongly_in_many_ways_says_few_lines(recorded, capfd):
+    for number in range(100):
+        otel_rl.reward(f"f{number}", "good")
+    assert capfd.readouterr().err.count("\n") == 8
+
+
+def test_success_is_taken_where_no_code_of_the_program_and_no_device_has_to_tell_it(recorded):
+    with otel_rl.rollout() as it:
+        it.succeed(DeviceTensor())
+    with otel_rl.rollout():
+        otel_rl.reward("f", 1.0, success=DeviceTensor())
+    with otel_rl.rollout() as it:
+        it.succeed(np.bool_(True))
+    [row] = rows(recorded)
+    assert row["rl.rollout.success"] == [None, None, True]
+    assert drops.snapshot() == {("logs", "unsupported_type"): 2}
+
+
+@pytest.mark.parametrize(
+    ("decorate", "what"),
+    [
+        (otel_rl.phase, r'write @otel_rl.phase\("sample"\), with parentheses'),
+        (otel_rl.step, r"write `with otel_rl.step\(iteration\):`"),
+        (otel_rl.step(1), r"write `with otel_rl.step\(iteration\):`"),
+    ],
+)
+def test_a_decorator_that_is_none_says_what_to_write(decorate, what):
+    with pytest.raises(TypeError, match=what):
+
+        @decorate
+        def train():
+            """Never called."""
+
+
+def test_a_step_is_a_block_as_before(recorded):
+    with otel_rl.step(7) as step:
+        assert callable(step)
+    deferral.drain_all()
+
+
+def test_a_class_whose_call_is_no_function_is_refused_with_what_to_do():
+    class Judge:
+        __call__ = len
+
+    before = Judge.__call__
+    for decorate in (otel_rl.rollout(), otel_rl.reward_function("f")):
+        with pytest.raises(TypeError, match=r"Judge.__call__ is no function but a builtin_function_or_method: decorate"):
+            decorate(Judge)
+    assert Judge.__call__ is before
+
+
+class Broken(dict):
+    def items(self):
+        raise RuntimeError("of the program")
+
+
+def test_arguments_that_cannot_be_written_cost_the_content_and_not_the_call(recorded, monkeypatch):
+    monkeypatch.setenv(CAPTURE_ENVIRONMENT_VARIABLE, "SPAN_ONLY")
+    monkeypatch.delenv(RAISE_ENVIRONMENT_VARIABLE)
+
+    @otel_rl.rollout()
+    def collect(settings):
+        return 1
+
+    assert collect(Broken(a=1)) == 1
+    span = recorded.span("rl.rollout")
+    assert "rl.rollout.input" not in span.attributes
+    assert span.attributes["rl.rollout.output"] == "1"
