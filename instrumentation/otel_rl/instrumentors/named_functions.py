@@ -5,12 +5,16 @@
 the producer API would, once its module has been imported.
 
 What cannot be found is said in one line, and as the state of ``otel_rl_functions``. The program runs as without it.
+A module that no folder of the import path has is said when the program starts; nothing is imported for that.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import inspect
 import os
+import sys
+from importlib.machinery import PathFinder
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import otel_rl
@@ -22,7 +26,7 @@ from otel_rl.internal_errors import guard
 from otel_rl.process import child_processes, process_identity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from types import ModuleType
 
     from typing_extensions import Self
@@ -90,6 +94,8 @@ class NamedFunctionsInstrumentor(Instrumentor):
         self._named: list[_Named] = []
         #: What cannot be recorded, and why.
         self._problems: dict[str, str] = {}
+        #: Modules that could not be found at the start; the program may find them later.
+        self._unfound: set[str] = set()
         #: By variable and what replaces it.
         self._originals: dict[tuple[str, Any], Any] = {}
 
@@ -102,6 +108,10 @@ class NamedFunctionsInstrumentor(Instrumentor):
         for named in self._named:
             if named.module == _MAIN:
                 self._tell(named, f"is {_OF_SCRIPT}")
+        self._unfound = {name for name in modules if not can_be_found(name, child_processes.original_arguments())}
+        for named in self._named:
+            if named.module in self._unfound and process_identity.current().leads:
+                stderr.write_line(f"otel-rl: {named} {unfound(named.module)}")
         super()._begin()
         self._report()
 
@@ -156,7 +166,11 @@ class NamedFunctionsInstrumentor(Instrumentor):
 
     def _report(self) -> None:
         reasons = [f"{named} {reason}" for named, reason in self._problems.items()]
-        reasons += [f"module {name} {_not_imported(name)}" for name in self.modules if name not in self._applied]
+        reasons += [
+            f"module {name} {_not_imported(name)}{' and is not on the import path' if name in self._unfound else ''}"
+            for name in self.modules
+            if name not in self._applied
+        ]
         state = instrumentor_status.DEGRADED if reasons else instrumentor_status.ACTIVE
         instrumentor_status.report(self.entry_point, state, "; ".join(reasons))
 
@@ -173,6 +187,31 @@ def _named() -> list[_Named]:
             module, _, path = name.partition(":")
             found.append(_Named(settings.VARIABLES[setting].name, module, path, open_one))
     return found
+
+
+def can_be_found(module: str, arguments: Sequence[str]) -> bool:
+    """True where the import path has the package of ``module``; code of the program is not run.
+
+    Args:
+        module: dotted name.
+        arguments: command line of the program. The folder of a script becomes part of the path only later.
+    """
+    package = module.partition(".")[0]
+    if package in sys.modules:
+        return True
+    folders = [os.path.dirname(word) or os.curdir for word in arguments if word.endswith(".py")]  # noqa: PTH120
+    try:
+        if importlib.util.find_spec(package) is not None:
+            return True
+        return PathFinder.find_spec(package, [os.path.realpath(folder) for folder in (*folders, os.curdir)]) is not None
+    except Exception:  # noqa: BLE001 - a finder of the program's may raise anything
+        return True
+
+
+def unfound(module: str) -> str:
+    """The end of the line about a module that cannot be found."""
+    package = module.partition(".")[0]
+    return f"cannot be found: no {package} on the import path. Check the name, unless the program adds to sys.path"
 
 
 def _owner(module: ModuleType, path: str) -> tuple[Any, str]:

@@ -40,7 +40,13 @@ from otel_rl.pipeline.metric_reader import (
     forget_measurements,
     wake_at_first_measurement,
 )
-from otel_rl.pipeline.processors import SDK_LENGTH_LIMIT, QueueLogRecordProcessor, QueueSpanProcessor, mark_truncation, weight
+from otel_rl.pipeline.processors import (
+    SDK_LENGTH_LIMIT,
+    QueueLogRecordProcessor,
+    QueueSpanProcessor,
+    mark_truncation,
+    weight,
+)
 from otel_rl.pipeline.redaction import RedactingLogRecordProcessor, RedactingSpanProcessor
 from otel_rl.pipeline.sink import Sink
 from otel_rl.process import process_identity

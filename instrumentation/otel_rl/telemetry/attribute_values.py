@@ -286,7 +286,9 @@ def _fields(value: Any) -> dict[str, Any] | None:
     of_attrs = getattr(kind, "__attrs_attrs__", None)
     if of_attrs is not None:
         return {field.name: getattr(value, field.name, None) for field in of_attrs}
-    if kind is SimpleNamespace or any(one.__name__ == "BaseModel" and _library_of(one) == "pydantic" for one in kind.__mro__):
+    if kind is SimpleNamespace or any(
+        one.__name__ == "BaseModel" and _library_of(one) == "pydantic" for one in kind.__mro__
+    ):
         return dict(vars(value))
     return None
 

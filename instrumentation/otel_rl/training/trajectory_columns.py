@@ -80,9 +80,7 @@ def _is_clean(kind: type, values: list[Any], *, is_plain: bool) -> bool:
     return is_plain and kind in (bool, type(None))
 
 
-def parts(
-    columns: Iterable[Sequence[Any]], of_numbers: int, count: int
-) -> Iterator[tuple[int, int, int]]:
+def parts(columns: Iterable[Sequence[Any]], of_numbers: int, count: int) -> Iterator[tuple[int, int, int]]:
     """Begin and end of the rows of each record, and its characters: fewer rows where texts are long, or lists.
 
     Args:

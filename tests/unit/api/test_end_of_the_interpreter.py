@@ -48,12 +48,12 @@ sys.kept = list(sys.modules.values())
 @pytest.mark.parametrize(
     "waiting",
     [
-        'otel_rl.rollout()(generator)()',
+        "otel_rl.rollout()(generator)()",
         'otel_rl.phase("sample")(generator)()',
         'otel_rl.tool("t")(generator)()',
         'otel_rl.span("s")(generator)()',
-        'otel_rl.rollout()(coroutine)()',
-        'otel_rl.rollout()(lambda: coroutine())()',
+        "otel_rl.rollout()(coroutine)()",
+        "otel_rl.rollout()(lambda: coroutine())()",
         "block()",
     ],
 )

@@ -107,7 +107,9 @@ def test_a_class_whose_call_is_no_function_is_refused_with_what_to_do():
 
     before = Judge.__call__
     for decorate in (otel_rl.rollout(), otel_rl.reward_function("f")):
-        with pytest.raises(TypeError, match=r"Judge.__call__ is no function but a builtin_function_or_method: decorate"):
+        with pytest.raises(
+            TypeError, match=r"Judge.__call__ is no function but a builtin_function_or_method: decorate"
+        ):
             decorate(Judge)
     assert Judge.__call__ is before
 

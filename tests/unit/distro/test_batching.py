@@ -100,7 +100,9 @@ def test_items_arrive_in_order_and_in_batches_and_the_exporter_is_closed():
 def test_large_items_fill_a_batch_sooner_and_none_is_lost():
     exporter = Exporter()
     line = make(exporter, batch=4)
-    line.queue = BatchQueue(line.sink, line.thread, Gate(), line.queue.limits, weigh=lambda item: 3 if item % 5 == 0 else 1)
+    line.queue = BatchQueue(
+        line.sink, line.thread, Gate(), line.queue.limits, weigh=lambda item: 3 if item % 5 == 0 else 1
+    )
     for number in range(20):
         line.queue.emit(number)
     assert line.queue.force_flush(5)

@@ -13,7 +13,7 @@ import types
 import pytest
 
 from otel_rl import instrumentor_status, settings
-from otel_rl.instrumentors.named_functions import NamedFunctionsInstrumentor
+from otel_rl.instrumentors.named_functions import NamedFunctionsInstrumentor, can_be_found
 
 STATE = "otel_rl_functions"
 REWARDS = '''
@@ -289,10 +289,34 @@ def test_functions_of_the_script_itself_are_refused_with_what_to_do(name_functio
     assert "otel_rl.rollout()" in state()["reason"]
 
 
-def test_a_module_that_is_never_imported_shows_as_the_state(name_functions):
-    said = name_functions("no_such_package.loop:collect")
-    assert state() == {"state": "degraded", "reason": "module no_such_package.loop was not imported in this process"}
+def test_a_module_that_is_never_imported_shows_as_the_state(program, name_functions):
+    said = name_functions("named_loop:collect")
+    assert state() == {"state": "degraded", "reason": "module named_loop was not imported in this process"}
     assert said() == ""
+
+
+def test_a_package_that_is_not_on_the_import_path_is_said_at_the_start_and_recorded_once_it_is(
+    name_functions, tmp_path, monkeypatch, recorded
+):
+    (tmp_path / "late_rewards").mkdir()
+    (tmp_path / "late_rewards" / "__init__.py").write_text("raise SystemExit('imported to look for it')")
+    said = name_functions(rewards="late_rewards.judges:correct")
+    assert said() == (
+        "otel-rl: OTEL_RL_REWARD_FUNCTIONS: late_rewards.judges:correct cannot be found: no late_rewards on the import"
+        " path. Check the name, unless the program adds to sys.path\n"
+    )
+    reason = "module late_rewards.judges was not imported in this process and is not on the import path"
+    assert state() == {"state": "degraded", "reason": reason}
+    # The folder of a script, which the program gets only after our start.
+    assert can_be_found("late_rewards.judges", ["python", str(tmp_path / "train.py")])
+    (tmp_path / "late_rewards" / "__init__.py").write_text("")
+    (tmp_path / "late_rewards" / "judges.py").write_text("def correct(): return 1.0")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert importlib.import_module("late_rewards.judges").correct() == 1.0
+    assert names(recorded) == ["correct"]
+    assert state()["state"] == "active"
+    for name in ("late_rewards", "late_rewards.judges"):
+        del sys.modules[name]
 
 
 @pytest.mark.parametrize("text", ["my_pkg.rewards", "my_pkg:", ":correct", "my pkg:f", "a:b:c", "a.b:c-d"])

@@ -3,6 +3,7 @@
 Modules:
     environment_checks: the findings about this environment, as one object.
     installed_instrumentors: the installed instrumentors, and the library version that each of them meets.
+    named_functions: the functions of the program that two variables name.
     credential_files: the files that the variables for TLS name.
     redaction_function: whether the function of ``OTEL_RL_REDACT`` can be imported.
     otlp_request: an empty OTLP request per signal, sent as a run would send it.

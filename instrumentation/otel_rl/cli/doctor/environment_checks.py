@@ -9,7 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from otel_rl import settings
-from otel_rl.cli.doctor import credential_files, installed_instrumentors, otlp_request, redaction_function
+from otel_rl.cli.doctor import (
+    credential_files,
+    installed_instrumentors,
+    named_functions,
+    otlp_request,
+    redaction_function,
+)
 from otel_rl.pipeline import exporter_selection
 from otel_rl.process import launch
 from otel_rl.version import __version__
@@ -37,6 +43,8 @@ def check(environ: Mapping[str, str], command: Sequence[str] = ()) -> dict[str, 
         planned["config_file"] = None
     if configured.redact is not None and (unusable := redaction_function.problem(configured.redact, command)):
         problems.append(unusable)
+    functions = named_functions.states(configured, command)
+    problems += named_functions.problems(functions)
     directory = _data_directory(configured.data_directory, planned["signals"], problems)
     _ask_destinations(planned, environ, problems)
     return {
@@ -45,6 +53,7 @@ def check(environ: Mapping[str, str], command: Sequence[str] = ()) -> dict[str, 
         **planned,
         "data_directory": directory,
         "instrumentors": instrumentors,
+        "functions": functions,
         "problems": list(dict.fromkeys(problems)),
     }
 

@@ -41,6 +41,11 @@ def as_text(findings: dict[str, Any]) -> str:
         *([_table(signals, ("signal", "exporter", "goes to", "answers"))] if signals else []),
         _table(states, ("instrumentor", "state", "installed", "supports", "why")),
     ]
+    if findings["functions"]:
+        functions = [
+            (one["name"], one["variable"], one["state"], one["reason"] or "-") for one in findings["functions"]
+        ]
+        parts.append(_table(functions, ("function", "named by", "state", "why")))
     if "command" in findings:
         parts.append(_command(findings["command"]))
     problems = findings["problems"]

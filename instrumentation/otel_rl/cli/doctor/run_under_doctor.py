@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from otel_rl import instrumentor_status
+from otel_rl.cli.doctor import named_functions
 from otel_rl.cli.doctor.installed_instrumentors import NOT_INSTALLED
 
 if TYPE_CHECKING:
@@ -58,6 +59,11 @@ def observe(findings: dict[str, Any], command: Sequence[str], *, keep_stdout: bo
         return
     for name, outcome in outcomes.items():
         _take_in(findings, name, outcome)
+        if name == named_functions.INSTRUMENTOR:
+            # What the program has found out stands among the problems of the instrumentor.
+            before = named_functions.problems(findings["functions"])
+            findings["problems"] = [one for one in findings["problems"] if one not in before]
+            named_functions.take_in(findings["functions"], outcome)
 
 
 def _find(program: str, advice: str) -> str:

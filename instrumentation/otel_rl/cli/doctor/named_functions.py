@@ -1,0 +1,48 @@
+"""The functions that ``OTEL_RL_ROLLOUT_FUNCTIONS`` and ``OTEL_RL_REWARD_FUNCTIONS`` name, and what becomes of each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from otel_rl import instrumentor_status, settings
+from otel_rl.cli.doctor.installed_instrumentors import READY
+from otel_rl.instrumentors.named_functions import can_be_found, unfound
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+#: Name of their instrumentor.
+INSTRUMENTOR = "otel_rl_functions"
+_SEPARATOR = "; "
+
+
+def states(configured: settings.Settings, command: Sequence[str]) -> list[dict[str, str]]:
+    """One row for each function: its variable, name, state and reason. No module is imported."""
+    rows = []
+    for setting in ("rollout_functions", "reward_functions"):
+        for name in dict.fromkeys(getattr(configured, setting) or ()):
+            module = name.partition(":")[0]
+            is_there = can_be_found(module, command)
+            state = READY if is_there else instrumentor_status.FAILED
+            reason = "" if is_there else unfound(module)
+            rows.append({"variable": settings.VARIABLES[setting].name, "name": name, "state": state, "reason": reason})
+    return rows
+
+
+def problems(rows: Sequence[Mapping[str, str]]) -> list[str]:
+    """A sentence for each function that cannot be recorded."""
+    return [f"{row['variable']}: {row['name']} {row['reason']}" for row in rows if row["reason"]]
+
+
+def take_in(rows: Sequence[dict[str, str]], outcome: Mapping[str, Any]) -> None:
+    """Replace what was expected by what a program has reported of them."""
+    reasons = str(outcome.get("reason", "")).split(_SEPARATOR)
+    for row in rows:
+        of_function = f"{row['variable']}: {row['name']} "
+        of_module = f"module {row['name'].partition(':')[0]} "
+        found = [one for one in reasons if one.startswith((of_function, of_module))]
+        row["state"] = instrumentor_status.FAILED if found else str(outcome.get("state", ""))
+        row["reason"] = _SEPARATOR.join(one.removeprefix(of_function) for one in found)
+        if row["state"] == instrumentor_status.DEGRADED:
+            # Others of them are the reason.
+            row["state"] = instrumentor_status.ACTIVE
