@@ -16,7 +16,7 @@ from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
 from otel_rl.telemetry import drops
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable
 
 #: Why the end of a call is not seen.
 UNFOLLOWED = "unfollowed_awaitable"
@@ -31,7 +31,7 @@ def is_new_coroutine(value: object) -> bool:
 
 
 def stand_in(
-    original: Coroutine[Any, Any, Any], ours: Coroutine[Any, Any, Any], give_up: Callable[[], None]
+    original: CoroutineType[Any, Any, Any], ours: CoroutineType[Any, Any, Any], give_up: Callable[[], None]
 ) -> weakref.ref[Any]:
     """Give ``ours`` the name of ``original``, which warnings and tasks show; return what ``ours`` has to hold.
 

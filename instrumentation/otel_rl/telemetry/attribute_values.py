@@ -57,7 +57,7 @@ _TENSOR_LIBRARIES = frozenset({"cupy", "jax", "jaxlib", "mlx", "numpy", "tensorf
 #: Likewise of classes whose instances are plain values with a text of their own.
 _VALUE_LIBRARIES = frozenset({"datetime", "decimal", "fractions", "ipaddress", "pathlib", "uuid", "zoneinfo"})
 #: Ways of the standard library to write an exception.
-_OF_EXCEPTIONS = (BaseException.__str__, KeyError.__str__, OSError.__str__)
+_OF_EXCEPTIONS: tuple[object, ...] = (BaseException.__str__, KeyError.__str__, OSError.__str__)
 
 
 def truncate(text: str, limit: int = MAXIMUM_LENGTH, whole: int | None = None) -> str:

@@ -58,7 +58,7 @@ sys.kept = list(sys.modules.values())
     ],
 )
 def test_what_waits_when_the_interpreter_ends_runs_its_own_code_and_none_of_ours_fails(waiting):
-    done = subprocess.run(  # noqa: S603 - a program of ours
+    done = subprocess.run(
         [sys.executable, "-c", PROGRAM.replace("{waiting}", waiting)],
         capture_output=True,
         text=True,

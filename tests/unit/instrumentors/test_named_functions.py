@@ -158,11 +158,11 @@ def test_what_belongs_to_a_function_is_found_by_it_before_and_after(program, nam
     name_functions(rewards="named_rewards:correct")
     assert rewards.correct is not original
     assert list(rewards.WEIGHTS.items()) == [(judge, 2.0), (rewards.correct, 0.5), ("correct", 1.0)]
-    assert rewards.CHOSEN == {rewards.correct, judge}
+    assert {rewards.correct, judge} == rewards.CHOSEN
     NamedFunctionsInstrumentor().uninstrument()
     assert list(rewards.WEIGHTS.items()) == [(judge, 2.0), (original, 0.5), ("correct", 1.0)]
-    assert rewards.CHOSEN == {original, judge}
-    assert (rewards.WEIGHTS, rewards.CHOSEN) == held
+    assert {original, judge} == rewards.CHOSEN
+    assert held == (rewards.WEIGHTS, rewards.CHOSEN)
     assert rewards.WEIGHTS is held[0]
     assert rewards.CHOSEN is held[1]
 

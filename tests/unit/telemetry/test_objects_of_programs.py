@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import decimal
 import pathlib
 import types
@@ -19,7 +19,7 @@ from otel_rl.telemetry.attribute_values import number, numbers_of, plain, truth
 class Asked:
     """Fails the test where its text, its truth or its shape is asked for."""
 
-    def __str__(self):
+    def __str__(self):  # noqa: PLE0307 - it never returns
         pytest.fail("asked")
 
     __repr__ = __bool__ = __len__ = __float__ = __int__ = __iter__ = __str__
@@ -70,7 +70,7 @@ def test_of_other_objects_the_class_is_named():
     ("value", "expected"),
     [
         (uuid.UUID(int=1), "00000000-0000-0000-0000-000000000001"),
-        (datetime.date(2026, 1, 2), "2026-01-02"),
+        (dt.date(2026, 1, 2), "2026-01-02"),
         (pathlib.PurePosixPath("/data"), "/data"),
         (decimal.Decimal("1.50"), "1.50"),
         (3j, "3j"),
