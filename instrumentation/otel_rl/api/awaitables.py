@@ -30,9 +30,7 @@ def is_new_coroutine(value: object) -> bool:
     return type(value) is CoroutineType and inspect.getcoroutinestate(value) == inspect.CORO_CREATED
 
 
-def stand_in(
-    original: CoroutineType[Any, Any, Any], ours: CoroutineType[Any, Any, Any], give_up: Callable[[], None]
-) -> weakref.ref[Any]:
+def stand_in(original: Any, ours: Any, give_up: Callable[[], None]) -> weakref.ref[Any]:
     """Give ``ours`` the name of ``original``, which warnings and tasks show; return what ``ours`` has to hold.
 
     Python warns of a coroutine that nobody has awaited. Of the two only ``ours`` is such a one, and ``give_up`` is
