@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
+    AsyncCalls = Callable[[int], Coroutine[Any, Any, None]]
+
 CHAT = {"model": "m", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 8}
 #: A turn of an agent in a rollout: history, tools, sampled tokens with their log-probabilities.
 TURN = {
@@ -118,14 +120,16 @@ class Workload:
     def __init__(self) -> None:
         self._client, self.async_client = _clients()
         self._loop = asyncio.new_event_loop()
+        #: Shape in a loop of its own -> its calls.
+        self._asynchronous: dict[Callable[[int], None], AsyncCalls] = {}
         self.shapes: dict[str, Callable[[int], None]] = {
             "chat": self._chats(CHAT),
             "agent_turn": self._chats(TURN),
-            "async_chat": self._async_chats,
+            "async_chat": self._in_loop(self._async_chats),
             "stream": self._streams(FEW),
             "long_stream": self._streams(MANY),
-            "async_stream": self._async_streams(FEW),
-            "async_long_stream": self._async_streams(MANY),
+            "async_stream": self._in_loop(self._async_streams(FEW)),
+            "async_long_stream": self._in_loop(self._async_streams(MANY)),
         }
 
     def _chats(self, request: dict[str, Any]) -> Callable[[int], None]:
@@ -135,12 +139,16 @@ class Workload:
 
         return run
 
-    def _async_chats(self, number: int) -> None:
-        async def run() -> None:
-            for _ in range(number):
-                await self.async_client.chat.completions.create(**CHAT)
+    async def _async_chats(self, number: int) -> None:
+        for _ in range(number):
+            await self.async_client.chat.completions.create(**CHAT)
 
-        self._run(run())
+    def _in_loop(self, calls: AsyncCalls) -> Callable[[int], None]:
+        def run(number: int) -> None:
+            self._run(calls(number))
+
+        self._asynchronous[run] = calls
+        return run
 
     def _run(self, calls: Coroutine[Any, Any, None]) -> None:
         self._loop.run_until_complete(calls)
@@ -158,7 +166,7 @@ class Workload:
 
         return run
 
-    def _async_streams(self, chunks: int) -> Callable[[int], None]:
+    def _async_streams(self, chunks: int) -> AsyncCalls:
         request = {**CHAT, "max_tokens": chunks}
 
         async def run(number: int) -> None:
@@ -166,12 +174,33 @@ class Workload:
                 async for _ in await self.async_client.chat.completions.create(**request, stream=True):
                     pass
 
-        return lambda number: self._run(run(number))
+        return run
 
     def seconds(self, shape: str, number: int, settle: Callable[[], object]) -> float:
-        """CPU seconds of the process per call; `settle` waits for what the calls have left to other threads."""
+        """CPU seconds of the process per call, warm; `settle` waits for what the calls have left to other threads.
+
+        An event loop runs before and after what is measured: a program starts one for long, and not for a few calls.
+        """
+        found: list[float] = []
+
+        def add(start: float) -> None:
+            settle()
+            found.append((time.process_time() - start) / number)
+
+        async def measure(calls: AsyncCalls) -> None:
+            await calls(number // 4)
+            settle()
+            start = time.process_time()
+            await calls(number)
+            add(start)
+
         run = self.shapes[shape]
-        start = time.process_time()
-        run(number)
-        settle()
-        return (time.process_time() - start) / number
+        if run in self._asynchronous:
+            self._run(measure(self._asynchronous[run]))
+        else:
+            run(number // 4)
+            settle()
+            start = time.process_time()
+            run(number)
+            add(start)
+        return found[0]

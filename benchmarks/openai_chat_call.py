@@ -130,7 +130,6 @@ def measure(workload: Workload, settle: Callable[[], object], rounds: int, calls
             gc.collect()
             for variant in VARIANTS if round_number % 2 else VARIANTS[::-1]:
                 with _instrumented(instrumentors[variant]):
-                    workload.seconds(shape, number // 4, settle)  # warms up
                     samples[shape][variant].append(workload.seconds(shape, number, settle))
     return samples
 
