@@ -127,11 +127,16 @@ class _Operation:
         """Return what the operation is opened with; asked only while telemetry is on."""
         return self._arguments
 
+    def _forget(self) -> None:
+        """Telemetry is off: keep nothing of the call."""
+
     # What waits in a block when the interpreter ends is closed when the names of this module are gone already.
     def __enter__(self, _is_finalizing: Any = sys.is_finalizing) -> Self:
         operations = None if _is_finalizing() else _operations()
         if operations is not None:
             self._opened = (*self._opened, operations.open_operation(self._kind, self._given()))
+        else:
+            self._forget()
         return self
 
     def __exit__(
@@ -161,17 +166,10 @@ class _Operation:
         return None if operations is None else operations.open_detached(self._kind, self._given())
 
     def handed_on(self, value: Any) -> Any:
-        """For the decorator: ``value`` is what a function returns that is no coroutine function.
-
-        Where it is a coroutine all the same, the operation goes on until its end, and the coroutine stands in for it.
-        """
-        if not self._opened or self._opened[-1] is None or not hasattr(type(value), "__await__"):
-            return self.returned(value)
-        coroutine = self._opened[-1].followed(value, self._observed)
-        if coroutine is None:
-            return self.returned(value)
-        self._pop()
-        return coroutine
+        """For the decorator: what a function returns that is no coroutine function; an awaitable is no result yet."""
+        if self._opened and self._opened[-1] is not None and self._opened[-1].ends_before(value):
+            return value
+        return self.returned(value)
 
     def returned(self, value: Any) -> Any:
         """For the decorator: record ``value``, where results are, and hand it on."""
@@ -230,21 +228,26 @@ class _CallOperation(_DecoratingOperation):
     def _given(self) -> dict[str, Any]:
         names, values = self._call
         # Asked once for a call, which may outlive its arguments.
-        self._call = ((), ())
+        self._forget()
         if not names or self._arguments["arguments"] is not None:
             return self._arguments
         return {**self._arguments, "arguments": dict(zip(names, values, strict=True))}
+
+    def _forget(self) -> None:
+        self._call = ((), ())
 
     def result(self, value: Any) -> None:
         """Record what was returned; kept only where content capture is on."""
         self._tell("result", value=value)
 
 
-def _decorate(operation: _CallOperation, decorated: Any) -> Any:
+def _decorate(operation: _CallOperation, decorated: Any, what: object) -> Any:
     """Wrap a function, or the ``__call__`` of a class, which stays the class that it is."""
     from otel_rl.api.decorator import wrap_call, wrap_class  # noqa: PLC0415 - inspect is not needed by the others
 
-    return (wrap_class if isinstance(decorated, type) else wrap_call)(decorated, operation.of_call)
+    if isinstance(decorated, type):
+        return wrap_class(decorated, operation.of_call, what)
+    return wrap_call(decorated, operation.of_call)
 
 
 class _RolloutOperation(_CallOperation):
@@ -257,7 +260,7 @@ class _RolloutOperation(_CallOperation):
         self._ended: Any = None
 
     def __call__(self, function: Function) -> Function:
-        decorated: Function = _decorate(self, function)
+        decorated: Function = _decorate(self, function, self._kind)
         return decorated
 
     def _close(self, opened: Any, error: BaseException | None) -> None:
@@ -362,7 +365,7 @@ class _RewardFunctionOperation(_CallOperation):
     __slots__ = ()
 
     def __call__(self, function: Function) -> Function:
-        decorated: Function = _decorate(self, function)
+        decorated: Function = _decorate(self, function, (self._kind, self._arguments["name"]))
         return decorated
 
     def score(self, value: Any) -> None:

@@ -12,6 +12,7 @@ import sys
 import types
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from otel_rl.api.compiled_function import PREFIX, compiled_like, parameters_of
 from otel_rl.api.inherited_methods import Inherited
@@ -51,6 +52,8 @@ _GENERATOR = """{async_}def {name}({parameters}):
             {pieces}.thrown = {thrown}
 """
 _VARIABLES = ("opened", "awaited", "pieces", "thrown")
+#: Methods of decorated classes -> what is recorded of them, and what stood there before.
+_originals: WeakKeyDictionary[Any, tuple[object, Any]] = WeakKeyDictionary()
 #: First parameters that are no arguments of a tool.
 _RECEIVERS = ("self", "cls")
 #: In our folder, so that ``torch.compile`` takes the compiled functions for ours and looks at none of them.
@@ -79,8 +82,13 @@ def wrap_call(function: Any, operation: OperationOfCall) -> Any:
     return functools.wraps(function)(_compile(function, lambda *values: operation(names, values), names))
 
 
-def wrap_class(kind: type, operation: OperationOfCall) -> type:
+def wrap_class(kind: type, operation: OperationOfCall, what: object) -> type:
     """``kind`` itself, whose ``__call__`` is wrapped like a function, also one that it inherits.
+
+    Args:
+        kind: The class.
+        operation: As of :func:`wrap_call`.
+        what: Equal for operations that record the same: of a base that is decorated too, a call is recorded once.
 
     Raises:
         TypeError: its objects cannot be called, or it cannot be changed.
@@ -88,15 +96,31 @@ def wrap_class(kind: type, operation: OperationOfCall) -> type:
     method = next((vars(base)["__call__"] for base in kind.__mro__ if "__call__" in vars(base)), None)
     if method is None:
         raise TypeError(f"objects of {kind.__qualname__} cannot be called: decorate the method that does the work")
-    function = method.__func__ if isinstance(method, classmethod | staticmethod) else method
-    if not inspect.isfunction(function):
-        what = type(method).__name__
+    if not inspect.isfunction(_function_of(method)) and not isinstance(method, Inherited):
         raise TypeError(
-            f"{kind.__qualname__}.__call__ is no function but a {what}: decorate the function that it calls"
+            f"{kind.__qualname__}.__call__ is no function but a {type(method).__name__}: decorate the function that it"
+            " calls"
         )
-    wrapped = wrap_method(kind, "__call__", method, lambda raw: wrap_call(raw, operation))
-    kind.__call__ = wrapped  # type: ignore[method-assign]  # what it is for
+
+    def wrapped(raw: Any) -> Any:
+        new = wrap_call(raw, operation)
+        _originals[_function_of(new)] = what, raw
+        return new
+
+    def wrapped_of_base(raw: Any) -> Any:
+        before, original = _originals.get(_function_of(raw), (None, None))
+        return wrapped(original if before == what else raw)
+
+    if "__call__" not in vars(kind):
+        replacement: Any = Inherited(kind, "__call__", wrapped_of_base)
+    else:
+        replacement = method.also(wrapped) if isinstance(method, Inherited) else wrapped(method)
+    kind.__call__ = replacement  # type: ignore[method-assign]  # what it is for
     return kind
+
+
+def _function_of(method: Any) -> Any:
+    return method.__func__ if isinstance(method, classmethod | staticmethod) else method
 
 
 def wrap_method(kind: type, name: str, method: Any, wrap_raw: Callable[[Any], Any]) -> Any:

@@ -29,9 +29,17 @@ class Inherited:
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         owner = type(instance) if owner is None else owner
-        method = self._wrapped_once(self._next(owner))
+        method = self.resolve(owner)
         bind = getattr(type(method), "__get__", None)
         return method if bind is None else bind(method, instance, owner)
+
+    def resolve(self, owner: type) -> Any:
+        """What ``vars()`` of a class would hold for ``owner``, wrapped."""
+        return self._wrapped_once(self._next(owner))
+
+    def also(self, wrap: Callable[[Any], Any]) -> Inherited:
+        """The same with another wrapper around."""
+        return Inherited(self._kind, self._name, lambda raw: wrap(self._wrap(raw)))
 
     def _next(self, owner: type) -> Any:
         order = owner.__mro__
@@ -40,21 +48,22 @@ class Inherited:
         for base in order[after + 1 :]:
             found = vars(base).get(self._name, _MISSING)
             if found is not _MISSING:
-                return found
+                return found.resolve(owner) if isinstance(found, Inherited) else found
         raise AttributeError(f"type object {owner.__name__!r} has no attribute {self._name!r}")
 
     def _wrapped_once(self, raw: Any) -> Any:
         function = raw.__func__ if isinstance(raw, classmethod | staticmethod) else raw
         if not inspect.isfunction(function):
-            # Ours of another class, or an object of the program: it is called as it is.
+            # An object of the program: it is called as it is.
             return raw
         wrapped = self._wrapped.get(raw)
         if wrapped is None:
             if len(self._wrapped) >= _MOST:
                 self._wrapped.clear()
             wrapped = self._wrap(raw)
-            # Pickle looks for it under this name, and has to find this very object.
+            # Pickle looks for it under these names, and has to find this very object.
             of_class = wrapped.__func__ if isinstance(wrapped, classmethod | staticmethod) else wrapped
+            of_class.__module__ = self._kind.__module__
             of_class.__qualname__ = f"{self._kind.__qualname__}.{self._name}"
             wrapped = self._wrapped.setdefault(raw, wrapped)
         return wrapped

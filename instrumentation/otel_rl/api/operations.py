@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -16,7 +15,6 @@ from otel_rl.api.reward_functions import RewardFunction
 from otel_rl.api.rollouts import Rollout
 from otel_rl.internal_errors import guard
 from otel_rl.semconv import attributes, spans
-from otel_rl.semconv.attributes import RlRolloutStatusValues
 from otel_rl.semconv.definitions import EventDefinition
 from otel_rl.telemetry import (
     deferral,
@@ -33,7 +31,7 @@ from otel_rl.training.phases import Phase, innermost
 from otel_rl.training.scalars import Source, sink
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping
+    from collections.abc import Callable, Mapping
     from contextvars import Token
 
     from opentelemetry.context import Context
@@ -193,29 +191,13 @@ class Opened:
         if value is not None and isinstance(self._operation, Rollout | RewardFunction):
             self.tell("result", {"value": value})
 
-    def followed(self, value: Any, observed: str | None) -> Any:
-        """A coroutine that stands for the awaitable ``value`` of a function, and ends this operation when it ends.
-
-        None for any other awaitable, which is counted: a task or future is known by its identity, and stays.
-
-        Args:
-            value: What the function has returned.
-            observed: The method that takes the result of the coroutine.
-        """
-        if not awaitables.is_new_coroutine(value):
-            with guard("producer.awaitable"):
+    def ends_before(self, value: Any) -> bool:
+        """True where a function has returned ``value`` to be awaited: that is told, and is no result."""
+        with guard("producer.awaitable"):
+            if awaitables.is_awaitable(value):
                 awaitables.tell(value)
-            return None
-        detached = Detached(self, get_current())
-        self.leave()
-        coroutine = _followed(detached, self, value, observed)
-        detached.held = awaitables.stand_in(value, coroutine, partial(self._give_up, detached))
-        return coroutine
-
-    def _give_up(self, detached: Detached) -> None:
-        """Nobody has awaited the coroutine that was to end it."""
-        self.fail(RlRolloutStatusValues.CANCELLED)
-        detached.close(GeneratorExit())
+                return True
+        return False
 
     @property
     def trajectory(self) -> open_trajectory.OpenTrajectory | None:
@@ -265,8 +247,6 @@ class Detached:
         self._opened = opened
         self._context = context
         self._token: Token[Context] | None = None
-        #: What has to live as long as this.
-        self.held: object = None
 
     def enter(self) -> None:
         """Make the generator's context current."""
@@ -300,28 +280,6 @@ class Detached:
         token, self._token = self._token, None
         if token is not None:
             detach(token)
-
-
-async def _followed(
-    detached: Detached,
-    opened: Opened,
-    coroutine: Coroutine[Any, Any, Any],
-    observed: str | None,
-    is_finalizing: Callable[[], bool] = sys.is_finalizing,
-) -> Any:
-    """What ``coroutine`` returns, or raises."""
-    detached.enter()
-    try:
-        value = await coroutine
-        if observed is not None:
-            opened.tell(observed, {"value": value})
-    except BaseException as error:
-        # When the interpreter ends, the names of modules are gone.
-        if not is_finalizing():
-            detached.close(error)
-        raise
-    detached.close(None)
-    return value
 
 
 def open_detached(kind: str, arguments: Mapping[str, Any]) -> Detached | None:

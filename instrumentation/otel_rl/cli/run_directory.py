@@ -40,6 +40,9 @@ def find(arguments: argparse.Namespace) -> Path:
     """
     given: list[Path] = arguments.directory
     if len(given) > 1:
+        # A shell may have put files beside them.
+        given = [one for one in given if one.is_dir()] or given
+    if len(given) > 1:
         newest_first = sorted(given, key=_changed, reverse=True)
         names = " ".join(shlex.quote(str(one)) for one in newest_first[:_NAMED])
         left = f" and {len(given) - _NAMED} more" if len(given) > _NAMED else ""

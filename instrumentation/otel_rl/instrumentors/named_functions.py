@@ -139,15 +139,15 @@ class NamedFunctionsInstrumentor(Instrumentor):
 
         def wrap(function: Any) -> Any:
             # The same method of a base may be named too: a call is recorded once.
-            return wrap_call(self._originals.get((named.variable, function), function), of_call)
+            original = self._originals.get((named.variable, function), function)
+            wrapped = wrap_call(original, of_call)
+            self._originals[named.variable, wrapped] = original
+            return wrapped
 
         owner, name = _owner(module, path)
 
         def replacement(function: Any) -> Any:
-            wrapped = wrap_method(owner, name, function, wrap) if isinstance(owner, type) else wrap(function)
-            if not isinstance(wrapped, Inherited):
-                self._originals[named.variable, wrapped] = function
-            return wrapped
+            return wrap_method(owner, name, function, wrap) if isinstance(owner, type) else wrap(function)
 
         try:
             patches.replace(module, path, replacement)
@@ -199,11 +199,15 @@ def can_be_found(module: str, arguments: Sequence[str]) -> bool:
     package = module.partition(".")[0]
     if package in sys.modules:
         return True
-    folders = [os.path.dirname(word) or os.curdir for word in arguments if word.endswith(".py")]  # noqa: PTH120
+    kind, target, _ = child_processes.program(arguments)
+    # Of a launcher the first file of Python among its arguments is meant; the others do no harm.
+    scripts = [target, *(word for word in arguments if word.endswith(".py"))] if kind != "none" else []
+    real = [os.path.realpath(script) for script in scripts]
+    folders = [path if os.path.isdir(path) else os.path.dirname(path) for path in real]  # noqa: PTH112, PTH120
     try:
         if importlib.util.find_spec(package) is not None:
             return True
-        return PathFinder.find_spec(package, [os.path.realpath(folder) for folder in (*folders, os.curdir)]) is not None
+        return PathFinder.find_spec(package, [*folders, os.path.realpath(os.curdir)]) is not None
     except Exception:  # noqa: BLE001 - a finder of the program's may raise anything
         return True
 

@@ -53,7 +53,6 @@ sys.kept = list(sys.modules.values())
         'otel_rl.tool("t")(generator)()',
         'otel_rl.span("s")(generator)()',
         "otel_rl.rollout()(coroutine)()",
-        "otel_rl.rollout()(lambda: coroutine())()",
         "block()",
     ],
 )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import inspect
 import pickle
+import sys
+import types
 
 import pytest
 
@@ -80,6 +82,48 @@ def test_a_base_that_gets_an_object_which_can_be_called_has_it_called(recorded, 
     monkeypatch.delattr(Base, "__call__")
     with pytest.raises(AttributeError, match="no attribute '__call__'"):
         Decorated()()
+
+
+def test_two_decorators_of_one_class_both_record(recorded):
+    @otel_rl.rollout()
+    @otel_rl.reward_function("twice")
+    class Judge(Base):
+        pass
+
+    @otel_rl.reward_function("heir")
+    class Heir(Decorated):
+        pass
+
+    assert Judge()() == Heir()() == "base"
+    assert rollouts(recorded) == 2
+    assert sum(span.name == "rl.reward" for span in recorded.spans) == 2
+
+
+def test_a_call_is_recorded_once_where_the_base_is_decorated_alike(recorded):
+    @otel_rl.reward_function("correct")
+    class Scores:
+        def __call__(self):
+            return 1.0
+
+    @otel_rl.reward_function("correct")
+    class Heir(Scores):
+        pass
+
+    @otel_rl.reward_function("correct")
+    class Last(Heir):
+        pass
+
+    assert Heir()() == Last()() == Scores()() == 1.0
+    assert sum(span.name == "rl.reward" for span in recorded.spans) == 3
+
+
+def test_pickle_finds_the_method_of_a_base_in_another_module(recorded, monkeypatch):
+    elsewhere = types.ModuleType("module_of_a_base")
+    exec("class Other:\n    def __call__(self):\n        return 'other'\n", vars(elsewhere))  # noqa: S102 - a module of a program
+    monkeypatch.setitem(sys.modules, elsewhere.__name__, elsewhere)
+    monkeypatch.setitem(globals(), "Elsewhere", type("Elsewhere", (elsewhere.Other,), {"__module__": __name__}))
+    decorated = otel_rl.rollout()(globals()["Elsewhere"])
+    assert pickle.loads(pickle.dumps(decorated.__call__)) is decorated.__call__  # noqa: S301 - our own bytes
 
 
 def test_the_method_is_one_object_that_pickle_finds(recorded):

@@ -26,9 +26,12 @@ class Batch:
     """Stands for tensors."""
 
 
-@pytest.fixture(params=["NO_CONTENT", "SPAN_ONLY"], autouse=True)
+@pytest.fixture(params=["off", "NO_CONTENT", "SPAN_ONLY"], autouse=True)
 def _content(request, monkeypatch, recorded):
-    monkeypatch.setenv(CAPTURE_ENVIRONMENT_VARIABLE, request.param)
+    if request.param == "off":
+        monkeypatch.setattr(otel_rl, "_enabled", lambda: False)
+    else:
+        monkeypatch.setenv(CAPTURE_ENVIRONMENT_VARIABLE, request.param)
 
 
 def is_alive(reference):

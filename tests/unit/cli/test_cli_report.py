@@ -188,6 +188,7 @@ def test_several_folders_are_refused_with_the_newest_first_and_what_to_do(
         process = data / f"run{number}" / "host-rank0"
         process.mkdir(parents=True)
         os.utime(process, (number, number))
+    (data / "notes.txt").touch()
     assert main([command, *sorted(str(run) for run in data.iterdir())]) == 2
     captured = capsys.readouterr()
     assert captured.out == ""

@@ -308,7 +308,11 @@ def test_a_package_that_is_not_on_the_import_path_is_said_at_the_start_and_recor
     reason = "module late_rewards.judges was not imported in this process and is not on the import path"
     assert state() == {"state": "degraded", "reason": reason}
     # The folder of a script, which the program gets only after our start.
-    assert can_be_found("late_rewards.judges", ["python", str(tmp_path / "train.py")])
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "train").symlink_to(tmp_path / "train.py")
+    for target in ("train.py", "train", ".", "elsewhere/train"):
+        assert can_be_found("late_rewards.judges", ["python", str(tmp_path / target)]), target
+    assert not can_be_found("late_rewards.judges", ["python", str(tmp_path / "elsewhere" / "train.py")])
     (tmp_path / "late_rewards" / "__init__.py").write_text("")
     (tmp_path / "late_rewards" / "judges.py").write_text("def correct(): return 1.0")
     monkeypatch.syspath_prepend(str(tmp_path))
