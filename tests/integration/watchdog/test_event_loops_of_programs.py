@@ -246,7 +246,9 @@ def test_the_thread_begins_with_the_first_operation_in_a_loop_unless_it_is_switc
 
 def test_a_program_that_is_interrupted_while_it_is_blocked_tells_of_it(tmp_path: Path) -> None:
     program = (
-        "import asyncio, pathlib, threading, time, otel_rl\n"
+        "import asyncio, pathlib, signal, threading, time, otel_rl\n"
+        # A shell starts its background jobs with SIGINT ignored, and so this test maybe.
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "def watches(task):\n"
         "    for _ in range(40): time.sleep(0.025)\n"
         "    pathlib.Path('blocked').touch()\n"
