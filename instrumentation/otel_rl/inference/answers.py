@@ -216,9 +216,7 @@ class Answer:
             reason = "length" if because == "max_output_tokens" else because or status
         elif status == "failed":
             self.failure = failures.name_of(fields.get("error"), _FAILED)
-        elif reason == _ERROR:
-            self.failure = self.failure or failures.UNNAMED
-        elif any(map(tool_round_trips.is_call, items_of(fields.get("output")))):
+        elif reason != _ERROR and any(map(tool_round_trips.is_call, items_of(fields.get("output")))):
             reason = "tool_calls"
             self._add_tool_calls(tool_round_trips.calls_of_response(fields.get("output")))
         self._finish_reasons = None if reason is None else {0: reason}

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 #: ``error.type`` of an answer with an error that has no name.
 UNNAMED = "answer_error"
+#: Statuses of answers that failed; the second is the word of gateways.
+_FAILED = ("failed", "error")
 #: A sentence is no name.
 _NAME = re.compile(r"[A-Za-z_][\w.:-]{0,63}", re.ASCII)
 _DIGITS = re.compile(r"\d{3}", re.ASCII)
@@ -27,19 +29,27 @@ _MOST_NAMES = 32
 _names: set[str] = set()
 
 
-def of_answer(fields: Mapping[str, Any], extra: Mapping[str, Any]) -> str | None:
-    """The failure that a complete answer reports, also beside a result; None for no failure."""
-    found = of_error(fields.get("error") or extra.get("error"))
-    if found is None and fields.get("object") == "error":
-        return name_of({**fields, **extra})
-    return found
+def of_answer(fields: Mapping[str, Any], extra: Mapping[str, Any], default: str = UNNAMED) -> str | None:
+    """The failure that an answer or an event of a stream reports, also beside a result; None for no failure."""
+    error = fields.get("error") or extra.get("error")
+    if of_error(error) is not None:
+        return name_of(error, default)
+    if fields.get("object") == "error":
+        return name_of({**fields, **extra}, default)
+    if (fields.get("status") or extra.get("status")) in _FAILED:
+        # Its type is that of the answer.
+        return name_of({"code": fields.get("code") or extra.get("code")}, default)
+    return None
 
 
 def of_error(error: Any) -> str | None:
-    """The failure that an ``error`` means: any text or object that is not empty; None for anything else."""
+    """The failure that an ``error`` means: any text, or object that says something; None for anything else.
+
+    Some servers put ``{"code": 0, "message": ""}`` beside a result.
+    """
     if isinstance(error, str):
         return UNNAMED if error else None
-    return name_of(error) if fields_of(error) else None
+    return name_of(error) if any(fields_of(error).values()) else None
 
 
 def name_of(error: Any, default: str = UNNAMED) -> str:

@@ -117,9 +117,7 @@ class StreamedEngineAnswer(EngineAnswer):
         event = fields_of(_parsed(chunk))
         if "request_id" in event and "id" not in event:
             event["id"] = event["request_id"]
-        error = event.get("error")
-        if error:
-            self.failure = failures.name_of(error, _ERROR)
+        self.failure = failures.of_answer(event, event, _ERROR) or self.failure
         super().observe_chunk(event)
 
     def end(self) -> None:

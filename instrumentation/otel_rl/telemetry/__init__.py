@@ -13,6 +13,7 @@
 ``exception_text``        an exception as attributes of a log record
 ``ids``                   trace and span ids, random or derived
 ``lifecycle``             callbacks before shutdown and after a fork
+``object_values``         what an object of no built-in class holds, or its text
 ``open_spans``            what is added to spans while they are open
 ``open_trajectory``       what the calls of one trajectory add up to
 ``progress``              signs that the process goes on, for the watchdog

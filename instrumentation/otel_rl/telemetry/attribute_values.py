@@ -11,15 +11,13 @@ import math
 import re
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import fields, is_dataclass
 from itertools import islice
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from otel_rl.telemetry import drops
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 #: Longest string attribute in characters: everything we record is bounded. The marker says how much was there.
 MAXIMUM_LENGTH = 8192
@@ -54,10 +52,10 @@ _FIELDS = frozenset(
 )
 #: First part of the module of classes whose instances can be large or live on a device: their ``str`` is not asked for.
 _TENSOR_LIBRARIES = frozenset({"cupy", "jax", "jaxlib", "mlx", "numpy", "tensorflow", "torch"})
-#: Likewise of classes whose instances are plain values with a text of their own.
-_VALUE_LIBRARIES = frozenset({"datetime", "decimal", "fractions", "ipaddress", "pathlib", "uuid", "zoneinfo"})
-#: Ways of the standard library to write an exception.
-_OF_EXCEPTIONS: tuple[object, ...] = (BaseException.__str__, KeyError.__str__, OSError.__str__)
+#: Libraries whose truth values run no code of the program.
+_TRUTH_LIBRARIES = frozenset({"builtins", "datetime", "decimal", "enum", "fractions"})
+#: Classes whose instances run no code of the program.
+_BUILT_IN = frozenset({type(None), bool, int, float, str, dict, list, tuple})
 
 
 def truncate(text: str, limit: int = MAXIMUM_LENGTH, whole: int | None = None) -> str:
@@ -148,6 +146,17 @@ class PlainBody(dict[str, Any]):
     characters = 0
 
 
+class _Pairs(list[tuple[Any, Any]]):
+    """Keys and values of a mapping."""
+
+
+class _Items(NamedTuple):
+    """The first items of a sequence or set, at least as many as may be taken, and how many there are."""
+
+    first: Sequence[Any]
+    length: int
+
+
 class _Plain:
     """Makes one value plain; counts what it has taken, so that a nested value stays bounded as a whole."""
 
@@ -159,45 +168,31 @@ class _Plain:
         self._redact = redact
 
     def of(self, value: Any, depth: int) -> Any:
-        found: Any
-        if isinstance(value, enum.Enum):
-            value = value.value
-        if value is None or type(value) is bool:
-            found = value
-        elif type(value) is float:
+        if type(value) not in _BUILT_IN:
+            value = _taken(value, is_whole=self._redact is not None)
+        kind = type(value)
+        if kind is str:
+            return self._text(value)
+        if value is None or kind is bool:
+            return value
+        if kind is not int and kind is not float:
+            return self._nested(value, depth)
+        if kind is float and self._characters is not None and not math.isfinite(value):
             # JSON knows no NaN and no infinity.
-            found = value if self._characters is None or math.isfinite(value) else str(value)
-        elif isinstance(value, str):
-            found = self._text(value)
-        elif isinstance(value, int):
-            found = int.__int__(value)
-        elif isinstance(value, bytes | bytearray | memoryview):
-            start = value if self._redact is not None else value[: MAXIMUM_LENGTH + 1]
-            found = self._text(bytes(start).decode(errors="replace"))
-        else:
-            return self._other(value, depth)
-        if self._redact is not None and type(found) in (int, float):
-            found = self._number(found, self._redact)
-        return self._integer(found) if type(found) is int else found
+            return str(value)
+        if self._redact is not None:
+            value = self._number(value, self._redact)
+        return self._integer(value) if type(value) is int else value
 
-    def _other(self, value: Any, depth: int) -> Any:
-        if isinstance(value, Mapping):
-            return self._mapping(value, depth) if depth else "{...}"
-        if isinstance(value, list | tuple | AbstractSet):
-            return self._sequence(value, depth) if depth else "[...]"
-        of_object = _fields(value)
-        if of_object is not None:
-            return self._mapping(of_object, depth) if depth else "{...}"
-        found: Any
-        try:
-            found = number(value)
-            if found is None:
-                found = _tensor(value) or (str(value) if _is_value(value) else None)
-        except Exception:  # noqa: BLE001 - code of the program runs here
-            found = None
-        if found is None:
-            found = f"<{type(value).__qualname__}>"
-        return self._text(found) if isinstance(found, str) else self.of(found, depth)
+    def _nested(self, value: Any, depth: int) -> dict[str, Any] | list[Any] | str:
+        kind = type(value)
+        if not depth:
+            return "{...}" if kind is dict or kind is _Pairs else "[...]"
+        if kind is dict:
+            return self._mapping(_Pairs(value.items()), depth)
+        if kind is _Pairs:
+            return self._mapping(value, depth)
+        return self._sequence(value if kind is _Items else _Items(value, len(value)), depth)
 
     def _number(self, value: float, redact: Callable[[str], str]) -> float | str:
         # A card or telephone number may be one. Python writes no decimal number of more than 4,300 digits.
@@ -231,10 +226,10 @@ class _Plain:
             self._characters -= length
         return self._items < 0 or (self._characters is not None and self._characters <= 0)
 
-    def _mapping(self, value: Mapping[Any, Any], depth: int) -> dict[str, Any]:
+    def _mapping(self, pairs: _Pairs, depth: int) -> dict[str, Any]:
         found: dict[str, Any] = {}
         is_simple = self._characters is None and self._redact is None
-        for taken, (key, item) in enumerate(list(value.items())):
+        for taken, (key, item) in enumerate(pairs):
             if is_simple and _is_plain_key(key):
                 name = key
             else:
@@ -246,7 +241,7 @@ class _Plain:
                 # Two keys that have become one: both values stay.
                 name = f"{name} ({taken + 1})"
             if self._full(len(name) + 6):
-                found["..."] = f"[{len(value) - taken} more]"
+                found["..."] = f"[{len(pairs) - taken} more]"
                 break
             # The common case, for the many numbers of a trainer's log call.
             found[name] = item if is_simple and type(item) is float else self.of(item, depth - 1)
@@ -260,11 +255,11 @@ class _Plain:
         found = self.of(key, depth)
         return found if isinstance(found, str) else str(found)
 
-    def _sequence(self, value: Any, depth: int) -> list[Any]:
+    def _sequence(self, items: _Items, depth: int) -> list[Any]:
         found: list[Any] = []
-        for item in value:
+        for item in items.first:
             if self._full(4):
-                found.append(f"[{len(value) - len(found)} more]")
+                found.append(f"[{items.length - len(found)} more]")
                 break
             found.append(self.of(item, depth - 1))
         return found
@@ -275,39 +270,41 @@ def _is_plain_key(key: Any) -> bool:
     return type(key) is str and len(key) <= MAXIMUM_KEY_LENGTH and key.isascii() and "\0" not in key
 
 
-def _fields(value: Any) -> dict[str, Any] | None:
-    """What an object of a class without behaviour holds; None for other objects.
+def _taken(value: Any, *, is_whole: bool) -> Any:
+    """What is recorded of ``value``, as an instance of a built-in class, pairs or items; its class where that raises.
 
-    Its ``repr`` would read the tensors in it.
+    Of bytes the first ones are enough, unless the ``is_whole`` text is asked for.
     """
-    kind = type(value)
-    if is_dataclass(kind):
-        return {field.name: getattr(value, field.name, None) for field in fields(value)}
-    of_attrs = getattr(kind, "__attrs_attrs__", None)
-    if of_attrs is not None:
-        return {field.name: getattr(value, field.name, None) for field in of_attrs}
-    if kind is SimpleNamespace or any(
-        one.__name__ == "BaseModel" and _library_of(one) == "pydantic" for one in kind.__mro__
-    ):
-        return dict(vars(value))
+    from otel_rl.telemetry import object_values  # noqa: PLC0415 - few processes record other objects
+
+    try:
+        if issubclass(type(value), enum.Enum):
+            value = value.value
+        # Of the class itself: a stand-in says that it is of another one.
+        kind = type(value)
+        if kind in _BUILT_IN:
+            return value
+        if issubclass(kind, str):
+            return str.__str__(value)
+        if issubclass(kind, int):
+            return int.__int__(value)
+        if issubclass(kind, bytes | bytearray | memoryview):
+            return bytes(value if is_whole else value[: MAXIMUM_LENGTH + 1]).decode(errors="replace")
+        for find in (_nested, number, object_values.fields_of, _tensor, object_values.text_of):
+            found = find(value)
+            if found is not None:
+                return found
+    except Exception:  # noqa: BLE001, S110 - code of the program runs here
+        pass
+    return f"<{object_values.class_name(type(value))}>"
+
+
+def _nested(value: Any) -> _Pairs | _Items | None:
+    if isinstance(value, Mapping):
+        return _Pairs((key, item) for key, item in value.items())
+    if isinstance(value, list | tuple | AbstractSet):
+        return _Items(list(islice(value, MAXIMUM_ITEMS + 1)), len(value))
     return None
-
-
-def _is_value(value: Any) -> bool:
-    """True for the small values of the standard library, whose text is what they are.
-
-    The text of any other object is made by code of the program. It may read a tensor, wait for a device, or be long.
-    """
-    kind = type(value)
-    if kind is type or kind is complex or kind is range:
-        return True
-    if isinstance(value, BaseException):
-        return all(isinstance(one, str | int | float | None) for one in value.args) and kind.__str__ in _OF_EXCEPTIONS
-    return _library_of(kind) in _VALUE_LIBRARIES
-
-
-def _library(value: object) -> str:
-    return _library_of(type(value))
 
 
 def _library_of(kind: type) -> str:
@@ -316,7 +313,7 @@ def _library_of(kind: type) -> str:
 
 def is_tensor(value: object) -> bool:
     """True for an array or tensor."""
-    return _library(value) in _TENSOR_LIBRARIES
+    return _library_of(type(value)) in _TENSOR_LIBRARIES
 
 
 def _tensor(value: Any) -> str | None:
@@ -349,13 +346,15 @@ def number(value: Any) -> float | int | None:
 
 def truth(value: Any) -> bool | None:
     """The truth value of ``value``; None where the program's code would say it, or a tensor on a device."""
-    kind = type(value)
-    if value is None or _library_of(kind) == "builtins":
-        return bool(value)
-    if not hasattr(kind, "__bool__") and not hasattr(kind, "__len__"):
-        return True
-    found = number(value)
-    return None if found is None else bool(found)
+    # As Python looks for it: not at the metaclass, which that of enumerations would be.
+    for name in ("__bool__", "__len__"):
+        says = next((one for one in type(value).__mro__ if name in vars(one)), None)
+        if says is not None:
+            if _library_of(says) in _TRUTH_LIBRARIES:
+                return bool(value)
+            found = number(value)
+            return None if found is None else bool(found)
+    return True
 
 
 def numbers_of(value: Any, most: int) -> list[Any] | None:
@@ -376,7 +375,7 @@ def _holds_one_element(value: Any) -> bool:
 
 
 def _is_in_memory(value: Any) -> bool:
-    library = _library(value)
+    library = _library_of(type(value))
     # Subclasses of tensors stand for elements that are elsewhere, or nowhere.
     return library == "numpy" or (
         library == "torch" and type(value).__name__ in ("Tensor", "Parameter") and value.device.type == "cpu"

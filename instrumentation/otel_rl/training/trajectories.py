@@ -24,8 +24,8 @@ from otel_rl.semconv import attributes, events, metrics
 from otel_rl.semconv.attributes import RlRolloutStatusValues
 from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
 from otel_rl.telemetry import deferral, drops, lifecycle
-from otel_rl.telemetry.attribute_values import PlainBody, text
-from otel_rl.telemetry.open_trajectory import MAXIMUM_LENGTH, MAXIMUM_REWARDS
+from otel_rl.telemetry.attribute_values import PlainBody
+from otel_rl.telemetry.open_trajectory import MAXIMUM_REWARDS
 from otel_rl.training import reward_means, steps, trajectory_columns, trajectory_counts
 from otel_rl.training.trajectory_columns import ROWS_PER_RECORD, Columns
 
@@ -317,17 +317,20 @@ def _record(group: Sequence[_Waiting], started: int, left_out: int) -> None:
         attributes.RL_GROUP_SIZE: trajectory_columns.common(one.group_size for one in made),
     }
     count = sum(counts)
-    of_numbers = len(scores) + len(metrics)
-    for begin, end, characters in trajectory_columns.parts(columns.values(), of_numbers, count):
-        body = PlainBody({key: values[begin:end] for key, values in columns.items()})
+    names: dict[str, Any] = {}
+    if scores:
+        names[attributes.RL_REWARD_NAMES] = trajectory_columns.named(scores)
+        if any(weight != 1 for weight in weights):
+            names[attributes.RL_REWARD_WEIGHTS] = weights
+    if metrics:
+        names[attributes.RL_ROLLOUT_METRIC_NAMES] = trajectory_columns.named(metrics)
+    of_functions = [*scores.values(), *metrics.values()]
+    for begin, end, characters in trajectory_columns.parts(columns, of_functions, names, count):
+        body = PlainBody({key: values[begin:end] for key, values in columns.items()}, **names)
         body.characters = characters
         if scores:
-            body[attributes.RL_REWARD_NAMES] = [text(str(name), MAXIMUM_LENGTH) for name in scores]
             body[attributes.RL_REWARD_SCORES] = [values[begin:end] for values in scores.values()]
-            if any(weight != 1 for weight in weights):
-                body[attributes.RL_REWARD_WEIGHTS] = weights
         if metrics:
-            body[attributes.RL_ROLLOUT_METRIC_NAMES] = [text(str(name), MAXIMUM_LENGTH) for name in metrics]
             body[attributes.RL_ROLLOUT_METRIC_VALUES] = [values[begin:end] for values in metrics.values()]
         _emit(first.scope, body, first.context, first.iteration, first.source, started, left_out, common)
         started = left_out = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from itertools import islice
 from types import MappingProxyType
@@ -17,10 +18,14 @@ if TYPE_CHECKING:
 _INTEGERS = 1 << 63
 #: Most rows of one record.
 ROWS_PER_RECORD = 512
-#: Most characters of one record, as JSON: Loki takes lines of 256 kB.
+#: Most characters of one record, as Python writes JSON: Loki takes lines of 256 kB.
 CHARACTERS_PER_RECORD = 200_000
-#: Characters of a number with a fraction, and of any other value that is no text and no list, with a comma.
-_FRACTION, _OTHER = 22, 6
+#: Most characters of a number with a fraction, and of a truth value or nothing, with a comma and a space.
+_FRACTION, _OTHER = 26, 7
+#: Quotes, brackets, colon, comma and spaces around a column, and most of the two lists of columns with their keys.
+_AROUND, _LISTS = 8, 64
+#: Most characters of a name, as JSON: each record has all names. JSON writes a character as twelve at most.
+_NAME, _MOST_PER_CHARACTER = 1024, 12
 
 
 class Columns(NamedTuple):
@@ -80,41 +85,68 @@ def _is_clean(kind: type, values: list[Any], *, is_plain: bool) -> bool:
     return is_plain and kind in (bool, type(None))
 
 
-def parts(columns: Iterable[Sequence[Any]], of_numbers: int, count: int) -> Iterator[tuple[int, int, int]]:
-    """Begin and end of the rows of each record, and its characters: fewer rows where texts are long, or lists.
+def named(names: Iterable[str]) -> list[str]:
+    """Names as they go into a record."""
+    found = [text(str(name), MAXIMUM_LENGTH) for name in names]
+    return [
+        name if len(json.dumps(name)) <= _NAME else text(name, (_NAME - 2) // _MOST_PER_CHARACTER) for name in found
+    ]
+
+
+def parts(
+    columns: Mapping[str, Sequence[Any]],
+    of_functions: Iterable[Sequence[Any]],
+    common: Mapping[str, Any],
+    count: int,
+) -> Iterator[tuple[int, int, int]]:
+    """Begin and end of the rows of each record, and its most characters: fewer rows where texts are long, or lists.
 
     Args:
         columns: as they go into the records.
-        of_numbers: further columns, which hold numbers only.
+        of_functions: further columns of numbers, which go into lists of columns.
+        common: what each record has beside them.
         count: rows of all of them.
     """
-    begin = characters = 0
-    for place, size in enumerate(_sizes(columns, of_numbers * _FRACTION, count)):
+    functions = list(of_functions)
+    keys = sum(len(key) + _AROUND for key in columns)
+    beside = len(json.dumps(common)) + keys + _LISTS + _AROUND * len(functions)
+    begin, characters = 0, beside
+    for place, size in enumerate(_sizes([*columns.values(), *functions], count)):
         if place > begin and (characters + size > CHARACTERS_PER_RECORD or place - begin == ROWS_PER_RECORD):
             yield begin, place, characters
-            begin, characters = place, 0
+            begin, characters = place, beside
         characters += size
     if count:
         yield begin, count, characters
 
 
-def _sizes(columns: Iterable[Sequence[Any]], fixed: int, count: int) -> list[int]:
-    """Characters of each row, about."""
-    found = [0] * count
+def _sizes(columns: Iterable[Sequence[Any]], count: int) -> list[int]:
+    """Most characters of each row."""
+    found, fixed = [0] * count, 0
     for values in columns:
         kinds = set(map(type, values))
         if str in kinds or list in kinds:
-            found = [size + _size(value) for size, value in zip(found, values, strict=True)]
+            is_simple = _is_simple("".join(value for value in values if type(value) is str))
+            found = [size + _size(value, is_simple=is_simple) for size, value in zip(found, values, strict=True)]
+        elif float in kinds:
+            fixed += _FRACTION
         else:
-            fixed += _FRACTION if float in kinds else _OTHER
+            numbers = [value for value in values if type(value) is int]
+            # The longest of integers is the first or the last.
+            fixed += max(_OTHER, *(len(str(end(numbers))) + 2 for end in (min, max))) if numbers else _OTHER
     return [size + fixed for size in found]
 
 
-def _size(value: Any) -> int:
+def _is_simple(value: str) -> bool:
+    """True where JSON writes each character as it is."""
+    return value.isascii() and value.isprintable() and '"' not in value and "\\" not in value
+
+
+def _size(value: Any, *, is_simple: bool) -> int:
     if type(value) is str:
-        # Python writes ASCII only: a character beyond has six then.
-        return (len(value) if value.isascii() else 6 * len(value)) + 3
-    return len(value) * _FRACTION + 3 if type(value) is list else _OTHER
+        return len(value) + 4 if is_simple else len(json.dumps(value)) + 2
+    # Of what is neither text nor list, an integer is the longest.
+    return len(value) * _FRACTION + 4 if type(value) is list else _FRACTION
 
 
 def weight_of(name: str, made: Sequence[Columns]) -> float | None:

@@ -119,7 +119,7 @@ class Broken(dict):
         raise RuntimeError("of the program")
 
 
-def test_arguments_that_cannot_be_written_cost_the_content_and_not_the_call(recorded, monkeypatch):
+def test_an_argument_that_cannot_be_written_costs_its_value_and_not_the_call(recorded, monkeypatch):
     monkeypatch.setenv(CAPTURE_ENVIRONMENT_VARIABLE, "SPAN_ONLY")
     monkeypatch.delenv(RAISE_ENVIRONMENT_VARIABLE)
 
@@ -129,5 +129,5 @@ def test_arguments_that_cannot_be_written_cost_the_content_and_not_the_call(reco
 
     assert collect(Broken(a=1)) == 1
     span = recorded.span("rl.rollout")
-    assert "rl.rollout.input" not in span.attributes
+    assert span.attributes["rl.rollout.input"] == '{"settings": "<Broken>"}'
     assert span.attributes["rl.rollout.output"] == "1"

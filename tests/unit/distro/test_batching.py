@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 from opentelemetry._logs import LogRecord
-from opentelemetry.sdk._logs import ReadableLogRecord
+from opentelemetry.sdk._logs import LoggerProvider, ReadableLogRecord
 from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import TracerProvider
 
-from otel_rl.pipeline import outage, sdk_logging
+from otel_rl.offline.store.process_store import ProcessStore
+from otel_rl.pipeline import exporter_selection, outage, providers, sdk_logging
 from otel_rl.pipeline.batching import BatchQueue, Limits
 from otel_rl.pipeline.destination import Destination
 from otel_rl.pipeline.identity_gate import Gate
@@ -120,6 +123,31 @@ def test_a_record_of_many_rows_counts_as_many_records():
     body.characters = 200_000
     assert 2 * weight(record) > Limits().batch
     assert weight(ReadableLogRecord(LogRecord(body="text"), Resource.get_empty())) == 1
+
+
+def test_large_records_count_as_many_in_the_queue_of_the_logs(monkeypatch):
+    monkeypatch.setattr(providers.run_span, "touch", lambda: None)
+    thread = SimpleNamespace(tasks=[], chores=[], started=True, wake=lambda: None)
+    resource = Resource.get_empty()
+    telemetry = providers.Telemetry(
+        ProcessStore(resource),
+        tracer_provider=TracerProvider(shutdown_on_exit=False),
+        logger_provider=LoggerProvider(resource, shutdown_on_exit=False),
+        files=thread,
+    )
+    exported = {"traces": (), "metrics": (), "logs": (exporter_selection.FILE,)}
+    providers._add_processors(telemetry, exporter_selection.Plan(exported))
+    [queue] = telemetry.queues
+    batches = []
+    queue.sink.export = batches.append
+    telemetry.gate.force_open()
+    body = PlainBody(rows=[1])
+    body.characters = 200_000
+    logger = telemetry.logger_provider.get_logger("test")
+    for _ in range(6):
+        logger.emit(LogRecord(body=body))
+    queue.run()
+    assert 0 < len(batches[0]) < 6
 
 
 def test_full_queue_drops_the_new_item_and_counts_it():

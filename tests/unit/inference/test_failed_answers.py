@@ -46,6 +46,14 @@ def _names(monkeypatch):
         ({"choices": [{"text": "hi"}], "error": "the provider broke off"}, "answer_error"),
         ({"choices": [{"text": "hi"}], "error": None}, None),
         ({"choices": [{"text": "hi"}], "error": {}}, None),
+        ({"choices": [{"text": "hi"}], "error": {"code": 0, "message": ""}}, None),
+        ({"choices": [{"text": "hi"}], "error": {"code": None, "message": None, "type": None}}, None),
+        ({"choices": [{"text": "hi", "error": {"code": 0, "message": ""}}]}, None),
+        ({"choices": [{"text": "hi"}], "error": {"code": 0, "message": "broke off"}}, "answer_error"),
+        ({"choices": [{"text": "hi"}], "status": "error"}, "answer_error"),
+        ({"choices": [{"text": "hi"}], "status": "failed", "code": "overloaded"}, "overloaded"),
+        ({"choices": [{"text": "hi"}], "status": "failed", "type": "completion"}, "answer_error"),
+        ({"choices": [{"text": "hi"}], "status": "success"}, None),
         ({"choices": [{"text": "", "finish_reason": "error", "error": {"code": 502}}]}, "502"),
         ({"choices": [{"text": "", "error": {"code": 502}}], "error": {"code": "overloaded"}}, "overloaded"),
         ({"choices": [{"text": "hi", "error": None}]}, None),
@@ -75,6 +83,18 @@ def test_a_complete_answer_and_a_streamed_one_fail_alike(body):
     streamed.observe_chunk(json.dumps(body).encode())
     streamed.end()
     assert complete.failure == streamed.failure == "model_not_found"
+
+
+@pytest.mark.parametrize(
+    ("facts", "expected"),
+    [({"error": {"code": 0, "message": ""}}, None), ({"status": "error"}, "stream_error")],
+    ids=str,
+)
+def test_an_event_of_a_stream_fails_where_it_says_something_of_an_error(facts, expected):
+    streamed = StreamedEngineAnswer(1)
+    streamed.observe_chunk(json.dumps({"choices": [{"index": 0, "finish_reason": "stop"}], **facts}).encode())
+    streamed.end()
+    assert streamed.failure == expected
 
 
 def test_names_of_servers_are_few():

@@ -220,6 +220,14 @@ def test_a_record_has_at_most_512_rows_and_none_is_lost(recorded):
         ({"rl.rollout.cumulative_rewards": [[0.5] * (512 * (row % 100 == 7)) for row in range(600)]}, {}),
         ({"rl.rollout.id": ["\N{GREEK SMALL LETTER PI}" * 256] * 600, "rl.group.id": ["g" * 256] * 600}, {}),
         ({}, {f"f{number}": [0.123456789012345] * 600 for number in range(32)}),
+        ({"rl.rollout.id": ['"' * 256] * 600, "rl.group.id": ["\\" * 256] * 600}, {}),
+        ({"rl.rollout.id": ["\x01" * 256] * 600, "rl.group.id": ["\x7f" * 256] * 600}, {}),
+        ({"rl.rollout.id": ["\N{GRINNING FACE}" * 256] * 600}, {}),
+        ({"rl.rollout.id": [-(1 << 63)] * 600, "rl.group.id": [1 << 62] * 600}, {}),
+        ({"rl.rollout.trained": [False, None] * 300, "rl.rollout.success": [False] * 600}, {}),
+        ({"rl.rollout.turn_rewards": [[-2.2250738585072014e-308] * 512] * 600}, {}),
+        ({}, {f"{number}" + "n" * 250: [-2.2250738585072014e-308] * 600 for number in range(32)}),
+        ({"rl.group.id": ['"'] + [None] * 599}, {"n" * 250: [0, -1] * 300}),
     ],
 )
 def test_a_record_has_fewer_rows_where_they_are_large_and_none_is_lost(recorded, columns, scores):
@@ -229,8 +237,8 @@ def test_a_record_has_fewer_rows_where_they_are_large_and_none_is_lost(recorded,
     trajectories.add_batch(scope, "trainer", 1, 600, lambda: given)
     made = bodies(recorded)
     sizes = [len(json.dumps(body)) for body in made]
-    # Loki refuses longer lines.
-    assert max(sizes) <= 256_000
+    assert max(sizes) <= CHARACTERS_PER_RECORD
+    assert all(size <= body.characters <= CHARACTERS_PER_RECORD for size, body in zip(sizes, made, strict=True))
     # No more records than that takes.
     assert len(made) <= 2 + 2 * sum(sizes) // CHARACTERS_PER_RECORD
     for key, values in columns.items():
@@ -241,6 +249,22 @@ def test_a_record_has_fewer_rows_where_they_are_large_and_none_is_lost(recorded,
             assert [value for body in made for value in body[key][place]] == values
     started = [record.attributes.get("rl.trajectories.started") for record in recorded.events("rl.trajectories")]
     assert started == [600] + [0] * (len(made) - 1)
+
+
+def test_the_longest_row_with_the_longest_names_is_within_the_bound_of_a_record(recorded):
+    longest, smallest = "\N{GRINNING FACE}" * 300, -2.2250738585072014e-308
+    texts = ("id", "trace_id", "status", "discard_reason", "policy_version")
+    columns = {f"rl.rollout.{name}": [longest] * 3 for name in texts}
+    columns |= {"rl.sample.id": [longest] * 3, "rl.group.id": [longest] * 3, "gen_ai.conversation.id": [longest] * 3}
+    columns |= {f"rl.rollout.{name}_rewards": [[smallest] * 512] * 3 for name in ("turn", "cumulative")}
+    functions = {f"{number}{longest}": [smallest] * 3 for number in range(32)}
+    weights = dict.fromkeys(functions, smallest)
+    trajectories.add_batch(scope, "trainer", 1, 3, lambda: Columns(columns, functions, weights, metrics=functions))
+    made = bodies(recorded)
+    assert sum(len(body["rl.rollout.id"]) for body in made) == 3
+    assert all(len(json.dumps(body)) <= body.characters <= CHARACTERS_PER_RECORD for body in made)
+    assert {len(body["rl.reward.names"]) for body in made} == {32}
+    assert all("... [truncated, 30" in name for name in made[0]["rl.reward.names"])
 
 
 def test_rows_beyond_the_limit_are_counted(io_thread, recorded):
