@@ -231,6 +231,16 @@ def test_of_calls_in_the_first_bucket_of_a_histogram_only_its_bound_is_said() ->
     assert (shown["Calls"], shown["p50"], shown["p95"]) == ("5", at_most, at_most)
 
 
+def test_the_slowest_rollouts_have_their_reward_and_no_single_score() -> None:
+    calls = Calls()
+    for number, reward in enumerate((1.25, None)):
+        values = {"rl.rollout.id": str(number)} | ({} if reward is None else {"rl.rollout.reward": reward})
+        calls.add(Span(ONE, "s", "rl.rollout", "t", str(number), "", 0, 10 - number, values, [], False, "", 0))
+    table = call_tables.slow_rollouts(calls.rollouts.slowest.items())
+    assert table.columns[-1] == ">Reward"
+    assert [row[-1].text for row in table.rows] == ["1.25", human.UNKNOWN]
+
+
 def test_quantiles_of_values_that_come_again_are_these_values() -> None:
     spread = Spread()
     for value in (0.0, 0.5, 1.0, 1.0, 2.0):

@@ -63,6 +63,8 @@ class SlowCall:
     error: str
     trace_id: str
     detail: str = ""
+    #: Of a rollout.
+    reward: float | None = None
 
 
 class Trajectories:
@@ -244,7 +246,7 @@ def error_of(span: Span) -> str:
 
 
 def _slow(span: Span, name: str, detail: str = "") -> SlowCall:
-    iteration = span.attributes.get(names.RL_LOOP_ITERATION)
+    iteration, reward = (span.attributes.get(key) for key in (names.RL_LOOP_ITERATION, names.RL_ROLLOUT_REWARD))
     return SlowCall(
         name=name,
         seconds=span.seconds,
@@ -253,6 +255,7 @@ def _slow(span: Span, name: str, detail: str = "") -> SlowCall:
         error=error_of(span),
         trace_id=span.trace_id,
         detail=detail,
+        reward=float(reward) if isinstance(reward, (int, float)) else None,
     )
 
 

@@ -27,13 +27,13 @@ def slow_calls(found: list[SlowCall], what: str, detail: str = "") -> Table:
     return table
 
 
-def slow_rollouts(found: list[SlowCall], scores: dict[str, float]) -> Table:
-    """Rollouts that took longest, with the score each got where one was given."""
+def slow_rollouts(found: list[SlowCall]) -> Table:
+    """Rollouts that took longest, with the reward of each where one was given."""
     table = slow_calls(found, "Rollout", "Belongs to" if any(one.detail for one in found) else "")
-    if any(one.trace_id in scores for one in found):
-        table.columns = [*table.columns, ">Score"]
+    if any(one.reward is not None for one in found):
+        table.columns = [*table.columns, ">Reward"]
         for one, row in zip(found, table.rows, strict=True):
-            row.append(number_cell(scores.get(one.trace_id)))
+            row.append(number_cell(one.reward))
     return table
 
 
