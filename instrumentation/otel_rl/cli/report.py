@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
     from otel_rl.offline.report import Report
 
-_EXTRA = frozenset({"bokeh", "jinja2", "markupsafe", "tqdm"})
+#: Packages that the extra `report` brings.
+_EXTRA = frozenset({"bokeh", "jinja2", "markupsafe", "numpy", "tqdm"})
 
 _DESCRIPTION = """\
 Write one run as one HTML page: what deserves a look, step time by phase, training curves, ranks and collectives,

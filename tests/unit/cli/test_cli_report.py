@@ -134,13 +134,37 @@ def test_each_mistake_gets_one_line_that_says_what_to_do(
     assert message in _fails_with_one_line(capsys, *arguments)
 
 
-@pytest.mark.parametrize("module", ["bokeh", "jinja2", "tqdm"])
+@pytest.mark.parametrize("module", ["bokeh", "jinja2", "numpy", "tqdm"])
 def test_a_missing_extra_is_named_with_its_install_command(run: Path, module: str) -> None:
     code = f"import sys; sys.modules[{module!r}] = None; from otel_rl.cli import main; sys.exit(main())"
     done = subprocess.run([sys.executable, "-c", code, "report", str(run)], capture_output=True, text=True, check=False)
     assert done.returncode == 2
     fix = f"pip install {module}, or install otel-rl with its extra `report`"
     assert done.stderr == f"otel-rl report: needs {module}, which is not installed: {fix}\n"
+
+
+_WITHOUT_EXTRA = (
+    "import sys; sys.modules.update(dict.fromkeys(['bokeh', 'jinja2', 'markupsafe', 'numpy', 'tqdm']));"
+    " from otel_rl.cli import main; sys.exit(main())"
+)
+
+
+@pytest.mark.parametrize("more", [[], ["--json"], ["--fail-if", "warning"]])
+def test_a_report_without_its_extra_is_one_line_and_no_page(run: Path, more: list[str]) -> None:
+    command = [sys.executable, "-c", _WITHOUT_EXTRA, "report", str(run), *more]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("otel-rl report: needs ")
+    assert done.stderr.endswith("or install otel-rl with its extra `report`\n")
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", ["postmortem", "trajectories"])
+def test_other_commands_do_without_the_extra_of_the_report(run: Path, command: str) -> None:
+    command_line = [sys.executable, "-c", _WITHOUT_EXTRA, command, str(run)]
+    done = subprocess.run(command_line, capture_output=True, text=True, check=False)
+    assert "not installed" not in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_help_names_every_command_and_imports_none(capsys: Any) -> None:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+from otel_rl.offline.reader import Point, Process
 from otel_rl.offline.reader.records import Log
 from otel_rl.offline.report.aggregate.rewards import Rewards
+from otel_rl.offline.report.aggregate.totals import Totals
+from otel_rl.offline.report.aggregate.trajectories import Trajectories
+from otel_rl.semconv import metrics
 
 
 def evaluation(score, **attributes):
@@ -19,8 +23,28 @@ def evaluation(score, **attributes):
 def test_the_scores_of_chosen_samples_are_left_out_and_those_of_rollouts_are_not():
     rewards, none = Rewards(), SimpleNamespace(by=lambda *_: {})
     rewards.add_log(evaluation(5.0, **{"rl.trajectory.reason": "highest_reward"}))
-    assert rewards.scores(none) == {}
+    assert rewards.scores(none, {}) == {}
     assert rewards.by_trace == {}
     rewards.add_log(evaluation(0.5))
-    assert rewards.scores(none)["f"].cell.count == 1
+    assert rewards.scores(none, {})["f"].cell.count == 1
     assert rewards.by_trace == {"a" * 32: 0.5}
+
+
+def test_quantiles_come_from_events_or_rows_where_these_have_as_many_scores_as_the_histogram():
+    totals = Totals((metrics.RL_REWARD_SCORE,))
+    for name in ("f", "of_samples"):
+        point = Point(
+            Process("one"), "s", metrics.RL_REWARD_SCORE.name, "histogram", True, 1, 2, 6.0, {"rl.reward.name": name},
+            10, 0.0, 1.0, [0.5, 2.0], [4, 6],
+        )  # fmt: skip
+        totals.add(point)
+    totals.close()
+    rewards, trajectories = Rewards(), Trajectories()
+    for score in (0.0,) * 4 + (1.0,) * 6:
+        rewards.add_log(evaluation(score))
+    body = {"rl.reward.names": ["of_samples"], "rl.reward.scores": [[0.0] * 4 + [1.0] * 6], "rl.rollout.id": [""] * 10}
+    process = SimpleNamespace(rank=0, attempt=(0,))
+    trajectories.add_log(Log(process, "s", "rl.trajectories", 1, 9, "INFO", body, {}, ""))
+    scores = rewards.scores(totals, trajectories.scores)
+    assert {name: spread.quantile(0.5) for name, spread in scores.items()} == {"f": 1.0, "of_samples": 1.0}
+    assert {name: spread.quantile(0.05) for name, spread in scores.items()} == {"f": 0.0, "of_samples": 0.0}

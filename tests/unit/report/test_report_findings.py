@@ -14,8 +14,13 @@ from unit.report.synthetic_run import process
 from otel_rl.flight_recorder import layout
 from otel_rl.flight_recorder.copies import COPY
 from otel_rl.flight_recorder.ring import create
+from otel_rl.offline import reader
+from otel_rl.offline.postmortem import examine, text
 from otel_rl.offline.report import write_report
+from otel_rl.offline.report.aggregate import flight_rings
+from otel_rl.offline.report.aggregate.collected import Collected
 from otel_rl.offline.report.findings import comparisons, output
+from otel_rl.offline.report.findings.overview import examine as overview_of
 from otel_rl.process import exit_records, lifetime
 from otel_rl.stragglers.comparison import Comparison, Straggler
 from otel_rl.stragglers.run import RunComparison
@@ -170,6 +175,64 @@ def test_a_rank_that_was_killed_after_the_copy_of_its_ring_stopped_first(tmp_pat
     assert first.text.startswith("rank 1: killed by SIGKILL (reported by a parent")
     assert [symptom.text for symptom in first.symptoms] == ["rank 0 died of DistBackendError at step 12."]
     assert "step 3" not in first.text
+
+
+@pytest.mark.parametrize("rank", [None, 1])
+def test_what_ended_the_run_comes_first_where_nobody_is_known_to_wait(tmp_path: Path, rank: int | None) -> None:
+    run = tmp_path / tmp_path.name
+    died = process(run, rank, started=STARTED, process__pid=lifetime.own().pid)
+    died.span("rl.rank.step", 1, 2, {"rl.loop.iteration": 7})
+    values = {"exception.type": "ValueError", "exception.message": "broken data", "rl.loop.iteration": 7}
+    died.event("rl.process.exception", 2, attributes=values, severity=21)
+    died.clean_exit = False
+    died.write()
+    _leave_an_ended_ring(died.folder, rank, "uncaught ValueError")
+    if rank is not None:
+        other = process(run, 0, started=STARTED)
+        other.write()
+        _leave_an_ended_ring(other.folder, 0, "")
+
+    overview = examined(run)
+    [first] = _grave(overview)
+    who = f"trainer {lifetime.own().pid}" if rank is None else "rank 1"
+    assert first.text == f"{who} died of ValueError at step 7."
+    waits = [] if rank is None else ["No rank is known to wait for another."]
+    assert first.evidence == waits
+    # The section on how the run ended says the same first.
+    postmortem = flight_rings.read(reader.find(run)).postmortem
+    assert postmortem is not None
+    label = f"process {lifetime.own().pid}" if rank is None else "rank 1"
+    assert text.verdict(postmortem)[0] == f"{label} at step 7: uncaught ValueError"
+    assert len(text.verdict(postmortem)) == 1 + len(waits)
+
+
+def _leave_an_ended_ring(folder: Path, rank: int | None, reason: str) -> None:
+    rings = folder.parent.parent / f"rings-{rank}"
+    rings.mkdir()
+    ring = create(rings, "otel-rl-copied")
+    ring.identify(folder.parent.name, "0.0.0", folder.name, (-1 if rank is None else rank, 0 if rank is None else 2, 0))
+    ring.end(ring.begin(layout.STEP, "", 7))
+    ring.finish(reason)
+    (folder / COPY).write_bytes(ring.path.read_bytes())
+
+
+def test_a_process_without_a_rank_that_was_killed_is_said_with_its_step(tmp_path: Path) -> None:
+    killed = process(tmp_path / tmp_path.name, None, started=STARTED, process__pid=lifetime.own().pid)
+    killed.span("rl.rank.step", 1, 2, {"rl.loop.iteration": 3})
+    killed.clean_exit = False
+    killed.write()
+    ring = create(tmp_path, f"otel-rl-{tmp_path.name}-killed")
+    ring.identify(tmp_path.name, "0.0.0", "node", (-1, 0, 0))
+    ring.begin(layout.STEP, "", 3)
+    seen = exit_records.make(lifetime.own(), -15, None, "a parent", None)
+    line = json.dumps({**asdict(seen), "lifetime": list(seen.lifetime)})
+    (tmp_path / f"otel-rl-{tmp_path.name}-node.exits").write_text(line)
+    found = Collected(reader.Reader(reader.find(killed.folder.parent)))
+    found.read(lambda _: None)
+    found.rings = flight_rings.FlightRings(None, examine(killed.folder.parent, tmp_path))
+    [first] = _grave(overview_of(found))
+    assert first.text.startswith(f"trainer {lifetime.own().pid}: killed by SIGTERM")
+    assert first.text.endswith("; at step 3.")
 
 
 def test_ranks_that_ended_in_different_ways_are_told_one_by_one(tmp_path: Path) -> None:

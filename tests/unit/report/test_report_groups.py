@@ -139,6 +139,23 @@ def test_what_is_not_known_is_not_judged(tmp_path, one):
     assert not [finding for finding in overview.findings if finding.code == "advantage_differs"]
 
 
+@pytest.mark.parametrize(
+    ("one", "reason"),
+    [
+        (record(1, body([None] * 4, grpo(REWARDS))), "rewards of the samples are not known"),
+        (record(1, body(REWARDS, grpo(REWARDS), group=None)), "groups of the samples are not known"),
+        (record(1, body(REWARDS, grpo(REWARDS)), estimator="ppo"), "their formula is not known"),
+        (record(1, body(REWARDS, [None] * 4)), "none was recorded"),
+    ],
+)
+def test_why_advantages_were_not_computed_again_is_said(tmp_path, one, reason):
+    _, page, overview = report(tmp_path, one)
+    [check] = [one for one in overview.checks if one.what == "advantages"]
+    assert check.unobserved == reason
+    said = f"The advantages were not computed again: {reason}."
+    assert (said in page) is (reason != "none was recorded")
+
+
 def test_a_group_of_one_has_no_advantage(tmp_path):
     found, _, _ = report(tmp_path, record(1, body([1.0], [0.0]), size=1))
     assert (found["advantages"]["checked"], found["advantages"]["differing"]) == (1, 0)

@@ -205,6 +205,52 @@ def test_the_table_of_tools_says_how_failed_calls_ended() -> None:
     assert shown["Outcome of errors"] == "timeout 2, tool_error 1"
 
 
+def _tool_histogram(count: int) -> Totals:
+    """So many calls of up to 3 s, in a histogram whose first bucket reaches to 10 s."""
+    totals = Totals(METRICS)
+    name, bounds = metrics.GEN_AI_EXECUTE_TOOL_DURATION.name, {"bounds": [10.0], "counts": [count, 0]}
+    labels = {"gen_ai.tool.name": "add"}
+    totals.add(Point(ONE, "s", name, "histogram", True, 1, 2, float(count), labels, count, 0.1, 3.0, **bounds))
+    totals.close()
+    return totals
+
+
+def test_durations_are_those_of_the_spans_where_these_saw_all_calls() -> None:
+    calls = Calls()
+    for number in range(4):
+        calls.add(_tool_span(number, "", "ok"))
+    shown = _shown(calls, _tool_histogram(4))
+    assert (shown["Calls"], shown["p50"], shown["p95"]) == ("4", "0.01 µs", "0.01 µs")
+
+
+def test_of_calls_in_the_first_bucket_of_a_histogram_only_its_bound_is_said() -> None:
+    calls = Calls()
+    calls.add(_tool_span(1, "", "ok"))
+    shown = _shown(calls, _tool_histogram(5))
+    at_most = "\N{LESS-THAN OR EQUAL TO} 10 s"
+    assert (shown["Calls"], shown["p50"], shown["p95"]) == ("5", at_most, at_most)
+
+
+def test_the_slowest_rollouts_have_their_reward_and_no_single_score() -> None:
+    calls = Calls()
+    for number, reward in enumerate((1.25, None)):
+        values = {"rl.rollout.id": str(number)} | ({} if reward is None else {"rl.rollout.reward": reward})
+        calls.add(Span(ONE, "s", "rl.rollout", "t", str(number), "", 0, 10 - number, values, [], False, "", 0))
+    table = call_tables.slow_rollouts(calls.rollouts.slowest.items())
+    assert table.columns[-1] == ">Reward"
+    assert [row[-1].text for row in table.rows] == ["1.25", human.UNKNOWN]
+
+
+def test_quantiles_of_values_that_come_again_are_these_values() -> None:
+    spread = Spread()
+    for value in (0.0, 0.5, 1.0, 1.0, 2.0):
+        spread.add(value)
+    half = Spread()
+    half.merge(spread)
+    half.merge(spread)
+    assert [half.quantile(share) for share in (0.1, 0.4, 0.7, 1.0)] == [0.0, 0.5, 1.0, 2.0]
+
+
 def test_outcomes_of_calls_without_spans_come_from_the_metric() -> None:
     calls, totals = Calls(), Totals(METRICS)
     calls.add(_tool_span(1, "ValueError", "tool_error"))

@@ -114,6 +114,11 @@ class RankState:
         return self.state == RUNNING
 
     @property
+    def has_failed(self) -> bool:
+        """True where it has no orderly end, as far as can be seen, or an exception ended it."""
+        return self.state in (GONE, UNKNOWN) or (self.state == ENDED and bool(self.ring.end_reason))
+
+    @property
     def is_old_copy(self) -> bool:
         """True for a copy that was made while its process ran: what that did later is not known."""
         return self.ring.path.name == COPY and not self.ring.ended

@@ -247,12 +247,27 @@ def _own_wait(one: RankState) -> str:
     return f"; it waits in {waiting[-1].words}, for whom is not known" if waiting else ""
 
 
+def knows_waits(found: Postmortem) -> bool:
+    """True where some rank is known to wait for another, or all of them for a collective."""
+    return bool(_verdict_of_rings(found) or dump_text.verdict(found.dumps))
+
+
 def _without_waits(found: Postmortem) -> list[str]:
-    sentences = ["no rank is known to wait for another"]
-    gone = [one.label for one in found.ranks if one.state == ranks.GONE]
-    if gone:
-        sentences.append(f"gone without an orderly end: {', '.join(gone[:_SHOWN])}")
+    """What ended processes comes first: that nobody waits for them explains nothing."""
+    failed = sorted((one for one in found.ranks if one.has_failed), key=lambda one: one.ring.wall(one.last))
+    return [*_bounded([_failure(one) for one in failed]), *standings(found)]
+
+
+def _failure(one: RankState) -> str:
+    return f"{one.label}{'' if one.step is None else f' at step {one.step}'}: {one.cause}"
+
+
+def standings(found: Postmortem) -> list[str]:
+    """Where ranks are that do not wait for each other; nothing of a single process, which has none to wait for."""
+    if sum(one.ring.rank is not None for one in found.ranks) + len(found.missing) <= 1:
+        return []
     known = [one for one in found.ranks if not one.is_old_copy]
+    sentences = ["no rank is known to wait for another"]
     by_step = [one for one in known if one.ring.rank is not None and one.step is not None]
     least = min((one.step or 0 for one in by_step), default=0)
     behind = [one for one in by_step if one.step == least]

@@ -63,6 +63,8 @@ class SlowCall:
     error: str
     trace_id: str
     detail: str = ""
+    #: Of a rollout.
+    reward: float | None = None
 
 
 class Trajectories:
@@ -147,7 +149,7 @@ class Calls:
         return statistics
 
     def tools(self, totals: Totals) -> list[CallStatistics]:
-        """Per tool, from its histogram, else from its spans; most time first."""
+        """Per tool, from its spans, or from its histogram where that saw more; most time first."""
         return self._merged(TOOL, totals, metrics.GEN_AI_EXECUTE_TOOL_DURATION, (names.GEN_AI_TOOL_NAME,))
 
     def agents(self, totals: Totals) -> list[CallStatistics]:
@@ -160,12 +162,13 @@ class Calls:
         merged = self._merged(MODEL, totals, metrics.GEN_AI_CLIENT_OPERATION_DURATION, key)
         by_name = {statistics.name: statistics for statistics in merged}
         for values, series in totals.by(metrics.GEN_AI_CLIENT_OPERATION_TIME_TO_FIRST_CHUNK, *key).items():
-            if (statistics := by_name.get(_name(values))) is not None:
-                statistics.first_chunk = combined(series)
+            first_chunk, of_model = combined(series), by_name.get(_name(values))
+            if of_model is not None and first_chunk.cell.count > of_model.first_chunk.cell.count:
+                of_model.first_chunk = first_chunk
         tokens: dict[str, dict[str, float]] = {}
         for values, series in totals.by(metrics.GEN_AI_CLIENT_TOKEN_USAGE, *key, names.GEN_AI_TOKEN_TYPE).items():
-            of_model = tokens.setdefault(_name(values[:2]), {})
-            of_model[str(values[2])] = sum(one.value for one in series)
+            by_type = tokens.setdefault(_name(values[:2]), {})
+            by_type[str(values[2])] = sum(one.value for one in series)
         for name, counted in tokens.items():
             if name in by_name:
                 by_name[name].tokens = counted
@@ -184,8 +187,9 @@ class Calls:
                     _add(counted.errors, error, one.spread.cell.count)
                     _add(counted.outcomes, one.attributes.get(names.RL_TOOL_OUTCOME), one.spread.cell.count)
             known = result.get(counted.name)
-            # A process that was killed leaves spans but not its last metrics: believe the larger count.
-            if known is None or counted.number >= known.number:
+            # A process that was killed leaves spans but not its last metrics: believe the larger count. Of equal ones
+            # the spans know exact durations.
+            if known is None or counted.number > known.number:
                 if known is not None:
                     counted.tokens, counted.first_chunk = known.tokens, known.first_chunk
                     counted.errors = _larger(counted.errors, known.errors)
@@ -242,7 +246,7 @@ def error_of(span: Span) -> str:
 
 
 def _slow(span: Span, name: str, detail: str = "") -> SlowCall:
-    iteration = span.attributes.get(names.RL_LOOP_ITERATION)
+    iteration, reward = (span.attributes.get(key) for key in (names.RL_LOOP_ITERATION, names.RL_ROLLOUT_REWARD))
     return SlowCall(
         name=name,
         seconds=span.seconds,
@@ -251,6 +255,7 @@ def _slow(span: Span, name: str, detail: str = "") -> SlowCall:
         error=error_of(span),
         trace_id=span.trace_id,
         detail=detail,
+        reward=float(reward) if isinstance(reward, (int, float)) else None,
     )
 
 

@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from otel_rl import settings
-from otel_rl.offline.postmortem import Postmortem, examine, ranks
+from otel_rl.offline.postmortem import Postmortem, examine
 from otel_rl.offline.reader import UnusableInput
 from otel_rl.stragglers.run import compare_rings
 
 if TYPE_CHECKING:
     from otel_rl.offline.postmortem.dump_comparison import Comparison
-    from otel_rl.offline.postmortem.ranks import RankState
     from otel_rl.offline.reader.locate import Source
     from otel_rl.stragglers.run import RunComparison
 
@@ -34,7 +33,7 @@ class FlightRings:
         found = self.postmortem
         if found is None:
             return False
-        return any(map(_has_failed, found.ranks)) or _is_stuck(found) or _is_stuck_by_dumps(found.dumps)
+        return any(one.has_failed for one in found.ranks) or _is_stuck(found) or _is_stuck_by_dumps(found.dumps)
 
 
 def read(source: Source, torch_dumps: Path | None = None) -> FlightRings:
@@ -45,10 +44,6 @@ def read(source: Source, torch_dumps: Path | None = None) -> FlightRings:
     except UnusableInput:
         return FlightRings()
     return FlightRings(compare_rings([one.ring for one in found.ranks]), found)
-
-
-def _has_failed(one: RankState) -> bool:
-    return one.state in (ranks.GONE, ranks.UNKNOWN) or (one.state == ranks.ENDED and bool(one.ring.end_reason))
 
 
 def _is_stuck(found: Postmortem) -> bool:

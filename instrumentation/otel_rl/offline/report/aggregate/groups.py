@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 #: Most groups and samples that are compared; a group can lie in the records of several ranks.
 GROUPS, SAMPLES = 50_000, 200_000
 _FEWEST = 2
+NO_ADVANTAGE = "none was recorded"
 
 #: Attempt, iteration and name of a group.
 Key = tuple[tuple[int, ...], int | None, str]
@@ -47,8 +48,22 @@ class Checked(NamedTuple):
     samples: int
     differing: int
     first: Difference | None
-    #: Samples with an advantage that could not be computed again.
+    #: Samples of groups with an advantage that could not be computed again.
     unknown: int
+    #: Samples with an advantage and without a reward, or without a group.
+    without_reward: int
+    without_group: int
+
+    @property
+    def unobserved(self) -> str:
+        """Why none could be computed again; empty where some were."""
+        if self.samples:
+            return ""
+        if self.without_reward:
+            return "rewards of the samples are not known"
+        if self.unknown:
+            return "their formula is not known"
+        return "groups of the samples are not known" if self.without_group else NO_ADVANTAGE
 
 
 class Step(NamedTuple):
@@ -99,11 +114,15 @@ class Groups:
     def __init__(self) -> None:
         self._groups: dict[Key, _Group] = {}
         self._kept = 0
+        self._without_reward = self._without_group = 0
 
     def add(self, row: Row, attempt: tuple[int, ...]) -> None:
         """Take in a sample; one without a group is in none."""
         name = row.get(names.RL_GROUP_ID)
         reward, advantage = row.number(names.RL_ROLLOUT_REWARD), row.number(names.RL_ROLLOUT_ADVANTAGE)
+        if advantage is not None and math.isfinite(advantage):
+            self._without_reward += reward is None or not math.isfinite(reward)
+            self._without_group += name is None
         if name is None or (reward is None and advantage is None):
             return
         key = attempt, row.iteration, str(name)
@@ -199,7 +218,7 @@ class Groups:
             differing += len(wrong)
             if wrong and first is None:
                 first = _difference(key, group, wrong[0], batch)
-        return Checked(samples, differing, first, unknown)
+        return Checked(samples, differing, first, unknown, self._without_reward, self._without_group)
 
     def _batches(self) -> dict[tuple[tuple[int, ...], int | None], list[float]]:
         """All rewards of each iteration whose groups are whole, where a formula needs them."""

@@ -12,6 +12,8 @@ from otel_rl.semconv import attributes as names
 from otel_rl.semconv import events, metrics
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from otel_rl.offline.reader import Log, Span
 
 METRICS = (metrics.RL_REWARD_SCORE,)
@@ -67,12 +69,13 @@ class Rewards:
         process = record.process
         series.add((name, process.rank), _iteration(record), time, value, process.attempt)
 
-    def scores(self, totals: Totals) -> dict[str, Spread]:
-        """Scores by name; where both a histogram and events exist, the one that counted more."""
+    def scores(self, totals: Totals, of_samples: Mapping[str, Spread]) -> dict[str, Spread]:
+        """Scores by name, from what counted most: events, rows of samples, histograms; of equal ones the exact."""
         result = {str(key[0]): combined(series) for key, series in totals.by(*METRICS, names.RL_REWARD_NAME).items()}
-        for name, spread in self._evaluations.items():
-            if name not in result or spread.cell.count > result[name].cell.count:
-                result[name] = spread
+        for exact in (of_samples, self._evaluations):
+            for name, spread in exact.items():
+                if name not in result or spread.cell.count >= result[name].cell.count:
+                    result[name] = spread
         return dict(sorted(result.items()))
 
     def curves(self) -> list[Curve]:

@@ -95,34 +95,56 @@ class Spread:
 
     cell: Cell = field(default_factory=Cell)
     buckets: dict[tuple[float, float], int] = field(default_factory=dict)
+    #: Smallest and largest value in a bucket, where the values themselves were seen.
+    _seen: dict[tuple[float, float], tuple[float, float]] = field(default_factory=dict)
 
     def add(self, value: float) -> None:
         """Add one value."""
         if not math.isfinite(value):
             return
         self.cell.add(value)
-        low = high = value
+        bounds = value, value
         if value > 0:
             step = math.floor(math.log2(value) * _BUCKETS_PER_DOUBLING)
-            low, high = 2 ** (step / _BUCKETS_PER_DOUBLING), 2 ** ((step + 1) / _BUCKETS_PER_DOUBLING)
-        self.buckets[low, high] = self.buckets.get((low, high), 0) + 1
+            bounds = 2 ** (step / _BUCKETS_PER_DOUBLING), 2 ** ((step + 1) / _BUCKETS_PER_DOUBLING)
+        self.buckets[bounds] = self.buckets.get(bounds, 0) + 1
+        self._see(bounds, value, value)
 
     def merge(self, other: Spread) -> None:
         """Add all values of ``other``."""
         self.cell.merge(other.cell)
         for bounds, number in other.buckets.items():
             self.buckets[bounds] = self.buckets.get(bounds, 0) + number
+            # Of a bucket that a histogram has counted, any value between its bounds may be there.
+            self._see(bounds, *other._seen.get(bounds, bounds))
+
+    def _see(self, bounds: tuple[float, float], least: float, most: float) -> None:
+        low, high = self._seen.get(bounds, (least, most))
+        self._seen[bounds] = min(low, least), max(high, most)
 
     def quantile(self, share: float) -> float:
         """Value below which ``share`` (0 to 1) of the values lie; NaN when nothing is known of the buckets."""
+        found = self._bucket(share)
+        return math.nan if found is None else self._within(*self._seen.get(found[0], found[0]), found[1])
+
+    def bound(self, share: float) -> float | None:
+        """The upper bound of that quantile where no more is known: it is in the first bucket of a histogram."""
+        found = self._bucket(share)
+        if found is None or self.cell.minimum == self.cell.maximum:
+            return None
+        low, high = found[0]
+        return high if low == -math.inf and math.isfinite(high) else None
+
+    def _bucket(self, share: float) -> tuple[tuple[float, float], float] | None:
+        """The bucket in which a quantile is, and how far in it."""
         entries = sorted((item for item in self.buckets.items() if item[1] > 0), key=lambda item: (item[0][1], item[0]))
         wanted = share * sum(number for _, number in entries)
         seen = 0
-        for (low, high), number in entries:
+        for bounds, number in entries:
             if seen + number >= wanted:
-                return self._within(low, high, (wanted - seen) / number)
+                return bounds, (wanted - seen) / number
             seen += number
-        return math.nan
+        return None
 
     def _within(self, low: float, high: float, share: float) -> float:
         low, high = max(low, self.cell.minimum), min(high, self.cell.maximum)

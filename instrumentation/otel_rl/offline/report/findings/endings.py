@@ -6,8 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from otel_rl.offline.postmortem import text
+from otel_rl.offline.postmortem.ranks import GONE
+from otel_rl.offline.reader.otlp_values import int_or_none
 from otel_rl.offline.report import human
 from otel_rl.offline.report.findings.finding import Finding, Severity
+from otel_rl.semconv import attributes as names
 
 if TYPE_CHECKING:
     from otel_rl.offline.reader import Process
@@ -16,7 +19,7 @@ if TYPE_CHECKING:
 
 #: Section of the page on how the run ended.
 SECTION = "ending"
-_SHOWN = 8
+_SHOWN, _STANDINGS = 8, 2
 _NO_END = "no normal end, or still running."
 
 
@@ -38,7 +41,7 @@ def find(collected: Collected, summary: Summary) -> list[Finding]:
     found = []
     stops = sorted([*_exceptions(collected), *_vanished(collected, summary)], key=lambda stop: stop.time)
     rings = _of_rings(collected)
-    if rings is not None and (rings.ranks or not stops or not _is_unresolved(collected)):
+    if rings is not None and (rings.ranks or not stops or _tells_who_waits(collected)):
         # That the first to stop has no end of its own has been said.
         others = [stop for stop in stops if not (stop.is_vanished and stop.rank in rings.ranks)]
         rings.symptoms += [_finding(stop) for stop in others[:_SHOWN]]
@@ -47,6 +50,7 @@ def find(collected: Collected, summary: Summary) -> list[Finding]:
         first = _first(stops)
         if rings is not None:
             first.section, first.look_at = rings.section, rings.look_at
+            first.evidence += _standings(collected)
         found.append(first)
     if summary.missing:
         ranks = human.listed([str(rank) for rank in summary.missing])
@@ -61,14 +65,30 @@ def _of_rings(collected: Collected) -> Finding | None:
     found = collected.rings.postmortem
     if found is None or not collected.rings.ended_badly:
         return None
-    first, *more = [f"{line[:1].upper()}{line[1:]}." for line in text.verdict(found)]
+    first, *more = map(_sentence, text.verdict(found))
     ranks = [one.ring.rank for one in found.waits.origins if one.ring.rank is not None]
     steps = [one.step for one in found.waits.origins if one.step is not None]
     look_at = ["The section on how the run ended: where each rank was, and who waited for whom."]
     return Finding(
         "ended", Severity.CRITICAL, first, SECTION, cost=1.0, onset=min(steps, default=None), ranks=ranks,
-        evidence=more[:2], look_at=look_at,
+        evidence=more[:_STANDINGS], look_at=look_at,
     )  # fmt: skip
+
+
+def _sentence(line: str) -> str:
+    return f"{line[:1].upper()}{line[1:]}."
+
+
+def _tells_who_waits(collected: Collected) -> bool:
+    """False where nobody is known to wait: what ended the first process says more then."""
+    found = collected.rings.postmortem
+    return found is not None and text.knows_waits(found) and not _is_unresolved(collected)
+
+
+def _standings(collected: Collected) -> list[str]:
+    """Where the ranks were, below what ended them."""
+    found = collected.rings.postmortem
+    return [] if found is None else [_sentence(line) for line in text.standings(found)[:_STANDINGS]]
 
 
 def _is_unresolved(collected: Collected) -> bool:
@@ -132,7 +152,7 @@ def _vanished(collected: Collected, summary: Summary) -> list[_Stop]:
     return [
         _Stop(
             process.label, process.rank, _last(process), True,
-            f"{process.label}: {causes.get(process.rank, _NO_END)}",
+            f"{process.label}: {causes.get(_key(process), _NO_END)}",
             "processes",
         )
         for process in collected.reader.processes
@@ -140,11 +160,21 @@ def _vanished(collected: Collected, summary: Summary) -> list[_Stop]:
     ]  # fmt: skip
 
 
-def _causes(collected: Collected) -> dict[int | None, str]:
-    """How ranks ended, where their parents have told."""
+def _key(process: Process) -> tuple[int | None, int | None]:
+    """A rank is one process; what has none is told apart by its id."""
+    return process.rank, int_or_none(process.identity(names.PROCESS_PID)) if process.rank is None else None
+
+
+def _causes(collected: Collected) -> dict[tuple[int | None, int | None], str]:
+    """How processes ended, and at which step, where their parents or their rings have told."""
     found = collected.rings.postmortem
-    told = [] if found is None else [one for one in found.ranks if one.exit is not None and one.ring.rank is not None]
-    return {one.ring.rank: f"{one.cause}." for one in told}
+    causes = {}
+    for one in found.ranks if found is not None else ():
+        rank, is_seen = one.ring.rank, one.state == GONE and not one.is_old_copy
+        if is_seen or one.exit is not None:
+            at = f"; at step {one.step}" if is_seen and one.step is not None else ""
+            causes[rank, one.ring.lifetime.pid if rank is None else None] = f"{one.cause}{at}."
+    return causes
 
 
 def _last(process: Process) -> int:

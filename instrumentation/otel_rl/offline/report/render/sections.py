@@ -185,9 +185,7 @@ def _rollouts(collected: Collected, charts: Charts) -> Section:
         statistics = call_tables.calls([calls.rollouts.statistics], "Rollouts")
         section.blocks.append(Block(table=statistics))
         section.blocks += over_time.rollouts(collected, charts)
-        section.blocks.append(
-            Block("Slowest rollouts", table=call_tables.slow_rollouts(slow, collected.rewards.by_trace))
-        )
+        section.blocks.append(Block("Slowest rollouts", table=call_tables.slow_rollouts(slow)))
         section.blocks += [_timeline("Slowest rollouts: ", one, charts) for one in collected.slowest_rollouts]
     agents = calls.agents(collected.totals)
     if agents:

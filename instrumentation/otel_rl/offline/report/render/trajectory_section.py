@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from otel_rl.offline.report import human
 from otel_rl.offline.report.aggregate.conversations import as_text
+from otel_rl.offline.report.aggregate.groups import NO_ADVANTAGE
 from otel_rl.offline.report.aggregate.statistics import Spread
 from otel_rl.offline.report.aggregate.trajectories import NOT_TRAINED, OF_A_KIND, OF_ALL_PARTS, TRAINED
 from otel_rl.offline.report.render.blocks import Block, Section
@@ -128,7 +129,9 @@ def _advantages(checked: Checked) -> list[str]:
     if checked.samples:
         known = human.amount(checked.samples, "advantage")
         return [f"{known} computed again from the rewards, {human.number(checked.differing)} differ."]
-    return ["The advantages were not computed again: their formula is not known."] if checked.unknown else []
+    if checked.unobserved == NO_ADVANTAGE:
+        return []
+    return [f"The advantages were not computed again: {checked.unobserved}."]
 
 
 def _tokens(found: Trajectories) -> list[str]:

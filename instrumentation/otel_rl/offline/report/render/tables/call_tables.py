@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from otel_rl.offline.report.render.tables.cells import Table, Value, number_cell, seconds_cell
+from otel_rl.offline.report.render.tables.cells import Table, Value, number_cell, quantile_cell, seconds_cell
 from otel_rl.semconv.attributes import GenAiTokenTypeValues as TokenType
 
 if TYPE_CHECKING:
@@ -27,13 +27,13 @@ def slow_calls(found: list[SlowCall], what: str, detail: str = "") -> Table:
     return table
 
 
-def slow_rollouts(found: list[SlowCall], scores: dict[str, float]) -> Table:
-    """Rollouts that took longest, with the score each got where one was given."""
+def slow_rollouts(found: list[SlowCall]) -> Table:
+    """Rollouts that took longest, with the reward of each where one was given."""
     table = slow_calls(found, "Rollout", "Belongs to" if any(one.detail for one in found) else "")
-    if any(one.trace_id in scores for one in found):
-        table.columns = [*table.columns, ">Score"]
+    if any(one.reward is not None for one in found):
+        table.columns = [*table.columns, ">Reward"]
         for one, row in zip(found, table.rows, strict=True):
-            row.append(number_cell(scores.get(one.trace_id)))
+            row.append(number_cell(one.reward))
     return table
 
 
@@ -61,7 +61,7 @@ def models(found: list[CallStatistics]) -> Table:
                 number_cell(one.number),
                 _errors(one),
                 *_durations(one),
-                seconds_cell(one.first_chunk.quantile(0.5)),
+                quantile_cell(one.first_chunk, 0.5),
                 number_cell(one.tokens.get(TokenType.INPUT)),
                 number_cell(output),
                 number_cell(output / spent if output and spent else None),
@@ -71,9 +71,9 @@ def models(found: list[CallStatistics]) -> Table:
 
 
 def _durations(one: CallStatistics) -> list[Value]:
-    cell, quantile = one.durations.cell, one.durations.quantile
+    cell, quantiles = one.durations.cell, [quantile_cell(one.durations, share) for share in (0.5, 0.95)]
     longest = cell.maximum if cell.count else None
-    return [seconds_cell(value) for value in (cell.mean, quantile(0.5), quantile(0.95), longest, cell.total)]
+    return [seconds_cell(cell.mean), *quantiles, seconds_cell(longest), seconds_cell(cell.total)]
 
 
 def _errors(statistics: CallStatistics) -> Value:

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 from otel_rl.offline.report import human
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+
+    from otel_rl.offline.report.aggregate.statistics import Spread
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,3 +49,10 @@ def seconds_cell(value: float | None) -> Value:
 def number_cell(value: float | None) -> Value:
     """A number."""
     return Value(human.number(value), value)
+
+
+def quantile_cell(spread: Spread, share: float, words: Callable[[float | None], str] = human.duration) -> Value:
+    """A quantile, or what it is at most where a histogram tells no more."""
+    bound = spread.bound(share)
+    value = spread.quantile(share) if bound is None else bound
+    return Value(words(value) if bound is None else f"\N{LESS-THAN OR EQUAL TO} {words(bound)}", value)

@@ -10,7 +10,7 @@ from otel_rl.offline.report.aggregate.loops import written
 from otel_rl.offline.report.aggregate.statistics import Spread
 from otel_rl.offline.report.aggregate.steps import UNCOVERED
 from otel_rl.offline.report.render import colours
-from otel_rl.offline.report.render.tables.cells import Table, Value, number_cell, seconds_cell
+from otel_rl.offline.report.render.tables.cells import Table, Value, number_cell, quantile_cell, seconds_cell
 
 if TYPE_CHECKING:
     from otel_rl.offline.report.aggregate.collected import Collected
@@ -43,7 +43,7 @@ def phases(steps: Steps) -> Table:
                 Value(human.percent(own[phase] / whole) if whole else human.UNKNOWN, own[phase]),
                 seconds_cell(_whole(steps, phase, own[phase]) / count),
                 number_cell(float(f"{spread.cell.count / count:.2g}") if spread else None),
-                seconds_cell(spread.quantile(0.95) if spread else None),
+                quantile_cell(spread, 0.95) if spread else seconds_cell(None),
                 seconds_cell(spread.cell.maximum if spread else None),
             ]
         )
@@ -56,7 +56,7 @@ def sync_stages(collected: Collected) -> Table:
     for one in weight_syncs.stages(collected.totals):
         cell = one.spread.cell
         size = Value(human.UNKNOWN) if one.transferred is None else Value(human.size(one.transferred), one.transferred)
-        times = [seconds_cell(cell.total), seconds_cell(cell.mean), seconds_cell(one.spread.quantile(0.95))]
+        times = [seconds_cell(cell.total), seconds_cell(cell.mean), quantile_cell(one.spread, 0.95)]
         table.rows.append(
             [
                 Value(one.operation),
@@ -97,10 +97,8 @@ def durations(spreads: dict[str, Spread]) -> Table:
     """Durations by phase, where no step holds them together."""
     table = Table(["Phase", ">Times", ">Mean", ">p50", ">p95", ">Longest", ">Total"])
     for phase, spread in sorted(spreads.items(), key=lambda item: colours.order(item[0])):
-        cell, quantile = spread.cell, spread.quantile
-        seconds = [
-            seconds_cell(value) for value in (cell.mean, quantile(0.5), quantile(0.95), cell.maximum, cell.total)
-        ]
+        cell, quantiles = spread.cell, [quantile_cell(spread, share) for share in (0.5, 0.95)]
+        seconds = [seconds_cell(cell.mean), *quantiles, seconds_cell(cell.maximum), seconds_cell(cell.total)]
         table.rows.append([Value(phase, swatch=colours.of(phase)), number_cell(cell.count), *seconds])
     return table
 
@@ -163,11 +161,12 @@ def slow_collectives(found: list[SlowCollective]) -> Table:
 def rewards(collected: Collected) -> Table:
     """Scores by reward function."""
     table = Table(["Reward", ">Scores", ">Mean", ">p5", ">Median", ">p95", ">Lowest", ">Highest", ">Time per call"])
-    scores, seconds = collected.rewards.scores(collected.totals), collected.rewards.seconds
+    scores = collected.rewards.scores(collected.totals, collected.trajectories.scores)
+    seconds = collected.rewards.seconds
     for name in sorted({*scores, *seconds}):
         spread, spent = scores.get(name, Spread()), seconds.get(name, Spread())
         cell = spread.cell
-        values = [spread.quantile(share) for share in (0.05, 0.5, 0.95)] + [cell.minimum, cell.maximum]
-        numbers = [number_cell(value) for value in (cell.count, cell.mean, *values)]
-        table.rows.append([Value(name), *numbers, seconds_cell(spent.cell.mean)])
+        quantiles = [quantile_cell(spread, share, human.number) for share in (0.05, 0.5, 0.95)]
+        count, mean, *ends = [number_cell(value) for value in (cell.count, cell.mean, cell.minimum, cell.maximum)]
+        table.rows.append([Value(name), count, mean, *quantiles, *ends, seconds_cell(spent.cell.mean)])
     return table
