@@ -147,18 +147,13 @@ class _Operation:
         _is_finalizing: Any = sys.is_finalizing,
     ) -> None:
         if self._opened and not _is_finalizing():
-            opened = self._pop()
+            *outer, opened = self._opened
+            self._opened = tuple(outer)
             if opened is not None:
                 self._close(opened, error)
 
     def _close(self, opened: Any, error: BaseException | None) -> None:
         opened.close(error)
-
-    def _pop(self) -> Any:
-        """Take out the innermost one that is open."""
-        *outer, opened = self._opened
-        self._opened = tuple(outer)
-        return opened
 
     def open_detached(self) -> Any:
         """For the generator decorator: open without becoming current in the caller; None while telemetry is off."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from otel_rl.api.compiled_function import PREFIX, compiled_like, parameters_of
-from otel_rl.api.inherited_methods import Inherited
+from otel_rl.api.inherited_methods import Inherited, function_of, wrap_method
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -96,7 +96,7 @@ def wrap_class(kind: type, operation: OperationOfCall, what: object) -> type:
     method = next((vars(base)["__call__"] for base in kind.__mro__ if "__call__" in vars(base)), None)
     if method is None:
         raise TypeError(f"objects of {kind.__qualname__} cannot be called: decorate the method that does the work")
-    if not inspect.isfunction(_function_of(method)) and not isinstance(method, Inherited):
+    if not inspect.isfunction(function_of(method)) and not isinstance(method, Inherited):
         raise TypeError(
             f"{kind.__qualname__}.__call__ is no function but a {type(method).__name__}: decorate the function that it"
             " calls"
@@ -104,28 +104,17 @@ def wrap_class(kind: type, operation: OperationOfCall, what: object) -> type:
 
     def wrapped(raw: Any) -> Any:
         new = wrap_call(raw, operation)
-        _originals[_function_of(new)] = what, raw
+        _originals[function_of(new)] = what, raw
         return new
 
     def wrapped_of_base(raw: Any) -> Any:
-        before, original = _originals.get(_function_of(raw), (None, None))
+        before, original = _originals.get(function_of(raw), (None, None))
         return wrapped(original if before == what else raw)
 
-    if "__call__" not in vars(kind):
-        replacement: Any = Inherited(kind, "__call__", wrapped_of_base)
-    else:
-        replacement = method.also(wrapped) if isinstance(method, Inherited) else wrapped(method)
-    kind.__call__ = replacement  # type: ignore[method-assign]  # what it is for
+    kind.__call__ = wrap_method(  # type: ignore[method-assign]  # what it is for
+        kind, "__call__", method, wrapped, wrapped_of_base
+    )
     return kind
-
-
-def _function_of(method: Any) -> Any:
-    return method.__func__ if isinstance(method, classmethod | staticmethod) else method
-
-
-def wrap_method(kind: type, name: str, method: Any, wrap_raw: Callable[[Any], Any]) -> Any:
-    """What has to stand under ``name`` in ``kind`` so that the ``method`` that was found there is wrapped."""
-    return wrap_raw(method) if name in vars(kind) else Inherited(kind, name, wrap_raw)
 
 
 def _code(function: Any) -> CodeType | None:

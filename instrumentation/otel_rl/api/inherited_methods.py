@@ -34,7 +34,7 @@ class Inherited:
         return method if bind is None else bind(method, instance, owner)
 
     def resolve(self, owner: type) -> Any:
-        """What ``vars()`` of a class would hold for ``owner``, wrapped."""
+        """Return the wrapped method that objects of ``owner`` call."""
         return self._wrapped_once(self._next(owner))
 
     def also(self, wrap: Callable[[Any], Any]) -> Inherited:
@@ -52,8 +52,7 @@ class Inherited:
         raise AttributeError(f"type object {owner.__name__!r} has no attribute {self._name!r}")
 
     def _wrapped_once(self, raw: Any) -> Any:
-        function = raw.__func__ if isinstance(raw, classmethod | staticmethod) else raw
-        if not inspect.isfunction(function):
+        if not inspect.isfunction(function_of(raw)):
             # An object of the program: it is called as it is.
             return raw
         wrapped = self._wrapped.get(raw)
@@ -62,8 +61,30 @@ class Inherited:
                 self._wrapped.clear()
             wrapped = self._wrap(raw)
             # Pickle looks for it under these names, and has to find this very object.
-            of_class = wrapped.__func__ if isinstance(wrapped, classmethod | staticmethod) else wrapped
+            of_class = function_of(wrapped)
             of_class.__module__ = self._kind.__module__
             of_class.__qualname__ = f"{self._kind.__qualname__}.{self._name}"
             wrapped = self._wrapped.setdefault(raw, wrapped)
         return wrapped
+
+
+def function_of(method: Any) -> Any:
+    """The function of a class method or static method; anything else is itself."""
+    return method.__func__ if isinstance(method, classmethod | staticmethod) else method
+
+
+def wrap_method(
+    kind: type,
+    name: str,
+    method: Any,
+    wrap: Callable[[Any], Any],
+    wrap_inherited: Callable[[Any], Any] | None = None,
+) -> Any:
+    """Return what ``kind`` has to hold under ``name`` for its ``method`` to be wrapped.
+
+    ``wrap_inherited`` wraps the method where ``kind`` inherits it, instead of ``wrap``.
+    """
+    own = vars(kind).get(name, _MISSING)
+    if own is _MISSING:
+        return Inherited(kind, name, wrap_inherited or wrap)
+    return own.also(wrap) if isinstance(own, Inherited) else wrap(method)

@@ -192,7 +192,7 @@ class Opened:
             self.tell("result", {"value": value})
 
     def ends_before(self, value: Any) -> bool:
-        """True where a function has returned ``value`` to be awaited: that is told, and is no result."""
+        """Return True for an awaitable, and tell the user: the call ends before the work does."""
         with guard("producer.awaitable"):
             if awaitables.is_awaitable(value):
                 awaitables.tell(value)

@@ -27,7 +27,7 @@ def _discard(trajectory: OpenTrajectory, reason: object) -> None:
 
 
 def succeed(trajectory: OpenTrajectory, success: object) -> None:
-    """Say whether the task is done; what only the program's code or a device could tell is dropped and counted."""
+    """Record whether the task is done. A value that only a device or code of the program could tell is dropped."""
     found = truth(success)
     if found is None:
         drops.count(Signal.LOGS, "unsupported_type")

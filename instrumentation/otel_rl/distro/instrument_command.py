@@ -73,10 +73,9 @@ def _working_directory() -> str:
 def _execute(python_path: str, executable: str | None, *arguments: str) -> None:
     """Become the program, with the user's ``python_path`` and our bootstrap folder."""
     environ = os.environ
-    words = sys.argv[sys.argv.index("--") + 1 :]
     if executable is None:
         # As a shell reports it.
-        _refuse(words, "no such program; check its name", 127)
+        _refuse("no such program; check its name", 127)
     if environ.get("OTEL_PYTHON_DISTRO") == launch.NAME and _GEVENT not in environ:
         folder = os.path.dirname(sys.modules[_UPSTREAM].__file__ or "")
         environ[_PYTHON_PATH] = import_path.with_bootstrap(python_path, folder)
@@ -85,11 +84,12 @@ def _execute(python_path: str, executable: str | None, *arguments: str) -> None:
     try:
         os.execl(executable, *arguments)  # noqa: S606 - upstream's call
     except OSError as error:
-        _refuse(words, error.strerror or str(error), 126)
+        _refuse(error.strerror or str(error), 126)
 
 
-def _refuse(words: list[str], reason: str, status: int) -> NoReturn:
+def _refuse(reason: str, status: int) -> NoReturn:
     """End with one line, and with the command that was meant where the program is a file of Python."""
+    words = sys.argv[sys.argv.index("--") + 1 :]
     name = words[0]
     if name.endswith(".py") and os.path.isfile(name):  # noqa: PTH113 - pathlib costs more than all of this
         import shlex  # noqa: PLC0415 - only here

@@ -41,6 +41,11 @@ _started_at = time.monotonic()
 #: Seconds after which a process is no short helper any more, such as those that a shell script calls.
 _A_WHILE = 10.0
 
+#: Follows "no step" where collectives were counted.
+_HINT_OF_STEPS = (
+    " (collectives were counted; `with otel_rl.step(number):` around each iteration shows who is late, and why)"
+)
+
 
 def write(telemetry: Telemetry) -> None:
     """Say what was lost, from any process, and what was recorded, from the leading one unless told to be quiet."""
@@ -56,7 +61,7 @@ def write(telemetry: Telemetry) -> None:
     elif reports and telemetry.store.children_recorded:
         stderr.write_line(f"otel-rl: child processes recorded; {_show(telemetry.store.run_directory)}{_degraded()}")
     elif reports and any(recorded.values()) and _is_loop_without_steps():
-        stderr.write_line(f"otel-rl: recorded no step{_hint_of_steps()}; {_where(telemetry)}{_degraded()}")
+        stderr.write_line(f"otel-rl: recorded no step{_HINT_OF_STEPS}; {_where(telemetry)}{_degraded()}")
     elif reports and (any(recorded.values()) or _patched_something()):
         stderr.write_line(
             "otel-rl: no span was recorded: the program used no supported trainer, model client or agent library;"
@@ -77,7 +82,7 @@ def _is_worth_telling(telemetry: Telemetry, recorded: dict[str, int]) -> bool:
 def _recorded(telemetry: Telemetry, recorded: dict[str, int]) -> str:
     remarks = f"{_of_rank(process_identity.current())}{_without_spans(telemetry)}{_sampled(telemetry)}{_dropped()}"
     if _is_loop_without_steps():
-        remarks += f", no step{_hint_of_steps()}"
+        remarks += f", no step{_HINT_OF_STEPS}"
     return f"{in_words(recorded)}{remarks}; {_where(telemetry)}"
 
 
@@ -86,10 +91,6 @@ def _is_loop_without_steps() -> bool:
     from otel_rl import reductions  # noqa: PLC0415 - a process that records nothing needs it not
 
     return reductions.COLLECTIVES.offered and steps.last_iteration() is None
-
-
-def _hint_of_steps() -> str:
-    return " (collectives were counted; `with otel_rl.step(number):` around each iteration shows who is late, and why)"
 
 
 def _without_spans(telemetry: Telemetry) -> str:

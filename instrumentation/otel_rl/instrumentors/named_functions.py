@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import otel_rl
 from otel_rl import instrumentor_status, settings, stderr
-from otel_rl.api.decorator import wrap_call, wrap_method
-from otel_rl.api.inherited_methods import Inherited
+from otel_rl.api.decorator import wrap_call
+from otel_rl.api.inherited_methods import Inherited, function_of, wrap_method
 from otel_rl.instrumentors.base import Instrumentor
 from otel_rl.internal_errors import guard
 from otel_rl.process import child_processes, process_identity
@@ -246,7 +246,7 @@ def _function_path(module: ModuleType, path: str) -> str:
         found = next((vars(base)[_CALL] for base in found.__mro__ if _CALL in vars(base)), None)
         if found is None:
             raise _Unusable("is a class without __call__: name a method of it")
-    function = found.__func__ if isinstance(found, classmethod | staticmethod) else found
+    function = function_of(found)
     if inspect.isfunction(function) or isinstance(function, Inherited):
         return path
     kind = type(function).__qualname__

@@ -18,6 +18,7 @@ from otel_rl.instrumentors.named_functions import NamedFunctionsInstrumentor, ca
 STATE = "otel_rl_functions"
 REWARDS = '''
 import functools
+import otel_rl
 
 def correct(answer, /, *, expected="4"):
     """Of the program."""
@@ -53,6 +54,13 @@ class Lenient(Base):
     pass
 
 class Both(Lenient, Strict):
+    pass
+
+@otel_rl.reward_function("by its decorator")
+class Decorated(Base):
+    pass
+
+class DecoratedDiamond(Decorated, Strict):
     pass
 
 class OfClass(Strict):
@@ -275,6 +283,20 @@ def test_a_method_and_that_of_its_base_are_one_call(program, name_functions, rec
     rewards = program("named_rewards")
     assert rewards.Lenient()("4") == rewards.Base()("4") == 0.25
     assert names(recorded) == [order[0], "Base"]
+
+
+def test_a_class_that_is_decorated_and_inherits_its_method_is_recorded_under_both_names(
+    program, name_functions, recorded
+):
+    name_functions(rewards="named_rewards:Decorated")
+    rewards = program("named_rewards")
+    assert rewards.Decorated()("4") == 0.25
+    assert names(recorded) == ["by its decorator", "Decorated"]
+    assert rewards.DecoratedDiamond()("4") == 0.125
+    recorded.clear()
+    NamedFunctionsInstrumentor().uninstrument()
+    assert rewards.Decorated()("4") == 0.25
+    assert names(recorded) == ["by its decorator"]
 
 
 def test_builtin_classes_are_left_alone(name_functions):

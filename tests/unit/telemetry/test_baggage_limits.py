@@ -34,17 +34,25 @@ def dropped():
 
 def sent(entries, *, others=True):
     """Members of the header that a request gets, in order."""
-    context = Context()
+    header = injected(context_with(entries, Context()), others=others).get("baggage", "")
+    return header.split(",") if header else []
+
+
+def context_with(entries, context):
     for key, value in entries.items():
         context = baggage.set_baggage(key, value, context)
+    return context
+
+
+def injected(context, *, others):
+    """Headers that a request gets."""
     token = attach(context)
     headers = {}
     try:
         propagation.inject(headers, "localhost", others=others)
     finally:
         detach(token)
-    header = headers.get("baggage", "")
-    return header.split(",") if header else []
+    return headers
 
 
 def test_ordinary_baggage_is_sent_as_it_is(dropped):
@@ -155,15 +163,8 @@ class Unwritable:
 @pytest.mark.parametrize("others", [False, True])
 def test_no_entry_of_the_program_costs_the_trace_context(key, value, others, monkeypatch):
     monkeypatch.setenv("OTEL_RL_RAISE_INTERNAL_ERRORS", "0")
-    context = get_current()
-    for one, of in {**OURS, key: value}.items():
-        context = baggage.set_baggage(one, of, context)
-    token = attach(context)
-    headers = {}
-    try:
-        propagation.inject(headers, "localhost", others=others)
-    finally:
-        detach(token)
+    context = context_with({**OURS, key: value}, get_current())
+    headers = injected(context, others=others)
     environment = propagation.to_environment(context)
     assert environment["TRACEPARENT"] == headers["traceparent"]
     if isinstance(value, str):
