@@ -1,8 +1,9 @@
 """Which collectives are counted: those of Python at a few microseconds each, or all at ten to eighty more.
 
-``auto`` begins with Python's. It turns to all when DDP wraps a model, and after steps that issued collectives which
-were not counted, if counting them costs a small share of such a step. It never turns back: PyTorch's dispatcher cannot
-lose a kernel while another thread may be about to call it. Nor does it turn where the cost guard has asked for less.
+``auto`` begins with Python's. When DDP wraps a model it adds those of DDP. It turns to all after steps that issued
+collectives which were not counted, if counting them costs a small share of such a step. It never turns back: PyTorch's
+dispatcher cannot lose a kernel while another thread may be about to call it. Nor does it turn where the cost guard has
+asked for less.
 """
 
 from __future__ import annotations
@@ -29,10 +30,16 @@ class Kernels(Protocol):
 
     @property
     def installed(self) -> bool:
-        """True while it counts."""
+        """True while it counts all of them."""
+
+    def covers(self, operation: str) -> bool:
+        """True while collectives of this operation pass it."""
 
     def install(self) -> None:
         """Begin to count; raises where this version of the library does not allow it."""
+
+    def install_for_ddp(self) -> None:
+        """Begin to count those that DDP issues; raises likewise."""
 
 
 class Mode:
@@ -48,20 +55,19 @@ class Mode:
         self._cheap_steps = 0
         self._failed = False
 
-    @property
-    def all_are_counted(self) -> bool:
-        """True while the kernels are on."""
-        return self._kernels.installed
+    def covers(self, operation: str) -> bool:
+        """True while collectives of this operation pass a kernel, those of Python too."""
+        return self._kernels.covers(operation)
 
     def group_made(self) -> None:
         """The program has made its default process group: collectives can come."""
         if self._setting == ALL:
-            self._install()
+            self._install(self._kernels.install)
 
     def model_wrapped(self) -> None:
         """DDP wraps a model: collectives that Python does not issue will come, a few in each step."""
         if self._setting in (AUTO, ALL):
-            self._install()
+            self._install(self._kernels.install_for_ddp if self._setting == AUTO else self._kernels.install)
 
     def step_closed(self, unseen: int, duration: float) -> None:
         """A step has ended after ``duration`` s, in which ``unseen`` collectives were not counted."""
@@ -72,13 +78,13 @@ class Mode:
         is_cheap = unseen * COST <= LARGEST_SHARE * duration
         self._cheap_steps = self._cheap_steps + 1 if is_cheap else 0
         if self._setting == ALL or self._cheap_steps >= STEPS_ASKED:
-            self._install()
+            self._install(self._kernels.install)
 
-    def _install(self) -> None:
+    def _install(self, install: Callable[[], None]) -> None:
         if self._failed or self._kernels.installed:
             return
         try:
-            self._kernels.install()
+            install()
         except Exception as error:  # noqa: BLE001 - names of PyTorch that are not public may be missing
             self._failed = True
             reason = f"collectives of C++ code cannot be counted ({type(error).__name__}: {error})"

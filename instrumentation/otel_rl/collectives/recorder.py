@@ -15,6 +15,7 @@ import heapq
 import math
 import time
 import weakref
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from otel_rl.collectives.flight_records import begin_late
@@ -109,8 +110,8 @@ class CollectiveRecorder:
         self._slots: dict[Group, Slot] = {}
         #: Per replaced method: id of the process group -> slot, or entry.
         self._by_method: list[dict[int, Any]] = []
-        #: What is told who issues the collective, see :meth:`mark`. A list of one, read on the hot path.
-        self._issuers: list[Any] = [None]
+        #: Operation -> what is told who issues it, see :meth:`mark`. Lists of one, read on the hot path.
+        self._issuers: defaultdict[str, list[Any]] = defaultdict(lambda: [None])
         self._groups: dict[int, weakref.ref[Any]] = {}
         #: id of the work -> slot, start, time of the launch, message size, what it is in the ring, and where that is.
         self._pending: dict[int, tuple[Slot, float, float, int, float, Any]] = {}
@@ -144,7 +145,7 @@ class CollectiveRecorder:
         if records is not None:
             call = records.watching(operation, call)
             records.follow(entries.clear)
-        issuers, by_python = self._issuers, Source.PYTHON
+        issuers, by_python = self._issuers[operation], Source.PYTHON
         pending, limit, find, keep_slow, now = self._pending, self._limit, self._find_entry, self._keep_slow, clock
         has_payload, is_second, absent = payload is not None, payload == 1, ABSENT
         late, rarely, seldom = begin_late, RARELY, self._seldom
@@ -313,9 +314,12 @@ class CollectiveRecorder:
         while len(self._pending) > MAXIMUM_PENDING:
             self._pending.pop(next(iter(self._pending)), None)
 
-    def mark(self, issuer: Any) -> None:
-        """Set ``issuer.source`` to Python in each recorded method, while that calls the original; None: no more."""
-        self._issuers[0] = issuer
+    def mark(self, operation: str, issuer: Any) -> None:
+        """Set ``issuer.source`` to Python in each method of ``operation``, while it calls the original.
+
+        With None for the issuer, no more.
+        """
+        self._issuers[operation][0] = issuer
 
     def _find(self, operation: str, process_group: Any, slots: dict[int, Slot], source: str = Source.PYTHON) -> Slot:
         """First use of ``process_group`` by a method: groups with the same name and size share a slot."""

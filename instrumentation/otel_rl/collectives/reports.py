@@ -35,7 +35,7 @@ SECONDS = 1e-9
 #: Nanoseconds of CPU time that counting one collective takes, by its issuer, as ``collective_step`` measured them on a
 #: slow machine. Those of Python are counted in far less, and sampled: the launch, and as much for the wait.
 COST_NS: Mapping[str, int] = {Source.REDUCER: 14_000, Source.FUNCTIONAL: 70_000}
-#: What one of Python's costs in addition, while the others are counted too.
+#: What one of Python's costs in addition, while others of its operation are counted too.
 COST_MARKED_NS = 12_700
 
 
@@ -101,11 +101,13 @@ class CollectiveReporter:
 
     def own_nanoseconds(self) -> float:
         """What counting has cost since the last call, see :data:`COST_NS`."""
-        marked = COST_MARKED_NS if self.mode is not None and self.mode.all_are_counted else 0
-        costs = {**COST_NS, Source.PYTHON: 2 * self.recorder.own_ns[0] + marked}
+        costs = {**COST_NS, Source.PYTHON: 2 * self.recorder.own_ns[0]}
         cost = 0.0
         for group, values in self.recorder.values():
-            cost += (values[CALLS] - self._costed.get(group, 0)) * costs[group.source]
+            calls = values[CALLS] - self._costed.get(group, 0)
+            cost += calls * costs[group.source]
+            if group.source == Source.PYTHON and self.mode is not None and self.mode.covers(group.operation):
+                cost += calls * COST_MARKED_NS
             self._costed[group] = values[CALLS]
         return cost
 

@@ -231,12 +231,82 @@ def test_threads_that_reduce_at_once_have_a_wait_each(watched, monkeypatch):
     assert len(waits) == 2
 
 
+def kernels_of(operator):
+    """Tell whether the operator has a kernel of ours."""
+    return torch._C._dispatch_has_kernel_for_dispatch_key(f"c10d::{operator}", "BackendSelect")
+
+
 def test_uninstrumenting_takes_the_kernels_off(group, instrumentor):
     DistributedDataParallel(torch.nn.Linear(4, 4))
-    assert patch.kernels().installed
+    assert patch.kernels().covers("all_reduce")
+    assert kernels_of("allreduce_")
 
     instrumentor.uninstrument()
 
+    assert not patch.kernels().covers("all_reduce")
+    assert not kernels_of("allreduce_")
+
+
+def test_ddp_alone_makes_no_other_collective_of_python_pass_a_kernel(group):
+    model = DistributedDataParallel(torch.nn.Linear(4, 4))
+    assert kernels_of("allreduce_")
+    assert kernels_of("broadcast_")
+    assert not kernels_of("allgather_")
+    patch.collectives().recorder.reset()
+
+    in_a_step(1, lambda: backward(model))
+    dist.all_gather([torch.ones(4)], torch.ones(4))
+    dist.all_reduce(torch.ones(4))
+
+    counted = {(group.operation, group.source): calls for group, (calls, *_) in values().items()}
+    assert counted == {("all_reduce", "reducer"): 1, ("all_gather", "python"): 1, ("all_reduce", "python"): 1}
+
+
+def test_beside_ddp_a_functional_collective_is_not_taken_for_one_of_the_reducer(group):
+    model = DistributedDataParallel(torch.nn.Linear(4, 4))
+    patch.collectives().recorder.reset()
+
+    backward(model)
+    functional.all_reduce(torch.ones(4), "sum", group).wait()
+
+    assert {group.source: calls for group, (calls, *_) in values().items()} == {"reducer": 1, "functional": 1}
+
+
+def test_a_program_with_ddp_whose_other_collectives_are_not_seen_has_all_kernels_after_some_steps(group, monkeypatch):
+    monkeypatch.setattr("otel_rl.collectives.mode.LARGEST_SHARE", 1.0)
+    model = DistributedDataParallel(torch.nn.Linear(4, 4))
+
+    def work():
+        backward(model)
+        functional.all_gather_tensor(torch.ones(4), 0, group).wait()
+        time.sleep(0.01)
+
+    for iteration in range(1, STEPS_ASKED + 1):
+        in_a_step(iteration, work)
+    assert patch.kernels().installed
+    patch.collectives().recorder.reset()
+    in_a_step(STEPS_ASKED + 1, work)
+
+    assert {group.source: calls for group, (calls, *_) in values().items()} == {"reducer": 1, "functional": 1}
+
+
+def test_kernels_that_cannot_all_be_put_on_leave_those_that_are_on(group, monkeypatch):
+    DistributedDataParallel(torch.nn.Linear(4, 4))
+    make = patch.kernels()._collective
+
+    def fail_at_the_last(torch, operator, known):
+        if known.name == "barrier":
+            raise RuntimeError("of the test")
+        return make(torch, operator, known)
+
+    monkeypatch.setattr(patch.kernels(), "_collective", fail_at_the_last)
+    with pytest.raises(RuntimeError, match="of the test"):
+        patch.kernels().install()
+
+    assert kernels_of("allreduce_")
+    assert not kernels_of("allgather_")
+    assert patch.kernels().covers("all_reduce")
+    assert not patch.kernels().covers("all_gather")
     assert not patch.kernels().installed
 
 

@@ -16,14 +16,22 @@ class Kernels:
 
     def __init__(self, error=None):
         self.installed = False
+        self.has_those_of_ddp = False
         self.error = error
         self.attempts = 0
 
-    def install(self):
+    def _attempt(self):
         self.attempts += 1
         if self.error is not None:
             raise self.error
+
+    def install(self):
+        self._attempt()
         self.installed = True
+
+    def install_for_ddp(self):
+        self._attempt()
+        self.has_those_of_ddp = True
 
 
 @pytest.fixture
@@ -53,8 +61,22 @@ def test_a_program_whose_collectives_are_pythons_gets_no_kernels(mode, kernels):
     assert not kernels.installed
 
 
-def test_the_first_model_that_ddp_wraps_gets_them(mode, kernels):
+def test_the_first_model_that_ddp_wraps_gets_those_that_ddp_needs(mode, kernels):
     mode.model_wrapped()
+
+    assert kernels.has_those_of_ddp
+    assert not kernels.installed
+
+
+def test_a_program_with_ddp_that_has_others_too_gets_all(mode, kernels):
+    mode.model_wrapped()
+    run(mode, STEPS_ASKED)
+
+    assert kernels.installed
+
+
+def test_whoever_asks_for_all_gets_all_where_ddp_wraps_a_model_before_the_group_is_known(kernels, reasons):
+    Mode(ALL, kernels, reasons.append).model_wrapped()
 
     assert kernels.installed
 

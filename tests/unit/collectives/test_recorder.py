@@ -366,7 +366,7 @@ def test_a_signal_handler_that_raises_inside_a_collective_leaves_nothing_behind(
     monkeypatch.setattr(recorder_module, "clock", lambda: happens(next(sites)) or time.monotonic())
     monkeypatch.setattr(recorder_module, "RARELY", 0)
     recorder, issuer, places = CollectiveRecorder(), types.SimpleNamespace(source="theirs"), Places()
-    recorder.mark(issuer)
+    recorder.mark("all_reduce", issuer)
     recorder.flight_records = types.SimpleNamespace(
         watching=lambda _, call: call, follow=lambda _: None, launch_failed=lambda *_: None
     )

@@ -19,12 +19,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.collectives.recorder import MAXIMUM_PENDING, Slot, clock
-from otel_rl.instrumentors.torch_distributed.operations import OPERATORS, Operator
+from otel_rl.instrumentors.torch_distributed.operations import OPERATORS, OPERATORS_OF_DDP, Operator
 from otel_rl.internal_errors import guard
 from otel_rl.semconv.attributes import TorchDistributedSourceValues as Source
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from otel_rl.collectives.recorder import CollectiveRecorder
 
@@ -84,6 +84,8 @@ class DispatcherKernels:
         self._recorder = recorder
         self._issuer = _Issuer()
         self._libraries: list[Any] = []
+        #: Operators of ``c10d`` that have a kernel.
+        self._covered: set[str] = set()
         #: Address of the result of a functional collective -> what is known of it. What nobody waits for must not pile
         #: up.
         self._results: dict[int, _Issued] = {}
@@ -91,8 +93,12 @@ class DispatcherKernels:
 
     @property
     def installed(self) -> bool:
-        """True while the kernels are on."""
-        return bool(self._libraries)
+        """True while all kernels are on."""
+        return len(self._covered) == len(OPERATORS)
+
+    def covers(self, operation: str) -> bool:
+        """True while a collective of this operation passes a kernel."""
+        return any(known.name in self._covered for known in OPERATORS if known.operation == operation)
 
     def probe(self) -> None:
         """Try on an operator of our own whether kernels work in this PyTorch.
@@ -122,40 +128,65 @@ class DispatcherKernels:
         self._works = True
 
     def install(self) -> None:
-        """Put the kernels on.
+        """Put all kernels on.
 
         Raises:
             Exception: as :meth:`probe`; nothing has been changed.
         """
-        if self.installed:
+        self._put_on(OPERATORS)
+
+    def install_for_ddp(self) -> None:
+        """Put on those for what DDP issues.
+
+        What Python issues passes them too, and takes some ten microseconds longer for it. A GRPO step gathers metrics
+        thirty times, and sums up gradients once.
+
+        Raises:
+            Exception: as :meth:`probe`; nothing has been changed.
+        """
+        self._put_on([known for known in OPERATORS if known.name in OPERATORS_OF_DDP])
+
+    def _put_on(self, operators: Iterable[Operator]) -> None:
+        missing = {known.name: known for known in operators if known.name not in self._covered}
+        if not missing:
             return
         torch: Any = sys.modules["torch"]
         if not self._works:
             self.probe()
-        collectives, functional = (torch.library.Library(name, "IMPL") for name in (_COLLECTIVES, _FUNCTIONAL))
-        self._libraries = [collectives, functional]
-        self._on_install()
-        # First: what Python issues is counted there.
-        self._recorder.mark(self._issuer)
+        is_first = not self._libraries
+        if is_first:
+            self._on_install()
+        libraries = [torch.library.Library(name, "IMPL") for name in (_COLLECTIVES, _FUNCTIONAL)]
+        self._libraries += libraries
+        collectives, functional = libraries
         try:
-            for known in OPERATORS:
-                operator = _operator(torch, _COLLECTIVES, known.name)
-                collectives.impl(known.name, self._collective(torch, operator, known), _KEY, with_keyset=True)
-            for name in _functional_names(torch):
-                operator = _operator(torch, _FUNCTIONAL, name)
+            for name, known in missing.items():
+                # First: what Python issues is counted there.
+                self._recorder.mark(known.operation, self._issuer)
+                operator = _operator(torch, _COLLECTIVES, name)
+                collectives.impl(name, self._collective(torch, operator, known), _KEY, with_keyset=True)
+            # With the first ones: a functional collective would look like one of DDP.
+            for name in _functional_names(torch) if is_first else ():
                 make = self._waiting if name == _WAIT else self._issuing
-                functional.impl(name, make(operator), _KEY, with_keyset=True)
+                functional.impl(name, make(_operator(torch, _FUNCTIONAL, name)), _KEY, with_keyset=True)
         except BaseException:
-            self.remove()
+            self._take_off(libraries)
             raise
+        self._covered.update(missing)
 
     def remove(self) -> None:
         """Take the kernels off."""
-        libraries, self._libraries = self._libraries, []
-        for library in libraries:
-            library._destroy()  # noqa: SLF001 - as torch.library does itself
-        self._recorder.mark(None)
+        self._covered.clear()
+        self._take_off(list(self._libraries))
         self._results.clear()
+
+    def _take_off(self, libraries: list[Any]) -> None:
+        for library in libraries:
+            self._libraries.remove(library)
+            library._destroy()  # noqa: SLF001 - as torch.library does itself
+        for operation in {known.operation for known in OPERATORS}:
+            if not self.covers(operation):
+                self._recorder.mark(operation, None)
 
     # -- kernels -----------------------------------------------------------------------------------------------
 
