@@ -14,8 +14,7 @@ collectives           launches and waits, open ones too, each at the place that 
 ====================  ==============================================================================
 
 A reader maps the file while the writer writes. Records hold their first word again as the last one that is written:
-where the two differ, the writer was in the middle. ``struct`` first fills the place with zeros, then writes the fields
-in order.
+where the two differ, the writer was in the middle.
 
 A collective has one record for its launch and one for the wait. Its ``began`` is written with the begin, its ``ended``
 with the end. The place keeps the ``ended`` of the record that was there before. So a record is open while ``ended`` is
@@ -103,7 +102,8 @@ RUN_ID_AT, ATTEMPT_AT, HOST_AT, REASON_AT = 1024, 1280, 1536, 1792
 OTHER, OTHER_TEXT = 1, "_OTHER"
 FAILED_LAUNCHES_OFFSET = GROUPS.size - GROUPS.more
 
-#: Number, codes, moment, argument, moment of the begin, number. Moments are ns of the monotonic clock.
+#: Number, codes, moment, argument, moment of the begin, number. Moments are ns of the monotonic clock. The writer
+#: writes single words, so none has more than 63 bits.
 RECORD = Struct("<QQqqqQ")
 #: The counter ``begun``, codes, moment, argument, ``begun`` again.
 ENTRY = Struct("<QQqqQ")
@@ -113,6 +113,8 @@ KIND_MASK = OUTCOME_MASK = 0xFF
 NAME_MASK = LOOP_MASK = 0xFFFF
 #: The counter ``ended`` of an entry, behind :data:`ENTRY`.
 ENDED, ENDED_OFFSET = Struct("<Q"), ENTRY.size
+#: Bytes of a word, as the writer sees entries and records.
+WORD = 8
 
 #: ``began``, what it is, ``began`` again, ``ended``. Moments are seconds of the monotonic clock. All four are floats:
 #: no other numbers does Python make and write as fast.

@@ -114,6 +114,11 @@ class FlightRecorder:
                 self._making = allocate_lock()
         return self.ring
 
+    def begin_again(self, handle: Handle | None) -> Handle | None:
+        """Begin the operation of ``handle`` another time; None where there is no such handle in the present ring."""
+        ring = self.ring
+        return handle if handle is not None and ring is not None and ring.begin_again(handle) else None
+
     def _make(self) -> None:
         from otel_rl.flight_recorder import files  # noqa: PLC0415 - most processes train nothing
         from otel_rl.flight_recorder.reader import header_text  # noqa: PLC0415

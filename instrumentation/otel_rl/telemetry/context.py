@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span
 
 
+#: Returns the current context. The public function only calls this one; on the trainer's thread that shows.
+get_current: Callable[[], Context] = otel_context._RUNTIME_CONTEXT.get_current  # noqa: SLF001
 #: Makes a context current; give the token to :func:`detach`.
 attach: Callable[[Context], Token[Context]] = otel_context.attach
 

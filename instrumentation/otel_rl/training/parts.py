@@ -10,15 +10,14 @@ from __future__ import annotations
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from opentelemetry.context import get_current
-
 from otel_rl import clock
 from otel_rl.flight_recorder import layout
 from otel_rl.flight_recorder.recorder import flight
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import metrics
 from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
-from otel_rl.telemetry import attribute_values, deferral, drops
+from otel_rl.telemetry import attribute_values, deferral, drops, lifecycle
+from otel_rl.telemetry.context import get_current
 from otel_rl.training import position, step_sampling, steps
 from otel_rl.training.phases import innermost
 
@@ -41,24 +40,34 @@ class _Stretch(NamedTuple):
 
 
 class Part:
-    """A part that runs from now on, in ``step``; :meth:`end` ends it. Suspended with the phase around it.
+    """A part that runs from now on, in ``step``; :meth:`close` ends it. Suspended with the phase around it.
 
-    Without ``has_span`` it only goes into ``rl.phase.duration``, unless it fails.
+    Without ``has_span`` it only goes into ``rl.phase.duration``, unless it fails. ``record`` is that of an earlier part
+    of this kind in the flight recorder, or None: making one costs as much as all the rest.
     """
 
     __slots__ = (
         "_around",
         "_context",
         "_definition",
-        "_flight",
         "_has_span",
+        "_in_ring",
         "_scope",
         "_since",
         "_step",
         "_stretches",
+        "record",
     )
 
-    def __init__(self, definition: SpanDefinition, scope: Scope, step: steps.Step, *, has_span: bool) -> None:
+    def __init__(
+        self,
+        definition: SpanDefinition,
+        scope: Scope,
+        step: steps.Step,
+        *,
+        has_span: bool,
+        record: Handle | None = None,
+    ) -> None:
         self._definition = definition
         self._scope = scope
         self._step: steps.Step | None = step
@@ -66,32 +75,32 @@ class Part:
         #: Those before a suspension.
         self._stretches: list[_Stretch] | None = None
         around = innermost()
-        context = get_current()
         if around is None or around.step is not step or around.thread != get_ident():
             # No phase is open around this part. ``innermost`` may still return one of another step or thread, because
             # contexts are copied; this part is not suspended with that phase.
             self._around: Phase | None = None
-            if context is not step.context:
-                context = position.place()[1]
+            expected = step.context
         else:
             self._around = around
             around.parts.append(self)
-            if context is not around.context:
-                context = position.place()[1]
-        self._context = context
-        self._flight: Handle | None = flight.begin(layout.PHASE, definition.type.removeprefix("rl."))
+            expected = around.context
+        # Without a span it is hardly ever needed.
+        self._context = expected if not has_span or get_current() is expected else position.place()[1]
+        #: Of the flight recorder; it serves the next part of this kind too.
+        self.record = record = flight.begin_again(record) or flight.begin(layout.PHASE, _name(definition))
+        self._in_ring = record is not None
         #: None while it is suspended.
         self._since: float | None = clock.counter()
 
-    def end(self, error: BaseException | str | None = None) -> None:
+    def close(self, error: BaseException | str | None = None) -> None:
         """Record it; ``error`` marks it as failed. A second call does nothing."""
         now = clock.counter()
         step, self._step = self._step, None
-        if step is None or not step.is_own:
+        if step is None or step.forks != lifecycle.forks:
             return
-        record, self._flight = self._flight, None
-        if record is not None:
-            flight.end(record, error is not None)
+        if self._in_ring:
+            self._in_ring = False
+            flight.end(self.record, error is not None)
         around = self._around
         if around is not None and self in around.parts:
             around.parts.remove(self)
@@ -113,20 +122,17 @@ class Part:
             drops.count(Signal.TRACES, step_sampling.THINNED)
             self._has_span = False
         if not in_step:
-            labels = {names.RL_PHASE: definition.type.removeprefix("rl.")}
+            labels = {names.RL_PHASE: _name(definition)}
             context = self._context
             deferral.post(Signal.METRICS, lambda: scope.record(metrics.RL_PHASE_DURATION, seconds, labels, context))
         if self._has_span or error is not None:
             step.post(lambda: _record(definition, scope, step, stretches, seconds, error))
 
-    def _leave_flight(self, failed: bool) -> None:
-        record, self._flight = self._flight, None
-        if record is not None:
-            flight.end(record, failed)
-
     def suspend(self, now: Moment) -> None:
         """The phase around it has been suspended."""
-        self._leave_flight(False)
+        if self._in_ring:
+            self._in_ring = False
+            flight.end(self.record, False)
         if self._since is not None:
             self._stretches = [*(self._stretches or ()), _Stretch(now.wall, now.counter - self._since, self._context)]
             self._since = None
@@ -135,9 +141,15 @@ class Part:
         """The phase around it goes on; its context was ``before`` and is ``after`` now."""
         if self._since is None and self._step is not None:
             self._since = now.counter
-            self._flight = flight.begin(layout.PHASE, self._definition.type.removeprefix("rl."))
+            self.record = flight.begin_again(self.record) or flight.begin(layout.PHASE, _name(self._definition))
+            self._in_ring = self.record is not None
             if self._context is before:
                 self._context = after
+
+
+def _name(definition: SpanDefinition) -> str:
+    """The value of ``rl.phase``."""
+    return definition.type.removeprefix("rl.")
 
 
 def _record(
@@ -151,7 +163,7 @@ def _record(
     last = len(stretches) - 1
     for number, stretch in enumerate(stretches):
         values: dict[str, Any] = {
-            names.RL_PHASE: definition.type.removeprefix("rl."),
+            names.RL_PHASE: _name(definition),
             names.RL_LOOP_ITERATION: step.iteration,
         }
         if number < last:

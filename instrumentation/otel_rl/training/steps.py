@@ -77,12 +77,14 @@ class Step(PhaseDurations):
         #: True from the post that asks an I/O thread to make them until it begins.
         self._posted = False
         self._flight: Handle | None = None
-        self._forks = lifecycle.forks
+        #: Forks between this process and the first one when it began. With another number this is a forked child, and
+        #: the process above ends the step.
+        self.forks = lifecycle.forks
 
     @property
     def is_own(self) -> bool:
         """False in a forked child: the process above ends it."""
-        return self._forks == lifecycle.forks
+        return self.forks == lifecycle.forks
 
     @property
     def span_context(self) -> SpanContext:

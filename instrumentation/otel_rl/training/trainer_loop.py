@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from opentelemetry.context import Context
 
+    from otel_rl.flight_recorder.ring import Handle
     from otel_rl.semconv.definitions import SpanDefinition
     from otel_rl.telemetry import Scope
     from otel_rl.telemetry.deferral import Moment
@@ -52,23 +53,24 @@ _PHASE = guard("training.phase")
 NO_PHASE: AbstractContextManager[None] = nullcontext()
 
 
-class OpenPhase:
+class Opened:
     """A phase that is running; ends once, by :meth:`end` or by leaving the ``with`` block."""
 
-    __slots__ = ("_kind", "_loop", "phase")
+    __slots__ = ()
 
-    def __init__(self, loop: TrainerLoop, kind: str, phase: Phase | Part) -> None:
-        self._loop = loop
-        self._kind = kind
-        #: What runs; for the loop only.
-        self.phase = phase
+    kind: str
+    loop: TrainerLoop
 
     def end(self, error: BaseException | None = None) -> None:
         """Close it, and whatever was left open inside it, with the exception that ended it."""
         try:
-            self._loop.close_down_to(self._kind, error, self)
+            self.loop.close_down_to(self.kind, error, self)
         except Exception as ours:  # noqa: BLE001 - counted
             _PHASE.handle(ours)
+
+    def close(self, error: BaseException | str | None = None) -> None:
+        """Close it alone; for the loop only."""
+        raise NotImplementedError
 
     def __enter__(self) -> None:
         return None
@@ -79,6 +81,27 @@ class OpenPhase:
         self.end(error)
 
 
+class OpenPhase(Opened):
+    """A phase in which others may begin."""
+
+    __slots__ = ("kind", "loop", "phase")
+
+    def __init__(self, loop: TrainerLoop, kind: str, phase: Phase) -> None:
+        self.loop = loop
+        self.kind = kind
+        self.phase = phase
+
+    def close(self, error: BaseException | str | None = None) -> None:
+        """End the phase."""
+        self.phase.end(error)
+
+
+class OpenPart(Part, Opened):
+    """A part of a phase. One object for both: parts are opened with each micro-batch."""
+
+    __slots__ = ("kind", "loop")
+
+
 class TrainerLoop(steps.Loop):
     """The steps of one call of ``train()``, and their phases."""
 
@@ -86,7 +109,10 @@ class TrainerLoop(steps.Loop):
 
     def __init__(self, name: str | None = None, attributes: Mapping[str, Any] | None = None) -> None:
         super().__init__(name, attributes)
-        self._phases: dict[str, OpenPhase] = {}
+        #: By the type of their span, the innermost at the end.
+        self.open_phases: dict[str, Opened] = {}
+        #: Of the last part of each kind, in the flight recorder.
+        self._records: dict[str, Handle | None] = {}
         self._token: Token[Context] | None = None
         #: The last step that a log call with a loss has covered, and the tokens counted so far.
         self._last_logged = 0
@@ -97,15 +123,15 @@ class TrainerLoop(steps.Loop):
     def enter(self) -> TrainerLoop:
         """Make this the loop of everything that runs in this thread or task from here on."""
         self._token = attach(steps.running(self))
-        _running.append(self)
+        running_loops.append(self)
         return self
 
     def leave(self, error: BaseException | None = None) -> None:
         """End the open step and restore what was current before :meth:`enter`."""
         self.finish_step(error)
         self.running = False
-        if self in _running:
-            _running.remove(self)
+        if self in running_loops:
+            running_loops.remove(self)
         token, self._token = self._token, None
         if token is not None:
             detach(token)
@@ -148,36 +174,45 @@ class TrainerLoop(steps.Loop):
             return self.open(definition, scope) or NO_PHASE
         return NO_PHASE
 
-    def open(self, definition: SpanDefinition, scope: Scope) -> OpenPhase | None:
+    def open(self, definition: SpanDefinition, scope: Scope) -> Opened | None:
         """Start a phase that another hook ends, see :meth:`end`; None where there is nothing to record."""
         kind = definition.type
-        found = self._phases
+        found = self.open_phases
         if kind in found or spans.RL_EVALUATE.type in found or (kind in _HIDDEN_IN_FORWARD and _FORWARD in found):
             return None
         step = self.step
         if step is None and (kind not in _OUTSIDE_STEPS or not scope.enabled):
             return None
-        phase: Phase | Part
         if kind in INTERRUPTING:
             if next(reversed(found), None) == spans.RL_TRAIN.type:
                 # What lies between two updates is not training, which its next part opens again. Inside of a part,
                 # training is only suspended.
                 self.end(spans.RL_TRAIN)
             phase = Phase(definition, scope, limit=PHASE_SPANS_PER_STEP).start()
+            opened: Opened = OpenPhase(self, kind, phase)
         else:
             if kind in _TRAINING and spans.RL_TRAIN.type not in found:
                 self._open_training(scope)
             has_span = step is None or (not reductions.PARTS.on and step.take_span(kind, SPANS_PER_STEP))
             if step is not None and (kind in _LEAVES or not has_span):
-                phase = Part(definition, scope, step, has_span=has_span)
+                opened = self._open_part(definition, scope, step, has_span)
             else:
-                phase = Phase(definition, scope).start()
-        opened = found[kind] = OpenPhase(self, kind, phase)
+                opened = OpenPhase(self, kind, Phase(definition, scope).start())
+        found[kind] = opened
         return opened
+
+    def _open_part(self, definition: SpanDefinition, scope: Scope, step: steps.Step, has_span: bool) -> OpenPart:
+        kind = definition.type
+        before = self._records.get(kind)
+        part = OpenPart(definition, scope, step, has_span=has_span, record=before)
+        part.kind, part.loop = kind, self
+        if part.record is not before:
+            self._records[kind] = part.record
+        return part
 
     def _open_training(self, scope: Scope) -> None:
         phase = Phase(spans.RL_TRAIN, scope, limit=PHASE_SPANS_PER_STEP).start()
-        self._phases[spans.RL_TRAIN.type] = OpenPhase(self, spans.RL_TRAIN.type, phase)
+        self.open_phases[spans.RL_TRAIN.type] = OpenPhase(self, spans.RL_TRAIN.type, phase)
 
     def end(self, definition: SpanDefinition, error: BaseException | None = None) -> None:
         """End the phase of this kind if it is open."""
@@ -185,28 +220,29 @@ class TrainerLoop(steps.Loop):
 
     def is_open(self, definition: SpanDefinition) -> bool:
         """True while a phase of this kind is running."""
-        return definition.type in self._phases
+        return definition.type in self.open_phases
 
-    def close_down_to(self, kind: str, error: BaseException | None, phase: OpenPhase | None = None) -> None:
+    def close_down_to(self, kind: str, error: BaseException | None, phase: Opened | None = None) -> None:
         """End the phase ``kind``, or this very ``phase``, and those opened after it, innermost first."""
-        found = self._phases.get(kind)
+        found = self.open_phases.get(kind)
         if found is None or (phase is not None and phase is not found):
             return
-        while self._phases:
-            innermost, opened = self._phases.popitem()
-            opened.phase.end(error)
+        while self.open_phases:
+            innermost, opened = self.open_phases.popitem()
+            opened.close(error)
             if innermost == kind:
                 return
 
     def close_all(self, error: BaseException | None = None) -> None:
         """End every open phase, innermost first."""
-        while self._phases:
-            self._phases.popitem()[1].phase.end(error)
+        while self.open_phases:
+            self.open_phases.popitem()[1].close(error)
 
     def forget(self) -> None:
         """In a forked child: the phases are the parent's."""
         super().forget()
-        self._phases.clear()
+        self.open_phases.clear()
+        self._records.clear()
 
     # -- progress --------------------------------------------------------------------------------------------------
 
@@ -229,9 +265,9 @@ class TrainerLoop(steps.Loop):
 
 
 #: Loops inside a call of ``train()``, the one begun last at the end.
-_running: list[TrainerLoop] = []
+running_loops: list[TrainerLoop] = []
 #: Holds the phases that a trainer has outside of ``train()``.
-_outside = TrainerLoop()
+outside = TrainerLoop()
 
 
 def current() -> TrainerLoop:
@@ -239,13 +275,13 @@ def current() -> TrainerLoop:
 
     In a thread without context that is the trainer begun last; outside of ``train()``, one that has no steps.
     """
-    if len(_running) == 1 and _outside.step is None:
+    if len(running_loops) == 1 and outside.step is None:
         # The usual case: asked several times per micro-batch, and no other loop could be the answer.
-        return _running[0]
+        return running_loops[0]
     loop = steps.current_loop()
     if isinstance(loop, TrainerLoop):
         return loop
-    return _running[-1] if _running else _outside
+    return running_loops[-1] if running_loops else outside
 
 
 def _count_step(scope: Scope, tokens: int, context: Context) -> None:
@@ -257,12 +293,12 @@ def _count_step(scope: Scope, tokens: int, context: Context) -> None:
 def in_phase(definition: SpanDefinition, scope: Scope) -> Callable[[Function], Function]:
     """Return a factory of wrappers that run the original as a phase of ``scope``."""
     opening, ending = (own_cpu.place(f"{definition.type}.{moment}") for moment in ("open", "end"))
-    open_sampled, end_sampled = opening.sampling(_open_current), ending.sampling(OpenPhase.end)
+    open_sampled, end_sampled = opening.sampling(_open_current), ending.sampling(Opened.end)
 
     def factory(original: Function) -> Function:
         @functools.wraps(original)
         def method(*args: Any, **kwargs: Any) -> Any:
-            opened: OpenPhase | None = None
+            opened: Opened | None = None
             try:
                 opening.calls = calls = opening.calls + 1
                 opened = (_open_current if calls < opening.due else open_sampled)(definition, scope)
@@ -273,10 +309,10 @@ def in_phase(definition: SpanDefinition, scope: Scope) -> Callable[[Function], F
             try:
                 result = original(*args, **kwargs)
             except BaseException as error:
-                OpenPhase.end(opened, error)
+                Opened.end(opened, error)
                 raise
             ending.calls = calls = ending.calls + 1
-            (OpenPhase.end if calls < ending.due else end_sampled)(opened)
+            (Opened.end if calls < ending.due else end_sampled)(opened)
             return result
 
         return method
@@ -284,13 +320,13 @@ def in_phase(definition: SpanDefinition, scope: Scope) -> Callable[[Function], F
     return factory
 
 
-def _open_current(definition: SpanDefinition, scope: Scope) -> OpenPhase | None:
+def _open_current(definition: SpanDefinition, scope: Scope) -> Opened | None:
     return current().open(definition, scope)
 
 
 def close_steps() -> None:
     """End the steps of all trainers: nobody follows them any more."""
-    for loop in (*_running, _outside):
+    for loop in (*running_loops, outside):
         with guard("training.close_steps"):
             loop.finish_step()
 
@@ -302,9 +338,9 @@ def _step_closing(step: steps.Step) -> None:
 
 
 def _forget() -> None:
-    for loop in (*_running, _outside):
+    for loop in (*running_loops, outside):
         loop.forget()
-    _running.clear()
+    running_loops.clear()
 
 
 lifecycle.after_fork_in_child(_forget)

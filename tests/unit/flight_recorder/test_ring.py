@@ -76,19 +76,57 @@ def test_tools_and_model_calls_take_no_place_of_steps_phases_and_collectives(rin
     assert read(ring.path).open[-1].name == "again"
 
 
-def test_a_signal_handler_that_raises_inside_begin_leaves_nothing_open(ring, monkeypatch):
-    free = len(ring._calls.free)
+class Interrupted:
+    """The words of a ring; a signal handler raises before the one at ``place`` of an entry or record is written."""
 
-    class Entry:
-        @staticmethod
-        def pack_into(*_: object) -> None:
+    def __init__(self, words, place):
+        self._words = words
+        self._left = place
+
+    def __setitem__(self, at, value):
+        if self._left == 0:
+            self._left = -1
             raise KeyboardInterrupt
+        self._left -= 1
+        self._words[at] = value
 
-    monkeypatch.setattr(layout, "ENTRY", Entry)
+
+@pytest.mark.parametrize("word", range(5))
+def test_a_signal_handler_that_raises_inside_begin_leaves_nothing_open(ring, monkeypatch, word):
+    free = len(ring._calls.free)
+    monkeypatch.setattr(ring, "_words", Interrupted(ring._words, word))
     with pytest.raises(KeyboardInterrupt):
         ring.begin(layout.TOOL, "search")
     monkeypatch.undo()
     assert len(ring._calls.free) == free
+    assert read(ring.path).open == []
+
+
+def test_an_operation_that_begins_again_is_another_one(ring):
+    handle = ring.begin(layout.PHASE, "backward")
+    ring.end(handle)
+    first = read(ring.path).records[0]
+    assert ring.begin_again(handle)
+    (found,) = read(ring.path).open
+    assert (found.kind, found.name) == (layout.PHASE, "backward")
+    assert found.moment > first.moment
+    ring.end(handle, failed=True)
+    found = read(ring.path)
+    assert (found.open, [one.what for one in found.records]) == ([], [layout.DONE, layout.FAILED])
+
+
+def test_an_operation_that_begins_again_while_it_is_open_ends_first(ring):
+    handle = ring.begin(layout.PHASE, "backward")
+    assert ring.begin_again(handle)
+    found = read(ring.path)
+    assert (len(found.open), [one.what for one in found.records]) == (1, [layout.FAILED])
+
+
+def test_an_operation_of_another_ring_does_not_begin_again(ring, tmp_path):
+    other = create(tmp_path, "other")
+    handle = other.begin(layout.PHASE, "backward")
+    other.end(handle)
+    assert not ring.begin_again(handle)
     assert read(ring.path).open == []
 
 
@@ -132,15 +170,10 @@ def test_what_is_open_at_the_orderly_end_stays_open_in_the_ring(ring):
     assert [one.name for one in read(ring.path).open] == ["search"]
 
 
-def test_an_end_that_a_signal_handler_interrupts_leaves_one_record(ring, monkeypatch):
+@pytest.mark.parametrize("word", range(7))
+def test_an_end_that_a_signal_handler_interrupts_leaves_one_record(ring, monkeypatch, word):
     handle = ring.begin(layout.STEP, "", 7)
-
-    class Ended:
-        @staticmethod
-        def pack_into(*_: object) -> None:
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(layout, "ENDED", Ended)
+    monkeypatch.setattr(ring, "_words", Interrupted(ring._words, word))
     with pytest.raises(KeyboardInterrupt):
         ring.end(handle)
     monkeypatch.undo()

@@ -46,7 +46,7 @@ def test_steps_phases_parts_and_tools_are_open_while_they_run(recorded, flight):
         part = Part(spans.RL_BACKWARD, _scope, step, has_span=False)
         with ToolCall(_scope, "search"):
             assert _open(flight) == ["3", "train", "backward", "search"]
-        part.end()
+        part.close()
     steps.finish()
     assert _open(flight) == []
     assert _over(flight) == [(name, layout.DONE) for name in ("search", "backward", "train", "3")]
@@ -67,7 +67,7 @@ def test_a_phase_that_is_suspended_is_not_open_and_neither_are_its_parts(recorde
         with Phase(spans.RL_SAMPLE, _scope):
             assert _open(flight) == ["1", "sample"]
         assert _open(flight) == ["1", "train", "backward"]
-        part.end()
+        part.close()
     steps.finish()
     assert _open(flight) == []
 

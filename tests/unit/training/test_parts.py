@@ -210,7 +210,7 @@ def test_a_phase_does_not_hold_its_parts_that_have_ended(recordings):
     with Phase(spans.RL_TRAIN, _scope) as train:
         part = Part(spans.RL_FORWARD, _scope, loop.step, has_span=True)
         assert train.parts == [part]
-        part.end()
+        part.close()
         assert train.parts == []
     loop.leave()
 

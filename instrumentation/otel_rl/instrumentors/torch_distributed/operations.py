@@ -108,6 +108,6 @@ OPERATORS = (
     Operator("monitored_barrier_", Operation.BARRIER, None),
 )
 
-#: What DDP issues in C++ once its model is built: its reducer sums up gradients, and broadcasts which bucket comes when;
+#: What DDP issues in C++ once its model is built: its reducer sums up gradients and broadcasts the order of buckets;
 #: buffers are broadcast before a forward pass (torch 2.13, ``reducer.cpp``; C++ hooks of ``default_comm_hooks.cpp``).
 OPERATORS_OF_DDP = frozenset({"allreduce_", "broadcast_"})

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from otel_rl.semconv.definitions import SpanDefinition
-    from otel_rl.training.trainer_loop import OpenPhase
+    from otel_rl.training.trainer_loop import Opened
 
 scope = Scope("trl")
 
@@ -36,9 +36,27 @@ PHASES: Mapping[str, SpanDefinition] = {
 }
 #: Reward functions with a span of their own per step.
 REWARD_SPANS_PER_STEP = 8
+_REWARD = spans.RL_REWARD.type
 
-#: Where a running context keeps its phase: a context may be entered in another task than the one that made it.
-_ATTRIBUTE = "_otel_rl_phase"
+#: Names whose phase is remembered.
+MAXIMUM_NAMES = 1024
+
+
+class _Kinds(dict[str, "str | None"]):
+    """Name of a context -> the type of its phase, None where it has none."""
+
+    def __missing__(self, name: str) -> str | None:
+        if len(self) >= MAXIMUM_NAMES:
+            self.clear()
+        definition = PHASES.get(_what(name))
+        kind = self[name] = None if definition is None else definition.type
+        return kind
+
+
+#: Running contexts that have a phase, by their id: a context may end in another task than the one that entered it.
+_open: dict[int, Opened | Phase] = {}
+#: Most of them. A context that the program never leaves would stay for ever.
+MAXIMUM_OPEN = 256
 
 _guard = guard("trl.profiling")
 
@@ -46,17 +64,28 @@ _guard = guard("trl.profiling")
 def entering(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """Return a replacement of ``ProfilingContext.__enter__`` that opens the phase of this name, if it has one.
 
-    Of some thirty contexts per step four or five are phases. So the others must cost little.
+    Of some thirty contexts per step four or five are phases. The others are told apart here, without a call: between
+    two computations of the model each function that is called costs some microseconds.
     """
     here = own_cpu.place("trl.profiling.enter")
     sampled = here.sampling(_entered)
+    known, running, outside = _Kinds(), trainer_loop.running_loops, trainer_loop.outside
 
     @functools.wraps(original)
     def enter(self: Any) -> Any:
         result = original(self)
         try:
             here.calls = calls = here.calls + 1
-            (_entered if calls < here.due else sampled)(self)
+            if calls >= here.due:
+                sampled(self)
+            # The usual case of `trainer_loop.current`.
+            elif len(running) != 1 or outside.step is not None:
+                _entered(self)
+            elif (kind := known[self.name]) is None:
+                if _REWARD in running[0].open_phases:
+                    _entered(self)
+            elif kind not in running[0].open_phases:
+                _entered(self)
         except Exception as ours:  # noqa: BLE001 - counted
             _guard.handle(ours)
         return result
@@ -66,28 +95,28 @@ def entering(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 def leaving(original: Callable[..., Any]) -> Callable[..., Any]:
     """Return a replacement of ``ProfilingContext.__exit__`` that ends the phase, with the error of the block."""
-    end = own_cpu.timed("trl.profiling.leave", _end)
+    end, found = own_cpu.timed("trl.profiling.leave", _end), _open
 
     @functools.wraps(original)
     def leave(self: Any, error_type: Any, error: BaseException | None, traceback: Any) -> Any:
-        if _ATTRIBUTE in self.__dict__:
-            end(self.__dict__.pop(_ATTRIBUTE), error)
+        if found and id(self) in found:
+            end(found.pop(id(self)), error)
         return original(self, error_type, error, traceback)
 
     return leave
 
 
 def _entered(context: Any) -> None:
-    definition = _phase_of(context.name)
+    definition = PHASES.get(_what(context.name))
     loop = trainer_loop.current()
     if definition is None:
-        if loop.is_open(spans.RL_REWARD):
+        if _REWARD in loop.open_phases:
             _keep(context, _reward_function(loop, _what(context.name)))
-    elif not loop.is_open(definition):
+    elif definition.type not in loop.open_phases:
         _keep(context, loop.open(definition, scope))
 
 
-def _end(phase: OpenPhase | Phase, error: BaseException | None) -> None:
+def _end(phase: Opened | Phase, error: BaseException | None) -> None:
     phase.end(error)
 
 
@@ -95,14 +124,12 @@ def _what(name: str) -> str:
     return name.partition(".")[2]
 
 
-@functools.lru_cache(maxsize=1024)
-def _phase_of(name: str) -> SpanDefinition | None:
-    return PHASES.get(_what(name))
-
-
-def _keep(context: Any, phase: OpenPhase | Phase | None) -> None:
-    if phase is not None:
-        setattr(context, _ATTRIBUTE, phase)
+def _keep(context: Any, phase: Opened | Phase | None) -> None:
+    if phase is None:
+        return
+    if len(_open) >= MAXIMUM_OPEN:
+        _open.pop(next(iter(_open)), None)
+    _open[id(context)] = phase
 
 
 def _reward_function(loop: trainer_loop.TrainerLoop, name: str) -> Phase | None:
