@@ -15,6 +15,7 @@ import heapq
 import math
 import time
 import weakref
+from _thread import get_ident
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -110,8 +111,8 @@ class CollectiveRecorder:
         self._slots: dict[Group, Slot] = {}
         #: Per replaced method: id of the process group -> slot, or entry.
         self._by_method: list[dict[int, Any]] = []
-        #: Operation -> what is told who issues it, see :meth:`mark`. Lists of one, read on the hot path.
-        self._issuers: defaultdict[str, list[Any]] = defaultdict(lambda: [None])
+        #: Operation -> the threads in which Python issues it now, see :meth:`mark`. Lists of one, for the hot path.
+        self._marks: defaultdict[str, list[set[int] | None]] = defaultdict(lambda: [None])
         self._groups: dict[int, weakref.ref[Any]] = {}
         #: id of the work -> slot, start, time of the launch, message size, what it is in the ring, and where that is.
         self._pending: dict[int, tuple[Slot, float, float, int, float, Any]] = {}
@@ -145,7 +146,7 @@ class CollectiveRecorder:
         if records is not None:
             call = records.watching(operation, call)
             records.follow(entries.clear)
-        issuers, by_python = self._issuers[operation], Source.PYTHON
+        marks, thread = self._marks[operation], get_ident
         pending, limit, find, keep_slow, now = self._pending, self._limit, self._find_entry, self._keep_slow, clock
         has_payload, is_second, absent = payload is not None, payload == 1, ABSENT
         late, rarely, seldom = begin_late, RARELY, self._seldom
@@ -154,7 +155,7 @@ class CollectiveRecorder:
             self: Any, first: Any = absent, second: Any = absent, third: Any = absent, /, *rest: Any, **kwargs: Any
         ) -> Any:
             # `place` gets its value last: the program's signal handler may raise anywhere, and `finally` looks at it.
-            work, slot, failed, place, what, places, issued_by = None, None, True, None, 0.0, None, None
+            work, slot, failed, place, what, places, mark = None, None, True, None, 0.0, None, None
             started = now()
             try:
                 try:
@@ -173,11 +174,11 @@ class CollectiveRecorder:
                             again[place] = started
                 except Exception as error:  # noqa: BLE001 - counted, or a place is found
                     whats, ended, place = late(places, what, started, error)
-                issuer = issuers[0]
-                if issuer is not None:
-                    # First: `finally` puts it back.
-                    issued_by = issuer.source
-                    issuer.source = by_python
+                marked = marks[0]
+                if marked is not None and (here := thread()) not in marked:
+                    # First: `finally` takes it out.
+                    mark = here
+                    marked.add(here)
                 if kwargs or rest or second is absent:
                     given = [argument for argument in (first, second, third) if argument is not absent]
                     work = call(self, *given, *rest, **kwargs)
@@ -188,8 +189,8 @@ class CollectiveRecorder:
                 failed = False
             finally:
                 # First: a signal handler that raises here would leave the thread marked.
-                if issued_by is not None:
-                    issuer.source = issued_by
+                if mark is not None:
+                    marked.discard(mark)  # type: ignore[union-attr]  # as it has a mark
                 over = now()
                 if place is not None:
                     try:
@@ -314,12 +315,12 @@ class CollectiveRecorder:
         while len(self._pending) > MAXIMUM_PENDING:
             self._pending.pop(next(iter(self._pending)), None)
 
-    def mark(self, operation: str, issuer: Any) -> None:
-        """Set ``issuer.source`` to Python in each method of ``operation``, while it calls the original.
+    def mark(self, operation: str, threads: set[int] | None) -> None:
+        """Put the thread into ``threads`` in each method of ``operation``, while it calls the original.
 
-        With None for the issuer, no more.
+        With None for the threads, no more. A ``threading.local`` would cost twice as much between two computations.
         """
-        self._issuers[operation][0] = issuer
+        self._marks[operation][0] = threads
 
     def _find(self, operation: str, process_group: Any, slots: dict[int, Slot], source: str = Source.PYTHON) -> Slot:
         """First use of ``process_group`` by a method: groups with the same name and size share a slot."""
@@ -423,6 +424,10 @@ class CollectiveRecorder:
 
     def reset(self) -> None:
         """Forget everything counted (a forked child starts at zero); the replaced methods stay valid."""
+        for (threads,) in self._marks.values():
+            if threads is not None:
+                # Those of other threads: they are the parent's, and another thread here may get the same number.
+                threads.intersection_update({get_ident()})
         for slot in self._slots.values():
             slot[:GROUP] = [0, 0, 0.0, 0.0]
         self._pending.clear()

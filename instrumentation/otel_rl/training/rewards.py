@@ -48,6 +48,9 @@ def _float(value: float) -> float:
 
 
 def _given(scores: Iterable[Any]) -> list[float]:
+    scores = list(scores)
+    if set(map(type, scores)) == {float}:
+        return [score for score in scores if score == score]  # noqa: PLR0124 - false for NaN only
     given: list[float] = []
     for score in scores:
         if score is None:

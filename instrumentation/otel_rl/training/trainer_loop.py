@@ -47,7 +47,7 @@ _OUTSIDE_STEPS = frozenset({spans.RL_EVALUATE.type, spans.RL_CHECKPOINT.type})
 #: No phases inside a forward pass: the loss computes log-probabilities by it. Nothing is a phase inside an evaluation,
 #: which is one phase, however many batches it samples and scores.
 _FORWARD = spans.RL_FORWARD.type
-_HIDDEN_IN_FORWARD = frozenset({spans.RL_LOG_PROBS.type})
+HIDDEN_IN_FORWARD = frozenset({spans.RL_LOG_PROBS.type})
 
 _PHASE = guard("training.phase")
 NO_PHASE: AbstractContextManager[None] = nullcontext()
@@ -178,7 +178,7 @@ class TrainerLoop(steps.Loop):
         """Start a phase that another hook ends, see :meth:`end`; None where there is nothing to record."""
         kind = definition.type
         found = self.open_phases
-        if kind in found or spans.RL_EVALUATE.type in found or (kind in _HIDDEN_IN_FORWARD and _FORWARD in found):
+        if kind in found or spans.RL_EVALUATE.type in found or (kind in HIDDEN_IN_FORWARD and _FORWARD in found):
             return None
         step = self.step
         if step is None and (kind not in _OUTSIDE_STEPS or not scope.enabled):

@@ -110,14 +110,32 @@ def parts(
     functions = list(of_functions)
     keys = sum(len(key) + _AROUND for key in columns)
     beside = len(json.dumps(common)) + keys + _LISTS + _AROUND * len(functions)
+    given = [*columns.values(), *functions]
+    if 0 < count <= ROWS_PER_RECORD:
+        # Nearly all records: their rows need not be told apart.
+        characters = beside + sum(_characters(values, count) for values in given)
+        if characters <= CHARACTERS_PER_RECORD:
+            yield 0, count, characters
+            return
     begin, characters = 0, beside
-    for place, size in enumerate(_sizes([*columns.values(), *functions], count)):
+    for place, size in enumerate(_sizes(given, count)):
         if place > begin and (characters + size > CHARACTERS_PER_RECORD or place - begin == ROWS_PER_RECORD):
             yield begin, place, characters
             begin, characters = place, beside
         characters += size
     if count:
         yield begin, count, characters
+
+
+def _characters(values: Sequence[Any], count: int) -> int:
+    """Most characters of a whole column."""
+    kinds = set(map(type, values))
+    if kinds == {str}:
+        together = "".join(values)
+        return (len(together) if _is_simple(together) else len(json.dumps(together))) + 4 * count
+    if str in kinds or list in kinds:
+        return sum(_sizes([values], count))
+    return _of_number(kinds, values) * count
 
 
 def _sizes(columns: Iterable[Sequence[Any]], count: int) -> list[int]:
@@ -128,13 +146,18 @@ def _sizes(columns: Iterable[Sequence[Any]], count: int) -> list[int]:
         if str in kinds or list in kinds:
             is_simple = _is_simple("".join(value for value in values if type(value) is str))
             found = [size + _size(value, is_simple=is_simple) for size, value in zip(found, values, strict=True)]
-        elif float in kinds:
-            fixed += _FRACTION
         else:
-            numbers = [value for value in values if type(value) is int]
-            # The longest of integers is the first or the last.
-            fixed += max(_OTHER, *(len(str(end(numbers))) + 2 for end in (min, max))) if numbers else _OTHER
+            fixed += _of_number(kinds, values)
     return [size + fixed for size in found]
+
+
+def _of_number(kinds: set[type], values: Sequence[Any]) -> int:
+    """Most characters of a value in a column without texts and lists."""
+    if float in kinds:
+        return _FRACTION
+    numbers = [value for value in values if type(value) is int] if int in kinds else ()
+    # The longest of integers is the first or the last.
+    return max(_OTHER, *(len(str(end(numbers))) + 2 for end in (min, max))) if numbers else _OTHER
 
 
 def _is_simple(value: str) -> bool:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from _thread import get_ident
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,7 @@ from otel_rl.internal_errors import guard
 from otel_rl.semconv.attributes import TorchDistributedSourceValues as Source
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable
 
     from otel_rl.collectives.recorder import CollectiveRecorder
 
@@ -83,6 +84,8 @@ class DispatcherKernels:
         self._on_install = on_install
         self._recorder = recorder
         self._issuer = _Issuer()
+        #: Threads in which a method of the process group is issuing a collective.
+        self._by_python: set[int] = set()
         self._libraries: list[Any] = []
         #: Operators of ``c10d`` that have a kernel.
         self._covered: set[str] = set()
@@ -115,7 +118,7 @@ class DispatcherKernels:
             library.define("pass_on(Tensor given) -> Tensor")
             library.impl("pass_on", torch.clone, "CompositeExplicitAutograd")
             operator = torch.ops.otel_rl_probe.pass_on.default
-            library.impl("pass_on", self._kernel(operator, reached.append, _nothing, None), _KEY, with_keyset=True)
+            library.impl("pass_on", self._kernel(operator, reached.append, _nothing, ()), _KEY, with_keyset=True)
             operator(torch.empty(0))
         finally:
             library._destroy()  # noqa: SLF001 - as torch.library does itself
@@ -162,7 +165,7 @@ class DispatcherKernels:
         try:
             for name, known in missing.items():
                 # First: what Python issues is counted there.
-                self._recorder.mark(known.operation, self._issuer)
+                self._recorder.mark(known.operation, self._by_python)
                 operator = _operator(torch, _COLLECTIVES, name)
                 collectives.impl(name, self._collective(torch, operator, known), _KEY, with_keyset=True)
             # With the first ones: a functional collective would look like one of DDP.
@@ -220,16 +223,19 @@ class DispatcherKernels:
                 issuer.backward = backward = _Backward(task, issued)
                 on_backward_end(torch, backward)
 
-        return self._kernel(operator, before if records is not None else _nothing, after, issuer)
+        return self._kernel(operator, before if records is not None else _nothing, after, self._by_python)
 
     @staticmethod
-    def _kernel(operator: Any, before: Function, after: Function, issuer: _Issuer | None) -> Function:
-        """Run ``before(args)``, hand the call on, and run ``after(args, what before gave, start, seconds, failed)``."""
-        redispatch, key, now = _redispatch(operator), _key(), clock
+    def _kernel(operator: Any, before: Function, after: Function, by_python: Collection[int]) -> Function:
+        """Run ``before(args)``, hand the call on, and run ``after(args, what before gave, start, seconds, failed)``.
+
+        In the threads ``by_python`` the call is handed on only.
+        """
+        redispatch, key, now, thread = _redispatch(operator), _key(), clock, get_ident
         site = guard(f"collectives.kernel.{operator.name()}")
 
         def kernel(keys: Any, *args: Any, **kwargs: Any) -> Any:
-            if issuer is not None and issuer.source == Source.PYTHON:
+            if thread() in by_python:
                 return redispatch(keys.remove(key), *args, **kwargs)
             record, failed = None, True
             try:

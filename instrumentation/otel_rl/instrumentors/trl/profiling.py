@@ -36,7 +36,7 @@ PHASES: Mapping[str, SpanDefinition] = {
 }
 #: Reward functions with a span of their own per step.
 REWARD_SPANS_PER_STEP = 8
-_REWARD = spans.RL_REWARD.type
+_REWARD, _FORWARD = spans.RL_REWARD.type, spans.RL_FORWARD.type
 
 #: Names whose phase is remembered.
 MAXIMUM_NAMES = 1024
@@ -70,6 +70,7 @@ def entering(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
     here = own_cpu.place("trl.profiling.enter")
     sampled = here.sampling(_entered)
     known, running, outside = _Kinds(), trainer_loop.running_loops, trainer_loop.outside
+    hidden = trainer_loop.HIDDEN_IN_FORWARD
 
     @functools.wraps(original)
     def enter(self: Any) -> Any:
@@ -84,7 +85,7 @@ def entering(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
             elif (kind := known[self.name]) is None:
                 if _REWARD in running[0].open_phases:
                     _entered(self)
-            elif kind not in running[0].open_phases:
+            elif kind not in (found := running[0].open_phases) and not (kind in hidden and _FORWARD in found):
                 _entered(self)
         except Exception as ours:  # noqa: BLE001 - counted
             _guard.handle(ours)

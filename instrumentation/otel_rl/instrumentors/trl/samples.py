@@ -219,10 +219,12 @@ def _columns(batch: _Batch) -> trajectory_columns.Columns:
     """The columns of the record, and the scores by reward function; on an I/O thread."""
     made = batch.made
     count = len(made.inputs)
+    # Ids of samples and groups are the same on every rank.
     numbers = range(batch.first, batch.first + count)
+    of_iteration = "" if batch.iteration is None else f"{batch.iteration}-"
     left_out = [batch.masks_truncated and not ended for ended in made.ended]
     columns: dict[str, Sequence[Any]] = {
-        attributes.RL_ROLLOUT_ID: [_id(batch.iteration, number) for number in numbers],
+        attributes.RL_ROLLOUT_ID: [f"{of_iteration}{number}" for number in numbers],
         attributes.RL_ROLLOUT_INPUT_TOKENS: made.inputs,
         attributes.RL_ROLLOUT_OUTPUT_TOKENS: made.outputs,
         attributes.RL_ROLLOUT_STOP_REASON: [STOP if ended else LENGTH for ended in made.ended],
@@ -233,7 +235,7 @@ def _columns(batch: _Batch) -> trajectory_columns.Columns:
         attributes.RL_ROLLOUT_TRAINED: [not out for out in left_out],
     }
     if batch.generations:
-        columns[attributes.RL_GROUP_ID] = [_id(batch.iteration, number // batch.generations) for number in numbers]
+        columns[attributes.RL_GROUP_ID] = [f"{of_iteration}{number // batch.generations}" for number in numbers]
     if batch.policy_version is not None:
         columns[attributes.RL_POLICY_VERSION] = [str(batch.policy_version)] * count
     if batch.advantages is not None:
@@ -260,11 +262,6 @@ def _add_tools(columns: dict[str, Sequence[Any]], made: _Made, rewards: Sequence
         columns[attributes.RL_ROLLOUT_TOOL_ERRORS] = errors
         suspect = [(reward == 0 and bool(failed)) or None for reward, failed in zip(rewards, errors, strict=True)]
         columns[attributes.RL_ROLLOUT_SUSPECT] = suspect
-
-
-def _id(iteration: int | None, number: int) -> str:
-    """Of a sample or group of this iteration, the same on every rank."""
-    return str(number) if iteration is None else f"{iteration}-{number}"
 
 
 def _turns(mask: Sequence[int]) -> int:
