@@ -600,13 +600,15 @@ def reward_function(name: str, *, weight: float = 1.0, arguments: Any = None) ->
 
 
 def metric(key: str, value: float) -> None:
-    """A value of your own, as gauge ``rl.trainer.metric`` with ``key`` as attribute.
+    """A value of your own: in the record ``rl.step`` of the open step, and as gauge ``rl.trainer.metric``.
 
-    It wins over a trainer or tracker that logs the same key.
+    The record has the last value of each key, at the end of the step. A value wins over a trainer or tracker that logs
+    the same key.
 
     Args:
-        key: From a bounded set, e.g. ``"buffer/size"``; what comes after 299 keys is counted as dropped.
-        value: Any unit; a non-finite value is counted as dropped.
+        key: From a bounded set, e.g. ``"buffer/size"``; attribute of the gauge. After 299 keys, the gauges of further
+            ones are counted as dropped.
+        value: Any unit; one that is not finite is in the record, and its gauge is counted as dropped.
     """
     operations = _operations()
     if operations is not None:

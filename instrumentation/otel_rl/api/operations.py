@@ -312,7 +312,7 @@ def metric(key: str, value: Any) -> None:
     with guard("producer.metric"):
         step = steps.current()
         iteration = step.iteration if step is not None else steps.last_iteration()
-        sink.measure(_scope, Source.PRODUCER, iteration, key, value)
+        sink.measure(_scope, Source.PRODUCER, iteration, key, value, step)
 
 
 def trace_id() -> str | None:

@@ -196,7 +196,7 @@ RL_RUN_START: Final = definitions.EventDefinition(
 )
 RL_STEP: Final = definitions.EventDefinition(
     name="rl.step",
-    description="Exact scalar values of one log call of the trainer; the body maps the trainer's own keys to values",
+    description="Exact values of one log call of a trainer, or of one step of a program; the body maps keys to values",
     attributes=(
         attributes.RL_LOOP_ITERATION,
         attributes.RL_LOOP_NAME,

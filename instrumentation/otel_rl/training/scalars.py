@@ -1,7 +1,8 @@
 """Values that a trainer logs: one sink for trainers and trackers.
 
 A log call becomes one event with the exact values. Every finite number in it becomes the gauge ``rl.trainer.metric``,
-and the metric of the registry where its key has one.
+and the metric of the registry where its key has one. What the program gives value by value, by :func:`otel_rl.metric`,
+is one such event per step, when the step has ended.
 
 The same value often comes from several sources: a trainer hands it to a tracker. Two rules keep it single:
 
@@ -19,10 +20,12 @@ from typing import TYPE_CHECKING, Any
 from opentelemetry.context import get_current
 
 from otel_rl import clock
+from otel_rl.process import process_identity
 from otel_rl.semconv import attributes, events, metrics
 from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
 from otel_rl.telemetry import deferral, drops, lifecycle
-from otel_rl.telemetry.attribute_values import number
+from otel_rl.telemetry.attribute_values import number, text
+from otel_rl.telemetry.open_trajectory import MAXIMUM_LENGTH
 from otel_rl.training import steps
 
 if TYPE_CHECKING:
@@ -62,6 +65,8 @@ CANONICAL: Mapping[str, MetricDefinition] = {
 }
 #: Most keys whose source is remembered; further ones are recorded from every source.
 MAXIMUM_KEYS = 4096
+#: Most values of a step by :func:`otel_rl.metric` that its event has.
+MAXIMUM_VALUES = 1024
 #: A source that has not logged a key for this many steps gives it up.
 KEPT_FOR_STEPS = 100
 
@@ -135,8 +140,10 @@ class ScalarSink:
             deferral.post(Signal.METRICS, self._measure_latest)
             deferral.post(Signal.LOGS, lambda: self._record(scope, iteration, first, body, context, timestamp))
 
-    def measure(self, scope: Scope, source: Source, iteration: int | None, key: str, value: Any) -> None:
-        """Like :meth:`log` for one value, without the event."""
+    def measure(
+        self, scope: Scope, source: Source, iteration: int | None, key: str, value: Any, step: steps.Step | None = None
+    ) -> None:
+        """Like :meth:`log` for one value. In an open ``step`` the event has the last value of each key, at its end."""
         found = number(value)
         if found is None:
             drops.count(Signal.METRICS, "unsupported_type")
@@ -145,10 +152,16 @@ class ScalarSink:
             self._latest.pop(key, None)
             context = get_current()
             self._latest[key] = (scope, found, context)
-            if self.listener is None:
+            if _keep(step, scope, key, found) or self.listener is None:
                 deferral.post(Signal.METRICS, self._measure_latest)
             else:
                 deferral.post(Signal.METRICS, lambda: self._measure_and_tell(iteration, key, found, context))
+
+    def record(
+        self, scope: Scope, iteration: int, values: Mapping[str, Scalar], context: Context, timestamp: int
+    ) -> None:
+        """Record values as one event whose gauges are set already; ``timestamp`` in ns since the epoch."""
+        self._record(scope, iteration, None, values, context, timestamp)
 
     def _measure_and_tell(self, iteration: int | None, key: str, value: float, context: Context) -> None:
         self._measure_latest()
@@ -231,6 +244,27 @@ def _exact(values: Mapping[str, Any]) -> tuple[dict[str, Scalar], dict[str, floa
     return body, numbers
 
 
+def _keep(step: steps.Step | None, scope: Scope, key: str, value: float) -> bool:
+    """Keep a value for the end of its step; False where no record of the step is made, or it has no room."""
+    if step is None or not step.is_open or not process_identity.current().leads:
+        return False
+    values = step.values.get(scope)
+    if values is None:
+        values = step.values[scope] = {}
+    name = text(str(key), MAXIMUM_LENGTH)
+    if name not in values and len(values) >= MAXIMUM_VALUES:
+        drops.count(Signal.LOGS, "value_limit")
+        return False
+    values[name] = value
+    return True
+
+
+def _record_values(step: steps.Step, _: float, end_time: int) -> None:
+    """The step has been recorded: so are the values that the program gave in it, as of its end."""
+    for scope, values in step.values.items():
+        sink.record(scope, step.iteration, values, step.context, end_time)
+
+
 def _measure(scope: Scope, key: str, value: float, context: Context | None = None) -> None:
     if not math.isfinite(value):
         drops.count(Signal.METRICS, "non_finite")
@@ -243,3 +277,5 @@ def _measure(scope: Scope, key: str, value: float, context: Context | None = Non
 
 sink = ScalarSink()
 lifecycle.after_fork_in_child(sink.reset)
+# Here and not with the first value: before the listener of the health rules, which judges a step when it has ended.
+steps.add_listener(_record_values)

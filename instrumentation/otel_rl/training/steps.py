@@ -77,6 +77,8 @@ class Step(PhaseDurations):
         #: True from the post that asks an I/O thread to make them until it begins.
         self._posted = False
         self._flight: Handle | None = None
+        #: By the scope that gave them, the values of its own that the program gave this step, see ``scalars``.
+        self.values: dict[Scope, dict[str, float]] = {}
         #: Forks between this process and the first one when it began. With another number this is a forked child, and
         #: the process above ends the step.
         self.forks = lifecycle.forks

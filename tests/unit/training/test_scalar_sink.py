@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 import otel_rl
+from otel_rl.process import process_identity
 from otel_rl.telemetry import Scope, cardinality_budgets, deferral, drops
+from otel_rl.training import scalars
 from otel_rl.training.scalars import CANONICAL, KEPT_FOR_STEPS, MAXIMUM_KEYS, ScalarSink, Source
 
 _scope = Scope("test")
@@ -189,7 +191,87 @@ def test_a_metric_of_the_producer_wins_over_the_trainer(recorded, monkeypatch):
     sink.log(_scope, Source.TRAINER, 4, {"producer/kl": 0.5})
 
     assert gauges(recorded)["producer/kl"] == 0.25
-    assert bodies(recorded) == []
+    assert bodies(recorded) == [{"producer/kl": 0.25}]
+
+
+class TestValuesThatTheProgramGives:
+    """By ``otel_rl.metric``."""
+
+    def test_those_of_a_step_are_one_record_at_its_end_with_the_last_value_of_each_key(self, recorded):
+        for number in (1, 2):
+            with otel_rl.step(number):
+                otel_rl.metric("program/size", 10.0 * number)
+                otel_rl.metric("program/speed", 1.5)
+                assert len(recorded.events("rl.step")) == number - 1
+                otel_rl.metric("program/size", 10.0 * number + 1)
+        deferral.drain_all()
+
+        first, second = recorded.events("rl.step")
+        assert first.body == {"program/size": 11.0, "program/speed": 1.5}
+        assert second.body == {"program/size": 21.0, "program/speed": 1.5}
+        assert (first.attributes["rl.loop.iteration"], second.attributes["rl.loop.iteration"]) == (1, 2)
+        [step] = [
+            span for span in recorded.spans if span.name == "rl.rank.step" and span.context.span_id == first.span_id
+        ]
+        assert step.attributes["rl.loop.iteration"] == 1
+
+    def test_those_outside_of_a_step_are_gauges_alone(self, recorded):
+        otel_rl.metric("program/outside", 1.0)
+
+        assert gauges(recorded)["program/outside"] == 1.0
+        assert recorded.events("rl.step") == []
+
+    def test_one_rank_records_them(self, recorded, monkeypatch):
+        follower = process_identity.Run(id="run", rank=1, world_size=2, leads=False)
+        monkeypatch.setattr(process_identity, "_current", follower)
+        with otel_rl.step(1):
+            otel_rl.metric("program/of rank 1", 1.0)
+        deferral.drain_all()
+
+        assert gauges(recorded)["program/of rank 1"] == 1.0
+        assert recorded.events("rl.step") == []
+
+    def test_a_value_that_is_not_finite_is_in_the_record(self, recorded):
+        with otel_rl.step(1):
+            otel_rl.metric("program/loss", float("nan"))
+        deferral.drain_all()
+
+        [event] = recorded.events("rl.step")
+        assert math.isnan(event.body["program/loss"])
+
+    def test_a_step_keeps_so_many_and_no_more(self, recorded, monkeypatch):
+        monkeypatch.setattr(scalars, "MAXIMUM_VALUES", 2)
+        before = drops.snapshot().get(("logs", "value_limit"), 0)
+        with otel_rl.step(1):
+            for number in range(5):
+                otel_rl.metric(f"program/{number}", 1.0)
+            otel_rl.metric("program/0", 2.0)
+        deferral.drain_all()
+
+        [event] = recorded.events("rl.step")
+        assert event.body == {"program/0": 2.0, "program/1": 1.0}
+        assert drops.snapshot()["logs", "value_limit"] == before + 3
+
+    def test_the_rules_are_told_once_for_each_step(self, recorded, monkeypatch):
+        told = []
+        monkeypatch.setattr(scalars.sink, "listener", lambda *given: told.append(given[:3]))
+        for number in (1, 2):
+            with otel_rl.step(number):
+                otel_rl.metric("program/kl", 7.0)
+                otel_rl.metric("program/kl", 8.0)
+        deferral.drain_all()
+
+        assert told == [(1, None, {"program/kl": 8.0}), (2, None, {"program/kl": 8.0})]
+
+    def test_each_of_two_loops_has_its_own(self, recorded):
+        with otel_rl.step(1, loop="actor"):
+            otel_rl.metric("program/kl", 1.0)
+        with otel_rl.step(1, loop="critic"):
+            otel_rl.metric("program/kl", 2.0)
+        deferral.drain_all()
+
+        found = {event.attributes["rl.loop.name"]: event.body for event in recorded.events("rl.step")}
+        assert found == {"actor": {"program/kl": 1.0}, "critic": {"program/kl": 2.0}}
 
 
 def test_a_gauge_has_the_value_that_was_logged_last_however_it_was_logged(sink, recorded, posts):
