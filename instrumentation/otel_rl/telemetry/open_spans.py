@@ -1,5 +1,5 @@
 # ruff: noqa: SLF001 - what `add` describes has no public way
-"""What is added to a span while it is open, whoever has opened it."""
+"""What is added to a span while it is open, whoever has opened it, and to one of ours just after its start."""
 
 from __future__ import annotations
 
@@ -8,18 +8,81 @@ from typing import TYPE_CHECKING, Any
 
 from opentelemetry.attributes import BoundedAttributes
 from opentelemetry.sdk.trace import Span as SdkSpan
+from opentelemetry.sdk.trace import SpanProcessor, SynchronousMultiSpanProcessor, Tracer
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcessor
+from opentelemetry.sdk.trace.sampling import ParentBased, StaticSampler, TraceIdRatioBased
 from opentelemetry.trace import Status, StatusCode
 
 from otel_rl.semconv import attributes
 from otel_rl.telemetry.attribute_values import MAXIMUM_LENGTH, text
+from otel_rl.telemetry.correlation import BaggageSpanProcessor
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from opentelemetry.trace import Span
 
 _set_attributes = SdkSpan.set_attributes
+#: Samplers that decide without the attributes of a span, with their subclasses in the SDK; and those that they ask.
+_SAMPLERS = (StaticSampler, TraceIdRatioBased, ParentBased)
+_ASKED = (
+    "_root",
+    "_remote_parent_sampled",
+    "_remote_parent_not_sampled",
+    "_local_parent_sampled",
+    "_local_parent_not_sampled",
+)
+#: What processors do at the start of a span where they do not look at its attributes, or only for what is not there.
+_STARTS = {one.on_start for one in (SpanProcessor, BatchSpanProcessor, SimpleSpanProcessor, BaggageSpanProcessor)}
+#: Attributes that the SDK keeps as they are.
+_PLAIN = frozenset({str, int, float, bool})
 
 
-def add(span: Span, values: dict[str, Any]) -> None:
+class LateAttributes:
+    """Says whether spans of a tracer may get their attributes just after their start, by :meth:`add`.
+
+    The SDK looks at each attribute that it is given at the start, which takes an eighth of a model call. But samplers
+    and processors may look at them too: those of the SDK and ours do not. Asked for each span; a processor may be added
+    at any time.
+    """
+
+    def __init__(self, tracer: Any) -> None:
+        self._tracer = tracer if type(tracer) is Tracer else None
+        self._processors: object = None
+        self._sampler: object = None
+        self._may = False
+
+    def may_come(self, values: Mapping[str, Any]) -> bool:
+        """True where these, which are clean, may be added after the start."""
+        tracer = self._tracer
+        if tracer is None:
+            return False
+        try:
+            processors = tracer.span_processor._span_processors
+        except AttributeError:
+            return False
+        if processors is not self._processors or tracer.sampler is not self._sampler:
+            self._processors, self._sampler = processors, tracer.sampler
+            self._may = (
+                type(tracer.span_processor) is SynchronousMultiSpanProcessor
+                and all(type(one).on_start in _STARTS for one in processors)
+                and _decides_without(tracer.sampler)
+            )
+        return self._may and _PLAIN.issuperset(map(type, values.values()))
+
+    @staticmethod
+    def add(span: Span, values: Mapping[str, Any]) -> None:
+        """Give ``span``, which has just begun, its attributes."""
+        add(span, values)
+
+
+def _decides_without(sampler: object) -> bool:
+    if not isinstance(sampler, _SAMPLERS) or type(sampler).__module__ != StaticSampler.__module__:
+        return False
+    return all(_decides_without(getattr(sampler, name)) for name in _ASKED if hasattr(sampler, name))
+
+
+def add(span: Span, values: Mapping[str, Any]) -> None:
     """Like ``span.set_attributes``, for values that are clean and bounded already.
 
     Each is a bool, number or text of at most ``MAXIMUM_LENGTH`` characters, or a tuple of these. The SDK would look at
@@ -28,10 +91,10 @@ def add(span: Span, values: dict[str, Any]) -> None:
     limit of the user may apply, ``span.set_attributes`` takes them.
     """
     if type(span).set_attributes is not _set_attributes or not _add_below(span, values):
-        span.set_attributes(values)
+        span.set_attributes(dict(values))
 
 
-def _add_below(span: Any, values: dict[str, Any]) -> bool:
+def _add_below(span: Any, values: Mapping[str, Any]) -> bool:
     try:
         held = span._attributes
         with span._lock:

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Link, Span, SpanContext
 
     from otel_rl.semconv.definitions import EventDefinition, MetricDefinition, SpanDefinition
+    from otel_rl.telemetry.open_spans import LateAttributes
 
     Attributes = Mapping[str, Any]
     Observe = Callable[[], Iterable[tuple[float, Attributes]]]
@@ -75,6 +76,8 @@ class Scope:
     def __init__(self, library: str) -> None:
         self.name = f"otel_rl.{library}"
         self._tracer: trace_api.Tracer | None = None
+        #: Says whether spans may get their attributes after their start; None where the tracer is not the SDK's.
+        self._late: LateAttributes | None = None
         self._meter: metrics_api.Meter | None = None
         self._logger: logs_api.Logger | None = None
         self._record: dict[str, Callable[..., None]] = {}
@@ -163,24 +166,25 @@ class Scope:
             )
         if self._tracer is None:
             self._make_tracer()
+        tracer: trace_api.Tracer = self._tracer  # type: ignore[assignment]  # made above
+        late = self._late
         _thread.inside = True
         try:
-            return self._tracer.start_span(  # type: ignore[union-attr]  # made above
-                name,
-                context,
-                kind,
-                attributes,
-                links,
-                start_time,
-                False,
-                False,
-            )
+            if late is None or not late.may_come(attributes):
+                return tracer.start_span(name, context, kind, attributes, links, start_time, False, False)
+            span = tracer.start_span(name, context, kind, None, links, start_time, False, False)
+            late.add(span, attributes)
+            return span
         finally:
             _thread.inside = False
 
     def _make_tracer(self) -> None:
         with deferral.inside_sdk():
             self._tracer = trace_api.get_tracer(self.name, __version__, schema_url=SCHEMA_URL)
+            if "opentelemetry.sdk.trace" in sys.modules:
+                from otel_rl.telemetry.open_spans import LateAttributes  # noqa: PLC0415 - needs the SDK
+
+                self._late = LateAttributes(self._tracer)
         lifecycle.run_first_record_callbacks()
 
     def end_span(self, span: Span, error: BaseException | str | None = None, end_time: int | None = None) -> None:

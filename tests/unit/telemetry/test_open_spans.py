@@ -3,10 +3,25 @@
 from __future__ import annotations
 
 import pytest
-from opentelemetry.sdk.trace import SpanLimits, TracerProvider
-from opentelemetry.trace import INVALID_SPAN
+from opentelemetry import trace as trace_api
+from opentelemetry.sdk.trace import SpanLimits, SpanProcessor, Tracer, TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.sdk.trace.sampling import (
+    ALWAYS_OFF,
+    ALWAYS_ON,
+    DEFAULT_ON,
+    Decision,
+    ParentBased,
+    ParentBasedTraceIdRatio,
+    Sampler,
+    SamplingResult,
+    TraceIdRatioBased,
+)
+from opentelemetry.trace import INVALID_SPAN, SpanKind
 
-from otel_rl.telemetry import open_spans
+from otel_rl.telemetry import Scope, correlation, open_spans
+from otel_rl.telemetry.correlation import BaggageSpanProcessor
 
 VALUES = {"text": "é", "truth": True, "count": 3, "seconds": 0.5, "reasons": ("stop", "length"), "first": "again"}
 
@@ -61,3 +76,123 @@ def test_a_span_that_has_ended_takes_nothing():
 def test_a_span_that_records_nothing_takes_nothing():
     open_spans.add(INVALID_SPAN, VALUES)
     assert not INVALID_SPAN.is_recording()
+
+
+class AsksForAttributes(SpanProcessor):
+    """Of the program."""
+
+    def __init__(self):
+        self.seen = []
+
+    def on_start(self, span, parent_context=None):
+        self.seen.append(dict(span.attributes))
+
+
+class SamplesByAttributes(Sampler):
+    """Of the program."""
+
+    def __init__(self):
+        self.seen = []
+
+    def should_sample(self, parent_context, trace_id, name, kind=None, attributes=None, links=None, trace_state=None):
+        self.seen.append(dict(attributes or {}))
+        return SamplingResult(Decision.RECORD_AND_SAMPLE, attributes)
+
+    def get_description(self):
+        return "by attributes"
+
+
+PLAIN = {key: value for key, value in VALUES.items() if key != "reasons"}
+
+
+@pytest.fixture
+def begin(monkeypatch):
+    """Starts a span of ours with attributes, at a provider of the test."""
+
+    def begin(provider, values, context=None):
+        monkeypatch.setattr(trace_api, "get_tracer", lambda *given, **named: provider.get_tracer(*given[:2], **named))
+        return Scope("test").begin_span("s", context, SpanKind.CLIENT, values)
+
+    return begin
+
+
+@pytest.fixture
+def passed(monkeypatch):
+    """How many attributes each start has handed to the SDK."""
+    found = []
+    start = Tracer.start_span
+
+    def start_span(self, name, context=None, kind=SpanKind.INTERNAL, attributes=None, *others):
+        found.append(len(attributes or ()))
+        return start(self, name, context, kind, attributes, *others)
+
+    monkeypatch.setattr(Tracer, "start_span", start_span)
+    return found
+
+
+@pytest.mark.parametrize(
+    "sampler",
+    [ALWAYS_ON, DEFAULT_ON, ParentBasedTraceIdRatio(1.0), TraceIdRatioBased(1.0)],
+    ids=lambda s: type(s).__name__,
+)
+def test_attributes_come_after_the_start_where_nobody_looks_at_them_before(begin, passed, sampler):
+    provider = TracerProvider(sampler=sampler)
+    for processor in (BaggageSpanProcessor(), BatchSpanProcessor(InMemorySpanExporter())):
+        provider.add_span_processor(processor)
+    span = begin(provider, PLAIN)
+    assert dict(span.attributes) == PLAIN
+    assert passed == [0]
+    provider.shutdown()
+
+
+def test_what_a_span_says_itself_wins_over_baggage_also_after_the_start(begin, passed):
+    provider = TracerProvider()
+    provider.add_span_processor(BaggageSpanProcessor())
+    context = correlation.baggage_context({"rl.run.id": "of baggage", "rl.rollout.id": "r"})
+    span = begin(provider, {"rl.run.id": "own"}, context)
+    assert dict(span.attributes) == {"rl.run.id": "own", "rl.rollout.id": "r"}
+    assert passed == [0]
+
+
+def test_a_processor_of_the_program_finds_the_attributes_at_the_start(begin):
+    provider, processor = TracerProvider(), AsksForAttributes()
+    begin(provider, PLAIN)
+    provider.add_span_processor(processor)
+    begin(provider, PLAIN)
+    assert processor.seen == [PLAIN]
+
+
+def test_a_processor_that_is_added_later_finds_them_too(monkeypatch):
+    provider, processor = TracerProvider(), AsksForAttributes()
+    monkeypatch.setattr(trace_api, "get_tracer", lambda *given, **named: provider.get_tracer(*given[:2], **named))
+    scope = Scope("test")
+    scope.begin_span("before", None, SpanKind.CLIENT, PLAIN)
+    provider.add_span_processor(processor)
+    scope.begin_span("after", None, SpanKind.CLIENT, PLAIN)
+    assert processor.seen == [PLAIN]
+
+
+@pytest.mark.parametrize("make", [lambda sampler: sampler, ParentBased], ids=["itself", "below another"])
+def test_a_sampler_of_the_program_finds_them(begin, make):
+    sampler = SamplesByAttributes()
+    span = begin(TracerProvider(sampler=make(sampler)), PLAIN)
+    assert sampler.seen == [PLAIN]
+    assert dict(span.attributes) == PLAIN
+
+
+def test_lists_are_left_to_the_sdk(begin, passed):
+    span = begin(TracerProvider(), {**PLAIN, "reasons": ["stop", "length"]})
+    assert dict(span.attributes) == {**PLAIN, "reasons": ("stop", "length")}
+    assert passed == [len(PLAIN) + 1]
+
+
+@pytest.mark.parametrize("limits", [{"max_span_attributes": 3}, {"max_span_attribute_length": 4}], ids=str)
+def test_limits_of_the_user_hold_at_the_start(begin, limits):
+    provider = TracerProvider(span_limits=SpanLimits(**limits))
+    span, expected = begin(provider, PLAIN), provider.get_tracer("t").start_span("s", attributes=PLAIN)
+    assert dict(span.attributes) == dict(expected.attributes)
+    assert span.dropped_attributes == expected.dropped_attributes
+
+
+def test_a_span_that_is_not_sampled_takes_no_attributes(begin):
+    assert not begin(TracerProvider(sampler=ALWAYS_OFF), PLAIN).is_recording()
