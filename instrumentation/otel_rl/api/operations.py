@@ -13,6 +13,7 @@ from otel_rl.api import awaitables, outcomes, program_metrics, scores
 from otel_rl.api.model_calls import ModelCall
 from otel_rl.api.reward_functions import RewardFunction
 from otel_rl.api.rollouts import Rollout
+from otel_rl.api.user_messages import say_no_number
 from otel_rl.internal_errors import guard
 from otel_rl.semconv import attributes, spans
 from otel_rl.semconv.definitions import EventDefinition
@@ -312,7 +313,8 @@ def metric(key: str, value: Any) -> None:
     with guard("producer.metric"):
         step = steps.current()
         iteration = step.iteration if step is not None else steps.last_iteration()
-        sink.measure(_scope, Source.PRODUCER, iteration, key, value, step)
+        if not sink.measure(_scope, Source.PRODUCER, iteration, key, value, step):
+            say_no_number("the value of", key, value)
 
 
 def trace_id() -> str | None:

@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from otel_rl import own_cpu
+from otel_rl.api.user_messages import say_no_number
 from otel_rl.internal_errors import guard
 from otel_rl.semconv import attributes, metrics
 from otel_rl.semconv.definitions import MetricDefinition
@@ -52,7 +53,7 @@ def observe(name: Any, value: Any, unit: Any, values: Mapping[str, Any]) -> None
 def rollout_metric(name: Any, value: Any) -> None:
     """See :func:`otel_rl.rollout_metric`."""
     with guard("producer.rollout_metric"):
-        given = _finite(value)
+        given = _finite(name, value)
         trajectory = open_trajectory.of()
         if given is None:
             return
@@ -63,7 +64,7 @@ def rollout_metric(name: Any, value: Any) -> None:
 
 
 def _measure(kind: str, name: Any, value: Any, unit: Any, values: Mapping[str, Any]) -> None:
-    given = _finite(value)
+    given = _finite(name, value)
     if given is None or not enabled():
         return
     if kind == COUNTER and given < 0:
@@ -80,10 +81,11 @@ def _measure(kind: str, name: Any, value: Any, unit: Any, values: Mapping[str, A
     _scope.measure_or_defer(definition, given, _labels(definition.name, values))
 
 
-def _finite(value: Any) -> float | None:
+def _finite(name: object, value: Any) -> float | None:
     found = number(value)
     if found is None:
         drops.count("metrics", "unsupported_type")
+        say_no_number("the value of", name, value)
         return None
     try:
         if math.isfinite(found):

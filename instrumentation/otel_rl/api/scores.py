@@ -11,11 +11,11 @@ from opentelemetry.context import get_current
 
 from otel_rl import own_cpu
 from otel_rl.api import outcomes
-from otel_rl.api.user_messages import say_once
+from otel_rl.api.user_messages import say_no_number
 from otel_rl.internal_errors import guard
 from otel_rl.semconv import attributes, events, metrics
 from otel_rl.telemetry import drops, open_trajectory, redaction
-from otel_rl.telemetry.attribute_values import is_tensor, number, numbers_of, text
+from otel_rl.telemetry.attribute_values import number, numbers_of
 from otel_rl.telemetry.content_capture import capture_content
 from otel_rl.telemetry.scope import Scope
 from otel_rl.training import reward_means, rewards
@@ -33,6 +33,9 @@ _LARGEST = sys.float_info.max
 MOST_SCORES = 8192
 #: Key of the score in a dictionary of a reward function, as in those of verl.
 WHOLE = "score"
+#: Advice for what is no score.
+_OF_MAPPING = "give the value that is the score, and the others as parts"
+_OF_OTHERS = "give a number, or None where there is none"
 #: Stands for the turn that goes on.
 LAST = "last"
 
@@ -138,19 +141,8 @@ def _score(value: Any, name: object) -> float | None:
     score = number(value)
     if score is None:
         drops.count("metrics", "unsupported_type")
-        say_once(_advice(name, value))
+        say_no_number("the score of", name, value, _OF_MAPPING if isinstance(value, Mapping) else _OF_OTHERS)
     return score
-
-
-def _advice(name: object, value: Any) -> str:
-    if isinstance(value, Mapping):
-        advice = "give the value that is the score, and the others as parts"
-    elif is_tensor(value):
-        advice = "give one element in the host's memory: reading others would wait for a device"
-    else:
-        advice = "give a number, or None where there is none"
-    shown = text(str(name), 64)
-    return f'the score of "{shown}" is no number but a {type(value).__qualname__}, and is not recorded: {advice}'
 
 
 def _weight(given: Any, name: object) -> float:

@@ -142,12 +142,16 @@ class ScalarSink:
 
     def measure(
         self, scope: Scope, source: Source, iteration: int | None, key: str, value: Any, step: steps.Step | None = None
-    ) -> None:
-        """Like :meth:`log` for one value. In an open ``step`` the event has the last value of each key, at its end."""
+    ) -> bool:
+        """Like :meth:`log` for one value; False where it is no number that can be read.
+
+        In an open ``step`` the event has the last value of each key, at its end.
+        """
         found = number(value)
         if found is None:
             drops.count(Signal.METRICS, "unsupported_type")
-        elif self._take(key, source, iteration or 0):
+            return False
+        if self._take(key, source, iteration or 0):
             # In order with what waits.
             self._latest.pop(key, None)
             context = get_current()
@@ -156,6 +160,7 @@ class ScalarSink:
                 deferral.post(Signal.METRICS, self._measure_latest)
             else:
                 deferral.post(Signal.METRICS, lambda: self._measure_and_tell(iteration, key, found, context))
+        return True
 
     def record(
         self, scope: Scope, iteration: int, values: Mapping[str, Scalar], context: Context, timestamp: int

@@ -61,6 +61,34 @@ def test_a_score_that_is_no_number_is_said_once_with_what_to_give(recorded, capf
     assert drops.snapshot()["metrics", "unsupported_type"] == 2
 
 
+@pytest.mark.parametrize(
+    "give",
+    [
+        lambda value: otel_rl.metric("size", value),
+        lambda value: otel_rl.rollout_metric("size", value),
+        lambda value: otel_rl.count("my.size", value),
+        lambda value: otel_rl.observe("my.size", value),
+    ],
+    ids=["metric", "rollout_metric", "count", "observe"],
+)
+@pytest.mark.parametrize(
+    ("value", "what"),
+    [
+        ("large", "str, and is not recorded: give a number\n"),
+        (DeviceTensor(), "Tensor, and is not recorded: give one element in the host's memory"),
+    ],
+)
+def test_a_value_of_the_program_that_is_no_number_is_said_once(recorded, capfd, give, value, what):
+    with otel_rl.rollout():
+        give(value)
+        give(value)
+    said = capfd.readouterr().err
+    assert said.count("\n") == 1
+    assert said.startswith('otel-rl: the value of "')
+    assert f'size" is no number but a {what}' in said
+    assert drops.snapshot()["metrics", "unsupported_type"] == 2
+
+
 def test_a_loop_that_scores_wrongly_in_many_ways_says_few_lines(recorded, capfd):
     for number in range(100):
         otel_rl.reward(f"f{number}", "good")
