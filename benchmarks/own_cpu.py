@@ -203,10 +203,10 @@ class OwnCpu:
         """Time what others call without a replacement: ends of phases in an ``ExitStack``, kernels, the import hook."""
         from otel_rl.import_hooks import ImportHooks
         from otel_rl.instrumentors.torch_distributed import dispatcher
-        from otel_rl.training.trainer_loop import Opened
+        from otel_rl.training.trainer_loop import PhaseHandle
 
         for owner, name in (
-            (Opened, "__exit__"),
+            (PhaseHandle, "__exit__"),
             (dispatcher, "_computed"),
             (dispatcher._Wait, "end"),
             (ImportHooks, "find_spec"),

@@ -231,7 +231,7 @@ class Settings:
         "auto",
         "OTEL_RL_COLLECTIVES",
         "collectives that are counted: python, those of Python code; all, also those of DDP's reducer, functional and"
-        " compiled ones; auto, all where a program has such and it costs little",
+        " compiled ones; auto, those of DDP where it is used, and all where others come that cost little",
         scope=PROCESS,
         parse=_one_of(COLLECTIVES),
         accepted=", ".join(COLLECTIVES),

@@ -313,7 +313,7 @@ def metric(key: str, value: Any) -> None:
     with guard("producer.metric"):
         step = steps.current()
         iteration = step.iteration if step is not None else steps.last_iteration()
-        if not sink.measure(_scope, Source.PRODUCER, iteration, key, value, step):
+        if not sink.measure(_scope, Source.PRODUCER, iteration, key, value, steps.surely_current()):
             say_no_number("the value of", key, value)
 
 

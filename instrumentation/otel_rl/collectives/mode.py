@@ -53,7 +53,7 @@ class Mode:
         self._kernels = kernels
         self._report = report
         self._cheap_steps = 0
-        self._failed = False
+        self._failed = self._counts_ddp = False
 
     def covers(self, operation: str) -> bool:
         """True while collectives of this operation pass a kernel, those of Python too."""
@@ -66,12 +66,18 @@ class Mode:
 
     def model_wrapped(self) -> None:
         """DDP wraps a model: collectives that Python does not issue will come, a few in each step."""
-        if self._setting in (AUTO, ALL):
-            self._install(self._kernels.install_for_ddp if self._setting == AUTO else self._kernels.install)
+        if self._setting == ALL:
+            self._install(self._kernels.install)
+        elif self._setting == AUTO:
+            self._install(self._kernels.install_for_ddp)
+            self._counts_ddp = not self._failed
 
     def step_closed(self, unseen: int, duration: float) -> None:
         """A step has ended after ``duration`` s, in which ``unseen`` collectives were not counted."""
-        if not unseen or self._setting not in (AUTO, ALL) or self._kernels.installed:
+        if self._setting not in (AUTO, ALL) or self._kernels.installed:
+            return
+        if not unseen:
+            self._cheap_steps = 0
             return
         if self._setting == AUTO and reductions.COLLECTIVES.on:
             return
@@ -87,6 +93,7 @@ class Mode:
             install()
         except Exception as error:  # noqa: BLE001 - names of PyTorch that are not public may be missing
             self._failed = True
-            reason = f"collectives of C++ code cannot be counted ({type(error).__name__}: {error})"
-            logger.warning("otel-rl: %s; those of Python are counted", reason)
+            which, counted = ("other ", "Python and DDP") if self._counts_ddp else ("", "Python")
+            reason = f"{which}collectives of C++ code cannot be counted ({type(error).__name__}: {error})"
+            logger.warning("otel-rl: %s; those of %s are counted", reason, counted)
             self._report(reason)

@@ -96,7 +96,7 @@ class _Part:
 class Handle:
     """An operation that has begun: :meth:`Ring.begin` gives it, :meth:`Ring.end` takes it.
 
-    After that it may begin again, see :meth:`Ring.begin_again`.
+    After that its owner may let it begin again, see :meth:`Ring.begin_again`.
 
     It ends with its last reference too. A signal handler of the program may raise just after the begin: then nobody
     can end the operation any more, and it must not look open.
@@ -210,15 +210,10 @@ class Ring:
         return handle
 
     def begin_again(self, handle: Handle) -> bool:
-        """Record that the operation begins another time; False where it is of another ring.
-
-        One that is open ends: nobody else could end it any more.
-        """
+        """Record that an operation that is over begins another time; False where it is open, or of another ring."""
         part = handle.part
-        if handle.ring is not self or part is None:
+        if handle.ring is not self or part is None or not handle.is_over:
             return False
-        if not handle.is_over:
-            self.end(handle, failed=True)
         handle.number = 0
         self._list(handle, part)
         return True

@@ -19,7 +19,7 @@ from otel_rl.health.verdict import State
 from otel_rl.internal_errors import guard
 from otel_rl.process import process_identity
 from otel_rl.semconv import attributes, events, metrics
-from otel_rl.telemetry import lifecycle
+from otel_rl.telemetry import deferral, lifecycle
 from otel_rl.telemetry.scope import Scope
 from otel_rl.training import scalars, steps
 
@@ -157,6 +157,9 @@ class Health:
 
     def finish(self) -> None:
         """Judge what has come since the last step, and tell the final states."""
+        # What the program has given of a step that is open yet is told at its end.
+        steps.finish()
+        deferral.drain_all()
         if not self._lock.acquire(timeout=_PATIENCE):
             return
         try:

@@ -42,21 +42,22 @@ class _Stretch(NamedTuple):
 class Part:
     """A part that runs from now on, in ``step``; :meth:`close` ends it. Suspended with the phase around it.
 
-    Without ``has_span`` it only goes into ``rl.phase.duration``, unless it fails. ``record`` is that of an earlier part
-    of this kind in the flight recorder, or None: making one costs as much as all the rest.
+    Without ``has_span`` it only goes into ``rl.phase.duration``, unless it fails. ``handles`` has handles of the flight
+    recorder by the type of the span, of earlier parts: making one costs as much as all the rest. Each has one owner: a
+    part takes it out, and puts it back when it has ended.
     """
 
     __slots__ = (
         "_around",
         "_context",
         "_definition",
+        "_flight",
+        "_handles",
         "_has_span",
-        "_in_ring",
         "_scope",
         "_since",
         "_step",
         "_stretches",
-        "record",
     )
 
     def __init__(
@@ -66,7 +67,7 @@ class Part:
         step: steps.Step,
         *,
         has_span: bool,
-        record: Handle | None = None,
+        handles: dict[str, Handle] | None = None,
     ) -> None:
         self._definition = definition
         self._scope = scope
@@ -84,11 +85,10 @@ class Part:
             self._around = around
             around.parts.append(self)
             expected = around.context
-        # Without a span it is hardly ever needed.
-        self._context = expected if not has_span or get_current() is expected else position.place()[1]
-        #: Of the flight recorder; it serves the next part of this kind too.
-        self.record = record = flight.begin_again(record) or flight.begin(layout.PHASE, _name(definition))
-        self._in_ring = record is not None
+        self._context = expected if get_current() is expected else position.place()[1]
+        self._handles: dict[str, Handle] = {} if handles is None else handles
+        self._flight: Handle | None = None
+        self._begin_in_ring()
         #: None while it is suspended.
         self._since: float | None = clock.counter()
 
@@ -98,9 +98,7 @@ class Part:
         step, self._step = self._step, None
         if step is None or step.forks != lifecycle.forks:
             return
-        if self._in_ring:
-            self._in_ring = False
-            flight.end(self.record, error is not None)
+        self._end_in_ring(error is not None)
         around = self._around
         if around is not None and self in around.parts:
             around.parts.remove(self)
@@ -109,6 +107,17 @@ class Part:
             step.add_duration(self._definition.type, self._scope, now - (self._since or now))
             return
         self._end(step, now, attribute_values.error_type(error) if isinstance(error, BaseException) else error)
+
+    def _begin_in_ring(self) -> None:
+        before = self._handles.pop(self._definition.type, None)
+        self._flight = flight.begin_again(before) or flight.begin(layout.PHASE, _name(self._definition))
+
+    def _end_in_ring(self, failed: bool) -> None:
+        # Held by this call alone: where a signal handler raises, the handle ends with it.
+        handle, self._flight = self._flight, None
+        if handle is not None:
+            flight.end(handle, failed)
+            self._handles[self._definition.type] = handle
 
     def _end(self, step: steps.Step, now: float, error: str | None) -> None:
         stretches = self._stretches or []
@@ -130,9 +139,7 @@ class Part:
 
     def suspend(self, now: Moment) -> None:
         """The phase around it has been suspended."""
-        if self._in_ring:
-            self._in_ring = False
-            flight.end(self.record, False)
+        self._end_in_ring(False)
         if self._since is not None:
             self._stretches = [*(self._stretches or ()), _Stretch(now.wall, now.counter - self._since, self._context)]
             self._since = None
@@ -141,8 +148,7 @@ class Part:
         """The phase around it goes on; its context was ``before`` and is ``after`` now."""
         if self._since is None and self._step is not None:
             self._since = now.counter
-            self.record = flight.begin_again(self.record) or flight.begin(layout.PHASE, _name(self._definition))
-            self._in_ring = self.record is not None
+            self._begin_in_ring()
             if self._context is before:
                 self._context = after
 

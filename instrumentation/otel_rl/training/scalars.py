@@ -145,7 +145,7 @@ class ScalarSink:
     ) -> bool:
         """Like :meth:`log` for one value; False where it is no number that can be read.
 
-        In an open ``step`` the event has the last value of each key, at its end.
+        Values given in an open ``step`` are one event when it ends, see :func:`_keep`.
         """
         found = number(value)
         if found is None:
@@ -165,7 +165,7 @@ class ScalarSink:
     def record(
         self, scope: Scope, iteration: int, values: Mapping[str, Scalar], context: Context, timestamp: int
     ) -> None:
-        """Record values as one event whose gauges are set already; ``timestamp`` in ns since the epoch."""
+        """Record values as one event, and no gauges; ``timestamp`` in ns since the epoch."""
         self._record(scope, iteration, None, values, context, timestamp)
 
     def _measure_and_tell(self, iteration: int | None, key: str, value: float, context: Context) -> None:
@@ -250,7 +250,7 @@ def _exact(values: Mapping[str, Any]) -> tuple[dict[str, Scalar], dict[str, floa
 
 
 def _keep(step: steps.Step | None, scope: Scope, key: str, value: float) -> bool:
-    """Keep a value for the end of its step; False where no record of the step is made, or it has no room."""
+    """Keep the last value of ``key`` for the end of the step; False where that has no record, or no room."""
     if step is None or not step.is_open or not process_identity.current().leads:
         return False
     values = step.values.get(scope)
@@ -260,7 +260,9 @@ def _keep(step: steps.Step | None, scope: Scope, key: str, value: float) -> bool
     if name not in values and len(values) >= MAXIMUM_VALUES:
         drops.count(Signal.LOGS, "value_limit")
         return False
-    values[name] = value
+    if math.isfinite(values.get(name, 0.0)):
+        # One that is not finite stays: it is what the rules look for.
+        values[name] = value
     return True
 
 

@@ -265,12 +265,13 @@ class Loop:
 
         The wait for the batch, from ``waiting_since`` on, belongs to neither of the two steps.
         """
-        global _last_iteration
+        global _last_iteration, _loops_begun
         with guard("steps.begin"):
             self.finish(at=waiting_since or at)
             if iteration <= self.last:
                 self.restarts += 1
             elif self.last < 0:
+                _loops_begun += 1
                 self.number = next(_numbers) if self.name is None else 0
             self.last = _last_iteration = iteration
             if not enabled():
@@ -314,6 +315,8 @@ _MAXIMUM_NAMES = 100
 _numbers = count()
 _mine: ContextVar[Loop | None] = ContextVar("otel_rl_program_loop", default=None)
 _last_iteration: int | None = None
+#: Loops that have had a step in this process.
+_loops_begun = 0
 
 
 def running(loop: Loop) -> Context:
@@ -370,6 +373,16 @@ def current() -> Step | None:
     """The open step of :func:`current_loop`."""
     loop = current_loop()
     return loop.step if loop is not None else None
+
+
+def surely_current() -> Step | None:
+    """The open step that the caller is inside of, for what must not go to another loop's.
+
+    A thread without the context of a loop is in the one loop that there is. Of several, it is in none.
+    """
+    if isinstance(get_value(LOOP), Loop):
+        return in_context()
+    return current() if _loops_begun == 1 else None
 
 
 def last_iteration() -> int | None:

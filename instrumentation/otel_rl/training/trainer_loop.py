@@ -53,7 +53,7 @@ _PHASE = guard("training.phase")
 NO_PHASE: AbstractContextManager[None] = nullcontext()
 
 
-class Opened:
+class PhaseHandle:
     """A phase that is running; ends once, by :meth:`end` or by leaving the ``with`` block."""
 
     __slots__ = ()
@@ -81,7 +81,7 @@ class Opened:
         self.end(error)
 
 
-class OpenPhase(Opened):
+class OpenPhase(PhaseHandle):
     """A phase in which others may begin."""
 
     __slots__ = ("kind", "loop", "phase")
@@ -96,7 +96,7 @@ class OpenPhase(Opened):
         self.phase.end(error)
 
 
-class OpenPart(Part, Opened):
+class OpenPart(Part, PhaseHandle):
     """A part of a phase. One object for both: parts are opened with each micro-batch."""
 
     __slots__ = ("kind", "loop")
@@ -110,9 +110,9 @@ class TrainerLoop(steps.Loop):
     def __init__(self, name: str | None = None, attributes: Mapping[str, Any] | None = None) -> None:
         super().__init__(name, attributes)
         #: By the type of their span, the innermost at the end.
-        self.open_phases: dict[str, Opened] = {}
-        #: Of the last part of each kind, in the flight recorder.
-        self._records: dict[str, Handle | None] = {}
+        self.open_phases: dict[str, PhaseHandle] = {}
+        #: By the type of their span, of parts that have ended, for the flight recorder.
+        self._handles: dict[str, Handle] = {}
         self._token: Token[Context] | None = None
         #: The last step that a log call with a loss has covered, and the tokens counted so far.
         self._last_logged = 0
@@ -174,7 +174,7 @@ class TrainerLoop(steps.Loop):
             return self.open(definition, scope) or NO_PHASE
         return NO_PHASE
 
-    def open(self, definition: SpanDefinition, scope: Scope) -> Opened | None:
+    def open(self, definition: SpanDefinition, scope: Scope) -> PhaseHandle | None:
         """Start a phase that another hook ends, see :meth:`end`; None where there is nothing to record."""
         kind = definition.type
         found = self.open_phases
@@ -189,7 +189,7 @@ class TrainerLoop(steps.Loop):
                 # training is only suspended.
                 self.end(spans.RL_TRAIN)
             phase = Phase(definition, scope, limit=PHASE_SPANS_PER_STEP).start()
-            opened: Opened = OpenPhase(self, kind, phase)
+            opened: PhaseHandle = OpenPhase(self, kind, phase)
         else:
             if kind in _TRAINING and spans.RL_TRAIN.type not in found:
                 self._open_training(scope)
@@ -202,12 +202,8 @@ class TrainerLoop(steps.Loop):
         return opened
 
     def _open_part(self, definition: SpanDefinition, scope: Scope, step: steps.Step, has_span: bool) -> OpenPart:
-        kind = definition.type
-        before = self._records.get(kind)
-        part = OpenPart(definition, scope, step, has_span=has_span, record=before)
-        part.kind, part.loop = kind, self
-        if part.record is not before:
-            self._records[kind] = part.record
+        part = OpenPart(definition, scope, step, has_span=has_span, handles=self._handles)
+        part.kind, part.loop = definition.type, self
         return part
 
     def _open_training(self, scope: Scope) -> None:
@@ -222,7 +218,7 @@ class TrainerLoop(steps.Loop):
         """True while a phase of this kind is running."""
         return definition.type in self.open_phases
 
-    def close_down_to(self, kind: str, error: BaseException | None, phase: Opened | None = None) -> None:
+    def close_down_to(self, kind: str, error: BaseException | None, phase: PhaseHandle | None = None) -> None:
         """End the phase ``kind``, or this very ``phase``, and those opened after it, innermost first."""
         found = self.open_phases.get(kind)
         if found is None or (phase is not None and phase is not found):
@@ -242,7 +238,7 @@ class TrainerLoop(steps.Loop):
         """In a forked child: the phases are the parent's."""
         super().forget()
         self.open_phases.clear()
-        self._records.clear()
+        self._handles.clear()
 
     # -- progress --------------------------------------------------------------------------------------------------
 
@@ -293,12 +289,12 @@ def _count_step(scope: Scope, tokens: int, context: Context) -> None:
 def in_phase(definition: SpanDefinition, scope: Scope) -> Callable[[Function], Function]:
     """Return a factory of wrappers that run the original as a phase of ``scope``."""
     opening, ending = (own_cpu.place(f"{definition.type}.{moment}") for moment in ("open", "end"))
-    open_sampled, end_sampled = opening.sampling(_open_current), ending.sampling(Opened.end)
+    open_sampled, end_sampled = opening.sampling(_open_current), ending.sampling(PhaseHandle.end)
 
     def factory(original: Function) -> Function:
         @functools.wraps(original)
         def method(*args: Any, **kwargs: Any) -> Any:
-            opened: Opened | None = None
+            opened: PhaseHandle | None = None
             try:
                 opening.calls = calls = opening.calls + 1
                 opened = (_open_current if calls < opening.due else open_sampled)(definition, scope)
@@ -309,10 +305,10 @@ def in_phase(definition: SpanDefinition, scope: Scope) -> Callable[[Function], F
             try:
                 result = original(*args, **kwargs)
             except BaseException as error:
-                Opened.end(opened, error)
+                PhaseHandle.end(opened, error)
                 raise
             ending.calls = calls = ending.calls + 1
-            (Opened.end if calls < ending.due else end_sampled)(opened)
+            (PhaseHandle.end if calls < ending.due else end_sampled)(opened)
             return result
 
         return method
@@ -320,7 +316,7 @@ def in_phase(definition: SpanDefinition, scope: Scope) -> Callable[[Function], F
     return factory
 
 
-def _open_current(definition: SpanDefinition, scope: Scope) -> Opened | None:
+def _open_current(definition: SpanDefinition, scope: Scope) -> PhaseHandle | None:
     return current().open(definition, scope)
 
 

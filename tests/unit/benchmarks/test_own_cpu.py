@@ -13,7 +13,7 @@ from otel_rl.import_hooks import ImportHooks
 from otel_rl.instrumentors.observing import Hooks, Switch, wrap
 from otel_rl.instrumentors.patching import Patches
 from otel_rl.instrumentors.torch_distributed import dispatcher
-from otel_rl.training.trainer_loop import Opened, OpenPhase, TrainerLoop
+from otel_rl.training.trainer_loop import OpenPhase, PhaseHandle, TrainerLoop
 
 MILLISECOND = 1_000_000
 
@@ -162,7 +162,7 @@ def installable(monkeypatch):
     """What the benchmark replaces is put back after the test."""
     for owner, name in (
         (Patches, "_replace"),
-        (Opened, "__exit__"),
+        (PhaseHandle, "__exit__"),
         (dispatcher, "_computed"),
         (dispatcher, "_redispatch"),
         (dispatcher._Wait, "end"),

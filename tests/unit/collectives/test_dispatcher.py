@@ -262,6 +262,13 @@ def test_ddp_alone_makes_no_other_collective_of_python_pass_a_kernel(group):
     assert counted == {("all_reduce", "reducer"): 1, ("all_gather", "python"): 1, ("all_reduce", "python"): 1}
 
 
+def test_a_model_that_ddp_wraps_inside_a_step_leaves_nothing_unseen(group, recorded):
+    in_a_step(1, lambda: backward(DistributedDataParallel(torch.nn.Linear(4, 4))))
+
+    [step] = attributes_of_steps(recorded)
+    assert attributes.TORCH_DISTRIBUTED_UNSEEN not in step
+
+
 def test_beside_ddp_a_functional_collective_is_not_taken_for_one_of_the_reducer(group):
     model = DistributedDataParallel(torch.nn.Linear(4, 4))
     patch.collectives().recorder.reset()

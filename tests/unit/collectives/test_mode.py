@@ -102,6 +102,24 @@ def test_a_long_first_step_does_not_decide(mode, kernels):
     assert not kernels.installed
 
 
+def test_a_collective_in_a_step_now_and_then_gets_none(mode, kernels):
+    for _ in range(10 * STEPS_ASKED):
+        run(mode, STEPS_ASKED - 1)
+        run(mode, 1, unseen=0)
+
+    assert not kernels.installed
+
+
+def test_what_is_counted_beside_ddp_is_said_rightly_where_the_others_cannot_be(kernels, reasons, caplog):
+    mode = Mode(AUTO, kernels, reasons.append)
+    mode.model_wrapped()
+    kernels.error = AttributeError("redispatch")
+    run(mode, STEPS_ASKED)
+
+    assert reasons == ["other collectives of C++ code cannot be counted (AttributeError: redispatch)"]
+    assert "those of Python and DDP are counted" in caplog.text
+
+
 def test_steps_that_become_longer_get_them_later(mode, kernels):
     run(mode, 10, unseen=100, duration=99 * ENOUGH)
     run(mode, STEPS_ASKED, unseen=100, duration=101 * ENOUGH)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import threading
 import time
 import types
 
@@ -275,6 +276,15 @@ def test_a_forked_child_starts_at_zero_and_goes_on_counting():
     assert os.read(reading, 100) == b"(1, 7)"
     assert recorder.totals()[:2] == (1, 5)
     os.close(reading)
+
+
+def test_a_forked_child_forgets_in_which_threads_of_its_parent_collectives_are_issued():
+    recorder, here = CollectiveRecorder(), threading.get_ident()
+    threads = {here, here + 1}
+    recorder.mark("all_reduce", threads)
+    recorder.reset()
+
+    assert threads == {here}
 
 
 class Interrupting:

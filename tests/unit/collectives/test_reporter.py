@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
+import types
 
 import pytest
 
 from otel_rl import reductions
 from otel_rl.collectives.recorder import CollectiveRecorder
-from otel_rl.collectives.reports import COST_NS, CollectiveReporter
+from otel_rl.collectives.reports import COST_MARKED_NS, COST_NS, CollectiveReporter
 from otel_rl.semconv import attributes, events, metrics, spans
 from otel_rl.semconv.attributes import TorchDistributedSourceValues as Source
 from otel_rl.telemetry import Scope
@@ -131,6 +132,15 @@ def test_counting_is_sampled_and_told_once_for_each_collective(recorded, group, 
     assert mean > 0
     assert told == pytest.approx(100 * 2 * mean)
     assert reporter.own_nanoseconds() == 0
+
+
+def test_python_s_collectives_of_an_operation_with_kernels_cost_more(recorded, group, reporter):
+    for _ in range(100):
+        group.allreduce([Tensor()], None)
+    mean = reporter.recorder.own_ns[0]
+    reporter.mode = types.SimpleNamespace(covers=lambda operation: operation == "all_reduce")
+
+    assert reporter.own_nanoseconds() == pytest.approx(100 * (2 * mean + COST_MARKED_NS))
 
 
 def test_what_cpp_code_issues_costs_what_was_measured_once(recorded, group, reporter):

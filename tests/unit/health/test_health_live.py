@@ -7,7 +7,9 @@ import itertools
 import pytest
 from made_up_runs import run
 
+import otel_rl
 from otel_rl import stderr
+from otel_rl.api import operations
 from otel_rl.health import live
 from otel_rl.internal_errors import RAISE_ENVIRONMENT_VARIABLE
 from otel_rl.process import process_identity
@@ -121,6 +123,21 @@ def test_the_final_states_are_told_at_the_end(trains, health, recorded):
     assert Code.P9_TRUNCATION in event.attributes["rl.health.healthy"]
     assert Code.STALENESS in event.attributes["rl.health.unobserved"]
     assert event.attributes["rl.loop.iteration"] == 10
+
+
+def test_a_step_that_is_open_at_the_end_is_judged_before_the_final_states_are_told(health, recorded, monkeypatch):
+    monkeypatch.setattr(operations, "sink", scalars.sink)
+    for iteration in range(1, 4):
+        with otel_rl.step(iteration):
+            otel_rl.metric("loss", 0.5)
+    open_step = otel_rl.step(4)
+    open_step.__enter__()
+    otel_rl.metric("loss", float("nan"))
+    health.finish()
+
+    [event] = recorded.events("rl.health.final")
+    assert list(event.attributes["rl.health.warning"]) == [Code.NON_FINITE]
+    assert [one["rl.health.code"] for one in changed(recorded)] == [Code.NON_FINITE]
 
 
 def test_values_of_the_producer_api_are_judged(health, recorded):

@@ -189,6 +189,28 @@ def test_what_was_found_live_from_values_in_no_record_is_taken_from_the_events(w
     assert found.next_steps
 
 
+def test_what_was_found_live_in_values_outside_of_steps_counts_beside_records_that_show_nothing(
+    written: Written,
+) -> None:
+    writer = process(written.folder, 0, started=STARTED)
+    for step in range(1, 30):
+        writer.event("rl.step", float(step), body={"kl": 0.01}, attributes={"rl.loop.iteration": step})
+    said = {
+        "rl.health.code": KL,
+        "rl.health.state": "critical",
+        "rl.health.previous_state": "healthy",
+        "rl.health.onset_iteration": 11,
+        "rl.health.evidence": "kl is 50 nat, threshold 3 nat",
+        "rl.loop.iteration": 13,
+    }
+    writer.event("rl.health.changed", 13.0, attributes=said)
+    writer.write()
+
+    found = written.verdict(KL)
+    assert (found.severity, found.onset) == (State.CRITICAL, 11)
+    assert found.evidence == "kl is 50 nat, threshold 3 nat"
+
+
 def test_a_rule_that_found_nothing_in_values_of_gauges_is_said_to_have_judged_them(written: Written) -> None:
     writer = process(written.folder, 0, started=STARTED)
     for key in ("kl", "entropy", "reward"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import pytest
 import otel_rl
 from otel_rl.process import process_identity
 from otel_rl.telemetry import Scope, cardinality_budgets, deferral, drops
-from otel_rl.training import scalars
+from otel_rl.training import scalars, steps
 from otel_rl.training.scalars import CANONICAL, KEPT_FOR_STEPS, MAXIMUM_KEYS, ScalarSink, Source
 
 _scope = Scope("test")
@@ -238,6 +239,56 @@ class TestValuesThatTheProgramGives:
 
         [event] = recorded.events("rl.step")
         assert math.isnan(event.body["program/loss"])
+
+    def test_a_value_that_is_not_finite_stays_whatever_comes_after_it_in_the_step(self, recorded):
+        for number, values in enumerate([(0.5, math.nan, 0.25), (0.5, 0.25)], 1):
+            with otel_rl.step(number):
+                for value in values:
+                    otel_rl.metric("program/loss", value)
+        deferral.drain_all()
+
+        first, second = recorded.events("rl.step")
+        assert math.isnan(first.body["program/loss"])
+        assert second.body == {"program/loss": 0.25}
+
+    def test_what_comes_when_the_step_has_ended_is_in_no_record(self, recorded):
+        step = steps.begin(1, _scope)
+        steps.finish()
+        scalars.sink.measure(_scope, Source.PRODUCER, 1, "program/late", 1.0, step)
+        deferral.drain_all()
+
+        assert recorded.events("rl.step") == []
+
+    def test_a_thread_without_context_gives_to_the_step_of_the_only_loop(self, recorded, monkeypatch):
+        monkeypatch.setattr(steps, "_loops_begun", 0)
+        with otel_rl.step(1, loop=f"only {id(self)}"):
+            thread = threading.Thread(target=otel_rl.metric, args=("program/of thread", 1.0))
+            thread.start()
+            thread.join()
+        deferral.drain_all()
+
+        assert bodies(recorded) == [{"program/of thread": 1.0}]
+
+    def test_between_the_steps_of_one_loop_nothing_goes_to_the_step_of_another(self, recorded):
+        begun, done = threading.Event(), threading.Event()
+
+        def criticise():
+            with otel_rl.step(700, loop="critic between"):
+                begun.set()
+                done.wait(10)
+
+        with otel_rl.step(1, loop="actor between"):
+            pass
+        thread = threading.Thread(target=criticise)
+        thread.start()
+        begun.wait(10)
+        otel_rl.metric("program/of actor", 5.0)
+        done.set()
+        thread.join()
+        deferral.drain_all()
+
+        assert bodies(recorded) == []
+        assert gauges(recorded)["program/of actor"] == 5.0
 
     def test_a_step_keeps_so_many_and_no_more(self, recorded, monkeypatch):
         monkeypatch.setattr(scalars, "MAXIMUM_VALUES", 2)

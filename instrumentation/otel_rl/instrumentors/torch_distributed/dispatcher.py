@@ -74,8 +74,9 @@ class _Backward:
 class DispatcherKernels:
     """Puts the kernels on, and off with the instrumentor.
 
-    Neither is safe while another thread is about to call one of the operators: the dispatcher takes no lock. So they
-    go on once, early, and nothing but :meth:`remove` takes them off (torch 2.13, ``OperatorEntry``).
+    Neither is safe while another thread is about to call one of the operators: the dispatcher takes no lock. So each
+    goes on once, and nothing but :meth:`remove` takes them off (torch 2.13, ``OperatorEntry``). Those of DDP go on when
+    it wraps a model, the others with the process group, or at the end of a step.
 
     ``on_install`` runs before the first collective is counted.
     """

@@ -65,7 +65,13 @@ def patch_data_parallel(module: ModuleType, patches: Patches) -> None:
     """Patch ``torch.nn.parallel.distributed``: who wraps a model has collectives that Python does not issue."""
     if _is_launcher() or settings.current().collectives == "off":
         return
-    patches.observe(module, "DistributedDataParallel.__init__", before=lambda *_, **__: mode().model_wrapped())
+    patches.observe(module, "DistributedDataParallel.__init__", before=_model_wrapped)
+
+
+def _model_wrapped(*_: Any, **__: Any) -> None:
+    # Its C++ code compares the shapes of the parameters first, by collectives that are not seen.
+    collectives().unseen.blur()
+    mode().model_wrapped()
 
 
 def _group_made(module: ModuleType) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from otel_rl.instrumentors.patching import Patches
     from otel_rl.semconv.definitions import SpanDefinition
-    from otel_rl.training.trainer_loop import Opened
+    from otel_rl.training.trainer_loop import PhaseHandle
 
 SYSTEM = "trl"
 
@@ -125,31 +125,31 @@ def _observe_tools(module: ModuleType, trainer: str, patches: Patches) -> None:
     patches.observe(module, f"{trainer}._tool_call_loop", begin=_watch_tools, end=_stop_watching)
 
 
-def _beginning(phase: SpanDefinition) -> Callable[..., Opened | None]:
-    def begin(*_: Any, **__: Any) -> Opened | None:
+def _beginning(phase: SpanDefinition) -> Callable[..., PhaseHandle | None]:
+    def begin(*_: Any, **__: Any) -> PhaseHandle | None:
         return trainer_loop.current().open(phase, scope)
 
     return begin
 
 
-def _end_phase(phase: Opened, _: Any, error: BaseException | None) -> None:
+def _end_phase(phase: PhaseHandle, _: Any, error: BaseException | None) -> None:
     phase.end(error)
 
 
-def _begin_sync(*_: Any, **__: Any) -> tuple[Opened | None, Opened | None]:
+def _begin_sync(*_: Any, **__: Any) -> tuple[PhaseHandle | None, PhaseHandle | None]:
     """The transfer is all of the phase, or, where a profiling context has opened the phase, a part of it."""
     loop = trainer_loop.current()
     return loop.open(spans.RL_SYNC, scope), loop.open(spans.RL_WEIGHT_SYNC, scope)
 
 
-def _end_sync(opened: tuple[Opened | None, Opened | None], _: Any, error: BaseException | None) -> None:
+def _end_sync(opened: tuple[PhaseHandle | None, PhaseHandle | None], _: Any, error: BaseException | None) -> None:
     phase, transfer = opened
     for one in (transfer, phase):
         if one is not None:
             one.end(error)
 
 
-def _begin_environments(trainer: Any, *_: Any, **__: Any) -> Opened | None:
+def _begin_environments(trainer: Any, *_: Any, **__: Any) -> PhaseHandle | None:
     """Environments are made and reset before the trainer calls ``_generate``: sampling begins here."""
     if not getattr(trainer, "environment_factories", None):
         return None

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from otel_rl.semconv.definitions import SpanDefinition
-    from otel_rl.training.trainer_loop import Opened
+    from otel_rl.training.trainer_loop import PhaseHandle
 
 scope = Scope("trl")
 
@@ -54,7 +54,7 @@ class _Kinds(dict[str, "str | None"]):
 
 
 #: Running contexts that have a phase, by their id: a context may end in another task than the one that entered it.
-_open: dict[int, Opened | Phase] = {}
+_open: dict[int, PhaseHandle | Phase] = {}
 #: Most of them. A context that the program never leaves would stay for ever.
 MAXIMUM_OPEN = 256
 
@@ -100,8 +100,8 @@ def leaving(original: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(original)
     def leave(self: Any, error_type: Any, error: BaseException | None, traceback: Any) -> Any:
-        if found and id(self) in found:
-            end(found.pop(id(self)), error)
+        if found and (phase := found.pop(id(self), None)) is not None:
+            end(phase, error)
         return original(self, error_type, error, traceback)
 
     return leave
@@ -117,7 +117,7 @@ def _entered(context: Any) -> None:
         _keep(context, loop.open(definition, scope))
 
 
-def _end(phase: Opened | Phase, error: BaseException | None) -> None:
+def _end(phase: PhaseHandle | Phase, error: BaseException | None) -> None:
     phase.end(error)
 
 
@@ -125,11 +125,11 @@ def _what(name: str) -> str:
     return name.partition(".")[2]
 
 
-def _keep(context: Any, phase: Opened | Phase | None) -> None:
+def _keep(context: Any, phase: PhaseHandle | Phase | None) -> None:
     if phase is None:
         return
-    if len(_open) >= MAXIMUM_OPEN:
-        _open.pop(next(iter(_open)), None)
+    if len(_open) >= MAXIMUM_OPEN and (oldest := _open.pop(next(iter(_open)), None)) is not None:
+        oldest.end()
     _open[id(context)] = phase
 
 

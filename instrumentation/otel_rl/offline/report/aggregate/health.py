@@ -9,8 +9,8 @@ step times judge the lowest rank that is; those on what rank 0 logs are unobserv
 Log records and spans come from different files, one after the other. They are kept, as short as the rules need them,
 and fed in the order of their times at the end. Of a run with more than ``KEPT``, step times are judged on their own.
 
-Values of ``otel_rl.metric`` are in no record, only gauges tell of them. What a rule has said of them live is taken from
-its events: what it has found, and at the end that it has judged and found nothing.
+Values of ``otel_rl.metric`` outside of all steps are in no record, only gauges tell of them. What a rule has said of
+them live is taken from its events: what it has found, and at the end that it has judged and found nothing.
 """
 
 from __future__ import annotations
@@ -255,12 +255,12 @@ class Health:
         return replace(one, severity=State.HEALTHY, evidence="judged while the program ran, by values in no record")
 
     def _with_told(self, found: list[Verdict]) -> list[Verdict]:
-        """Where the records do not show what a rule has judged, its events do."""
-        observed = {(one.attempt, one.code, one.loop) for one in found if one.severity != State.UNOBSERVED}
+        """Records do not show all that a rule has judged live: where its events say something worse, they count."""
+        observed = {(one.attempt, one.code, one.loop): one.severity for one in found}
         told = {
             (one.attempt, one.code, one.loop): one
             for one in self._told.values()
-            if (one.attempt, one.code, one.loop) not in observed
+            if one.severity > observed.get((one.attempt, one.code, one.loop), State.UNOBSERVED)
         }
         return [one for one in found if (one.attempt, one.code, one.loop) not in told] + list(told.values())
 
