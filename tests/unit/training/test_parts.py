@@ -215,6 +215,21 @@ def test_a_phase_does_not_hold_its_parts_that_have_ended(recordings):
     loop.leave()
 
 
+def test_a_part_without_a_span_that_fails_has_one_below_the_span_that_is_current(recordings):
+    loop = TrainerLoop().enter()
+    loop.begin_step(1, _scope)
+    for _ in range(SPANS_PER_STEP):
+        with loop.phase(spans.RL_BACKWARD, _scope):
+            pass
+    with trace.get_tracer("program").start_as_current_span("mine") as mine:
+        with pytest.raises(ExpectedError), loop.phase(spans.RL_BACKWARD, _scope):
+            raise ExpectedError
+    loop.leave()
+
+    [failed] = [span for span in recordings.spans if span.attributes.get("error.type") == "test_parts.ExpectedError"]
+    assert failed.parent.span_id == mine.get_span_context().span_id
+
+
 def test_durations_of_a_long_step_are_recorded_before_it_ends(recordings):
     loop = TrainerLoop()
     loop.begin_step(1, _scope)
