@@ -318,7 +318,7 @@ class CollectiveRecorder:
     def mark(self, operation: str, threads: set[int] | None) -> None:
         """Put the thread into ``threads`` in each method of ``operation``, while it calls the original.
 
-        With None for the threads, no more. A ``threading.local`` would cost twice as much between two computations.
+        With None for the threads, no more.
         """
         self._marks[operation][0] = threads
 

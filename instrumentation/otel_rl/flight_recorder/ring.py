@@ -31,8 +31,7 @@ _NAMES_TRIED = 10
 #: memory would find no room, which ends it by SIGBUS.
 MARGIN = 32 << 20
 _COLLECTIVES = frozenset({layout.COLLECTIVE, layout.WAIT})
-#: Words of entries and records, which lie behind each other. Storing five words takes half the time of one call of
-#: ``struct`` where the caches are cold.
+#: Words of entries and records, which lie behind each other.
 _ENTRY_WORDS, _RECORD_WORDS = layout.ENTRY_SIZE // layout.WORD, layout.RECORD_SIZE // layout.WORD
 _RECORDS_AT = layout.ENTRIES * _ENTRY_WORDS
 _ENDED = layout.ENDED_OFFSET // layout.WORD

@@ -41,9 +41,8 @@ _PLAIN = frozenset({str, int, float, bool})
 class LateAttributes:
     """Says whether spans of a tracer may get their attributes just after their start, by :meth:`add`.
 
-    The SDK looks at each attribute that it is given at the start, which takes an eighth of a model call. But samplers
-    and processors may look at them too: those of the SDK and ours do not. Asked for each span; a processor may be added
-    at any time.
+    The SDK looks at each attribute that it is given at the start, which takes time. Samplers and processors may look at
+    them too; those of the SDK and ours do not. Ask for each span: a processor may be added at any time.
     """
 
     def __init__(self, tracer: Any) -> None:
@@ -91,7 +90,7 @@ def add(span: Span, values: Mapping[str, Any]) -> None:
     limit of the user may apply, ``span.set_attributes`` takes them.
     """
     if type(span).set_attributes is not _set_attributes or not _add_below(span, values):
-        span.set_attributes(dict(values))
+        span.set_attributes(values)
 
 
 def _add_below(span: Any, values: Mapping[str, Any]) -> bool:

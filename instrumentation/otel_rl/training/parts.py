@@ -16,7 +16,7 @@ from otel_rl.flight_recorder.recorder import flight
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import metrics
 from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
-from otel_rl.telemetry import attribute_values, deferral, drops, lifecycle
+from otel_rl.telemetry import attribute_values, deferral, drops
 from otel_rl.telemetry.context import get_current
 from otel_rl.training import position, step_sampling, steps
 from otel_rl.training.phases import innermost
@@ -96,7 +96,7 @@ class Part:
         """Record it; ``error`` marks it as failed. A second call does nothing."""
         now = clock.counter()
         step, self._step = self._step, None
-        if step is None or step.forks != lifecycle.forks:
+        if step is None or not step.is_own:
             return
         self._end_in_ring(error is not None)
         around = self._around

@@ -79,14 +79,12 @@ class Step(PhaseDurations):
         self._flight: Handle | None = None
         #: By the scope that gave them, the values of its own that the program gave this step, see ``scalars``.
         self.values: dict[Scope, dict[str, float]] = {}
-        #: Forks between this process and the first one when it began. With another number this is a forked child, and
-        #: the process above ends the step.
-        self.forks = lifecycle.forks
+        self._forks = lifecycle.forks
 
     @property
     def is_own(self) -> bool:
         """False in a forked child: the process above ends it."""
-        return self.forks == lifecycle.forks
+        return self._forks == lifecycle.forks
 
     @property
     def span_context(self) -> SpanContext:

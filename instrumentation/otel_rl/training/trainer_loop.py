@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from abc import ABC, abstractmethod
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -53,7 +54,7 @@ _PHASE = guard("training.phase")
 NO_PHASE: AbstractContextManager[None] = nullcontext()
 
 
-class PhaseHandle:
+class PhaseHandle(ABC):
     """A phase that is running; ends once, by :meth:`end` or by leaving the ``with`` block."""
 
     __slots__ = ()
@@ -68,9 +69,9 @@ class PhaseHandle:
         except Exception as ours:  # noqa: BLE001 - counted
             _PHASE.handle(ours)
 
+    @abstractmethod
     def close(self, error: BaseException | str | None = None) -> None:
         """Close it alone; for the loop only."""
-        raise NotImplementedError
 
     def __enter__(self) -> None:
         return None
