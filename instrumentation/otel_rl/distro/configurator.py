@@ -58,7 +58,11 @@ def _configure() -> None:
     from otel_rl.ending import exit as process_exit  # noqa: PLC0415
     from otel_rl.ending import forks  # noqa: PLC0415
     from otel_rl.import_hooks import hooks  # noqa: PLC0415
-    from otel_rl.telemetry import lifecycle, run_span  # noqa: PLC0415
+    from otel_rl.telemetry import (  # noqa: PLC0415
+        lifecycle,
+        open_spans,  # noqa: F401 - at the first span the program may have no descriptor left to load it
+        run_span,
+    )
     from otel_rl.training import steps  # noqa: PLC0415
 
     # Already taken where our distro started the process.

@@ -65,6 +65,17 @@ def enabled() -> bool:
     return trace_api._TRACER_PROVIDER is not None  # noqa: SLF001 - get_tracer_provider() would create a provider
 
 
+def _late_attributes(tracer: trace_api.Tracer) -> LateAttributes | None:
+    """None without the SDK, and where nothing more can be imported: no descriptor left, or a chroot."""
+    if "opentelemetry.sdk.trace" not in sys.modules:
+        return None
+    try:
+        from otel_rl.telemetry.open_spans import LateAttributes  # noqa: PLC0415 - needs the SDK
+    except Exception:  # noqa: BLE001 - whatever an audit hook raises
+        return None
+    return LateAttributes(tracer)
+
+
 class Scope:
     """Spans, metrics and events of one instrumented library (scope name ``otel_rl.<library>``).
 
@@ -181,10 +192,7 @@ class Scope:
     def _make_tracer(self) -> None:
         with deferral.inside_sdk():
             self._tracer = trace_api.get_tracer(self.name, __version__, schema_url=SCHEMA_URL)
-            if "opentelemetry.sdk.trace" in sys.modules:
-                from otel_rl.telemetry.open_spans import LateAttributes  # noqa: PLC0415 - needs the SDK
-
-                self._late = LateAttributes(self._tracer)
+            self._late = _late_attributes(self._tracer)
         lifecycle.run_first_record_callbacks()
 
     def end_span(self, span: Span, error: BaseException | str | None = None, end_time: int | None = None) -> None:

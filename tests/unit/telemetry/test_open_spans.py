@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 from opentelemetry import trace as trace_api
 from opentelemetry.sdk.trace import SpanLimits, SpanProcessor, Tracer, TracerProvider
@@ -196,3 +198,11 @@ def test_limits_of_the_user_hold_at_the_start(begin, limits):
 
 def test_a_span_that_is_not_sampled_takes_no_attributes(begin):
     assert not begin(TracerProvider(sampler=ALWAYS_OFF), PLAIN).is_recording()
+
+
+def test_where_nothing_more_can_be_imported_the_sdk_gets_the_attributes_at_the_start(begin, passed, monkeypatch):
+    # As in a program that has set up its provider itself, has no descriptor left, and begins its first span of ours.
+    monkeypatch.setitem(sys.modules, "otel_rl.telemetry.open_spans", None)
+    span = begin(TracerProvider(), PLAIN)
+    assert dict(span.attributes) == PLAIN
+    assert passed == [len(PLAIN)]
