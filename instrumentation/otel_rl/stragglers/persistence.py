@@ -25,7 +25,8 @@ class Change(NamedTuple):
     #: Share of the step that the others lose, and seconds of each step; means over the steps that were looked at.
     share: float
     lost: float
-    #: Iteration of the first of these steps.
+    #: Name of the loop that took these steps, iteration of the first of them and of the last.
+    loop: str
     since: int
     iteration: int
     is_over: bool = False
@@ -65,7 +66,13 @@ class Persistence:
         # The step that lost most explains best where the time goes.
         worst = max(stragglers, key=lambda one: one.lost)
         share = fmean(step.lost_share for step in steps)
-        return Change(worst, share, lost, steps[0].key.iteration, steps[-1].key.iteration)
+        loop = steps[-1].key.loop
+        iterations = self._iterations(loop)
+        return Change(worst, share, lost, loop, iterations[0], iterations[-1])
+
+    def _iterations(self, loop: str) -> list[int]:
+        """Iterations of the latest steps of this loop; the ranks may take those of others between them."""
+        return [step.key.iteration for step in self._recent if step.key.loop == loop]
 
     def _end_if_over(self, current: Change) -> Change | None:
         rank = current.straggler.rank
@@ -73,4 +80,5 @@ class Persistence:
         if median(shares) >= END:
             return None
         self._current = None
-        return current._replace(iteration=self._recent[-1].key.iteration, is_over=True)
+        last = (self._iterations(current.loop) or [current.iteration])[-1]
+        return current._replace(iteration=last, is_over=True)

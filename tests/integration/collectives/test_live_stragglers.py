@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from otel_rl.cli import main
+
 SCRIPTS = Path(sys.executable).parent
 PROGRAM = """
 import sys, time, torch, otel_rl, torch.distributed as dist
@@ -98,7 +100,9 @@ def _attributes(item: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("place", ["reward", "backward"])
-def test_the_late_rank_is_named_with_phase_and_cost(tmp_path: Path, place: str) -> None:
+def test_the_late_rank_is_named_with_phase_and_cost(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], place: str
+) -> None:
     events, gauges = _events(tmp_path, place, 0.1, 60)
 
     [event] = [one for one in events if one["event"] == "rl.straggler"]
@@ -110,6 +114,11 @@ def test_the_late_rank_is_named_with_phase_and_cost(tmp_path: Path, place: str) 
     assert event["rl.straggler.lost_share"] == pytest.approx(1 / 3, abs=0.05)
     assert {point["rl.straggler.rank"] for point, value in gauges["rl.straggler.lost_share"] if value > 0.2} == {"1"}
     assert max(value for _, value in gauges["torch.distributed.arrival.spread"]) > 0.04
+    assert main(["report", str(tmp_path / "otel-rl" / "run"), "--json"]) == 0
+    findings = json.loads(capsys.readouterr().out)["findings"]
+    [finding] = [one for one in findings if one["code"] == "late_rank"]
+    assert finding["ranks"] == [1]
+    assert finding["onset_step"] == int(event["rl.straggler.first_iteration"])
 
 
 def test_nobody_is_named_where_the_ranks_work_alike(tmp_path: Path) -> None:

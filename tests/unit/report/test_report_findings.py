@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,11 +18,9 @@ from otel_rl.offline.postmortem import examine, text
 from otel_rl.offline.report import write_report
 from otel_rl.offline.report.aggregate import flight_rings
 from otel_rl.offline.report.aggregate.collected import Collected
-from otel_rl.offline.report.findings import comparisons, output
+from otel_rl.offline.report.findings import output
 from otel_rl.offline.report.findings.overview import examine as overview_of
 from otel_rl.process import exit_records, lifetime
-from otel_rl.stragglers.comparison import Comparison, Straggler
-from otel_rl.stragglers.run import RunComparison
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -370,39 +367,6 @@ def test_a_little_more_of_everything_is_not_said(tmp_path: Path) -> None:
         return {name: seconds * (1.3 if step >= 20 else 1.0) for name, seconds in PHASES.items()}
 
     assert _grave(examined(Job(tmp_path / tmp_path.name, phases).write())) == []
-
-
-@pytest.mark.parametrize(("shares", "is_said"), [([0.1] * 20, True), ([0.01] * 19 + [0.9], False)])
-def test_a_rank_that_was_late_by_much_in_one_of_the_last_steps_only_is_not_said(
-    shares: list[float], is_said: bool
-) -> None:
-    steps = [
-        Comparison((1, number), 1.0, share, {}, Straggler(1, share, "all_reduce", "world", "train"))
-        for number, share in enumerate(shares)
-    ]
-    collected = SimpleNamespace(
-        rings=SimpleNamespace(comparison=RunComparison(steps, {})), steps=SimpleNamespace(ranks={})
-    )
-    assert (comparisons._of_late(collected) is not None) is is_said
-
-
-@pytest.mark.parametrize(("late", "is_said"), [(29, True), (24, True), (20, False), (19, False)])
-def test_a_rank_that_is_late_as_often_as_chance_makes_one_is_not_said(late: int, is_said: bool) -> None:
-    """19 and 20 of 29 steps, as of two ranks that did the same on a busy machine."""
-    steps = [
-        Comparison((1, number), 1.0, 0.2, {}, Straggler(int(number < late), 0.2, "all_reduce", "world", "train"))
-        for number in range(29)
-    ]
-    collected = SimpleNamespace(
-        rings=SimpleNamespace(comparison=RunComparison(steps, {})), steps=SimpleNamespace(ranks={})
-    )
-    assert (comparisons._of_late(collected) is not None) is is_said
-
-
-def test_how_often_a_rank_is_late_is_judged_for_any_number_of_steps() -> None:
-    assert comparisons._is_often(60_000, 100_000, 8)
-    assert comparisons._is_often(5, 5, 2)
-    assert not comparisons._is_often(3, 3, 2)
 
 
 def _calls(tmp_path: Path, values: Callable[[int], dict[str, object]]) -> list[Finding]:

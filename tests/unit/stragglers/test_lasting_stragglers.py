@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -63,3 +64,17 @@ def test_a_straggler_that_varies_around_the_limit_is_one_event():
     shares = [0.2] * 8 + [0.08, 0.12, 0.07, 0.11, 0.09]
 
     assert events(*(step(number, 1, share) for number, share in enumerate(shares))) == [("begin", 1, 0, 7)]
+
+
+def test_where_loops_take_turns_the_steps_that_are_named_are_of_one_of_them():
+    persistence = Persistence()
+    steps = []
+    for number in range(10, 14):
+        late = step(number, 1, 0.2)
+        steps += [replace(late, key=StepKey("", number + 90)), replace(late, key=StepKey("teacher", number))]
+    [change] = [found for found in map(persistence.add, steps) if found]
+    assert (change.loop, change.since, change.iteration) == ("teacher", 10, 13)
+
+    [end] = [found for found in (persistence.add(step(number, None, 0.0)) for number in range(104, 112)) if found]
+    assert (end.loop, end.since, end.is_over) == ("teacher", 10, True)
+    assert end.iteration <= 13

@@ -4,6 +4,7 @@ Modules:
     collected: one pass over all records, which feeds every module below.
     loops: the steps of each loop and attempt.
     steps: step time by phase and by rank.
+    late_ranks: ranks of which the job told, while it ran, that the others wait for them.
     engines: what inference engines did in the steps.
     collectives: collectives by operation and group.
     calls: rollouts, tool calls, model calls and agents.

@@ -13,6 +13,7 @@ from otel_rl.offline.report.aggregate import (
     event_loops,
     flight_rings,
     health,
+    late_ranks,
     loops,
     own_cost,
     pressure,
@@ -62,6 +63,7 @@ class Collected:
         self.pressure = pressure.Pressure()
         self.weight_syncs = weight_syncs.WeightSyncs()
         self.event_loops = event_loops.EventLoops()
+        self.late_ranks = late_ranks.LateRanks()
         self.totals = Totals(
             (
                 *_OWN_METRICS,
@@ -130,6 +132,7 @@ class Collected:
             self.pressure.add_log(record)
             self.weight_syncs.add_log(record)
             self.event_loops.add_log(record)
+            self.late_ranks.add_log(record)
         else:
             self.totals.add(record)
             self.scalars.add_point(record)

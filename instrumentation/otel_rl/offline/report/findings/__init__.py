@@ -8,7 +8,8 @@ A finding has its symptoms below it: a wait for a late rank is no finding of its
     output: findings as lines for a terminal and as JSON.
     overview: all findings in order, what was checked, and what was unobserved.
     endings: processes that did not end in order, the first to stop before those that failed because of it.
-    comparisons: a rank, tool, reward function or server that is slower than its siblings all along.
+    late_ranks: the rank that the others wait for, or waited for.
+    comparisons: a tool, reward function or server that is slower than its siblings all along.
     changes: what takes longer since a step, its place, and what that costs.
     change_sentences: one sentence for each change.
     health: what the health rules say.

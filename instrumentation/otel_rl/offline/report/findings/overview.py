@@ -16,6 +16,7 @@ from otel_rl.offline.report.findings import (
     event_loops,
     failures,
     health,
+    late_ranks,
     recording,
     samples,
     weight_syncs,
@@ -57,7 +58,7 @@ def examine(collected: Collected) -> Overview:
     changed += _of_others(collected)
     failing = failures.tools(collected)
     failing += failures.models(collected, {one.subject for one in changed if one.section == "models"})
-    constant = [*comparisons.late_rank(collected), *comparisons.siblings(collected)]
+    constant = [*late_ranks.find(collected), *comparisons.siblings(collected)]
     found = [*ended, *weight_syncs.find(collected), *changed, *failing, *_not_explained(constant, changed)]
     found += failures.hangs(collected, found)
     found += failures.errors(collected, found)

@@ -13,6 +13,7 @@ from otel_rl.offline.report.render.tables.cells import Table, Value, number_cell
 
 if TYPE_CHECKING:
     from otel_rl.offline.report.aggregate.collected import Collected
+    from otel_rl.offline.report.aggregate.late_ranks import LateRank
     from otel_rl.offline.report.render.charts import Charts
     from otel_rl.stragglers.run import Cost, RunComparison
 
@@ -59,6 +60,45 @@ def stragglers(collected: Collected) -> list[Block]:
         f" latest: so much earlier the others would have ended it.{_clocks(comparison)}"
     )
     return [Block("Who made the others wait, of late", note, table)]
+
+
+def told_stragglers(collected: Collected) -> list[Block]:
+    """Ranks of which the job told, while it ran, that they were late."""
+    found, left_out = collected.late_ranks.items(), collected.late_ranks.left_out
+    if not found:
+        return []
+    table = Table(
+        ["Late rank", ">From step", ">To step", ">Lost per step", ">Share of a step", "Waited in", "Works longer in"]
+    )
+    table.rows += [_told(one) for one in found]
+    places = [_place(one, collected) for one in found]
+    if any(places):
+        table.columns = [*table.columns, "Of"]
+        for row, place in zip(table.rows, places, strict=True):
+            row.append(Value(place or "the steps above"))
+    note = "Told when a rank was the late one in eight compared steps in a row; means over these."
+    if left_out:
+        note += f" {human.amount(left_out, 'further one')} not listed."
+    return [Block("Late ranks, as told while the job ran", note, table)]
+
+
+def _told(one: LateRank) -> list[Value]:
+    return [
+        Value(f"rank {one.rank}" + (f" ({one.host})" if one.host else ""), one.rank),
+        number_cell(one.since),
+        Value("not over") if one.until is None else number_cell(one.until),
+        seconds_cell(one.lost),
+        Value(human.percent(one.share), one.share),
+        Value(one.operation),
+        Value(one.phase or "no phase"),
+    ]
+
+
+def _place(one: LateRank, collected: Collected) -> str:
+    """Its attempt and loop, where the page shows the steps of another."""
+    shown = collected.loops.shown
+    of = shown._replace(attempt=one.attempt, loop=one.loop)
+    return "" if of == shown or not collected.steps.ranks else collected.loops.name(of)
 
 
 def _cost(cost: Cost) -> list[Value]:

@@ -165,6 +165,7 @@ def _ranks(collected: Collected, charts: Charts) -> Section:
             section.blocks.append(Block(charts=[drawing]))
         section.blocks.append(Block(table=training_tables.ranks(steps, compared)))
         section.blocks += ring_sections.stragglers(collected)
+    section.blocks += ring_sections.told_stragglers(collected)
     if found:
         section.blocks.append(Block("Collectives", "All ranks together.", training_tables.collective_totals(found)))
     slow = steps.slowest_collectives.items()

@@ -1,0 +1,87 @@
+"""Ranks of which the job told, while it ran, that the others wait for them: events of :mod:`otel_rl.stragglers`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from otel_rl.offline.reader.otlp_values import int_or_none
+from otel_rl.semconv import attributes as names
+from otel_rl.semconv import events
+
+if TYPE_CHECKING:
+    from otel_rl.offline.reader import Log
+
+#: Most that are kept; further ones are counted.
+_KEPT = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class LateRank:
+    """A stretch of steps in which one rank was late.
+
+    Attributes:
+        loop: name of the loop that took the steps.
+        since, until: iterations; ``until`` is None where the event of its end did not come.
+        lost, share: seconds, and share of a step, that the others lost in each.
+        operation: collective in which they waited.
+        phase: the one in which the rank worked longer than the others; ``""`` outside of all.
+    """
+
+    attempt: tuple[int, ...]
+    loop: str
+    rank: int
+    host: str
+    since: int
+    until: int | None
+    lost: float
+    share: float
+    operation: str
+    phase: str
+
+
+class LateRanks:
+    """Collects these stretches."""
+
+    def __init__(self) -> None:
+        #: By the process that told of it, rank, loop and first step: the event of the end has all that the first had.
+        self._found: dict[tuple[str, int, str, int], LateRank] = {}
+        self.left_out = 0
+
+    def add_log(self, log: Log) -> None:
+        """Take in an event of a late rank, or of its end; others are ignored."""
+        if log.event not in (events.RL_STRAGGLER.name, events.RL_STRAGGLER_END.name):
+            return
+        get = log.attributes.get
+        rank, since = int_or_none(get(names.RL_STRAGGLER_RANK)), int_or_none(get(names.RL_STRAGGLER_FIRST_ITERATION))
+        if rank is None or since is None:
+            return
+        loop = str(get(names.RL_LOOP_NAME) or "")
+        key = (log.process.key, rank, loop, since)
+        has_ended = log.event == events.RL_STRAGGLER_END.name
+        known = self._found.get(key)
+        if known is None and len(self._found) >= _KEPT:
+            # Its end may come without it, and is no further one.
+            self.left_out += not has_ended
+            return
+        until = int_or_none(get(names.RL_LOOP_ITERATION)) if has_ended else None
+        self._found[key] = LateRank(
+            attempt=log.process.attempt,
+            loop=loop,
+            rank=rank,
+            host=str(get(names.RL_STRAGGLER_HOST) or ""),
+            since=since,
+            until=until if known is None or until is not None else known.until,
+            lost=_number(get(names.RL_STRAGGLER_LOST_TIME)),
+            share=_number(get(names.RL_STRAGGLER_LOST_SHARE)),
+            operation=str(get(names.TORCH_DISTRIBUTED_OPERATION) or ""),
+            phase=str(get(names.RL_PHASE) or ""),
+        )
+
+    def items(self) -> list[LateRank]:
+        """All of them, by attempt, loop and first step."""
+        return sorted(self._found.values(), key=lambda one: (one.attempt, one.loop, one.since, one.rank))
+
+
+def _number(value: Any) -> float:
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else 0.0

@@ -1,0 +1,198 @@
+"""The rank that the others wait for: from the records, and as the job told while it ran."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from unit.report.made_up_jobs import Job, examined
+
+from otel_rl.offline.report import write_report
+from otel_rl.offline.report.findings import late_ranks
+from otel_rl.stragglers.comparison import Comparison, Straggler
+from otel_rl.stragglers.run import RunComparison
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from otel_rl.offline.report.findings.finding import Finding
+
+PHASES = {"sample": 0.4, "train": 0.2}
+
+
+def _alike(_step: int, _rank: int) -> dict[str, float]:
+    return PHASES
+
+
+def _tell(job: Job, since: int, until: int | None = None, **values: Any) -> None:
+    """Write what rank 0 tells of a late rank into a job that has been written."""
+    told = {
+        "rl.straggler.rank": 1,
+        "rl.straggler.host": "node-0",
+        "rl.straggler.lost_time": 0.15,
+        "rl.straggler.lost_share": 0.2,
+        "rl.straggler.first_iteration": since,
+        "rl.phase": "train",
+        "torch.distributed.operation": "all_reduce",
+        **{name.replace("__", "."): value for name, value in values.items()},
+    }
+    writer = job.writers[0]
+    writer.event("rl.straggler", since, attributes={**told, "rl.loop.iteration": since + 7}, severity=13)
+    if until is not None:
+        writer.event("rl.straggler.end", until, attributes={**told, "rl.loop.iteration": until})
+    writer.write()
+
+
+def _late(job: Job) -> list[Finding]:
+    return [one for one in examined(job.folder).findings if one.code == "late_rank"]
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Job:
+    """Forty steps of two ranks that work alike."""
+    job = Job(tmp_path / tmp_path.name, _alike)
+    job.write()
+    return job
+
+
+def test_a_rank_that_was_late_for_a_while_is_said_with_its_steps_phase_and_cost(job: Job) -> None:
+    _tell(job, 11, 20)
+    [one] = _late(job)
+    assert one.text == (
+        "Rank 1 was late from step 11 to 20, as was told while the job ran: it worked longer in phase train. Without it"
+        " each step would have been 150 ms (20 %) shorter for the others, who waited in all_reduce."
+    )
+    assert (one.onset, one.ranks, one.severity) == (11, [1], "warning")
+    assert one.cost == pytest.approx(0.2 * 10 / 40)
+
+
+def test_one_that_is_not_over_lasts_to_the_last_step(job: Job) -> None:
+    _tell(job, 21, **{"rl.phase": None, "torch.distributed.operation": None})
+    [one] = _late(job)
+    assert "late since step 21, as was told while the job ran: it worked longer outside of all phases" in one.text
+    assert one.text.endswith("shorter for the others.")
+    assert one.cost == pytest.approx(0.2 * 20 / 40)
+
+
+def test_several_stretches_of_a_rank_are_one_finding(job: Job) -> None:
+    _tell(job, 2, 11)
+    _tell(job, 15, 24, rl__straggler__lost_time=0.3, rl__straggler__lost_share=0.4)
+    [one] = _late(job)
+    assert "late from step 2 to 24, in 2 stretches, as was told " in one.text
+    assert "up to 300 ms (40 %) shorter" in one.text
+    assert one.onset == 2
+    assert one.cost == pytest.approx((0.2 * 10 + 0.4 * 10) / 40)
+
+
+def test_ranks_that_were_late_one_after_the_other_are_two_findings_the_dearer_first(job: Job) -> None:
+    _tell(job, 2, 11)
+    _tell(job, 20, 35, rl__straggler__rank=0)
+    assert [one.ranks for one in _late(job)] == [[0], [1]]
+
+
+@pytest.mark.parametrize(("lost", "codes"), [(0.01, []), (0.5, ["late_rank"])])
+def test_what_cost_little_and_is_over_is_said_as_a_notice_or_not_at_all(
+    job: Job, lost: float, codes: list[str]
+) -> None:
+    _tell(job, 11, 18, rl__straggler__lost_time=lost, rl__straggler__lost_share=0.1)
+    found = _late(job)
+    assert [one.code for one in found] == codes
+    assert all(one.severity == "notice" for one in found)
+
+
+def test_a_rank_that_is_late_all_along_gets_its_first_step_from_what_the_job_told(tmp_path: Path) -> None:
+    def phases(_step: int, rank: int) -> dict[str, float]:
+        return {**PHASES, "sample": 0.6 if rank == 1 else 0.4}
+
+    job = Job(tmp_path / tmp_path.name, phases)
+    job.write()
+    [before] = _late(job)
+    _tell(job, 3)
+    [one] = _late(job)
+    assert one.text == before.text
+    assert (before.onset, one.onset) == (None, 3)
+    assert "late since step 3" in one.evidence[-1]
+
+
+def test_a_change_that_the_records_show_has_it_below(tmp_path: Path) -> None:
+    def phases(step: int, rank: int) -> dict[str, float]:
+        return {**PHASES, "sample": 0.9 if rank == 1 and 11 <= step <= 20 else 0.4}
+
+    job = Job(tmp_path / tmp_path.name, phases)
+    job.write()
+    _tell(job, 11, 20)
+    [one] = [one for one in examined(job.folder).findings if one.severity != "notice"]
+    assert one.code == "slower_phase"
+    assert "late_rank" in [symptom.code for symptom in one.symptoms]
+
+
+def test_what_was_told_of_other_steps_is_in_the_table_and_no_finding_on_those_that_are_shown(
+    job: Job, tmp_path: Path
+) -> None:
+    _tell(job, 11, rl__loop__name="teacher")
+    _tell(job, 12, 30)
+    assert [one.onset for one in _late(job)] == [12]
+    page = " ".join(write_report(job.folder, tmp_path / "page.html").output.read_text(encoding="utf-8").split())
+    assert "Late ranks, as told while the job ran" in page
+    assert "loop teacher" in page
+    assert "the steps above" in page
+    assert "rank 1 (node-0)" in page
+
+
+def test_it_is_said_of_a_run_without_traces_of_steps_too(tmp_path: Path) -> None:
+    job = Job(tmp_path / tmp_path.name, _alike, steps=0)
+    job.write()
+    _tell(job, 11, 18)
+    [one] = _late(job)
+    assert (one.onset, one.cost, one.severity) == (11, None, "warning")
+
+
+@pytest.mark.parametrize("missing", ["rl.straggler.rank", "rl.straggler.first_iteration"])
+def test_an_event_without_rank_or_step_is_left_out(job: Job, missing: str) -> None:
+    _tell(job, 11, 20, **{missing: None})
+    assert _late(job) == []
+
+
+def test_no_more_than_a_thousand_are_kept_and_the_rest_is_counted(job: Job, tmp_path: Path) -> None:
+    writer = job.writers[0]
+    for number in range(1003):
+        told = {"rl.straggler.rank": 1, "rl.straggler.first_iteration": number, "rl.loop.iteration": number + 7}
+        for name in ("rl.straggler", "rl.straggler.end"):
+            writer.event(name, 1.0, attributes=told)
+    writer.write()
+    page = " ".join(write_report(job.folder, tmp_path / "page.html").output.read_text(encoding="utf-8").split())
+    assert "3 further ones not listed." in page
+
+
+@pytest.mark.parametrize(("shares", "is_said"), [([0.1] * 20, True), ([0.01] * 19 + [0.9], False)])
+def test_a_rank_that_was_late_by_much_in_one_of_the_last_steps_only_is_not_said(
+    shares: list[float], is_said: bool
+) -> None:
+    steps = [
+        Comparison((1, number), 1.0, share, {}, Straggler(1, share, "all_reduce", "world", "train"))
+        for number, share in enumerate(shares)
+    ]
+    collected = SimpleNamespace(
+        rings=SimpleNamespace(comparison=RunComparison(steps, {})), steps=SimpleNamespace(ranks={})
+    )
+    assert (late_ranks._of_late(collected) is not None) is is_said
+
+
+@pytest.mark.parametrize(("late", "is_said"), [(29, True), (24, True), (20, False), (19, False)])
+def test_a_rank_that_is_late_as_often_as_chance_makes_one_is_not_said(late: int, is_said: bool) -> None:
+    """19 and 20 of 29 steps, as of two ranks that did the same on a busy machine."""
+    steps = [
+        Comparison((1, number), 1.0, 0.2, {}, Straggler(int(number < late), 0.2, "all_reduce", "world", "train"))
+        for number in range(29)
+    ]
+    collected = SimpleNamespace(
+        rings=SimpleNamespace(comparison=RunComparison(steps, {})), steps=SimpleNamespace(ranks={})
+    )
+    assert (late_ranks._of_late(collected) is not None) is is_said
+
+
+def test_how_often_a_rank_is_late_is_judged_for_any_number_of_steps() -> None:
+    assert late_ranks._is_often(60_000, 100_000, 8)
+    assert late_ranks._is_often(5, 5, 2)
+    assert not late_ranks._is_often(3, 3, 2)
