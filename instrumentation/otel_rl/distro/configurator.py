@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import os
 from typing import TYPE_CHECKING, Any
@@ -108,6 +107,7 @@ def _start_health() -> None:
 
         live.start()
     except Exception as error:  # noqa: BLE001 - whatever an audit hook raises
+        _pass_on(error)
         reason = f"could not be loaded ({type(error).__name__}: {error}): no health rules"
         instrumentor_status.report("health", instrumentor_status.SKIPPED, reason)
 
@@ -127,6 +127,7 @@ def _loaded() -> bool:
         from otel_rl.pressure import observed, step_pauses  # noqa: F401, PLC0415 - tried here
         from otel_rl.training import cost_guard  # noqa: F401, PLC0415 - as above
     except Exception as error:  # noqa: BLE001 - whatever an audit hook raises
+        _pass_on(error)
         reason = f"could not be loaded ({type(error).__name__}: {error}): no memory, no pauses, no cost guard"
         instrumentor_status.report("pressure", instrumentor_status.SKIPPED, reason)
         return False
@@ -134,12 +135,22 @@ def _loaded() -> bool:
 
 
 def _follow_children(module: ModuleType) -> None:
-    # A process that can import no more: without descriptors, in another root, or by an audit hook.
-    with contextlib.suppress(Exception):
+    try:
         from otel_rl.process.child_exits import exits  # noqa: PLC0415 - most processes start no children
 
         exits.report = _child_ended
         exits.follow(module)
+    except Exception as error:  # noqa: BLE001 - whatever an audit hook raises
+        # A process that can import no more: without descriptors, in another root, or by an audit hook.
+        _pass_on(error)
+
+
+def _pass_on(error: Exception) -> None:
+    """Raise again what a signal handler of the program has raised inside our code."""
+    from otel_rl.internal_errors import raised_by_signal_handler  # noqa: PLC0415 - see above
+
+    if raised_by_signal_handler(error):
+        raise error
 
 
 def _child_ended(found: Exit) -> None:

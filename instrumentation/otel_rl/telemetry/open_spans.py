@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from opentelemetry.attributes import BoundedAttributes
 from opentelemetry.sdk.trace import Span as SdkSpan
@@ -33,23 +35,33 @@ _ASKED = (
     "_local_parent_not_sampled",
 )
 #: What processors do at the start of a span where they do not look at its attributes, or only for what is not there.
-_STARTS = {one.on_start for one in (SpanProcessor, BatchSpanProcessor, SimpleSpanProcessor, BaggageSpanProcessor)}
+_STARTING = (SpanProcessor, BatchSpanProcessor, SimpleSpanProcessor, BaggageSpanProcessor)
+#: Attributes of a span for which the SDK has room by default. Which of them a smaller limit drops follows their order.
+_USUAL_ROOM = 128
 #: Attributes that the SDK keeps as they are.
 _PLAIN = frozenset({str, int, float, bool})
+_on_start = attrgetter("on_start")
+
+
+class _Answer(NamedTuple):
+    """Whether attributes may come late, for these processors and this sampler of a tracer."""
+
+    processors: object
+    sampler: object
+    #: Bound methods of the processors as they were asked; None where attributes may not come late.
+    starts: list[object] | None
 
 
 class LateAttributes:
     """Says whether spans of a tracer may get their attributes just after their start, by :meth:`add`.
 
     The SDK looks at each attribute that it is given at the start, which takes time. Samplers and processors may look at
-    them too; those of the SDK and ours do not. Ask for each span: a processor may be added at any time.
+    them too; those of the SDK and ours do not. Ask for each span: a processor may be added or changed at any time.
     """
 
     def __init__(self, tracer: Any) -> None:
         self._tracer = tracer if type(tracer) is Tracer else None
-        self._processors: object = None
-        self._sampler: object = None
-        self._may = False
+        self._answer = _Answer(None, None, None)
 
     def may_come(self, values: Mapping[str, Any]) -> bool:
         """True where these, which are clean, may be added after the start."""
@@ -58,16 +70,16 @@ class LateAttributes:
             return False
         try:
             processors = tracer.span_processor._span_processors
-        except AttributeError:
+            answer = self._answer
+            if processors is not answer.processors or tracer.sampler is not answer.sampler:
+                # One assignment: another thread must not see half of it.
+                self._answer = answer = _Answer(processors, tracer.sampler, _starts(tracer, processors))
+            # A program may give a processor another method at any time.
+            if answer.starts is None or list(map(_on_start, processors)) != answer.starts:
+                return False
+        except Exception:  # noqa: BLE001 - proxies of processors raise what they like
             return False
-        if processors is not self._processors or tracer.sampler is not self._sampler:
-            self._processors, self._sampler = processors, tracer.sampler
-            self._may = (
-                type(tracer.span_processor) is SynchronousMultiSpanProcessor
-                and all(type(one).on_start in _STARTS for one in processors)
-                and _decides_without(tracer.sampler)
-            )
-        return self._may and _PLAIN.issuperset(map(type, values.values()))
+        return _PLAIN.issuperset(map(type, values.values()))
 
     @staticmethod
     def add(span: Span, values: Mapping[str, Any]) -> None:
@@ -75,10 +87,38 @@ class LateAttributes:
         add(span, values)
 
 
+def _starts(tracer: Any, processors: Any) -> list[object] | None:
+    if type(tracer.span_processor) is not SynchronousMultiSpanProcessor or not _has_usual_room(tracer):
+        return None
+    if not _is_own(tracer, "start_span") or not _decides_without(tracer.sampler):
+        return None
+    starts = [one.on_start for one in processors]
+    known = {one.on_start for one in _STARTING if _is_unchanged(one.on_start, one)}
+    return starts if all(getattr(start, "__func__", None) in known for start in starts) else None
+
+
+def _has_usual_room(tracer: Any) -> bool:
+    most = tracer._span_limits.max_span_attributes
+    return most is None or bool(most >= _USUAL_ROOM)
+
+
 def _decides_without(sampler: object) -> bool:
     if not isinstance(sampler, _SAMPLERS) or type(sampler).__module__ != StaticSampler.__module__:
         return False
-    return all(_decides_without(getattr(sampler, name)) for name in _ASKED if hasattr(sampler, name))
+    asked = (getattr(sampler, name) for name in _ASKED if hasattr(sampler, name))
+    return _is_own(sampler, "should_sample") and all(map(_decides_without, asked))
+
+
+def _is_own(one: object, name: str) -> bool:
+    """True where a method is the one that its class came with: programs put others in their place."""
+    return name not in vars(one) and _is_unchanged(getattr(type(one), name), type(one))
+
+
+def _is_unchanged(function: Any, owner: type) -> bool:
+    # Not by its names, which a wrapper has too.
+    code = getattr(function, "__code__", None)
+    files = {getattr(sys.modules.get(base.__module__), "__file__", None) for base in owner.__mro__}
+    return code is not None and code.co_filename in files
 
 
 def add(span: Span, values: Mapping[str, Any]) -> None:

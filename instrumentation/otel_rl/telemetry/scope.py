@@ -18,7 +18,7 @@ from opentelemetry.metrics import Observation
 from opentelemetry.trace import SpanKind, Status, StatusCode
 
 from otel_rl import clock
-from otel_rl.internal_errors import guard
+from otel_rl.internal_errors import guard, raised_by_signal_handler
 from otel_rl.semconv import SCHEMA_URL, attributes
 from otel_rl.telemetry import (
     attribute_values,
@@ -71,7 +71,10 @@ def _late_attributes(tracer: trace_api.Tracer) -> LateAttributes | None:
         return None
     try:
         from otel_rl.telemetry.open_spans import LateAttributes  # noqa: PLC0415 - needs the SDK
-    except Exception:  # noqa: BLE001 - whatever an audit hook raises
+    except Exception as error:
+        # A descriptor, a file or an audit hook.
+        if raised_by_signal_handler(error):
+            raise
         return None
     return LateAttributes(tracer)
 

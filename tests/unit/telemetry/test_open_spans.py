@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+import threading
+from collections.abc import Mapping
 
 import pytest
 from opentelemetry import trace as trace_api
+from opentelemetry.sdk import trace as sdk_trace
 from opentelemetry.sdk.trace import SpanLimits, SpanProcessor, Tracer, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -122,13 +126,13 @@ def begin(monkeypatch):
 def passed(monkeypatch):
     """How many attributes each start has handed to the SDK."""
     found = []
-    start = Tracer.start_span
 
-    def start_span(self, name, context=None, kind=SpanKind.INTERNAL, attributes=None, *others):
-        found.append(len(attributes or ()))
-        return start(self, name, context, kind, attributes, *others)
+    class Started(sdk_trace._Span):
+        def __init__(self, *given, attributes=None, **named):
+            found.append(len(attributes or ()))
+            super().__init__(*given, attributes=attributes, **named)
 
-    monkeypatch.setattr(Tracer, "start_span", start_span)
+    monkeypatch.setattr(sdk_trace, "_Span", Started)
     return found
 
 
@@ -206,3 +210,108 @@ def test_where_nothing_more_can_be_imported_the_sdk_gets_the_attributes_at_the_s
     span = begin(TracerProvider(), PLAIN)
     assert dict(span.attributes) == PLAIN
     assert passed == [len(PLAIN)]
+
+
+class Proxy:
+    """Stands for a processor, and has no method of its own."""
+
+    def __init__(self, processor):
+        self._processor = processor
+
+    def __getattr__(self, name):
+        return getattr(self._processor, name)
+
+
+@pytest.mark.parametrize("when", ["before it is added", "after the first span"])
+@pytest.mark.parametrize("where", ["instance", "class", "proxy"])
+def test_a_processor_that_has_got_another_method_finds_the_attributes(begin, monkeypatch, where, when):
+    provider, seen, processor = TracerProvider(), [], BatchSpanProcessor(InMemorySpanExporter())
+
+    def on_start(*given, **_):
+        seen.append(dict(given[-1].attributes))
+
+    def change():
+        monkeypatch.setattr(BatchSpanProcessor if where == "class" else processor, "on_start", on_start)
+
+    added = Proxy(processor) if where == "proxy" else processor
+    if when == "before it is added":
+        change()
+    provider.add_span_processor(added)
+    if when == "after the first span":
+        begin(provider, PLAIN)
+        change()
+    assert dict(begin(provider, PLAIN).attributes) == PLAIN
+    assert seen == [PLAIN]
+    provider.shutdown()
+
+
+@pytest.mark.parametrize("of", [Tracer, TracerProvider, ParentBased], ids=lambda one: one.__name__)
+def test_what_the_program_has_put_in_the_place_of_the_sdks_start_finds_the_attributes(monkeypatch, begin, of):
+    provider, seen = TracerProvider(sampler=DEFAULT_ON), []
+    owner, name = {
+        Tracer: (Tracer, "start_span"),
+        TracerProvider: (provider.sampler, "should_sample"),
+        ParentBased: (ParentBased, "should_sample"),
+    }[of]
+    original = getattr(owner, name)
+
+    def method(*given, **named):
+        seen.extend(dict(one) for one in (*given, *named.values()) if isinstance(one, Mapping))
+        return original(*given, **named)
+
+    monkeypatch.setattr(owner, name, method)
+    begin(provider, PLAIN)
+    assert PLAIN in seen
+
+
+def test_a_thread_that_comes_while_another_asks_gets_no_answer_about_other_processors(monkeypatch):
+    provider, processor = TracerProvider(), AsksForAttributes()
+    monkeypatch.setattr(trace_api, "get_tracer", lambda *given, **named: provider.get_tracer(*given[:2], **named))
+    scope = Scope("test")
+    scope.begin_span("before", None, SpanKind.CLIENT, PLAIN)
+    provider.add_span_processor(processor)
+    starts = open_spans._starts
+
+    def interrupted(*given):
+        monkeypatch.setattr(open_spans, "_starts", starts)
+        other = threading.Thread(target=scope.begin_span, args=("meanwhile", None, SpanKind.CLIENT, PLAIN))
+        other.start()
+        other.join()
+        return starts(*given)
+
+    monkeypatch.setattr(open_spans, "_starts", interrupted)
+    scope.begin_span("after", None, SpanKind.CLIENT, PLAIN)
+    assert processor.seen == [PLAIN, PLAIN]
+
+
+def test_limits_of_the_user_drop_the_same_attributes_as_before(begin):
+    provider = TracerProvider(span_limits=SpanLimits(max_span_attributes=3))
+    provider.add_span_processor(BaggageSpanProcessor())
+    context = correlation.baggage_context({"rl.run.id": "of baggage", "rl.rollout.id": "r"})
+    values = {"a": 1, "b": 2, "rl.run.id": "own"}
+    span, expected = (
+        begin(provider, values, context),
+        provider.get_tracer("t").start_span("s", context, attributes=values),
+    )
+    assert dict(span.attributes) == dict(expected.attributes)
+    assert span.dropped_attributes == expected.dropped_attributes
+
+
+def test_what_a_signal_handler_raises_while_the_first_span_begins_reaches_the_program(begin, monkeypatch):
+    def handler(*_):
+        raise TimeoutError
+
+    class Finder:
+        @staticmethod
+        def find_spec(name, *_):
+            if name == open_spans.__name__:
+                signal.raise_signal(signal.SIGALRM)
+
+    monkeypatch.delitem(sys.modules, open_spans.__name__)
+    monkeypatch.setattr(sys, "meta_path", [Finder, *sys.meta_path])
+    before = signal.signal(signal.SIGALRM, handler)
+    try:
+        with pytest.raises(TimeoutError):
+            begin(TracerProvider(), PLAIN)
+    finally:
+        signal.signal(signal.SIGALRM, before)
