@@ -3,6 +3,7 @@
 =====================  =======================================================
 ``awaitables``         coroutines and other awaitables that plain functions return
 ``call_content``       arguments and results, where content is wanted
+``collecting``         whether the garbage collector runs on this thread
 ``compiled_function``  functions with the parameters of another one
 ``continuation``       rollouts go on in threads, executors and processes
 ``decorator``          decorators for functions, coroutines and generators

@@ -6,6 +6,7 @@ call, and it stays a function, coroutine function, generator function or asynchr
 
 from __future__ import annotations
 
+import contextvars
 import functools
 import inspect
 import sys
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
+from otel_rl.api import collecting
 from otel_rl.api.compiled_function import PREFIX, compiled_like, parameters_of
 from otel_rl.api.inherited_methods import Inherited, function_of, wrap_method
 
@@ -168,7 +170,7 @@ class _Operated:
     generator of the program and nothing else.
     """
 
-    __slots__ = ("_generator", "_item", "_opened", "_operation", "finished", "sent", "thrown", "value")
+    __slots__ = ("_apart", "_generator", "_item", "_opened", "_operation", "finished", "sent", "thrown", "value")
 
     def __init__(self, operation: Any, generator: Any) -> None:
         self._generator = generator
@@ -180,6 +182,8 @@ class _Operated:
         self.sent: Any = None
         self.thrown: BaseException | None = None
         self.finished = False
+        #: In a context of its own.
+        self._apart = False
         #: What the generator returned.
         self.value: Any = None
 
@@ -193,6 +197,8 @@ class _Operated:
             return
         if self._operation is not None:
             self._opened, self._operation = self._operation.open_detached(), None
+            if collecting.INTERRUPTS and self._opened is not None:
+                collecting.watch()
         if self._opened is not None:
             self._opened.enter()
 
@@ -228,6 +234,11 @@ class Pieces(_Operated):
 
     def resume(self) -> None:
         """Make the next item; set :attr:`finished` where there is none."""
+        if self.thrown is not None and not self._apart and collecting.runs_here():
+            # The collection may have interrupted a change of the context, which must find it as it was.
+            self._apart = True
+            contextvars.copy_context().run(self.resume)
+            return
         self._enter()
         try:
             if self.thrown is None:

@@ -43,12 +43,15 @@ print("survived")
 GARBAGE_AND_FORKS = (
     WATCH
     + """
-import gc, weakref
+import contextvars, gc, weakref
+def record_apart(name):
+    # As docs/signal-handlers.md tells: before Python 3.12 a finaliser must leave the context as it is.
+    contextvars.copy_context().run(record, name)
 class Cycle:
     def __init__(self):
         self.me = self
     def __del__(self):
-        record("on_del")
+        record_apart("on_del")
 class Plain:
     pass
 @otel_rl.rollout()
@@ -58,7 +61,7 @@ def episode():
 def garbage():
     cycle, plain = Cycle(), Plain()
     plain.me = plain
-    weakref.finalize(plain, record, "on_finalize")
+    weakref.finalize(plain, record_apart, "on_finalize")
     plain.generator = episode()
     next(plain.generator)
 os.register_at_fork(before=lambda: record("before"), after_in_parent=lambda: record("parent"),
@@ -97,6 +100,42 @@ for thread in threads:
 print("survived")
 """
 )
+#: Collects an abandoned generator of ours at each allocation of a change of the context, which changes it too.
+GARBAGE_IN_A_CHANGE_OF_THE_CONTEXT = (
+    WATCH
+    + """
+import contextvars, gc
+changed, *others = (contextvars.ContextVar(str(number)) for number in range(31))
+for other in others:
+    other.set(object())
+closed = []
+@otel_rl.rollout()
+def episode():
+    try:
+        with otel_rl.tool("in_generator"):
+            yield 1
+    finally:
+        closed.append(1)
+class Cycle:
+    pass
+def garbage():
+    cycle = Cycle()
+    cycle.me, cycle.generator = cycle, episode()
+    next(cycle.generator)
+garbage()
+gc.collect()
+gc.disable()
+for allocations in [*range(1, 14)] * 10:
+    gc.collect()
+    garbage()
+    gc.set_threshold(gc.get_count()[0] + allocations)
+    gc.enable()
+    changed.reset(changed.set(object()))
+    gc.disable()
+assert len(closed) > 100, closed
+print("survived")
+"""
+)
 
 
 def test_signal_handlers_that_record_never_wait_for_the_code_they_interrupt(programs: Programs) -> None:
@@ -104,6 +143,15 @@ def test_signal_handlers_that_record_never_wait_for_the_code_they_interrupt(prog
     assert (done.code, done.out) == (0, "survived\n"), done.err
     names = programs.store.span_names()
     assert {"execute_tool on_signal", "execute_tool main", "rl.rollout"} <= set(names)
+
+
+def test_a_decorated_generator_that_is_collected_while_the_context_changes_does_not_crash_the_program(
+    programs: Programs,
+) -> None:
+    # https://github.com/python/cpython/issues/148891
+    done = programs.instrumented(GARBAGE_IN_A_CHANGE_OF_THE_CONTEXT)
+    assert (done.code, done.out) == (0, "survived\n"), done.err
+    assert {"rl.rollout", "execute_tool in_generator"} <= set(programs.store.span_names())
 
 
 def test_finalisers_weakref_callbacks_and_fork_handlers_that_record_never_deadlock(programs: Programs) -> None:
