@@ -16,8 +16,8 @@ import threading
 from functools import partial
 from typing import Any
 
-#: True where a collection may interrupt a call.
-INTERRUPTS = sys.version_info < (3, 12)
+#: True where a collection may interrupt a call. gevent puts a ``local`` in Python in the place of the built-in one.
+INTERRUPTS = sys.version_info < (3, 12) and threading.local.__module__ == "_thread"
 #: What the callbacks got last for each phase; the latest phase is the last one.
 _phases: dict[str, Any] = {}
 #: The same of the collections that this thread has run.

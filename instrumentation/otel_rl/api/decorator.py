@@ -170,6 +170,8 @@ class _Operated:
     generator of the program and nothing else.
     """
 
+    #: A collection may close it in the middle of anything.
+    _may_interrupt = False
     __slots__ = ("_apart", "_generator", "_item", "_opened", "_operation", "finished", "sent", "thrown", "value")
 
     def __init__(self, operation: Any, generator: Any) -> None:
@@ -197,7 +199,7 @@ class _Operated:
             return
         if self._operation is not None:
             self._opened, self._operation = self._operation.open_detached(), None
-            if collecting.INTERRUPTS and self._opened is not None:
+            if self._may_interrupt and self._opened is not None:
                 collecting.watch()
         if self._opened is not None:
             self._opened.enter()
@@ -231,10 +233,11 @@ class Pieces(_Operated):
     """A generator in its operation."""
 
     __slots__ = ()
+    _may_interrupt = collecting.INTERRUPTS
 
-    def resume(self) -> None:
+    def resume(self, is_finalizing: Any = sys.is_finalizing) -> None:
         """Make the next item; set :attr:`finished` where there is none."""
-        if self.thrown is not None and not self._apart and collecting.runs_here():
+        if self.thrown is not None and not self._apart and not is_finalizing() and collecting.runs_here():
             # The collection may have interrupted a change of the context, which must find it as it was.
             self._apart = True
             contextvars.copy_context().run(self.resume)
@@ -256,7 +259,7 @@ class Pieces(_Operated):
 
 
 class AsyncPieces(_Operated):
-    """An asynchronous generator in its operation."""
+    """An asynchronous generator in its operation. A collection leaves it to the event loop."""
 
     __slots__ = ()
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import os
+from _thread import get_ident
 from typing import TYPE_CHECKING, Any
 
 from otel_rl import instrumentor_status, stderr
@@ -25,6 +25,9 @@ _STARTS_CHILDREN = (
 CONFIG_FILE = "OTEL_CONFIG_FILE"
 
 _telemetry: Telemetry | None = None
+#: Whether the parts of :func:`_load` are there, None before it was tried, and the thread that tries.
+_is_loaded: bool | None = None
+_loading: int | None = None
 
 
 def telemetry() -> Telemetry | None:
@@ -86,6 +89,8 @@ def _first_step(step: Step) -> None:
     """A process without steps pays nothing for what follows them."""
     from otel_rl.training import steps  # noqa: PLC0415 - see above
 
+    if _loads_here():
+        return
     steps.remove_opener(_first_step)
     if _loaded():
         from otel_rl.pressure import step_pauses  # noqa: PLC0415 - see above
@@ -120,9 +125,24 @@ def _observe_pressure() -> None:
         observed.register()
 
 
-@functools.cache
 def _loaded() -> bool:
     """False in a process that can import no more: without descriptors, in another root, or by an audit hook."""
+    global _is_loaded, _loading
+    if _is_loaded is None and not _loads_here():
+        _loading = get_ident()
+        try:
+            _is_loaded = _load()
+        finally:
+            _loading = None
+    return bool(_is_loaded)
+
+
+def _loads_here() -> bool:
+    """True in a signal handler that has interrupted the import: it would find half a module."""
+    return _loading == get_ident()
+
+
+def _load() -> bool:
     try:
         from otel_rl.pressure import observed, step_pauses  # noqa: F401, PLC0415 - tried here
         from otel_rl.training import cost_guard  # noqa: F401, PLC0415 - as above

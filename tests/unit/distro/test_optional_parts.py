@@ -16,7 +16,7 @@ class Interrupted(Exception):  # noqa: N818 - the program's name
 
 
 PARTS = {
-    "otel_rl.pressure.observed": configurator._loaded.__wrapped__,
+    "otel_rl.pressure.observed": configurator._load,
     "otel_rl.health.live": configurator._start_health,
     "otel_rl.process.child_exits": lambda: configurator._follow_children(sys),
 }
@@ -25,11 +25,15 @@ PARTS = {
 @pytest.fixture(params=PARTS)
 def part(request, monkeypatch):
     """Name of a module that has not been loaded."""
-    package, _, name = request.param.rpartition(".")
-    monkeypatch.delitem(sys.modules, request.param, raising=False)
+    _forget(monkeypatch, request.param)
+    return request.param
+
+
+def _forget(monkeypatch, module):
+    package, _, name = module.rpartition(".")
+    monkeypatch.delitem(sys.modules, module, raising=False)
     if package in sys.modules:
         monkeypatch.delattr(sys.modules[package], name, raising=False)
-    return request.param
 
 
 def _at_import(monkeypatch, part, act):
@@ -64,3 +68,16 @@ def test_a_part_that_cannot_be_loaded_is_left_out(part, monkeypatch):
     _at_import(monkeypatch, part, refuse)
     assert not PARTS[part]()
     assert reported in ([], [("pressure", "skipped")], [("health", "skipped")])
+
+
+def test_a_signal_handler_that_records_while_the_first_record_loads_parts_finds_none_and_spoils_nothing(monkeypatch):
+    found = []
+    monkeypatch.setattr(configurator, "_is_loaded", None)
+    _forget(monkeypatch, "otel_rl.pressure.observed")
+    _at_import(monkeypatch, "otel_rl.pressure.observed", lambda: signal.raise_signal(signal.SIGALRM))
+    before = signal.signal(signal.SIGALRM, lambda *_: found.append(configurator._loaded()))
+    try:
+        assert configurator._loaded()
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert found == [False]
