@@ -93,12 +93,21 @@ class Slow(dict):
         return super().items()
 
 
-@pytest.mark.parametrize("value", [pathlib.PurePosixPath("/x"), Slow(a=1)], ids=["at the import", "in the value"])
-def test_a_timeout_of_the_program_meanwhile_reaches_the_program(at_import, value):
-    at_import(lambda: os.kill(os.getpid(), signal.SIGALRM))
+@pytest.fixture
+def timeout():
     before = signal.signal(signal.SIGALRM, _time_out)
-    try:
-        with pytest.raises(TimeoutOfProgramError):
-            attribute_values.plain(value)
-    finally:
-        signal.signal(signal.SIGALRM, before)
+    yield
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.usefixtures("timeout")
+def test_a_timeout_of_the_program_while_the_module_is_loaded_reaches_the_program(at_import):
+    at_import(lambda: os.kill(os.getpid(), signal.SIGALRM))
+    with pytest.raises(TimeoutOfProgramError):
+        attribute_values.plain(pathlib.PurePosixPath("/x"))
+
+
+@pytest.mark.usefixtures("timeout")
+def test_a_timeout_of_the_program_while_a_value_is_looked_at_reaches_the_program():
+    with pytest.raises(TimeoutOfProgramError):
+        attribute_values.plain(Slow(a=1))
