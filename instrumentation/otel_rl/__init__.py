@@ -97,14 +97,36 @@ def _import_operations() -> Any:
     try:
         from otel_rl.api import operations  # noqa: PLC0415 - nothing is imported while telemetry is off
     except Exception as error:  # noqa: BLE001 - none of ours may reach the program
-        from otel_rl.process import launch  # noqa: PLC0415 - nothing is imported while telemetry is off
-
+        _tell_failure(error)
         # An import that failed would be tried again, slowly, at every call.
         _import_failed = True
-        launch.tell_failure(error)
         return None
     _operations_module = operations
     return operations
+
+
+def _tell_failure(error: Exception, *lost: str) -> None:
+    """Say once what is lost by an import that failed; raise again what a signal handler of the program has raised."""
+    try:
+        from otel_rl.internal_errors import raised_by_signal_handler  # noqa: PLC0415 - nothing is imported before
+        from otel_rl.process import launch  # noqa: PLC0415 - as above
+    except Exception:  # noqa: BLE001 - nothing more can be imported, and nobody has set telemetry up
+        return
+    if raised_by_signal_handler(error):
+        raise error
+    launch.tell_failure(error, *lost)
+
+
+def _decorated(how: str, function: Any, *given: Any) -> Any:
+    """``function`` as :mod:`otel_rl.api.decorator` wraps it; unchanged where that module cannot be loaded."""
+    try:
+        from otel_rl.api import decorator  # noqa: PLC0415 - inspect is not needed by those who do not decorate
+
+        wrap = getattr(decorator, how)
+    except Exception as error:  # noqa: BLE001 - none of ours may reach the program
+        _tell_failure(error, "decorators could not be loaded", "what they decorate is not recorded")
+        return function
+    return wrap(function, *given)
 
 
 class _Operation:
@@ -189,9 +211,7 @@ class _DecoratingOperation(_Operation):
     __slots__ = ()
 
     def __call__(self, function: Function) -> Function:
-        from otel_rl.api.decorator import wrap  # noqa: PLC0415 - inspect is not needed by those who do not decorate
-
-        wrapped: Function = wrap(function, lambda: _Operation(self._kind, self._arguments))
+        wrapped: Function = _decorated("wrap", function, lambda: _Operation(self._kind, self._arguments))
         return wrapped
 
 
@@ -215,9 +235,7 @@ class _CallOperation(_DecoratingOperation):
         return _CallOperation(self._kind, self._arguments, (names, values))
 
     def __call__(self, function: Function) -> Function:
-        from otel_rl.api.decorator import wrap_call  # noqa: PLC0415 - as above
-
-        wrapped: Function = wrap_call(function, self.of_call)
+        wrapped: Function = _decorated("wrap_call", function, self.of_call)
         return wrapped
 
     def _given(self) -> dict[str, Any]:
@@ -238,11 +256,9 @@ class _CallOperation(_DecoratingOperation):
 
 def _decorate(operation: _CallOperation, decorated: Any, what: object) -> Any:
     """Wrap a function, or the ``__call__`` of a class, which stays the class that it is."""
-    from otel_rl.api.decorator import wrap_call, wrap_class  # noqa: PLC0415 - inspect is not needed by the others
-
     if isinstance(decorated, type):
-        return wrap_class(decorated, operation.of_call, what)
-    return wrap_call(decorated, operation.of_call)
+        return _decorated("wrap_class", decorated, operation.of_call, what)
+    return _decorated("wrap_call", decorated, operation.of_call)
 
 
 class _RolloutOperation(_CallOperation):
@@ -316,10 +332,8 @@ class _ModelCallOperation(_DecoratingOperation):
     _observed = "observe"
 
     def __call__(self, function: Function) -> Function:
-        from otel_rl.api.decorator import wrap_call  # noqa: PLC0415 - as above
-
         kind, arguments = self._kind, self._arguments
-        wrapped: Function = wrap_call(function, lambda *_: _ModelCallOperation(kind, arguments))
+        wrapped: Function = _decorated("wrap_call", function, lambda *_: _ModelCallOperation(kind, arguments))
         return wrapped
 
     def usage(
@@ -697,7 +711,11 @@ def flush(timeout: float = 5.0) -> bool:
     """
     if not _enabled():
         return True
-    from otel_rl.ending import exit as process_exit  # noqa: PLC0415 - nothing is imported while telemetry is off
+    try:
+        from otel_rl.ending import exit as process_exit  # noqa: PLC0415 - nothing is imported while telemetry is off
+    except Exception as error:  # noqa: BLE001 - none of ours may reach the program
+        _tell_failure(error, "flush() could not be loaded", "it delivers nothing")
+        return False
 
     return process_exit.flush(timeout)
 

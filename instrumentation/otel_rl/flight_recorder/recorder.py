@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from otel_rl import instrumentor_status, settings, stderr
 from otel_rl.flight_recorder import layout
-from otel_rl.internal_errors import guard
+from otel_rl.internal_errors import guard, raised_by_signal_handler
 from otel_rl.process import process_identity
 
 if TYPE_CHECKING:
@@ -120,33 +120,41 @@ class FlightRecorder:
         return handle if handle is not None and ring is not None and ring.begin_again(handle) else None
 
     def _make(self) -> None:
+        with guard("flight_recorder.create"):
+            if _loaded():
+                self._create()
+        if self.ring is None:
+            self._turn_off()
+
+    def _create(self) -> None:
         from otel_rl.flight_recorder import files  # noqa: PLC0415 - most processes train nothing
         from otel_rl.flight_recorder.reader import header_text  # noqa: PLC0415
         from otel_rl.flight_recorder.ring import create  # noqa: PLC0415
 
-        with guard("flight_recorder.create"):
-            who = process_identity.current()
-            directory = Path(settings.current().ring_directory).expanduser()
-            # One per node is enough. First: they may take the room that the new one needs.
-            if who.local_rank in (0, None):
-                with guard("flight_recorder.remove_old"):
-                    files.remove_old(directory, header_text(who.id or ""))
-            try:
-                ring = create(directory, files.name(who.id, socket.gethostname(), who.rank))
-            except (OSError, AttributeError) as error:
-                # AttributeError: os.posix_fallocate is missing.
-                _degrade(error)
+        who = process_identity.current()
+        directory = Path(settings.current().ring_directory).expanduser()
+        # One per node is enough. First: they may take the room that the new one needs.
+        if who.local_rank in (0, None):
+            with guard("flight_recorder.remove_old"):
+                files.remove_old(directory, header_text(who.id or ""))
+        try:
+            ring = create(directory, files.name(who.id, socket.gethostname(), who.rank))
+        except (OSError, AttributeError) as error:
+            # AttributeError: os.posix_fallocate is missing.
+            _degrade(
+                error,
+                f"cannot make its ring of {layout.SIZE >> 10} KiB in {settings.current().ring_directory}",
+                "; set OTEL_RL_RING_DIR to a directory with room, or OTEL_RL_RING=off",
+            )
+        else:
+            if self.ring is None:
+                _identify(ring, who)
+                self._follow()
+                self._use(ring)
             else:
-                if self.ring is None:
-                    _identify(ring, who)
-                    self._follow()
-                    self._use(ring)
-                else:
-                    # This thread has taken longer than another one has waited for it.
-                    self._kept.append(ring)
-                    ring.path.unlink(missing_ok=True)
-        if self.ring is None:
-            self._turn_off()
+                # This thread has taken longer than another one has waited for it.
+                self._kept.append(ring)
+                ring.path.unlink(missing_ok=True)
 
     def _use(self, ring: Ring) -> None:
         self.ring = ring
@@ -197,16 +205,25 @@ def _identify(ring: Ring, who: process_identity.Run) -> None:
     ring.identify(who.id or "", who.attempt, socket.gethostname(), (rank, world_size, local_rank))
 
 
-def _degrade(error: Exception) -> None:
+def _loaded() -> bool:
+    """False in a process that can import no more: without descriptors, in another root, or by an audit hook."""
+    try:
+        from otel_rl.flight_recorder import files, reader, ring  # noqa: F401, PLC0415 - tried here
+    except Exception as error:
+        if raised_by_signal_handler(error):
+            raise
+        _degrade(error, "its modules could not be loaded")
+        return False
+    return True
+
+
+def _degrade(error: Exception, what: str, advice: str = "") -> None:
     directory = settings.current().ring_directory
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     instrumentor_status.report(NAME, instrumentor_status.DEGRADED, f"no ring in {directory}: {reason}")
     # Every process of a node meets the same full disk: its first one says it.
     if process_identity.current().local_rank in (0, None):
-        stderr.write_line(
-            f"otel-rl: no flight recorder: cannot make its ring of {layout.SIZE >> 10} KiB in {directory} ({reason});"
-            " set OTEL_RL_RING_DIR to a directory with room, or OTEL_RL_RING=off"
-        )
+        stderr.write_line(f"otel-rl: no flight recorder: {what} ({reason}){advice}")
 
 
 #: The one of this process.

@@ -25,13 +25,14 @@ from opentelemetry import trace as trace_api
 from opentelemetry.context import get_current
 from opentelemetry.trace import SpanKind
 
+from otel_rl import instrumentor_status
 from otel_rl.flight_recorder import layout
 from otel_rl.flight_recorder.recorder import flight
 from otel_rl.inference import measurements, messages, ownership, tool_round_trips
 from otel_rl.inference.answers import Answer
 from otel_rl.inference.engine_requests import was_aborted
 from otel_rl.inference.requests import EMBEDDINGS, number_of_prompts
-from otel_rl.internal_errors import guard
+from otel_rl.internal_errors import guard, raised_by_signal_handler
 from otel_rl.semconv import attributes, events
 from otel_rl.semconv.attributes import RlInferenceStreamEndedValues
 from otel_rl.telemetry import lifecycle, open_spans, open_trajectory, progress
@@ -309,7 +310,9 @@ class InferenceCall:
             with _SUMMARY:
                 # Who drops an answer that is there has not left the engine.
                 left = ended if self._read is None else None
-                _engine_answers().add(self.answer, error, left, is_private=self._request.is_private)
+                add = _summary_of_engines()
+                if add is not None:
+                    add(self.answer, error, left, is_private=self._request.is_private)
 
     def _found(self, error: BaseException | None, ended: str | None) -> dict[str, Any]:
         """Attributes for the span, all of them clean."""
@@ -363,9 +366,17 @@ def _sum(before: int | None, further: int | None) -> int | None:
 
 
 @lru_cache(maxsize=1)
-def _engine_answers() -> Any:
-    """Imported in a program that has steps."""
-    return import_module("otel_rl.inference.engine_answers")
+def _summary_of_engines() -> Callable[..., None] | None:
+    """Imported in a program that has steps; None in one that can import no more, where nobody asks again."""
+    try:
+        add: Callable[..., None] = import_module("otel_rl.inference.engine_answers").add
+    except Exception as error:
+        if raised_by_signal_handler(error):
+            raise
+        reason = f"could not be loaded ({type(error).__name__}: {error}): no summaries of engines"
+        instrumentor_status.report("engine_summary", instrumentor_status.SKIPPED, reason)
+        return None
+    return add
 
 
 def _parsed(body: bytes) -> Any:

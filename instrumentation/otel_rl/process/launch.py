@@ -234,16 +234,14 @@ def disabled(environ: Mapping[str, str]) -> bool:
     return environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
 
 
-_failed = False
+_SET_UP = "telemetry could not be set up"
+_told: set[str] = set()
 
 
-def tell_failure(error: Exception) -> None:
-    """Report once that the set-up failed, usually because the SDK refused a variable's value (some at import)."""
-    global _failed
-    if not _failed:
-        _failed = True
+def tell_failure(error: Exception, what: str = _SET_UP, loss: str = "nothing is recorded") -> None:
+    """Report once ``what`` failed, and the loss: the set-up if the SDK refused a variable's value (some at import)."""
+    if what not in _told:
+        _told.add(what)
         reason = (str(error).strip().splitlines() or [""])[0]
-        advice = "" if isinstance(error, OSError) else ", check the OTEL_* variables"
-        stderr.write_line(
-            f"otel-rl: telemetry could not be set up ({type(error).__name__}: {reason}); nothing is recorded{advice}"
-        )
+        advice = "" if isinstance(error, OSError) or what != _SET_UP else ", check the OTEL_* variables"
+        stderr.write_line(f"otel-rl: {what} ({type(error).__name__}: {reason}); {loss}{advice}")

@@ -11,9 +11,12 @@ import math
 import re
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
+from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from otel_rl import instrumentor_status
+from otel_rl.internal_errors import raised_by_signal_handler
 from otel_rl.telemetry import drops
 
 if TYPE_CHECKING:
@@ -275,8 +278,6 @@ def _taken(value: Any, *, is_whole: bool) -> Any:
 
     Of bytes the first ones are enough, unless the ``is_whole`` text is asked for.
     """
-    from otel_rl.telemetry import object_values  # noqa: PLC0415 - few processes record other objects
-
     try:
         if issubclass(type(value), enum.Enum):
             value = value.value
@@ -290,13 +291,30 @@ def _taken(value: Any, *, is_whole: bool) -> Any:
             return int.__int__(value)
         if issubclass(kind, bytes | bytearray | memoryview):
             return bytes(value if is_whole else value[: MAXIMUM_LENGTH + 1]).decode(errors="replace")
-        for find in (_nested, number, object_values.fields_of, _tensor, object_values.text_of):
+        for find in _finders():
             found = find(value)
             if found is not None:
                 return found
-    except Exception:  # noqa: BLE001, S110 - code of the program runs here
-        pass
-    return f"<{object_values.class_name(type(value))}>"
+    except Exception as error:
+        # Code of the program runs here.
+        if raised_by_signal_handler(error):
+            raise
+    # Without a question to its metaclass.
+    return f"<{type.__dict__['__qualname__'].__get__(type(value))}>"
+
+
+@cache
+def _finders() -> tuple[Callable[[Any], Any], ...]:
+    """What takes the value of an object; fewer in a process that can import no more, where nobody asks again."""
+    try:
+        from otel_rl.telemetry import object_values  # noqa: PLC0415 - few processes record other objects
+    except Exception as error:
+        if raised_by_signal_handler(error):
+            raise
+        reason = f"could not be loaded ({type(error).__name__}: {error}): of objects the class is recorded"
+        instrumentor_status.report("object_values", instrumentor_status.SKIPPED, reason)
+        return _nested, number, _tensor
+    return _nested, number, object_values.fields_of, _tensor, object_values.text_of
 
 
 def _nested(value: Any) -> _Pairs | _Items | None:

@@ -95,7 +95,7 @@ def _value(value: Any, kind: type, name: str) -> Any:
             return _NOTHING
     if _static(type(of_class), "__set__") is not None:
         # A property, or a descriptor of the program: it may compute, or ask a device.
-        return f"<{class_name(type(of_class))}>"
+        return f"<{_class_name(type(of_class))}>"
     try:
         return object.__getattribute__(value, "__dict__").get(name, of_class)
     except AttributeError:
@@ -107,6 +107,6 @@ def _static(kind: type, name: str, default: Any = None) -> Any:
     return next((vars(one)[name] for one in kind.__mro__ if name in vars(one)), default)
 
 
-def class_name(kind: type) -> str:
+def _class_name(kind: type) -> str:
     """The name of a class, without a question to its metaclass."""
     return str(type.__dict__["__qualname__"].__get__(kind))

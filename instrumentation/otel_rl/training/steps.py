@@ -140,6 +140,15 @@ class Step(PhaseDurations):
         if waiting_since is not None:
             deferral.post(Signal.TRACES, lambda: self._record_wait(waiting_since))
 
+    def abandon(self) -> None:
+        """Opening it has failed, by a signal handler of the program for one: it is neither current nor in the ring."""
+        self.is_open = False
+        record, self._flight = self._flight, None
+        if record is not None:
+            flight.end(record, True)
+        if self._token is not None:
+            detach(self._token)
+
     def _open_root(self, identity: process_identity.Run, start_time: int) -> Span | None:
         """Start or imitate the root of the trace that the ranks share; None in a process that shares none."""
         if identity.steps_key is None:
@@ -275,7 +284,11 @@ class Loop:
             if not enabled():
                 return None
             step = Step(iteration, scope, self, at or deferral.now())
-            step.open(waiting_since)
+            try:
+                step.open(waiting_since)
+            except BaseException:
+                step.abandon()
+                raise
             self.step = step
             if self not in _open:
                 _open.append(self)

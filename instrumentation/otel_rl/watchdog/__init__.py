@@ -21,7 +21,8 @@ from select import POLLOUT, poll
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from otel_rl import settings
+from otel_rl import instrumentor_status, settings
+from otel_rl.internal_errors import raised_by_signal_handler
 from otel_rl.telemetry import lifecycle, progress
 from otel_rl.training import steps
 
@@ -59,8 +60,9 @@ def end() -> None:
 
 def _step_began(step: Step) -> None:
     watchdog = _watchdog or _make()
-    watchdog.times.began(step)
-    watchdog.start()
+    if watchdog is not None:
+        watchdog.times.began(step)
+        watchdog.start()
 
 
 def _step_ends(step: Step) -> None:
@@ -68,21 +70,37 @@ def _step_ends(step: Step) -> None:
         _watchdog.times.ended(step)
 
 
-def _make() -> Watchdog:
+def _make() -> Watchdog | None:
     global _watchdog
-    from otel_rl.watchdog.thread import Watchdog  # noqa: PLC0415 - most processes train nothing
-
+    try:
+        from otel_rl.watchdog.thread import Watchdog  # noqa: PLC0415 - most processes train nothing
+    except Exception as error:  # noqa: BLE001 - whatever an audit hook raises
+        _skip("watchdog", error, "no watch for hangs")
+        steps.remove_opener(_step_began)
+        return None
     _watchdog = Watchdog(settings.current().hang_seconds)
     return _watchdog
 
 
 def _first_event_loop(loop: Any) -> None:
     global _event_loops
-    from otel_rl.watchdog.event_loops.thread import EventLoops  # noqa: PLC0415 - most processes have no event loop
-
+    try:
+        from otel_rl.watchdog.event_loops.thread import EventLoops  # noqa: PLC0415 - most processes have no event loop
+    except Exception as error:  # noqa: BLE001 - as above
+        _skip("event_loops", error, "event loops are not watched")
+        progress.watch_event_loops(None)
+        return
     _event_loops = EventLoops(settings.current().event_loop_seconds)
     progress.watch_event_loops(_event_loops.notice)
     _event_loops.notice(loop)
+
+
+def _skip(name: str, error: Exception, loss: str) -> None:
+    """Where nothing more can be imported nobody asks again, and the step or call goes on."""
+    if raised_by_signal_handler(error):
+        raise error
+    reason = f"could not be loaded ({type(error).__name__}: {error}): {loss}"
+    instrumentor_status.report(name, instrumentor_status.SKIPPED, reason)
 
 
 def _forked() -> None:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
+import sys
 import threading
 from typing import TYPE_CHECKING
 
 import pytest
+from opentelemetry import baggage, trace
 
+import otel_rl
 from otel_rl import instrumentor_status, settings
 from otel_rl.flight_recorder import copies, layout, recorder
 from otel_rl.flight_recorder import ring as ring_module
@@ -17,6 +21,7 @@ from otel_rl.flight_recorder.reader import read
 from otel_rl.process import lifetime, process_identity
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 
@@ -170,6 +175,76 @@ def test_without_room_there_is_no_ring_one_line_and_a_degraded_state(flight, rin
     outcome = instrumentor_status.snapshot()[recorder.NAME]
     assert outcome["state"] == instrumentor_status.DEGRADED
     assert str(rings) in outcome["reason"]
+
+
+def test_where_its_modules_cannot_be_loaded_there_is_no_ring_and_nobody_asks_again(flight, rings, monkeypatch, capfd):
+    asked = _refuse(monkeypatch, "otel_rl.flight_recorder.files", OSError(errno.EMFILE, os.strerror(errno.EMFILE)))
+    assert flight.begin(layout.STEP, "", 1) is None
+    assert flight.begin(layout.COLLECTIVE, "all_reduce") is None
+    assert flight.obtain() is None
+    assert len(asked) == 1
+    assert not flight.on
+    (line,) = capfd.readouterr().err.splitlines()
+    assert line == "otel-rl: no flight recorder: its modules could not be loaded (Too many open files)"
+    outcome = instrumentor_status.snapshot()[recorder.NAME]
+    assert outcome == {"state": instrumentor_status.DEGRADED, "reason": f"no ring in {rings}: Too many open files"}
+
+
+def test_steps_are_recorded_where_the_ring_cannot_be_loaded(flight, recorded, monkeypatch):
+    _refuse(monkeypatch, "otel_rl.flight_recorder.files", PermissionError("an audit hook of the program"))
+    for number in (1, 2):
+        with otel_rl.step(number):
+            pass
+    assert [span.attributes["rl.loop.iteration"] for span in recorded.spans if span.name == "rl.loop"] == [1, 2]
+    assert not trace.get_current_span().get_span_context().is_valid
+    assert baggage.get_all() == {}
+
+
+def test_a_timeout_of_the_program_while_the_ring_is_loaded_reaches_it_and_the_next_step_makes_the_ring(
+    flight, recorded, monkeypatch
+):
+    class TimeoutOfProgramError(Exception):
+        pass
+
+    def handler(*_: object) -> None:
+        raise TimeoutOfProgramError
+
+    before = signal.signal(signal.SIGALRM, handler)
+    try:
+        with monkeypatch.context() as patches:
+            _call_at_import(patches, "otel_rl.flight_recorder.files", lambda: os.kill(os.getpid(), signal.SIGALRM))
+            with pytest.raises(TimeoutOfProgramError), otel_rl.step(1):
+                pass
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert not trace.get_current_span().get_span_context().is_valid
+    assert baggage.get_all() == {}
+    with otel_rl.step(2):
+        assert [one.argument for one in read(flight.ring.path).open] == [2]
+
+
+def _refuse(monkeypatch: pytest.MonkeyPatch, module: str, error: Exception) -> list[str]:
+    """``module``, not loaded yet, fails to load with ``error``; returns the list that grows each time."""
+    asked: list[str] = []
+
+    def refuse() -> None:
+        asked.append(module)
+        raise error
+
+    _call_at_import(monkeypatch, module, refuse)
+    return asked
+
+
+def _call_at_import(monkeypatch: pytest.MonkeyPatch, module: str, call: Callable[[], None]) -> None:
+    class Finder:
+        def find_spec(self, name: str, *_: object) -> None:
+            if name == module:
+                call()
+
+    package, _, name = module.rpartition(".")
+    monkeypatch.delitem(sys.modules, module, raising=False)
+    monkeypatch.delattr(sys.modules[package], name, raising=False)
+    monkeypatch.setattr(sys, "meta_path", [Finder(), *sys.meta_path])
 
 
 def test_the_rank_is_written_when_it_becomes_known(flight, monkeypatch):
