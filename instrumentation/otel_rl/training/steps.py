@@ -16,6 +16,7 @@ from collections import deque
 from contextvars import ContextVar
 from itertools import count
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 from opentelemetry import baggage
 from opentelemetry import trace as trace_api
@@ -263,15 +264,15 @@ class Loop:
 
         The wait for the batch, from ``waiting_since`` on, belongs to neither of the two steps.
         """
-        global _last_iteration, _loops_begun
+        global _last_iteration
         with guard("steps.begin"):
             self.finish(at=waiting_since or at)
             if iteration <= self.last:
                 self.restarts += 1
             elif self.last < 0:
-                _loops_begun += 1
                 self.number = next(_numbers) if self.name is None else 0
             self.last = _last_iteration = iteration
+            _begun.add(self)
             if not enabled():
                 return None
             step = Step(iteration, scope, self, at or deferral.now())
@@ -297,6 +298,11 @@ class Loop:
             with guard("steps.finish"):
                 step.close(error, at)
 
+    def retire(self) -> None:
+        """No more steps come: threads without the context of a loop are in none of its steps."""
+        self.running = False
+        _begun.discard(self)
+
     def forget(self) -> None:
         """In a forked child: the step is the parent's, and the child must not end its spans again."""
         self.step = None
@@ -313,8 +319,8 @@ _MAXIMUM_NAMES = 100
 _numbers = count()
 _mine: ContextVar[Loop | None] = ContextVar("otel_rl_program_loop", default=None)
 _last_iteration: int | None = None
-#: Loops that have had a step in this process.
-_loops_begun = 0
+#: Loops of this process that have had a step and may have another one. A call of ``train()`` that has returned has none.
+_begun: WeakSet[Loop] = WeakSet()
 
 
 def running(loop: Loop) -> Context:
@@ -380,7 +386,7 @@ def surely_current() -> Step | None:
     """
     if isinstance(get_value(LOOP), Loop):
         return in_context()
-    return current() if _loops_begun == 1 else None
+    return current() if len(_begun) == 1 else None
 
 
 def last_iteration() -> int | None:
@@ -431,6 +437,7 @@ def _forget() -> None:
     for loop in _open:
         loop.forget()
     _open.clear()
+    _begun.clear()
 
 
 lifecycle.after_fork_in_child(_forget)
