@@ -17,7 +17,7 @@ from contextvars import ContextVar
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
-from opentelemetry.context import get_current
+from opentelemetry.context import get_current, set_value
 
 from otel_rl import clock
 from otel_rl.process import process_identity
@@ -141,11 +141,19 @@ class ScalarSink:
             deferral.post(Signal.LOGS, lambda: self._record(scope, iteration, first, body, context, timestamp))
 
     def measure(
-        self, scope: Scope, source: Source, iteration: int | None, key: str, value: Any, step: steps.Step | None = None
+        self,
+        scope: Scope,
+        source: Source,
+        iteration: int | None,
+        key: str,
+        value: Any,
+        step: steps.Step | None = None,
+        loop: steps.Loop | None = None,
     ) -> bool:
         """Like :meth:`log` for one value; False where it is no number that can be read.
 
-        Values given in an open ``step`` are one event when it ends, see :func:`_keep`.
+        Values given in an open ``step`` are one event when it ends, see :func:`_keep`. Others are in no record. The
+        listener is told of them, but not where their ``loop`` is unknown: another loop has other numbers.
         """
         found = number(value)
         if found is None:
@@ -156,10 +164,11 @@ class ScalarSink:
             self._latest.pop(key, None)
             context = get_current()
             self._latest[key] = (scope, found, context)
-            if _keep(step, scope, key, found) or self.listener is None:
+            if _keep(step, scope, key, found) or self.listener is None or loop is None:
                 deferral.post(Signal.METRICS, self._measure_latest)
             else:
-                deferral.post(Signal.METRICS, lambda: self._measure_and_tell(iteration, key, found, context))
+                told = set_value(steps.LOOP, loop, context)
+                deferral.post(Signal.METRICS, lambda: self._measure_and_tell(iteration, key, found, told))
         return True
 
     def record(

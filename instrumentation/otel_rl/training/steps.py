@@ -16,7 +16,7 @@ from collections import deque
 from contextvars import ContextVar
 from itertools import count
 from typing import TYPE_CHECKING, Any
-from weakref import WeakSet
+from weakref import WeakSet, ref
 
 from opentelemetry import baggage
 from opentelemetry import trace as trace_api
@@ -264,7 +264,7 @@ class Loop:
 
         The wait for the batch, from ``waiting_since`` on, belongs to neither of the two steps.
         """
-        global _last_iteration
+        global _last_begun, _last_iteration
         with guard("steps.begin"):
             self.finish(at=waiting_since or at)
             if iteration <= self.last:
@@ -272,6 +272,7 @@ class Loop:
             elif self.last < 0:
                 self.number = next(_numbers) if self.name is None else 0
             self.last = _last_iteration = iteration
+            _last_begun = ref(self)
             _begun.add(self)
             if not enabled():
                 return None
@@ -319,7 +320,9 @@ _MAXIMUM_NAMES = 100
 _numbers = count()
 _mine: ContextVar[Loop | None] = ContextVar("otel_rl_program_loop", default=None)
 _last_iteration: int | None = None
-#: Loops of this process that have had a step and may have another one. A call of ``train()`` that has returned has none.
+#: The loop of which that was.
+_last_begun: ref[Loop] | None = None
+#: Loops of this process that have had a step and may have another. A call of ``train()`` that has returned may not.
 _begun: WeakSet[Loop] = WeakSet()
 
 
@@ -387,6 +390,20 @@ def surely_current() -> Step | None:
     if isinstance(get_value(LOOP), Loop):
         return in_context()
     return current() if len(_begun) == 1 else None
+
+
+def sure_loop() -> Loop | None:
+    """The loop that the caller belongs to, in a step of it or between two; None where it may be in one of several.
+
+    When the last call of ``train()`` has returned, that is still its loop.
+    """
+    loop = get_value(LOOP)
+    if isinstance(loop, Loop):
+        return loop
+    if len(_begun) > 1:
+        return None
+    only = next(iter(_begun), None)
+    return only if only is not None or _last_begun is None else _last_begun()
 
 
 def last_iteration() -> int | None:
