@@ -70,6 +70,9 @@ MAXIMUM_VALUES = 1024
 #: A source that has not logged a key for this many steps gives it up.
 KEPT_FOR_STEPS = 100
 
+#: OTLP carries whole numbers of 64 bit.
+_INTEGERS = 1 << 63
+
 Scalar = float | int | str | bool | None
 
 
@@ -159,7 +162,10 @@ class ScalarSink:
         if found is None:
             drops.count(Signal.METRICS, "unsupported_type")
             return False
-        if self._take(key, source, iteration or 0):
+        found = _in_range(found)
+        if found is None:
+            drops.count(Signal.METRICS, "non_finite")
+        elif self._take(key, source, iteration or 0):
             # In order with what waits.
             self._latest.pop(key, None)
             context = get_current()
@@ -253,9 +259,21 @@ def _exact(values: Mapping[str, Any]) -> tuple[dict[str, Scalar], dict[str, floa
         found = value if type(value) is float else number(value)
         if found is None:
             drops.count(Signal.LOGS, "unsupported_type")
+        elif (found := _in_range(found)) is None:
+            drops.count(Signal.LOGS, "non_finite")
         else:
             body[key] = numbers[key] = found
     return body, numbers
+
+
+def _in_range(value: float) -> float | None:
+    """A whole number beyond 64 bit as a float; None where it is beyond a float too."""
+    if type(value) is not int or -_INTEGERS <= value < _INTEGERS:
+        return value
+    try:
+        return float(value)
+    except OverflowError:
+        return None
 
 
 def _keep(step: steps.Step | None, scope: Scope, key: str, value: float) -> bool:

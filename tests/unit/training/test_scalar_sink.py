@@ -145,6 +145,15 @@ def test_values_that_are_not_finite_stay_in_the_record_and_are_counted(sink, rec
     assert drops.snapshot()["metrics", "non_finite"] == 2
 
 
+def test_a_whole_number_beyond_a_float_is_left_out_of_a_log_call_and_counted(sink, recorded):
+    sink.log(_scope, Source.TRAINER, 1, {"perplexity of trainer": 10**400, "loss after it": 0.5})
+    deferral.drain_all()
+
+    assert bodies(recorded) == [{"loss after it": 0.5}]
+    assert gauges(recorded)["loss after it"] == 0.5
+    assert drops.snapshot()["logs", "non_finite"] == 1
+
+
 def test_numbers_of_numpy_are_numbers_and_truth_values_and_texts_are_in_the_record_only(sink, recorded):
     sink.log(
         _scope,
@@ -267,6 +276,19 @@ class TestValuesThatTheProgramGives:
         first, second = recorded.events("rl.step")
         assert math.isnan(first.body["program/loss"])
         assert second.body == {"program/loss": 0.25}
+
+    def test_a_whole_number_beyond_a_float_costs_itself_and_nothing_else(self, recorded):
+        before = drops.snapshot().get(("metrics", "non_finite"), 0)
+        with otel_rl.step(1):
+            for value in (10**400, 12.5):
+                otel_rl.metric("program/perplexity", value)
+            otel_rl.metric("program/large", 10**30)
+        deferral.drain_all()
+
+        [event] = recorded.events("rl.step")
+        assert event.body == {"program/perplexity": 12.5, "program/large": 1e30}
+        assert gauges(recorded)["program/large"] == 1e30
+        assert drops.snapshot()["metrics", "non_finite"] == before + 1
 
     def test_what_comes_when_the_step_has_ended_is_in_no_record(self, recorded):
         step = steps.begin(1, _scope)
