@@ -311,6 +311,9 @@ judge = outcomes.judge
 def metric(key: str, value: Any) -> None:
     """See :func:`otel_rl.metric`."""
     with guard("producer.metric"):
+        if value is None:
+            # There is none yet.
+            return
         step = steps.surely_current()
         loop = step.loop if step is not None else steps.sure_loop()
         iteration = steps.last_iteration() if loop is None or loop.last < 0 else loop.last
