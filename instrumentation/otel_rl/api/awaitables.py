@@ -23,6 +23,7 @@ def tell(value: object) -> None:
     """A function has returned an awaitable: its call ends before the work does."""
     drops.count(Signal.TRACES, UNFOLLOWED)
     say_once(
+        UNFOLLOWED,
         f"a decorated function returns a {type(value).__qualname__} to be awaited: its call is recorded until there"
-        " only; decorate the coroutine function that does the work"
+        " only; decorate the coroutine function that does the work",
     )

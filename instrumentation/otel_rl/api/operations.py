@@ -311,9 +311,13 @@ judge = outcomes.judge
 def metric(key: str, value: Any) -> None:
     """See :func:`otel_rl.metric`."""
     with guard("producer.metric"):
-        step = steps.current()
-        iteration = step.iteration if step is not None else steps.last_iteration()
-        if not sink.measure(_scope, Source.PRODUCER, iteration, key, value, steps.surely_current()):
+        if value is None:
+            # There is none yet.
+            return
+        step = steps.surely_current()
+        loop = step.loop if step is not None else steps.sure_loop()
+        iteration = steps.last_iteration() if loop is None or loop.last < 0 else loop.last
+        if not sink.measure(_scope, Source.PRODUCER, iteration, key, value, step, loop):
             say_no_number("the value of", key, value)
 
 

@@ -1,4 +1,4 @@
-"""Lines for the user about a mistake in the use of the producer API: each once, and few of them."""
+"""Lines for the user about a mistake in the use of the producer API: each once, and few of each kind."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ from otel_rl import stderr
 from otel_rl.process import process_identity
 from otel_rl.telemetry.attribute_values import is_tensor, text
 
-#: Most lines of a process.
+#: Most lines of one kind. Each has its own: many names with a bad value must not hide another advice.
 _MOST = 8
-_said: set[str] = set()
+_said: dict[str, set[str]] = {}
 
 
-def say_once(line: str) -> None:
+def say_once(kind: str, line: str) -> None:
     """Write ``line`` to standard error; all processes of a run have the same code, so the leading one says it."""
-    if line in _said or len(_said) >= _MOST:
+    said = _said.setdefault(kind, set())
+    if line in said or len(said) >= _MOST:
         return
-    _said.add(line)
+    said.add(line)
     if process_identity.current().leads:
         stderr.write_line(f"otel-rl: {line}")
 
@@ -25,7 +26,7 @@ def say_no_number(what: str, name: object, value: object, advice: str = "give a 
     if is_tensor(value):
         advice = "give one element in the host's memory: reading others would wait for a device"
     kind = type(value).__qualname__
-    say_once(f'{what} "{text(str(name), 64)}" is no number but a {kind}, and is not recorded: {advice}')
+    say_once(what, f'{what} "{text(str(name), 64)}" is no number but a {kind}, and is not recorded: {advice}')
 
 
 def forget() -> None:

@@ -9,6 +9,7 @@ asked for less.
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
+from weakref import WeakKeyDictionary
 
 from otel_rl import reductions
 from otel_rl.internal_errors import logger
@@ -52,7 +53,8 @@ class Mode:
         self._setting = setting
         self._kernels = kernels
         self._report = report
-        self._cheap_steps = 0
+        #: Loop -> its latest steps in a row that were cheap enough. Those of another loop say nothing of them.
+        self._cheap_steps: WeakKeyDictionary[object, int] = WeakKeyDictionary()
         self._failed = self._counts_ddp = False
 
     def covers(self, operation: str) -> bool:
@@ -72,18 +74,21 @@ class Mode:
             self._install(self._kernels.install_for_ddp)
             self._counts_ddp = not self._failed
 
-    def step_closed(self, unseen: int, duration: float) -> None:
-        """A step has ended after ``duration`` s, in which ``unseen`` collectives were not counted."""
-        if self._setting not in (AUTO, ALL) or self._kernels.installed:
+    def step_closed(self, unseen: int | None, duration: float, loop: object) -> None:
+        """A step of ``loop`` has ended after ``duration`` s, in which ``unseen`` collectives were not counted.
+
+        None: nothing is known of it.
+        """
+        if unseen is None or self._setting not in (AUTO, ALL) or self._kernels.installed:
             return
         if not unseen:
-            self._cheap_steps = 0
+            self._cheap_steps.pop(loop, None)
             return
         if self._setting == AUTO and reductions.COLLECTIVES.on:
             return
         is_cheap = unseen * COST <= LARGEST_SHARE * duration
-        self._cheap_steps = self._cheap_steps + 1 if is_cheap else 0
-        if self._setting == ALL or self._cheap_steps >= STEPS_ASKED:
+        cheap = self._cheap_steps[loop] = self._cheap_steps.get(loop, 0) + 1 if is_cheap else 0
+        if self._setting == ALL or cheap >= STEPS_ASKED:
             self._install(self._kernels.install)
 
     def _install(self, install: Callable[[], None]) -> None:

@@ -134,7 +134,7 @@ class CollectiveReporter:
         if (ring := flight.ring) is not None:
             ring.step_over(after.wait_time)
         if self.mode is not None:
-            self.mode.step_closed(unseen, time.perf_counter() - step.started)
+            self.mode.step_closed(unseen, time.perf_counter() - step.started, step.loop)
         if not step.rank_span.is_recording():
             return
         step.rank_span.set_attributes(

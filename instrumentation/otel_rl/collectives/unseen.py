@@ -51,10 +51,10 @@ class UnseenCollectives:
         """Something has moved the numbers by an amount that is not known: nothing can be said of any open step."""
         self._blurs += 1
 
-    def since(self, beginning: Beginning) -> int:
-        """Return how many collectives at least were not seen since ``beginning``."""
+    def since(self, beginning: Beginning) -> int | None:
+        """Return how many collectives at least were not seen since ``beginning``; None where that cannot be said."""
         if self._blurs != beginning.blurs:
-            return 0
+            return None
         now, before = self._numbers(), beginning.numbers
         # A group that has come meanwhile has no beginning; an id that was used again may have a smaller number.
         issued = sum(max(number - before[group], 0) for group, number in now.items() if group in before)

@@ -234,6 +234,12 @@ class Phase:
             detach(token)
         return was_current
 
+    def abandon(self) -> None:
+        """End it where it was never left; what is current stays, also where that began in this phase."""
+        # The tokens would put back what was current before it, of a step long ended.
+        self._mark = self._token = None
+        self.end()
+
     def __enter__(self) -> Self:
         return self.start()
 

@@ -17,7 +17,7 @@ from contextvars import ContextVar
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
-from opentelemetry.context import get_current
+from opentelemetry.context import get_current, set_value
 
 from otel_rl import clock
 from otel_rl.process import process_identity
@@ -69,6 +69,9 @@ MAXIMUM_KEYS = 4096
 MAXIMUM_VALUES = 1024
 #: A source that has not logged a key for this many steps gives it up.
 KEPT_FOR_STEPS = 100
+
+#: OTLP carries whole numbers of 64 bit.
+_INTEGERS = 1 << 63
 
 Scalar = float | int | str | bool | None
 
@@ -141,25 +144,37 @@ class ScalarSink:
             deferral.post(Signal.LOGS, lambda: self._record(scope, iteration, first, body, context, timestamp))
 
     def measure(
-        self, scope: Scope, source: Source, iteration: int | None, key: str, value: Any, step: steps.Step | None = None
+        self,
+        scope: Scope,
+        source: Source,
+        iteration: int | None,
+        key: str,
+        value: Any,
+        step: steps.Step | None = None,
+        loop: steps.Loop | None = None,
     ) -> bool:
         """Like :meth:`log` for one value; False where it is no number that can be read.
 
-        Values given in an open ``step`` are one event when it ends, see :func:`_keep`.
+        Values given in an open ``step`` are one event when it ends, see :func:`_keep`. Others are in no record. The
+        listener is told of them, but not where their ``loop`` is unknown: another loop has other numbers.
         """
         found = number(value)
         if found is None:
             drops.count(Signal.METRICS, "unsupported_type")
             return False
-        if self._take(key, source, iteration or 0):
+        found = _in_range(found)
+        if found is None:
+            drops.count(Signal.METRICS, "non_finite")
+        elif self._take(key, source, iteration or 0):
             # In order with what waits.
             self._latest.pop(key, None)
             context = get_current()
             self._latest[key] = (scope, found, context)
-            if _keep(step, scope, key, found) or self.listener is None:
+            if _keep(step, scope, key, found) or self.listener is None or loop is None:
                 deferral.post(Signal.METRICS, self._measure_latest)
             else:
-                deferral.post(Signal.METRICS, lambda: self._measure_and_tell(iteration, key, found, context))
+                told = set_value(steps.LOOP, loop, context)
+                deferral.post(Signal.METRICS, lambda: self._measure_and_tell(iteration, key, found, told))
         return True
 
     def record(
@@ -244,9 +259,21 @@ def _exact(values: Mapping[str, Any]) -> tuple[dict[str, Scalar], dict[str, floa
         found = value if type(value) is float else number(value)
         if found is None:
             drops.count(Signal.LOGS, "unsupported_type")
+        elif (found := _in_range(found)) is None:
+            drops.count(Signal.LOGS, "non_finite")
         else:
             body[key] = numbers[key] = found
     return body, numbers
+
+
+def _in_range(value: float) -> float | None:
+    """A whole number beyond 64 bit as a float; None where it is beyond a float too."""
+    if type(value) is not int or -_INTEGERS <= value < _INTEGERS:
+        return value
+    try:
+        return float(value)
+    except OverflowError:
+        return None
 
 
 def _keep(step: steps.Step | None, scope: Scope, key: str, value: float) -> bool:

@@ -16,6 +16,7 @@ from collections import deque
 from contextvars import ContextVar
 from itertools import count
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet, ref
 
 from opentelemetry import baggage
 from opentelemetry import trace as trace_api
@@ -272,15 +273,16 @@ class Loop:
 
         The wait for the batch, from ``waiting_since`` on, belongs to neither of the two steps.
         """
-        global _last_iteration, _loops_begun
+        global _last_begun, _last_iteration
         with guard("steps.begin"):
             self.finish(at=waiting_since or at)
             if iteration <= self.last:
                 self.restarts += 1
             elif self.last < 0:
-                _loops_begun += 1
                 self.number = next(_numbers) if self.name is None else 0
             self.last = _last_iteration = iteration
+            _last_begun = ref(self)
+            _begun.add(self)
             if not enabled():
                 return None
             step = Step(iteration, scope, self, at or deferral.now())
@@ -310,6 +312,11 @@ class Loop:
             with guard("steps.finish"):
                 step.close(error, at)
 
+    def retire(self) -> None:
+        """No more steps come: threads without the context of a loop are in none of its steps."""
+        self.running = False
+        _begun.discard(self)
+
     def forget(self) -> None:
         """In a forked child: the step is the parent's, and the child must not end its spans again."""
         self.step = None
@@ -326,8 +333,10 @@ _MAXIMUM_NAMES = 100
 _numbers = count()
 _mine: ContextVar[Loop | None] = ContextVar("otel_rl_program_loop", default=None)
 _last_iteration: int | None = None
-#: Loops that have had a step in this process.
-_loops_begun = 0
+#: The loop of which that was.
+_last_begun: ref[Loop] | None = None
+#: Loops of this process that have had a step and may have another. A call of ``train()`` that has returned may not.
+_begun: WeakSet[Loop] = WeakSet()
 
 
 def running(loop: Loop) -> Context:
@@ -393,7 +402,21 @@ def surely_current() -> Step | None:
     """
     if isinstance(get_value(LOOP), Loop):
         return in_context()
-    return current() if _loops_begun == 1 else None
+    return current() if len(_begun) == 1 else None
+
+
+def sure_loop() -> Loop | None:
+    """The loop that the caller belongs to, in a step of it or between two; None where it may be in one of several.
+
+    When the last call of ``train()`` has returned, that is still its loop.
+    """
+    loop = get_value(LOOP)
+    if isinstance(loop, Loop):
+        return loop
+    if len(_begun) > 1:
+        return None
+    only = next(iter(_begun), None)
+    return only if only is not None or _last_begun is None else _last_begun()
 
 
 def last_iteration() -> int | None:
@@ -444,6 +467,7 @@ def _forget() -> None:
     for loop in _open:
         loop.forget()
     _open.clear()
+    _begun.clear()
 
 
 lifecycle.after_fork_in_child(_forget)

@@ -130,7 +130,7 @@ class TrainerLoop(steps.Loop):
     def leave(self, error: BaseException | None = None) -> None:
         """End the open step and restore what was current before :meth:`enter`."""
         self.finish_step(error)
-        self.running = False
+        self.retire()
         if self in running_loops:
             running_loops.remove(self)
         token, self._token = self._token, None

@@ -95,6 +95,21 @@ def test_a_loop_that_scores_wrongly_in_many_ways_says_few_lines(recorded, capfd)
     assert capfd.readouterr().err.count("\n") == 8
 
 
+def test_many_names_with_a_bad_value_do_not_hide_the_advice_about_a_score(recorded, capfd):
+    for number in range(100):
+        otel_rl.metric(f"stage/{number}", "high")
+    otel_rl.reward("exact", {"score": 1.0})
+    said = capfd.readouterr().err
+    assert said.count("the value of") == 8
+    assert "give the value that is the score, and the others as parts" in said
+
+
+def test_a_metric_that_has_no_value_yet_is_no_mistake(recorded, capfd):
+    otel_rl.metric("size", None)
+    assert capfd.readouterr().err == ""
+    assert drops.snapshot() == {}
+
+
 def test_success_is_taken_where_no_code_of_the_program_and_no_device_has_to_tell_it(recorded):
     with otel_rl.rollout() as it:
         it.succeed(DeviceTensor())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 
 from otel_rl import reductions
@@ -49,9 +51,16 @@ def mode(kernels, reasons):
     return Mode(AUTO, kernels, reasons.append)
 
 
-def run(mode, steps, unseen=1, duration=2 * ENOUGH):
+class Loop:
+    """One sequence of steps."""
+
+
+_LOOP = Loop()
+
+
+def run(mode, steps, unseen=1, duration=2 * ENOUGH, loop=_LOOP):
     for _ in range(steps):
-        mode.step_closed(unseen, duration)
+        mode.step_closed(unseen, duration, loop)
 
 
 def test_a_program_whose_collectives_are_pythons_gets_no_kernels(mode, kernels):
@@ -108,6 +117,41 @@ def test_a_collective_in_a_step_now_and_then_gets_none(mode, kernels):
         run(mode, 1, unseen=0)
 
     assert not kernels.installed
+
+
+def test_steps_of_which_nothing_is_known_change_nothing(mode, kernels):
+    for _ in range(STEPS_ASKED):
+        assert not kernels.installed
+        run(mode, 1)
+        run(mode, 1, unseen=None)
+
+    assert kernels.installed
+
+
+def test_another_loop_without_such_collectives_changes_nothing(mode, kernels):
+    critic = Loop()
+    for _ in range(STEPS_ASKED):
+        assert not kernels.installed
+        run(mode, 1)
+        run(mode, 1, unseen=0, loop=critic)
+
+    assert kernels.installed
+
+
+def test_cheap_steps_of_several_loops_are_not_in_a_row(mode, kernels):
+    loops = [Loop() for _ in range(10 * STEPS_ASKED)]
+    for loop in loops:
+        run(mode, STEPS_ASKED - 1, loop=loop)
+
+    assert not kernels.installed
+
+
+def test_loops_that_are_gone_are_forgotten(mode):
+    for _ in range(100):
+        run(mode, 1, loop=Loop())
+    gc.collect()
+
+    assert len(mode._cheap_steps) == 0
 
 
 def test_what_is_counted_beside_ddp_is_said_rightly_where_the_others_cannot_be(kernels, reasons, caplog):

@@ -122,6 +122,13 @@ def test_a_group_that_comes_or_whose_id_is_used_again_during_a_step_does_not_cou
     assert unseen.since(unseen.begin()) == 2
 
 
+def test_of_a_step_in_which_numbers_became_unclear_nothing_is_known():
+    unseen = UnseenCollectives(CollectiveRecorder(), lambda: {1: 5})
+    beginning = unseen.begin()
+    unseen.blur()
+    assert unseen.since(beginning) is None
+
+
 def test_steps_that_are_open_at_once_count_from_their_own_beginnings(step, recorded):
     def functional_one():
         functional.all_reduce(torch.ones(4), "sum", dist.group.WORLD).sum().item()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextvars
 import itertools
+from weakref import WeakSet
 
 import pytest
 from made_up_runs import run
@@ -11,12 +13,14 @@ import otel_rl
 from otel_rl import stderr
 from otel_rl.api import operations
 from otel_rl.health import live
+from otel_rl.health.verdict import State
 from otel_rl.internal_errors import RAISE_ENVIRONMENT_VARIABLE
 from otel_rl.process import process_identity
 from otel_rl.semconv.attributes import RlHealthCodeValues as Code
 from otel_rl.telemetry import Scope, deferral, lifecycle
 from otel_rl.training import scalars, steps
 from otel_rl.training.scalars import ScalarSink, Source
+from otel_rl.training.trainer_loop import TrainerLoop
 
 _scope = Scope("test")
 _numbers = itertools.count()
@@ -144,8 +148,61 @@ def test_values_of_the_producer_api_are_judged(health, recorded):
     loop = steps.Loop()
     for iteration in range(1, 20):
         loop.begin(iteration, _scope)
-        scalars.sink.measure(_scope, Source.PRODUCER, iteration, "kl", 7.0)
+        scalars.sink.measure(_scope, Source.PRODUCER, iteration, "kl", 7.0, loop=loop)
         loop.finish()
+
+    assert [one["rl.health.code"] for one in changed(recorded)] == [KL]
+
+
+@pytest.fixture
+def loops(health, monkeypatch):
+    """An actor that has trained, and a critic in the middle of a step with a number of its own."""
+    monkeypatch.setattr(operations, "sink", scalars.sink)
+    monkeypatch.setattr(steps, "_begun", WeakSet())
+    for iteration in range(1, 31):
+        with otel_rl.step(iteration, loop="actor of two"):
+            otel_rl.metric("kl", 0.05)
+    critic = steps.program_loop("critic of two")
+    contextvars.Context().run(critic.begin, 700, _scope)
+    yield
+    contextvars.Context().run(critic.finish)
+
+
+def monitor(health, name):
+    deferral.drain_all()
+    [found] = [followed.monitor for loop, followed in health._loops.items() if loop.name == name]
+    return found
+
+
+def test_a_value_between_the_steps_of_one_loop_leaves_the_rules_of_others_as_they_were(loops, health):
+    before = monitor(health, "actor of two").states()
+    otel_rl.metric("kl", 0.05)
+
+    assert monitor(health, "actor of two").last == 30
+    assert monitor(health, "actor of two").states() == before
+    assert [loop.name for loop in health._loops] == ["actor of two"]
+    assert before[KL] == State.HEALTHY
+
+
+def test_a_value_between_two_steps_of_a_trainer_is_of_its_last_one_whatever_goes_on_beside_it(loops, health):
+    trainer = TrainerLoop("trainer beside others").enter()
+    trainer.begin_step(3, _scope)
+    trainer.finish_step()
+    otel_rl.metric("kl", 0.05)
+    trainer.leave()
+
+    assert monitor(health, "trainer beside others").last == 3
+    assert monitor(health, "actor of two").last == 30
+
+
+def test_values_between_the_steps_of_the_only_loop_are_judged(health, recorded, monkeypatch):
+    monkeypatch.setattr(operations, "sink", scalars.sink)
+    monkeypatch.setattr(steps, "_begun", WeakSet())
+    for iteration in range(1, 20):
+        with otel_rl.step(iteration, loop="alone"):
+            pass
+        otel_rl.metric("kl", 7.0)
+    deferral.drain_all()
 
     assert [one["rl.health.code"] for one in changed(recorded)] == [KL]
 

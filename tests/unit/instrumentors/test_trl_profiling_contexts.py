@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from opentelemetry import baggage
+from opentelemetry.context import get_current
 
 from otel_rl.instrumentors.trl import profiling
 from otel_rl.semconv import spans
 from otel_rl.telemetry import Scope, deferral
+from otel_rl.training import steps
+from otel_rl.training.phases import innermost
 from otel_rl.training.trainer_loop import TrainerLoop
 
 _scope = Scope("test")
@@ -97,3 +101,42 @@ def test_of_contexts_that_are_never_left_the_oldest_end(recorded, loop, monkeypa
         assert ended == ["function 0", "function 1"]
         assert contexts[0].__exit__(None, None, None) is False
         assert contexts[0].left == 1
+
+
+def test_the_end_of_a_context_of_an_earlier_step_leaves_the_present_one_current(recorded, loop, monkeypatch):
+    monkeypatch.setattr(profiling, "MAXIMUM_OPEN", 2)
+    with Context("GRPOTrainer._calculate_rewards"):
+        never_left = Context("GRPOTrainer.never left")
+        never_left.__enter__()
+    loop.begin_step(2, _scope)
+    with Context("GRPOTrainer._calculate_rewards"):
+        current, inner = get_current(), Context("GRPOTrainer.exact")
+        with inner:
+            assert innermost().step.iteration == 2
+            assert baggage.get_baggage("rl.loop.iteration") == "2"
+            assert steps.in_context() is loop.step
+        assert get_current() is current
+    assert names(recorded).count("rl.reward") == 4
+
+
+def test_a_context_with_the_id_of_one_that_is_gone_ends_it(recorded, loop):
+    with loop.phase(spans.RL_REWARD, _scope):
+        context = Context("GRPOTrainer.gone")
+        context.__enter__()
+        context.name = "GRPOTrainer.next"
+        with context:
+            deferral.drain_all()
+            ended = [span.attributes.get("rl.reward.name") for span in recorded.spans if span.name == "rl.reward"]
+            assert ended == ["gone"]
+    assert profiling._open == {}
+
+
+def test_the_phase_of_the_oldest_context_goes_on_until_its_step_ends(recorded, loop, monkeypatch):
+    monkeypatch.setattr(profiling, "MAXIMUM_OPEN", 2)
+    with Context("GRPOTrainer._calculate_rewards"):
+        contexts = [Context(f"GRPOTrainer.function {number}") for number in range(3)]
+        for context in contexts:
+            context.__enter__()
+        assert list(loop.open_phases) == ["rl.reward"]
+    loop.begin_step(2, _scope)
+    assert loop.open_phases == {}

@@ -18,7 +18,7 @@ from otel_rl.offline.report.aggregate.collected import Collected
 from otel_rl.semconv.attributes import RlHealthCodeValues as Code
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 STARTED = 1_700_000_000_000_000_000
@@ -288,3 +288,61 @@ def test_the_users_rules_hold_for_the_report_and_a_mistake_in_them_is_told(
     assert "P3 is no rule; did you mean P3_kl_explosion?" in complaint
     assert set(despite) == {KL}
     assert off == []
+
+
+@pytest.fixture
+def told_live(
+    written: Written, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[..., Verdict | None]]:
+    """Writes records of a divergence of 2 nat, and an event that tells of 7; judges them by the given limits."""
+    writer = process(written.folder, 0, started=STARTED)
+    for step in range(1, 30):
+        writer.event("rl.step", float(step), body={"kl": 2.0}, attributes={"rl.loop.iteration": step})
+    said = {
+        "rl.health.code": KL,
+        "rl.health.state": "critical",
+        "rl.health.previous_state": "healthy",
+        "rl.health.onset_iteration": 11,
+        "rl.health.metric": "kl",
+        "rl.health.value": 7.0,
+        "rl.health.threshold": 3.0,
+        "rl.health.evidence": "kl is 7 nat, threshold 3 nat",
+        "rl.loop.iteration": 13,
+    }
+    writer.event("rl.health.changed", 13.0, attributes=said)
+    writer.write()
+    rules = tmp_path / "rules.json"
+
+    def judge(given: Any) -> Verdict | None:
+        rules.write_text(json.dumps({"rules": {KL: given}}))
+        monkeypatch.setenv("OTEL_RL_HEALTH_RULES", str(rules))
+        settings.reset()
+        return next((one for one in written.verdicts() if one.code == KL), None)
+
+    yield judge
+    monkeypatch.undo()
+    settings.reset()
+
+
+def test_where_the_report_has_limits_of_its_own_what_was_found_live_by_others_does_not_count(
+    told_live: Callable[..., Verdict | None],
+) -> None:
+    found = told_live({"kl_warning": 20, "kl_critical": 50})
+    assert found is not None
+    assert found.severity == State.HEALTHY
+
+
+def test_a_rule_that_is_off_in_the_report_says_nothing_of_what_it_found_live(
+    told_live: Callable[..., Verdict | None],
+) -> None:
+    assert told_live(False) is None
+
+
+@pytest.mark.parametrize("limits", [True, {"kl_warning": 0.5}], ids=["usual", "the one that was passed is alike"])
+def test_what_was_found_live_by_the_same_limits_keeps_what_it_has_cost_by_the_records(
+    told_live: Callable[..., Verdict | None], limits: Any
+) -> None:
+    found = told_live(limits)
+    assert found is not None
+    assert (found.severity, found.evidence) == (State.CRITICAL, "kl is 7 nat, threshold 3 nat")
+    assert found.cost > 0.9

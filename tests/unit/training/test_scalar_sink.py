@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import math
+import os
 import threading
+from contextvars import Context
+from weakref import WeakSet
 
 import numpy as np
 import pytest
 
 import otel_rl
 from otel_rl.process import process_identity
-from otel_rl.telemetry import Scope, cardinality_budgets, deferral, drops
+from otel_rl.telemetry import Scope, cardinality_budgets, deferral, drops, lifecycle
 from otel_rl.training import scalars, steps
 from otel_rl.training.scalars import CANONICAL, KEPT_FOR_STEPS, MAXIMUM_KEYS, ScalarSink, Source
+from otel_rl.training.trainer_loop import TrainerLoop
 
 _scope = Scope("test")
 
@@ -30,6 +34,19 @@ def bodies(recorded):
 def gauges(recorded):
     points = recorded.metrics().get("rl.trainer.metric", ())
     return {point.attributes["rl.trainer.metric.key"]: point.value for point in points}
+
+
+def give_from_a_thread(key, value):
+    thread = threading.Thread(target=otel_rl.metric, args=(key, value))
+    thread.start()
+    thread.join()
+
+
+def train(value):
+    loop = TrainerLoop().enter()
+    loop.begin_step(1, _scope)
+    give_from_a_thread("program/of thread", value)
+    loop.leave()
 
 
 def test_the_order_of_sources_is_the_documented_one():
@@ -126,6 +143,15 @@ def test_values_that_are_not_finite_stay_in_the_record_and_are_counted(sink, rec
     assert (body["kl"], body["note"], body["none"]) == (math.inf, "text", None)
     assert all(math.isfinite(value) for value in gauges(recorded).values())
     assert drops.snapshot()["metrics", "non_finite"] == 2
+
+
+def test_a_whole_number_beyond_a_float_is_left_out_of_a_log_call_and_counted(sink, recorded):
+    sink.log(_scope, Source.TRAINER, 1, {"perplexity of trainer": 10**400, "loss after it": 0.5})
+    deferral.drain_all()
+
+    assert bodies(recorded) == [{"loss after it": 0.5}]
+    assert gauges(recorded)["loss after it"] == 0.5
+    assert drops.snapshot()["logs", "non_finite"] == 1
 
 
 def test_numbers_of_numpy_are_numbers_and_truth_values_and_texts_are_in_the_record_only(sink, recorded):
@@ -251,6 +277,19 @@ class TestValuesThatTheProgramGives:
         assert math.isnan(first.body["program/loss"])
         assert second.body == {"program/loss": 0.25}
 
+    def test_a_whole_number_beyond_a_float_costs_itself_and_nothing_else(self, recorded):
+        before = drops.snapshot().get(("metrics", "non_finite"), 0)
+        with otel_rl.step(1):
+            for value in (10**400, 12.5):
+                otel_rl.metric("program/perplexity", value)
+            otel_rl.metric("program/large", 10**30)
+        deferral.drain_all()
+
+        [event] = recorded.events("rl.step")
+        assert event.body == {"program/perplexity": 12.5, "program/large": 1e30}
+        assert gauges(recorded)["program/large"] == 1e30
+        assert drops.snapshot()["metrics", "non_finite"] == before + 1
+
     def test_what_comes_when_the_step_has_ended_is_in_no_record(self, recorded):
         step = steps.begin(1, _scope)
         steps.finish()
@@ -260,14 +299,41 @@ class TestValuesThatTheProgramGives:
         assert recorded.events("rl.step") == []
 
     def test_a_thread_without_context_gives_to_the_step_of_the_only_loop(self, recorded, monkeypatch):
-        monkeypatch.setattr(steps, "_loops_begun", 0)
+        monkeypatch.setattr(steps, "_begun", WeakSet())
         with otel_rl.step(1, loop=f"only {id(self)}"):
-            thread = threading.Thread(target=otel_rl.metric, args=("program/of thread", 1.0))
-            thread.start()
-            thread.join()
+            give_from_a_thread("program/of thread", 1.0)
         deferral.drain_all()
 
         assert bodies(recorded) == [{"program/of thread": 1.0}]
+
+    def test_a_thread_without_context_gives_to_each_of_two_calls_of_train_that_follow_each_other(
+        self, recorded, monkeypatch
+    ):
+        monkeypatch.setattr(steps, "_begun", WeakSet())
+        for value in (1.0, 2.0):
+            train(value)
+        deferral.drain_all()
+
+        assert bodies(recorded) == [{"program/of thread": 1.0}, {"program/of thread": 2.0}]
+
+    def test_a_loop_of_the_parent_is_none_of_a_forked_child(self, recorded, monkeypatch):
+        monkeypatch.setattr(steps, "_begun", WeakSet())
+        parents = steps.program_loop("of the parent")
+        parents.begin(1, _scope)
+        child = os.fork()
+        if not child:
+            found = None
+            try:
+                lifecycle.run_after_fork_callbacks()
+                TrainerLoop().enter().begin_step(1, _scope)
+                # A thread's context: nothing of a loop is in it.
+                found = Context().run(steps.surely_current)
+            finally:
+                os._exit(0 if found is not None else 1)
+        _, status = os.waitpid(child, 0)
+        parents.finish()
+
+        assert os.waitstatus_to_exitcode(status) == 0
 
     def test_between_the_steps_of_one_loop_nothing_goes_to_the_step_of_another(self, recorded):
         begun, done = threading.Event(), threading.Event()

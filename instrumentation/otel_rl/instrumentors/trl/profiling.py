@@ -112,8 +112,10 @@ def _entered(context: Any) -> None:
     loop = trainer_loop.current()
     if definition is None:
         if _REWARD in loop.open_phases:
+            _make_room(context)
             _keep(context, _reward_function(loop, _what(context.name)))
     elif definition.type not in loop.open_phases:
+        _make_room(context)
         _keep(context, loop.open(definition, scope))
 
 
@@ -125,12 +127,22 @@ def _what(name: str) -> str:
     return name.partition(".")[2]
 
 
+def _make_room(context: Any) -> None:
+    """Give up a context that is gone and had the same id, and the oldest one where there are too many."""
+    _give_up(_open.pop(id(context), None))
+    if len(_open) >= MAXIMUM_OPEN:
+        _give_up(_open.pop(next(iter(_open)), None))
+
+
+def _give_up(phase: PhaseHandle | Phase | None) -> None:
+    # Others end with their step.
+    if isinstance(phase, Phase):
+        phase.abandon()
+
+
 def _keep(context: Any, phase: PhaseHandle | Phase | None) -> None:
-    if phase is None:
-        return
-    if len(_open) >= MAXIMUM_OPEN and (oldest := _open.pop(next(iter(_open)), None)) is not None:
-        oldest.end()
-    _open[id(context)] = phase
+    if phase is not None:
+        _open[id(context)] = phase
 
 
 def _reward_function(loop: trainer_loop.TrainerLoop, name: str) -> Phase | None:

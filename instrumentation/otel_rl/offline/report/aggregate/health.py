@@ -255,14 +255,26 @@ class Health:
         return replace(one, severity=State.HEALTHY, evidence="judged while the program ran, by values in no record")
 
     def _with_told(self, found: list[Verdict]) -> list[Verdict]:
-        """Records do not show all that a rule has judged live: where its events say something worse, they count."""
-        observed = {(one.attempt, one.code, one.loop): one.severity for one in found}
-        told = {
-            (one.attempt, one.code, one.loop): one
-            for one in self._told.values()
-            if one.severity > observed.get((one.attempt, one.code, one.loop), State.UNOBSERVED)
-        }
-        return [one for one in found if (one.attempt, one.code, one.loop) not in told] + list(told.values())
+        """Records do not show all that a rule has judged live: where its events say something worse, they count.
+
+        They do not where the rules of the report are other ones: the events are of the limits that were in force live.
+        """
+        worst = {(one.attempt, one.code, one.loop): one for one in found}
+        for told in self._told.values():
+            key = (told.attempt, told.code, told.loop)
+            known = worst.get(key)
+            if self._has_limits_of(told) and (known is None or told.severity > known.severity):
+                # What it has cost is known from records only.
+                worst[key] = replace(told, cost=known.cost) if known is not None else told
+        return list(worst.values())
+
+    def _has_limits_of(self, told: Verdict) -> bool:
+        """True where the rule is on, and its limits are as usual, or one of them is the threshold that was passed."""
+        limits = self._rules.limits.get(told.code)
+        if limits is None:
+            return False
+        usual = all(limits[name] == limit.value for name, limit in RULES[told.code].limits.items())
+        return usual or told.threshold in limits.values()
 
 
 def _rank(process: Process) -> int:
