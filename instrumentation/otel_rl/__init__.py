@@ -613,7 +613,7 @@ def reward_function(name: str, *, weight: float = 1.0, arguments: Any = None) ->
     return _RewardFunctionOperation("reward_function", {"name": name, "weight": weight, "arguments": arguments})
 
 
-def metric(key: str, value: float) -> None:
+def metric(key: str, value: float | None) -> None:
     """A value of your own: in the record ``rl.step`` of the open step, and as gauge ``rl.trainer.metric``.
 
     The record has the last value of each key, at the end of the step. A value wins over a trainer or tracker that logs
@@ -622,7 +622,8 @@ def metric(key: str, value: float) -> None:
     Args:
         key: From a bounded set, e.g. ``"buffer/size"``; attribute of the gauge. After 299 keys, the gauges of further
             ones are counted as dropped.
-        value: Any unit; one that is not finite is in the record, and its gauge is counted as dropped.
+        value: Any unit; one that is not finite is in the record, and its gauge is counted as dropped. None: there is
+            none yet, and nothing is recorded.
     """
     operations = _operations()
     if operations is not None:
