@@ -10,6 +10,7 @@ import functools
 import logging
 import os
 import signal
+from _thread import get_ident
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -74,6 +75,27 @@ def _code_of(handler: Any) -> CodeType | None:
         # An object that can be called.
         function = vars(type(handler)).get("__call__")
     return getattr(function, "__code__", None)
+
+
+class Loading:
+    """``with loading:`` around the import of a part: :attr:`is_here` inside of it, in this thread.
+
+    A signal handler that interrupts an import finds half a module, and must leave the part alone.
+    """
+
+    def __init__(self) -> None:
+        self._threads: set[int] = set()
+
+    @property
+    def is_here(self) -> bool:
+        """True in a signal handler, or finaliser, that has interrupted the block."""
+        return get_ident() in self._threads
+
+    def __enter__(self) -> None:
+        self._threads.add(get_ident())
+
+    def __exit__(self, *_: object) -> None:
+        self._threads.discard(get_ident())
 
 
 class guard:  # noqa: N801 - reads as a statement, like contextlib.suppress

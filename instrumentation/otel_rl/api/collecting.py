@@ -22,12 +22,16 @@ INTERRUPTS = sys.version_info < (3, 12) and threading.local.__module__ == "_thre
 _phases: dict[str, Any] = {}
 #: The same of the collections that this thread has run.
 _here = threading.local()
-_CALLBACKS: tuple[Any, ...] = (_phases.pop, _phases.__setitem__, partial(setattr, _here))
+#: CPython skips the one behind a callback that removes itself: the first one does nothing.
+_CALLBACKS: tuple[Any, ...] = ({}.get, _phases.pop, _phases.__setitem__, partial(setattr, _here))
+_is_watched = False
 
 
 def watch() -> None:
     """Follow all collections from now on; costs a microsecond for each."""
-    if INTERRUPTS and _CALLBACKS[0] not in gc.callbacks:
+    global _is_watched
+    if INTERRUPTS and not _is_watched:
+        _is_watched = True
         gc.callbacks.extend(_CALLBACKS)
 
 

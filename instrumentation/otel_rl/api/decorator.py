@@ -6,7 +6,6 @@ call, and it stays a function, coroutine function, generator function or asynchr
 
 from __future__ import annotations
 
-import contextvars
 import functools
 import inspect
 import sys
@@ -56,6 +55,8 @@ _GENERATOR = """{async_}def {name}({parameters}):
 _VARIABLES = ("opened", "awaited", "pieces", "thrown")
 #: Methods of decorated classes -> what is recorded of them, and what stood there before.
 _originals: WeakKeyDictionary[Any, tuple[object, Any]] = WeakKeyDictionary()
+#: A finalizer for asynchronous generators that does nothing, and runs no Python.
+_NOTHING: Any = id
 #: First parameters that are no arguments of a tool.
 _RECEIVERS = ("self", "cls")
 #: In our folder, so that ``torch.compile`` takes the compiled functions for ours and looks at none of them.
@@ -172,7 +173,7 @@ class _Operated:
 
     #: A collection may close it in the middle of anything.
     _may_interrupt = False
-    __slots__ = ("_apart", "_generator", "_item", "_opened", "_operation", "finished", "sent", "thrown", "value")
+    __slots__ = ("_generator", "_item", "_opened", "_operation", "finished", "sent", "thrown", "value")
 
     def __init__(self, operation: Any, generator: Any) -> None:
         self._generator = generator
@@ -184,8 +185,6 @@ class _Operated:
         self.sent: Any = None
         self.thrown: BaseException | None = None
         self.finished = False
-        #: In a context of its own.
-        self._apart = False
         #: What the generator returned.
         self.value: Any = None
 
@@ -237,12 +236,26 @@ class Pieces(_Operated):
 
     def resume(self, is_finalizing: Any = sys.is_finalizing) -> None:
         """Make the next item; set :attr:`finished` where there is none."""
-        if self.thrown is not None and not self._apart and not is_finalizing() and collecting.runs_here():
-            # The collection may have interrupted a change of the context, which must find it as it was.
-            self._apart = True
-            contextvars.copy_context().run(self.resume)
+        if self.thrown is not None and not is_finalizing() and collecting.runs_here():
+            self._advance_in_collection()
             return
         self._enter()
+        self._advance()
+
+    def _advance_in_collection(self) -> None:
+        """It may have interrupted a change of the context, which must find it as it was."""
+        from otel_rl.telemetry.context import attach, get_current, unchanged  # noqa: PLC0415 - telemetry is on
+
+        before = get_current()
+        try:
+            with unchanged():
+                self._advance()
+        finally:
+            # What the program has restored in its clean-up is the operation's, which is over.
+            if get_current() is not before:
+                attach(before)
+
+    def _advance(self) -> None:
         try:
             if self.thrown is None:
                 item = self._generator.send(self._take_sent())
@@ -279,7 +292,8 @@ class AsyncPieces(_Operated):
     def _send(self) -> Any:
         # The event loop closes the generators it knows. It knows ours; the original must not be closed beside it.
         hooks = sys.get_asyncgen_hooks()
-        sys.set_asyncgen_hooks(None, None)
+        # With a finalizer, the collector leaves the original to ours too where both are garbage. This one does nothing.
+        sys.set_asyncgen_hooks(None, _NOTHING if hooks.finalizer is not None else None)
         try:
             return self._generator.asend(self._take_sent())
         finally:

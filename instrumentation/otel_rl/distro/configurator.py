@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from _thread import get_ident
 from typing import TYPE_CHECKING, Any
 
 from otel_rl import instrumentor_status, stderr
+from otel_rl.internal_errors import Loading, guard, raised_by_signal_handler
 from otel_rl.process import child_processes, launch
 
 if TYPE_CHECKING:
@@ -25,9 +25,9 @@ _STARTS_CHILDREN = (
 CONFIG_FILE = "OTEL_CONFIG_FILE"
 
 _telemetry: Telemetry | None = None
-#: Whether the parts of :func:`_load` are there, None before it was tried, and the thread that tries.
+#: Whether the parts of :func:`_load` are there; None before it was tried.
 _is_loaded: bool | None = None
-_loading: int | None = None
+_loading = Loading()
 
 
 def telemetry() -> Telemetry | None:
@@ -89,32 +89,49 @@ def _first_step(step: Step) -> None:
     """A process without steps pays nothing for what follows them."""
     from otel_rl.training import steps  # noqa: PLC0415 - see above
 
-    if _loads_here():
+    # Each part starts once, also where a signal handler or another thread opens a step just now.
+    if _loading.is_here or not steps.remove_opener(_first_step):
         return
-    steps.remove_opener(_first_step)
+    while _following:
+        start = _following.pop()
+        try:
+            with guard(f"configurator.{start.__name__}"):
+                start(step)
+        except BaseException:
+            # Of a signal handler of the program: the next step goes on with this part.
+            _following.append(start)
+            steps.add_opener(_first_step)
+            raise
+
+
+def _start_pressure(step: Step) -> None:
     if _loaded():
         from otel_rl.pressure import step_pauses  # noqa: PLC0415 - see above
         from otel_rl.training import cost_guard  # noqa: PLC0415 - see above
 
         step_pauses.start(step)
         cost_guard.start(step)
-    _start_health()
 
 
-def _start_health() -> None:
+def _start_health(_: Step) -> None:
     """As with pressure: where nothing more can be imported there are no health rules, and the steps go on."""
     from otel_rl import settings  # noqa: PLC0415 - see above
 
     if settings.current().health_rules == "off":
         return
     try:
-        from otel_rl.health import live  # noqa: PLC0415 - see above
+        with _loading:
+            from otel_rl.health import live  # noqa: PLC0415 - see above
 
         live.start()
     except Exception as error:  # noqa: BLE001 - whatever an audit hook raises
         _pass_on(error)
         reason = f"could not be loaded ({type(error).__name__}: {error}): no health rules"
         instrumentor_status.report("health", instrumentor_status.SKIPPED, reason)
+
+
+#: What follows the steps of a process and has not started yet, the first one last.
+_following = [_start_health, _start_pressure]
 
 
 def _observe_pressure() -> None:
@@ -127,19 +144,11 @@ def _observe_pressure() -> None:
 
 def _loaded() -> bool:
     """False in a process that can import no more: without descriptors, in another root, or by an audit hook."""
-    global _is_loaded, _loading
-    if _is_loaded is None and not _loads_here():
-        _loading = get_ident()
-        try:
+    global _is_loaded
+    if _is_loaded is None and not _loading.is_here:
+        with _loading:
             _is_loaded = _load()
-        finally:
-            _loading = None
     return bool(_is_loaded)
-
-
-def _loads_here() -> bool:
-    """True in a signal handler that has interrupted the import: it would find half a module."""
-    return _loading == get_ident()
 
 
 def _load() -> bool:
@@ -167,8 +176,6 @@ def _follow_children(module: ModuleType) -> None:
 
 def _pass_on(error: Exception) -> None:
     """Raise again what a signal handler of the program has raised inside our code."""
-    from otel_rl.internal_errors import raised_by_signal_handler  # noqa: PLC0415 - see above
-
     if raised_by_signal_handler(error):
         raise error
 

@@ -15,6 +15,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcess
 from opentelemetry.sdk.trace.sampling import ParentBased, StaticSampler, TraceIdRatioBased
 from opentelemetry.trace import Status, StatusCode
 
+from otel_rl.internal_errors import raised_by_signal_handler
 from otel_rl.semconv import attributes
 from otel_rl.telemetry.attribute_values import MAXIMUM_LENGTH, text
 from otel_rl.telemetry.correlation import BaggageSpanProcessor
@@ -56,7 +57,8 @@ class LateAttributes:
     """Says whether spans of a tracer may get their attributes just after their start, by :meth:`add`.
 
     The SDK looks at each attribute that it is given at the start, which takes time. Samplers and processors may look at
-    them too; those of the SDK and ours do not. Ask for each span: a processor may be added or changed at any time.
+    them too; those of the SDK and ours do not. Ask for each span: a processor may be added or changed at any time. A
+    method of the tracer or sampler that is changed after the first span is not noticed.
     """
 
     def __init__(self, tracer: Any) -> None:
@@ -77,7 +79,10 @@ class LateAttributes:
             # A program may give a processor another method at any time.
             if answer.starts is None or list(map(_on_start, processors)) != answer.starts:
                 return False
-        except Exception:  # noqa: BLE001 - proxies of processors raise what they like
+        except Exception as error:
+            # Proxies of processors raise what they like.
+            if raised_by_signal_handler(error):
+                raise
             return False
         return _PLAIN.issuperset(map(type, values.values()))
 

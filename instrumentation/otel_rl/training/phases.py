@@ -26,7 +26,7 @@ from otel_rl.semconv import attributes as names
 from otel_rl.semconv import metrics, spans
 from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
 from otel_rl.telemetry import attribute_values, deferral, drops, lifecycle, progress
-from otel_rl.telemetry.context import attach, detach
+from otel_rl.telemetry.context import attach, detach, may_change
 from otel_rl.telemetry.scope import enabled
 from otel_rl.training import position, step_sampling, steps
 
@@ -255,7 +255,7 @@ class Phase:
         self._since = now
         self._flight = flight.begin(layout.PHASE, self.name)
         progress.phase_began(id(self), self.name)
-        if in_place:
+        if in_place and may_change():
             self._mark = _innermost.set(self)
         step = self.step
         if step is not None and step.thinned:
@@ -386,7 +386,9 @@ def _end_suspended(scope: Scope, span: Span, end_time: int) -> None:
 
 
 def _reset(mark: Token[Phase | None]) -> bool:
-    """False where the token belongs to another thread or task."""
+    """False where the token belongs to another thread or task, and where no context may change."""
+    if not may_change():
+        return False
     try:
         _innermost.reset(mark)
     except (ValueError, RuntimeError):

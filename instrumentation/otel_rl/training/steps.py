@@ -430,10 +430,13 @@ def add_opener(opener: Callable[[Step], None]) -> None:
         _openers.append(opener)
 
 
-def remove_opener(opener: Callable[[Step], None]) -> None:
-    """Undo :func:`add_opener`."""
-    if opener in _openers:
+def remove_opener(opener: Callable[[Step], None]) -> bool:
+    """Undo :func:`add_opener`; False where somebody else has."""
+    try:
         _openers.remove(opener)
+    except ValueError:
+        return False
+    return True
 
 
 def add_contributor(contributor: Callable[[Step], None]) -> None:

@@ -22,7 +22,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from otel_rl import instrumentor_status, settings
-from otel_rl.internal_errors import raised_by_signal_handler
+from otel_rl.internal_errors import Loading, raised_by_signal_handler
 from otel_rl.telemetry import lifecycle, progress
 from otel_rl.training import steps
 
@@ -35,6 +35,7 @@ __all__ = ["POLLOUT", "arm", "end", "get_ident", "monotonic", "poll"]
 
 _watchdog: Watchdog | None = None
 _event_loops: EventLoops | None = None
+_loading = Loading()
 
 
 def arm() -> None:
@@ -72,8 +73,11 @@ def _step_ends(step: Step) -> None:
 
 def _make() -> Watchdog | None:
     global _watchdog
+    if _loading.is_here:
+        return None
     try:
-        from otel_rl.watchdog.thread import Watchdog  # noqa: PLC0415 - most processes train nothing
+        with _loading:
+            from otel_rl.watchdog.thread import Watchdog  # noqa: PLC0415 - most processes train nothing
     except Exception as error:  # noqa: BLE001 - whatever an audit hook raises
         _skip("watchdog", error, "no watch for hangs")
         steps.remove_opener(_step_began)
@@ -84,8 +88,11 @@ def _make() -> Watchdog | None:
 
 def _first_event_loop(loop: Any) -> None:
     global _event_loops
+    if _loading.is_here:
+        return
     try:
-        from otel_rl.watchdog.event_loops.thread import EventLoops  # noqa: PLC0415 - most processes have no event loop
+        with _loading:
+            from otel_rl.watchdog.event_loops.thread import EventLoops  # noqa: PLC0415 - few processes have a loop
     except Exception as error:  # noqa: BLE001 - as above
         _skip("event_loops", error, "event loops are not watched")
         progress.watch_event_loops(None)

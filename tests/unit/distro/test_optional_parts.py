@@ -7,8 +7,11 @@ import sys
 
 import pytest
 
-from otel_rl import instrumentor_status
+from otel_rl import instrumentor_status, watchdog
 from otel_rl.distro import configurator
+from otel_rl.internal_errors import RAISE_ENVIRONMENT_VARIABLE
+from otel_rl.telemetry import progress
+from otel_rl.training import steps
 
 
 class Interrupted(Exception):  # noqa: N818 - the program's name
@@ -17,7 +20,7 @@ class Interrupted(Exception):  # noqa: N818 - the program's name
 
 PARTS = {
     "otel_rl.pressure.observed": configurator._load,
-    "otel_rl.health.live": configurator._start_health,
+    "otel_rl.health.live": lambda: configurator._start_health(None),
     "otel_rl.process.child_exits": lambda: configurator._follow_children(sys),
 }
 
@@ -81,3 +84,69 @@ def test_a_signal_handler_that_records_while_the_first_record_loads_parts_finds_
     finally:
         signal.signal(signal.SIGALRM, before)
     assert found == [False]
+
+
+@pytest.fixture
+def following(monkeypatch):
+    """Parts that start with the first step, each of which notes that it has; the second one can be made to fail."""
+    started, errors = [], []
+
+    def first(_):
+        started.append("first")
+
+    def second(_):
+        if errors:
+            raise errors.pop()
+        started.append("second")
+
+    monkeypatch.setattr(configurator, "_following", [second, first])
+    monkeypatch.setattr(steps, "_openers", [configurator._first_step])
+    return started, errors
+
+
+def test_a_part_that_the_program_interrupts_starts_with_the_next_step_and_the_others_once(following):
+    started, errors = following
+    errors.append(KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt):
+        configurator._first_step(None)
+    configurator._first_step(None)
+    configurator._first_step(None)
+    assert started == ["first", "second"]
+
+
+def test_a_part_that_fails_is_left_out_and_the_others_start(following, monkeypatch):
+    monkeypatch.delenv(RAISE_ENVIRONMENT_VARIABLE, raising=False)
+    started, errors = following
+    errors.append(ValueError("ours"))
+    configurator._first_step(None)
+    assert started == ["first"]
+    assert steps._openers == []
+
+
+def test_a_step_inside_of_the_first_one_starts_no_part_twice(following):
+    started, _ = following
+    openers = tuple(steps._openers)
+    for opener in (*openers, *openers):
+        opener(None)
+    assert started == ["first", "second"]
+
+
+def test_a_signal_handler_that_opens_a_step_while_the_watchdog_loads_leaves_it_alone(monkeypatch):
+    for module in ("otel_rl.watchdog.thread", "otel_rl.watchdog.event_loops.thread"):
+        _forget(monkeypatch, module)
+    made, loops = [], []
+    monkeypatch.setattr(watchdog, "_watchdog", None)
+    monkeypatch.setattr(watchdog, "_event_loops", None)
+    monkeypatch.setattr(progress, "watch_event_loops", loops.append)
+
+    def handler(*_):
+        made.append(watchdog._make())
+        watchdog._first_event_loop(None)
+
+    _at_import(monkeypatch, "otel_rl.watchdog.thread", lambda: signal.raise_signal(signal.SIGALRM))
+    before = signal.signal(signal.SIGALRM, handler)
+    try:
+        assert watchdog._make() is not None
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert (made, loops) == ([None], [])

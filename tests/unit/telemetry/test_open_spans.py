@@ -315,3 +315,24 @@ def test_what_a_signal_handler_raises_while_the_first_span_begins_reaches_the_pr
             begin(TracerProvider(), PLAIN)
     finally:
         signal.signal(signal.SIGALRM, before)
+
+
+def test_what_a_signal_handler_raises_while_processors_are_asked_reaches_the_program(begin):
+    def handler(*_):
+        raise TimeoutError
+
+    class Signals(SpanProcessor):
+        def __getattribute__(self, name):
+            if name == "on_start" and armed:
+                armed.clear()
+                signal.raise_signal(signal.SIGALRM)
+            return super().__getattribute__(name)
+
+    armed, provider = [1], TracerProvider()
+    provider.add_span_processor(Signals())
+    before = signal.signal(signal.SIGALRM, handler)
+    try:
+        with pytest.raises(TimeoutError):
+            begin(provider, PLAIN)
+    finally:
+        signal.signal(signal.SIGALRM, before)
