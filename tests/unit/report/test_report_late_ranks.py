@@ -199,9 +199,8 @@ def test_of_bins_of_several_steps_that_part_counts_in_which_the_rank_was_late(
     for step in range(1, 41):
         for rank in (0, 1):
             by_rank.add(step, rank, 1.0)
-    collected = SimpleNamespace(steps=SimpleNamespace(by_rank=by_rank))
     assert by_rank.width > 1
-    assert late_ranks._steps_in(collected, since, until) == pytest.approx(expected, abs=1)
+    assert late_ranks._TracedSteps(by_rank).count(since, until) == pytest.approx(expected, abs=1)
 
 
 def test_what_was_told_is_no_finding_where_the_numbers_of_the_steps_began_again(tmp_path: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from math import exp, inf, lgamma, log
+from operator import itemgetter
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from otel_rl.offline.report.aggregate.collected import Collected
     from otel_rl.offline.report.aggregate.late_ranks import LateRank
     from otel_rl.offline.report.aggregate.over_time import Line
-    from otel_rl.offline.report.aggregate.statistics import Cell
+    from otel_rl.offline.report.aggregate.statistics import BinnedSeries, Cell
     from otel_rl.stragglers.run import Cost, RunComparison
 
 _CODE, _SECTION, _CHART = "late_rank", "ranks", "own-work"
@@ -28,13 +30,14 @@ _FEWEST_STEPS = 3
 def find(collected: Collected) -> list[Finding]:
     """One finding for each rank that is, or was, late."""
     found = _in_records(collected)
+    traced = _TracedSteps(collected.steps.by_rank)
     for rank, stretches in _told(collected).items():
-        told = _of_told(collected, stretches)
+        told = _of_told(collected, traced, stretches)
         same = next((one for one in found if one.ranks == [rank]), None)
         if same is not None:
             same.onset = told.onset
             same.evidence.append(told.text)
-        elif _is_notable(collected, stretches, told.cost):
+        elif _is_notable(traced, stretches, told.cost):
             found.append(told)
     return found
 
@@ -60,8 +63,8 @@ def _is_shown(one: LateRank, collected: Collected) -> bool:
     return (one.attempt, one.loop) == (shown.attempt, shown.loop) and not shown.again
 
 
-def _of_told(collected: Collected, stretches: list[LateRank]) -> Finding:
-    worst, cost = max(stretches, key=lambda one: one.share), _share_of_steps(collected, stretches)
+def _of_told(collected: Collected, traced: _TracedSteps, stretches: list[LateRank]) -> Finding:
+    worst, cost = max(stretches, key=lambda one: one.share), _share_of_steps(_steps(collected), traced, stretches)
     lost = f"{'up to ' if len(stretches) > 1 else ''}{human.duration(worst.lost)} ({human.percent(worst.share)})"
     waited = f", who waited in {worst.operation}" if worst.operation else ""
     where = f"in phase {worst.phase}" if worst.phase else "outside of all phases"
@@ -102,37 +105,41 @@ def _apart(stretches: list[LateRank]) -> Iterator[tuple[LateRank, int, float]]:
             yield one, int(max(one.since, told + 1)), until
 
 
-def _share_of_steps(collected: Collected, stretches: list[LateRank]) -> float | None:
+def _share_of_steps(steps: float, traced: _TracedSteps, stretches: list[LateRank]) -> float | None:
     """Share of all steps' time that the others lost; None where the steps are not known."""
-    steps = _steps(collected)
-    late = [(one.share, _steps_in(collected, since, until)) for one, since, until in _apart(stretches)]
+    late = [(one.share, traced.count(since, until)) for one, since, until in _apart(stretches)]
     if not any(number for _, number in late):
         return None
     return float(min(sum(share * number for share, number in late) / steps, 1.0))
 
 
-def _is_notable(collected: Collected, stretches: list[LateRank], cost: float | None) -> bool:
+def _is_notable(traced: _TracedSteps, stretches: list[LateRank], cost: float | None) -> bool:
     """What lasts is said; of what is over, that which cost something."""
     if cost is None or cost >= thresholds.NOTABLE_SHARE or any(one.until is None for one in stretches):
         return True
-    lost = sum(one.lost * _steps_in(collected, since, until) for one, since, until in _apart(stretches))
+    lost = sum(one.lost * traced.count(since, until) for one, since, until in _apart(stretches))
     return lost >= thresholds.LOST_SECONDS
 
 
-def _steps_in(collected: Collected, since: int, until: float) -> float:
+class _TracedSteps:
     """How many steps a rank took from one iteration to another: there are loops whose iterations count samples."""
-    series = collected.steps.by_rank
-    counts = [
-        sum(_part(cell.count, first, series.width, since, until) for first, cell in line)
-        for line in series.lines().values()
-    ]
-    return max(counts, default=0)
 
+    def __init__(self, series: BinnedSeries) -> None:
+        self._width, self._lines = series.width, list(series.lines().values())
 
-def _part(count: int, first: int, width: int, since: int, until: float) -> float:
-    """Of the steps in a bin, those in the stretch: at least the one with which it begins or ends."""
-    inside = min(first + width - 1, until) - max(first, since) + 1
-    return max(count * inside / width, 1.0) if inside > 0 else 0.0
+    def count(self, since: int, until: float) -> float:
+        """Of the rank with most of them."""
+        return max((self._of(line, since, until) for line in self._lines), default=0)
+
+    def _of(self, line: list[tuple[int, Cell]], since: int, until: float) -> float:
+        begin = bisect_right(line, since - self._width, key=itemgetter(0))
+        end = bisect_right(line, until, key=itemgetter(0))
+        return sum(self._part(first, cell.count, since, until) for first, cell in line[begin:end])
+
+    def _part(self, first: int, count: int, since: int, until: float) -> float:
+        """Of the steps in a bin, those in the stretch: at least the one with which it begins or ends."""
+        inside = min(first + self._width - 1, until) - max(first, since) + 1
+        return max(count * inside / self._width, 1.0)
 
 
 def _steps(collected: Collected) -> float:
