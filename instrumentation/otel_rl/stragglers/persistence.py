@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from otel_rl.stragglers.comparison import Comparison, Straggler
+    from otel_rl.stragglers.timeline import StepKey
 
 #: Share of the step from which a straggler is reported, and below which it has ended.
 LIMIT, END = 0.1, 0.05
@@ -25,11 +26,15 @@ class Change(NamedTuple):
     #: Share of the step that the others lose, and seconds of each step; means over the steps that were looked at.
     share: float
     lost: float
-    #: Name of the loop that took these steps, iteration of the first of them and of the last.
-    loop: str
+    #: The last of these steps, and the iteration of the first of them in the same loop.
+    key: StepKey
     since: int
-    iteration: int
     is_over: bool = False
+
+    @property
+    def iteration(self) -> int:
+        """Of the last step."""
+        return self.key.iteration
 
 
 class Persistence:
@@ -66,13 +71,13 @@ class Persistence:
         # The step that lost most explains best where the time goes.
         worst = max(stragglers, key=lambda one: one.lost)
         share = fmean(step.lost_share for step in steps)
-        loop = steps[-1].key.loop
-        iterations = self._iterations(loop)
-        return Change(worst, share, lost, loop, iterations[0], iterations[-1])
+        key = steps[-1].key
+        return Change(worst, share, lost, key, self._of_same_loop(key)[0].iteration)
 
-    def _iterations(self, loop: str) -> list[int]:
-        """Iterations of the latest steps of this loop; the ranks may take those of others between them."""
-        return [step.key.iteration for step in self._recent if step.key.loop == loop]
+    def _of_same_loop(self, key: StepKey) -> list[StepKey]:
+        """The latest steps of the loop of ``key``; the ranks may take those of others between them."""
+        loop = key._replace(iteration=0)
+        return [step.key for step in self._recent if step.key._replace(iteration=0) == loop]
 
     def _end_if_over(self, current: Change) -> Change | None:
         rank = current.straggler.rank
@@ -80,5 +85,5 @@ class Persistence:
         if median(shares) >= END:
             return None
         self._current = None
-        last = (self._iterations(current.loop) or [current.iteration])[-1]
-        return current._replace(iteration=last, is_over=True)
+        last = (self._of_same_loop(current.key) or [current.key])[-1]
+        return current._replace(key=last, is_over=True)

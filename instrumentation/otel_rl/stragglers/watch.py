@@ -163,7 +163,7 @@ def _report(change: Change) -> None:
             attributes.RL_STRAGGLER_LOST_TIME: change.lost,
             attributes.RL_STRAGGLER_LOST_SHARE: change.share,
             attributes.RL_STRAGGLER_FIRST_ITERATION: change.since,
-            attributes.RL_LOOP_NAME: change.loop or None,
+            attributes.RL_LOOP_NAME: change.key.loop or None,
             attributes.RL_LOOP_ITERATION: change.iteration,
             attributes.TORCH_DISTRIBUTED_OPERATION: straggler.operation or None,
             attributes.TORCH_DISTRIBUTED_GROUP_NAME: group_name(straggler.group) or None,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
+from math import inf, nan
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -9,11 +12,13 @@ import pytest
 from unit.report.made_up_jobs import Job, examined
 
 from otel_rl.offline.report import write_report
+from otel_rl.offline.report.aggregate.statistics import BinnedSeries
 from otel_rl.offline.report.findings import late_ranks
 from otel_rl.stragglers.comparison import Comparison, Straggler
 from otel_rl.stragglers.run import RunComparison
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from otel_rl.offline.report.findings.finding import Finding
@@ -25,8 +30,8 @@ def _alike(_step: int, _rank: int) -> dict[str, float]:
     return PHASES
 
 
-def _tell(job: Job, since: int, until: int | None = None, **values: Any) -> None:
-    """Write what rank 0 tells of a late rank into a job that has been written."""
+def _tell(job: Job, since: int, until: int | None = None, writer: int = 0, **values: Any) -> None:
+    """Write what a rank tells of a late rank into a job that has been written."""
     told = {
         "rl.straggler.rank": 1,
         "rl.straggler.host": "node-0",
@@ -37,15 +42,32 @@ def _tell(job: Job, since: int, until: int | None = None, **values: Any) -> None
         "torch.distributed.operation": "all_reduce",
         **{name.replace("__", "."): value for name, value in values.items()},
     }
-    writer = job.writers[0]
-    writer.event("rl.straggler", since, attributes={**told, "rl.loop.iteration": since + 7}, severity=13)
+    teller = job.writers[writer]
+    teller.event("rl.straggler", since, attributes={**told, "rl.loop.iteration": since + 7}, severity=13)
     if until is not None:
-        writer.event("rl.straggler.end", until, attributes={**told, "rl.loop.iteration": until})
-    writer.write()
+        teller.event("rl.straggler.end", until, attributes={**told, "rl.loop.iteration": until})
+    teller.write()
 
 
 def _late(job: Job) -> list[Finding]:
     return [one for one in examined(job.folder).findings if one.code == "late_rank"]
+
+
+def _page(job: Job, tmp_path: Path) -> str:
+    page = write_report(job.folder, tmp_path / "page.html").output.read_text(encoding="utf-8")
+    return " ".join(re.sub("<[^>]+>", " ", page).split())
+
+
+@dataclass
+class NumberedJob(Job):
+    """Its steps have other numbers than 1, 2, 3; of steps with the number None nothing was traced."""
+
+    numbers: Callable[[int], int | None] = lambda step: step
+
+    def _step(self, step: int, *values: Any) -> None:
+        number = self.numbers(step)
+        if number is not None:
+            super()._step(number, *values)
 
 
 @pytest.fixture
@@ -148,6 +170,97 @@ def test_it_is_said_of_a_run_without_traces_of_steps_too(tmp_path: Path) -> None
     assert (one.onset, one.cost, one.severity) == (11, None, "warning")
 
 
+def test_a_loop_that_counts_samples_is_judged_by_its_steps(tmp_path: Path) -> None:
+    job = NumberedJob(tmp_path / tmp_path.name, _alike, numbers=lambda step: 1 + 2048 * (step - 1))
+    job.write()
+    _tell(job, 1 + 2048 * 10, 1 + 2048 * 17, rl__straggler__lost_time=0.01, rl__straggler__lost_share=0.1)
+    # 2 % of the steps' time, and 80 ms in all.
+    assert _late(job) == []
+    _tell(job, 1 + 2048 * 20, 1 + 2048 * 27, rl__straggler__lost_time=0.5)
+    [one] = _late(job)
+    assert one.cost == pytest.approx((0.1 * 8 + 0.2 * 8) / 40)
+
+
+def test_the_cost_is_not_known_where_none_of_the_late_steps_was_traced(tmp_path: Path) -> None:
+    job = NumberedJob(tmp_path / tmp_path.name, _alike, numbers=lambda step: None if 11 <= step <= 20 else step)
+    job.write()
+    _tell(job, 11, 18)
+    [one] = _late(job)
+    assert (one.onset, one.cost, one.severity) == (11, None, "warning")
+
+
+@pytest.mark.parametrize(
+    ("since", "until", "expected"), [(1, 32, 32), (5, 12, 8), (6, 7, 2), (9, 20, 12), (21, inf, 20)]
+)
+def test_of_bins_of_several_steps_that_part_counts_in_which_the_rank_was_late(
+    since: int, until: float, expected: float
+) -> None:
+    by_rank = BinnedSeries(20)
+    for step in range(1, 41):
+        for rank in (0, 1):
+            by_rank.add(step, rank, 1.0)
+    assert by_rank.width > 1
+    assert late_ranks._TracedSteps(by_rank).count(since, until) == pytest.approx(expected, abs=1)
+
+
+def test_what_was_told_is_no_finding_where_the_numbers_of_the_steps_began_again(tmp_path: Path) -> None:
+    job = NumberedJob(tmp_path / tmp_path.name, _alike, steps=80, numbers=lambda step: (step - 1) % 40 + 1)
+    job.write()
+    _tell(job, 11, 25)
+    assert _late(job) == []
+    assert "the steps above, or those before their numbers began again" in _page(job, tmp_path)
+
+
+def test_a_stretch_whose_end_was_lost_ends_before_the_next_one_of_the_rank(job: Job, tmp_path: Path) -> None:
+    _tell(job, 2)
+    _tell(job, 30, 37)
+    [one] = _late(job)
+    assert "late from step 2 to 37, in 2 stretches" in one.text
+    assert one.cost == pytest.approx(0.2 * (28 + 8) / 40)
+    assert "29 at the latest" in _page(job, tmp_path)
+
+
+def test_the_stretch_of_another_rank_ends_none(job: Job) -> None:
+    _tell(job, 21)
+    _tell(job, 30, 37, rl__straggler__rank=0, rl__straggler__lost_time=0.5)
+    assert {one.ranks[0]: one.cost for one in _late(job)} == pytest.approx({1: 0.2 * 20 / 40, 0: 0.2 * 8 / 40})
+
+
+@pytest.mark.parametrize(("since", "until", "last"), [(11, 20, 20), (12, 25, 25), (11, None, None), (13, 18, 20)])
+def test_steps_of_which_two_processes_told_count_once(
+    job: Job, since: int, until: int | None, last: int | None
+) -> None:
+    _tell(job, 11, 20)
+    _tell(job, since, until, writer=1)
+    [one] = _late(job)
+    assert one.cost == pytest.approx(0.2 * ((last or 40) - 10) / 40)
+    assert (f"late from step 11 to {last}, as" if last else "late since step 11, as") in one.text
+
+
+def test_two_processes_may_both_miss_the_end(job: Job) -> None:
+    _tell(job, 11)
+    _tell(job, 11, writer=1)
+    [one] = _late(job)
+    assert one.cost == pytest.approx(0.2 * 30 / 40)
+
+
+def test_an_end_before_the_first_step_is_not_known_and_one_step_counts(job: Job) -> None:
+    _tell(job, 30, 5, rl__straggler__lost_time=4.0)
+    [one] = _late(job)
+    assert "late from step 30 to 30, as" in one.text
+    assert one.cost == pytest.approx(0.2 / 40)
+
+
+@pytest.mark.parametrize("name", ["rl__straggler__lost_time", "rl__straggler__lost_share"])
+@pytest.mark.parametrize("value", [None, nan, inf, 0, 0.0, -0.2, True, "0.2"])
+def test_an_event_that_does_not_say_what_was_lost_is_left_out(
+    job: Job, tmp_path: Path, name: str, value: object
+) -> None:
+    _tell(job, 11, 20, **{name: value})
+    assert _late(job) == []
+    assert "as told while the job ran" not in _page(job, tmp_path)
+
+
 @pytest.mark.parametrize("missing", ["rl.straggler.rank", "rl.straggler.first_iteration"])
 def test_an_event_without_rank_or_step_is_left_out(job: Job, missing: str) -> None:
     _tell(job, 11, 20, **{missing: None})
@@ -158,6 +271,7 @@ def test_no_more_than_a_thousand_are_kept_and_the_rest_is_counted(job: Job, tmp_
     writer = job.writers[0]
     for number in range(1003):
         told = {"rl.straggler.rank": 1, "rl.straggler.first_iteration": number, "rl.loop.iteration": number + 7}
+        told |= {"rl.straggler.lost_time": 0.15, "rl.straggler.lost_share": 0.2}
         for name in ("rl.straggler", "rl.straggler.end"):
             writer.event(name, 1.0, attributes=told)
     writer.write()

@@ -73,8 +73,25 @@ def test_where_loops_take_turns_the_steps_that_are_named_are_of_one_of_them():
         late = step(number, 1, 0.2)
         steps += [replace(late, key=StepKey("", number + 90)), replace(late, key=StepKey("teacher", number))]
     [change] = [found for found in map(persistence.add, steps) if found]
-    assert (change.loop, change.since, change.iteration) == ("teacher", 10, 13)
+    assert (change.key.loop, change.since, change.iteration) == ("teacher", 10, 13)
 
     [end] = [found for found in (persistence.add(step(number, None, 0.0)) for number in range(104, 112)) if found]
-    assert (end.loop, end.since, end.is_over) == ("teacher", 10, True)
+    assert (end.key.loop, end.since, end.is_over) == ("teacher", 10, True)
     assert end.iteration <= 13
+
+
+def test_loops_without_a_name_are_told_apart_by_their_number():
+    persistence = Persistence()
+    first = [replace(step(number, 1, 0.3), key=StepKey("", number, 1)) for number in range(93, 101)]
+    second = [replace(step(number, None, 0.0), key=StepKey("", number, 2)) for number in range(1, 9)]
+    begin, end = [found for found in map(persistence.add, [*first, *second]) if found]
+    assert (begin.since, begin.iteration) == (93, 100)
+    assert (end.since, end.iteration, end.is_over) == (93, 100, True)
+
+
+def test_a_rank_that_is_late_in_one_loop_and_goes_on_in_the_next_is_late_since_a_step_of_the_latter():
+    persistence = Persistence()
+    first = [replace(step(number, 1, 0.3), key=StepKey("", number, 1)) for number in range(96, 101)]
+    second = [replace(step(number, 1, 0.3), key=StepKey("", number, 2)) for number in range(1, 4)]
+    [begin] = [found for found in map(persistence.add, [*first, *second]) if found]
+    assert (begin.key, begin.since) == (StepKey("", 3, 2), 1)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from math import inf, isfinite
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.offline.reader.otlp_values import int_or_none
@@ -22,7 +24,7 @@ class LateRank:
 
     Attributes:
         loop: name of the loop that took the steps.
-        since, until: iterations; ``until`` is None where the event of its end did not come.
+        since, until: iterations; ``until`` is None where it is not over.
         lost, share: seconds, and share of a step, that the others lost in each.
         operation: collective in which they waited.
         phase: the one in which the rank worked longer than the others; ``""`` outside of all.
@@ -38,6 +40,8 @@ class LateRank:
     share: float
     operation: str
     phase: str
+    #: The event of its end did not come, but one of a later stretch: ``until`` is the last step before that.
+    is_end_lost: bool = False
 
 
 class LateRanks:
@@ -54,7 +58,8 @@ class LateRanks:
             return
         get = log.attributes.get
         rank, since = int_or_none(get(names.RL_STRAGGLER_RANK)), int_or_none(get(names.RL_STRAGGLER_FIRST_ITERATION))
-        if rank is None or since is None:
+        lost, share = _positive(get(names.RL_STRAGGLER_LOST_TIME)), _positive(get(names.RL_STRAGGLER_LOST_SHARE))
+        if rank is None or since is None or lost is None or share is None:
             return
         loop = str(get(names.RL_LOOP_NAME) or "")
         key = (log.process.key, rank, loop, since)
@@ -65,6 +70,9 @@ class LateRanks:
             self.left_out += not has_ended
             return
         until = int_or_none(get(names.RL_LOOP_ITERATION)) if has_ended else None
+        if until is not None:
+            # Where the numbers of the steps have begun again since, no later late step than the first is known.
+            until = max(since, until)
         self._found[key] = LateRank(
             attempt=log.process.attempt,
             loop=loop,
@@ -72,16 +80,37 @@ class LateRanks:
             host=str(get(names.RL_STRAGGLER_HOST) or ""),
             since=since,
             until=until if known is None or until is not None else known.until,
-            lost=_number(get(names.RL_STRAGGLER_LOST_TIME)),
-            share=_number(get(names.RL_STRAGGLER_LOST_SHARE)),
+            lost=lost,
+            share=share,
             operation=str(get(names.TORCH_DISTRIBUTED_OPERATION) or ""),
             phase=str(get(names.RL_PHASE) or ""),
         )
 
     def items(self) -> list[LateRank]:
         """All of them, by attempt, loop and first step."""
-        return sorted(self._found.values(), key=lambda one: (one.attempt, one.loop, one.since, one.rank))
+        lines: dict[tuple[tuple[int, ...], str, int], list[LateRank]] = {}
+        for one in self._found.values():
+            lines.setdefault((one.attempt, one.loop, one.rank), []).append(one)
+        found = [one for line in lines.values() for one in _ended(line)]
+        return sorted(found, key=lambda one: (one.attempt, one.loop, one.since, one.rank, _end(one)))
 
 
-def _number(value: Any) -> float:
-    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else 0.0
+def _ended(line: list[LateRank]) -> list[LateRank]:
+    """Stretches of one rank, each over before the next one begins."""
+    begins = sorted({one.since for one in line})
+    following = dict(pairwise(begins))
+    return [
+        replace(one, until=following[one.since] - 1, is_end_lost=True)
+        if one.until is None and one.since in following
+        else one
+        for one in line
+    ]
+
+
+def _end(one: LateRank) -> float:
+    return inf if one.until is None else one.until
+
+
+def _positive(value: Any) -> float | None:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return float(value) if is_number and isfinite(value) and value > 0 else None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from math import exp, lgamma, log
+from bisect import bisect_right
+from math import exp, inf, lgamma, log
+from operator import itemgetter
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
 
@@ -13,10 +15,12 @@ from otel_rl.offline.report.findings import thresholds
 from otel_rl.offline.report.findings.finding import Finding, Severity
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from otel_rl.offline.report.aggregate.collected import Collected
     from otel_rl.offline.report.aggregate.late_ranks import LateRank
     from otel_rl.offline.report.aggregate.over_time import Line
-    from otel_rl.offline.report.aggregate.statistics import Cell
+    from otel_rl.offline.report.aggregate.statistics import BinnedSeries, Cell
     from otel_rl.stragglers.run import Cost, RunComparison
 
 _CODE, _SECTION, _CHART = "late_rank", "ranks", "own-work"
@@ -26,13 +30,14 @@ _FEWEST_STEPS = 3
 def find(collected: Collected) -> list[Finding]:
     """One finding for each rank that is, or was, late."""
     found = _in_records(collected)
+    traced = _TracedSteps(collected.steps.by_rank)
     for rank, stretches in _told(collected).items():
-        told = _of_told(collected, stretches)
+        told = _of_told(collected, traced, stretches)
         same = next((one for one in found if one.ranks == [rank]), None)
         if same is not None:
             same.onset = told.onset
             same.evidence.append(told.text)
-        elif _is_notable(stretches, told.cost):
+        elif _is_notable(traced, stretches, told.cost):
             found.append(told)
     return found
 
@@ -54,11 +59,12 @@ def _is_shown(one: LateRank, collected: Collected) -> bool:
         # No step was traced; the page is on the latest attempt.
         return one.attempt not in collected.superseded
     shown = collected.loops.shown
-    return (one.attempt, one.loop) == (shown.attempt, shown.loop)
+    # Where the numbers began again in a process, the event does not say whether it is of the steps before that.
+    return (one.attempt, one.loop) == (shown.attempt, shown.loop) and not shown.again
 
 
-def _of_told(collected: Collected, stretches: list[LateRank]) -> Finding:
-    worst, cost = max(stretches, key=lambda one: one.share), _share_of_steps(collected, stretches)
+def _of_told(collected: Collected, traced: _TracedSteps, stretches: list[LateRank]) -> Finding:
+    worst, cost = max(stretches, key=lambda one: one.share), _share_of_steps(_steps(collected), traced, stretches)
     lost = f"{'up to ' if len(stretches) > 1 else ''}{human.duration(worst.lost)} ({human.percent(worst.share)})"
     waited = f", who waited in {worst.operation}" if worst.operation else ""
     where = f"in phase {worst.phase}" if worst.phase else "outside of all phases"
@@ -82,26 +88,58 @@ def _severity(cost: float | None) -> Severity:
 
 
 def _when(stretches: list[LateRank]) -> str:
-    first, last = stretches[0].since, stretches[-1].until
-    when = f"since step {first}" if last is None else f"from step {first} to {last}"
-    return when if len(stretches) == 1 else f"{when}, in {len(stretches)} stretches"
+    first, ends = stretches[0].since, [one.until for one in stretches if one.until is not None]
+    when = f"since step {first}" if len(ends) < len(stretches) else f"from step {first} to {max(ends)}"
+    number = sum(one.since == since for one, since, _ in _apart(stretches))
+    return when if number == 1 else f"{when}, in {number} stretches"
 
 
-def _share_of_steps(collected: Collected, stretches: list[LateRank]) -> float | None:
+def _apart(stretches: list[LateRank]) -> Iterator[tuple[LateRank, int, float]]:
+    """Each with its first and last iteration; what several processes have told of comes once."""
+    ends: dict[tuple[tuple[int, ...], str], float] = {}
+    for one in stretches:
+        loop, until = (one.attempt, one.loop), inf if one.until is None else one.until
+        told = ends.get(loop, -inf)
+        if until > told:
+            ends[loop] = until
+            yield one, int(max(one.since, told + 1)), until
+
+
+def _share_of_steps(steps: float, traced: _TracedSteps, stretches: list[LateRank]) -> float | None:
     """Share of all steps' time that the others lost; None where the steps are not known."""
-    steps, last = _steps(collected), collected.steps.last_iteration
-    if not steps or last is None:
+    late = [(one.share, traced.count(since, until)) for one, since, until in _apart(stretches)]
+    if not any(number for _, number in late):
         return None
-    lost = sum(one.share * max((last if one.until is None else one.until) - one.since + 1, 0) for one in stretches)
-    return float(min(lost / steps, 1.0))
+    return float(min(sum(share * number for share, number in late) / steps, 1.0))
 
 
-def _is_notable(stretches: list[LateRank], cost: float | None) -> bool:
+def _is_notable(traced: _TracedSteps, stretches: list[LateRank], cost: float | None) -> bool:
     """What lasts is said; of what is over, that which cost something."""
-    if cost is None or cost >= thresholds.NOTABLE_SHARE:
+    if cost is None or cost >= thresholds.NOTABLE_SHARE or any(one.until is None for one in stretches):
         return True
-    over = [(one.until - one.since + 1) * one.lost for one in stretches if one.until is not None]
-    return len(over) < len(stretches) or sum(over) >= thresholds.LOST_SECONDS
+    lost = sum(one.lost * traced.count(since, until) for one, since, until in _apart(stretches))
+    return lost >= thresholds.LOST_SECONDS
+
+
+class _TracedSteps:
+    """How many steps a rank took from one iteration to another: there are loops whose iterations count samples."""
+
+    def __init__(self, series: BinnedSeries) -> None:
+        self._width, self._lines = series.width, list(series.lines().values())
+
+    def count(self, since: int, until: float) -> float:
+        """Of the rank with most of them."""
+        return max((self._of(line, since, until) for line in self._lines), default=0)
+
+    def _of(self, line: list[tuple[int, Cell]], since: int, until: float) -> float:
+        begin = bisect_right(line, since - self._width, key=itemgetter(0))
+        end = bisect_right(line, until, key=itemgetter(0))
+        return sum(self._part(first, cell.count, since, until) for first, cell in line[begin:end])
+
+    def _part(self, first: int, count: int, since: int, until: float) -> float:
+        """Of the steps in a bin, those in the stretch: at least the one with which it begins or ends."""
+        inside = min(first + self._width - 1, until) - max(first, since) + 1
+        return max(count * inside / self._width, 1.0)
 
 
 def _steps(collected: Collected) -> float:

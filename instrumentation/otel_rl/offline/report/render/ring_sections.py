@@ -86,7 +86,7 @@ def _told(one: LateRank) -> list[Value]:
     return [
         Value(f"rank {one.rank}" + (f" ({one.host})" if one.host else ""), one.rank),
         number_cell(one.since),
-        Value("not over") if one.until is None else number_cell(one.until),
+        _end(one),
         seconds_cell(one.lost),
         Value(human.percent(one.share), one.share),
         Value(one.operation),
@@ -94,11 +94,21 @@ def _told(one: LateRank) -> list[Value]:
     ]
 
 
+def _end(one: LateRank) -> Value:
+    if one.until is None:
+        return Value("not over")
+    return Value(f"{one.until} at the latest", one.until) if one.is_end_lost else number_cell(one.until)
+
+
 def _place(one: LateRank, collected: Collected) -> str:
-    """Its attempt and loop, where the page shows the steps of another."""
+    """Its attempt and loop, where the page shows the steps of another; what is not known of its steps."""
     shown = collected.loops.shown
     of = shown._replace(attempt=one.attempt, loop=one.loop)
-    return "" if of == shown or not collected.steps.ranks else collected.loops.name(of)
+    if not collected.steps.ranks:
+        return ""
+    if of != shown:
+        return collected.loops.name(of)
+    return "the steps above, or those before their numbers began again" if shown.again else ""
 
 
 def _cost(cost: Cost) -> list[Value]:
