@@ -22,9 +22,12 @@ SCRIPTS = Path(sys.executable).parent
 TIMEOUT = 120
 #: The shortest block, and how often it is looked for, in s.
 LIMIT, BEAT = 0.2, 0.025
-#: Rounds at most: cases which other work on the machine has disturbed are run again. One that takes so many times its
-#: CPU time had no CPU: code that holds the GIL looks like a process that was stopped then, see docs/event-loop.md.
-ROUNDS, STARVED = 2, 3
+#: Rounds at most: cases which other work on the machine has disturbed are run again.
+ROUNDS = 3
+#: A case that takes so many times its CPU time had no CPU. Code that holds the GIL looks like a stopped process then,
+#: and a later step may be named: docs/event-loop.md, "How well it works".
+STARVED, STARVED_WITH_GIL = 3, 1.25
+HOLDS_GIL = "parse"
 CASES = [
     "search:0.4",
     "cooperative:0.5",
@@ -167,7 +170,8 @@ def test_blocks_are_named_and_healthy_work_is_left_alone(tmp_path: Path, loop: s
 def _is_disturbed(case: dict[str, Any], beats: list[tuple[float, float]]) -> bool:
     """True where other work on the machine hides the case: a thread that looks came late, or the case had no CPU."""
     late = max((late for woke, late in beats if case["began"] < woke < case["ended"] + LIMIT), default=0.0)
-    return late > LIMIT / 2 or case["ended"] - case["began"] > STARVED * max(case["seconds"], case["computed"])
+    starved = STARVED_WITH_GIL if case["case"] == HOLDS_GIL else STARVED
+    return late > LIMIT / 2 or case["ended"] - case["began"] > starved * max(case["seconds"], case["computed"])
 
 
 @contextmanager
