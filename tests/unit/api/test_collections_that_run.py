@@ -16,7 +16,9 @@ from otel_rl.api import collecting
 from otel_rl.telemetry.context import attach, detach, unchanged
 from otel_rl.training import phases
 
-asks = pytest.mark.skipif(not collecting.INTERRUPTS, reason="from Python 3.12 on nobody asks")
+before_3_12 = pytest.mark.skipif(
+    not collecting.INTERRUPTS, reason="a collection interrupts calls before Python 3.12 only"
+)
 
 
 @pytest.fixture
@@ -39,7 +41,7 @@ class Cycle:
         other.join()
 
 
-@asks
+@before_3_12
 @pytest.mark.usefixtures("watched")
 def test_a_finaliser_that_a_collection_runs_knows_it_and_other_threads_are_told_no():
     asked = []
@@ -50,7 +52,7 @@ def test_a_finaliser_that_a_collection_runs_knows_it_and_other_threads_are_told_
     assert not collecting.runs_here()
 
 
-@asks
+@before_3_12
 @pytest.mark.usefixtures("watched")
 def test_a_finaliser_without_a_collection_is_told_no():
     asked = []
@@ -59,7 +61,7 @@ def test_a_finaliser_without_a_collection_is_told_no():
     assert asked == [False, False]
 
 
-@asks
+@before_3_12
 @pytest.mark.usefixtures("watched")
 def test_the_callbacks_are_there_once():
     number = len(gc.callbacks)
@@ -67,7 +69,7 @@ def test_the_callbacks_are_there_once():
     assert len(gc.callbacks) == number
 
 
-@asks
+@before_3_12
 @pytest.mark.usefixtures("watched")
 def test_a_callback_that_removes_itself_before_ours_leaves_no_collection_open():
     def remove(phase, _):
@@ -149,7 +151,7 @@ async def test_an_asynchronous_generator_in_a_cycle_is_closed_by_its_event_loop(
     assert cleaned == [1]
 
 
-@asks
+@before_3_12
 def test_where_nothing_may_change_a_context_is_neither_attached_nor_detached():
     context = trace.set_span_in_context(trace.NonRecordingSpan(trace.SpanContext(1, 2, is_remote=False)))
     outer = attach(context)

@@ -26,6 +26,11 @@ def int_or_none(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
+def float_or_none(value: Any) -> float | None:
+    """The value of an attribute that is a number; None for a boolean and anything else."""
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+
 def number(value: Any) -> float:
     """A double in any of its spellings; NaN when absent or nonsense."""
     try:

@@ -25,7 +25,7 @@ from otel_rl.health.durations import BETWEEN, OTHER_PHASES, PHASES
 from otel_rl.health.monitor import Monitor
 from otel_rl.health.rule_table import RULES
 from otel_rl.health.verdict import State, Verdict, by_weight
-from otel_rl.offline.reader.otlp_values import int_or_none
+from otel_rl.offline.reader.otlp_values import float_or_none, int_or_none
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import events, metrics, spans
 from otel_rl.semconv.attributes import RlHealthCodeValues as Code
@@ -220,8 +220,8 @@ class Health:
             evidence=str(get(names.RL_HEALTH_EVIDENCE) or ""),
             next_steps=rule.next_steps,
             metric=str(get(names.RL_HEALTH_METRIC) or ""),
-            value=_number(get(names.RL_HEALTH_VALUE)),
-            threshold=_number(get(names.RL_HEALTH_THRESHOLD)),
+            value=float_or_none(get(names.RL_HEALTH_VALUE)),
+            threshold=float_or_none(get(names.RL_HEALTH_THRESHOLD)),
             unit="",
             cost=0.0,
             attempt=_words(attempt),
@@ -283,7 +283,3 @@ def _rank(process: Process) -> int:
 
 def _words(attempt: tuple[int, ...]) -> str:
     return ".".join(map(str, attempt)) if any(attempt) else ""
-
-
-def _number(value: Any) -> float | None:
-    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None

@@ -7,7 +7,7 @@ from itertools import pairwise
 from math import inf, isfinite
 from typing import TYPE_CHECKING, Any
 
-from otel_rl.offline.reader.otlp_values import int_or_none
+from otel_rl.offline.reader.otlp_values import float_or_none, int_or_none
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import events
 
@@ -43,6 +43,11 @@ class LateRank:
     #: The event of its end did not come, but one of a later stretch: ``until`` is the last step before that.
     is_end_lost: bool = False
 
+    @property
+    def last(self) -> float:
+        """Last iteration; infinite where it is not over."""
+        return inf if self.until is None else self.until
+
 
 class LateRanks:
     """Collects these stretches."""
@@ -71,7 +76,7 @@ class LateRanks:
             return
         until = int_or_none(get(names.RL_LOOP_ITERATION)) if has_ended else None
         if until is not None:
-            # Where the numbers of the steps have begun again since, no later late step than the first is known.
+            # The numbers of the steps may have begun again since: then only the first late step is known.
             until = max(since, until)
         self._found[key] = LateRank(
             attempt=log.process.attempt,
@@ -92,7 +97,7 @@ class LateRanks:
         for one in self._found.values():
             lines.setdefault((one.attempt, one.loop, one.rank), []).append(one)
         found = [one for line in lines.values() for one in _ended(line)]
-        return sorted(found, key=lambda one: (one.attempt, one.loop, one.since, one.rank, _end(one)))
+        return sorted(found, key=lambda one: (one.attempt, one.loop, one.since, one.rank, one.last))
 
 
 def _ended(line: list[LateRank]) -> list[LateRank]:
@@ -107,10 +112,6 @@ def _ended(line: list[LateRank]) -> list[LateRank]:
     ]
 
 
-def _end(one: LateRank) -> float:
-    return inf if one.until is None else one.until
-
-
 def _positive(value: Any) -> float | None:
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return float(value) if is_number and isfinite(value) and value > 0 else None
+    found = float_or_none(value)
+    return found if found is not None and isfinite(found) and found > 0 else None

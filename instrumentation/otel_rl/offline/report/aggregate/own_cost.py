@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from otel_rl.offline.reader.otlp_values import float_or_none
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import events, spans
 
@@ -53,5 +54,5 @@ class OwnCost:
 
 
 def _seconds(value: Any) -> float | None:
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return float(value) if is_number and value >= 0 else None
+    found = float_or_none(value)
+    return found if found is not None and found >= 0 else None

@@ -98,11 +98,11 @@ def _apart(stretches: list[LateRank]) -> Iterator[tuple[LateRank, int, float]]:
     """Each with its first and last iteration; what several processes have told of comes once."""
     ends: dict[tuple[tuple[int, ...], str], float] = {}
     for one in stretches:
-        loop, until = (one.attempt, one.loop), inf if one.until is None else one.until
+        loop = (one.attempt, one.loop)
         told = ends.get(loop, -inf)
-        if until > told:
-            ends[loop] = until
-            yield one, int(max(one.since, told + 1)), until
+        if one.last > told:
+            ends[loop] = one.last
+            yield one, int(max(one.since, told + 1)), one.last
 
 
 def _share_of_steps(steps: float, traced: _TracedSteps, stretches: list[LateRank]) -> float | None:
