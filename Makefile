@@ -74,6 +74,7 @@ generate: $(VENV)/.test ## write constants, reference pages, boards and rules fr
 	$(BIN)/python -m instrumentation.configuration_page
 	$(BIN)/python -m instrumentation.support_page
 	$(BIN)/python -m instrumentation.trigger_table
+	$(BIN)/python -m instrumentation.rooms_page
 	$(BIN)/python -m instrumentation.health_rules
 	$(BIN)/python -m dashboards build
 
@@ -84,6 +85,7 @@ check-generated: $(VENV)/.test ## fail where a generated file differs from its s
 	$(BIN)/python -m instrumentation.configuration_page --check
 	$(BIN)/python -m instrumentation.support_page --check
 	$(BIN)/python -m instrumentation.trigger_table --check
+	$(BIN)/python -m instrumentation.rooms_page --check
 	$(BIN)/python -m instrumentation.health_rules --check
 	$(BIN)/python -m dashboards build --check
 	$(BIN)/python -m instrumentation.prose --check

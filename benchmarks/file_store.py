@@ -39,8 +39,8 @@ def _make_spans() -> list[Any]:
 
 def measure(directory: Path) -> dict[str, list[float]]:
     """CPU microseconds per span by round, and bytes per span."""
-    from otel_rl.offline.store.file_exporter import FileExporter
-    from otel_rl.offline.store.file_store import FileStore
+    from otel_rl.store.writer.file_exporter import FileExporter
+    from otel_rl.store.writer.file_store import FileStore
 
     spans = _make_spans()
     limit = 1 << 30

@@ -47,7 +47,7 @@ def train(folder: Path, steps: int) -> None:
     from grpo_program import train as run
     from opentelemetry import _logs, metrics, trace
 
-    from otel_rl import own_cpu
+    from otel_rl.core import own_cpu
 
     audit = Audit(own.host)
     functions: dict[str, tuple[int, int]] = {}

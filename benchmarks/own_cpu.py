@@ -201,7 +201,7 @@ class OwnCpu:
 
     def _install_beside_patches(self) -> None:
         """Time what others call without a replacement: ends of phases in an ``ExitStack``, kernels, the import hook."""
-        from otel_rl.import_hooks import ImportHooks
+        from otel_rl.core.import_hooks import ImportHooks
         from otel_rl.instrumentors.torch_distributed import dispatcher
         from otel_rl.training.trainer_loop import PhaseHandle
 

@@ -128,7 +128,7 @@ def look(done: int, cpu_ns: int, number: int, data: Path) -> dict[str, float]:
     """What the process holds once everything recorded is delivered and all garbage is collected."""
     from opentelemetry import _logs, metrics, trace
 
-    from otel_rl import watchdog
+    from otel_rl.ranks import watchdog
 
     # It takes in the steps that it was told of, up to a second later. The next step starts another one.
     watchdog.end()

@@ -22,7 +22,7 @@ SECONDS = 30
 BIN = Path(sys.executable).parent
 PROGRAM = """
 import json, sys, time, tracemalloc, otel_rl, torch, torch.distributed as dist
-from otel_rl import watchdog as package
+from otel_rl.ranks import watchdog as package
 
 how, seconds = sys.argv[1], float(sys.argv[2])
 samples, memory = [], []

@@ -22,7 +22,7 @@ import torch  # noqa: E402 - as above
 from engine_runs import run  # noqa: E402 - as above
 from figures import machine  # noqa: E402 - as above
 
-from otel_rl.training.tensor_sums import sums_of  # noqa: E402 - as above
+from otel_rl.weight_sync.tensor_sums import sums_of  # noqa: E402 - as above
 
 #: Name -> steps, what goes wrong in the sync of a step, the variable's value.
 RUNS = {

@@ -1,7 +1,7 @@
 """Write the table of `OTEL_RL_*` variables into docs/configuration.md.
 
 Run it as `python -m instrumentation.configuration_page`. With `--check` nothing is written, and the exit status is 1
-when the page differs from `otel_rl.settings`.
+when the page differs from `otel_rl.core.settings`.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ import sys
 from pathlib import Path
 
 from instrumentation import generated_files
-from otel_rl.settings import VARIABLES, Variable
+from otel_rl.core.settings import VARIABLES, Variable
 
 PAGE = Path(__file__).parents[1] / "docs" / "configuration.md"
-BEGIN = "<!-- generated; edit instrumentation/otel_rl/settings.py and run `make generate` -->"
+BEGIN = "<!-- generated; edit instrumentation/otel_rl/core/settings.py and run `make generate` -->"
 END = "<!-- end of the generated table -->"
 
 
@@ -38,7 +38,9 @@ def with_table(page: str) -> str:
 def main(arguments: list[str] | None = None, path: Path = PAGE) -> int:
     """Write or compare; returns the exit status."""
     current = with_table(path.read_text(encoding="utf-8"))
-    return generated_files.main("instrumentation.configuration_page", "otel_rl.settings", {path: current}, arguments)
+    return generated_files.main(
+        "instrumentation.configuration_page", "otel_rl.core.settings", {path: current}, arguments
+    )
 
 
 if __name__ == "__main__":

@@ -42,7 +42,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-from otel_rl.version import __version__
+from otel_rl.core.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -108,7 +108,7 @@ def _import_operations() -> Any:
 def _tell_failure(error: Exception, *lost: str) -> None:
     """Say once what is lost by an import that failed; raise again what a signal handler of the program has raised."""
     try:
-        from otel_rl.internal_errors import raised_by_signal_handler  # noqa: PLC0415 - nothing is imported before
+        from otel_rl.core.guard import raised_by_signal_handler  # noqa: PLC0415 - nothing is imported before
         from otel_rl.process import launch  # noqa: PLC0415 - as above
     except Exception:  # noqa: BLE001 - nothing more can be imported, and nobody has set telemetry up
         return

@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from otel_rl.offline.reader import Log, Reader, find
+from otel_rl.store.reader import Log, Reader, find
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from otel_rl.internal_errors import guard
+from otel_rl.core.guard import guard
 from otel_rl.telemetry.attribute_values import plain_content
 from otel_rl.telemetry.content_capture import as_json, capture_content, content, content_as_json, count_dropped
 from otel_rl.telemetry.redaction import Dropped

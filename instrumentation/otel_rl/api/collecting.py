@@ -1,10 +1,12 @@
 """Whether the garbage collector runs on this thread. For Python before 3.12.
 
 There a collection begins in the middle of whatever allocates, ``ContextVar.set`` too. A finaliser that sets a context
-variable meanwhile frees what this call works on, and the process crashes (https://github.com/python/cpython/issues/148891).
+variable meanwhile frees what this call works on, and the process crashes
+(https://github.com/python/cpython/issues/148891).
 From 3.12 on (gh-97922) a collection waits for the end of the bytecode.
 
-A callback in Python would let other threads run in the middle of such an operation: :mod:`otel_rl.pressure.garbage`.
+A callback in Python would let other threads run in the middle of such an operation
+(:mod:`otel_rl.runtime_metrics.garbage`).
 So the callbacks are methods of built-in types. Each gets the phase, ``start`` or ``stop``, and a new dictionary.
 """
 

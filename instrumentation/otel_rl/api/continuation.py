@@ -26,10 +26,10 @@ from opentelemetry import baggage
 from opentelemetry import trace as trace_api
 from opentelemetry.context import get_current
 
-from otel_rl import settings
 from otel_rl.api.spawned import Inherited
-from otel_rl.import_hooks import hooks
-from otel_rl.internal_errors import guard
+from otel_rl.core import settings
+from otel_rl.core.guard import guard
+from otel_rl.core.import_hooks import hooks
 from otel_rl.process import child_processes
 from otel_rl.semconv import attributes
 from otel_rl.telemetry import lifecycle, propagation

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 from opentelemetry import trace as trace_api
 from opentelemetry.context import get_current
 
-from otel_rl import own_cpu
 from otel_rl.api import awaitables, outcomes, program_metrics, scores
 from otel_rl.api.model_calls import ModelCall
 from otel_rl.api.reward_functions import RewardFunction
 from otel_rl.api.rollouts import Rollout
 from otel_rl.api.user_messages import say_no_number
-from otel_rl.internal_errors import guard
+from otel_rl.core import own_cpu
+from otel_rl.core.guard import guard
 from otel_rl.semconv import attributes, spans
 from otel_rl.semconv.definitions import EventDefinition
 from otel_rl.telemetry import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from otel_rl.internal_errors import guard
+from otel_rl.core.guard import guard
 from otel_rl.semconv.attributes import RlAdvantageEstimatorValues
 from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
 from otel_rl.telemetry import drops

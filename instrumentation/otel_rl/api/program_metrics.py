@@ -6,9 +6,9 @@ import math
 import re
 from typing import TYPE_CHECKING, Any
 
-from otel_rl import own_cpu
 from otel_rl.api.user_messages import say_no_number
-from otel_rl.internal_errors import guard
+from otel_rl.core import own_cpu
+from otel_rl.core.guard import guard
 from otel_rl.semconv import attributes, metrics
 from otel_rl.semconv.definitions import MetricDefinition
 from otel_rl.telemetry import drops, open_trajectory

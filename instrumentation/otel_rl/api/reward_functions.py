@@ -8,7 +8,7 @@ from opentelemetry.context import get_current
 
 from otel_rl.api import scores
 from otel_rl.api.call_content import Result, captured
-from otel_rl.internal_errors import guard
+from otel_rl.core.guard import guard
 from otel_rl.semconv import attributes, spans
 from otel_rl.telemetry import deferral, open_trajectory
 from otel_rl.telemetry.attribute_values import text

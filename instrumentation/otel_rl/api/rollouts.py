@@ -13,7 +13,7 @@ from opentelemetry.trace import INVALID_SPAN, Link
 
 from otel_rl.api import continuation
 from otel_rl.api.call_content import Result, captured
-from otel_rl.internal_errors import guard
+from otel_rl.core.guard import guard
 from otel_rl.process import process_identity
 from otel_rl.semconv import attributes, metrics, spans
 from otel_rl.semconv.attributes import RlTrajectoriesSourceValues

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from opentelemetry.context import get_current
 
-from otel_rl import own_cpu
 from otel_rl.api import outcomes
 from otel_rl.api.user_messages import say_no_number
-from otel_rl.internal_errors import guard
+from otel_rl.core import own_cpu
+from otel_rl.core.guard import guard
 from otel_rl.semconv import attributes, events, metrics
 from otel_rl.telemetry import drops, open_trajectory, redaction
 from otel_rl.telemetry.attribute_values import number, numbers_of

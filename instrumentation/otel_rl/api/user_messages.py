@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from otel_rl import stderr
+from otel_rl.core import stderr
 from otel_rl.process import process_identity
 from otel_rl.telemetry.attribute_values import is_tensor, text
 

@@ -5,9 +5,9 @@ A command is a module or package here with ``configure(parser)`` and ``run(argum
 command can need an extra that is not installed.
 
 Modules:
-    report: arguments of ``otel-rl report``; the page is made by :mod:`otel_rl.offline.report`.
+    report: arguments of ``otel-rl report``; the page is made by :mod:`otel_rl.report`.
     trajectories: ``otel-rl trajectories``.
-    postmortem: arguments of ``otel-rl postmortem``; the work is done by :mod:`otel_rl.offline.postmortem`.
+    postmortem: arguments of ``otel-rl postmortem``; the work is done by :mod:`otel_rl.ranks.postmortem`.
     collector: arguments of ``otel-rl collector``; its work is done by :mod:`otel_rl.collector`.
     run_directory: the arguments that name the run to read.
     doctor: arguments of ``otel-rl doctor`` and its checks.
@@ -23,7 +23,7 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from otel_rl.version import __version__
+from otel_rl.core.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

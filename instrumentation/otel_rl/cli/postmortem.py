@@ -7,9 +7,9 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from otel_rl import settings
 from otel_rl.cli import complain, run_directory
-from otel_rl.offline.reader.errors import UnusableInput
+from otel_rl.core import settings
+from otel_rl.store.reader.errors import UnusableInput
 
 if TYPE_CHECKING:
     import argparse
@@ -45,8 +45,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the postmortem."""
-    from otel_rl.offline.postmortem import examine  # noqa: PLC0415 - only this command needs the reader
-    from otel_rl.offline.postmortem.text import as_json, as_text  # noqa: PLC0415
+    from otel_rl.ranks.postmortem import examine  # noqa: PLC0415 - only this command needs the reader
+    from otel_rl.ranks.postmortem.text import as_json, as_text  # noqa: PLC0415
 
     rings = arguments.ring_dir or Path(settings.load(os.environ)[0].ring_directory)
     try:

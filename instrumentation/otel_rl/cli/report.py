@@ -7,14 +7,14 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from otel_rl import settings
 from otel_rl.cli import complain, run_directory
-from otel_rl.offline.reader.errors import UnusableInput
+from otel_rl.core import settings
+from otel_rl.store.reader.errors import UnusableInput
 
 if TYPE_CHECKING:
     import argparse
 
-    from otel_rl.offline.report import Report
+    from otel_rl.report import Report
 
 #: Packages that the extra `report` brings.
 _EXTRA = frozenset({"bokeh", "jinja2", "markupsafe", "numpy", "tqdm"})
@@ -64,7 +64,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Write the page and print its path."""
     try:
-        from otel_rl.offline.report import write_report  # noqa: PLC0415 - only this command needs the reader
+        from otel_rl.report import write_report  # noqa: PLC0415 - only this command needs the reader
 
         dumps = arguments.torch_dumps.expanduser() if arguments.torch_dumps is not None else None
         report = write_report(run_directory.find(arguments), arguments.output, arguments.run, dumps)
@@ -85,7 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _print(report: Report, *, as_json: bool) -> None:
-    from otel_rl.offline.report.findings import output  # noqa: PLC0415 - as above
+    from otel_rl.report.findings import output  # noqa: PLC0415 - as above
 
     if as_json:
         found = {

@@ -7,7 +7,7 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from otel_rl.offline.reader.errors import UnusableInput
+from otel_rl.store.reader.errors import UnusableInput
 
 if TYPE_CHECKING:
     import argparse

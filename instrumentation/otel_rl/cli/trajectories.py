@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from otel_rl.cli import complain, run_directory
-from otel_rl.offline.reader.errors import UnusableInput
+from otel_rl.store.reader.errors import UnusableInput
 
 if TYPE_CHECKING:
     import argparse
@@ -36,11 +36,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the lines."""
-    from otel_rl.offline.reader import Log, Reader  # noqa: PLC0415 - only this command needs the reader
-    from otel_rl.offline.reader.locate import find  # noqa: PLC0415 - as above
-    from otel_rl.offline.report.aggregate.trajectory_rows import rows  # noqa: PLC0415 - as above
-    from otel_rl.offline.report.findings import sentences  # noqa: PLC0415 - as above
+    from otel_rl.report.aggregate.trajectory_rows import rows  # noqa: PLC0415 - as above
+    from otel_rl.report.findings import sentences  # noqa: PLC0415 - as above
     from otel_rl.semconv import events  # noqa: PLC0415 - as above
+    from otel_rl.store.reader import Log, Reader  # noqa: PLC0415 - only this command needs the reader
+    from otel_rl.store.reader.locate import find  # noqa: PLC0415 - as above
 
     try:
         source = find(run_directory.find(arguments), arguments.run)

@@ -15,10 +15,10 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.collectives import sequence_numbers
+from otel_rl.core.guard import guard
 from otel_rl.flight_recorder import collective_places, layout
 from otel_rl.flight_recorder.collective_places import clock
 from otel_rl.flight_recorder.recorder import flight
-from otel_rl.internal_errors import guard
 from otel_rl.semconv.attributes import TorchDistributedOperationValues as Operation
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 from weakref import WeakKeyDictionary
 
-from otel_rl import reductions
-from otel_rl.internal_errors import logger
+from otel_rl.core import reductions
+from otel_rl.core.guard import logger
 
 if TYPE_CHECKING:
     from collections.abc import Callable

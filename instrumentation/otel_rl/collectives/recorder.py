@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from otel_rl.collectives.flight_records import begin_late
 from otel_rl.collectives.payload import payload_bytes
+from otel_rl.core.guard import guard
 from otel_rl.flight_recorder.layout import HAS_FAILED, IS_WAIT
-from otel_rl.internal_errors import guard
 from otel_rl.semconv import attributes
 from otel_rl.semconv.attributes import TorchDistributedSourceValues as Source
 

@@ -10,10 +10,10 @@ import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
-from otel_rl import clock as wall_clock
-from otel_rl import own_cpu, reductions
 from otel_rl.collectives.recorder import BYTES, CALLS, HOST_TIME, UNKNOWN_SIZE, WAIT_TIME
 from otel_rl.collectives.unseen import UnseenCollectives
+from otel_rl.core import clock as wall_clock
+from otel_rl.core import own_cpu, reductions
 from otel_rl.flight_recorder.recorder import flight
 from otel_rl.semconv import attributes, events, metrics
 from otel_rl.semconv.attributes import TorchDistributedSourceValues as Source

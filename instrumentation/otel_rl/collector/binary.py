@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from otel_rl import packaged_data
 from otel_rl.collector.errors import Refused
+from otel_rl.core import packaged_data
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from otel_rl import instrumentor_status, stderr
-from otel_rl.internal_errors import Loading, guard, raised_by_signal_handler
+from otel_rl.core import instrumentor_status, stderr
+from otel_rl.core.guard import Loading, guard, raised_by_signal_handler
 from otel_rl.process import child_processes, launch
 
 if TYPE_CHECKING:
@@ -56,10 +56,10 @@ def configure() -> None:
 
 def _configure() -> None:
     global _telemetry
-    from otel_rl import settings  # noqa: PLC0415 - none of this where nothing is set up
+    from otel_rl.core import settings  # noqa: PLC0415 - none of this where nothing is set up
+    from otel_rl.core.import_hooks import hooks  # noqa: PLC0415
     from otel_rl.ending import exit as process_exit  # noqa: PLC0415
     from otel_rl.ending import forks  # noqa: PLC0415
-    from otel_rl.import_hooks import hooks  # noqa: PLC0415
     from otel_rl.telemetry import (  # noqa: PLC0415
         lifecycle,
         open_spans,  # noqa: F401 - at the first span the program may have no descriptor left to load it
@@ -106,7 +106,7 @@ def _first_step(step: Step) -> None:
 
 def _start_pressure(step: Step) -> None:
     if _loaded():
-        from otel_rl.pressure import step_pauses  # noqa: PLC0415 - see above
+        from otel_rl.runtime_metrics import step_pauses  # noqa: PLC0415 - see above
         from otel_rl.training import cost_guard  # noqa: PLC0415 - see above
 
         step_pauses.start(step)
@@ -115,7 +115,7 @@ def _start_pressure(step: Step) -> None:
 
 def _start_health(_: Step) -> None:
     """As with pressure: where nothing more can be imported there are no health rules, and the steps go on."""
-    from otel_rl import settings  # noqa: PLC0415 - see above
+    from otel_rl.core import settings  # noqa: PLC0415 - see above
 
     if settings.current().health_rules == "off":
         return
@@ -125,9 +125,7 @@ def _start_health(_: Step) -> None:
 
         live.start()
     except Exception as error:  # noqa: BLE001 - whatever an audit hook raises
-        _pass_on(error)
-        reason = f"could not be loaded ({type(error).__name__}: {error}): no health rules"
-        instrumentor_status.report("health", instrumentor_status.SKIPPED, reason)
+        instrumentor_status.report_unloadable("health", error, "no health rules")
 
 
 #: What follows the steps of a process and has not started yet, the first one last.
@@ -137,7 +135,7 @@ _following = [_start_health, _start_pressure]
 def _observe_pressure() -> None:
     """A process that records nothing observes nothing."""
     if _loaded():
-        from otel_rl.pressure import observed  # noqa: PLC0415 - see above
+        from otel_rl.runtime_metrics import observed  # noqa: PLC0415 - see above
 
         observed.register()
 
@@ -153,12 +151,10 @@ def _loaded() -> bool:
 
 def _load() -> bool:
     try:
-        from otel_rl.pressure import observed, step_pauses  # noqa: F401, PLC0415 - tried here
+        from otel_rl.runtime_metrics import observed, step_pauses  # noqa: F401, PLC0415 - tried here
         from otel_rl.training import cost_guard  # noqa: F401, PLC0415 - as above
     except Exception as error:  # noqa: BLE001 - whatever an audit hook raises
-        _pass_on(error)
-        reason = f"could not be loaded ({type(error).__name__}: {error}): no memory, no pauses, no cost guard"
-        instrumentor_status.report("pressure", instrumentor_status.SKIPPED, reason)
+        instrumentor_status.report_unloadable("pressure", error, "no memory, no pauses, no cost guard")
         return False
     return True
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from opentelemetry.instrumentation.distro import BaseDistro
 
-from otel_rl import stderr
+from otel_rl.core import stderr
 from otel_rl.distro import import_path, start
 from otel_rl.distro.bootstrap.sitecustomize import run_shadowed
 from otel_rl.pipeline import sdk_logging

@@ -19,21 +19,6 @@ from otel_rl.process import child_processes
 BOOTSTRAP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bootstrap")
 #: Parts of these are in use from here on; a second copy would record apart.
 _KEPT = frozenset({"opentelemetry", "otel_rl"})
-#: Rooms with modules that are imported with the first record or at exit.
-_USED_LATER = (
-    "api",
-    "collectives",
-    "ending",
-    "flight_recorder",
-    "inference",
-    "offline.store",
-    "pipeline",
-    "telemetry",
-    "tools",
-    "training",
-    "watchdog",
-    "watchdog.event_loops",
-)
 
 
 def with_bootstrap(python_path: str, replaced: str = "") -> str:
@@ -69,7 +54,7 @@ def _import_the_rest() -> None:
     """Import now what we would import at the first record, before the program's module shadows the name."""
     import pkgutil  # noqa: PLC0415 - a rare case
 
-    from otel_rl.distro import configurator  # noqa: PLC0415
+    from otel_rl.distro import configurator, rooms  # noqa: PLC0415
     from otel_rl.pipeline import exporter_selection, exporters  # noqa: PLC0415
 
     if configurator.telemetry() is None:
@@ -80,10 +65,10 @@ def _import_the_rest() -> None:
                 # Some import their transport when they are opened.
                 with suppress(Exception):
                     exporters.load_class(signal, name)().shutdown()
-    package = os.path.dirname(BOOTSTRAP.removesuffix(f"{os.sep}bootstrap"))
-    for room in _USED_LATER:
-        for module in pkgutil.iter_modules([os.path.join(package, *room.split("."))]):
-            importlib.import_module(f"otel_rl.{room}.{module.name}")
+    package = os.path.dirname(os.path.dirname(BOOTSTRAP))
+    for room in (room.name for layer in rooms.LAYERS for room in layer if room.is_recording):
+        for module in pkgutil.walk_packages([os.path.join(package, room)], prefix=f"otel_rl.{room}."):
+            importlib.import_module(module.name)
 
 
 def _ahead_of_standard_library(path: list[str]) -> list[str]:

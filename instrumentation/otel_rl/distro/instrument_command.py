@@ -13,7 +13,7 @@ import os
 import sys
 from functools import partial
 
-from otel_rl import stderr
+from otel_rl.core import stderr
 from otel_rl.distro import import_path
 from otel_rl.process import child_processes, launch
 

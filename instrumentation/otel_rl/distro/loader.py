@@ -1,7 +1,7 @@
 """Loads instrumentors, ours and others': each for itself, and when the library it instruments is imported.
 
 Upstream's loader imports all of them in every process, checks and hooks outside of any isolation, and stops at the
-first one that raises. This one takes its place; its outcomes are in :mod:`otel_rl.instrumentor_status`.
+first one that raises. This one takes its place; its outcomes are in :mod:`otel_rl.core.instrumentor_status`.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from opentelemetry.util._importlib_metadata import entry_points
 
-from otel_rl import instrumentor_status, internal_errors, settings
+from otel_rl.core import instrumentor_status, settings
+from otel_rl.core.guard import guard
+from otel_rl.core.import_hooks import hooks
 from otel_rl.distro.own_triggers import OF_MANY_USES, TRIGGERS
 from otel_rl.distro.trigger_modules import TARGETS
-from otel_rl.import_hooks import hooks
-from otel_rl.offline.store import process_store
+from otel_rl.store.writer import process_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -33,7 +34,7 @@ _PREFERRED = "opentelemetry-instrumentation-"
 
 def load_instrumentors(environ: Mapping[str, str] = os.environ) -> None:
     """Load what is installed and not disabled; never raises."""
-    with internal_errors.guard("loader"):
+    with guard("loader"):
         _run_hooks("opentelemetry_pre_instrument")
         disabled = {name.strip() for name in environ.get(DISABLED, "").split(",")}
         kept, rejected = _one_owner_each(entry_points(group=GROUP))
@@ -184,5 +185,5 @@ def _isolated(name: str, call: Any) -> None:
     except BaseException as error:  # SystemExit and worse from foreign code must not end the program
         instrumentor_status.report(name, instrumentor_status.FAILED, f"{type(error).__name__}: {error}")
         if name.startswith(_OURS) and isinstance(error, Exception):
-            with internal_errors.guard(f"loader.{name}"):
+            with guard(f"loader.{name}"):
                 raise

@@ -61,7 +61,7 @@ def _offer_hook_to_ray() -> None:
 
 def _report_invalid_settings() -> None:
     """All processes of the launch read the same environment: only the leading one prints."""
-    from otel_rl import settings, stderr  # noqa: PLC0415 - a launcher needs none of it
+    from otel_rl.core import settings, stderr  # noqa: PLC0415 - a launcher needs none of it
     from otel_rl.process import process_identity  # noqa: PLC0415
 
     if process_identity.current().leads:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from opentelemetry._logs import SeverityNumber
 
-from otel_rl.internal_errors import guard
+from otel_rl.core.guard import guard
 from otel_rl.process import child_processes, process_identity
 from otel_rl.semconv import attributes, events
 from otel_rl.telemetry import run_span

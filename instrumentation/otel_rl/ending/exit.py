@@ -11,13 +11,15 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from otel_rl import instrumentor_status, settings, watchdog
+from otel_rl import event_loops
+from otel_rl.core import instrumentor_status, settings
+from otel_rl.core.guard import guard
 from otel_rl.ending import exceptions, summary
 from otel_rl.flight_recorder.recorder import flight
-from otel_rl.internal_errors import guard
 from otel_rl.pipeline import outage
 from otel_rl.pipeline.last_delivery import LastDelivery
 from otel_rl.process import process_identity
+from otel_rl.ranks import watchdog
 from otel_rl.telemetry import lifecycle
 
 if TYPE_CHECKING:
@@ -37,6 +39,7 @@ def register(telemetry: Telemetry) -> None:
     exceptions.watch()
     flight.arm()
     watchdog.arm()
+    event_loops.arm()
     atexit.register(_at_exit)
 
 
@@ -86,6 +89,8 @@ def deliver() -> None:
         return
     timeout = settings.current().exit_timeout
     deadline = time.monotonic() + timeout
+    with guard("exit.event_loops"):
+        event_loops.end()
     with guard("exit.watchdog"):
         watchdog.end()
     with guard("exit"):

@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from otel_rl import internal_errors
+from otel_rl.core.guard import guard, reset_counts
+from otel_rl.core.import_hooks import hooks
 from otel_rl.ending import exit as process_exit
-from otel_rl.import_hooks import hooks
-from otel_rl.internal_errors import guard
 from otel_rl.pipeline import exporters, resource
 from otel_rl.process import child_processes, process_identity
 from otel_rl.telemetry import deferral, drops, lifecycle
@@ -49,7 +48,7 @@ def _start_anew(telemetry: Telemetry) -> None:
     with guard("forks.after_fork"):
         telemetry.after_fork_in_child()
         drops.reset()
-        internal_errors.reset()
+        reset_counts()
         lifecycle.run_after_fork_callbacks()
         process_identity.after_fork_in_child()
         resource.follow_identity()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 
-from otel_rl import instrumentor_status, settings, stderr
+from otel_rl.core import instrumentor_status, settings, stderr
 from otel_rl.pipeline import exporter_selection
 from otel_rl.pipeline.outage import in_words
 from otel_rl.pipeline.sink import NO_ANSWER
@@ -88,7 +88,7 @@ def _recorded(telemetry: Telemetry, recorded: dict[str, int]) -> str:
 
 def _is_loop_without_steps() -> bool:
     """True where collectives were counted, and no trainer and no program has said what a step is."""
-    from otel_rl import reductions  # noqa: PLC0415 - a process that records nothing needs it not
+    from otel_rl.core import reductions  # noqa: PLC0415 - a process that records nothing needs it not
 
     return reductions.COLLECTIVES.offered and steps.last_iteration() is None
 

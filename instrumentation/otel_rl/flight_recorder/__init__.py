@@ -1,7 +1,7 @@
 """Flight recorder: what this process is doing now and did last, in a file that outlives a kill.
 
 A process that trains writes its steps, phases, collectives, tools and model calls into a ring of fixed size, which lies
-in shared memory. The kernel keeps the file when the process is killed. :mod:`otel_rl.offline.postmortem` reads it.
+in shared memory. The kernel keeps the file when the process is killed. :mod:`otel_rl.ranks.postmortem` reads it.
 
 Modules, each importing only those below it:
     copies: what the I/O thread does: the heartbeat, copies in the run folder, and the end.

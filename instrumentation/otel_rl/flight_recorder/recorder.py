@@ -13,9 +13,9 @@ from _thread import allocate_lock, get_ident
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from otel_rl import instrumentor_status, settings, stderr
+from otel_rl.core import instrumentor_status, settings, stderr
+from otel_rl.core.guard import guard, raised_by_signal_handler
 from otel_rl.flight_recorder import layout
-from otel_rl.internal_errors import guard, raised_by_signal_handler
 from otel_rl.process import process_identity
 
 if TYPE_CHECKING:

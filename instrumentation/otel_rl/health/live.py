@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from opentelemetry._logs import SeverityNumber
 
-from otel_rl import instrumentor_status, settings, stderr
+from otel_rl.core import instrumentor_status, settings, stderr
+from otel_rl.core.guard import guard
 from otel_rl.health import user_rules
 from otel_rl.health.durations import BETWEEN, OTHER_PHASES, PHASES
 from otel_rl.health.monitor import Monitor
 from otel_rl.health.verdict import State
-from otel_rl.internal_errors import guard
 from otel_rl.process import process_identity
 from otel_rl.semconv import attributes, events, metrics
 from otel_rl.telemetry import deferral, lifecycle

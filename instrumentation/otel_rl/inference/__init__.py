@@ -17,6 +17,8 @@
 ``message_parts``         the parts of messages
 ``streamed_messages``     messages collected from chunks
 ``shortening``            content as JSON that fits into one attribute
+``engine_answers``        what the engines of a step took, from their answers
 ``fields``                fields of dictionaries and models
+``http``                  engines that a program reaches with a plain HTTP client
 ========================  ====================================================
 """

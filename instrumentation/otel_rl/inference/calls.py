@@ -25,14 +25,14 @@ from opentelemetry import trace as trace_api
 from opentelemetry.context import get_current
 from opentelemetry.trace import SpanKind
 
-from otel_rl import instrumentor_status
+from otel_rl.core import instrumentor_status
+from otel_rl.core.guard import guard
 from otel_rl.flight_recorder import layout
 from otel_rl.flight_recorder.recorder import flight
 from otel_rl.inference import measurements, messages, ownership, tool_round_trips
 from otel_rl.inference.answers import Answer
 from otel_rl.inference.engine_requests import was_aborted
 from otel_rl.inference.requests import EMBEDDINGS, number_of_prompts
-from otel_rl.internal_errors import guard, raised_by_signal_handler
 from otel_rl.semconv import attributes, events
 from otel_rl.semconv.attributes import RlInferenceStreamEndedValues
 from otel_rl.telemetry import lifecycle, open_spans, open_trajectory, progress
@@ -370,11 +370,8 @@ def _summary_of_engines() -> Callable[..., None] | None:
     """Imported in a program that has steps; None in one that can import no more, where nobody asks again."""
     try:
         add: Callable[..., None] = import_module("otel_rl.inference.engine_answers").add
-    except Exception as error:
-        if raised_by_signal_handler(error):
-            raise
-        reason = f"could not be loaded ({type(error).__name__}: {error}): no summaries of engines"
-        instrumentor_status.report("engine_summary", instrumentor_status.SKIPPED, reason)
+    except Exception as error:  # noqa: BLE001 - whatever an audit hook raises
+        instrumentor_status.report_unloadable("engine_summary", error, "no summaries of engines")
         return None
     return add
 

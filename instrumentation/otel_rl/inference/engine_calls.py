@@ -12,13 +12,13 @@ from opentelemetry import trace as trace_api
 from opentelemetry.context import get_current
 from opentelemetry.trace import INVALID_SPAN, SpanKind
 
+from otel_rl.core.guard import guard
 from otel_rl.flight_recorder import layout
 from otel_rl.flight_recorder.recorder import flight
 from otel_rl.inference import ownership
 from otel_rl.inference.engine_requests import EngineRequests, Times, was_aborted
 from otel_rl.inference.pending_measurements import PendingMeasurements
 from otel_rl.inference.requests import model_name
-from otel_rl.internal_errors import guard
 from otel_rl.semconv import attributes, metrics
 from otel_rl.semconv.attributes import GenAiTokenTypeValues
 from otel_rl.telemetry import deferral, lifecycle, open_trajectory, progress

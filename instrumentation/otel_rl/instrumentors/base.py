@@ -19,8 +19,9 @@ import re
 import sys
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from otel_rl import instrumentor_status, internal_errors
-from otel_rl.import_hooks import hooks
+from otel_rl.core import instrumentor_status
+from otel_rl.core.guard import guard, logger
+from otel_rl.core.import_hooks import hooks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -128,7 +129,7 @@ class Instrumentor:
     def instrument(self, *, skip_dep_check: bool = False, raise_exception_on_conflict: bool = False, **_: Any) -> None:
         """Patch the library now, or when it is imported; with the arguments that OpenTelemetry's loader gives."""
         if self._instrumented:
-            internal_errors.logger.warning("otel-rl: %s is instrumented already", self.library)
+            logger.warning("otel-rl: %s is instrumented already", self.library)
             return
         if not skip_dep_check and self._conflicts(raise_error=raise_exception_on_conflict):
             return
@@ -145,7 +146,7 @@ class Instrumentor:
         if conflict is not None and raise_error:
             raise DependencyConflictError(conflict)
         if conflict is not None:
-            internal_errors.logger.error("otel-rl: %s", conflict)
+            logger.error("otel-rl: %s", conflict)
         return conflict is not None
 
     def _begin(self) -> None:
@@ -163,7 +164,7 @@ class Instrumentor:
                 hooks.after_import(name, self._imported)
 
     def _imported(self, module: ModuleType) -> None:
-        with internal_errors.guard(f"{self.entry_point}.import_hook"):
+        with guard(f"{self.entry_point}.import_hook"):
             if self._instrumented:
                 self._apply(module.__name__, module)
 
@@ -184,7 +185,7 @@ class Instrumentor:
             instrumentor_status.report(
                 self.entry_point, instrumentor_status.FAILED, f"patching {name} failed: {type(error).__name__}: {error}"
             )
-            with internal_errors.guard(f"{self.entry_point}.patch"):
+            with guard(f"{self.entry_point}.patch"):
                 raise
         else:
             self._report()
@@ -217,7 +218,7 @@ class Instrumentor:
     def uninstrument(self, **_: Any) -> None:
         """Put the originals back."""
         if not self._instrumented:
-            internal_errors.logger.warning("otel-rl: %s is not instrumented", self.library)
+            logger.warning("otel-rl: %s is not instrumented", self.library)
             return
         self._instrumented = False
         self._patches.restore()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
-from otel_rl.import_hooks import hooks
+from otel_rl.core.import_hooks import hooks
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,16 +8,16 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from otel_rl.served_engines import senders
-from otel_rl.served_engines.chunks import AsyncChunks, Chunks
-from otel_rl.served_engines.senders import Client
+from otel_rl.inference.http import senders
+from otel_rl.inference.http.chunks import AsyncChunks, Chunks
+from otel_rl.inference.http.senders import Client
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
     from types import ModuleType
 
+    from otel_rl.inference.http.calls import Call
     from otel_rl.instrumentors.patching import Patches
-    from otel_rl.served_engines.calls import Call
 
 
 def patch_client(library: str, module: ModuleType, patches: Patches) -> None:

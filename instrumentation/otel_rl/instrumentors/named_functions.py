@@ -18,11 +18,11 @@ from importlib.machinery import PathFinder
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import otel_rl
-from otel_rl import instrumentor_status, settings, stderr
 from otel_rl.api.decorator import wrap_call
 from otel_rl.api.inherited_methods import Inherited, function_of, wrap_method
+from otel_rl.core import instrumentor_status, settings, stderr
+from otel_rl.core.guard import guard
 from otel_rl.instrumentors.base import Instrumentor
-from otel_rl.internal_errors import guard
 from otel_rl.process import child_processes, process_identity
 
 if TYPE_CHECKING:

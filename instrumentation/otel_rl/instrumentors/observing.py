@@ -15,7 +15,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from otel_rl.api.compiled_function import compiled_like
-from otel_rl.internal_errors import guard
+from otel_rl.core.guard import guard
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable

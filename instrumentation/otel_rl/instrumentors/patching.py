@@ -6,7 +6,7 @@ import sys
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from otel_rl import own_cpu
+from otel_rl.core import own_cpu
 from otel_rl.instrumentors.observing import Hooks, Switch, with_instance, wrap
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from otel_rl.internal_errors import guard
+from otel_rl.core.guard import guard
 from otel_rl.pipeline.io_thread import FIRST_EXPORT
 from otel_rl.process import data_loader_workers
 from otel_rl.telemetry import deferral, drops

@@ -17,9 +17,8 @@ from opentelemetry import trace as trace_api
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
 
-from otel_rl import settings
-from otel_rl.internal_errors import guard
-from otel_rl.offline.store.process_store import ProcessStore
+from otel_rl.core import settings
+from otel_rl.core.guard import guard
 from otel_rl.pipeline import (
     exporter_selection,
     exporters,
@@ -38,6 +37,7 @@ from otel_rl.pipeline.redaction import RedactingLogRecordProcessor, RedactingSpa
 from otel_rl.pipeline.sink import Sink
 from otel_rl.process import process_identity
 from otel_rl.semconv import SCHEMA_URL
+from otel_rl.store.writer.process_store import ProcessStore
 from otel_rl.telemetry import self_metrics
 from otel_rl.telemetry.correlation import BaggageLogRecordProcessor, BaggageSpanProcessor
 from otel_rl.telemetry.ids import IdGenerator

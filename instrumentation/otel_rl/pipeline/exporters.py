@@ -9,7 +9,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from otel_rl.internal_errors import guard
+from otel_rl.core.guard import guard
 from otel_rl.pipeline import exporter_selection
 from otel_rl.pipeline.metric_reader import count_points
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from opentelemetry.util._importlib_metadata import EntryPoint
 
-    from otel_rl.offline.store.file_store import FileStore
+    from otel_rl.store.writer.file_store import FileStore
 
 #: With one of these set the OTLP metric exporter decides on temporality or aggregation, so it is asked at the start.
 _METRIC_PREFERENCES = (
@@ -114,7 +114,7 @@ def open_exporter(signal: str, name: str, files: FileStore) -> Any:
     if sys.modules.get(__name__) is not _this_module:
         raise RuntimeError("the program has removed modules from sys.modules")
     if name == exporter_selection.FILE:
-        from otel_rl.offline.store.file_exporter import FileExporter  # noqa: PLC0415 - the encoders come with the first record
+        from otel_rl.store.writer.file_exporter import FileExporter  # noqa: PLC0415 - the encoders come with the first record
 
         return FileExporter(signal, files, count_points if signal == "metrics" else len)
     exporter = load_class(signal, name)

@@ -1,7 +1,5 @@
 """Threads of ours for input and output: at most one for files and one for the network in a process.
 
-Beside them, threads that look at something at intervals (:class:`PeriodicThread`).
-
 Threads of the host program set state, append to a bounded queue, or wait for a :class:`Request` until their deadline.
 They never take a lock that an I/O thread holds during a system call.
 
@@ -12,8 +10,6 @@ beyond any deadline of ours: the kernel frees a process only when its last threa
 from __future__ import annotations
 
 import math
-import signal
-import threading
 import time
 
 # Imported by name before the program can patch them: gevent would run the loop below as a greenlet.
@@ -22,10 +18,9 @@ from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
-from opentelemetry.context import _SUPPRESS_INSTRUMENTATION_KEY, attach, set_value
-
-from otel_rl import own_cpu
-from otel_rl.internal_errors import guard
+from otel_rl.core import own_cpu
+from otel_rl.core.guard import guard
+from otel_rl.core.threads import Wakeup, prepare_thread
 from otel_rl.telemetry import deferral
 
 if TYPE_CHECKING:
@@ -33,40 +28,8 @@ if TYPE_CHECKING:
 
 #: Seconds from the first record to the first export, so that a process killed early still exports something.
 FIRST_EXPORT = 2.0
-#: Seconds that the end of the process may wait for a :class:`PeriodicThread`.
-_PERIODIC_END = 0.5
 #: Longest sleep in seconds; also how soon a chore follows the flag that asks for it.
 _LONGEST_SLEEP = 1.0
-#: The CPU raises them in the thread itself; faulthandler must see them.
-_SYNCHRONOUS = {
-    signal.SIGABRT,
-    signal.SIGBUS,
-    signal.SIGFPE,
-    signal.SIGILL,
-    signal.SIGSEGV,
-    signal.SIGSYS,
-    signal.SIGTRAP,
-}
-
-
-class Wakeup:
-    """An event for one waiter. A signal handler may set it while its thread sets it, unlike ``threading.Event``."""
-
-    __slots__ = ("_lock",)
-
-    def __init__(self) -> None:
-        self._lock = allocate_lock()
-        self._lock.acquire()
-
-    def set(self) -> None:
-        """Wake the waiter, or let its next wait return at once; never blocks."""
-        # Faster than asking first, and without a race.
-        with suppress(RuntimeError):
-            self._lock.release()
-
-    def wait(self, timeout: float) -> bool:
-        """Wait up to ``timeout`` seconds; True when it was set. Clears it."""
-        return self._lock.acquire(timeout=min(max(timeout, 0.0), threading.TIMEOUT_MAX))
 
 
 class Task(Protocol):
@@ -278,66 +241,3 @@ class IoThread:
     def after_fork_in_child(self) -> None:
         """The child has no thread and no requests."""
         self._reset()
-
-
-def prepare_thread(name: str) -> None:
-    """Make the calling thread one of ours: block signals, suppress instrumentation, record nothing in place."""
-    # A program that waits in sigwait() has blocked its signals; the kernel would deliver them here and end it. A write
-    # beyond RLIMIT_FSIZE raises SIGXFSZ in the writing thread: blocked, the write fails with EFBIG instead.
-    signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals() - _SYNCHRONOUS)
-    attach(set_value("suppress_instrumentation", True, set_value(_SUPPRESS_INSTRUMENTATION_KEY, True)))
-    threading.current_thread().name = name
-    own_cpu.find_threads()
-    deferral.mark_io_thread()
-
-
-class PeriodicThread:
-    """Calls ``function`` again and again, a last time at the end; it returns the seconds to sleep before the next call.
-
-    Args:
-        name: Name of the thread.
-        sleep: Seconds before the first call.
-        function: May raise; the error is counted, and the next call comes after ``sleep`` seconds.
-    """
-
-    def __init__(self, name: str, sleep: float, function: Callable[[], float]) -> None:
-        self._name = name
-        self._sleep = sleep
-        self._function = function
-        self._turns = own_cpu.Turns()
-        self._wakeup = Wakeup()
-        self._running = allocate_lock()
-        self._ending = False
-
-    def start(self) -> None:
-        """Start the thread unless it runs, or the system refuses one."""
-        if not self._running.acquire(blocking=False):
-            return
-        self._ending = False
-        try:
-            start_new_thread(self._run, ())
-        except RuntimeError:
-            self._running.release()
-
-    def wake(self) -> None:
-        """Let it call the function now."""
-        self._wakeup.set()
-
-    def end(self) -> None:
-        """End the thread; one that is left to the end of the interpreter may abort it, see ``IoThread.join``."""
-        self._ending = True
-        self._wakeup.set()
-        if self._running.acquire(timeout=_PERIODIC_END):
-            self._running.release()
-
-    def _run(self) -> None:
-        try:
-            prepare_thread(self._name)
-            sleep = self._sleep
-            while not self._ending:
-                self._wakeup.wait(sleep)
-                sleep = self._sleep
-                with self._turns, guard(self._name):
-                    sleep = self._function()
-        finally:
-            self._running.release()

@@ -15,9 +15,10 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
-from otel_rl.internal_errors import guard
+from otel_rl.core.guard import guard
+from otel_rl.core.threads import Wakeup
 from otel_rl.pipeline import exporters
-from otel_rl.pipeline.io_thread import IoThread, Wakeup
+from otel_rl.pipeline.io_thread import IoThread
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from opentelemetry.sdk.metrics import MetricsTimeoutError
 from opentelemetry.sdk.metrics.export import MetricReader
 
-from otel_rl import reductions, settings
-from otel_rl.internal_errors import guard
+from otel_rl.core import reductions, settings
+from otel_rl.core.guard import guard
 from otel_rl.pipeline import start_times
 from otel_rl.pipeline.batching import GATE_INTERVAL
 from otel_rl.pipeline.io_thread import FIRST_EXPORT

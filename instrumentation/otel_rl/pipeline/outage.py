@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from otel_rl.offline.store.process_store import warn_once_per_node
 from otel_rl.pipeline.destination import answer
+from otel_rl.store.writer.process_store import warn_once_per_node
 
 if TYPE_CHECKING:
     from otel_rl.pipeline.destination import Destination

@@ -11,8 +11,8 @@ from opentelemetry.sdk._logs import LogRecordProcessor, ReadableLogRecord
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import SpanProcessor
 
-from otel_rl import settings
-from otel_rl.internal_errors import guard
+from otel_rl.core import settings
+from otel_rl.core.guard import guard
 from otel_rl.telemetry.attribute_values import MAXIMUM_LENGTH, PlainBody, plain
 
 if TYPE_CHECKING:

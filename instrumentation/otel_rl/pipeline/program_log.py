@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 from opentelemetry._logs import SeverityNumber
 from opentelemetry.context import get_current
 
-from otel_rl import own_cpu, reductions
-from otel_rl.internal_errors import guard
+from otel_rl.core import own_cpu, reductions
+from otel_rl.core.guard import guard
 from otel_rl.semconv import SCHEMA_URL
 from otel_rl.telemetry import deferral, drops, redaction
 from otel_rl.telemetry.attribute_values import clean, plain_content

@@ -18,9 +18,8 @@ from opentelemetry.sdk.trace import SpanLimits, TracerProvider
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON, ParentBased, StaticSampler, TraceIdRatioBased
 from opentelemetry.trace import get_tracer_provider, set_tracer_provider
 
-from otel_rl import settings, stderr
+from otel_rl.core import settings, stderr
 from otel_rl.flight_recorder.copies import Copies
-from otel_rl.offline.store.process_store import ProcessStore
 from otel_rl.pipeline import (
     exporter_selection,
     exporters,
@@ -50,6 +49,7 @@ from otel_rl.pipeline.processors import (
 from otel_rl.pipeline.redaction import RedactingLogRecordProcessor, RedactingSpanProcessor
 from otel_rl.pipeline.sink import Sink
 from otel_rl.process import process_identity
+from otel_rl.store.writer.process_store import ProcessStore
 from otel_rl.telemetry import deferral, run_span
 from otel_rl.telemetry.correlation import BaggageLogRecordProcessor, BaggageSpanProcessor
 from otel_rl.telemetry.ids import IdGenerator

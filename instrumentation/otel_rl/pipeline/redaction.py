@@ -16,7 +16,7 @@ from opentelemetry.sdk.trace import Event, SpanProcessor
 from opentelemetry.sdk.util import BoundedList
 from opentelemetry.trace import Link, Status
 
-from otel_rl.internal_errors import guard
+from otel_rl.core.guard import guard
 from otel_rl.semconv import SCHEMA_URL, attributes
 from otel_rl.telemetry import drops, redaction
 from otel_rl.telemetry.attribute_values import plain_content

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from opentelemetry.sdk.metrics.export import AggregationTemporality, Sum
 
-from otel_rl import clock
+from otel_rl.core import clock
 from otel_rl.telemetry.scope import observed_since
 
 if TYPE_CHECKING:

@@ -34,7 +34,7 @@ def encodable(signal: str, exporter: str, data: Any, count: Callable[[Any], int]
 def _encoder(signal: str, exporter: str) -> Encode | None:
     """The function that the exporter encodes with; None for exporters that we do not know."""
     if exporter == exporter_selection.FILE:
-        from otel_rl.offline.store.file_exporter import encode  # noqa: PLC0415 - loaded with the exporter already
+        from otel_rl.store.writer.file_exporter import encode  # noqa: PLC0415 - loaded with the exporter already
 
         return lambda data: encode(signal, data)
     if exporter not in _PROTOBUF:

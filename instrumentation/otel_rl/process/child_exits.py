@@ -15,8 +15,8 @@ from _thread import allocate_lock, start_new_thread
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from otel_rl.import_hooks import hooks
-from otel_rl.internal_errors import guard
+from otel_rl.core.guard import guard
+from otel_rl.core.import_hooks import hooks
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from otel_rl import settings
+from otel_rl.core import settings
 from otel_rl.process import launch
 from otel_rl.process.lifetime import Lifetime
 

@@ -17,7 +17,7 @@ import time
 import zlib
 from typing import NamedTuple
 
-from otel_rl import stderr
+from otel_rl.core import stderr
 from otel_rl.process import child_processes, launchers
 
 TYPE_CHECKING = False

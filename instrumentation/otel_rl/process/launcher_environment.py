@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from otel_rl import settings
+from otel_rl.core import settings
 from otel_rl.process import child_processes, launch, launchers, process_identity
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import threading
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
-from otel_rl.internal_errors import guard
+from otel_rl.core.guard import guard
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -30,7 +30,7 @@
 
 from __future__ import annotations
 
-from otel_rl.internal_errors import guard
+from otel_rl.core.guard import guard
 from otel_rl.telemetry import drops, lifecycle, run_span
 from otel_rl.telemetry.scope import Scope
 

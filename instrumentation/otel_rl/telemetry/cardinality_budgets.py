@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from otel_rl.internal_errors import raises_internal_errors
+from otel_rl.core.guard import raises_internal_errors
 from otel_rl.semconv import attributes
 from otel_rl.telemetry import drops
 from otel_rl.telemetry.attribute_values import plain, text

@@ -11,7 +11,7 @@ from opentelemetry import context as otel_context
 from opentelemetry.trace import INVALID_SPAN
 from opentelemetry.trace.propagation import set_span_in_context
 
-from otel_rl.internal_errors import guard
+from otel_rl.core.guard import guard
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

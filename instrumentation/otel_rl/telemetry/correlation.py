@@ -14,7 +14,7 @@ from opentelemetry.context import get_current
 from opentelemetry.sdk._logs import LogRecordProcessor
 from opentelemetry.sdk.trace import SpanProcessor
 
-from otel_rl.internal_errors import guard
+from otel_rl.core.guard import guard
 from otel_rl.semconv import attributes
 from otel_rl.telemetry import drops, sampling
 from otel_rl.telemetry.context import attach, detach

@@ -21,8 +21,8 @@ from collections import deque
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from otel_rl import clock
-from otel_rl.internal_errors import guard
+from otel_rl.core import clock, threads
+from otel_rl.core.guard import guard
 from otel_rl.telemetry import drops
 
 if TYPE_CHECKING:
@@ -230,8 +230,11 @@ def in_callback_of_sdk() -> Iterator[None]:
 
 
 def mark_io_thread() -> None:
-    """The calling thread exports for us: a finaliser that runs in it may find locks of the SDK taken."""
+    """The calling thread is ours: a finaliser that runs in it may find locks of the SDK taken."""
     thread.inside = True
+
+
+threads.preparations.append(mark_io_thread)
 
 
 # -- forks -----------------------------------------------------------------------------------------------------

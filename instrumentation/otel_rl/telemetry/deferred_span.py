@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from opentelemetry import trace as trace_api
 from opentelemetry.trace import Link, NonRecordingSpan, SpanContext, TraceFlags
 
-from otel_rl import clock
-from otel_rl.internal_errors import guard
+from otel_rl.core import clock
+from otel_rl.core.guard import guard
 from otel_rl.semconv import attributes as names
 from otel_rl.telemetry import attribute_values, deferral, drops, ids
 

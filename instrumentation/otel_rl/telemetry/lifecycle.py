@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from otel_rl.internal_errors import guard
+from otel_rl.core.guard import guard
 from otel_rl.telemetry import deferral
 
 if TYPE_CHECKING:

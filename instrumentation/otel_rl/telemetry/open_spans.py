@@ -15,7 +15,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcess
 from opentelemetry.sdk.trace.sampling import ParentBased, StaticSampler, TraceIdRatioBased
 from opentelemetry.trace import Status, StatusCode
 
-from otel_rl.internal_errors import raised_by_signal_handler
+from otel_rl.core.guard import raised_by_signal_handler
 from otel_rl.semconv import attributes
 from otel_rl.telemetry.attribute_values import MAXIMUM_LENGTH, text
 from otel_rl.telemetry.correlation import BaggageSpanProcessor

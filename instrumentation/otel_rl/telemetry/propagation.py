@@ -22,8 +22,8 @@ from opentelemetry.context import Context, get_current
 from opentelemetry.trace import Link
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from otel_rl import settings
-from otel_rl.internal_errors import guard
+from otel_rl.core import settings
+from otel_rl.core.guard import guard
 from otel_rl.semconv import attributes
 from otel_rl.telemetry.context import attach
 from otel_rl.telemetry.correlation import ALLOWED, is_ours, within_limits

@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from otel_rl import settings, stderr
+from otel_rl.core import settings, stderr
 from otel_rl.process import process_identity
 from otel_rl.telemetry import drops
 

@@ -16,7 +16,7 @@ from opentelemetry import trace as trace_api
 from opentelemetry.context import Context
 from opentelemetry.trace import Link, SpanContext, TraceFlags
 
-from otel_rl import clock
+from otel_rl.core import clock
 from otel_rl.process import data_loader_workers, process_identity
 from otel_rl.semconv import attributes, events, spans
 from otel_rl.semconv.attributes import RlRoleValues

@@ -12,8 +12,8 @@ from bisect import bisect_left, insort
 from collections import deque
 from typing import TYPE_CHECKING
 
-from otel_rl import settings
-from otel_rl.internal_errors import guard
+from otel_rl.core import settings
+from otel_rl.core.guard import guard
 from otel_rl.semconv import attributes
 from otel_rl.semconv.attributes import RlSamplingReasonValues
 from otel_rl.telemetry import deferral, lifecycle

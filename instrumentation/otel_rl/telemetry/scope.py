@@ -17,8 +17,9 @@ from opentelemetry.context import get_current
 from opentelemetry.metrics import Observation
 from opentelemetry.trace import SpanKind, Status, StatusCode
 
-from otel_rl import clock
-from otel_rl.internal_errors import guard, raised_by_signal_handler
+from otel_rl.core import clock
+from otel_rl.core.guard import guard, raised_by_signal_handler
+from otel_rl.core.version import __version__
 from otel_rl.semconv import SCHEMA_URL, attributes
 from otel_rl.telemetry import (
     attribute_values,
@@ -32,7 +33,6 @@ from otel_rl.telemetry import (
 )
 from otel_rl.telemetry.context import SpanInContext
 from otel_rl.telemetry.deferred_span import DeferredSpan, below
-from otel_rl.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from otel_rl import instrumentor_status, own_cpu
-from otel_rl.internal_errors import error_counts
+from otel_rl.core import instrumentor_status, own_cpu
+from otel_rl.core.guard import error_counts
 from otel_rl.semconv import attributes, metrics
 from otel_rl.semconv.attributes import RlTelemetryThreadValues as Thread
 from otel_rl.telemetry import drops, lifecycle

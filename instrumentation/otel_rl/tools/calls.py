@@ -9,9 +9,9 @@ from opentelemetry import trace as trace_api
 from opentelemetry.context import get_current
 from opentelemetry.trace import INVALID_SPAN
 
+from otel_rl.core.guard import guard
 from otel_rl.flight_recorder import layout
 from otel_rl.flight_recorder.recorder import flight
-from otel_rl.internal_errors import guard
 from otel_rl.semconv import attributes, events, metrics, spans
 from otel_rl.semconv.attributes import ErrorTypeValues
 from otel_rl.telemetry import lifecycle, open_trajectory, progress, sampling

@@ -13,10 +13,7 @@
 ``steps``              loops, and their step traces in which all ranks meet
 ``step_sampling``      which ranks emit the spans of a step, and the sampler's answer for all
 ``sync_operations``    operations on an engine as parts of the phase that syncs
-``sync_verdicts``      whether an engine holds what the trainer holds
 ``systems``            system, algorithm and role of this process
-``tensor_sums``        sums of the bits of tensors, to compare them by
-``trainer_updates``    steps of the optimizers of this process, and what their parameters hold
 ``trajectories``       records with the numbers of every trajectory
 ``trajectory_columns`` lists of values per column
 ``trajectory_counts``  counters of trajectories, by what became of them

@@ -5,8 +5,8 @@ After the first steps it looks at windows of several steps. Two shares count, th
 * our work on the program's threads, by the wall time: so much longer are the steps, at most;
 * all our CPU time, by the wall time or the CPU time of the process, whichever is larger.
 
-After two windows in a row above the limit it takes one rung of :mod:`otel_rl.reductions` at the end of the step, and
-says so.
+After two windows in a row above the limit it takes one rung of :mod:`otel_rl.core.reductions` at the end of the step,
+and says so.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from otel_rl import instrumentor_status, own_cpu, reductions, settings, stderr
+from otel_rl.core import instrumentor_status, own_cpu, reductions, settings, stderr
 from otel_rl.process import process_identity
 from otel_rl.semconv import attributes, events
 from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
@@ -25,7 +25,7 @@ from otel_rl.training import steps
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from otel_rl.reductions import Reduction
+    from otel_rl.core.reductions import Reduction
 
 #: Steps that are not judged: they import, compile and warm up.
 WARM_UP = 5

@@ -10,7 +10,7 @@ from __future__ import annotations
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from otel_rl import clock
+from otel_rl.core import clock
 from otel_rl.flight_recorder import layout
 from otel_rl.flight_recorder.recorder import flight
 from otel_rl.semconv import attributes as names

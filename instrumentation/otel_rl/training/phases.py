@@ -19,9 +19,9 @@ from opentelemetry import trace as trace_api
 from opentelemetry.context import Context, get_current
 from opentelemetry.trace import INVALID_SPAN
 
+from otel_rl.core.guard import guard
 from otel_rl.flight_recorder import layout
 from otel_rl.flight_recorder.recorder import flight
-from otel_rl.internal_errors import guard
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import metrics, spans
 from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal

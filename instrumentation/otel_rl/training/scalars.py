@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from opentelemetry.context import get_current, set_value
 
-from otel_rl import clock
+from otel_rl.core import clock
 from otel_rl.process import process_identity
 from otel_rl.semconv import attributes, events, metrics
 from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal

@@ -23,9 +23,9 @@ from opentelemetry import trace as trace_api
 from opentelemetry.context import Context, create_key, get_current, get_value, set_value
 from opentelemetry.trace import INVALID_SPAN, NonRecordingSpan, SpanContext, TraceFlags
 
+from otel_rl.core.guard import guard
 from otel_rl.flight_recorder import layout
 from otel_rl.flight_recorder.recorder import flight
-from otel_rl.internal_errors import guard
 from otel_rl.process import process_identity
 from otel_rl.semconv import attributes, metrics, spans
 from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal

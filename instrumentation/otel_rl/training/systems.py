@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from otel_rl import settings
+from otel_rl.core import settings
 from otel_rl.process import process_identity
 
 if TYPE_CHECKING:

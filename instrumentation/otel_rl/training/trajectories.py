@@ -19,7 +19,7 @@ from opentelemetry import trace as trace_api
 from opentelemetry.context import Context
 from opentelemetry.trace import INVALID_SPAN
 
-from otel_rl.internal_errors import guard
+from otel_rl.core.guard import guard
 from otel_rl.semconv import attributes, events, metrics
 from otel_rl.semconv.attributes import RlRolloutStatusValues
 from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal

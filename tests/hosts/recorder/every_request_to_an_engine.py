@@ -18,7 +18,7 @@ def _may_be_target(url):
 
 def pytest_configure():
     if "otel_rl" in sys.modules:
-        from otel_rl.served_engines import paths
+        from otel_rl.inference.http import paths
 
         # Senders have imported the function by name.
         paths.target_of.__wrapped__.__code__ = _target_of.__code__

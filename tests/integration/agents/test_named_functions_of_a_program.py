@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from otel_rl.offline.reader import Reader
-from otel_rl.offline.reader.locate import find
-from otel_rl.offline.report.aggregate.trajectory_rows import rows
+from otel_rl.report.aggregate.trajectory_rows import rows
+from otel_rl.store.reader import Reader
+from otel_rl.store.reader.locate import find
 
 pytest.importorskip("torch")
 PROGRAM = Path(__file__).with_name("own_loop") / "train.py"

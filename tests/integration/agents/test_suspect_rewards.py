@@ -13,10 +13,10 @@ import pytest
 from support.fake_openai import FakeOpenAI
 from support.mcp_sessions import http_server
 
-from otel_rl.offline.reader import Reader
-from otel_rl.offline.reader.locate import find
-from otel_rl.offline.report import write_report
-from otel_rl.offline.report.aggregate.trajectory_rows import rows
+from otel_rl.report import write_report
+from otel_rl.report.aggregate.trajectory_rows import rows
+from otel_rl.store.reader import Reader
+from otel_rl.store.reader.locate import find
 
 pytest.importorskip("mcp")
 PROGRAM = Path(__file__).with_name("suspect_rewards_program.py")

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from otel_rl.offline.postmortem import examine
-from otel_rl.offline.postmortem.text import as_json, as_text
-from otel_rl.offline.reader.errors import UnusableInput
+from otel_rl.ranks.postmortem import examine
+from otel_rl.ranks.postmortem.text import as_json, as_text
+from otel_rl.store.reader.errors import UnusableInput
 
 SCRIPTS = Path(sys.executable).parent
 TIMEOUT = 120

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 from test_postmortem_of_ranks import PROGRAM, TIMEOUT, started
 
-from otel_rl import settings
 from otel_rl.cli import main
+from otel_rl.core import settings
 
 if TYPE_CHECKING:
     from pathlib import Path

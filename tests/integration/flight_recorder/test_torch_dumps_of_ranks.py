@@ -12,9 +12,9 @@ import pytest
 from support.torch_dumps import entry, write
 from test_postmortem_of_ranks import TIMEOUT, started
 
-from otel_rl import settings
 from otel_rl.cli import main
-from otel_rl.offline.postmortem import examine
+from otel_rl.core import settings
+from otel_rl.ranks.postmortem import examine
 
 if TYPE_CHECKING:
     from pathlib import Path

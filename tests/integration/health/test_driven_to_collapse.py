@@ -12,9 +12,9 @@ from conformance.live_check import check
 
 from otel_rl.health import rule_table
 from otel_rl.health.verdict import State
-from otel_rl.offline.reader import Log, Point, Reader, find
-from otel_rl.offline.report.aggregate.collected import Collected
+from otel_rl.report.aggregate.collected import Collected
 from otel_rl.semconv.attributes import RlHealthCodeValues as Code
+from otel_rl.store.reader import Log, Point, Reader, find
 
 PROGRAM = Path(__file__).with_name("collapsing_program.py")
 EXAMPLES = Path(__file__).parents[3] / "examples"

@@ -12,10 +12,10 @@ import pytest
 from conformance.live_check import check
 from own_loop_program import GROUPS, ONSET, SAMPLES, STEPS
 
-from otel_rl.offline.reader import Log, Reader, find
-from otel_rl.offline.report.aggregate.collected import Collected
-from otel_rl.offline.report.findings import overview
+from otel_rl.report.aggregate.collected import Collected
+from otel_rl.report.findings import overview
 from otel_rl.semconv.attributes import RlHealthCodeValues as Code
+from otel_rl.store.reader import Log, Reader, find
 
 PROGRAM = Path(own_loop_program.__file__)
 

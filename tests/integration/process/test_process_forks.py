@@ -158,7 +158,7 @@ import importlib.machinery, os, sys, threading, time
 class Finder:
     @staticmethod
     def find_spec(name, path=None, target=None):
-        if name != "otel_rl.offline.store.otlp_json": return None
+        if name != "otel_rl.store.writer.otlp_json": return None
         spec = importlib.machinery.PathFinder.find_spec(name, path)
         load = spec.loader.exec_module
         def exec_module(module):

@@ -113,11 +113,11 @@ def test_copies_of_a_dictionary_that_another_thread_changes_are_whole_as_without
 def test_where_they_cannot_be_loaded_the_steps_are_recorded_and_the_status_says_why(programs: Programs) -> None:
     done = programs.instrumented(
         "import sys, otel_rl\n"
-        "sys.modules['otel_rl.pressure'] = None\n"
+        "sys.modules['otel_rl.runtime_metrics'] = None\n"
         "for number in (1, 2):\n"
         "    with otel_rl.step(number):\n"
         "        pass\n"
-        "from otel_rl import instrumentor_status\n"
+        "from otel_rl.core import instrumentor_status\n"
         "print(instrumentor_status.snapshot()['pressure'])\n"
     )
     assert done.code == 0

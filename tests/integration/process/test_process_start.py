@@ -118,13 +118,14 @@ def test_disabled_sdk_imports_and_patches_nothing(programs: Programs) -> None:
     text = (
         "import sys\n"
         "rooms = {name.split('.')[1] for name in sys.modules if name.startswith('otel_rl.')}\n"
-        "print(sorted(rooms & {'ending', 'import_hooks', 'instrumentors', 'offline', 'telemetry', 'training'}))\n"
+        "print(sorted(rooms & {'ending', 'instrumentors', 'store', 'telemetry', 'training'}))\n"
+        "print('otel_rl.core.import_hooks' in sys.modules)\n"
         "print(any(type(finder).__name__ == 'ImportHooks' for finder in sys.meta_path))\n"
         "print(sys.excepthook is sys.__excepthook__)\n"
     )
     done = programs.instrumented(text + ONE_SPAN, OTEL_SDK_DISABLED="true")
 
-    assert done.out == "[]\nFalse\nTrue\n"
+    assert done.out == "[]\nFalse\nFalse\nTrue\n"
     assert done.err == ""
     assert not (programs.directory / "otel-rl").exists()
 

@@ -11,7 +11,7 @@ from integration.report.browser import EXECUTABLE, Browser
 from unit.report.synthetic_run import SECOND, GrpoRun, process, write_agent_run
 from unit.report.test_report_page import EVIL, evil_run
 
-from otel_rl.offline.report import write_report
+from otel_rl.report import write_report
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

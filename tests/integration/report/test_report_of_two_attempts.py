@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from otel_rl.offline.reader import Reader, find
-from otel_rl.offline.report import write_report
-from otel_rl.offline.report.aggregate.collected import Collected
-from otel_rl.offline.report.findings import overview
+from otel_rl.report import write_report
+from otel_rl.report.aggregate.collected import Collected
+from otel_rl.report.findings import overview
+from otel_rl.store.reader import Reader, find
 
 PROGRAM = """
 import os, sys, otel_rl

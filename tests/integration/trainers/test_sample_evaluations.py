@@ -6,7 +6,7 @@ import pytest
 from online_trainers import online_trainer
 
 import otel_rl
-from otel_rl import settings
+from otel_rl.core import settings
 from otel_rl.telemetry import deferral
 from otel_rl.telemetry.content_capture import CAPTURE_ENVIRONMENT_VARIABLE
 

@@ -14,7 +14,7 @@ import transformers
 from online_trainers import CHATS, tool_calling_trainer
 from pydantic import BaseModel, validate_call
 
-from otel_rl import settings
+from otel_rl.core import settings
 from otel_rl.instrumentors.trl.tools import Call, ToolCalls, _Content
 from otel_rl.telemetry import Scope, drops
 from otel_rl.training import steps

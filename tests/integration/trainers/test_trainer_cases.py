@@ -18,16 +18,16 @@ from tiny_model import make_model, make_tokenizer
 from trl.trainer import grpo_trainer
 from virtual_work import PIECE, Clock, injected
 
-from otel_rl import instrumentor_status
+from otel_rl.core import instrumentor_status
 from otel_rl.instrumentors.trl import TRLInstrumentor
 from otel_rl.instrumentors.trl.profiling import scope
 from otel_rl.process import process_identity
+from otel_rl.ranks.watchdog import thread as watchdog_thread
+from otel_rl.ranks.watchdog.step_times import FIRST_STEPS
+from otel_rl.ranks.watchdog.thread import Watchdog
 from otel_rl.telemetry import progress
 from otel_rl.training import steps, systems
 from otel_rl.training.trainer_loop import TrainerLoop
-from otel_rl.watchdog import thread as watchdog_thread
-from otel_rl.watchdog.step_times import FIRST_STEPS
-from otel_rl.watchdog.thread import Watchdog
 
 
 class Sentences(torch.utils.data.IterableDataset):

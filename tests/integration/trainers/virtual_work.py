@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-from otel_rl import clock as clocks
+from otel_rl.core import clock as clocks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -12,13 +12,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from otel_rl.offline.postmortem import examine
-from otel_rl.offline.postmortem.text import as_text
+from otel_rl.ranks.postmortem import examine
+from otel_rl.ranks.postmortem.text import as_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from otel_rl.offline.postmortem import Postmortem
+    from otel_rl.ranks.postmortem import Postmortem
 
 SCRIPTS = Path(sys.executable).parent
 TIMEOUT = 120

@@ -35,7 +35,7 @@ def refuse(event, arguments):
 sys.addaudithook(refuse)
 """
 _TELEMETRY = """
-import sys, otel_rl.internal_errors, otel_rl.process.launch
+import sys, otel_rl.core.guard, otel_rl.process.launch
 from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 trace.set_tracer_provider(TracerProvider())

@@ -9,7 +9,7 @@ import pytest
 
 import otel_rl
 from otel_rl.api import user_messages
-from otel_rl.internal_errors import RAISE_ENVIRONMENT_VARIABLE
+from otel_rl.core.guard import RAISE_ENVIRONMENT_VARIABLE
 from otel_rl.telemetry import deferral, drops
 from otel_rl.telemetry.content_capture import CAPTURE_ENVIRONMENT_VARIABLE
 from otel_rl.training import trajectories

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 import own_cpu
 import pytest
 
-from otel_rl.import_hooks import ImportHooks
+from otel_rl.core.import_hooks import ImportHooks
 from otel_rl.instrumentors.observing import Hooks, Switch, wrap
 from otel_rl.instrumentors.patching import Patches
 from otel_rl.instrumentors.torch_distributed import dispatcher

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from otel_rl import internal_errors, settings
+from otel_rl.core import guard, settings
 from otel_rl.process import child_exits, exit_records, lifetime, oom_kills
 
 WHO = lifetime.Lifetime("boot", 4711, 99, 1)
@@ -256,7 +256,7 @@ def test_a_launch_by_the_fork_server_that_fails_is_no_error_of_ours(environ, mon
         monkeypatch.setattr(popen_forkserver.Popen, name, getattr(popen_forkserver.Popen, name))
     exits = child_exits.ChildExits()
     exits.follow(popen_forkserver)
-    internal_errors.reset()
+    guard.reset_counts()
 
     def refuse(*_):
         raise ConnectionRefusedError
@@ -264,5 +264,5 @@ def test_a_launch_by_the_fork_server_that_fails_is_no_error_of_ours(environ, mon
     monkeypatch.setattr(popen_forkserver.forkserver, "connect_to_new_process", refuse)
     with pytest.raises(ConnectionRefusedError):
         multiprocessing.get_context("forkserver").Process(target=os.getpid).start()
-    assert internal_errors.error_counts() == {}
+    assert guard.error_counts() == {}
     assert not exits._children

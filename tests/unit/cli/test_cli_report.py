@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from unit.report.synthetic_run import GrpoRun
 
-from otel_rl import settings
 from otel_rl.cli import main
-from otel_rl.version import __version__
+from otel_rl.core import settings
+from otel_rl.core.version import __version__
 
 
 @pytest.fixture
@@ -172,7 +172,7 @@ def test_help_names_every_command_and_imports_none(capsys: Any) -> None:
         "import sys; from otel_rl.cli import main\n"
         "try: main(['--help'])\n"
         "except SystemExit: pass\n"
-        "heavy = {'bokeh', 'jinja2', 'opentelemetry', 'otel_rl.offline', 'otel_rl.cli.doctor'} & set(sys.modules)\n"
+        "heavy = {'bokeh', 'jinja2', 'opentelemetry', 'otel_rl.report', 'otel_rl.cli.doctor'} & set(sys.modules)\n"
         "assert not heavy, heavy"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

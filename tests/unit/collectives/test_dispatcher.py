@@ -14,9 +14,9 @@ import torch.distributed._functional_collectives as functional  # noqa: E402
 from torch.distributed import distributed_c10d as c10d  # noqa: E402
 from torch.nn.parallel import DistributedDataParallel  # noqa: E402
 
-from otel_rl import instrumentor_status, settings  # noqa: E402
 from otel_rl.collectives.mode import STEPS_ASKED  # noqa: E402
 from otel_rl.collectives.recorder import Group  # noqa: E402
+from otel_rl.core import instrumentor_status, settings  # noqa: E402
 from otel_rl.instrumentors.torch_distributed import TorchDistributedInstrumentor, dispatcher, patch  # noqa: E402
 from otel_rl.semconv import attributes, metrics, spans  # noqa: E402
 from otel_rl.telemetry import Scope  # noqa: E402

@@ -6,8 +6,8 @@ import gc
 
 import pytest
 
-from otel_rl import reductions
 from otel_rl.collectives.mode import ALL, AUTO, COST, LARGEST_SHARE, PYTHON, STEPS_ASKED, Mode
+from otel_rl.core import reductions
 
 #: Seconds of a step in which counting one collective more is just cheap enough.
 ENOUGH = COST / LARGEST_SHARE

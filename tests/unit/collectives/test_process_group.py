@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch")
 import torch.distributed as dist  # noqa: E402
 from torch.distributed import distributed_c10d as c10d  # noqa: E402
 
-from otel_rl import settings  # noqa: E402
+from otel_rl.core import settings  # noqa: E402
 from otel_rl.instrumentors.torch_distributed import TorchDistributedInstrumentor, patch  # noqa: E402
 from otel_rl.instrumentors.torch_distributed.operations import METHODS  # noqa: E402
 from otel_rl.process import process_identity  # noqa: E402

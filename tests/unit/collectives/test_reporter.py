@@ -7,9 +7,9 @@ import types
 
 import pytest
 
-from otel_rl import reductions
 from otel_rl.collectives.recorder import CollectiveRecorder
 from otel_rl.collectives.reports import COST_MARKED_NS, COST_NS, CollectiveReporter
+from otel_rl.core import reductions
 from otel_rl.semconv import attributes, events, metrics, spans
 from otel_rl.semconv.attributes import TorchDistributedSourceValues as Source
 from otel_rl.telemetry import Scope

@@ -10,9 +10,9 @@ import torch.distributed as dist  # noqa: E402
 import torch.distributed._functional_collectives as functional  # noqa: E402
 from torch.distributed import distributed_c10d as c10d  # noqa: E402
 
-from otel_rl import settings  # noqa: E402
 from otel_rl.collectives.recorder import CollectiveRecorder  # noqa: E402
 from otel_rl.collectives.unseen import UnseenCollectives  # noqa: E402
+from otel_rl.core import settings  # noqa: E402
 from otel_rl.instrumentors.torch_distributed import (  # noqa: E402
     TorchDistributedInstrumentor,
     patch,

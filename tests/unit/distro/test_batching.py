@@ -12,7 +12,6 @@ from opentelemetry.sdk._logs import LoggerProvider, ReadableLogRecord
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 
-from otel_rl.offline.store.process_store import ProcessStore
 from otel_rl.pipeline import exporter_selection, outage, providers, sdk_logging
 from otel_rl.pipeline.batching import BatchQueue, Limits
 from otel_rl.pipeline.destination import Destination
@@ -22,6 +21,7 @@ from otel_rl.pipeline.last_delivery import LastDelivery
 from otel_rl.pipeline.processors import weight
 from otel_rl.pipeline.sink import Sink
 from otel_rl.process import process_identity
+from otel_rl.store.writer.process_store import ProcessStore
 from otel_rl.telemetry import drops
 from otel_rl.telemetry.attribute_values import PlainBody
 

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from otel_rl import reductions
+from otel_rl.core import reductions
 from otel_rl.pipeline import metric_reader
 from otel_rl.pipeline.metric_reader import REDUCED, LazyMetricReader
 

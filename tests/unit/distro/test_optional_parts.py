@@ -7,10 +7,10 @@ import sys
 
 import pytest
 
-from otel_rl import instrumentor_status, watchdog
+from otel_rl.core import instrumentor_status
+from otel_rl.core.guard import RAISE_ENVIRONMENT_VARIABLE
 from otel_rl.distro import configurator
-from otel_rl.internal_errors import RAISE_ENVIRONMENT_VARIABLE
-from otel_rl.telemetry import progress
+from otel_rl.ranks import watchdog
 from otel_rl.training import steps
 
 
@@ -19,7 +19,7 @@ class Interrupted(Exception):  # noqa: N818 - the program's name
 
 
 PARTS = {
-    "otel_rl.pressure.observed": configurator._load,
+    "otel_rl.runtime_metrics.observed": configurator._load,
     "otel_rl.health.live": lambda: configurator._start_health(None),
     "otel_rl.process.child_exits": lambda: configurator._follow_children(sys),
 }
@@ -76,8 +76,8 @@ def test_a_part_that_cannot_be_loaded_is_left_out(part, monkeypatch):
 def test_a_signal_handler_that_records_while_the_first_record_loads_parts_finds_none_and_spoils_nothing(monkeypatch):
     found = []
     monkeypatch.setattr(configurator, "_is_loaded", None)
-    _forget(monkeypatch, "otel_rl.pressure.observed")
-    _at_import(monkeypatch, "otel_rl.pressure.observed", lambda: signal.raise_signal(signal.SIGALRM))
+    _forget(monkeypatch, "otel_rl.runtime_metrics.observed")
+    _at_import(monkeypatch, "otel_rl.runtime_metrics.observed", lambda: signal.raise_signal(signal.SIGALRM))
     before = signal.signal(signal.SIGALRM, lambda *_: found.append(configurator._loaded()))
     try:
         assert configurator._loaded()
@@ -132,21 +132,17 @@ def test_a_step_inside_of_the_first_one_starts_no_part_twice(following):
 
 
 def test_a_signal_handler_that_opens_a_step_while_the_watchdog_loads_leaves_it_alone(monkeypatch):
-    for module in ("otel_rl.watchdog.thread", "otel_rl.watchdog.event_loops.thread"):
-        _forget(monkeypatch, module)
-    made, loops = [], []
+    _forget(monkeypatch, "otel_rl.ranks.watchdog.thread")
+    made = []
     monkeypatch.setattr(watchdog, "_watchdog", None)
-    monkeypatch.setattr(watchdog, "_event_loops", None)
-    monkeypatch.setattr(progress, "watch_event_loops", loops.append)
 
     def handler(*_):
         made.append(watchdog._make())
-        watchdog._first_event_loop(None)
 
-    _at_import(monkeypatch, "otel_rl.watchdog.thread", lambda: signal.raise_signal(signal.SIGALRM))
+    _at_import(monkeypatch, "otel_rl.ranks.watchdog.thread", lambda: signal.raise_signal(signal.SIGALRM))
     before = signal.signal(signal.SIGALRM, handler)
     try:
         assert watchdog._make() is not None
     finally:
         signal.signal(signal.SIGALRM, before)
-    assert (made, loops) == ([None], [])
+    assert made == [None]

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from instrumentation import configuration_page
-from otel_rl.settings import VARIABLES
+from otel_rl.core.settings import VARIABLES
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "configuration.md"
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from otel_rl import instrumentor_status, settings
+from otel_rl.core import instrumentor_status, settings
 from otel_rl.flight_recorder import recorder
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import pytest
 from opentelemetry import baggage, trace
 
 import otel_rl
-from otel_rl import instrumentor_status, settings
+from otel_rl.core import instrumentor_status, settings
 from otel_rl.flight_recorder import copies, layout, recorder
 from otel_rl.flight_recorder import ring as ring_module
 from otel_rl.flight_recorder.copies import COPY, Copies

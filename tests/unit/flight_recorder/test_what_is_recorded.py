@@ -9,9 +9,9 @@ from itertools import count
 
 import pytest
 
-from otel_rl import internal_errors
 from otel_rl.collectives.flight_records import FlightRecords
 from otel_rl.collectives.recorder import CollectiveRecorder
+from otel_rl.core import guard
 from otel_rl.flight_recorder import layout
 from otel_rl.flight_recorder import recorder as recorder_module
 from otel_rl.flight_recorder.reader import read
@@ -362,8 +362,8 @@ def test_an_error_of_ours_does_not_reach_the_program(flight, monkeypatch):
     assert work.wait() == "waited"
     assert group.method("tensor", "options").wait() == "waited"
     monkeypatch.undo()
-    assert internal_errors.error_counts()["collectives.flight_records"] >= 2
-    internal_errors.reset()
+    assert guard.error_counts()["collectives.flight_records"] >= 2
+    guard.reset_counts()
 
 
 def test_a_model_call_is_open_until_it_has_finished(recorded, flight):

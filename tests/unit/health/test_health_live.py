@@ -10,11 +10,11 @@ import pytest
 from made_up_runs import run
 
 import otel_rl
-from otel_rl import stderr
 from otel_rl.api import operations
+from otel_rl.core import stderr
+from otel_rl.core.guard import RAISE_ENVIRONMENT_VARIABLE
 from otel_rl.health import live
 from otel_rl.health.verdict import State
-from otel_rl.internal_errors import RAISE_ENVIRONMENT_VARIABLE
 from otel_rl.process import process_identity
 from otel_rl.semconv.attributes import RlHealthCodeValues as Code
 from otel_rl.telemetry import Scope, deferral, lifecycle

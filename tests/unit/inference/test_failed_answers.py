@@ -8,8 +8,8 @@ import pytest
 
 from otel_rl.inference import failures
 from otel_rl.inference.answers import Answer
-from otel_rl.served_engines.protocols import EngineAnswer
-from otel_rl.served_engines.streamed_answers import StreamedEngineAnswer
+from otel_rl.inference.http.protocols import EngineAnswer
+from otel_rl.inference.http.streamed_answers import StreamedEngineAnswer
 
 OPENAI = {"error": {"message": "m", "type": "invalid_request_error", "param": None, "code": "model_not_found"}}
 #: vLLM 0.32, ``ErrorResponse``.

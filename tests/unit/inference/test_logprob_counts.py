@@ -7,8 +7,8 @@ import json
 import pytest
 
 from otel_rl.inference.answers import Answer
-from otel_rl.served_engines.protocols import EngineAnswer
-from otel_rl.served_engines.streamed_answers import StreamedEngineAnswer
+from otel_rl.inference.http.protocols import EngineAnswer
+from otel_rl.inference.http.streamed_answers import StreamedEngineAnswer
 
 NAME = "rl.inference.logprobs.count"
 

@@ -15,7 +15,7 @@ from types import FunctionType, ModuleType
 
 import pytest
 
-from otel_rl import instrumentor_status
+from otel_rl.core import instrumentor_status
 from otel_rl.instrumentors.patching import Patches
 
 OURS = {one.name: one for one in entry_points(group="opentelemetry_instrumentor") if one.name.startswith("otel_rl_")}

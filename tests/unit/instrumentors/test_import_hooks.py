@@ -10,7 +10,7 @@ import threading
 
 import pytest
 
-from otel_rl.import_hooks import ImportHooks
+from otel_rl.core.import_hooks import ImportHooks
 
 
 @pytest.fixture
@@ -133,7 +133,7 @@ def test_module_blames_its_importer_for_what_it_warns_of(hooks, module, tmp_path
 
 def test_traceback_of_a_failing_import_does_not_show_us(module, tmp_path):
     (tmp_path / f"{module}.py").write_text("1 / 0\n")
-    program = f"from otel_rl.import_hooks import hooks\nhooks.after_import({module!r}, print)\n"
+    program = f"from otel_rl.core.import_hooks import hooks\nhooks.after_import({module!r}, print)\n"
     done = subprocess.run(
         [sys.executable, "-c", f"{program}import {module}"],
         env={**os.environ, "PYTHONPATH": str(tmp_path)},

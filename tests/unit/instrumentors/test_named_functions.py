@@ -12,7 +12,7 @@ import types
 
 import pytest
 
-from otel_rl import instrumentor_status, settings
+from otel_rl.core import instrumentor_status, settings
 from otel_rl.instrumentors.named_functions import NamedFunctionsInstrumentor, can_be_found
 
 STATE = "otel_rl_functions"

@@ -10,7 +10,7 @@ import sys
 import pytest
 import wrapt
 
-from otel_rl import instrumentor_status
+from otel_rl.core import instrumentor_status
 from otel_rl.instrumentors.base import Instrumentor
 from otel_rl.instrumentors.patching import Patches
 

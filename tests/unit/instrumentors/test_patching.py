@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from otel_rl import instrumentor_status
+from otel_rl.core import instrumentor_status
 from otel_rl.instrumentors.base import Instrumentor
 from otel_rl.instrumentors.patching import Patches
 

@@ -45,7 +45,7 @@ async def test_the_servers_request_carries_the_clients_span_and_our_baggage(inst
 
 
 async def test_nothing_is_sent_when_propagation_is_off(instrumented, url, rollout, monkeypatch):
-    from otel_rl import settings
+    from otel_rl.core import settings
 
     monkeypatch.setenv("OTEL_RL_PROPAGATE", "off")
     settings.reset()

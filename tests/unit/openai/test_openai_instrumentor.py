@@ -10,7 +10,7 @@ import openai
 import pytest
 from openai import _base_client
 
-from otel_rl import instrumentor_status
+from otel_rl.core import instrumentor_status
 from otel_rl.inference import calls
 from otel_rl.inference.answers import Answer
 from otel_rl.instrumentors.openai import OpenAIInstrumentor, patch

@@ -5,7 +5,7 @@ from typing import get_args
 
 import pytest
 
-from otel_rl import packaged_data
+from otel_rl.core import packaged_data
 
 CHECKOUT = Path(__file__).parents[3]
 

@@ -6,11 +6,12 @@ import subprocess
 import zipfile
 
 from instrumentation.registry import model
-from otel_rl import packaged_data, semconv
+from otel_rl import semconv
+from otel_rl.core import packaged_data
 
 LIST_DATA = """
 import json, otel_rl
-from otel_rl import packaged_data
+from otel_rl.core import packaged_data
 from typing import get_args
 folders = {name: packaged_data.path(name) for name in get_args(packaged_data.Name)}
 files = {name: sorted(str(f.relative_to(d)) for f in d.rglob("*") if f.is_file()) for name, d in folders.items()}

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from opentelemetry.trace import SpanContext, TraceFlags
 from unit.report.synthetic_run import ProcessWriter, process
 
-from otel_rl.offline.reader import Reader, find
-from otel_rl.offline.report.aggregate.collected import Collected
-from otel_rl.offline.report.findings import overview
+from otel_rl.report.aggregate.collected import Collected
+from otel_rl.report.findings import overview
+from otel_rl.store.reader import Reader, find
 
 if TYPE_CHECKING:
     from collections.abc import Callable

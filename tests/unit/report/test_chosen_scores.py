@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from otel_rl.offline.reader import Point, Process
-from otel_rl.offline.reader.records import Log
-from otel_rl.offline.report.aggregate.rewards import Rewards
-from otel_rl.offline.report.aggregate.totals import Totals
-from otel_rl.offline.report.aggregate.trajectories import Trajectories
+from otel_rl.report.aggregate.rewards import Rewards
+from otel_rl.report.aggregate.totals import Totals
+from otel_rl.report.aggregate.trajectories import Trajectories
 from otel_rl.semconv import metrics
+from otel_rl.store.reader import Point, Process
+from otel_rl.store.reader.records import Log
 
 
 def evaluation(score, **attributes):

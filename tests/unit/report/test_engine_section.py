@@ -9,7 +9,7 @@ import pytest
 from unit.report.synthetic_run import process
 
 from otel_rl.cli import main
-from otel_rl.offline.report import write_report
+from otel_rl.report import write_report
 
 if TYPE_CHECKING:
     from pathlib import Path

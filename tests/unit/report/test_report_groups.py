@@ -10,8 +10,8 @@ import time
 import pytest
 from unit.report.synthetic_run import SECOND, process
 
-from otel_rl.offline.report import human, write_report
-from otel_rl.offline.report.aggregate import groups
+from otel_rl.report import human, write_report
+from otel_rl.report.aggregate import groups
 
 REWARDS = [1.0, 0.0, 0.5, 0.25]
 

@@ -9,13 +9,13 @@ import pytest
 from unit.health import made_up_runs
 from unit.report.synthetic_run import process
 
-from otel_rl import settings
+from otel_rl.core import settings
 from otel_rl.health.verdict import State, Verdict
-from otel_rl.offline.reader import Reader, find
-from otel_rl.offline.report import write_report
-from otel_rl.offline.report.aggregate import health as aggregate
-from otel_rl.offline.report.aggregate.collected import Collected
+from otel_rl.report import write_report
+from otel_rl.report.aggregate import health as aggregate
+from otel_rl.report.aggregate.collected import Collected
 from otel_rl.semconv.attributes import RlHealthCodeValues as Code
+from otel_rl.store.reader import Reader, find
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from unit.report.made_up_jobs import Job, examined
 
-from otel_rl.offline.report import write_report
-from otel_rl.offline.report.aggregate.statistics import BinnedSeries
-from otel_rl.offline.report.findings import late_ranks
-from otel_rl.stragglers.comparison import Comparison, Straggler
-from otel_rl.stragglers.run import RunComparison
+from otel_rl.ranks.stragglers.comparison import Comparison, Straggler
+from otel_rl.ranks.stragglers.run import RunComparison
+from otel_rl.report import write_report
+from otel_rl.report.aggregate.statistics import BinnedSeries
+from otel_rl.report.findings import late_ranks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from otel_rl.offline.report.findings.finding import Finding
+    from otel_rl.report.findings.finding import Finding
 
 PHASES = {"sample": 0.4, "train": 0.2}
 

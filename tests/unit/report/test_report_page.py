@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from unit.report.synthetic_run import GrpoRun, process, write_agent_run
 
-from otel_rl.offline.report import write_report
-from otel_rl.offline.report.aggregate.scalars import Scalars
-from otel_rl.offline.report.render import page_head
+from otel_rl.report import write_report
+from otel_rl.report.aggregate.scalars import Scalars
+from otel_rl.report.render import page_head
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -234,7 +234,7 @@ def test_markup_in_the_data_stays_text(tmp_path: Path, evil_run: Path) -> None:
 
 @pytest.mark.parametrize("missing", ["missing/page.html", "data/evil/x/y/page.html"])
 def test_a_page_that_cannot_be_written_leaves_a_clear_word(tmp_path: Path, evil_run: Path, missing: str) -> None:
-    from otel_rl.offline.reader import UnusableInput
+    from otel_rl.store.reader import UnusableInput
 
     with pytest.raises(UnusableInput, match="is no folder; create it first"):
         write_report(evil_run, tmp_path / missing)
@@ -414,7 +414,7 @@ def test_progress_is_shown_on_a_terminal_only(tmp_path: Path, monkeypatch: Any, 
             return terminal
 
     stream = Stream()
-    monkeypatch.setattr("otel_rl.offline.report._SECONDS_BEFORE_PROGRESS", 0)
+    monkeypatch.setattr("otel_rl.report._SECONDS_BEFORE_PROGRESS", 0)
     monkeypatch.setattr(sys, "stderr", stream)
     write_report(GrpoRun(tmp_path / "data", steps=1).write(), None)
     assert ("reading" in stream.getvalue()) is terminal

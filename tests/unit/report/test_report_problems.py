@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from otel_rl.offline.reader import Log, Process, Span
-from otel_rl.offline.report.aggregate.problems import Problems
+from otel_rl.report.aggregate.problems import Problems
+from otel_rl.store.reader import Log, Process, Span
 
 PROCESS = Process("one")
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from unit.report.synthetic_run import GrpoRun, write_agent_run
 
-from otel_rl.offline.reader import Log, Point, Reader, Span, UnusableInput, find
+from otel_rl.store.reader import Log, Point, Reader, Span, UnusableInput, find
 
 if TYPE_CHECKING:
     from pathlib import Path

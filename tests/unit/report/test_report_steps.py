@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from opentelemetry.trace import SpanContext, TraceFlags
 from unit.report.synthetic_run import ProcessWriter, process
 
-from otel_rl.offline.reader import Process, Reader, Span, find
-from otel_rl.offline.report.aggregate.steps import UNCOVERED, Steps
+from otel_rl.report.aggregate.steps import UNCOVERED, Steps
+from otel_rl.store.reader import Process, Reader, Span, find
 
 if TYPE_CHECKING:
     from pathlib import Path

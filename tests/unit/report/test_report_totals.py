@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otel_rl.offline.reader import Point, Process, Span
-from otel_rl.offline.report import human
-from otel_rl.offline.report.aggregate.calls import METRICS, Calls
-from otel_rl.offline.report.aggregate.statistics import BinnedSeries, Largest, Spread
-from otel_rl.offline.report.aggregate.totals import Totals, combined
-from otel_rl.offline.report.render.tables import call_tables
+from otel_rl.report import human
+from otel_rl.report.aggregate.calls import METRICS, Calls
+from otel_rl.report.aggregate.statistics import BinnedSeries, Largest, Spread
+from otel_rl.report.aggregate.totals import Totals, combined
+from otel_rl.report.render.tables import call_tables
 from otel_rl.semconv import metrics
+from otel_rl.store.reader import Point, Process, Span
 
 CALLS = metrics.TORCH_DISTRIBUTED_COLLECTIVE_CALLS
 SCORE = metrics.RL_REWARD_SCORE

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from unit.report.synthetic_run import SECOND, process
 
-from otel_rl.offline.report import human, write_report
-from otel_rl.offline.report.aggregate.trajectories import OF_A_KIND, OF_ALL_PARTS
+from otel_rl.report import human, write_report
+from otel_rl.report.aggregate.trajectories import OF_A_KIND, OF_ALL_PARTS
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,7 +8,7 @@ from unit.report.made_up_jobs import examined
 from unit.report.synthetic_run import process
 from unit.report.test_report_page import _has, _page
 
-from otel_rl.offline.report import write_report
+from otel_rl.report import write_report
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -1,4 +1,4 @@
-"""The layers of the pack: imports point downwards, and no two packages import each other."""
+"""The layers of the pack: imports point downwards, and no two modules import each other."""
 
 from __future__ import annotations
 
@@ -7,49 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from otel_rl.distro.rooms import LAYERS
+
 PACKAGE = Path(__file__).parents[3] / "instrumentation" / "otel_rl"
 
-#: Layers from the lowest to the highest. A module imports from its own room and from lower layers only.
-#: Rooms of one layer do not import each other unless :data:`WITHIN_A_LAYER` says so.
-LAYERS = (
-    (
-        "clock",
-        "import_hooks",
-        "instrumentor_status",
-        "internal_errors",
-        "offline.report.human",
-        "own_cpu",
-        "packaged_data",
-        "reductions",
-        "settings",
-        "stderr",
-        "version",
-    ),
-    ("semconv", "process"),
-    ("flight_recorder",),
-    ("telemetry",),
-    ("training", "inference", "collectives", "tools", "pressure", "api", "offline.store"),
-    ("pipeline", "offline.reader"),
-    ("health", "served_engines", "stragglers", "watchdog"),
-    ("ending", "offline.report.aggregate", "offline.postmortem", "instrumentors"),
-    ("offline.report.findings",),
-    ("offline.report.render",),
-    ("offline.report",),
-    ("distro", "collector"),
-    ("cli",),
-)
-#: room -> rooms of its layer that it may import.
-WITHIN_A_LAYER = {
-    "api": {"inference", "training", "tools"},
-    "collectives": {"training"},
-    "import_hooks": {"internal_errors"},
-    "inference": {"training"},
-    "offline.report.aggregate": {"offline.postmortem"},
-    "pressure": {"training"},
-    "settings": {"stderr"},
-}
-#: The producer API opens its operations lazily; ``sitecustomize`` is found by path.
-EXEMPT = {("otel_rl", "api")}
+#: Parts of the report, from the lowest to the highest.
+REPORT = ("report.human", "report.aggregate", "report.findings", "report.render", "report")
 
 
 def _modules() -> dict[str, Path]:
@@ -61,12 +24,15 @@ def _modules() -> dict[str, Path]:
 
 
 MODULES = _modules()
-ROOMS = [room for layer in LAYERS for room in layer]
+HEIGHT = {room.name: height for height, layer in enumerate(reversed(LAYERS)) for room in layer}
 
 
 def _room(module: str) -> str:
-    candidates = [room for room in ROOMS if module == room or module.startswith(f"{room}.")]
-    return max(candidates, key=len, default=module)
+    return module.partition(".")[0]
+
+
+def _part_of_report(module: str) -> str:
+    return next((part for part in REPORT[:-1] if module == part or module.startswith(f"{part}.")), "report")
 
 
 def _imports(path: Path) -> set[str]:
@@ -84,25 +50,31 @@ def _imports(path: Path) -> set[str]:
     return found
 
 
-def test_every_module_is_in_a_layer():
-    homeless = {_room(module) for module in MODULES if module} - set(ROOMS) - {"offline"}
-    assert homeless == set()
+def test_every_module_is_in_a_room():
+    assert {_room(module) for module in MODULES if module} == set(HEIGHT)
 
 
 @pytest.mark.parametrize("module", [module for module in MODULES if module])
 def test_a_module_imports_only_its_own_room_and_lower_layers(module):
-    height = {room: number for number, layer in enumerate(LAYERS) for room in layer}
     room = _room(module)
     wrong = [
         imported
         for imported in _imports(MODULES[module])
-        if (target := _room(imported)) != room
-        and target in height
-        and room in height
-        and height[target] >= height[room]
-        and target not in WITHIN_A_LAYER.get(room, set())
+        if (target := _room(imported)) != room and HEIGHT[target] >= HEIGHT[room]
     ]
     assert wrong == [], f"{module} ({room}) imports upwards"
+
+
+@pytest.mark.parametrize("module", [module for module in MODULES if _room(module) == "report"])
+def test_a_part_of_the_report_imports_only_itself_and_lower_parts(module):
+    part = _part_of_report(module)
+    wrong = [
+        imported
+        for imported in _imports(MODULES[module])
+        if _room(imported) == "report" and REPORT.index(_part_of_report(imported)) > REPORT.index(part)
+    ]
+    # ``from otel_rl.report import human`` names the package, which is the top.
+    assert wrong == [], f"{module} ({part}) imports upwards"
 
 
 def test_no_folder_of_an_instrumentor_imports_another():

@@ -9,7 +9,7 @@ from opentelemetry import baggage
 from opentelemetry.baggage.propagation import W3CBaggagePropagator
 from opentelemetry.context import Context, attach, detach, get_current
 
-from otel_rl import settings
+from otel_rl.core import settings
 from otel_rl.telemetry import drops, propagation
 from otel_rl.telemetry.correlation import LONGEST_BAGGAGE, MOST_MEMBERS, with_baggage
 

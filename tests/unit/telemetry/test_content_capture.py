@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from otel_rl import reductions
+from otel_rl.core import reductions
 from otel_rl.telemetry.content_capture import CAPTURE_ENVIRONMENT_VARIABLE, Capture, capture
 
 NOWHERE, ON_SPANS = Capture(span=False, event=False), Capture(span=True, event=False)

@@ -12,7 +12,7 @@ import threading
 import pytest
 from opentelemetry import baggage, trace
 
-from otel_rl.internal_errors import error_counts
+from otel_rl.core.guard import error_counts
 from otel_rl.process import process_identity
 from otel_rl.semconv import metrics, spans
 from otel_rl.telemetry import Scope, deferral, drops, guard, ids, lifecycle

@@ -6,7 +6,7 @@ import pytest
 from opentelemetry import baggage, trace
 from opentelemetry.context import attach, detach
 
-from otel_rl import settings
+from otel_rl.core import settings
 from otel_rl.semconv import spans
 from otel_rl.telemetry import Scope, propagation
 

@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from otel_rl import settings
+from otel_rl.core import settings
 from otel_rl.inference import messages
 from otel_rl.inference.answers import Answer
 from otel_rl.process import process_identity

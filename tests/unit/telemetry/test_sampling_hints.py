@@ -9,7 +9,7 @@ import pytest
 from opentelemetry import baggage, context, trace
 
 import otel_rl
-from otel_rl import settings
+from otel_rl.core import settings
 from otel_rl.process import process_identity
 from otel_rl.semconv import spans
 from otel_rl.telemetry import Scope, ids, sampling

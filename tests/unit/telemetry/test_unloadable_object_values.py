@@ -11,7 +11,7 @@ import sys
 import pytest
 
 import otel_rl
-from otel_rl import instrumentor_status, internal_errors
+from otel_rl.core import guard, instrumentor_status
 from otel_rl.telemetry import attribute_values
 
 MODULE = "otel_rl.telemetry.object_values"
@@ -56,7 +56,7 @@ def _refuse():
 
 def test_spans_events_and_counters_are_recorded_with_the_class_of_the_value(recorded, at_import, monkeypatch):
     monkeypatch.setenv("OTEL_RL_RAISE_INTERNAL_ERRORS", "")
-    monkeypatch.setattr(internal_errors, "_errors", {})
+    monkeypatch.setattr(guard, "_errors", {})
     finder = at_import(_refuse)
     with otel_rl.span(
         "mine", kind=Kind.FIRST, where=pathlib.PurePosixPath("/x"), several=[pathlib.PurePosixPath("/y")]
@@ -66,7 +66,7 @@ def test_spans_events_and_counters_are_recorded_with_the_class_of_the_value(reco
     (span,) = (span for span in recorded.spans if span.name == "mine")
     found = {name: value for name, value in span.attributes.items() if name in ("kind", "where", "several")}
     assert found == {"kind": "first", "where": "<PurePosixPath>", "several": ("<PurePosixPath>",)}
-    assert internal_errors.error_counts() == {}
+    assert guard.error_counts() == {}
     assert finder.asked == 1
     assert instrumentor_status.snapshot()["object_values"]["state"] == instrumentor_status.SKIPPED
 

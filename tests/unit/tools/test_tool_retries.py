@@ -7,7 +7,7 @@ import json
 import pytest
 
 import otel_rl
-from otel_rl import internal_errors
+from otel_rl.core import guard
 from otel_rl.tools import calls
 from otel_rl.tools.attempts import Attempt
 from otel_rl.tools.sizes import plain_size
@@ -115,8 +115,8 @@ def test_what_a_tool_calls_is_inside_of_it_though_it_could_not_be_counted(record
         pass
     outer, inner = recorded.span("execute_tool fetch"), recorded.span("execute_tool inside")
     assert inner.parent.span_id == outer.context.span_id
-    assert internal_errors.error_counts()["tools.start"]
-    internal_errors.reset()
+    assert guard.error_counts()["tools.start"]
+    guard.reset_counts()
 
 
 def test_a_trajectory_remembers_one_failed_call():

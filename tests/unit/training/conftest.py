@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from otel_rl import clock as clocks
+from otel_rl.core import clock as clocks
 from otel_rl.telemetry import deferral
 from otel_rl.training import steps
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from otel_rl import instrumentor_status, reductions, stderr
+from otel_rl.core import instrumentor_status, reductions, stderr
 from otel_rl.process import process_identity
 from otel_rl.semconv import attributes, spans
 from otel_rl.telemetry import Scope, content_capture

@@ -6,7 +6,7 @@ import sys
 import threading
 
 import otel_rl
-from otel_rl import instrumentor_status, internal_errors
+from otel_rl.core import guard, instrumentor_status
 from otel_rl.inference import calls as model_calls
 from otel_rl.semconv import attributes
 from otel_rl.training import engine_summary
@@ -53,7 +53,7 @@ def test_a_step_of_very_many_calls_keeps_few_of_them_and_their_sum(recorded):
 
 def test_where_it_cannot_be_loaded_the_calls_are_recorded_and_nobody_asks_again(recorded, monkeypatch):
     monkeypatch.setenv("OTEL_RL_RAISE_INTERNAL_ERRORS", "")
-    monkeypatch.setattr(internal_errors, "_errors", {})
+    monkeypatch.setattr(guard, "_errors", {})
     monkeypatch.setattr(instrumentor_status, "_outcomes", {})
     monkeypatch.setitem(sys.modules, "otel_rl.inference.engine_answers", None)
     model_calls._summary_of_engines.cache_clear()
@@ -67,5 +67,5 @@ def test_where_it_cannot_be_loaded_the_calls_are_recorded_and_nobody_asks_again(
         model_calls._summary_of_engines.cache_clear()
     assert [span.name for span in recorded.spans].count("chat m") == 2
     assert asked == 1
-    assert internal_errors.error_counts() == {}
+    assert guard.error_counts() == {}
     assert instrumentor_status.snapshot()["engine_summary"]["state"] == instrumentor_status.SKIPPED

@@ -11,12 +11,12 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 import otel_rl
-from otel_rl import settings
+from otel_rl.core import settings
 from otel_rl.instrumentors.patching import Patches
 from otel_rl.instrumentors.vllm import batches, operations, sync_check, weights
 from otel_rl.semconv import attributes
 from otel_rl.training import trajectories
-from otel_rl.training.trainer_updates import trainer_updates
+from otel_rl.weight_sync.trainer_updates import trainer_updates
 
 torch = pytest.importorskip("torch")
 

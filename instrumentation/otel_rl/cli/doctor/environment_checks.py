@@ -8,7 +8,6 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from otel_rl import settings
 from otel_rl.cli.doctor import (
     credential_files,
     installed_instrumentors,
@@ -16,9 +15,10 @@ from otel_rl.cli.doctor import (
     otlp_request,
     redaction_function,
 )
+from otel_rl.core import settings
+from otel_rl.core.version import __version__
 from otel_rl.pipeline import exporter_selection
 from otel_rl.process import launch
-from otel_rl.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from packaging.requirements import InvalidRequirement, Requirement
 
-from otel_rl import instrumentor_status
+from otel_rl.core import instrumentor_status
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from otel_rl import instrumentor_status, settings
 from otel_rl.cli.doctor.installed_instrumentors import READY
+from otel_rl.core import instrumentor_status, settings
 from otel_rl.instrumentors.named_functions import can_be_found, unfound
 
 if TYPE_CHECKING:

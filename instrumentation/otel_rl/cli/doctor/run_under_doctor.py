@@ -12,9 +12,9 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from otel_rl import instrumentor_status
 from otel_rl.cli.doctor import named_functions
 from otel_rl.cli.doctor.installed_instrumentors import NOT_INSTALLED
+from otel_rl.core import instrumentor_status
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from otel_rl import packaged_data
 from otel_rl.collector.errors import Refused
+from otel_rl.core import packaged_data
 
 KINDS = ("extensions", "receivers", "processors", "connectors", "exporters")
 

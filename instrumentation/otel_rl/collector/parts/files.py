@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from otel_rl import packaged_data
 from otel_rl.collector.errors import Refused
+from otel_rl.core import packaged_data
 
 if TYPE_CHECKING:
     from pathlib import Path

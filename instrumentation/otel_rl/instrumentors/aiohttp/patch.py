@@ -6,17 +6,17 @@ import functools
 import sys
 from typing import TYPE_CHECKING, Any
 
-from otel_rl import own_cpu
-from otel_rl.internal_errors import guard
-from otel_rl.served_engines import senders
-from otel_rl.served_engines.paths import may_be_target, target_of
+from otel_rl.core import own_cpu
+from otel_rl.core.guard import guard
+from otel_rl.inference.http import senders
+from otel_rl.inference.http.paths import may_be_target, target_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
 
+    from otel_rl.inference.http.calls import Call
     from otel_rl.instrumentors.patching import Patches
-    from otel_rl.served_engines.calls import Call
 
 _BEGIN, _ANSWERED, _FAILED = (guard(f"aiohttp.{site}") for site in ("begin", "answered", "failed"))
 _TRACEPARENT, _BAGGAGE = "traceparent", "baggage"

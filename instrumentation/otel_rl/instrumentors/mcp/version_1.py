@@ -6,7 +6,7 @@ import copy
 import functools
 from typing import TYPE_CHECKING, Any
 
-from otel_rl import own_cpu
+from otel_rl.core import own_cpu
 from otel_rl.inference import ownership
 from otel_rl.instrumentors.mcp import connections, receiving
 from otel_rl.instrumentors.mcp.operations import Operation, field

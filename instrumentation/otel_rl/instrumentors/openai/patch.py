@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
-from otel_rl import own_cpu
+from otel_rl.core import own_cpu
 from otel_rl.inference import ownership
 from otel_rl.inference.calls import InferenceCall, current, record_abandoned
 from otel_rl.instrumentors.openai import answers

@@ -6,14 +6,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from otel_rl.served_engines import senders
-from otel_rl.served_engines.senders import Client
+from otel_rl.inference.http import senders
+from otel_rl.inference.http.senders import Client
 
 if TYPE_CHECKING:
     from types import ModuleType
 
+    from otel_rl.inference.http.calls import Call
     from otel_rl.instrumentors.patching import Patches
-    from otel_rl.served_engines.calls import Call
 
 
 def patch_sessions(module: ModuleType, patches: Patches) -> None:

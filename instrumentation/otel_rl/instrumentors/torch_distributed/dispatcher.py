@@ -20,8 +20,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.collectives.recorder import MAXIMUM_PENDING, Slot, clock
+from otel_rl.core.guard import guard
 from otel_rl.instrumentors.torch_distributed.operations import OPERATORS, OPERATORS_OF_DDP, Operator
-from otel_rl.internal_errors import guard
 from otel_rl.semconv.attributes import TorchDistributedSourceValues as Source
 
 if TYPE_CHECKING:

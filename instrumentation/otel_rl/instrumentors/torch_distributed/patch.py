@@ -9,19 +9,19 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
-from otel_rl import instrumentor_status, settings
 from otel_rl.collectives.flight_records import FlightRecords
 from otel_rl.collectives.mode import Mode
 from otel_rl.collectives.recorder import CollectiveRecorder
 from otel_rl.collectives.reports import CollectiveReporter
+from otel_rl.core import instrumentor_status, settings
 from otel_rl.instrumentors.dynamo import outside_dynamo
 from otel_rl.instrumentors.torch_distributed import group_names, sequence_numbers
 from otel_rl.instrumentors.torch_distributed.dispatcher import DispatcherKernels
 from otel_rl.instrumentors.torch_distributed.operations import IN_ALL_VERSIONS, METHODS, Method
 from otel_rl.instrumentors.torch_distributed.process_group_init import announce
 from otel_rl.process import process_identity
+from otel_rl.ranks.stragglers import watch
 from otel_rl.semconv.attributes import RlRoleValues
-from otel_rl.stragglers import watch
 from otel_rl.telemetry import Scope
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import os
 import sys
 from typing import Any
 
-from otel_rl.internal_errors import guard
+from otel_rl.core.guard import guard
 from otel_rl.semconv import attributes
 
 

@@ -11,7 +11,7 @@ import math
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from otel_rl import settings
+from otel_rl.core import settings
 from otel_rl.semconv import attributes, events
 from otel_rl.semconv.attributes import RlTrajectoryReasonValues as Reason
 from otel_rl.telemetry.open_trajectory import MAXIMUM_REWARDS

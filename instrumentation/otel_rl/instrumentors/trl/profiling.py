@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
-from otel_rl import own_cpu, reductions
+from otel_rl.core import own_cpu, reductions
 from otel_rl.semconv import attributes, spans
 from otel_rl.telemetry import Scope, guard
 from otel_rl.training import trainer_loop

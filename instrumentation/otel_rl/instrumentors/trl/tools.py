@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import wrapt
 
-from otel_rl import settings
+from otel_rl.core import settings
 from otel_rl.instrumentors.trl.profiling import scope
 from otel_rl.semconv import attributes, metrics, spans
 from otel_rl.semconv.attributes import ErrorTypeValues, GenAiOperationNameValues

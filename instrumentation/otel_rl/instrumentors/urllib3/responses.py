@@ -5,16 +5,16 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
-from otel_rl.internal_errors import guard
-from otel_rl.served_engines import senders
-from otel_rl.served_engines.chunks import Chunks
+from otel_rl.core.guard import guard
+from otel_rl.inference.http import senders
+from otel_rl.inference.http.chunks import Chunks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
     from types import ModuleType
 
+    from otel_rl.inference.http.calls import ModelCall
     from otel_rl.instrumentors.patching import Patches
-    from otel_rl.served_engines.calls import ModelCall
 
 _READ = guard("urllib3.read")
 

@@ -12,8 +12,8 @@ from contextlib import suppress
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from otel_rl.training.sync_verdicts import Told
-from otel_rl.training.tensor_sums import sums_of_model
+from otel_rl.weight_sync.tensor_sums import sums_of_model
+from otel_rl.weight_sync.verdicts import Told
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -13,23 +13,23 @@ from weakref import WeakKeyDictionary
 
 from opentelemetry._logs import SeverityNumber
 
-from otel_rl import internal_errors, settings
+from otel_rl.core import settings
+from otel_rl.core.guard import guard, logger
 from otel_rl.instrumentors.vllm import engine_contents
 from otel_rl.instrumentors.vllm.engines import scope
 from otel_rl.instrumentors.vllm.weights import of_engine
-from otel_rl.internal_errors import guard
 from otel_rl.semconv import attributes, events, metrics
 from otel_rl.semconv.attributes import RlSyncVerdictValues as Verdict
 from otel_rl.training import steps
-from otel_rl.training.sync_verdicts import SyncVerdicts
-from otel_rl.training.trainer_updates import trainer_updates
+from otel_rl.weight_sync.trainer_updates import trainer_updates
+from otel_rl.weight_sync.verdicts import SyncVerdicts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from otel_rl.instrumentors.patching import Patches
-    from otel_rl.training.sync_verdicts import Outcome
-    from otel_rl.training.trainer_updates import Parameters
+    from otel_rl.weight_sync.trainer_updates import Parameters
+    from otel_rl.weight_sync.verdicts import Outcome
 
 #: Tensors that an event names.
 MOST_NAMES = 16
@@ -214,4 +214,4 @@ def _sentence(outcome: Outcome, operation: str | None) -> str:
 
 
 def _warn(text: str) -> None:
-    internal_errors.logger.warning("otel-rl: OTEL_RL_SYNC_CHECK: %s", text)
+    logger.warning("otel-rl: OTEL_RL_SYNC_CHECK: %s", text)

@@ -1,0 +1,15 @@
+"""Leaves that every room may use; nothing here knows of telemetry, trainers or libraries.
+
+Modules:
+    settings: the ``OTEL_RL_*`` variables: one table of names, ranges and defaults.
+    guard: the one guard between our code and the host program.
+    instrumentor_status: what each instrumentor and part says of itself.
+    import_hooks: calls after a module of a library was imported.
+    threads: threads that do something at intervals, and what they need.
+    own_cpu: CPU time that otel-rl itself costs.
+    reductions: what otel-rl leaves out to cost less.
+    clock: the clocks, by name before the program can patch them.
+    stderr: lines on stderr.
+    packaged_data: files that come with the package.
+    version: the version of the package.
+"""

@@ -1,0 +1,118 @@
+"""Threads that do something at intervals (:class:`PeriodicThread`), and what every thread of ours needs."""
+
+from __future__ import annotations
+
+import signal
+import threading
+
+# Imported by name before the program can patch them: gevent would run the loop below as a greenlet.
+from _thread import allocate_lock, start_new_thread
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from opentelemetry.context import _SUPPRESS_INSTRUMENTATION_KEY, attach, set_value
+
+from otel_rl.core import own_cpu
+from otel_rl.core.guard import guard
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+#: Seconds that the end of the process may wait for a :class:`PeriodicThread`.
+_PERIODIC_END = 0.5
+#: The CPU raises them in the thread itself; faulthandler must see them.
+_SYNCHRONOUS = {
+    signal.SIGABRT,
+    signal.SIGBUS,
+    signal.SIGFPE,
+    signal.SIGILL,
+    signal.SIGSEGV,
+    signal.SIGSYS,
+    signal.SIGTRAP,
+}
+#: Called in every thread of ours when it begins; ``telemetry`` adds what marks the thread.
+preparations: list[Callable[[], None]] = []
+
+
+class Wakeup:
+    """An event for one waiter. A signal handler may set it while its thread sets it, unlike ``threading.Event``."""
+
+    __slots__ = ("_lock",)
+
+    def __init__(self) -> None:
+        self._lock = allocate_lock()
+        self._lock.acquire()
+
+    def set(self) -> None:
+        """Wake the waiter, or let its next wait return at once; never blocks."""
+        # Faster than asking first, and without a race.
+        with suppress(RuntimeError):
+            self._lock.release()
+
+    def wait(self, timeout: float) -> bool:
+        """Wait up to ``timeout`` seconds; True when it was set. Clears it."""
+        return self._lock.acquire(timeout=min(max(timeout, 0.0), threading.TIMEOUT_MAX))
+
+
+def prepare_thread(name: str) -> None:
+    """Make the calling thread one of ours: block signals, suppress instrumentation, record nothing in place."""
+    # A program that waits in sigwait() has blocked its signals; the kernel would deliver them here and end it. A write
+    # beyond RLIMIT_FSIZE raises SIGXFSZ in the writing thread: blocked, the write fails with EFBIG instead.
+    signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals() - _SYNCHRONOUS)
+    attach(set_value("suppress_instrumentation", True, set_value(_SUPPRESS_INSTRUMENTATION_KEY, True)))
+    threading.current_thread().name = name
+    own_cpu.find_threads()
+    for prepare in preparations:
+        prepare()
+
+
+class PeriodicThread:
+    """Calls ``function`` again and again, a last time at the end; it returns the seconds to sleep before the next call.
+
+    Args:
+        name: Name of the thread.
+        sleep: Seconds before the first call.
+        function: May raise; the error is counted, and the next call comes after ``sleep`` seconds.
+    """
+
+    def __init__(self, name: str, sleep: float, function: Callable[[], float]) -> None:
+        self._name = name
+        self._sleep = sleep
+        self._function = function
+        self._turns = own_cpu.Turns()
+        self._wakeup = Wakeup()
+        self._running = allocate_lock()
+        self._ending = False
+
+    def start(self) -> None:
+        """Start the thread unless it runs, or the system refuses one."""
+        if not self._running.acquire(blocking=False):
+            return
+        self._ending = False
+        try:
+            start_new_thread(self._run, ())
+        except RuntimeError:
+            self._running.release()
+
+    def wake(self) -> None:
+        """Let it call the function now."""
+        self._wakeup.set()
+
+    def end(self) -> None:
+        """End the thread; one that is left to the end of the interpreter may abort it, see ``IoThread.join``."""
+        self._ending = True
+        self._wakeup.set()
+        if self._running.acquire(timeout=_PERIODIC_END):
+            self._running.release()
+
+    def _run(self) -> None:
+        try:
+            prepare_thread(self._name)
+            sleep = self._sleep
+            while not self._ending:
+                self._wakeup.wait(sleep)
+                sleep = self._sleep
+                with self._turns, guard(self._name):
+                    sleep = self._function()
+        finally:
+            self._running.release()

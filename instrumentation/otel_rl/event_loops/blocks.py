@@ -1,0 +1,96 @@
+"""What is known of one stretch of code that runs in an event loop without giving it back."""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from otel_rl.event_loops import stacks
+from otel_rl.semconv.attributes import RlEventLoopBlockedStateValues as State
+
+if TYPE_CHECKING:
+    from types import CodeType, FrameType
+
+    from otel_rl.event_loops.ping import Ping
+    from otel_rl.event_loops.stacks import Call, Place
+    from otel_rl.event_loops.thread_time import Stretch
+
+#: Most functions of the program that are told apart in one block.
+_FUNCTIONS = 16
+
+
+class Block(NamedTuple):
+    """A block as it is reported."""
+
+    seconds: float
+    state: str
+    place: Place | None
+    stack: str
+    task: str | None
+    coroutine: str | None
+    rollouts: int
+    model_calls: int
+
+
+class Running:
+    """One call of an event loop that has been seen at work, as long as the loop has not come round.
+
+    A call is the same as at the look before when the task is: until a loop has answered a ping, it makes at most one
+    step of each task. Other calls are told apart by their frame, which the ping keeps.
+    """
+
+    def __init__(self, task: Any, call: Call, ping: Ping) -> None:
+        self._task = weakref.ref(task) if task is not None else None
+        is_told_apart = task is None and call.is_certain and ping.keep(call.outermost)
+        self._frame = id(call.outermost) if is_told_apart else 0
+        self._names = _names(task)
+        self.seconds = self._computed = 0.0
+        #: How often each function of the program was seen, and where it was seen first.
+        self._seen: dict[CodeType, int] = {}
+        self._places: dict[CodeType, tuple[Place, str]] = {}
+        #: Rollouts and model calls that were open when it had taken long.
+        self.waiting: tuple[int, int] | None = None
+        #: Number of the event that told of it while it ran.
+        self.told = 0
+
+    @property
+    def is_confirmed(self) -> bool:
+        """It was seen again, or a stretch was all its own."""
+        return bool(self._seen)
+
+    def is_same(self, task: Any, call: Call) -> bool:
+        """True where the loop still makes this call."""
+        if self._task is not None or task is not None:
+            return task is not None and self._task is not None and self._task() is task
+        return self._frame == id(call.outermost)
+
+    def add(self, seconds: float, stretch: Stretch) -> None:
+        """It has run for ``seconds`` of the stretch more."""
+        self.seconds += max(seconds, 0.0)
+        self._computed += min(stretch.computed, max(seconds, 0.0))
+
+    def see(self, call: Call) -> None:
+        """Take note of where it is."""
+        frame: FrameType = stacks.program_frame(call)
+        code = frame.f_code
+        if code not in self._places:
+            if len(self._places) >= _FUNCTIONS:
+                return
+            self._places[code] = stacks.place(frame), stacks.as_text(call)
+        self._seen[code] = self._seen.get(code, 0) + 1
+
+    def block(self) -> Block:
+        """As it is reported; of several functions the one that was seen most often."""
+        code = max(self._seen, key=self._seen.__getitem__, default=None)
+        place, stack = self._places[code] if code is not None else (None, "")
+        state = State.COMPUTES if 2 * self._computed >= self.seconds else State.WAITS
+        return Block(self.seconds, state, place, stack, *self._names, *(self.waiting or (0, 0)))
+
+
+def _names(task: Any) -> tuple[str | None, str | None]:
+    if not isinstance(task, asyncio.Task):
+        return None, None
+    coroutine: Any = task.get_coro()
+    code = getattr(coroutine, "cr_code", None) or getattr(coroutine, "gi_code", None)
+    return task.get_name(), stacks.qualified_name(code) if code is not None else None

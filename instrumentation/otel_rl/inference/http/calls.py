@@ -1,0 +1,394 @@
+"""One request to an engine, from its headers to the end of its answer.
+
+A client's hooks say what they see of it::
+
+    call = begin(library, method, url, headers, body)   # None for any other traffic
+    call.failed(error)                                  # or
+    call.leave(); call.answered(response, status, content)   # and later, as far as the program does it:
+    read(response, content); parsed(response, value); closed(response, ...); broke_off(response, error)
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import ref
+
+from otel_rl.core.guard import guard
+from otel_rl.inference import ownership, requests, servers
+from otel_rl.inference.calls import InferenceCall, current, record_abandoned
+from otel_rl.inference.http import paths
+from otel_rl.inference.http.bodies import has_events, object_of
+from otel_rl.inference.http.event_streams import EventStream
+from otel_rl.inference.http.paths import target_of
+from otel_rl.inference.http.protocols import EngineAnswer, as_completion_request
+from otel_rl.inference.http.streamed_answers import StreamedEngineAnswer
+from otel_rl.inference.requests import Endpoint, Request
+from otel_rl.semconv import attributes
+from otel_rl.semconv.attributes import GenAiOperationNameValues, RlInferenceStreamEndedValues
+from otel_rl.telemetry import lifecycle, open_trajectory, propagation
+from otel_rl.telemetry.scope import Scope
+from otel_rl.training import steps
+from otel_rl.training.sync_operations import SyncOperation, is_phase
+
+if TYPE_CHECKING:
+    from collections.abc import MutableMapping
+
+    from otel_rl.inference.http.paths import Target
+
+#: Servers that are remembered as engines.
+_MOST_ENGINES = 1024
+_FAILED = 400
+_TRACEPARENT = "traceparent"
+_COMPLETION = GenAiOperationNameValues.TEXT_COMPLETION
+_ENDPOINTS = {
+    **{endpoint.path: endpoint for endpoint in requests.ENDPOINTS},
+    paths.GENERATE: Endpoint(paths.GENERATE, _COMPLETION),
+    paths.GENERATE_TOKENS: Endpoint(paths.GENERATE_TOKENS, _COMPLETION),
+    paths.TRL_CHAT: Endpoint(paths.TRL_CHAT, GenAiOperationNameValues.CHAT),
+}
+_scope = lru_cache(maxsize=None)(Scope)
+_CHUNK, _EXHAUSTED, _BROKE_OFF = (guard(f"served_engines.{site}") for site in ("chunk", "exhausted", "broke_off"))
+
+
+class Url(NamedTuple):
+    """Where a request goes, in the words of whatever client."""
+
+    scheme: str
+    host: str
+    port: int | None
+    path: str
+
+
+class Call:
+    """A request to an engine."""
+
+    #: The answer comes in chunks, which nobody parses as a whole.
+    is_stream = False
+    #: ``traceparent`` that we have written into the request.
+    trace_context: str | None = None
+
+    def leave(self) -> None:
+        """The request has been answered: what runs from here on is no part of it."""
+
+    def failed(self, error: BaseException | None) -> None:
+        """No answer came, or one of which nothing is known."""
+
+    def answered(self, response: object, status: int, content: bytes | None) -> None:
+        """The head of the answer is there, and all of it where ``content`` is."""
+
+    def was_sent(self, times: int) -> None:
+        """The client has sent the request so often."""
+
+    def is_followed_by(self, _reader: object, _response: object) -> bool:
+        """Chunks of the answer are of interest."""
+        return False
+
+
+class ModelCall(Call):
+    """A request for tokens."""
+
+    #: A method of the client reads the answer, and tells how that ends.
+    is_being_read = False
+    #: Its chunks, while they are followed.
+    _events: EventStream | None = None
+
+    def __init__(self, scope: Scope, endpoint: Endpoint, url: Url, body: dict[str, Any]) -> None:
+        if endpoint.path in (paths.GENERATE, paths.GENERATE_TOKENS):
+            body = as_completion_request(body)
+        samples = body.get("n")
+        server = servers.server(url.host, url.port or (443 if url.scheme == "https" else 80))
+        self.is_stream = bool(body.get("stream"))
+        #: What the program asked for is not known: its body is long, or a stream itself.
+        self._is_unread = not body
+        form = StreamedEngineAnswer if self.is_stream else EngineAnswer
+        answers = partial(form, samples if isinstance(samples, int) and samples > 0 else 1)
+        self._call = InferenceCall(scope, Request(endpoint, server, body), answers)
+        self._call.attempts = 1
+        #: What its response is known by; it goes with the response.
+        self.references: list[ref[object]] = []
+        self._call.enter()
+
+    def leave(self) -> None:
+        """The request has been answered."""
+        self._call.leave()
+
+    def was_sent(self, times: int) -> None:
+        """The client has sent the request so often."""
+        self._call.attempts = times
+
+    def failed(self, error: BaseException | None) -> None:
+        """No answer came, or one of which nothing is known."""
+        self._call.leave()
+        self._call.finish(error)
+
+    def answered(self, response: object, status: int, content: bytes | None) -> None:
+        """The head of the answer is there, and all of it where ``content`` is."""
+        call = self._call
+        if status >= _FAILED:
+            call.answer.failure = str(status)
+            call.finish()
+            return
+        if content is not None:
+            call.body_was_read(content)
+        elif self._is_unread and has_events(response):
+            self.is_stream = True
+            call.is_streamed(partial(StreamedEngineAnswer, 1))
+        call.watch_for_garbage(response)
+        before = of(response)
+        if before is not None:
+            # A transport that answers with one object again and again: it is about this request now.
+            before.closed(complete=True)
+        _know_by(response, response, self)
+
+    # -- its chunks ------------------------------------------------------------------------------------------------
+
+    def is_followed_by(self, reader: object, response: object) -> bool:
+        """Chunks are taken from ``reader``, a part of ``response``; False where the call has ended."""
+        if of(response) is not self:
+            return False
+        if reader is not response and _know_by(reader, response, self):
+            # The program may keep the reader alone.
+            self._call.watch_for_garbage(reader)
+        self._events = EventStream(self._call.observe_chunk)
+        return True
+
+    def chunk(self, data: bytes) -> None:
+        """The program is about to get ``data``."""
+        with _CHUNK:
+            events = self._events
+            if events is not None:
+                events.feed(data)
+                if self._call.answer.is_complete:
+                    self._events = None
+                    self._call.finish(ended=RlInferenceStreamEndedValues.COMPLETED)
+
+    def exhausted(self) -> None:
+        """The program has got the last chunk."""
+        with _EXHAUSTED:
+            events, self._events = self._events, None
+            if events is None:
+                return
+            body = events.end()
+            if self.is_stream:
+                self._call.body_was_read(body)
+                self.closed(complete=True)
+            else:
+                # The program may parse it yet.
+                self.read(body)
+
+    def broke_off(self, error: BaseException) -> None:
+        """The next chunk did not come."""
+        with _BROKE_OFF:
+            self._events = None
+            self._call.finish(error)
+
+    # -- its answer as a whole -------------------------------------------------------------------------------------
+
+    def read(self, content: bytes | None) -> None:
+        """The rest of the answer is there; None where the client does not say what it is."""
+        self._call.body_was_read(content)
+
+    def parsed(self, value: Any) -> None:
+        """The program has parsed the answer."""
+        self._call.body_was_read()
+        self._call.body = None
+        self._call.answer.observe(value)
+        self._call.finish(ended=self._how(RlInferenceStreamEndedValues.COMPLETED))
+
+    def closed(self, *, complete: bool) -> None:
+        """The program is done with the answer."""
+        values = RlInferenceStreamEndedValues
+        self._call.finish(ended=self._how(values.COMPLETED if complete else values.CLOSED))
+
+    def _how(self, ended: str) -> str | None:
+        return ended if self.is_stream else None
+
+
+class ControlCall(Call):
+    """A request that changes an engine.
+
+    Of several that run at once the first is the phase ``rl.sync``: they are one stretch of time.
+    """
+
+    #: The one that is the phase now.
+    timed: ControlCall | None = None
+
+    def __init__(self, scope: Scope, target: Target, url: Url, body: dict[str, Any]) -> None:
+        self._name = target.operation
+        # vLLM and SGLang name it alike in all that take one, but for `update_weight_version`.
+        version = body.get("weight_version", body.get("new_version"))
+        values = {
+            attributes.SERVER_ADDRESS: servers.ascii_host(url.host),
+            attributes.SERVER_PORT: url.port,
+            attributes.RL_POLICY_VERSION: str(version) if isinstance(version, str | int) else None,
+        }
+        is_timed = _is_timed(target)
+        self._operation = SyncOperation(scope, self._name, values, is_phase=is_timed)
+        self.has_ended = False
+        if is_timed:
+            ControlCall.timed = self
+        _operation.set(self)
+
+    def failed(self, error: BaseException | None) -> None:
+        """No answer came, or one of which nothing is known."""
+        self._end(error)
+
+    def answered(self, _response: object, status: int, _content: bytes | None) -> None:
+        """The engine answers when the operation is done."""
+        # SGLang refuses to empty its cache while requests run, and programs ask again until it does.
+        self._end(str(status) if status >= _FAILED and self._name != "flush_cache" else None)
+
+    def _end(self, error: BaseException | str | None) -> None:
+        if self.has_ended:
+            return
+        self.has_ended = True
+        if ControlCall.timed is self:
+            ControlCall.timed = None
+        self._operation.end(error)
+
+
+def _is_timed(target: Target) -> bool:
+    # Threads of a pool know nothing of the step: whoever waits for them may be in a phase. A rollout has no phase sync.
+    if ControlCall.timed is not None or steps.in_context() is None or open_trajectory.of() is not None:
+        return False
+    return is_phase(brings_weights=target.brings_weights)
+
+
+#: Identity of a response, or of what it is read from -> the call, while the program has not read all of it.
+#: Responses may be of a class of the program that cannot be hashed.
+_open: dict[int, ModelCall] = {}
+#: The operation whose request this context sends: a client may send it through another one.
+_operation: ContextVar[ControlCall | None] = ContextVar("otel_rl_engine_operation", default=None)
+#: Host and port of servers that have been asked what only engines are asked.
+_engines: set[tuple[str, int | None]] = set()
+
+
+def begin(library: str, method: str, url: Url, headers: MutableMapping[str, str] | None, body: Any) -> Call | None:
+    """Follow a request that is about to be sent, and write its trace context into ``headers``.
+
+    Args:
+        library: of the client.
+        method: in any case.
+        url: where it goes, with all that the client adds to it.
+        headers: of the request; a ``traceparent`` in them stays as it is. None where nothing is to be written.
+        body: object that the client was given to send as JSON, or the bytes of it.
+
+    Returns:
+        None for traffic that is no request to an engine, and for one that a client for models makes.
+    """
+    target = target_of(method, url.path)
+    scope = _scope(library)
+    if target is None or _is_part_of_another() or not scope.enabled or ownership.suppressed():
+        return None
+    if not (target.anywhere or propagation.may_have_baggage(url.host)) or not _is_engine(target, url):
+        return None
+    record_abandoned()
+    known = object_of(body)
+    call: Call
+    if target.operation:
+        call = ControlCall(scope, target, url, known)
+    else:
+        call = ModelCall(scope, _ENDPOINTS[target.path], url, known)
+    try:
+        if headers is not None and _TRACEPARENT not in headers:
+            propagation.inject(headers, url.host)
+            call.trace_context = headers.get(_TRACEPARENT)
+    except BaseException as error:
+        # Of a signal handler of the program, too.
+        call.failed(error)
+        raise
+    return call
+
+
+def _is_part_of_another() -> bool:
+    """True inside a call that is being sent: by a client for models, or by a client that uses another one."""
+    call, operation = current.get(), _operation.get()
+    return (call is not None and call.is_current) or (operation is not None and not operation.has_ended)
+
+
+def _is_engine(target: Target, url: Url) -> bool:
+    where = url.host, url.port
+    if target.is_common:
+        return where in _engines
+    if len(_engines) < _MOST_ENGINES:
+        _engines.add(where)
+    return True
+
+
+def _know_by(holder: object, response: object, call: ModelCall) -> bool:
+    """Find ``call`` by ``holder``, which is ``response`` or a part of it, as long as there is one.
+
+    Returns:
+        False where that cannot be told (aiohttp's reader), and ``response`` stands for it.
+    """
+    key = id(holder)
+
+    # Without the call itself, which would refer to itself then.
+    def forget(reference: ref[object]) -> None:
+        known = _open.get(key)
+        if known is not None and any(one is reference for one in known.references):
+            del _open[key]
+
+    try:
+        reference, is_own = ref(holder, forget), True
+    except TypeError:
+        reference, is_own = ref(response, forget), False
+    call.references.append(reference)
+    _open[key] = call
+    return is_own
+
+
+def _taken(response: object) -> ModelCall | None:
+    return _open.pop(id(response), None) if _open else None
+
+
+def of(response: object) -> ModelCall | None:
+    """The call that a response, or what it is read from, belongs to until the program has parsed or closed it."""
+    return _open.get(id(response)) if _open else None
+
+
+def read(response: object, content: bytes | None) -> None:
+    """The body of ``response`` is there."""
+    call = of(response)
+    if call is not None and content is not None:
+        call.read(content)
+
+
+def parsed(response: object, value: Any) -> None:
+    """The program has parsed the body of ``response``."""
+    call = _taken(response)
+    if call is not None:
+        call.parsed(value)
+
+
+def broke_off(response: object, error: BaseException) -> None:
+    """The body of ``response`` did not come to its end."""
+    call = _taken(response)
+    if call is not None:
+        call.failed(error)
+
+
+def closed(response: object, *, complete: bool, content: bytes | None, error: BaseException | None) -> None:
+    """The program is done with ``response``, or has read all of it and may parse it yet."""
+    call = of(response)
+    if call is None:
+        return
+    if complete and not call.is_stream:
+        call.read(content)
+        return
+    if error is not None and not complete:
+        broke_off(response, error)
+        return
+    _taken(response)
+    call.closed(complete=complete)
+
+
+def _after_fork_in_child() -> None:
+    """The parent's answers and operations are its own."""
+    _open.clear()
+    ControlCall.timed = None
+
+
+lifecycle.after_fork_in_child(_after_fork_in_child)

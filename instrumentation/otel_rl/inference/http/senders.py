@@ -1,0 +1,157 @@
+"""Wrappers around the one method of a client that sends a prepared request and returns the response.
+
+Where the program gave the client an object to send as JSON, it is kept until then: nobody parses the body again. What
+follows a request is imported with the first one to an engine: many programs only use these clients for other things.
+"""
+
+from __future__ import annotations
+
+import functools
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+from otel_rl.core import own_cpu
+from otel_rl.core.guard import guard
+from otel_rl.inference.http.paths import target_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from otel_rl.inference.http.calls import Call, ModelCall, Url
+
+#: Objects that requests were built of, until they are sent.
+_bodies: WeakKeyDictionary[object, Any] = WeakKeyDictionary()
+#: Trace context that we have written into requests: a program may send one again.
+_written: WeakKeyDictionary[object, str] = WeakKeyDictionary()
+_BEGIN, _ANSWERED, _FAILED = (guard(f"served_engines.{site}") for site in ("begin", "answered", "failed"))
+_TRACEPARENT = "traceparent"
+_calls: Any = None
+
+
+class Client(NamedTuple):
+    """How the requests of a client are read.
+
+    Attributes:
+        library: of its instrumentor.
+        head: method and path of a request.
+        url: where a request goes, for ``calls.Url``.
+        follow: tells a call of the chunks of a response that has not been read yet.
+    """
+
+    library: str
+    head: Callable[[Any], tuple[str, str]]
+    url: Callable[[Any], tuple[str, str, int | None, str]]
+    follow: Callable[[Any, Call], None]
+
+
+def calls() -> Any:
+    """The module :mod:`otel_rl.inference.http.calls`."""
+    global _calls
+    if _calls is None:
+        _calls = import_module("otel_rl.inference.http.calls")
+    return _calls
+
+
+def of(response: object) -> ModelCall | None:
+    """The call that a response belongs to, until the program has parsed or closed it."""
+    return None if _calls is None else _calls.of(response)
+
+
+def parsed(response: object, value: Any) -> None:
+    """The program has parsed the body of ``response``."""
+    if _calls is not None:
+        _calls.parsed(response, value)
+
+
+def closed(response: object, *, complete: bool, content: bytes | None, error: BaseException | None = None) -> None:
+    """The program has closed ``response``, because of ``error``; ``content`` is its body, where all of it was read."""
+    if _calls is not None:
+        _calls.closed(response, complete=complete, content=content, error=error)
+
+
+def keep_body(request: object, body: Any, head: tuple[str, str]) -> None:
+    """Keep the object that ``request`` was built of until the request is sent or dropped, where it is for an engine."""
+    if body is not None and target_of(*head) is not None:
+        _bodies[request] = body
+
+
+def sends(client: Client, original: Callable[..., Any]) -> Callable[..., Any]:
+    """Factory for ``send(self, request, ...)``; ``client`` says how the request is read."""
+    begin, answered = _timed(client)
+
+    @functools.wraps(original)
+    def send(self: Any, request: Any, *args: Any, **kwargs: Any) -> Any:
+        call = begin(request)
+        if call is None:
+            return original(self, request, *args, **kwargs)
+        try:
+            response = original(self, request, *args, **kwargs)
+        except BaseException as error:
+            _failed(call, error)
+            raise
+        answered(call, response)
+        return response
+
+    return send
+
+
+def sends_async(client: Client, original: Callable[..., Any]) -> Callable[..., Any]:
+    """Factory for an asynchronous ``send``."""
+    begin, answered = _timed(client)
+
+    @functools.wraps(original)
+    async def send(self: Any, request: Any, *args: Any, **kwargs: Any) -> Any:
+        call = begin(request)
+        if call is None:
+            return await original(self, request, *args, **kwargs)
+        try:
+            response = await original(self, request, *args, **kwargs)
+        except BaseException as error:
+            _failed(call, error)
+            raise
+        answered(call, response)
+        return response
+
+    return send
+
+
+def _timed(client: Client) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    begin = own_cpu.timed(f"{client.library}.begin", functools.partial(_begin, client))
+    return begin, own_cpu.timed(f"{client.library}.answered", functools.partial(_answered, client))
+
+
+def _begin(client: Client, request: Any) -> Call | None:
+    with _BEGIN:
+        method, path = client.head(request)
+        if target_of(method, path) is None:
+            return None
+        headers, body = request.headers, _bodies.pop(request, None)
+        if body is None:
+            # What was given as bytes is there already; a body that is a stream is not read.
+            body = getattr(request, "_content", None) or getattr(request, "body", None)
+        if headers is not None and _TRACEPARENT in headers and headers[_TRACEPARENT] == _written.get(request):
+            del headers[_TRACEPARENT]
+        url: Url = calls().Url(*client.url(request))
+        call: Call | None = calls().begin(client.library, method, url, headers, body)
+        if call is not None and call.trace_context is not None:
+            _written[request] = call.trace_context
+        return call
+    return None
+
+
+def _answered(client: Client, call: Call, response: Any) -> None:
+    call.leave()
+    with _ANSWERED:
+        # False for a stream of requests.
+        content = getattr(response, "_content", None) or None
+        call.answered(response, response.status_code, content)
+        if content is None:
+            client.follow(response, call)
+        return
+    call.failed(None)
+
+
+def _failed(call: Call, error: BaseException) -> None:
+    with _FAILED:
+        call.failed(error)

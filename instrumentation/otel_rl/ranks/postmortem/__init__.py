@@ -1,0 +1,129 @@
+"""Postmortem of a run, also while it hangs: where each rank is, who waits for whom, and at whom that ends.
+
+    result = examine(Path("./otel-rl/run"), Path("/dev/shm"))
+    print(as_text(result))
+
+Modules, each importing only those below it:
+    text: the table and the sentences for a person, and JSON for a program.
+    dump_text: the same of PyTorch's dumps.
+    sources: where the rings and PyTorch's dumps do not say the same.
+    dump_comparison: PyTorch's dumps beside each other: who did not enter, and what does not fit.
+    dumps: what PyTorch's dump tells of its rank.
+    dump_files: the files of PyTorch's flight recorder, read without trust in who wrote them.
+    waits: who waits for whom, by group and number of the collective.
+    ranks: one process: step, phase, collective, how it ended.
+    rings: the rings of a run, in its folder and in memory of this node.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from otel_rl.ranks.postmortem import dump_comparison, dump_files, dumps, ranks, rings, sources, waits
+from otel_rl.ranks.postmortem.dump_comparison import Comparison
+from otel_rl.store.reader.errors import UnusableInput
+
+if TYPE_CHECKING:
+    from otel_rl.ranks.postmortem.ranks import RankState
+    from otel_rl.ranks.postmortem.waits import Waits
+
+
+@dataclass
+class Postmortem:
+    """What was found."""
+
+    run_id: str
+    #: Wall clock (ns) that "seconds ago" refers to: now while a process runs, else the last sign of any.
+    at: int
+    is_running: bool
+    ranks: list[RankState]
+    waits: Waits
+    #: Ranks without a ring, and what is known of them.
+    missing: dict[int, str]
+    notes: list[str]
+    #: What PyTorch's dumps say, and where the rings say something else.
+    dumps: Comparison = field(default_factory=Comparison)
+    differences: list[str] = field(default_factory=list)
+
+
+def examine(
+    directory: Path, ring_directory: Path, run: str | None = None, torch_dumps: Path | None = None
+) -> Postmortem:
+    """Read the rings of the run in ``directory``, its newest one unless ``run`` says which, and PyTorch's dumps.
+
+    The dumps lie at ``torch_dumps``, a folder or the prefix that PyTorch was given; else where the run says that
+    PyTorch was to write them.
+
+    Raises:
+        UnusableInput: nothing was found, with the reason.
+    """
+    found, without = _rings(directory, ring_directory, run, torch_dumps)
+    states = sorted((ranks.state_of(ring, found.exits) for ring in found.rings), key=lambda one: one.order)
+    compared = _dumps(found, states, directory, torch_dumps)
+    if without is not None and not compared.dumps:
+        raise UnusableInput("; ".join([str(without), *compared.notes]))
+    is_running = any(one.is_alive for one in states)
+    last_signs = [one.ring.last_sign for one in states] or [_last_sign(dump) for dump in compared.dumps]
+    between = waits.find(states)
+    return Postmortem(
+        run_id=found.run_id,
+        at=time.time_ns() if is_running else max(last_signs),
+        is_running=is_running,
+        ranks=states,
+        waits=between,
+        missing=_missing(found, compared),
+        notes=found.notes,
+        dumps=compared,
+        differences=sources.differences(states, between, compared),
+    )
+
+
+def _rings(
+    directory: Path, ring_directory: Path, run: str | None, torch_dumps: Path | None
+) -> tuple[rings.Found, UnusableInput | None]:
+    """The rings, and why there are none."""
+    try:
+        return rings.find(directory, ring_directory, run), None
+    except UnusableInput as error:
+        if torch_dumps is None:
+            raise
+        return rings.Found("without rings", [], notes=[f"no rings: {error}"]), error
+
+
+def _dumps(found: rings.Found, states: list[RankState], directory: Path, torch_dumps: Path | None) -> Comparison:
+    notes: list[str] = []
+    if torch_dumps is not None:
+        files = dump_files.find(torch_dumps, notes)
+        if not files and not notes:
+            notes.append(f"no dump of PyTorch's flight recorder at {dump_files.printable(torch_dumps)}")
+    else:
+        # The prefix may be one that earlier runs had too, and lie where anybody may write.
+        owners = {os.geteuid(), directory.stat().st_uid}
+        every = [file for place in found.torch_dumps for file in dump_files.find(Path(place), notes, owners)]
+        files = [file for file in every if file.written >= found.began]
+        if len(files) < len(every):
+            notes.append(f"{len(every) - len(files)} dumps of PyTorch's flight recorder are older than the run")
+    groups = {numbering.group for state in states for numbering in state.entered}
+    return dump_comparison.compare(dumps.read(files, notes, groups), notes)
+
+
+def _last_sign(dump: dumps.Dump) -> int:
+    return max((entry.completed or entry.created or 0 for entry in dump.entries), default=dump.written)
+
+
+def _missing(found: rings.Found, compared: Comparison) -> dict[int, str]:
+    """Ranks without a ring: those that the rings, or the groups of the dumps, name."""
+    missing = rings.missing(found)
+    with_ring = {ring.rank for ring in found.rings}
+    for rank in compared.ranks - with_ring:
+        missing.setdefault(rank, "no ring")
+    return {
+        rank: f"{missing[rank]}; {'a dump of PyTorch' if compared.of(rank) is not None else 'no dump of PyTorch'}"
+        if compared.dumps
+        else missing[rank]
+        for rank in sorted(missing)
+    }

@@ -1,0 +1,192 @@
+"""The rings of one run: copies in its folder, and the rings that lie in memory of this node."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from otel_rl.flight_recorder import layout
+from otel_rl.flight_recorder.copies import COPY
+from otel_rl.flight_recorder.files import PATTERN, prefix
+from otel_rl.flight_recorder.reader import Ring, UnreadableRing, header_text, read, read_header
+from otel_rl.process import exit_records, launch
+from otel_rl.store.reader import locate
+from otel_rl.store.reader.errors import UnusableInput
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable
+    from pathlib import Path
+
+    from otel_rl.process.exit_records import Exit
+    from otel_rl.process.lifetime import Lifetime
+    from otel_rl.store.reader.processes import Process
+
+_ANY = f"*{layout.SUFFIX}"
+#: So many ends are told of a run without rings, and so many places of PyTorch's dumps are looked at.
+_SHOWN = 8
+_EXITS = f"otel-rl-*{exit_records.SUFFIX}"
+
+
+@dataclass
+class Found:
+    """The rings of one run, one per process, and what its folder says of its processes."""
+
+    run_id: str
+    rings: list[Ring]
+    processes: list[Process] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    #: How parents saw processes end.
+    exits: dict[Lifetime, Exit] = field(default_factory=dict)
+
+    @property
+    def torch_dumps(self) -> list[str]:
+        """Prefixes of files to which PyTorch was to write its own dumps."""
+        told = ((process.manifest or {}).get("torch_dumps") for process in self.processes)
+        return sorted({prefix for prefix in told if isinstance(prefix, str) and prefix})[:_SHOWN]
+
+    @property
+    def began(self) -> int:
+        """Wall clock (ns) of the begin of the first process; 0: not known."""
+        begun = [process.number("started_unix_nano") for process in self.processes]
+        return min((moment for moment in begun if moment), default=0)
+
+
+def find(directory: Path, ring_directory: Path, run: str | None) -> Found:
+    """Find the run in ``directory`` (a data directory, a run, or a folder of rings) and read its rings.
+
+    Raises:
+        UnusableInput: there is none.
+    """
+    if directory.is_dir() and any(directory.glob(PATTERN)):
+        return _among(directory, run)
+    source = _source(directory, ring_directory, run)
+    run_id = source.run_id or source.path.name
+    notes: list[str] = []
+    copies = _read([*source.path.glob(COPY), *source.path.glob(f"*/{COPY}")], notes)
+    # One whose header cannot be read belongs to this run if its name says so.
+    unreadable: list[str] = []
+    # Anybody may put a file there that says it is of this run.
+    owners = {os.geteuid(), source.path.stat().st_uid}
+    headers = _read(ring_directory.glob(PATTERN), unreadable, owners, read_header)
+    of_run = [ring.path for ring in headers if ring.run_id == header_text(run_id)]
+    rings = _one_per_process([*copies, *_read(of_run, unreadable, owners)])
+    notes += [note for note in unreadable if prefix(run_id) in note]
+    exits = _exits([*source.path.glob(_EXITS), *ring_directory.glob(_EXITS)], owners)
+    if not rings:
+        raise UnusableInput(_nothing(run_id, source.path, ring_directory, notes, _failures(exits, run_id)))
+    found = Found(run_id, _of_newest_attempt(rings, notes), source.processes, notes, exits)
+    if source.others:
+        found.notes.append(f"newest of {len(source.others) + 1} runs; others: {', '.join(source.others[:5])}")
+    return found
+
+
+def _source(directory: Path, ring_directory: Path, run: str | None) -> locate.Source:
+    try:
+        return locate.find(directory, run)
+    except UnusableInput as error:
+        number = len(list(ring_directory.glob(PATTERN)))
+        if not number:
+            raise
+        # A run that is sent to a collector has no folder.
+        raise UnusableInput(f"{error}; but {ring_directory} holds {number} rings: give it as DIR") from None
+
+
+def missing(found: Found) -> dict[int, str]:
+    """Ranks of the run without a ring, and what is known of them."""
+    world_size = max((ring.world_size or 0 for ring in found.rings), default=0)
+    without = set(range(world_size)) - {ring.rank for ring in found.rings}
+    known = {process.rank: process for process in found.processes if process.rank is not None}
+    exits = {one.rank: one for one in _in_order(found.exits, found.run_id)}
+    return {rank: _known(known.get(rank), exits.get(rank)) for rank in sorted(without)}
+
+
+def _known(process: Process | None, seen: Exit | None) -> str:
+    if seen is not None:
+        return f"no ring; {seen.words}"
+    if process is None:
+        return "no ring and no files"
+    return "no ring; ended in order" if process.clean_exit else "no ring; no orderly end"
+
+
+def _in_order(exits: dict[Lifetime, Exit], run_id: str) -> list[Exit]:
+    return sorted((one for one in exits.values() if one.run_id == run_id), key=lambda one: one.at_unix_nano)
+
+
+def _failures(exits: dict[Lifetime, Exit], run_id: str) -> list[str]:
+    """What parents say of a run whose processes have left no ring, the first end first."""
+    failed = [one for one in _in_order(exits, run_id) if one.status != 0]
+    return [
+        f"{f'process {one.lifetime.pid}' if one.rank is None else f'rank {one.rank}'} {one.words}"
+        for one in failed[:_SHOWN]
+    ]
+
+
+def _nothing(run_id: str, folder: Path, ring_directory: Path, notes: list[str], failures: list[str]) -> str:
+    looked = f"run {run_id} has no ring in {folder} nor in {ring_directory}"
+    why = "; ".join(notes) or (
+        "it ran with OTEL_RL_RING=off, it began no step and no collective, or its rings lie on another node or in"
+        " another directory (--ring-dir)"
+    )
+    return "; ".join([f"{looked}: {why}", *failures])
+
+
+def _among(directory: Path, run: str | None) -> Found:
+    """Choose one run of a folder that holds nothing but rings."""
+    notes: list[str] = []
+    headers = _read(directory.glob(_ANY), notes, None, read_header)
+    wanted = [ring for ring in headers if run is None or ring.run_id.startswith(header_text(run))]
+    if not wanted:
+        raise UnusableInput("; ".join(notes) or f"{directory} holds no ring of run {run}")
+    # Rings without a run id may be of several runs: only where there are no others.
+    newest = max(wanted, key=lambda ring: (bool(ring.run_id), ring.last_sign)).run_id
+    rings = _one_per_process(_read((ring.path for ring in wanted if ring.run_id == newest), notes))
+    if not rings:
+        raise UnusableInput("; ".join(notes))
+    without = sum(not ring.run_id for ring in wanted)
+    if without:
+        notes.append(f"{without} rings have no run id{'' if newest else ' and may be of several runs'}")
+    exits = _exits(directory.glob(_EXITS), {os.geteuid(), directory.stat().st_uid})
+    return Found(newest or "without an id", _of_newest_attempt(rings, notes), notes=notes, exits=exits)
+
+
+def _exits(paths: Iterable[Path], owners: Collection[int]) -> dict[Lifetime, Exit]:
+    """How parents saw processes end; a file of somebody else is left out."""
+    own = (path for path in sorted(paths) if path.is_file() and path.stat().st_uid in owners)
+    return {found.lifetime: found for path in own for found in exit_records.read(path)}
+
+
+def _read(
+    paths: Iterable[Path],
+    notes: list[str],
+    owners: Collection[int] | None = None,
+    how: Callable[[Path, Collection[int] | None], Ring] = read,
+) -> list[Ring]:
+    rings = (_read_one(path, notes, owners, how) for path in sorted(paths))
+    return [ring for ring in rings if ring is not None]
+
+
+def _read_one(path: Path, notes: list[str], owners: Collection[int] | None, how: Callable[..., Ring]) -> Ring | None:
+    try:
+        return how(path, owners)
+    except UnreadableRing as reason:
+        notes.append(str(reason))
+        return None
+
+
+def _one_per_process(rings: Iterable[Ring]) -> list[Ring]:
+    """Of a ring and its copies, the one that was written last; ``rings`` has the copies first."""
+    newest: dict[tuple[object, ...], Ring] = {}
+    for ring in rings:
+        key = ring.host, ring.lifetime
+        if key not in newest or ring.last_sign >= newest[key].last_sign:
+            newest[key] = ring
+    return list(newest.values())
+
+
+def _of_newest_attempt(rings: list[Ring], notes: list[str]) -> list[Ring]:
+    newest = max(launch.parse_attempt(ring.attempt) for ring in rings)
+    chosen = [ring for ring in rings if launch.parse_attempt(ring.attempt) == newest]
+    if len(chosen) < len(rings):
+        notes.append(f"{len(rings) - len(chosen)} processes of earlier attempts are left out")
+    return chosen

@@ -1,0 +1,133 @@
+"""The ranks of a whole run, on one or several nodes: the steps that their rings hold, and what stragglers cost."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from statistics import fmean
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from otel_rl.ranks.stragglers import clocks, timeline
+from otel_rl.ranks.stragglers.clocks import Offset
+from otel_rl.ranks.stragglers.comparison import compare
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Sequence
+
+    from otel_rl.flight_recorder.reader import Ring
+    from otel_rl.ranks.stragglers.comparison import Comparison, Straggler
+    from otel_rl.ranks.stragglers.timeline import Collective, StepKey
+
+_Key = TypeVar("_Key", bound="Hashable")
+
+#: More ranks are not compared: every one is read and sorted.
+MOST_RANKS = 64
+#: Newest steps that are compared.
+MOST_STEPS = 100
+
+
+class Node(NamedTuple):
+    """Processes that share a monotonic clock."""
+
+    host: str
+    boot_id: str
+
+
+class Cost(NamedTuple):
+    """What one rank cost the others, over the steps in which it cost them most."""
+
+    rank: int
+    steps: int
+    #: Seconds and share of such a step that the others lost; means.
+    lost: float
+    share: float
+    operation: str
+    group: str
+    #: Empty: outside of all phases.
+    phase: str
+
+
+@dataclass
+class RunComparison:
+    """The steps that were compared, oldest first, and how the clocks of the nodes were brought together."""
+
+    steps: list[Comparison]
+    #: Of each node but the first, whose clock is used.
+    offsets: dict[Node, Offset]
+
+    def costs(self) -> list[Cost]:
+        """Each rank that cost the others something, the dearest over all steps first."""
+        by_rank: dict[int, list[Comparison]] = defaultdict(list)
+        for step in self.steps:
+            if step.straggler is not None:
+                by_rank[step.straggler.rank].append(step)
+        costs = [_cost(rank, steps) for rank, steps in by_rank.items()]
+        return sorted(costs, key=lambda cost: cost.lost * cost.steps, reverse=True)
+
+
+def compare_rings(rings: Sequence[Ring]) -> RunComparison | None:
+    """Compare the newest steps that the rings of all ranks hold; None where fewer than two ranks share a step."""
+    of_ranks = {ring.rank: ring for ring in rings if ring.rank is not None}
+    if not 1 < len(of_ranks) <= MOST_RANKS:
+        return None
+    offsets = _offsets(list(of_ranks.values()))
+    steps = {rank: timeline.steps(rank, ring.records, offsets[_node(ring)].ns) for rank, ring in of_ranks.items()}
+    keys = _common(list(steps.values()))[-MOST_STEPS:]
+    compared = [compare(key, {rank: found[key] for rank, found in steps.items()}) for key in keys]
+    return RunComparison(compared, dict(list(offsets.items())[1:])) if compared else None
+
+
+def _common(steps: Sequence[dict[StepKey, timeline.RankStep]]) -> list[StepKey]:
+    first, *others = steps
+    return [key for key in first if all(key in other for other in others)]
+
+
+def _node(ring: Ring) -> Node:
+    return Node(ring.host, ring.lifetime.boot_id)
+
+
+def _offsets(rings: Sequence[Ring]) -> dict[Node, Offset]:
+    """Node -> what brings its moments to the clock of the first node, which comes first."""
+    by_node: dict[Node, list[Ring]] = defaultdict(list)
+    for ring in sorted(rings, key=lambda ring: ring.rank or 0):
+        by_node[_node(ring)].append(ring)
+    (reference, first), *others = by_node.items()
+    found = {reference: Offset(0, 0)}
+    ends = [_ends(ring) for ring in first] if others else []
+    for node, members in others:
+        pairs = [(one, _ends(member)) for member in members for one in ends]
+        # The two that were most often in one collective.
+        ours, theirs = max(pairs, key=lambda pair: len(pair[0].keys() & pair[1].keys()))
+        found[node] = clocks.offset(ours, theirs, _between_wall_clocks(first[0], members[0]))
+    return found
+
+
+def _ends(ring: Ring) -> dict[Collective, int]:
+    waits, operations = timeline.waits(ring.records)
+    return clocks.ends(waits, operations)
+
+
+def _between_wall_clocks(first: Ring, other: Ring) -> int:
+    return (other.clocks[1] - other.clocks[0]) - (first.clocks[1] - first.clocks[0])
+
+
+def _by_loss(stragglers: Sequence[Straggler], what: Callable[[Straggler], _Key]) -> _Key:
+    """What most of the lost time belongs to."""
+    lost: dict[_Key, float] = defaultdict(float)
+    for one in stragglers:
+        lost[what(one)] += one.lost
+    return max(lost, key=lost.__getitem__)
+
+
+def _cost(rank: int, steps: Sequence[Comparison]) -> Cost:
+    stragglers = [step.straggler for step in steps if step.straggler is not None]
+    operation, group = _by_loss(stragglers, lambda one: (one.operation, one.group))
+    return Cost(
+        rank,
+        len(steps),
+        fmean(one.lost for one in stragglers),
+        fmean(step.lost_share for step in steps),
+        operation,
+        group,
+        _by_loss(stragglers, lambda one: one.phase),
+    )

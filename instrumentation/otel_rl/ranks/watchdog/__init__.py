@@ -1,0 +1,84 @@
+"""Watchdog: a thread of each process that trains; it reports a hang while it lasts, and says when it is over.
+
+The thread begins with the first step of a process, never in one that trains nothing, and ends with the process.
+
+Modules, each importing only those below it:
+    thread: what the thread does when it wakes: compare, judge, report.
+    reports: the event with the stacks of all threads, and the line on stderr.
+    open_operations: the step, phase and collective that the process is in.
+    peers: the other ranks of this node, as their rings tell.
+    stacks: what each thread does, as text and as a reason to wait longer.
+    step_times: how long steps take, and so how long one may go without progress.
+"""
+
+from __future__ import annotations
+
+# What the thread needs of the system, by name before gevent can patch it: its own would run in a hub that hangs.
+from _thread import get_ident
+from select import POLLOUT, poll
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from otel_rl.core import instrumentor_status, settings
+from otel_rl.core.guard import Loading
+from otel_rl.telemetry import lifecycle
+from otel_rl.training import steps
+
+if TYPE_CHECKING:
+    from otel_rl.ranks.watchdog.thread import Watchdog
+    from otel_rl.training.steps import Step
+
+__all__ = ["POLLOUT", "arm", "end", "get_ident", "monotonic", "poll"]
+
+_watchdog: Watchdog | None = None
+_loading = Loading()
+
+
+def arm() -> None:
+    """Watch this process from its first step on, unless the user has switched that off."""
+    if settings.current().hang_seconds > 0:
+        steps.add_opener(_step_began)
+        steps.add_contributor(_step_ends)
+        lifecycle.after_fork_in_child(_forked)
+
+
+def end() -> None:
+    """End the thread, before the open steps are closed, which is no progress; a further step starts another."""
+    global _watchdog
+    watchdog, _watchdog = _watchdog, None
+    if watchdog is not None:
+        watchdog.end()
+
+
+def _step_began(step: Step) -> None:
+    watchdog = _watchdog or _make()
+    if watchdog is not None:
+        watchdog.times.began(step)
+        watchdog.start()
+
+
+def _step_ends(step: Step) -> None:
+    if _watchdog is not None:
+        _watchdog.times.ended(step)
+
+
+def _make() -> Watchdog | None:
+    global _watchdog
+    if _loading.is_here:
+        return None
+    try:
+        with _loading:
+            from otel_rl.ranks.watchdog.thread import Watchdog  # noqa: PLC0415 - most processes train nothing
+    except Exception as error:  # noqa: BLE001 - whatever an audit hook raises
+        instrumentor_status.report_unloadable("watchdog", error, "no watch for hangs")
+        # Where nothing more can be imported nobody asks again, and the step goes on.
+        steps.remove_opener(_step_began)
+        return None
+    _watchdog = Watchdog(settings.current().hang_seconds)
+    return _watchdog
+
+
+def _forked() -> None:
+    """The thread is the parent's; the child gets one with its own first step."""
+    global _watchdog
+    _watchdog = None

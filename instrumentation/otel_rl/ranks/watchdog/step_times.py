@@ -1,0 +1,75 @@
+"""How long the steps of each loop take, and so how long the process may go without progress.
+
+Steps of a loop are told by the thread that trains, into a queue. All else belongs to the watchdog's thread.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from statistics import median
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+from otel_rl.core import clock
+
+if TYPE_CHECKING:
+    from otel_rl.training.steps import Loop, Step
+
+#: Steps that tell how long a step of their loop takes: the last ones.
+REMEMBERED = 64
+#: The first steps of a loop load, compile and fill caches: nothing is a hang before so many have ended.
+FIRST_STEPS = 5
+#: A hang takes longer than so many steps.
+STEPS = 10
+#: Steps that began or ended since the watchdog last woke; of more, the oldest are forgotten.
+_QUEUED = 4096
+
+
+class _Times:
+    """Of one loop."""
+
+    __slots__ = ("ended", "seconds")
+
+    def __init__(self) -> None:
+        self.ended = 0
+        self.seconds: deque[float] = deque(maxlen=REMEMBERED)
+
+
+class StepTimes:
+    """The loops of this process."""
+
+    def __init__(self, minimum: float) -> None:
+        self._minimum = minimum
+        #: Loops, not steps: a step holds its spans and contexts, which nobody else may need any more.
+        self._queue: deque[tuple[Loop, float | None]] = deque(maxlen=_QUEUED)
+        self._loops: WeakKeyDictionary[Loop, _Times] = WeakKeyDictionary()
+        #: Steps that began or ended.
+        self.seen = 0
+        #: The open step that began last; None between steps.
+        self.step: Step | None = None
+
+    def began(self, step: Step) -> None:
+        """Called by the thread that trains."""
+        self._queue.append((step.loop, None))
+
+    def ended(self, step: Step) -> None:
+        """Called by the thread that trains."""
+        self._queue.append((step.loop, clock.counter() - step.started))
+
+    def update(self) -> None:
+        """Take in what has been told."""
+        while self._queue:
+            loop, seconds = self._queue.popleft()
+            self.seen += 1
+            times = self._loops.setdefault(loop, _Times())
+            if seconds is not None:
+                times.ended += 1
+                times.seconds.append(seconds)
+        self.step = next((loop.step for loop in list(self._loops) if loop.step is not None), None)
+
+    def limit(self) -> float | None:
+        """Seconds without progress that are a hang; None where nothing is one: before, between and after training."""
+        training = [times for loop, times in list(self._loops.items()) if loop.step is not None or loop.running]
+        if not training or any(times.ended < FIRST_STEPS for times in training):
+            return None
+        return max(self._minimum, *(STEPS * median(times.seconds) for times in training))

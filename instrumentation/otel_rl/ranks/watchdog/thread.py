@@ -1,0 +1,113 @@
+"""The thread: it wakes about once a second, compares the signs of progress, and reports what has stood still too long.
+
+It takes no lock that the program may hold. What it needs is imported before it starts. Where it waits all the same, as
+in a log handler of the program, only the watchdog waits.
+"""
+
+from __future__ import annotations
+
+from otel_rl.core.threads import PeriodicThread
+from otel_rl.flight_recorder.recorder import flight
+from otel_rl.ranks.watchdog import monotonic, open_operations, peers, reports, stacks
+from otel_rl.ranks.watchdog.step_times import StepTimes
+from otel_rl.semconv.attributes import RlPhaseValues
+from otel_rl.telemetry import progress
+
+NAME = "otel-rl-watchdog"
+#: Longest sleep in seconds; each wake-up is a heartbeat too.
+_LONGEST_SLEEP = 1.0
+#: The watchdog wakes at least so often within its limit.
+_LOOKS = 10
+#: Phases in which standing still is no hang.
+_MAY_BE_LONG = frozenset({RlPhaseValues.CHECKPOINT, RlPhaseValues.EVALUATE})
+#: Phases in which it is one only after a call has ended in them: an engine in this process shows nothing.
+_GENERATING = frozenset({RlPhaseValues.SAMPLE, RlPhaseValues.GENERATE})
+
+
+class Watchdog:
+    """Of one process; :meth:`look` is what the thread does each time it wakes."""
+
+    def __init__(self, minimum: float) -> None:
+        self.times = StepTimes(minimum)
+        self._sleep = min(_LONGEST_SLEEP, minimum / _LOOKS)
+        self._thread = PeriodicThread(NAME, self._sleep, self.look)
+        self._signs: tuple[object, ...] = ()
+        #: Phases that had begun or ended, and the calls that had ended when this number changed last.
+        self._phases = -1
+        self._calls_before = 0
+        self._looked: float | None = None
+        #: Seconds without progress in which this thread ran.
+        self._still = 0.0
+        #: Until just now it was in work that may be long.
+        self._was_excused = False
+        self._reported = False
+
+    def start(self) -> None:
+        """Start the thread unless it runs."""
+        self._thread.start()
+
+    def end(self) -> None:
+        """End the thread; it looks a last time: the program may have ended soon after a hang."""
+        self._thread.end()
+
+    def look(self) -> float:
+        """Compare, judge, report; return the seconds until the next look."""
+        self._look()
+        return self._sleep
+
+    def _look(self) -> None:
+        ring = flight.ring
+        if ring is not None:
+            ring.beat()
+        now = monotonic()
+        # A process that was stopped, and a machine that slept, did not hang: this thread did not run either.
+        passed, self._looked = min(now - (self._looked or now), 2 * self._sleep), now
+        self.times.update()
+        calls = (progress.made[progress.CALLS], progress.of_sources())
+        phases = progress.made[progress.PHASES]
+        if phases != self._phases:
+            self._phases, self._calls_before = phases, calls[0]
+        signs = (self.times.seen, phases, calls, self._parts())
+        if signs != self._signs:
+            self._signs = signs
+            self._go_on()
+            return
+        self._still += passed
+        limit = self.times.limit()
+        if self._reported or limit is None or self._still < limit:
+            return
+        if self._may_be_long(calls[0]):
+            return
+        self._report(limit)
+
+    def _parts(self) -> int:
+        """Parts of phases that began in the open step."""
+        step = self.times.step
+        return step.spans_taken if step is not None else 0
+
+    def _go_on(self) -> None:
+        seconds, self._still, self._was_excused = self._still, 0.0, False
+        if self._reported:
+            self._reported = False
+            reports.hang_over(seconds)
+
+    def _may_be_long(self, calls: int) -> bool:
+        """True in work that shows no progress for as long as it likes."""
+        phases = frozenset(progress.open_phases())
+        return bool(phases & _MAY_BE_LONG) or (bool(phases & _GENERATING) and calls == self._calls_before)
+
+    def _report(self, limit: float) -> None:
+        found, ring = stacks.capture(), flight.ring
+        others = peers.find(ring.path) if ring is not None else []
+        # A peer in such a phase is what this process waits for.
+        if found.are_in_long_work or any(peer.phases & _MAY_BE_LONG for peer in others):
+            # Looks again after a part of the limit, to see when it is over.
+            self._was_excused, self._still = True, limit * (1 - 1 / _LOOKS)
+            return
+        if self._was_excused:
+            # What follows gets the whole limit.
+            self._was_excused, self._still = False, 0.0
+            return
+        self._reported = True
+        inside = open_operations.find(self.times.step, found.collective)
+        reports.hang(reports.Hang(self._still, limit, inside, peers.silent(others)), found.text, self.times.step)

@@ -1,0 +1,131 @@
+"""One run as one HTML file: ``otel-rl report``.
+
+    result = write_report(Path("./otel-rl"), None)
+    print(result.output)
+
+Packages:
+    aggregate: the records of a run as bounded numbers.
+    findings: what these numbers say is wrong, ranked by what it costs.
+    render: both as HTML; it reads them, never the other way round.
+    human: numbers, times and lists as people read them.
+
+Needs the extra ``report`` (Bokeh draws, Jinja2 fills the page, tqdm shows progress).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from otel_rl.report import human
+from otel_rl.store.reader import Reader, UnusableInput, find
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from otel_rl.report.findings.overview import Overview
+
+FILE_NAME = "report.html"
+
+_SECONDS_BEFORE_PROGRESS = 1.0
+
+
+@dataclass(slots=True)
+class Report:
+    """Path of the written page, what deserves a look on it, what its sections are made of, and notes for the user."""
+
+    output: Path
+    overview: Overview
+    trajectories: dict[str, Any]
+    #: What inference engines did in the steps; None where none was asked.
+    engines: dict[str, Any] | None
+    #: What syncs of weights consist of; empty where none was seen.
+    weight_syncs: list[dict[str, Any]]
+    notes: list[str] = field(default_factory=list)
+
+
+def write_report(path: Path, output: Path | None, run: str | None = None, torch_dumps: Path | None = None) -> Report:
+    """Read the run below ``path`` and write its page to ``output`` (default: ``report.html`` in the run's folder).
+
+    ``torch_dumps`` is a folder or a prefix of dumps of PyTorch's flight recorder, where the run itself names none.
+
+    Raises:
+        UnusableInput: nothing to read there, or the page cannot be written; the message is for the user.
+        ModuleNotFoundError: the extra ``report`` is not installed.
+    """
+    from otel_rl.report.aggregate import engines, trajectories, weight_syncs  # noqa: PLC0415 - heavy
+    from otel_rl.report.aggregate.collected import Collected  # noqa: PLC0415 - as above
+    from otel_rl.report.findings import overview, sentences  # noqa: PLC0415 - as above
+    from otel_rl.report.render import page  # noqa: PLC0415 - as above
+
+    source = find(path, run)
+    target = _target(output, source.path)
+    with _progress(source.size) as advance:
+        collected = Collected(Reader(source), torch_dumps).read(advance)
+    found = overview.examine(collected)
+    _write(target, page.render(collected, found))
+    notes = []
+    if source.others:
+        notes.append(
+            f"showing run {source.run_id or source.path.name}; choose with --run: {human.listed(source.others)}"
+        )
+    if unreadable := sentences.unreadable(collected.reader.problems):
+        notes.append(unreadable[0].lower() + unreadable[1:].rstrip("."))
+    if collected.health.complaint:
+        notes.append(collected.health.complaint.removeprefix("otel-rl: "))
+    return Report(
+        target,
+        found,
+        trajectories.as_json(collected.trajectories),
+        engines.as_json(collected.steps.engines),
+        weight_syncs.as_json(collected.totals),
+        notes,
+    )
+
+
+def _target(output: Path | None, run: Path) -> Path:
+    if output is None:
+        return run / FILE_NAME
+    target = output / FILE_NAME if output.is_dir() else output
+    if not target.parent.is_dir():
+        raise UnusableInput(f"cannot write {target}: {target.parent} is no folder; create it first")
+    return target
+
+
+def _write(target: Path, page: str) -> None:
+    try:
+        # A page that is being replaced stays whole until the new one is complete.
+        descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        unfinished = Path(name)
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8", errors="replace") as stream:
+                stream.write(page)
+            unfinished.chmod(0o666 & ~_umask())
+            unfinished.replace(target)
+        except BaseException:
+            unfinished.unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise UnusableInput(f"cannot write {target}: {reason}; choose another place with -o FILE") from error
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+@contextlib.contextmanager
+def _progress(size: int) -> Iterator[Callable[[int], object]]:
+    from tqdm import tqdm  # noqa: PLC0415
+
+    quiet = not sys.stderr.isatty()
+    options: dict[str, Any] = {"unit": "B", "unit_scale": True, "unit_divisor": 1024, "leave": False}
+    with tqdm(total=size, desc="reading", delay=_SECONDS_BEFORE_PROGRESS, disable=quiet, **options) as bar:
+        yield bar.update

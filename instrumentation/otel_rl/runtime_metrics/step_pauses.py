@@ -1,0 +1,64 @@
+"""Pauses of a step on its span: seconds of garbage collection and of compilation; an event per recompilation."""
+
+from __future__ import annotations
+
+from weakref import WeakKeyDictionary
+
+from opentelemetry.context import Context, create_key, set_value
+
+from otel_rl.runtime_metrics.compilations import Compilation, compilations
+from otel_rl.runtime_metrics.garbage import pauses
+from otel_rl.semconv import attributes, events
+from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
+from otel_rl.telemetry import deferral, lifecycle
+from otel_rl.telemetry.scope import Scope
+from otel_rl.training import steps
+
+scope = Scope("pressure")
+#: Not the present context, in which the next step may have begun; nor an empty one, for which the SDK takes that.
+_OUTSIDE = set_value(create_key("otel_rl.outside"), True, Context())
+#: Seconds of collections and of compilations when each open step began.
+_began: WeakKeyDictionary[steps.Step, tuple[float, float]] = WeakKeyDictionary()
+
+
+def start(step: steps.Step | None = None) -> None:
+    """Follow the steps of this process, from ``step`` on, which has opened."""
+    pauses.watch()
+    steps.add_opener(_opened)
+    steps.add_contributor(_closing)
+    lifecycle.after_fork_in_child(_began.clear)
+    if step is not None:
+        _opened(step)
+
+
+def _opened(step: steps.Step) -> None:
+    tell()
+    _began[step] = pauses.total, compilations.seconds
+
+
+def _closing(step: steps.Step) -> None:
+    tell(step)
+    collected, compiled = _began.pop(step, (pauses.total, compilations.seconds))
+    if step.rank_span.is_recording():
+        values = {attributes.RL_LOOP_GC_TIME: pauses.total - collected} if pauses.are_timed else {}
+        if compilations.seconds > compiled:
+            values[attributes.RL_LOOP_COMPILE_TIME] = compilations.seconds - compiled
+        step.rank_span.set_attributes(values)
+
+
+def tell(step: steps.Step | None = None) -> None:
+    """Record an event for each recompilation since the last time; they belong to ``step``, or to none."""
+    for one in compilations.look():
+        if one.is_again:
+            _tell(one, step)
+
+
+def _tell(one: Compilation, step: steps.Step | None) -> None:
+    values = {
+        attributes.RL_COMPILE_FUNCTION: one.function,
+        attributes.RL_COMPILE_REASON: one.reason or None,
+        attributes.RL_COMPILE_DURATION: one.seconds,
+        attributes.RL_LOOP_ITERATION: step.iteration if step else None,
+    }
+    context = step.context if step else _OUTSIDE
+    deferral.post(Signal.LOGS, lambda: scope.event(events.RL_COMPILE_RECOMPILATION, attributes=values, context=context))

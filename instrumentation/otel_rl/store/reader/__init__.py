@@ -1,0 +1,141 @@
+"""Reads what a run left behind: the file store's folders or a collector's output files.
+
+    source = find(Path("./otel-rl"))
+    reader = Reader(source)
+    for record in reader.records():
+        ...
+
+Records stream one by one, so memory does not grow with the input. Lines that cannot be read are counted per process
+and in :attr:`Reader.problems`.
+
+Modules, each importing only those below it:
+    locate: the runs and files that a folder holds.
+    lines: the lines of a file, and the export requests in them.
+    otlp: the records of an export request.
+    records: spans, metric points and log records.
+    processes: the processes that wrote them, from manifests and resources.
+    otlp_values: single values of OTLP JSON.
+    unreadable: the count of lines and files that could not be read.
+    errors: the exception for input that cannot be used.
+"""
+
+from __future__ import annotations
+
+from heapq import merge
+from typing import TYPE_CHECKING, Any
+
+from otel_rl.semconv import attributes as names
+from otel_rl.store.reader.errors import UnusableInput
+from otel_rl.store.reader.lines import matching_lines, parse, requests
+from otel_rl.store.reader.locate import SignalFile, Source, find, written_together
+from otel_rl.store.reader.otlp import records
+from otel_rl.store.reader.processes import Process, ProcessRegistry
+from otel_rl.store.reader.records import Log, Point, Record, Span
+from otel_rl.store.reader.unreadable import Unreadable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from otel_rl.store.reader.otlp_values import Attributes
+
+__all__ = ["Log", "Point", "Process", "Reader", "Record", "SignalFile", "Source", "Span", "UnusableInput", "find"]
+
+
+class Reader:
+    """One pass over all records of a :class:`Source`, and cheap second passes over chosen traces."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.problems = Unreadable()
+        #: Records of other runs in the same files, left out.
+        self.left_out = 0
+        self._registry = ProcessRegistry()
+
+    @property
+    def processes(self) -> list[Process]:
+        """Every process that wrote something or left a manifest, lowest rank first."""
+        found = [*self.source.processes, *self._registry.processes.values()]
+        return sorted(found, key=lambda process: (process.rank is None, process.rank or 0, process.first))
+
+    def records(self, advance: Callable[[int], object] = lambda _: None) -> Iterator[Record]:
+        """All records of the run; ``advance`` is told the number of bytes read so far, piece by piece.
+
+        Raises:
+            UnusableInput: not one of the files can be read.
+        """
+        for streams in written_together(self.source.files):
+            # A failed span is in another file than the span around it, which must not come first.
+            yield from merge(*(self._stream(files, advance) for files in streams), key=_moment)
+        if self.source.files and len(self.problems.errors) == len(self.source.files):
+            raise UnusableInput(f"none of the files can be read: {self.problems.errors[0]}")
+
+    def _stream(self, files: list[SignalFile], advance: Callable[[int], object]) -> Iterator[Record]:
+        for file in files:
+            problems = Unreadable()
+            for request in requests(file.path, problems, advance):
+                yield from self._of_this_run(request, file)
+            self._count(problems, file)
+
+    def traces(self, trace_ids: set[str]) -> Iterator[Span]:
+        """All spans of a few traces; lines that do not name one of them are not even parsed."""
+        needles = [needle.encode() for trace in trace_ids for needle in (trace, trace.upper())]
+        for file in self.source.files:
+            if file.signal != "traces":
+                continue
+            for line in matching_lines(file.path, needles):
+                request = parse(line, Unreadable())
+                if request is not None:
+                    yield from self._spans(request, file, trace_ids)
+
+    def _spans(self, request: dict[str, Any], file: SignalFile, trace_ids: set[str]) -> Iterator[Span]:
+        for record in records(request, self._process_of(file)):
+            if isinstance(record, Span) and record.trace_id in trace_ids:
+                yield record
+
+    def _of_this_run(self, request: dict[str, Any], file: SignalFile) -> Iterator[Record]:
+        for record in records(request, self._process_of(file)):
+            if file.process is None and self._is_other_run(record.process):
+                self.left_out += 1
+                continue
+            _count_record(record)
+            yield record
+
+    def _process_of(self, file: SignalFile) -> Callable[[Attributes], Process]:
+        owner = file.process
+        if owner is None:
+            return self._registry.of
+
+        def of_folder(resource: Attributes) -> Process:
+            owner.resource.update(resource)
+            return owner
+
+        return of_folder
+
+    def _is_other_run(self, process: Process) -> bool:
+        named = process.resource.get(names.RL_RUN_ID)
+        if named is None:
+            return bool(self.source.others)
+        return bool(named != self.source.run_id)
+
+    def _count(self, problems: Unreadable, file: SignalFile) -> None:
+        self.problems.add(problems)
+        if file.process is not None:
+            file.process.unreadable.add(problems)
+
+
+def _moment(record: Record) -> tuple[int, int]:
+    # Of two spans that end together, the one that began later is inside the other.
+    return (record.end, -record.start) if isinstance(record, Span) else (record.time, 0)
+
+
+def _count_record(record: Record) -> None:
+    process = record.process
+    if isinstance(record, Span):
+        process.spans += 1
+        process.saw(record.start, record.end)
+    elif isinstance(record, Point):
+        process.points += 1
+        process.saw(record.start or record.time, record.time)
+    else:
+        process.logs += 1
+        process.saw(record.time, record.time)

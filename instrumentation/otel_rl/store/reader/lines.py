@@ -1,0 +1,88 @@
+"""Lines of OTLP JSON files, read one at a time; what cannot be read is counted, never fatal."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+from otel_rl.semconv import attributes as names
+from otel_rl.store.reader.otlp import ROOTS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from otel_rl.store.reader.unreadable import Unreadable
+
+MAX_LINE_BYTES = 256 * 1024 * 1024
+"""A longer line is no export request; reading it whole could exhaust the memory."""
+
+_RUN_ID = re.compile(
+    rb'"%b"\s*,\s*"value"\s*:\s*\{\s*"stringValue"\s*:\s*"([^"\\]+)"' % re.escape(names.RL_RUN_ID).encode()
+)
+
+
+def raw_lines(path: Path) -> Iterator[bytes]:
+    """Lines of ``path`` with their line ends.
+
+    Raises:
+        OSError: the file cannot be opened or read.
+    """
+    with path.open("rb") as stream:
+        while line := stream.readline(MAX_LINE_BYTES):
+            yield line
+
+
+def matching_lines(path: Path, needles: list[bytes]) -> Iterator[bytes]:
+    """Lines that contain one of ``needles``; none from where a file cannot be read."""
+    try:
+        for line in raw_lines(path):
+            if any(needle in line for needle in needles):
+                yield line
+    except OSError:
+        return
+
+
+def requests(path: Path, problems: Unreadable, advance: Callable[[int], object]) -> Iterator[dict[str, Any]]:
+    """Export requests of one file; ``advance`` is told the bytes read, ``problems`` collects the rest."""
+    try:
+        for line in raw_lines(path):
+            advance(len(line))
+            request = parse(line, problems)
+            if request is not None:
+                yield request
+    except OSError as error:
+        problems.errors.append(f"{path}: {error.strerror or error}")
+
+
+def parse(line: bytes, problems: Unreadable) -> dict[str, Any] | None:
+    """One line as an export request, or ``None`` after counting why not; an empty line or request counts as nothing."""
+    if not line.strip():
+        return None
+    try:
+        request = json.loads(line)
+    except (ValueError, RecursionError):
+        if line.endswith(b"\n"):
+            problems.unreadable += 1
+        else:
+            problems.cut_off += 1
+        return None
+    if request == {}:  # a valid request without content
+        return None
+    if not isinstance(request, dict) or not any(isinstance(request.get(root), list) for root in ROOTS):
+        problems.foreign += 1
+        return None
+    return request
+
+
+def run_ids(paths: list[Path]) -> list[str]:
+    """Ids of all runs named in these files, the one seen last first; files that cannot be read are passed over."""
+    last_seen: dict[str, None] = {}
+    for path in paths:
+        for line in matching_lines(path, [names.RL_RUN_ID.encode()]):
+            for found in set(_RUN_ID.findall(line)):
+                name = found.decode("utf-8", "replace")
+                last_seen.pop(name, None)
+                last_seen[name] = None
+    return list(reversed(last_seen))

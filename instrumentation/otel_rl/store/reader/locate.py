@@ -1,0 +1,187 @@
+"""Finds what a folder holds: runs of the file store, one run, one process, or a collector's output."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from otel_rl.store.reader.errors import UnusableInput
+from otel_rl.store.reader.lines import run_ids
+from otel_rl.store.reader.processes import MANIFEST, Process, from_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+_SIGNAL_FILE = re.compile(r"(traces|metrics|logs)([-_.].*)?\.jsonl?")
+_STORE_FILE = re.compile(r"(traces|metrics|logs)(-errors)?-\d+\.jsonl")
+_ERRORS = "-errors-"
+_NAMES_SHOWN = 5
+
+EXPECTED = (
+    "expected a folder written by otel-rl (default ./otel-rl), one run in it, "
+    "or a collector's traces.jsonl, metrics.jsonl, logs.jsonl"
+)
+
+
+@dataclass(slots=True)
+class SignalFile:
+    """One file of OTLP JSON lines; ``process`` is known in the file store, not in a collector's output."""
+
+    path: Path
+    signal: str
+    process: Process | None = None
+
+
+@dataclass(slots=True)
+class Source:
+    """One run that can be read, and the names of the other runs beside it (newest first)."""
+
+    path: Path
+    run_id: str | None
+    files: list[SignalFile]
+    processes: list[Process] = field(default_factory=list)
+    others: list[str] = field(default_factory=list)
+
+    @property
+    def size(self) -> int:
+        """Bytes in all files; what cannot be looked at counts as 0."""
+        return sum(_size(file.path) for file in self.files)
+
+
+def find(path: Path, run: str | None = None) -> Source:
+    """Find the run to read below ``path``: the one named ``run`` (a unique beginning will do), else the newest.
+
+    Raises:
+        UnusableInput: nothing readable there, or no such run.
+    """
+    _check(path)
+    if _signal_files(path) and not (path / MANIFEST).exists() and not _is_process(path):
+        return _collector_output(path, run)
+    if _is_process(path):
+        return _store_run(path, [path], run)
+    children = _folders(path)
+    processes = [child for child in children if _is_process(child)]
+    if processes:
+        return _store_run(path, processes, run)
+    runs = [child for child in children if any(_is_process(folder) for folder in _folders(child))]
+    if runs:
+        return _newest_run(path, runs, run)
+    outputs = [child for child in children if _signal_files(child)]
+    if len(outputs) == 1:
+        return _collector_output(outputs[0], run)
+    if outputs:
+        raise UnusableInput(f"{path} holds several collectors' files; give one of {', '.join(map(str, outputs))}")
+    raise UnusableInput(_nothing(path))
+
+
+def _check(path: Path) -> None:
+    if not path.exists():
+        raise UnusableInput(f"{path}: no such folder; {EXPECTED}")
+    if not path.is_dir():
+        raise UnusableInput(f"{path} is a file; give the folder it lies in")
+    if not os.access(path, os.R_OK | os.X_OK):
+        raise UnusableInput(f"{path}: no permission to read it; ask its owner or copy it as that user")
+
+
+def _nothing(path: Path) -> str:
+    if not any(path.iterdir()):
+        return f"{path} is empty; {EXPECTED}"
+    return f"{path} holds no telemetry; {EXPECTED}"
+
+
+def _folders(path: Path) -> list[Path]:
+    try:
+        return sorted(child for child in path.iterdir() if child.is_dir())
+    except OSError:
+        return []
+
+
+def _signal_files(path: Path) -> list[SignalFile]:
+    found = []
+    for child in sorted(path.iterdir() if os.access(path, os.R_OK | os.X_OK) else (), key=_rotation_order):
+        match = _SIGNAL_FILE.fullmatch(child.name)
+        if match and child.is_file():
+            found.append(SignalFile(child, match[1]))
+    return found
+
+
+def written_together(files: list[SignalFile]) -> Iterator[list[list[SignalFile]]]:
+    """The streams of each process and signal: the files of each in order, those with the errors beside the others."""
+    for _, group in groupby(files, key=lambda file: (id(file.process), file.signal)):
+        streams: dict[bool, list[SignalFile]] = {}
+        for file in group:
+            streams.setdefault(_ERRORS in file.path.name, []).append(file)
+        yield list(streams.values())
+
+
+def _rotation_order(path: Path) -> tuple[bool, str]:
+    # A rotating writer moves the old file to a longer name and goes on in the short one: that is the newest.
+    return ("-" not in path.name and "_" not in path.name, path.name)
+
+
+def _is_process(path: Path) -> bool:
+    try:
+        return any(child.name == MANIFEST or _STORE_FILE.fullmatch(child.name) for child in path.iterdir())
+    except OSError:
+        return False
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def _store_run(path: Path, folders: list[Path], run: str | None) -> Source:
+    source = Source(path, run_id=None, files=[])
+    for folder in folders:
+        process = from_folder(folder)
+        source.processes.append(process)
+        for file in _signal_files(folder):
+            file.process = process
+            source.files.append(file)
+    source.run_id = next(
+        (run_id for p in source.processes if isinstance(run_id := (p.manifest or {}).get("run_id"), str) and run_id),
+        None,
+    )
+    if run is not None and not str(source.run_id or path.name).startswith(run):
+        raise UnusableInput(f"{path} holds run {source.run_id or path.name}, not {run}")
+    return source
+
+
+def _newest_run(path: Path, runs: list[Path], wanted: str | None) -> Source:
+    newest_first = sorted(runs, key=_started, reverse=True)
+    chosen = newest_first[0].name if wanted is None else _choose(wanted, [run.name for run in newest_first], path)
+    folder = path / chosen
+    source = _store_run(folder, [child for child in _folders(folder) if _is_process(child)], None)
+    source.others = [run.name for run in newest_first if run.name != chosen]
+    return source
+
+
+def _choose(wanted: str, names: list[str], path: Path) -> str:
+    matches = [name for name in names if name == wanted] or [name for name in names if name.startswith(wanted)]
+    if len(matches) == 1:
+        return matches[0]
+    shown = ", ".join(names[:_NAMES_SHOWN]) + (", ..." if len(names) > _NAMES_SHOWN else "")
+    if matches:
+        raise UnusableInput(f"{path}: {len(matches)} runs begin with {wanted}; give more of the name ({shown})")
+    raise UnusableInput(f"{path} holds no run {wanted}; it holds: {shown or 'no run that has a name'}")
+
+
+def _started(run: Path) -> float:
+    started = [start / 1e9 for folder in _folders(run) if (start := from_folder(folder).number("started_unix_nano"))]
+    return max(started, default=0.0) or run.stat().st_mtime
+
+
+def _collector_output(path: Path, wanted: str | None) -> Source:
+    files = _signal_files(path)
+    newest_first = run_ids([file.path for file in files])
+    chosen = newest_first[0] if newest_first else None
+    if wanted is not None:
+        chosen = _choose(wanted, newest_first, path)
+    return Source(path, chosen, files, others=[run for run in newest_first if run != chosen])

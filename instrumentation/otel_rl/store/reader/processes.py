@@ -1,0 +1,140 @@
+"""The processes of a run: what their manifests and resources say of them, and what was read from each."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from otel_rl.semconv import attributes as names
+from otel_rl.store.reader.otlp_values import int_or_none, integer
+from otel_rl.store.reader.unreadable import Unreadable
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from otel_rl.store.reader.otlp_values import Attributes
+
+MANIFEST = "manifest.json"
+#: Of a part of an attempt, at most: a resumed run has its moment there, 20 digits. Python refuses to read thousands.
+_DIGITS = 40
+
+_MANIFEST_KEYS = {
+    names.RL_RUN_ID: "run_id",
+    names.RL_RUN_ATTEMPT: "attempt",
+    names.RL_RANK: "rank",
+    names.RL_LOCAL_RANK: "local_rank",
+    names.RL_WORLD_SIZE: "world_size",
+    names.RL_ROLE: "role",
+    names.HOST_NAME: "host",
+    names.PROCESS_PID: "pid",
+    names.SERVICE_NAME: "service_name",
+}
+
+
+@dataclass(slots=True, eq=False)
+class Process:
+    """One process that reported; ``manifest`` is ``None`` where none was written (a collector's files)."""
+
+    key: str
+    manifest: dict[str, Any] | None = None
+    manifest_error: str = ""
+    resource: Attributes = field(default_factory=dict)
+    spans: int = 0
+    points: int = 0
+    logs: int = 0
+    first: int = 0
+    last: int = 0
+    unreadable: Unreadable = field(default_factory=Unreadable)
+
+    def identity(self, attribute: str) -> Any:
+        """A resource attribute of this process: from its resource, else from its manifest; ``None`` if unknown."""
+        value = self.resource.get(attribute)
+        if value is None and self.manifest is not None and attribute in _MANIFEST_KEYS:
+            value = self.manifest.get(_MANIFEST_KEYS[attribute])
+        return value
+
+    @property
+    def rank(self) -> int | None:
+        """Global rank, or ``None`` where there is none."""
+        return int_or_none(self.identity(names.RL_RANK))
+
+    @property
+    def attempt(self) -> tuple[int, ...]:
+        """The attempt of the run in order; ``()`` where there is none, or none that can be read."""
+        return _attempt(str(self.identity(names.RL_RUN_ATTEMPT) or ""))
+
+    @property
+    def label(self) -> str:
+        """Name of this process on the page: its rank, else role or service with the process id."""
+        if self.rank is not None:
+            return f"rank {self.rank}"
+        what = self.identity(names.RL_ROLE) or self.identity(names.SERVICE_NAME) or "process"
+        pid = self.identity(names.PROCESS_PID)
+        return f"{what} {pid}" if pid is not None else str(what)
+
+    @property
+    def clean_exit(self) -> bool | None:
+        """True when the process completed its shutdown; ``None`` without a manifest."""
+        return None if self.manifest is None else self.manifest.get("clean_exit") is True
+
+    def number(self, key: str) -> int | None:
+        """An integer of the manifest, ``None`` when absent."""
+        value = (self.manifest or {}).get(key)
+        return value if isinstance(value, int) and not isinstance(value, bool) and integer(value) == value else None
+
+    def mapping(self, key: str) -> dict[str, Any]:
+        """A mapping of the manifest, empty when absent."""
+        value = (self.manifest or {}).get(key)
+        return value if isinstance(value, dict) else {}
+
+    def saw(self, start: int, end: int) -> None:
+        """Widen the observed time range (ns since the epoch); 0 means unknown."""
+        if start and (not self.first or start < self.first):
+            self.first = start
+        self.last = max(self.last, end)
+
+
+@lru_cache(maxsize=100)
+def _attempt(text: str) -> tuple[int, ...]:
+    parts = text.split(".")
+    return tuple(map(int, parts)) if all(part.isdecimal() and len(part) <= _DIGITS for part in parts) else ()
+
+
+def from_folder(folder: Path) -> Process:
+    """The process whose files lie in ``folder``, with its manifest if that can be read."""
+    process = Process(key=folder.name)
+    try:
+        content = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        process.manifest_error = "no manifest was written"
+    except (OSError, ValueError) as error:
+        process.manifest_error = f"its manifest cannot be read ({type(error).__name__})"
+    else:
+        if isinstance(content, dict):
+            process.manifest = content
+        else:
+            process.manifest_error = "its manifest is not a JSON object"
+    return process
+
+
+class ProcessRegistry:
+    """Finds the process behind a resource, for files that hold several processes."""
+
+    def __init__(self) -> None:
+        self.processes: dict[str, Process] = {}
+
+    def of(self, resource: Attributes) -> Process:
+        """The process with this resource; the same one for every resource that names the same instance."""
+        instance = resource.get(names.SERVICE_INSTANCE_ID)
+        parts = (instance,) if instance else (resource.get(key) for key in _FALLBACK_IDENTITY)
+        key = "/".join(str(part) for part in (resource.get(names.SERVICE_NAME), *parts))
+        process = self.processes.get(key)
+        if process is None:
+            process = self.processes[key] = Process(key=key)
+        process.resource.update(resource)
+        return process
+
+
+_FALLBACK_IDENTITY = (names.RL_RUN_ID, names.RL_ROLE, names.RL_RANK, names.HOST_NAME, names.PROCESS_PID)

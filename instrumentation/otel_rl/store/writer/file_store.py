@@ -1,0 +1,182 @@
+"""Bounded, rotated files of one process: whole lines or nothing, never more than allowed, never the program's problem.
+
+The files' I/O thread is the only one that calls :meth:`FileStore.write`, :meth:`FileStore.refresh` and
+:meth:`FileStore.close`; there is no lock. Other threads may set a flag with :meth:`FileStore.mark_stale`.
+
+Every stream has its own share of the bound. A full stream loses its oldest file, so the newest data stays; errors are a
+stream of their own, so they stay too. What is removed or cannot be written is counted by reason (``store_full``,
+``disk_full``, ``store_unwritable``) and told once on stderr.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from otel_rl.store.writer import manifest
+from otel_rl.store.writer.rotating_file import FILE_MODE, Descriptor, Full, RotatingFile
+from otel_rl.telemetry import drops
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+#: Stream -> its part of ``OTEL_RL_DATA_MAX_BYTES``. A stream's files begin with its name.
+SHARES = {"traces": 0.40, "traces-errors": 0.10, "metrics": 0.25, "logs": 0.20, "logs-errors": 0.05}
+#: A stream has at least this many files, so that making room removes a small part of it.
+_FILES_PER_STREAM = 8
+_DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+_DIRECTORY_MODE = 0o700
+
+
+class FileStore:
+    """The directory of one process and the files that each stream is appended to.
+
+    Nothing is created before the first :meth:`write`.
+
+    Args:
+        root: The data directory, absolute.
+        place: Gives the process' directory below ``root``, as ``<run id>/<name>``; asked when it is created.
+        describe: Gives the manifest's content, ``format`` excepted.
+        file_limit: Bytes after which a file is followed by the next one.
+        total_limit: Bytes that this process keeps in all.
+        warn: Receives the one line that says why data is dropped.
+    """
+
+    def __init__(
+        self,
+        root: str,
+        place: Callable[[], str],
+        describe: Callable[[], Mapping[str, Any]],
+        *,
+        file_limit: int,
+        total_limit: int,
+        warn: Callable[[str], None],
+    ) -> None:
+        self._root = Path(root)
+        self._place = place
+        self._describe = describe
+        self._file_limit = file_limit
+        self._total_limit = total_limit
+        self._warn = warn
+        self._inherited: list[Descriptor] = []
+        self._reset()
+
+    def _reset(self) -> None:
+        self._files: dict[str, RotatingFile] = {}
+        self.directory: Path | None = None
+        self._stale = False
+        self._warned: set[str] = set()
+
+    def after_fork_in_child(self) -> None:
+        """Begin anew: the child gets a directory of its own. Its first write closes the parent's descriptors."""
+        # Closing is a system call that a stalled file system holds up; this runs on the program's thread.
+        self._inherited += [file.descriptor for file in self._files.values() if file.descriptor is not None]
+        self._reset()
+
+    def largest_line(self, stream: str) -> int:
+        """Bytes of the longest line (without its newline) that ``stream`` can hold."""
+        return self._share(stream) - 1
+
+    def _share(self, stream: str) -> int:
+        return max(int(self._total_limit * SHARES[stream]), 1)
+
+    def write(self, stream: str, line: bytes, items: int) -> bool:
+        """Append one line (without its newline) that carries ``items``; False when they were dropped."""
+        data = line + b"\n"
+        try:
+            self._close_inherited()
+            file = self._file(stream)
+            self._count_removed(stream, file.append(data, items))
+        except Full:
+            self._drop(stream, "store_full", items, None)
+        except OSError as error:
+            self._drop(stream, "disk_full" if error.errno in _DISK_FULL else "store_unwritable", items, error)
+        else:
+            return True
+        return False
+
+    def _close_inherited(self) -> None:
+        while self._inherited:
+            self._inherited.pop().close()
+
+    def _file(self, stream: str) -> RotatingFile:
+        directory = self.directory or self._create()
+        if stream not in self._files:
+            share = self._share(stream)
+            limit = min(self._file_limit, max(share // _FILES_PER_STREAM, 1))
+            self._files[stream] = RotatingFile(directory, stream, limit, share)
+        return self._files[stream]
+
+    def _create(self) -> Path:
+        made_root = _make_directory(self._root)
+        directory = self._root / self._place()
+        made_run = _make_directory(directory.parent)
+        _make_directory(directory)
+        # A directory that was there before may hold the user's own things: only what we made is hidden from git.
+        if made_root:
+            _hide_from_git(self._root)
+        elif made_run and not (self._root / ".gitignore").exists():
+            _hide_from_git(directory.parent)
+        self._stale = False
+        manifest.write(directory, self._describe())
+        self.directory = directory
+        return directory
+
+    def _count_removed(self, stream: str, items: int) -> None:
+        if items:
+            self._drop(stream, "store_full", items, None)
+
+    def _drop(self, stream: str, reason: str, items: int, error: OSError | None) -> None:
+        drops.count(stream.partition("-")[0], reason, items)
+        if reason in self._warned:
+            return
+        self._warned.add(reason)
+        if error is None:
+            self._warn(
+                f"otel-rl: {self.directory or self._root} holds OTEL_RL_DATA_MAX_BYTES={self._total_limit} bytes of"
+                " this process in its shares; the oldest is removed and counted; raise the limit or use a collector"
+            )
+        else:
+            self._warn(
+                f"otel-rl: cannot write to {self._root} ({os.strerror(error.errno or 0)}); telemetry is dropped and"
+                " counted until that works; set OTEL_RL_DATA_DIR to a directory with space that can be written"
+            )
+
+    def mark_stale(self) -> None:
+        """The manifest's content has changed; any thread may say so."""
+        self._stale = True
+
+    def refresh(self) -> None:
+        """Write the manifest again if there is one and it is stale."""
+        if not self._stale or self.directory is None:
+            return
+        self._stale = False
+        try:
+            manifest.write(self.directory, self._describe())
+        except OSError as error:
+            self._drop("metrics", "store_unwritable", 0, error)
+
+    def close(self) -> None:
+        """Close the files; a later write opens the next one."""
+        for file in self._files.values():
+            file.close()
+
+
+def _make_directory(path: Path) -> bool:
+    """Make ``path`` readable by its owner only; True when it was not there."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.mkdir(_DIRECTORY_MODE)
+    except FileExistsError:
+        if not path.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path)) from None
+        return False
+    return True
+
+
+def _hide_from_git(directory: Path) -> None:
+    descriptor = os.open(directory / ".gitignore", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, FILE_MODE)
+    with os.fdopen(descriptor, "w", encoding="ascii") as file:
+        file.write("*\n")

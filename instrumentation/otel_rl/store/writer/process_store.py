@@ -1,0 +1,161 @@
+"""The file store of this process: where it is and what its manifest says."""
+
+from __future__ import annotations
+
+import os
+import platform
+import socket
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any
+
+from otel_rl.core import instrumentor_status, settings, stderr
+from otel_rl.core.version import __version__
+from otel_rl.process import child_processes, launcher_environment, process_identity
+from otel_rl.process.launch import safe
+from otel_rl.semconv import attributes
+from otel_rl.store.writer import manifest
+from otel_rl.store.writer.file_store import FileStore
+from otel_rl.telemetry import drops
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from opentelemetry.sdk.resources import Resource
+
+_LIBRARIES = {
+    "accelerate": "accelerate",
+    "langchain_core": "langchain-core",
+    "langgraph": "langgraph",
+    "openai": "openai",
+    "opentelemetry.sdk": "opentelemetry-sdk",
+    "torch": "torch",
+    "transformers": "transformers",
+    "trl": "trl",
+    "vllm": "vllm",
+}
+#: The new and the old name (``torch/csrc/distributed/c10d/FlightRecorder.cpp``). The program may set it, too.
+_TORCH_DUMPS = ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
+
+
+class ProcessStore:
+    """Builds the :class:`FileStore` of this process and keeps what its manifest needs."""
+
+    def __init__(self, resource: Resource) -> None:
+        configured = settings.current()
+        self._resource = resource
+        self._started = time.time_ns()
+        self._monotonic = time.monotonic_ns()
+        self.ended: int | None = None
+        self.exit_reason: str | None = None
+        #: Child processes wrote files of this run, as far as :meth:`find_children` has looked.
+        self.children_recorded = False
+        self.files = FileStore(
+            configured.data_directory,
+            self._place,
+            self._manifest,
+            file_limit=configured.file_max_bytes,
+            total_limit=configured.data_max_bytes,
+            warn=warn_once_per_node,
+        )
+        # On the thread that learnt the identity: a flag only, the files' thread writes.
+        process_identity.add_listener(lambda _: self.files.mark_stale())
+
+    def describe(self, resource: Resource) -> None:
+        """Take names and ids from ``resource``."""
+        self._resource = resource
+
+    def _place(self) -> str:
+        who = process_identity.current()
+        process = f"rank{who.rank}" if who.rank is not None else f"pid{self._value(attributes.PROCESS_PID)}"
+        instance = str(self._value(attributes.SERVICE_INSTANCE_ID) or "").replace("-", "")[:8]
+        name = f"{safe(socket.gethostname())}-{process}-{instance}"
+        return str(PurePath(_run_name(who)) / name)
+
+    @property
+    def run_directory(self) -> Path:
+        """The directory of the run, which all its processes on this file system share."""
+        return Path(settings.current().data_directory) / _run_name(process_identity.current())
+
+    def find_children(self) -> None:
+        """See whether other processes wrote files of this run since this one began. For the files' thread only."""
+        manifests = self.run_directory.glob(f"*/{manifest.NAME}")
+        # A run id that the user chose may have files of an earlier launch.
+        self.children_recorded = any(found.stat().st_mtime_ns >= self._started for found in manifests)
+
+    def _value(self, key: str) -> Any:
+        return self._resource.attributes.get(key)
+
+    def _manifest(self) -> Mapping[str, Any]:
+        who = process_identity.current()
+        content: dict[str, Any] = {
+            "versions": {"otel_rl": __version__, "python": platform.python_version(), **_loaded_versions()},
+            "run_id": who.id,
+            "attempt": who.attempt,
+            "rank": who.rank,
+            "local_rank": who.local_rank,
+            "world_size": who.world_size,
+            "role": who.role,
+            "host": socket.gethostname(),
+            "pid": self._value(attributes.PROCESS_PID),
+            "service_name": self._value(attributes.SERVICE_NAME),
+            "command": launcher_environment.command(child_processes.original_arguments()),
+            "torch_dumps": _torch_dumps(),
+            "started_unix_nano": self._started,
+            "monotonic_nano": self._monotonic,
+            "ended_unix_nano": self.ended,
+            "clean_exit": self.ended is not None and self.exit_reason is None,
+            "dropped": manifest.dropped_by_signal(drops.snapshot()),
+            "instrumentors": instrumentor_status.snapshot(),
+        }
+        if self.exit_reason is not None:
+            content["exit_reason"] = self.exit_reason
+        return content
+
+    def end(self, exit_reason: str | None) -> None:
+        """The process ends: complete the manifest, close the files. For the files' thread only."""
+        self.ended, self.exit_reason = time.time_ns(), exit_reason
+        self.files.mark_stale()
+        self.files.refresh()
+        self.files.close()
+
+    def after_fork_in_child(self, resource: Resource) -> None:
+        """The child has a directory of its own."""
+        self.describe(resource)
+        self._started, self._monotonic = time.time_ns(), time.monotonic_ns()
+        self.ended = self.exit_reason = None
+        self.children_recorded = False
+        self.files.after_fork_in_child()
+
+
+def _torch_dumps() -> str | None:
+    """Prefix of the files to which PyTorch writes its flight recorder, where a variable gives one."""
+    given = next((os.environ[name] for name in _TORCH_DUMPS if os.environ.get(name)), None)
+    # The working directory may be gone.
+    with suppress(OSError):
+        return str(Path(given).absolute()) if given else None
+    return given
+
+
+def _loaded_versions() -> dict[str, str]:
+    """Versions of the libraries that shape a run, as far as the program has loaded them."""
+    from opentelemetry.util._importlib_metadata import PackageNotFoundError, version  # noqa: PLC0415 - costly
+
+    found = {}
+    for module, distribution in _LIBRARIES.items():
+        if module in sys.modules:
+            with suppress(PackageNotFoundError):
+                found[distribution] = version(distribution)
+    return found
+
+
+def _run_name(who: process_identity.Run) -> str:
+    return safe(who.id or "unknown-run")
+
+
+def warn_once_per_node(line: str) -> None:
+    """Every process of a node meets the same full disk: its first one says it."""
+    if process_identity.current().local_rank in (0, None):
+        stderr.write_line(line)

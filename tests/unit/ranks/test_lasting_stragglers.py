@@ -1,0 +1,97 @@
+"""An event for a straggler that lasts, one for its end, and none for a single late step."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from otel_rl.ranks.stragglers.comparison import Comparison, Straggler
+from otel_rl.ranks.stragglers.persistence import Persistence
+from otel_rl.ranks.stragglers.timeline import StepKey
+
+
+def step(iteration: int, rank: int | None, share: float, length: float = 0.5) -> Comparison:
+    straggler = None if rank is None else Straggler(rank, share * length, "all_reduce", "g", "reward")
+    return Comparison(StepKey("", iteration), length, 0.0, {}, straggler)
+
+
+def events(*steps: Comparison):
+    persistence = Persistence()
+    changes = [persistence.add(one) for one in steps]
+    return [("end" if one.is_over else "begin", one.straggler.rank, one.since, one.iteration) for one in changes if one]
+
+
+def test_a_rank_that_is_late_in_eight_steps_in_a_row_is_named_once():
+    assert events(*(step(number, 1, 0.2) for number in range(1, 20))) == [("begin", 1, 1, 8)]
+
+
+def test_a_single_late_step_is_not_reported_however_long():
+    assert not events(step(1, 1, 0.02), step(2, 1, 0.9, length=60.0), *(step(number, 0, 0.02) for number in range(9)))
+
+
+def test_ranks_that_take_turns_are_not_reported():
+    assert not events(*(step(number, number % 3, 0.3) for number in range(40)))
+
+
+@pytest.mark.parametrize("ranks", [2, 4, 8])
+@pytest.mark.parametrize("length", [0.5, 8.0])
+def test_rollouts_of_uneven_length_make_no_straggler(ranks, length):
+    # Every rank has lognormal work; none is slow. The share is what the last one costs the others.
+    chance = random.Random(1)  # noqa: S311 - no secret
+    steps = []
+    for number in range(400):
+        works = sorted((chance.lognormvariate(0, 0.3), rank) for rank in range(ranks))
+        (last, rank), second = works[-1], works[-2][0]
+        steps.append(step(number, rank, 1 - second / last, length))
+
+    assert len(events(*steps)) <= 2
+
+
+def test_milliseconds_are_noise_however_short_the_steps():
+    assert not events(*(step(number, 1, 0.3, length=0.01) for number in range(20)))
+
+
+def test_its_end_is_reported_and_another_rank_may_follow():
+    late = [step(number, 1, 0.2) for number in range(1, 9)]
+    after = [step(number, 3, 0.4) for number in range(9, 20)]
+
+    assert events(*late, *after) == [("begin", 1, 1, 8), ("end", 1, 1, 13), ("begin", 3, 9, 16)]
+
+
+def test_a_straggler_that_varies_around_the_limit_is_one_event():
+    shares = [0.2] * 8 + [0.08, 0.12, 0.07, 0.11, 0.09]
+
+    assert events(*(step(number, 1, share) for number, share in enumerate(shares))) == [("begin", 1, 0, 7)]
+
+
+def test_where_loops_take_turns_the_steps_that_are_named_are_of_one_of_them():
+    persistence = Persistence()
+    steps = []
+    for number in range(10, 14):
+        late = step(number, 1, 0.2)
+        steps += [replace(late, key=StepKey("", number + 90)), replace(late, key=StepKey("teacher", number))]
+    [change] = [found for found in map(persistence.add, steps) if found]
+    assert (change.key.loop, change.since, change.iteration) == ("teacher", 10, 13)
+
+    [end] = [found for found in (persistence.add(step(number, None, 0.0)) for number in range(104, 112)) if found]
+    assert (end.key.loop, end.since, end.is_over) == ("teacher", 10, True)
+    assert end.iteration <= 13
+
+
+def test_loops_without_a_name_are_told_apart_by_their_number():
+    persistence = Persistence()
+    first = [replace(step(number, 1, 0.3), key=StepKey("", number, 1)) for number in range(93, 101)]
+    second = [replace(step(number, None, 0.0), key=StepKey("", number, 2)) for number in range(1, 9)]
+    begin, end = [found for found in map(persistence.add, [*first, *second]) if found]
+    assert (begin.since, begin.iteration) == (93, 100)
+    assert (end.since, end.iteration, end.is_over) == (93, 100, True)
+
+
+def test_a_rank_that_is_late_in_one_loop_and_goes_on_in_the_next_is_late_since_a_step_of_the_latter():
+    persistence = Persistence()
+    first = [replace(step(number, 1, 0.3), key=StepKey("", number, 1)) for number in range(96, 101)]
+    second = [replace(step(number, 1, 0.3), key=StepKey("", number, 2)) for number in range(1, 4)]
+    [begin] = [found for found in map(persistence.add, [*first, *second]) if found]
+    assert (begin.key, begin.since) == (StepKey("", 3, 2), 1)

@@ -1,0 +1,171 @@
+"""One step of all ranks: the rank that makes the others wait, and what the step would have been without it."""
+
+from __future__ import annotations
+
+from statistics import fmean
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from simulated_ranks import GROUP, MS, Program, run
+
+from otel_rl.ranks.stragglers.comparison import compare
+from otel_rl.ranks.stragglers.replay import BLOCKED_NS, Replay
+from otel_rl.ranks.stragglers.timeline import Collective, RankStep, StepKey, Wait
+
+KEY = StepKey("", 7)
+
+
+def layers(delay: float = 0.0, at: int | None = None, phase: str = "train", *, seed: int = 0) -> Program:
+    """Eight layers whose gradients are reduced while the next is computed, as DDP does; waited for at the end."""
+    program = Program().work(20 + _noise(seed), "sample")
+    for number in range(1, 9):
+        if at == number:
+            program.work(delay, phase)
+        program.work(5 + 0.3 * _noise(seed, number)).launch(number)
+    for number in range(1, 9):
+        program.wait(number)
+    return program.work(3).all_reduce(9)
+
+
+def _noise(rank: int, number: int = 0) -> float:
+    """From 0 to 1, different for each rank and layer."""
+    return (rank * 37 + number * 61) % 100 / 100
+
+
+@pytest.mark.parametrize("ranks", [2, 4, 8])
+@pytest.mark.parametrize("delay", [20, 60, 200])
+@pytest.mark.parametrize("at", [1, 5, 8])
+def test_the_late_rank_is_found_and_its_cost_is_what_the_step_is_shorter_without_the_delay(ranks, delay, at):
+    programs = {rank: layers(seed=rank) for rank in range(ranks)}
+    healthy = run(programs)
+    late = run({**programs, 1: layers(delay, at, "reward", seed=1)})
+
+    found = compare(KEY, late)
+
+    saved = fmean(step.length for step in late.values()) - fmean(step.length for step in healthy.values())
+    assert found.straggler is not None
+    assert found.straggler.rank == 1
+    assert found.straggler.phase == "reward"
+    assert found.straggler.operation == "all_reduce"
+    assert found.straggler.lost == pytest.approx(saved / 1e9, abs=0.05 * found.length)
+    assert found.lost_share == pytest.approx(saved / 1e9 / found.length, abs=0.05)
+
+
+@pytest.mark.parametrize("ranks", [2, 4, 8])
+def test_ranks_that_work_alike_lose_little(ranks):
+    found = compare(KEY, run({rank: layers(seed=rank) for rank in range(ranks)}))
+
+    assert found.lost_share < 0.02
+    assert found.waited < 0.02 * found.length
+
+
+def test_work_behind_the_launch_does_not_make_the_others_wait():
+    # Rank 0 does long work between launch and wait: the others have their result and are gone.
+    steps = run({0: Program().launch(1).work(100).wait(1), 1: Program().launch(1).wait(1).work(100)})
+
+    found = compare(KEY, steps)
+
+    assert found.lost_share < 0.01
+
+
+def test_the_root_of_a_broadcast_waits_for_nobody():
+    collective = Collective(GROUP, 1)
+    root = RankStep(0, 0, 20 * MS, {collective: 0}, [Wait(collective, 0, MS)], {collective: "broadcast"})
+    late = RankStep(
+        1, 0, 20 * MS, {collective: 10 * MS}, [Wait(collective, 10 * MS, 11 * MS)], {collective: "broadcast"}
+    )
+
+    found = compare(KEY, {0: root, 1: late})
+
+    assert found.waited < 0.002
+    assert found.straggler is None or found.straggler.rank != 1 or found.straggler.lost == pytest.approx(0, abs=1e-3)
+
+
+def test_a_rank_is_not_blamed_for_waiting_in_another_group():
+    # Rank 3 is late in its pair; so rank 2 comes late to the group of all. The cause is rank 3.
+    pair = "1\tpair\t2-3"
+    steps = run(
+        {
+            0: Program().work(10).all_reduce(1),
+            1: Program().work(10).all_reduce(1),
+            2: Program().work(10).all_reduce(1, pair).work(1).all_reduce(1),
+            3: Program().work(60).all_reduce(1, pair).all_reduce(1),
+        }
+    )
+
+    found = compare(KEY, steps)
+
+    assert found.straggler is not None
+    assert found.straggler.rank == 3
+    assert found.spreads == {GROUP: pytest.approx(0.052), pair: pytest.approx(0.05)}
+
+
+def test_where_waits_do_not_block_nobody_is_blamed():
+    # As under NCCL: launch and wait return at once, and the ranks are apart.
+    numbers = [Collective(GROUP, number) for number in range(1, 9)]
+
+    def rank(number: int, late: int) -> RankStep:
+        launches = {one: place * 5 * MS + late for place, one in enumerate(numbers)}
+        waits = [Wait(one, moment, moment + 5_000) for one, moment in launches.items()]
+        return RankStep(number, 0, 60 * MS, launches, waits, dict.fromkeys(numbers, "all_reduce"))
+
+    found = compare(KEY, {0: rank(0, 0), 1: rank(1, 4 * MS)})
+
+    assert found.spreads[GROUP] == pytest.approx(0.004)
+    assert found.lost_share < 0.001
+
+
+def test_missing_records_name_nobody_rather_than_somebody():
+    first, second = Collective(GROUP, 1), Collective(GROUP, 2)
+    # Each waits for what the other has launched behind its own wait.
+    steps = {
+        0: RankStep(0, 0, 9 * MS, {first: 0, second: 8 * MS}, [Wait(first, 0, 8 * MS)]),
+        1: RankStep(1, 0, 9 * MS, {second: 0, first: 8 * MS}, [Wait(second, 0, 8 * MS)]),
+    }
+
+    assert Replay(steps).ends() is None
+    compare(KEY, steps)
+
+
+PROGRAMS = st.integers(2, 5).flatmap(
+    lambda ranks: st.lists(st.lists(st.floats(0, 50), min_size=4, max_size=4), min_size=ranks, max_size=ranks)
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(PROGRAMS, st.booleans())
+def test_a_replay_with_all_ranks_is_the_step_itself(works, overlap):
+    steps = run({rank: _program(own, overlap=overlap) for rank, own in enumerate(works)})
+
+    ends = Replay(steps).ends()
+
+    assert ends is not None
+    for rank, step in steps.items():
+        assert ends[rank] == pytest.approx(step.ended, abs=BLOCKED_NS * len(step.waits))
+
+
+@settings(max_examples=60, deadline=None)
+@given(PROGRAMS, st.booleans())
+def test_a_replay_without_a_rank_is_the_step_of_the_others(works, overlap):
+    programs = {rank: _program(own, overlap=overlap) for rank, own in enumerate(works)}
+    steps = run(programs)
+    for left_out in steps if len(steps) > 2 else ():
+        others = run({rank: program for rank, program in programs.items() if rank != left_out})
+
+        ends = Replay(steps).ends(without=left_out)
+
+        assert ends is not None
+        for rank, step in others.items():
+            assert ends[rank] == pytest.approx(step.ended, abs=BLOCKED_NS * len(step.waits) + 1.1 * MS)
+
+
+def _program(own: list[float], *, overlap: bool) -> Program:
+    program = Program()
+    for number, work in enumerate(own, 1):
+        program.work(work).launch(number)
+        if not overlap:
+            program.wait(number)
+    for number in range(1, len(own) + 1) if overlap else ():
+        program.wait(number)
+    return program
