@@ -208,7 +208,7 @@ class OwnCpu:
         for owner, name in (
             (PhaseHandle, "__exit__"),
             (dispatcher, "_computed"),
-            (dispatcher._Wait, "end"),
+            (dispatcher._CollectiveWait, "end"),
             (ImportHooks, "find_spec"),
         ):
             setattr(owner, name, self.host.whole(getattr(owner, name)))

@@ -45,7 +45,7 @@ def steps() -> Callable[[int], None]:
 def calls() -> Callable[[int], None]:
     """Calls in turn: tool, model, reward, metric. Every one has a name that was never seen before."""
     from otel_rl.inference.calls import InferenceCall
-    from otel_rl.inference.requests import CHAT, Request
+    from otel_rl.inference.requests import CHAT, ModelRequest
     from otel_rl.inference.servers import server
     from otel_rl.telemetry import Scope
 
@@ -57,7 +57,7 @@ def calls() -> Callable[[int], None]:
                 call.fail(f"failure-{number}")
 
     def model(number: int) -> None:
-        request = Request(CHAT, server("127.0.0.1", number), {"model": f"model-{number}"})
+        request = ModelRequest(CHAT, server("127.0.0.1", number), {"model": f"model-{number}"})
         inference = InferenceCall(scope, request)
         inference.enter()
         inference.leave()

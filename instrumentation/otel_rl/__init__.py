@@ -129,7 +129,7 @@ def _decorated(how: str, function: Any, *given: Any) -> Any:
     return wrap(function, *given)
 
 
-class _Operation:
+class _LazyOperation:
     """Something with a beginning and an end; opened through :mod:`otel_rl.api.operations` when telemetry is on.
 
     One object may be entered again, also inside itself. It is for one thread or task at a time: make one for each.
@@ -205,13 +205,13 @@ class _Operation:
             self._opened[-1].tell(what, given)
 
 
-class _DecoratingOperation(_Operation):
+class _DecoratingOperation(_LazyOperation):
     """An operation that also decorates sync, async and generator functions: one operation per call."""
 
     __slots__ = ()
 
     def __call__(self, function: Function) -> Function:
-        wrapped: Function = _decorated("wrap", function, lambda: _Operation(self._kind, self._arguments))
+        wrapped: Function = _decorated("wrap", function, lambda: _LazyOperation(self._kind, self._arguments))
         return wrapped
 
 
@@ -306,7 +306,7 @@ class _RolloutOperation(_CallOperation):
 _NO_DECORATOR = "otel_rl.step is no decorator: write `with otel_rl.step(iteration):` around the work of one iteration"
 
 
-class _StepOperation(_Operation):
+class _StepOperation(_LazyOperation):
     """A step of the user's own loop."""
 
     __slots__ = ()

@@ -26,7 +26,7 @@ from opentelemetry import baggage
 from opentelemetry import trace as trace_api
 from opentelemetry.context import get_current
 
-from otel_rl.api.spawned import Inherited
+from otel_rl.api.spawned import InheritedContext
 from otel_rl.core import settings
 from otel_rl.core.guard import guard
 from otel_rl.core.import_hooks import hooks
@@ -177,7 +177,7 @@ def _starts_process(original: Any) -> Any:
         with guard("continuation.process"):
             context = _of_open_rollout()
             if context is not None and _is_same_python():
-                setattr(self, _CARRIED, Inherited(propagation.to_environment(context)))
+                setattr(self, _CARRIED, InheritedContext(propagation.to_environment(context)))
                 carried = True
         try:
             original(self)

@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 
 from otel_rl.api import collecting
 from otel_rl.api.compiled_function import PREFIX, compiled_like, parameters_of
-from otel_rl.api.inherited_methods import Inherited, function_of, wrap_method
+from otel_rl.api.inherited_methods import InheritedMethod, function_of, wrap_method
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -99,7 +99,7 @@ def wrap_class(kind: type, operation: OperationOfCall, what: object) -> type:
     method = next((vars(base)["__call__"] for base in kind.__mro__ if "__call__" in vars(base)), None)
     if method is None:
         raise TypeError(f"objects of {kind.__qualname__} cannot be called: decorate the method that does the work")
-    if not inspect.isfunction(function_of(method)) and not isinstance(method, Inherited):
+    if not inspect.isfunction(function_of(method)) and not isinstance(method, InheritedMethod):
         raise TypeError(
             f"{kind.__qualname__}.__call__ is no function but a {type(method).__name__}: decorate the function that it"
             " calls"

@@ -13,7 +13,7 @@ _MISSING = object()
 _MOST = 16
 
 
-class Inherited:
+class InheritedMethod:
     """Stands in a class for a method that the class inherits; wraps the one that Python would find without it.
 
     That depends on the class of the instance: below it another base may come first. It may also change while the
@@ -37,9 +37,9 @@ class Inherited:
         """Return the wrapped method that objects of ``owner`` call."""
         return self._wrapped_once(self._next(owner))
 
-    def also(self, wrap: Callable[[Any], Any]) -> Inherited:
+    def also(self, wrap: Callable[[Any], Any]) -> InheritedMethod:
         """The same with another wrapper around."""
-        return Inherited(self._kind, self._name, lambda raw: wrap(self._wrap(raw)))
+        return InheritedMethod(self._kind, self._name, lambda raw: wrap(self._wrap(raw)))
 
     def _next(self, owner: type) -> Any:
         order = owner.__mro__
@@ -48,7 +48,7 @@ class Inherited:
         for base in order[after + 1 :]:
             found = vars(base).get(self._name, _MISSING)
             if found is not _MISSING:
-                return found.resolve(owner) if isinstance(found, Inherited) else found
+                return found.resolve(owner) if isinstance(found, InheritedMethod) else found
         raise AttributeError(f"type object {owner.__name__!r} has no attribute {self._name!r}")
 
     def _wrapped_once(self, raw: Any) -> Any:
@@ -86,5 +86,5 @@ def wrap_method(
     """
     own = vars(kind).get(name, _MISSING)
     if own is _MISSING:
-        return Inherited(kind, name, wrap_inherited or wrap)
-    return own.also(wrap) if isinstance(own, Inherited) else wrap(method)
+        return InheritedMethod(kind, name, wrap_inherited or wrap)
+    return own.also(wrap) if isinstance(own, InheritedMethod) else wrap(method)

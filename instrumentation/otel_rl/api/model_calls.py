@@ -9,7 +9,7 @@ from opentelemetry import trace as trace_api
 from otel_rl.inference import ownership, servers
 from otel_rl.inference.calls import InferenceCall
 from otel_rl.inference.fields import count_of, fields_of
-from otel_rl.inference.requests import EMBEDDINGS, Endpoint, Request
+from otel_rl.inference.requests import EMBEDDINGS, Endpoint, ModelRequest
 from otel_rl.semconv.attributes import GenAiOperationNameValues, GenAiProviderNameValues
 from otel_rl.telemetry.attribute_values import number
 from otel_rl.telemetry.context import attach, detach
@@ -35,7 +35,7 @@ class ModelCall:
         endpoint = EMBEDDINGS if operation == EMBEDDINGS.operation else Endpoint("", operation)
         server = servers.unplaced(GenAiProviderNameValues.OTHER if provider is None else str(provider))
         self._operation = operation
-        self._call = InferenceCall(_scope, Request(endpoint, server, {**parameters, "model": str(model)}))
+        self._call = InferenceCall(_scope, ModelRequest(endpoint, server, {**parameters, "model": str(model)}))
         span = self._call.span
         context = trace_api.set_span_in_context(span) if span.get_span_context().is_valid else None
         self._token: Token[Context] | None = attach(ownership.context_inside(self._call, context))

@@ -59,7 +59,7 @@ class _Operation(Protocol):
         """Leave and end it; an exception, or an ``error.type`` as text, marks it as failed. ``at``: when, or now."""
 
 
-class _Step:
+class _UserStep:
     """A step of the user's own loop; silent inside a step that is open already, of an instrumented trainer for one."""
 
     def __init__(self, iteration: int, loop: str | None = None) -> None:
@@ -149,7 +149,7 @@ class _Span:
 
 _KINDS: dict[str, Callable[..., _Operation]] = {
     "rollout": Rollout,
-    "step": _Step,
+    "step": _UserStep,
     "phase": _Phase,
     "tool": _Tool,
     "llm": ModelCall,

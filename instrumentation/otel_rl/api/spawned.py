@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 
-class Inherited:
+class InheritedContext:
     """In the parent the variables of a context; read in the child, it makes that context current."""
 
     __slots__ = ("_environment",)

@@ -48,7 +48,7 @@ def begin_late(places: CollectivePlaces | None, what: float, moment: float, erro
     return _NOWHERE if place is None else place
 
 
-class _Group:
+class _RecordedGroup:
     """One process group: its text in the ring, and how its collectives are numbered."""
 
     __slots__ = ("failed", "is_numbered", "latest", "per_message", "taken_off", "text", "watched")
@@ -106,7 +106,7 @@ class FlightRecords:
         self._describe = describe
         self._run_rare = run_rare
         #: id of the process group -> what is known of it, and what removes it when the group has gone.
-        self._groups: dict[int, tuple[_Group, weakref.ref[Any]]] = {}
+        self._groups: dict[int, tuple[_RecordedGroup, weakref.ref[Any]]] = {}
         #: What holds codes of a ring, by id of the process group.
         self._caches: list[dict[int, Any]] = []
         self._on_change: list[Callable[[], None]] = []
@@ -159,7 +159,7 @@ class FlightRecords:
         return watched
 
     @staticmethod
-    def _begin_watching(group: _Group, process_group: Any) -> int | None:
+    def _begin_watching(group: _RecordedGroup, process_group: Any) -> int | None:
         before = sequence_numbers.of(process_group) if group.is_numbered else None
         if before is None:
             group.is_numbered = False
@@ -171,7 +171,7 @@ class FlightRecords:
         return before
 
     @staticmethod
-    def _end_watching(group: _Group, process_group: Any, before: int, is_message: bool) -> None:
+    def _end_watching(group: _RecordedGroup, process_group: Any, before: int, is_message: bool) -> None:
         after = sequence_numbers.of(process_group)
         group.watched -= 1
         if after is None:
@@ -183,7 +183,7 @@ class FlightRecords:
 
     def of(self, operation: str) -> Callable[[Any], Handle | None]:
         """Return what records that a launch of ``operation`` begins, given its process group. May raise."""
-        known: dict[int, tuple[float, _Group]] = {}
+        known: dict[int, tuple[float, _RecordedGroup]] = {}
         self.follow(known.clear)
         self._caches.append(known)
         counts = operation not in _POINT_TO_POINT
@@ -213,7 +213,7 @@ class FlightRecords:
 
     # -- rare ------------------------------------------------------------------------------------------------------
 
-    def _add(self, operation: str, process_group: Any, known: dict[int, tuple[float, _Group]]) -> Any:
+    def _add(self, operation: str, process_group: Any, known: dict[int, tuple[float, _RecordedGroup]]) -> Any:
         ring = flight.obtain()
         if ring is None:
             return None
@@ -222,13 +222,13 @@ class FlightRecords:
         entry = known[id(process_group)] = codes, group
         return entry
 
-    def _group(self, process_group: Any) -> _Group:
+    def _group(self, process_group: Any) -> _RecordedGroup:
         identity = id(process_group)
         known = self._groups.get(identity)
         if known is None:
             # By id and not by weak key: that costs three times as much at each use.
             reference = weakref.ref(process_group, lambda _: self._forget(identity))
-            known = self._groups[identity] = _Group(self._describe(process_group)), reference
+            known = self._groups[identity] = _RecordedGroup(self._describe(process_group)), reference
         return known[0]
 
     def ring_changed(self) -> None:

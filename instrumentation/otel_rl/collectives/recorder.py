@@ -66,7 +66,7 @@ Slot = list[Any]
 Entry = tuple[Slot, float, list[float], Any]
 
 
-class Group(NamedTuple):
+class SlotKey(NamedTuple):
     """Key of a slot; ``source`` says what issued the collective."""
 
     operation: str
@@ -81,10 +81,10 @@ class Slow(NamedTuple):
     duration: int
     started: int
     message_size: int
-    group: Group
+    group: SlotKey
 
 
-class Totals(NamedTuple):
+class CollectiveSums(NamedTuple):
     """Sums over all slots: calls, bytes, ns launching, ns waiting."""
 
     calls: int
@@ -108,7 +108,7 @@ class CollectiveRecorder:
     def __init__(self, slowest: int = 5, run_rare: Call = _call) -> None:
         self._keep = slowest
         self._run_rare = run_rare
-        self._slots: dict[Group, Slot] = {}
+        self._slots: dict[SlotKey, Slot] = {}
         #: Per replaced method: id of the process group -> slot, or entry.
         self._by_method: list[dict[int, Any]] = []
         #: Operation -> the threads in which Python issues it now, see :meth:`mark`. Lists of one, for the hot path.
@@ -117,7 +117,7 @@ class CollectiveRecorder:
         #: id of the work -> slot, start, time of the launch, message size, what it is in the ring, and where that is.
         self._pending: dict[int, tuple[Slot, float, float, int, float, Any]] = {}
         #: A heap of the fields of :class:`Slow`. No named tuples: ``torch.compile`` would look at their constructor.
-        self._slow: list[tuple[float, float, int, Group]] = []
+        self._slow: list[tuple[float, float, int, SlotKey]] = []
         #: A list of one so that the hot path reads it without an attribute lookup.
         self._limit = [SHORTEST_SLOW if slowest else math.inf]
         self.on_first_use: Callable[[], None] | None = None
@@ -345,7 +345,7 @@ class CollectiveRecorder:
         return slot
 
     def _slot(self, operation: str, process_group: Any, source: str) -> Slot:
-        group = Group(operation, self._group_name(process_group), process_group.size(), source)
+        group = SlotKey(operation, self._group_name(process_group), process_group.size(), source)
         slot = self._slots.setdefault(group, [0, 0, 0.0, 0.0, group])
         identity = id(process_group)
         if identity not in self._groups:
@@ -370,7 +370,7 @@ class CollectiveRecorder:
         for slots in self._by_method:
             slots.pop(identity, None)
 
-    def _keep_waited(self, slow: tuple[float, float, int, Group], launched: float) -> None:
+    def _keep_waited(self, slow: tuple[float, float, int, SlotKey], launched: float) -> None:
         """Keep a collective that was waited for, instead of its launch, which may have been kept."""
         launch = (launched, *slow[1:])
         if launch in self._slow:
@@ -378,7 +378,7 @@ class CollectiveRecorder:
             heapq.heapify(self._slow)
         self._keep_slow(slow)
 
-    def _keep_slow(self, slow: tuple[float, float, int, Group]) -> None:
+    def _keep_slow(self, slow: tuple[float, float, int, SlotKey]) -> None:
         if len(self._slow) < self._keep:
             heapq.heappush(self._slow, slow)
         else:
@@ -388,17 +388,17 @@ class CollectiveRecorder:
 
     # -- reading -----------------------------------------------------------------------------------------------
 
-    def values(self) -> list[tuple[Group, tuple[int, int, int, int]]]:
+    def values(self) -> list[tuple[SlotKey, tuple[int, int, int, int]]]:
         """Every slot with its sums since the process started: calls, bytes, ns launching, ns waiting."""
         return [
             (group, (slot[CALLS], slot[BYTES], round(slot[HOST_TIME] * _NS), round(slot[WAIT_TIME] * _NS)))
             for group, slot in list(self._slots.items())
         ]
 
-    def totals(self) -> Totals:
+    def totals(self) -> CollectiveSums:
         """Sums over all slots since the process started."""
         columns = zip(*(values for _, values in self.values()), strict=True)
-        return Totals(*map(sum, columns)) if self._slots else Totals(0, 0, 0, 0)
+        return CollectiveSums(*map(sum, columns)) if self._slots else CollectiveSums(0, 0, 0, 0)
 
     @property
     def keeps(self) -> int:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from otel_rl.collectives.mode import Mode
-    from otel_rl.collectives.recorder import CollectiveRecorder, Group, Slow, Totals
+    from otel_rl.collectives.recorder import CollectiveRecorder, CollectiveSums, SlotKey, Slow
     from otel_rl.collectives.unseen import Beginning
     from otel_rl.semconv.definitions import MetricDefinition
     from otel_rl.telemetry.scope import Scope
@@ -42,7 +42,7 @@ COST_MARKED_NS = 12_700
 class _Opened(NamedTuple):
     """What was counted when a step began, and the slowest collectives of the step up to now."""
 
-    totals: Totals
+    totals: CollectiveSums
     unseen: Beginning
     slowest: list[Slow]
 
@@ -66,7 +66,7 @@ class CollectiveReporter:
         self._scope = scope
         self._at_start = self._opened()
         #: Calls of each slot whose cost has been told.
-        self._costed: dict[Group, int] = {}
+        self._costed: dict[SlotKey, int] = {}
         #: What was counted when each open step began; several loops may have one.
         self._open: WeakKeyDictionary[steps.Step, _Opened] = WeakKeyDictionary()
 
@@ -175,7 +175,7 @@ class CollectiveReporter:
             opened.slowest[:] = sorted([*opened.slowest, *slowest], reverse=True)[: self.recorder.keeps]
 
 
-def _group_attributes(group: Group) -> dict[str, Any]:
+def _group_attributes(group: SlotKey) -> dict[str, Any]:
     return {
         attributes.TORCH_DISTRIBUTED_OPERATION: group.operation,
         attributes.TORCH_DISTRIBUTED_GROUP_NAME: group.name,

@@ -15,7 +15,7 @@ from otel_rl.collector.checks import components, host, structure, wire
 from otel_rl.collector.errors import Refused
 from otel_rl.collector.parts import merge
 from otel_rl.collector.parts.choices import sources
-from otel_rl.collector.parts.files import Source
+from otel_rl.collector.parts.files import ConfigurationPart
 from otel_rl.collector.parts.variables import put_in
 from otel_rl.core.version import __version__
 
@@ -68,7 +68,7 @@ def compose(selection: Selection, environ: Mapping[str, str] | None) -> Composed
 def _lost_in_text(selection: Selection, flat: str, configuration: Mapping[str, Any]) -> list[str]:
     """The text is put together line by line, which a site's own file may be written too freely for."""
     with suppress(Refused):
-        if not selection.files or merge.merge([Source("the composed text", flat)]) == configuration:
+        if not selection.files or merge.merge([ConfigurationPart("the composed text", flat)]) == configuration:
             return []
     names = ", ".join(map(str, selection.files))
     return [f"--with-file {names}: cannot be merged as text; write every value out, without anchors and aliases"]
@@ -118,7 +118,7 @@ def write_private(file: Path, text: str) -> None:
         raise Refused(f"{file} cannot be written: {error.strerror}; choose another file") from None
 
 
-def _header(selection: Selection, parts: Sequence[Source]) -> list[str]:
+def _header(selection: Selection, parts: Sequence[ConfigurationPart]) -> list[str]:
     ours, core = components.versions()
     lines = [
         "Configuration of otelcol-rl, written by",

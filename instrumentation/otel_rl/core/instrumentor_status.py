@@ -18,14 +18,14 @@ SKIPPED = "skipped"
 FAILED = "failed"
 
 
-class Outcome(TypedDict):
+class ReportedState(TypedDict):
     """State and, unless active, the reason in words a user can act on."""
 
     state: str
     reason: str
 
 
-_outcomes: dict[str, Outcome] = {}
+_outcomes: dict[str, ReportedState] = {}
 _needs: dict[str, tuple[str, ...]] = {}
 _of_many_uses: set[str] = set()
 
@@ -61,7 +61,7 @@ def is_of_many_uses(name: str) -> bool:
     return name in _of_many_uses
 
 
-def snapshot() -> dict[str, Outcome]:
+def snapshot() -> dict[str, ReportedState]:
     """All outcomes so far, by name; an active one whose needs are not met counts as degraded."""
     return {name: _with_needs(name, outcome) for name, outcome in sorted(_outcomes.items())}
 
@@ -77,7 +77,7 @@ def missing_need(needs: tuple[str, ...], outcomes: Mapping[str, Mapping[str, Any
     return ""
 
 
-def _with_needs(name: str, outcome: Outcome) -> Outcome:
+def _with_needs(name: str, outcome: ReportedState) -> ReportedState:
     if outcome["state"] in (ACTIVE, DEGRADED):
         reason = missing_need(_needs.get(name, ()), _outcomes)
         if reason:

@@ -44,7 +44,7 @@ thread_clock = time.clock_gettime_ns
 _THREAD_PREFIX = "otel-rl"
 
 
-class Place:
+class HookCost:
     """Calls of one hook: how many, and what one costs."""
 
     __slots__ = ("calls", "due", "mean", "settled")
@@ -90,7 +90,7 @@ class Place:
         return new * self.mean
 
 
-_places: dict[str, Place] = {}
+_places: dict[str, HookCost] = {}
 #: What tells the nanoseconds of its calls since it was asked last.
 _sources: dict[str, Callable[[], float]] = {}
 _settled_ns = 0.0
@@ -102,7 +102,7 @@ _threads: dict[int, int] = {}
 _collections_ns = _told_ns = 0
 
 
-def place(name: str) -> Place:
+def place(name: str) -> HookCost:
     """The place of this name.
 
     Wrappers on a hot path count there as :func:`timed` does, without a call in between::
@@ -110,7 +110,7 @@ def place(name: str) -> Place:
         here.calls = calls = here.calls + 1
         (function if calls < here.due else sampled)(...)  # sampled is here.sampling(function)
     """
-    return _places.setdefault(name, Place())
+    return _places.setdefault(name, HookCost())
 
 
 def timed(name: str, function: Function) -> Function:
@@ -189,7 +189,7 @@ def _longest(mean: float | None) -> int:
 # -- threads of our own ------------------------------------------------------------------------------------------------
 
 
-class Stretch:
+class CpuStretch:
     """Measures what a thread of ours does again and again, without garbage collections of the program.
 
     Python runs a collection in the thread that creates the next object. A full one takes some 0.1 s where torch is
@@ -219,7 +219,7 @@ class Stretch:
         return own
 
 
-class Turns(Stretch):
+class Turns(CpuStretch):
     """The turns of a thread of ours; :func:`threads_nanoseconds` leaves out the collections in them."""
 
     __slots__ = ()

@@ -109,12 +109,12 @@ def _load_when_needed(entry_point: EntryPoint) -> None:
     instrumentor_status.report(
         entry_point.name, instrumentor_status.WAITING, f"{' or '.join(awaited)} not imported yet"
     )
-    waiting = _Waiting(entry_point)
+    waiting = _WaitingInstrumentor(entry_point)
     for module in modules:
         hooks.after_import(module, waiting.imported)
 
 
-class _Waiting:
+class _WaitingInstrumentor:
     """An instrumentor that the first import of one of its modules activates, once."""
 
     def __init__(self, entry_point: EntryPoint) -> None:

@@ -110,7 +110,7 @@ def _sampled(telemetry: Telemetry) -> str:
         return f" (spans sampled by {type(root).__name__})"
 
 
-def _of_rank(who: process_identity.Run) -> str:
+def _of_rank(who: process_identity.ProcessIdentity) -> str:
     return f" on rank 0 of {who.world_size}" if who.rank == 0 and (who.world_size or 1) > 1 else ""
 
 
@@ -178,7 +178,7 @@ def _patched_something() -> bool:
     return any(outcome["state"] in patched for outcome in _outcomes().values())
 
 
-def _outcomes() -> dict[str, instrumentor_status.Outcome]:
+def _outcomes() -> dict[str, instrumentor_status.ReportedState]:
     """Of our instrumentors whose library tells what the program is for."""
     found = instrumentor_status.snapshot().items()
     of_many_uses = instrumentor_status.is_of_many_uses

@@ -26,11 +26,11 @@ from otel_rl.core.guard import Loading
 from otel_rl.telemetry import lifecycle, progress
 
 if TYPE_CHECKING:
-    from otel_rl.event_loops.thread import EventLoops
+    from otel_rl.event_loops.thread import EventLoopWatch
 
 __all__ = ["arm", "end", "get_ident", "monotonic"]
 
-_event_loops: EventLoops | None = None
+_event_loops: EventLoopWatch | None = None
 _loading = Loading()
 
 
@@ -53,13 +53,13 @@ def _first_event_loop(loop: Any) -> None:
         return
     try:
         with _loading:
-            from otel_rl.event_loops.thread import EventLoops  # noqa: PLC0415 - few processes have a loop
+            from otel_rl.event_loops.thread import EventLoopWatch  # noqa: PLC0415 - few processes have a loop
     except Exception as error:  # noqa: BLE001 - whatever an audit hook raises
         instrumentor_status.report_unloadable("event_loops", error, "event loops are not watched")
         # Where nothing more can be imported nobody asks again, and the call goes on.
         progress.watch_event_loops(None)
         return
-    _event_loops = EventLoops(settings.current().event_loop_seconds)
+    _event_loops = EventLoopWatch(settings.current().event_loop_seconds)
     progress.watch_event_loops(_event_loops.notice)
     _event_loops.notice(loop)
 

@@ -13,19 +13,19 @@ if TYPE_CHECKING:
     from types import CodeType, FrameType
 
     from otel_rl.event_loops.ping import Ping
-    from otel_rl.event_loops.stacks import Call, Place
-    from otel_rl.event_loops.thread_time import Stretch
+    from otel_rl.event_loops.stacks import RunningCall, RunningFunction
+    from otel_rl.event_loops.thread_time import ThreadInterval
 
 #: Most functions of the program that are told apart in one block.
 _FUNCTIONS = 16
 
 
-class Block(NamedTuple):
+class EventLoopBlock(NamedTuple):
     """A block as it is reported."""
 
     seconds: float
     state: str
-    place: Place | None
+    place: RunningFunction | None
     stack: str
     task: str | None
     coroutine: str | None
@@ -40,7 +40,7 @@ class Running:
     step of each task. Other calls are told apart by their frame, which the ping keeps.
     """
 
-    def __init__(self, task: Any, call: Call, ping: Ping) -> None:
+    def __init__(self, task: Any, call: RunningCall, ping: Ping) -> None:
         self._task = weakref.ref(task) if task is not None else None
         is_told_apart = task is None and call.is_certain and ping.keep(call.outermost)
         self._frame = id(call.outermost) if is_told_apart else 0
@@ -48,7 +48,7 @@ class Running:
         self.seconds = self._computed = 0.0
         #: How often each function of the program was seen, and where it was seen first.
         self._seen: dict[CodeType, int] = {}
-        self._places: dict[CodeType, tuple[Place, str]] = {}
+        self._places: dict[CodeType, tuple[RunningFunction, str]] = {}
         #: Rollouts and model calls that were open when it had taken long.
         self.waiting: tuple[int, int] | None = None
         #: Number of the event that told of it while it ran.
@@ -59,18 +59,18 @@ class Running:
         """It was seen again, or a stretch was all its own."""
         return bool(self._seen)
 
-    def is_same(self, task: Any, call: Call) -> bool:
+    def is_same(self, task: Any, call: RunningCall) -> bool:
         """True where the loop still makes this call."""
         if self._task is not None or task is not None:
             return task is not None and self._task is not None and self._task() is task
         return self._frame == id(call.outermost)
 
-    def add(self, seconds: float, stretch: Stretch) -> None:
+    def add(self, seconds: float, stretch: ThreadInterval) -> None:
         """It has run for ``seconds`` of the stretch more."""
         self.seconds += max(seconds, 0.0)
         self._computed += min(stretch.computed, max(seconds, 0.0))
 
-    def see(self, call: Call) -> None:
+    def see(self, call: RunningCall) -> None:
         """Take note of where it is."""
         frame: FrameType = stacks.program_frame(call)
         code = frame.f_code
@@ -80,12 +80,12 @@ class Running:
             self._places[code] = stacks.place(frame), stacks.as_text(call)
         self._seen[code] = self._seen.get(code, 0) + 1
 
-    def block(self) -> Block:
+    def block(self) -> EventLoopBlock:
         """As it is reported; of several functions the one that was seen most often."""
         code = max(self._seen, key=self._seen.__getitem__, default=None)
         place, stack = self._places[code] if code is not None else (None, "")
         state = State.COMPUTES if 2 * self._computed >= self.seconds else State.WAITS
-        return Block(self.seconds, state, place, stack, *self._names, *(self.waiting or (0, 0)))
+        return EventLoopBlock(self.seconds, state, place, stack, *self._names, *(self.waiting or (0, 0)))
 
 
 def _names(task: Any) -> tuple[str | None, str | None]:

@@ -15,7 +15,7 @@ from otel_rl.telemetry import progress
 
 if TYPE_CHECKING:
     from otel_rl.event_loops.reports import Reports
-    from otel_rl.event_loops.thread_time import Stretch
+    from otel_rl.event_loops.thread_time import ThreadInterval
 
 #: Most looks that wait for the answer of a loop to be told as its lag.
 _LOOKS = 4096
@@ -80,7 +80,7 @@ class WatchedLoop:
         self._end()
         self._report(reports)
 
-    def _take_answer(self, stretch: Stretch, reports: Reports) -> float | None:
+    def _take_answer(self, stretch: ThreadInterval, reports: Reports) -> float | None:
         """When the loop has come round since the last look, as far as it has told."""
         ping = self._ping
         answered = ping.answered if ping is not None else None
@@ -96,7 +96,7 @@ class WatchedLoop:
         self._end()
         return answered
 
-    def _see(self, loop: Any, now: float, stretch: Stretch, came_round: float | None, reports: Reports) -> None:
+    def _see(self, loop: Any, now: float, stretch: ThreadInterval, came_round: float | None, reports: Reports) -> None:
         """Look at the stack. What is found of the program is held no longer than this takes."""
         call = stacks.call_of(self._thread, self._under)
         if call is None:

@@ -13,7 +13,7 @@ from otel_rl.telemetry.scope import Scope
 from otel_rl.training import steps
 
 if TYPE_CHECKING:
-    from otel_rl.event_loops.blocks import Block
+    from otel_rl.event_loops.blocks import EventLoopBlock
 
 _scope = Scope("process")
 #: So many events may be emitted at once, and one more in so many seconds.
@@ -41,7 +41,7 @@ class Reports:
             _scope.record_all(metrics.RL_EVENT_LOOP_LAG, lags)
             _deliver()
 
-    def blocked(self, block: Block, number: int = 0, *, ongoing: bool = False) -> int:
+    def blocked(self, block: EventLoopBlock, number: int = 0, *, ongoing: bool = False) -> int:
         """Report a block; return its number. ``number`` is that of a block which was reported as an ongoing one."""
         if not number:
             self._numbers += 1
@@ -64,7 +64,7 @@ class Reports:
         return True
 
 
-def _emit(block: Block, number: int, total: float, *, ongoing: bool) -> None:
+def _emit(block: EventLoopBlock, number: int, total: float, *, ongoing: bool) -> None:
     step = steps.current()
     place = block.place
     _scope.event(
@@ -92,7 +92,7 @@ def _emit(block: Block, number: int, total: float, *, ongoing: bool) -> None:
     )
 
 
-def _words(block: Block, *, ongoing: bool) -> str:
+def _words(block: EventLoopBlock, *, ongoing: bool) -> str:
     tense = "has been" if ongoing else "was"
     where = f" by {block.place.function} in line {block.place.line} of {block.place.file}" if block.place else ""
     return f"the event loop {tense} blocked for {block.seconds:.2f} s{where}, which {block.state}"

@@ -25,7 +25,7 @@ _MOST_FILES = 4096
 _COMPREHENSIONS = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"})
 
 
-class Call(NamedTuple):
+class RunningCall(NamedTuple):
     """A call that a loop makes: its outermost frame, and the innermost one that runs."""
 
     outermost: FrameType
@@ -34,7 +34,7 @@ class Call(NamedTuple):
     is_certain: bool = True
 
 
-class Place(NamedTuple):
+class RunningFunction(NamedTuple):
     """A function that runs."""
 
     function: str
@@ -42,7 +42,7 @@ class Place(NamedTuple):
     line: int
 
 
-def call_of(thread: int, under: int) -> Call | None:
+def call_of(thread: int, under: int) -> RunningCall | None:
     """The call that the loop of ``thread`` makes now; None where it waits.
 
     ``under`` is the id of the frame that runs the loop, where the loop is written in C.
@@ -52,16 +52,16 @@ def call_of(thread: int, under: int) -> Call | None:
     while frame is not None and inner is not None and innermost is not None and looked_at < DEEPEST:
         code = frame.f_code
         if code is RUN:
-            return Call(frame, innermost)
+            return RunningCall(frame, innermost)
         if code.co_name == _TURN:
             return None
         if id(frame) == under:
-            return None if frame is innermost else Call(inner, innermost)
+            return None if frame is innermost else RunningCall(inner, innermost)
         inner, frame, looked_at = frame, frame.f_back, looked_at + 1
-    return None if inner is None or innermost is None else Call(inner, innermost, is_certain=False)
+    return None if inner is None or innermost is None else RunningCall(inner, innermost, is_certain=False)
 
 
-def program_frame(call: Call) -> FrameType:
+def program_frame(call: RunningCall) -> FrameType:
     """The innermost frame of the program; of a library where there is none, of the standard library at last."""
     best, best_rank, frame, looked_at = call.innermost, -1, call.innermost, 0
     while looked_at < DEEPEST:
@@ -76,13 +76,13 @@ def program_frame(call: Call) -> FrameType:
     return best
 
 
-def place(frame: FrameType) -> Place:
+def place(frame: FrameType) -> RunningFunction:
     """Name what runs in ``frame``."""
     code = frame.f_code
     module = frame.f_globals.get("__name__")
     name = qualified_name(code)
     prefix = f"{module}." if isinstance(module, str) and module != "__main__" else ""
-    return Place(f"{prefix}{name}"[:_LONGEST_PATH], code.co_filename[-_LONGEST_PATH:], frame.f_lineno or 0)
+    return RunningFunction(f"{prefix}{name}"[:_LONGEST_PATH], code.co_filename[-_LONGEST_PATH:], frame.f_lineno or 0)
 
 
 def qualified_name(code: CodeType) -> str:
@@ -90,7 +90,7 @@ def qualified_name(code: CodeType) -> str:
     return str(getattr(code, "co_qualname", code.co_name))
 
 
-def as_text(call: Call) -> str:
+def as_text(call: RunningCall) -> str:
     """The stack of the call, outermost frame first as in a traceback."""
     lines: list[str] = []
     frame: FrameType | None = call.innermost

@@ -28,7 +28,7 @@ _IDLE = 60.0
 _MOST_LOOPS = 64
 
 
-class EventLoops:
+class EventLoopWatch:
     """Of one process."""
 
     def __init__(self, limit: float) -> None:

@@ -27,7 +27,7 @@ _FOR_A_LOOK = 2
 _COMPUTED, _ASKED, _FEWEST = 0.1, 0.02, 4
 
 
-class Stretch(NamedTuple):
+class ThreadInterval(NamedTuple):
     """The time between two looks."""
 
     #: Seconds that count: without those in which the process was stopped.
@@ -57,7 +57,7 @@ class ThreadTime:
             return time.clock_gettime_ns(self._clock) / 1e9
         return getattr(self, "_computed", 0.0)
 
-    def stretch(self, passed: float, interval: float, gil_waits: int) -> Stretch:
+    def stretch(self, passed: float, interval: float, gil_waits: int) -> ThreadInterval:
         """Judge the ``passed`` seconds since the last look; looks are ``interval`` seconds apart if nothing is wrong.
 
         ``gil_waits``: how often our thread gave up the CPU meanwhile.
@@ -65,18 +65,18 @@ class ThreadTime:
         before, self._computed = self._computed, self.read_clock()
         computed = min(max(self._computed - before, 0.0), passed)
         if passed <= _LATE * interval:
-            return Stretch(passed, computed, held_gil=False)
+            return ThreadInterval(passed, computed, held_gil=False)
         # A thread that waits for the GIL wakes at each switch interval; one that is stopped, or has no CPU, does not.
         asks = passed / max(sys.getswitchinterval(), 1e-3)
         if computed >= _COMPUTED * passed and gil_waits >= max(_ASKED * asks, _FEWEST):
-            return Stretch(computed, computed, held_gil=True)
-        return Stretch(_LATE * interval, min(computed, _LATE * interval), held_gil=False)
+            return ThreadInterval(computed, computed, held_gil=True)
+        return ThreadInterval(_LATE * interval, min(computed, _LATE * interval), held_gil=False)
 
     def begin(self) -> None:
         """From now on :meth:`without_cpu` is asked at each look."""
         self._waited, self._switches = self._read_schedule(), self._read_switches()
 
-    def without_cpu(self, stretch: Stretch) -> float:
+    def without_cpu(self, stretch: ThreadInterval) -> float:
         """Seconds of ``stretch`` in which the thread was ready to run and others had the CPU."""
         left = max(stretch.seconds - stretch.computed, 0.0)
         if self._has_schedule:

@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from otel_rl.flight_recorder import layout
-from otel_rl.flight_recorder.reader import Ring, UnreadableRing, read_header
+from otel_rl.flight_recorder.reader import RingSnapshot, UnreadableRing, read_header
 from otel_rl.process import exit_records, lifetime
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def _old_exits(directory: Path) -> Iterable[Path]:
                 yield path
 
 
-def _headers(directory: Path) -> Iterable[Ring]:
+def _headers(directory: Path) -> Iterable[RingSnapshot]:
     for number, path in enumerate(directory.glob(PATTERN)):
         if number >= _MOST_READ:
             return
@@ -94,5 +94,5 @@ def _headers(directory: Path) -> Iterable[Ring]:
             yield read_header(path, {os.geteuid()})
 
 
-def _age(ring: Ring) -> float:
+def _age(ring: RingSnapshot) -> float:
     return time.time() - ring.last_sign / 1e9

@@ -34,7 +34,7 @@ VERSION = 3
 SUFFIX = ".ring"
 
 
-class Table(NamedTuple):
+class TextTable(NamedTuple):
     """Texts by number, each with its length in front, and ``more`` bytes behind it."""
 
     at: int
@@ -54,11 +54,11 @@ class Table(NamedTuple):
 
 
 HEADER_SIZE = 4096
-NAMES = Table(HEADER_SIZE, 256, 128)
+NAMES = TextTable(HEADER_SIZE, 256, 128)
 #: Behind the text: the number of launches by Python that have raised.
 FAILED_LAUNCHES = Struct("<Q")
-GROUPS = Table(NAMES.end, 512, 136, FAILED_LAUNCHES.size)
-OPERATIONS = Table(GROUPS.end, 64, 64)
+GROUPS = TextTable(NAMES.end, 512, 136, FAILED_LAUNCHES.size)
+OPERATIONS = TextTable(GROUPS.end, 64, 64)
 #: Steps and phases have places of their own: however many tools and model calls are open, these are seen.
 STEP_ENTRIES, CALL_ENTRIES = 64, 448
 ENTRIES = STEP_ENTRIES + CALL_ENTRIES

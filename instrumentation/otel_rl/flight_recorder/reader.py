@@ -61,7 +61,7 @@ class Event(NamedTuple):
 
 
 @dataclass
-class Ring:
+class RingSnapshot:
     """What one file tells of one process."""
 
     path: Path
@@ -109,7 +109,7 @@ class Ring:
         return is_alive(self.lifetime)
 
 
-def read(path: Path, owners: Collection[int] | None = None, since: int | None = None) -> Ring:
+def read(path: Path, owners: Collection[int] | None = None, since: int | None = None) -> RingSnapshot:
     """Read the ring in ``path``, which one of ``owners`` (user ids) has to own.
 
     ``since`` (ns of the monotonic clock) leaves out what is open, tools and model calls, steps and phases that ended
@@ -127,7 +127,7 @@ def read(path: Path, owners: Collection[int] | None = None, since: int | None = 
     return ring
 
 
-def read_header(path: Path, owners: Collection[int] | None = None) -> Ring:
+def read_header(path: Path, owners: Collection[int] | None = None) -> RingSnapshot:
     """Read who writes the ring in ``path``, and nothing of what it did.
 
     Raises:
@@ -185,7 +185,7 @@ def _content(path: Path, owners: Collection[int] | None, size: int) -> bytes:
         raise UnreadableRing(f"{path}: {problem.strerror}") from problem
 
 
-def _read_operations(ring: Ring, data: bytes, since: int | None) -> None:
+def _read_operations(ring: RingSnapshot, data: bytes, since: int | None) -> None:
     names, groups, operations = (_Texts(data, table) for table in (layout.NAMES, layout.GROUPS, layout.OPERATIONS))
     if since is None:
         for place in range(layout.ENTRIES):
@@ -200,7 +200,7 @@ def _read_operations(ring: Ring, data: bytes, since: int | None) -> None:
     ring.records.sort(key=lambda event: event.moment)
 
 
-def _leave_out_abandoned(ring: Ring) -> None:
+def _leave_out_abandoned(ring: RingSnapshot) -> None:
     """Leave out collectives whose end was not written: a signal handler of the program has raised just after the begin.
 
     Launches of a group follow each other. So do waits for collectives that keep the ranks together: where one is over,
@@ -246,7 +246,7 @@ def _recent_collectives(data: bytes, since: int) -> list[int]:
     return places
 
 
-def _read_failed_launches(ring: Ring, data: bytes, groups: _Texts) -> None:
+def _read_failed_launches(ring: RingSnapshot, data: bytes, groups: _Texts) -> None:
     for code in range(layout.GROUPS.length):
         at = layout.GROUPS.at + code * layout.GROUPS.size + layout.FAILED_LAUNCHES_OFFSET
         failed = layout.FAILED_LAUNCHES.unpack_from(data, at)[0]
@@ -268,7 +268,7 @@ def _check_format(path: Path, data: bytes) -> None:
         raise UnreadableRing(f"{path}: cut after {len(data)} of {layout.SIZE} bytes")
 
 
-def _header(path: Path, data: bytes) -> Ring:
+def _header(path: Path, data: bytes) -> RingSnapshot:
     _check_format(path, data)
     try:
         return _parse_header(path, data)
@@ -276,7 +276,7 @@ def _header(path: Path, data: bytes) -> Ring:
         raise UnreadableRing(f"{path}: damaged header ({problem})") from problem
 
 
-def _parse_header(path: Path, data: bytes) -> Ring:
+def _parse_header(path: Path, data: bytes) -> RingSnapshot:
     pid, start_ticks, namespace, boot_id = layout.LIFETIME.unpack_from(data, layout.LIFETIME_AT)
     clocks = layout.CLOCKS.unpack_from(data, layout.CREATED_AT)
     heartbeat = layout.CLOCKS.unpack_from(data, layout.HEARTBEAT_AT)
@@ -284,7 +284,7 @@ def _parse_header(path: Path, data: bytes) -> Ring:
     if max(numbers) > MOST_RANKS:
         raise ValueError(f"a rank or world size of {max(numbers)}")
     rank, world_size, local_rank = (None if number < 0 else number for number in numbers)
-    return Ring(
+    return RingSnapshot(
         path=path,
         lifetime=Lifetime(boot_id.rstrip(b"\0").decode("ascii"), pid, start_ticks, namespace),
         run_id=_text(data, layout.HEADER_TEXT, layout.RUN_ID_AT),
@@ -315,7 +315,7 @@ def _text(data: bytes, form: Struct, place: int) -> str:
 class _Texts(dict[int, str]):
     """Number -> text; read when they are asked for: most places of a table are empty."""
 
-    def __init__(self, data: bytes, table: layout.Table) -> None:
+    def __init__(self, data: bytes, table: layout.TextTable) -> None:
         super().__init__()
         self._data = data
         self._table = table
@@ -326,7 +326,7 @@ class _Texts(dict[int, str]):
         return text
 
 
-def _read_entry(ring: Ring, data: bytes, place: int, names: _Texts) -> None:
+def _read_entry(ring: RingSnapshot, data: bytes, place: int, names: _Texts) -> None:
     begun, codes, moment, argument, again = layout.ENTRY.unpack_from(data, place)
     ended = layout.ENDED.unpack_from(data, place + layout.ENDED_OFFSET)[0]
     # Later than `begun`: a signal handler has kept an operation from being written, and its end was.
@@ -339,7 +339,7 @@ def _read_entry(ring: Ring, data: bytes, place: int, names: _Texts) -> None:
     ring.open.append(_event(codes, (moment, argument, moment), names))
 
 
-def _read_record(ring: Ring, data: bytes, place: int, names: _Texts) -> None:
+def _read_record(ring: RingSnapshot, data: bytes, place: int, names: _Texts) -> None:
     at = layout.RECORDS_AT + place * layout.RECORD_SIZE
     number, codes, moment, argument, began, again = layout.RECORD.unpack_from(data, at)
     if number == again == codes == 0:
@@ -379,7 +379,7 @@ def _event(codes: int, values: tuple[int, int, int], names: _Texts) -> Event:
     return Event(kind, outcome, names[name], moment, began, argument, loop=loop)
 
 
-def _read_collective(ring: Ring, data: bytes, place: int, groups: _Texts, operations: _Texts) -> None:
+def _read_collective(ring: RingSnapshot, data: bytes, place: int, groups: _Texts, operations: _Texts) -> None:
     at = layout.COLLECTIVES_AT + place * layout.COLLECTIVE_SIZE
     began, what, again, ended = layout.COLLECTIVE_RECORD.unpack_from(data, at)
     if not (began or what or again or ended):

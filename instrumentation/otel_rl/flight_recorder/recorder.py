@@ -171,7 +171,7 @@ class FlightRecorder:
             process_identity.add_listener(self._identity_changed)
             os.register_at_fork(after_in_child=self._forked)
 
-    def _identity_changed(self, who: process_identity.Run) -> None:
+    def _identity_changed(self, who: process_identity.ProcessIdentity) -> None:
         if self.ring is not None:
             _identify(self.ring, who)
 
@@ -199,7 +199,7 @@ def _end_nothing(*_: Any) -> None:
     pass
 
 
-def _identify(ring: Ring, who: process_identity.Run) -> None:
+def _identify(ring: Ring, who: process_identity.ProcessIdentity) -> None:
     known = (-1 if number is None else number for number in (who.rank, who.world_size, who.local_rank))
     rank, world_size, local_rank = known
     ring.identify(who.id or "", who.attempt, socket.gethostname(), (rank, world_size, local_rank))

@@ -41,10 +41,10 @@ _DONE, _FAILED = layout.DONE << layout.OUTCOME_SHIFT, layout.FAILED << layout.OU
 clock = time.monotonic_ns
 
 
-class Texts:
+class NameTable:
     """One table of names in the file."""
 
-    def __init__(self, buffer: mmap.mmap, table: layout.Table) -> None:
+    def __init__(self, buffer: mmap.mmap, table: layout.TextTable) -> None:
         self._buffer = buffer
         self._table = table
         self._text = table.text
@@ -128,9 +128,9 @@ class Ring:
     def __init__(self, path: Path, buffer: mmap.mmap) -> None:
         self.path = path
         self.buffer = buffer
-        self._names = Texts(buffer, layout.NAMES)
-        self._groups = Texts(buffer, layout.GROUPS)
-        self._operations = Texts(buffer, layout.OPERATIONS)
+        self._names = NameTable(buffer, layout.NAMES)
+        self._groups = NameTable(buffer, layout.GROUPS)
+        self._operations = NameTable(buffer, layout.OPERATIONS)
         steps = layout.STEP_ENTRIES
         self._steps = _Part((0, steps), (0, layout.STEP_RECORDS))
         self._calls = _Part((steps, layout.CALL_ENTRIES), (layout.STEP_RECORDS, layout.CALL_RECORDS))

@@ -51,7 +51,7 @@ def middle(values: Sequence[float]) -> float:
     return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2
 
 
-class Curve:
+class InputWindow:
     """The latest values of one input, and the first ones."""
 
     __slots__ = ("_first", "_nows", "_starts", "best", "change", "firsts", "key", "last", "number", "peak", "values")
@@ -171,18 +171,18 @@ class Curves:
                 elif key:
                     self._exact.setdefault(key, (name, rank))
         self._found: dict[str, tuple[str, int] | None] = {}
-        self._by_input: dict[str, Curve] = {}
+        self._by_input: dict[str, InputWindow] = {}
         self._ranks: dict[str, int] = {}
         self._absent: dict[str, int] = {}
         #: Curves of the reward functions, and seconds of the phases, by name.
-        self.functions: dict[str, Curve] = {}
-        self.phases: dict[str, Curve] = {}
+        self.functions: dict[str, InputWindow] = {}
+        self.phases: dict[str, InputWindow] = {}
         #: Steps with values that are not finite, the latest ones: step, key, and whether it is only the gradient's.
         self.not_finite: list[tuple[int, str, bool]] = []
         #: First and last step that had any value.
         self.first, self.last = -1, -1
 
-    def get(self, name: str) -> Curve | None:
+    def get(self, name: str) -> InputWindow | None:
         """The curve of an input; None where it has not been logged."""
         return self._by_input.get(name)
 
@@ -241,13 +241,13 @@ class Curves:
         curve.add(first, last, value)
         return name
 
-    def _function(self, key: str) -> Curve | None:
+    def _function(self, key: str) -> InputWindow | None:
         curve = self.functions.get(key)
         if curve is None and len(self.functions) < _FUNCTIONS:
-            curve = self.functions[key] = Curve(key)
+            curve = self.functions[key] = InputWindow(key)
         return curve
 
-    def _curve(self, name: str, rank: int, key: str) -> Curve | None:
+    def _curve(self, name: str, rank: int, key: str) -> InputWindow | None:
         curve = self._by_input.get(name)
         if curve is not None and curve.key == key:
             if name in self._absent:
@@ -263,7 +263,7 @@ class Curves:
                 return None
         self._ranks[name] = rank
         self._absent.pop(name, None)
-        curve = self._by_input[name] = Curve(key)
+        curve = self._by_input[name] = InputWindow(key)
         return curve
 
     def _add_not_finite(self, step: int, key: str, name: str) -> None:
@@ -279,7 +279,7 @@ class Curves:
         """Take in a value that this package has measured: it wins over the trainer's."""
         curve = self._by_input.get(name)
         if curve is None or curve.key != key:
-            curve = self._by_input[name] = Curve(key)
+            curve = self._by_input[name] = InputWindow(key)
             self._ranks[name] = _OWN
         if curve.last < step:
             curve.add(step, step, value)
@@ -288,7 +288,7 @@ class Curves:
         """Take in the seconds that a step spent in each phase; one that is not among them took none."""
         for name in sorted(seconds.keys() - self.phases.keys()):
             if len(self.phases) < _FUNCTIONS:
-                curve = self.phases[name] = Curve(name)
+                curve = self.phases[name] = InputWindow(name)
                 # It was in none of the steps before.
                 earlier = min(self._by_input["step_time"].number - 1, KEPT)
                 curve.values, curve.firsts = [0.0] * earlier, [step] * earlier

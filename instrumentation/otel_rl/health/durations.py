@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from otel_rl.health.curves import middle
-from otel_rl.health.reading import HEALTHY, TOO_FEW, Reading, above, from_on, high, quantity
+from otel_rl.health.reading import HEALTHY, TOO_FEW, RuleReading, above, from_on, high, quantity
 from otel_rl.health.verdict import State
 from otel_rl.semconv import metrics, spans
 
 if TYPE_CHECKING:
-    from otel_rl.health.curves import Curve, Curves
+    from otel_rl.health.curves import Curves, InputWindow
     from otel_rl.health.reading import Limits
 
 #: The four phases of a step by the metric that has their duration; and phases beside them.
@@ -33,7 +33,7 @@ _DRIFT = 1.3
 _EXPLAINS = 0.4
 
 
-class SlowStep:
+class SlowStepRule:
     """P7: steps that take longer than those before; what is compared with stands still while they do."""
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class SlowStep:
         self._length = 0.0
         self._phases: dict[str, float] = {}
 
-    def __call__(self, curves: Curves, limits: Limits, state: State) -> Reading:
+    def __call__(self, curves: Curves, limits: Limits, state: State) -> RuleReading:
         """Read the curves."""
         curve, window = curves.get("step_time"), int(limits["window"])
         warm_up = int(limits["warm_up"])
@@ -66,7 +66,7 @@ class SlowStep:
             lambda: f", {quantity(usual, 's')} before{self._cause(curves, value - usual, window)}",
         )
 
-    def _refer(self, curves: Curves, curve: Curve, window: int, warm_up: int) -> None:
+    def _refer(self, curves: Curves, curve: InputWindow, window: int, warm_up: int) -> None:
         kept = curve.values if curve.number > len(curve.values) else curve.values[warm_up:]
         before = kept[-_REFERENCE - window : -window]
         found = middle(before)
@@ -77,7 +77,7 @@ class SlowStep:
         self._length = _before(length, window) if length is not None else 0.0
         self._phases = {name: _before(phase, window) for name, phase in curves.phases.items()}
 
-    def _is_small(self, curve: Curve, value: float, expected: float, limits: Limits) -> bool:
+    def _is_small(self, curve: InputWindow, value: float, expected: float, limits: Limits) -> bool:
         """True for a difference within the noise, and for one that has cost little so far."""
         if value - expected < max(limits["shortest"], limits["noise"] * self._spread):
             return True
@@ -105,11 +105,11 @@ class SlowStep:
         return f"; {name} takes {quantity(phase.now(window), 's')} of it, {before} before"
 
 
-def _by_size(grown: tuple[float, str, Curve]) -> float:
+def _by_size(grown: tuple[float, str, InputWindow]) -> float:
     return grown[0]
 
 
-def _before(curve: Curve, window: int) -> float:
+def _before(curve: InputWindow, window: int) -> float:
     """Median of the values before the latest ones; 0 where there are none."""
     before = curve.values[-_REFERENCE - window : -window]
     return middle(before) if before else 0.0

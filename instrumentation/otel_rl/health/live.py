@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from opentelemetry.context import Context
 
-    from otel_rl.health.monitor import Change
+    from otel_rl.health.monitor import StateChange
     from otel_rl.health.rule_definitions import Rules
 
 #: Most loops of the process that are followed; of more, the oldest is given up.
@@ -41,7 +41,7 @@ STATUS = "health"
 scope = Scope("health")
 
 
-class _Followed:
+class _LiveLoop:
     """A loop with its monitor."""
 
     def __init__(self, monitor: Monitor) -> None:
@@ -52,13 +52,13 @@ class _Followed:
         self.number = 0
 
 
-class Health:
+class LiveHealth:
     """The monitors of this process, one for each loop."""
 
     def __init__(self, rules_file: str | None) -> None:
         self._rules_file = rules_file
         self._rules: Rules | None = None
-        self._loops: dict[steps.Loop | None, _Followed] = {}
+        self._loops: dict[steps.Loop | None, _LiveLoop] = {}
         self._steps = 0
         self._lock = RLock()
 
@@ -102,7 +102,7 @@ class Health:
         finally:
             self._lock.release()
 
-    def _followed(self, loop: steps.Loop | None) -> _Followed:
+    def _followed(self, loop: steps.Loop | None) -> _LiveLoop:
         if loop is None and self._loops:
             # From a thread without the context of a loop: the one followed last.
             loop = next(reversed(self._loops))
@@ -114,7 +114,7 @@ class Health:
             while len(self._loops) >= MAXIMUM_LOOPS:
                 del self._loops[next(iter(self._loops))]
             name = loop.name or "" if loop is not None else ""
-            followed = self._loops[loop] = _Followed(Monitor(self._in_force(), name))
+            followed = self._loops[loop] = _LiveLoop(Monitor(self._in_force(), name))
             followed.number = self._steps
         return followed
 
@@ -129,7 +129,7 @@ class Health:
     # -- what goes out ---------------------------------------------------------------------------------------------
 
     def _tell(
-        self, monitor: Monitor, changes: Iterable[Change], context: Context | None, timestamp: int | None = None
+        self, monitor: Monitor, changes: Iterable[StateChange], context: Context | None, timestamp: int | None = None
     ) -> None:
         for change in changes:
             if change.is_told:
@@ -183,7 +183,7 @@ def _phases(step: steps.Step) -> dict[str, float]:
     return found | {kind: others[kind] for kind in others.keys() & OTHER_PHASES}
 
 
-def _attributes(change: Change, loop: str) -> dict[str, Any]:
+def _attributes(change: StateChange, loop: str) -> dict[str, Any]:
     values: dict[str, Any] = {
         attributes.RL_HEALTH_CODE: change.code,
         attributes.RL_HEALTH_STATE: change.state.word,
@@ -221,7 +221,7 @@ def _final(monitor: Monitor) -> dict[str, Any]:
 
 def start() -> None:
     """Follow the steps of this process; called once, when the first one has opened."""
-    health = Health(settings.current().health_rules)
+    health = LiveHealth(settings.current().health_rules)
     scalars.sink.listener = health.logged
     steps.add_listener(health.step_recorded)
     lifecycle.after_fork_in_child(health.forked)

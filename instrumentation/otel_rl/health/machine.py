@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from otel_rl.health.curves import Curves
-    from otel_rl.health.reading import Judge, Limits, Reading
+    from otel_rl.health.reading import Judge, Limits, RuleReading
 
 #: Code -> what makes its judge; those with a memory of their own are classes.
 JUDGES: dict[str, Callable[[], Judge]] = {
@@ -24,7 +24,7 @@ JUDGES: dict[str, Callable[[], Judge]] = {
     Code.P4_ENTROPY_COLLAPSE: lambda: policy.entropy_collapse,
     Code.P5_REWARD_HACKING: lambda: rewards.reward_hacking,
     Code.P6_VALIDATION_COLLAPSE: lambda: rewards.validation_collapse,
-    Code.P7_SLOW_STEP: durations.SlowStep,
+    Code.P7_SLOW_STEP: durations.SlowStepRule,
     Code.P8_GARBLED_OUTPUT: lambda: output.garbled_output,
     Code.P9_TRUNCATION: lambda: output.truncation,
     Code.NO_SIGNAL: rewards.NoSignal,
@@ -51,7 +51,7 @@ class Episode:
     severity: State
     onset: int
     #: The reading that tells most, and its evidence in words.
-    reading: Reading
+    reading: RuleReading
     evidence: str
     #: The step at which it was over.
     until: int | None = None
@@ -122,7 +122,7 @@ class Machine:
             return None
         return self._change(State.UNOBSERVED, step)
 
-    def _take(self, reading: Reading, step: int) -> State | None:
+    def _take(self, reading: RuleReading, step: int) -> State | None:
         level = reading.level
         before = self._change(State.HEALTHY, step) if self.state == State.UNOBSERVED else None
         if level == self.state:
@@ -141,7 +141,7 @@ class Machine:
         fallen = self._fall(level, step)
         return before if before is not None else fallen
 
-    def _stays(self, reading: Reading) -> None:
+    def _stays(self, reading: RuleReading) -> None:
         self._better, self._best = 0, State.UNOBSERVED
         self._criticals = 0
         if reading.level >= State.WARNING:
@@ -162,7 +162,7 @@ class Machine:
         self._better, self._best = self._better + 1, max(self._best, level)
         return self._change(self._best, step) if self._better >= self._clear_after else None
 
-    def _change(self, state: State, step: int, reading: Reading | None = None) -> State:
+    def _change(self, state: State, step: int, reading: RuleReading | None = None) -> State:
         before, self.state = self.state, state
         self._steady = 0
         self._better, self._best = 0, State.UNOBSERVED
@@ -178,7 +178,7 @@ class Machine:
             self._onset = None
         return before
 
-    def _keep(self, reading: Reading) -> None:
+    def _keep(self, reading: RuleReading) -> None:
         """Keep the reading that tells most."""
         episode = self.episode
         if episode is None or reading.level < episode.reading.level:

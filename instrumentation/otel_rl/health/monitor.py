@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 STEP_KEY = metrics.RL_LOOP_DURATION.name
 
 
-class Change(NamedTuple):
+class StateChange(NamedTuple):
     """The state of a rule has changed at step ``iteration``."""
 
     code: str
@@ -58,10 +58,10 @@ class Monitor:
 
     # -- what comes in ---------------------------------------------------------------------------------------------
 
-    def log(self, last: int, values: Mapping[str, Any], first: int | None = None) -> list[Change]:
+    def log(self, last: int, values: Mapping[str, Any], first: int | None = None) -> list[StateChange]:
         """One log call at step ``last``; it covers the steps from ``first`` on."""
         curves = self._curves
-        changes: list[Change] = []
+        changes: list[StateChange] = []
         if last < 0:
             return changes
         known = curves.known(values)
@@ -81,7 +81,7 @@ class Monitor:
 
     def step(
         self, iteration: int, seconds: float | None = None, phases: Mapping[str, float] | None = None
-    ) -> list[Change]:
+    ) -> list[StateChange]:
         """Step ``iteration`` has ended ``seconds`` after the step before it; ``phases`` are parts of that time."""
         changes = self.restart() if iteration <= self._last_step else []
         if iteration < 0:
@@ -101,11 +101,11 @@ class Monitor:
         curves.first = first if curves.first < 0 else min(curves.first, first)
         curves.last = max(curves.last, last)
 
-    def judge(self) -> list[Change]:
+    def judge(self) -> list[StateChange]:
         """Judge what has come since the last time."""
         fresh, self._fresh = self._fresh, set()
         step = self._curves.last
-        changes: list[Change] = []
+        changes: list[StateChange] = []
         if not fresh:
             return []
         for machine in self.machines:
@@ -113,17 +113,17 @@ class Monitor:
             before = machine.look(self._curves, fresh, step)
             if before is not None:
                 episode = machine.episode or was
-                changes.append(Change(machine.code, before, machine.state, step, episode, machine.rule.next_steps))
+                changes.append(StateChange(machine.code, before, machine.state, step, episode, machine.rule.next_steps))
         return changes
 
-    def restart(self) -> list[Change]:
+    def restart(self) -> list[StateChange]:
         """The steps begin anew: judge what has come, then forget it."""
         changes, step = self.judge(), self._curves.last
         for machine in self.machines:
             before, was = machine.state, machine.episode
             machine.restart(step)
             if before != State.UNOBSERVED:
-                changes.append(Change(machine.code, before, machine.state, step, was, machine.rule.next_steps))
+                changes.append(StateChange(machine.code, before, machine.state, step, was, machine.rule.next_steps))
         self._curves = Curves(self._rules.keys)
         self._last_step = -1
         return changes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from otel_rl.health.curves import middle
-from otel_rl.health.reading import HEALTHY, TOO_FEW, Reading, Told, above, below, from_on, high, quantity, worst
+from otel_rl.health.reading import HEALTHY, TOO_FEW, Evidence, RuleReading, above, below, from_on, high, quantity, worst
 from otel_rl.health.verdict import State
 
 if TYPE_CHECKING:
@@ -20,17 +20,17 @@ _REFERENCE = 40
 _BACK = 0.8
 
 
-def truncation(curves: Curves, limits: Limits, state: State) -> Reading:
+def truncation(curves: Curves, limits: Limits, state: State) -> RuleReading:
     """P9: the share of answers that are cut at the limit."""
     return _stays_high(curves, "truncated", limits, state, "%")
 
 
-def staleness(curves: Curves, limits: Limits, state: State) -> Reading:
+def staleness(curves: Curves, limits: Limits, state: State) -> RuleReading:
     """Samples of a policy that is many versions behind."""
     return _stays_high(curves, "staleness", limits, state, "{version}")
 
 
-def _stays_high(curves: Curves, name: str, limits: Limits, state: State, unit: str) -> Reading:
+def _stays_high(curves: Curves, name: str, limits: Limits, state: State, unit: str) -> RuleReading:
     curve, window = curves.get(name), limits["window"]
     if curve is None or curve.number < window:
         return TOO_FEW
@@ -55,7 +55,7 @@ class EngineDrift:
     def __init__(self) -> None:
         self._reference: float | None = None
 
-    def __call__(self, curves: Curves, limits: Limits, state: State) -> Reading:
+    def __call__(self, curves: Curves, limits: Limits, state: State) -> RuleReading:
         """Read the curves."""
         window = int(limits["window"])
         curve = curves.get("logprob_difference")
@@ -84,7 +84,7 @@ class EngineDrift:
         )
 
 
-def garbled_output(curves: Curves, limits: Limits, state: State) -> Reading:
+def garbled_output(curves: Curves, limits: Limits, state: State) -> RuleReading:
     """P8: answers that are nearly empty, aborted, or repeat themselves."""
     return worst(
         _short(curves, limits),
@@ -94,7 +94,7 @@ def garbled_output(curves: Curves, limits: Limits, state: State) -> Reading:
     )
 
 
-def _short(curves: Curves, limits: Limits) -> Reading:
+def _short(curves: Curves, limits: Limits) -> RuleReading:
     curve = curves.get("length")
     start = curve.start(limits["baseline"]) if curve is not None else None
     if curve is None or start is None:
@@ -105,14 +105,14 @@ def _short(curves: Curves, limits: Limits) -> Reading:
     # Where answers were short from the start, a share of that says nothing.
     level = State.CRITICAL if value <= limits["short"] else State.WARNING
 
-    def tell() -> Told:
+    def tell() -> Evidence:
         evidence = f"{curve.key} is {quantity(value, _LENGTH)}, {quantity(start, _LENGTH)} in the first steps"
-        return Told(curve.since(below(max(2 * threshold, value)), gap=1), evidence)
+        return Evidence(curve.since(below(max(2 * threshold, value)), gap=1), evidence)
 
-    return Reading(level, curve.key, value, threshold, _LENGTH, threshold / max(value, 1e-3), tell)
+    return RuleReading(level, curve.key, value, threshold, _LENGTH, threshold / max(value, 1e-3), tell)
 
 
-def _share(curves: Curves, name: str, limits: Limits, state: State) -> Reading:
+def _share(curves: Curves, name: str, limits: Limits, state: State) -> RuleReading:
     curve = curves.get(name)
     if curve is None or curve.number < _FEW:
         return TOO_FEW
@@ -123,7 +123,7 @@ def _share(curves: Curves, name: str, limits: Limits, state: State) -> Reading:
     return high(curve, value, level, warning, critical, "%", lambda: curve.since(from_on(warning / 2), gap=1))
 
 
-def _repeats(curves: Curves, limits: Limits) -> Reading:
+def _repeats(curves: Curves, limits: Limits) -> RuleReading:
     """The next token is nearly certain, and yet the answers have no end."""
     entropy, truncated = curves.get("entropy"), curves.get("truncated")
     if entropy is None or truncated is None or min(entropy.number, truncated.number) < _FEW:
@@ -132,11 +132,11 @@ def _repeats(curves: Curves, limits: Limits) -> Reading:
     if not 0 <= value <= limits["flat_entropy"] or cut < limits["cap"]:
         return HEALTHY
 
-    def tell() -> Told:
+    def tell() -> Evidence:
         evidence = (
             f"{quantity(cut, '%')} of the answers reach the limit at an {entropy.key} of {quantity(value, '{nat}')}: "
             "they repeat the same tokens"
         )
-        return Told(entropy.since(below(max(limits["flat_entropy"], value)), gap=1), evidence)
+        return Evidence(entropy.since(below(max(limits["flat_entropy"], value)), gap=1), evidence)
 
-    return Reading(State.WARNING, entropy.key, value, limits["flat_entropy"], "{nat}", 1.0, tell)
+    return RuleReading(State.WARNING, entropy.key, value, limits["flat_entropy"], "{nat}", 1.0, tell)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from otel_rl.health.curves import middle
-from otel_rl.health.reading import HEALTHY, TOO_FEW, Reading, Told, above, below, from_on, high, quantity, worst
+from otel_rl.health.reading import HEALTHY, TOO_FEW, Evidence, RuleReading, above, below, from_on, high, quantity, worst
 from otel_rl.health.verdict import State
 
 if TYPE_CHECKING:
-    from otel_rl.health.curves import Curve, Curves
+    from otel_rl.health.curves import Curves, InputWindow
     from otel_rl.health.reading import Limits
 
 _NAT = "{nat}"
@@ -31,7 +31,7 @@ _DIVERGENCES = (
 )
 
 
-def kl_explosion(curves: Curves, limits: Limits, state: State) -> Reading:
+def kl_explosion(curves: Curves, limits: Limits, state: State) -> RuleReading:
     """P3: a divergence that stays above its threshold, or grows manyfold within a few steps."""
     readings = []
     for name, warning, critical in _DIVERGENCES:
@@ -41,7 +41,9 @@ def kl_explosion(curves: Curves, limits: Limits, state: State) -> Reading:
     return worst(*readings)
 
 
-def _divergence(curve: Curve, limits: Limits, warning: float, critical: float, state: State, may_jump: bool) -> Reading:
+def _divergence(
+    curve: InputWindow, limits: Limits, warning: float, critical: float, state: State, may_jump: bool
+) -> RuleReading:
     value, limit = curve.now(_FEW), warning
     level = above(value, warning, critical, state, limits["clear_share"])
     if level == State.HEALTHY and may_jump and value >= limits["jump_floor"] and len(curve.values) >= _JUMP + _FEW:
@@ -62,12 +64,12 @@ def _divergence(curve: Curve, limits: Limits, warning: float, critical: float, s
     return reading if level >= State.CRITICAL else reading._replace(weight=value / limit)
 
 
-def _at_first(curve: Curve) -> str:
+def _at_first(curve: InputWindow) -> str:
     first = curve.start(5)
     return "" if first is None else f", {quantity(first, _NAT)} in the first steps"
 
 
-def entropy_collapse(curves: Curves, limits: Limits, state: State) -> Reading:
+def entropy_collapse(curves: Curves, limits: Limits, state: State) -> RuleReading:
     """P4: an entropy near zero, and far below that of the first steps."""
     curve = curves.get("entropy")
     if curve is None or curve.number < _FEW:
@@ -87,15 +89,15 @@ def entropy_collapse(curves: Curves, limits: Limits, state: State) -> Reading:
     is_critical = value <= (critical * stay if state >= State.CRITICAL else critical)
     threshold = critical if is_critical else warning
 
-    def tell() -> Told:
+    def tell() -> Evidence:
         evidence = f"{curve.key} is {quantity(value, _NAT)}, threshold {quantity(threshold, _NAT)}{_at_first(curve)}"
-        return Told(_beginning(curve, warning * stay, start), evidence)
+        return Evidence(_beginning(curve, warning * stay, start), evidence)
 
     level = State.CRITICAL if is_critical else State.WARNING
-    return Reading(level, curve.key, value, threshold, _NAT, threshold / max(value, 1e-9), tell)
+    return RuleReading(level, curve.key, value, threshold, _NAT, threshold / max(value, 1e-9), tell)
 
 
-def _beginning(curve: Curve, threshold: float, start: float | None) -> int:
+def _beginning(curve: InputWindow, threshold: float, start: float | None) -> int:
     """The step at which the entropy passed the threshold; where it fell fast, the one at which the fall began."""
     passed = curve.since(below(threshold), gap=1)
     fell = curve.since(below(max(threshold, (start or 0.0) / 4)), gap=1)
@@ -111,7 +113,7 @@ class LearningRate:
         #: The peak that it has jumped away from.
         self._before: float | None = None
 
-    def __call__(self, curves: Curves, limits: Limits, state: State) -> Reading:
+    def __call__(self, curves: Curves, limits: Limits, state: State) -> RuleReading:
         """Read the curves."""
         curve = curves.get("learning_rate")
         if curve is None or not curve.values:
@@ -147,7 +149,7 @@ class LearningRate:
             self._since_rise += 1
 
 
-def _hurt(curves: Curves, limits: Limits) -> Curve | None:
+def _hurt(curves: Curves, limits: Limits) -> InputWindow | None:
     """The curve that shows that the policy suffers."""
     kl, entropy = curves.get("kl"), curves.get("entropy")
     if kl is not None and kl.number >= _FEW and kl.now(_FEW) >= limits["hurt_kl"]:
@@ -166,7 +168,7 @@ class GradientNorm:
     def __init__(self) -> None:
         self._reference = 0.0
 
-    def __call__(self, curves: Curves, limits: Limits, state: State) -> Reading:
+    def __call__(self, curves: Curves, limits: Limits, state: State) -> RuleReading:
         """Read the curves."""
         window = int(limits["window"])
         curve = curves.get("gradient_norm")
@@ -207,7 +209,7 @@ class NotFinite:
         #: How many steps were looked at.
         self._number = 0
 
-    def __call__(self, curves: Curves, limits: Limits, state: State) -> Reading:
+    def __call__(self, curves: Curves, limits: Limits, state: State) -> RuleReading:
         """Read the curves."""
         if not self._steps or self._steps[-1] != curves.last:
             self._steps.append(curves.last)
@@ -226,14 +228,14 @@ class NotFinite:
         threshold = limits["critical"] if level == State.CRITICAL else limits["warning"]
         step, key, _ = late[-1]
 
-        def tell() -> Told:
+        def tell() -> Evidence:
             evidence = (
                 f"{key} is not a finite number; "
                 f"{len(late)} of {len(self._steps)} steps up to step {step} have such a value, threshold {threshold:g}"
             )
-            return Told(self._since(curves), evidence)
+            return Evidence(self._since(curves), evidence)
 
-        return Reading(level, key, float(len(late)), threshold, "{step}", float(len(late)), tell)
+        return RuleReading(level, key, float(len(late)), threshold, "{step}", float(len(late)), tell)
 
     def _since(self, curves: Curves) -> int:
         """The first of the values that follow each other within so many steps as are looked at."""

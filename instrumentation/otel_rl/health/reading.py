@@ -9,19 +9,19 @@ from otel_rl.health.verdict import State
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from otel_rl.health.curves import Curve, Curves
+    from otel_rl.health.curves import Curves, InputWindow
 
     Limits = Mapping[str, float]
 
 
-class Told(NamedTuple):
+class Evidence(NamedTuple):
     """The step at which the evidence began, and the evidence in one sentence."""
 
     onset: int
     evidence: str
 
 
-class Reading(NamedTuple):
+class RuleReading(NamedTuple):
     """The level of a rule at one step, with what is wrong where something is."""
 
     level: State
@@ -32,17 +32,17 @@ class Reading(NamedTuple):
     #: How bad the value is, to keep the reading that tells most.
     weight: float = 0.0
     #: Onset and evidence; asked for before the next value comes, and only where they are needed.
-    tell: Callable[[], Told] = lambda: Told(-1, "")
+    tell: Callable[[], Evidence] = lambda: Evidence(-1, "")
 
 
 #: Nothing found; and not enough values to judge by.
-HEALTHY, TOO_FEW = Reading(State.HEALTHY), Reading(State.UNOBSERVED)
+HEALTHY, TOO_FEW = RuleReading(State.HEALTHY), RuleReading(State.UNOBSERVED)
 
 
 class Judge(Protocol):
     """A rule; it is asked when one of its inputs has a new value. ``state`` is the present one, for hysteresis."""
 
-    def __call__(self, curves: Curves, limits: Limits, state: State, /) -> Reading:
+    def __call__(self, curves: Curves, limits: Limits, state: State, /) -> RuleReading:
         """Read the curves."""
 
 
@@ -56,7 +56,7 @@ def above(value: float, warning: float, critical: float, state: State, clear: fl
 
 
 def high(
-    curve: Curve,
+    curve: InputWindow,
     value: float,
     level: State,
     warning: float,
@@ -64,19 +64,19 @@ def high(
     unit: str,
     onset: Callable[[], int],
     words: Callable[[], str] = str,
-) -> Reading:
+) -> RuleReading:
     """A reading of a value that should be low; ``words`` are added to the evidence."""
     threshold = critical if level >= State.CRITICAL else warning
 
-    def tell() -> Told:
+    def tell() -> Evidence:
         evidence = f"{curve.key} is {quantity(value, unit)}, threshold {quantity(threshold, unit)}{words()}"
-        return Told(onset(), evidence)
+        return Evidence(onset(), evidence)
 
     weight = value / threshold if threshold > 0 else value
-    return Reading(level, curve.key, value, threshold, unit, weight, tell)
+    return RuleReading(level, curve.key, value, threshold, unit, weight, tell)
 
 
-def worst(*readings: Reading) -> Reading:
+def worst(*readings: RuleReading) -> RuleReading:
     """The one with the highest level; too few values only where nothing else was read."""
     found = TOO_FEW
     for reading in readings:

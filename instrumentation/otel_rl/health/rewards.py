@@ -6,11 +6,11 @@ from math import sqrt
 from typing import TYPE_CHECKING
 
 from otel_rl.health.curves import middle
-from otel_rl.health.reading import HEALTHY, TOO_FEW, Reading, Told, below, from_on, quantity, worst
+from otel_rl.health.reading import HEALTHY, TOO_FEW, Evidence, RuleReading, below, from_on, quantity, worst
 from otel_rl.health.verdict import State
 
 if TYPE_CHECKING:
-    from otel_rl.health.curves import Curve, Curves
+    from otel_rl.health.curves import Curves, InputWindow
     from otel_rl.health.reading import Limits
 
 #: Values whose median is the present level of a reward.
@@ -33,7 +33,7 @@ _OF_ONE_GROUP = 8
 _NO_SPREAD = 1e-6
 
 
-def is_solved(reward: Curve | None) -> bool:
+def is_solved(reward: InputWindow | None) -> bool:
     """True for a reward that has risen and is at its best: nothing is left to learn, which is no fault."""
     if reward is None:
         return False
@@ -43,7 +43,7 @@ def is_solved(reward: Curve | None) -> bool:
     return reward.now(_NOW) - start >= _SOLVED * (reward.peak - start)
 
 
-def plateau(curves: Curves, limits: Limits, _: State) -> Reading:
+def plateau(curves: Curves, limits: Limits, _: State) -> RuleReading:
     """P1: a reward that stands still while the policy does not move."""
     reward, window = curves.get("reward"), int(limits["window"])
     if reward is None or len(reward.values) < window:
@@ -59,15 +59,15 @@ def plateau(curves: Curves, limits: Limits, _: State) -> Reading:
     if abs(now - before) > threshold:
         return HEALTHY
 
-    def tell() -> Told:
+    def tell() -> Evidence:
         evidence = (
             f"{reward.key} went from {quantity(before)} to {quantity(now)} within {window} log calls, "
             f"less than {quantity(limits['rise'], '%')}, and {still}"
         )
         near = max(threshold, 3 * reward.change)
-        return Told(reward.since(lambda value: abs(value - now) <= near, gap=2), evidence)
+        return Evidence(reward.since(lambda value: abs(value - now) <= near, gap=2), evidence)
 
-    return Reading(State.WARNING, reward.key, now, threshold, "", 1.0, tell)
+    return RuleReading(State.WARNING, reward.key, now, threshold, "", 1.0, tell)
 
 
 def _still(curves: Curves, limits: Limits) -> str | None:
@@ -83,7 +83,7 @@ def _still(curves: Curves, limits: Limits) -> str | None:
     return None
 
 
-def oscillation(curves: Curves, limits: Limits, _: State) -> Reading:
+def oscillation(curves: Curves, limits: Limits, _: State) -> RuleReading:
     """P2: a reward that swings and does not rise, while updates are clipped."""
     reward, clipped, window = curves.get("reward"), curves.get("clip_ratio"), int(limits["window"])
     if reward is None or clipped is None or min(len(reward.values), len(clipped.values)) < window:
@@ -104,25 +104,25 @@ def oscillation(curves: Curves, limits: Limits, _: State) -> Reading:
     state = State.CRITICAL if share >= limits["clip_critical"] else State.WARNING
     threshold = limits["clip_critical"] if state == State.CRITICAL else limits["clip_warning"]
 
-    def tell() -> Told:
+    def tell() -> Evidence:
         evidence = (
             f"{reward.key} swings by {quantity(spread)} around {quantity(mean)}, "
             f"and {clipped.key} is {quantity(share, '%')}, threshold {quantity(threshold, '%')}"
         )
-        return Told(clipped.since(from_on(limits["clip_warning"]), gap=2), evidence)
+        return Evidence(clipped.since(from_on(limits["clip_warning"]), gap=2), evidence)
 
-    return Reading(state, clipped.key, share, threshold, "%", share / max(threshold, 1e-9), tell)
+    return RuleReading(state, clipped.key, share, threshold, "%", share / max(threshold, 1e-9), tell)
 
 
 # -- hacking -----------------------------------------------------------------------------------------------------------
 
 
-def reward_hacking(curves: Curves, limits: Limits, _: State) -> Reading:
+def reward_hacking(curves: Curves, limits: Limits, _: State) -> RuleReading:
     """P5: rewards that part, a reward against the evaluation, a reward against the length."""
     return worst(_parting(curves, limits), _against_evaluation(curves, limits), _against_length(curves, limits))
 
 
-def _change(curve: Curve, limits: Limits) -> float:
+def _change(curve: InputWindow, limits: Limits) -> float:
     """How far a curve is above its first steps (negative: below); 0 where that is within its noise."""
     baseline = limits["baseline"]
     start = curve.start(baseline)
@@ -133,12 +133,12 @@ def _change(curve: Curve, limits: Limits) -> float:
     return 0.0 if -least < change < least or -_NO_SPREAD < change < _NO_SPREAD else change
 
 
-def _rises(curve: Curve, limits: Limits) -> bool:
+def _rises(curve: InputWindow, limits: Limits) -> bool:
     change = _change(curve, limits)
     return change > 0 and change > limits["rise"] * abs(curve.start(limits["baseline"]) or 0.0)
 
 
-def _parting(curves: Curves, limits: Limits) -> Reading:
+def _parting(curves: Curves, limits: Limits) -> RuleReading:
     up = down = None
     most = least = 0.0
     judged = False
@@ -154,25 +154,25 @@ def _parting(curves: Curves, limits: Limits) -> Reading:
     return _parted(up, down, curves, limits)
 
 
-def _parted(up: Curve, down: Curve, curves: Curves, limits: Limits) -> Reading:
+def _parted(up: InputWindow, down: InputWindow, curves: Curves, limits: Limits) -> RuleReading:
     start, now = down.start(limits["baseline"]) or 0.0, down.now(_NOW)
     lost = (start - now) / max(abs(start), 1e-9)
     # Of a penalty nothing can be gone: a small one soon has manyfold its size.
     also = _at_the_limit(curves, limits) if start > 0 and lost >= limits["gone"] else None
     threshold = start - limits["fall"] * abs(start)
 
-    def tell() -> Told:
+    def tell() -> Evidence:
         evidence = (
             f"{down.key} fell from {quantity(start)} to {quantity(now)} while {up.key} rose from "
             f"{quantity(up.start(limits['baseline']) or 0.0)} to {quantity(up.now(_NOW))}{_words(also)}"
         )
-        return Told(down.began_to_fall(), evidence)
+        return Evidence(down.began_to_fall(), evidence)
 
     level = State.CRITICAL if also is not None else State.WARNING
-    return Reading(level, down.key, now, threshold, "", max(lost, 0.0), tell)
+    return RuleReading(level, down.key, now, threshold, "", max(lost, 0.0), tell)
 
 
-def _at_the_limit(curves: Curves, limits: Limits) -> Curve | None:
+def _at_the_limit(curves: Curves, limits: Limits) -> InputWindow | None:
     """The curve that shows answers that use the whole length, or that are all alike."""
     truncated, entropy = curves.get("truncated"), curves.get("entropy")
     if truncated is not None and truncated.values and truncated.now(_NOW) >= limits["cap"]:
@@ -182,11 +182,11 @@ def _at_the_limit(curves: Curves, limits: Limits) -> Curve | None:
     return None
 
 
-def _words(also: Curve | None) -> str:
+def _words(also: InputWindow | None) -> str:
     return "" if also is None else f"; {also.key} is {quantity(also.now(_NOW))}"
 
 
-def _against_evaluation(curves: Curves, limits: Limits) -> Reading:
+def _against_evaluation(curves: Curves, limits: Limits) -> RuleReading:
     reward, evaluation = curves.get("reward"), curves.get("evaluation_reward")
     if reward is None or evaluation is None or evaluation.number < _NOW:
         return TOO_FEW
@@ -197,17 +197,17 @@ def _against_evaluation(curves: Curves, limits: Limits) -> Reading:
         return HEALTHY
     now, threshold = evaluation.now(2), best - limits["fall"] * abs(best)
 
-    def tell() -> Told:
+    def tell() -> Evidence:
         evidence = (
             f"{evaluation.key} fell from {quantity(best)} to {quantity(now)} while {reward.key} rose to "
             f"{quantity(reward.now(_NOW))}"
         )
-        return Told(evaluation.since(below(best - fall / 2)), evidence)
+        return Evidence(evaluation.since(below(best - fall / 2)), evidence)
 
-    return Reading(State.WARNING, evaluation.key, now, threshold, "", fall / max(abs(best), 1e-9), tell)
+    return RuleReading(State.WARNING, evaluation.key, now, threshold, "", fall / max(abs(best), 1e-9), tell)
 
 
-def _against_length(curves: Curves, limits: Limits) -> Reading:
+def _against_length(curves: Curves, limits: Limits) -> RuleReading:
     reward, truncated = curves.get("reward"), curves.get("truncated")
     if reward is None or truncated is None or min(reward.number, truncated.number) < 2 * limits["baseline"]:
         return TOO_FEW
@@ -217,27 +217,27 @@ def _against_length(curves: Curves, limits: Limits) -> Reading:
     if not _rises(reward, limits):
         return HEALTHY
 
-    def tell() -> Told:
+    def tell() -> Evidence:
         evidence = (
             f"{reward.key} rises while answers grow into the length limit: {truncated.key} is {quantity(share, '%')}, "
             f"{quantity(start, '%')} in the first steps"
         )
-        return Told(truncated.since(from_on((start + share) / 2), gap=1), evidence)
+        return Evidence(truncated.since(from_on((start + share) / 2), gap=1), evidence)
 
-    return Reading(State.WARNING, truncated.key, share, limits["cap"], "%", share, tell)
+    return RuleReading(State.WARNING, truncated.key, share, limits["cap"], "%", share, tell)
 
 
 # -- validation --------------------------------------------------------------------------------------------------------
 
 
-def _fall(evaluation: Curve) -> tuple[float, float]:
+def _fall(evaluation: InputWindow) -> tuple[float, float]:
     """The best level of an evaluation, and how far the latest two are below it."""
     # A single lucky evaluation is no level.
     best = evaluation.highest()
     return best, best - max(evaluation.values[-2:])
 
 
-def validation_collapse(curves: Curves, limits: Limits, _: State) -> Reading:
+def validation_collapse(curves: Curves, limits: Limits, _: State) -> RuleReading:
     """P6: an evaluation far below its best."""
     evaluation = curves.get("evaluation_reward")
     if evaluation is None or evaluation.number < max(limits["warm_up"], 3):
@@ -250,11 +250,11 @@ def validation_collapse(curves: Curves, limits: Limits, _: State) -> Reading:
     share = limits["gone"] if level == State.CRITICAL else limits["fall"]
     threshold, now = best - share * scale, evaluation.values[-1]
 
-    def tell() -> Told:
+    def tell() -> Evidence:
         evidence = f"{evaluation.key} is {quantity(now)}, {quantity(best)} at its best, threshold {quantity(threshold)}"
-        return Told(evaluation.since(below(best - fall / 2)), evidence)
+        return Evidence(evaluation.since(below(best - fall / 2)), evidence)
 
-    return Reading(level, evaluation.key, now, threshold, "", fall / scale, tell)
+    return RuleReading(level, evaluation.key, now, threshold, "", fall / scale, tell)
 
 
 # -- signal ------------------------------------------------------------------------------------------------------------
@@ -270,7 +270,7 @@ class NoSignal:
         self._dead_before = 0
         self._counted = 0
 
-    def __call__(self, curves: Curves, limits: Limits, state: State) -> Reading:
+    def __call__(self, curves: Curves, limits: Limits, state: State) -> RuleReading:
         """Read the curves."""
         name, curve = next(((name, curve) for name in _SIGNS if (curve := curves.get(name)) is not None), ("", None))
         if curve is None or not curve.values:
@@ -286,7 +286,7 @@ class NoSignal:
             return self._of_run(curve, reward, limits)
         return _few(curve, limits) if name == "zero_variance" else HEALTHY
 
-    def _count(self, is_dead: bool, curve: Curve) -> None:
+    def _count(self, is_dead: bool, curve: InputWindow) -> None:
         self._counted = curve.number
         if is_dead:
             self._since = self._since if self._dead else curve.firsts[-1]
@@ -303,28 +303,28 @@ class NoSignal:
         share = (self._dead_before + 2) / (before + 4)
         return self._alive >= _ALIVE and before * share**self._dead > _CHANCE
 
-    def _of_run(self, curve: Curve, reward: Curve | None, limits: Limits) -> Reading:
+    def _of_run(self, curve: InputWindow, reward: InputWindow | None, limits: Limits) -> RuleReading:
         lived = self._alive >= _ALIVE
         critical = limits["after_life"] if lived else limits["never"]
         level = State.CRITICAL if self._dead >= critical else State.WARNING
         threshold = critical if level == State.CRITICAL else limits["window"]
 
-        def tell() -> Told:
+        def tell() -> Evidence:
             mean = f"; {reward.key} is {quantity(reward.values[-1])}" if reward is not None and reward.values else ""
             evidence = (
                 f"{curve.key} is {quantity(curve.values[-1])}: no difference in reward within any group in "
                 f"{self._dead} log calls in a row, threshold {threshold:g}{mean}"
             )
-            return Told(self._since, evidence)
+            return Evidence(self._since, evidence)
 
         # The weight does not grow with each step: the first sentence that is told stays.
-        return Reading(level, curve.key, curve.values[-1], threshold, "{step}", 1.0, tell)
+        return RuleReading(level, curve.key, curve.values[-1], threshold, "{step}", 1.0, tell)
 
 
 _SIGNS = ("zero_variance", "reward_std", "reward")
 
 
-def _is_dead(name: str, curve: Curve, reward: Curve | None, limits: Limits) -> bool:
+def _is_dead(name: str, curve: InputWindow, reward: InputWindow | None, limits: Limits) -> bool:
     """True for a step whose rewards teach nothing."""
     value = curve.values[-1]
     if name == "zero_variance":
@@ -336,7 +336,7 @@ def _is_dead(name: str, curve: Curve, reward: Curve | None, limits: Limits) -> b
     return len(curve.values) > 1 and value == curve.values[-2]
 
 
-def _few(curve: Curve, limits: Limits) -> Reading:
+def _few(curve: InputWindow, limits: Limits) -> RuleReading:
     """Most groups are without a difference, though not all."""
     window = int(limits["window"])
     values = curve.values[-window:]
@@ -349,8 +349,8 @@ def _few(curve: Curve, limits: Limits) -> Reading:
     if share < limits["few"]:
         return HEALTHY
 
-    def tell() -> Told:
+    def tell() -> Evidence:
         evidence = f"{curve.key} is {quantity(share, '%')}, threshold {quantity(limits['few'], '%')}"
-        return Told(curve.since(from_on(limits["few"]), gap=1), evidence)
+        return Evidence(curve.since(from_on(limits["few"]), gap=1), evidence)
 
-    return Reading(State.WARNING, curve.key, share, limits["few"], "%", share, tell)
+    return RuleReading(State.WARNING, curve.key, share, limits["few"], "%", share, tell)

@@ -76,7 +76,7 @@ def read(path: Path) -> Rules:
         raise RefusedRulesError(f"{path}: is no text in UTF-8") from error
     if len(raw) > _LARGEST:
         raise RefusedRulesError(f"{path}: is larger than {_LARGEST} bytes")
-    return _File(path, text).rules()
+    return _RulesFile(path, text).rules()
 
 
 def _content(path: Path) -> bytes:
@@ -92,7 +92,7 @@ def _content(path: Path) -> bytes:
         return stream.read(_LARGEST + 1)
 
 
-class _File:
+class _RulesFile:
     """One file while it is read."""
 
     def __init__(self, path: Path, text: str) -> None:

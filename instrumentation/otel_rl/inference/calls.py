@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     from opentelemetry.context import Context
 
-    from otel_rl.inference.requests import Request
+    from otel_rl.inference.requests import ModelRequest
     from otel_rl.telemetry.open_trajectory import OpenTrajectory
     from otel_rl.telemetry.scope import Scope
 
@@ -93,7 +93,7 @@ class InferenceCall:
     #: Body of the answer, while nobody has parsed it.
     body: bytes | None = None
 
-    def __init__(self, scope: Scope, request: Request, answers: Callable[[bool], Answer] = Answer) -> None:
+    def __init__(self, scope: Scope, request: ModelRequest, answers: Callable[[bool], Answer] = Answer) -> None:
         self._scope = scope
         self._request = request
         self._process = _process
@@ -121,7 +121,7 @@ class InferenceCall:
         progress.began_in_event_loop(progress.MODEL_CALLS, self)
         request.body = {}
 
-    def _begin(self, scope: Scope, request: Request, context: Context) -> None:
+    def _begin(self, scope: Scope, request: ModelRequest, context: Context) -> None:
         values = {**request.labels, **request.values}
         self.span = span = scope.begin_span(request.name, context, SpanKind.CLIENT, values)
         self._context = trace_api.set_span_in_context(span, context)
@@ -348,7 +348,7 @@ class InferenceCall:
         context = self._context or trace_api.set_span_in_context(self.span)
         answer = self.answer
         measurements.add(
-            measurements.Measured(
+            measurements.CallMeasurements(
                 self._scope,
                 self._request.labels,
                 duration,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from otel_rl.telemetry.scope import Scope
 
 
-class Measured(NamedTuple):
+class CallMeasurements(NamedTuple):
     """What is measured of one call.
 
     Attributes:
@@ -44,7 +44,7 @@ class Measured(NamedTuple):
 _duration = attrgetter("duration")
 
 
-def _record(group: list[Measured]) -> None:
+def _record(group: list[CallMeasurements]) -> None:
     """Record calls with the same attributes. The slowest has the exemplar: it is the one to look at."""
     slowest = max(group, key=_duration)
     scope = slowest.scope
@@ -70,5 +70,5 @@ def _record(group: list[Measured]) -> None:
 
 
 #: The calls of this process.
-pending: PendingMeasurements[Measured] = PendingMeasurements("inference.metrics", _record)
+pending: PendingMeasurements[CallMeasurements] = PendingMeasurements("inference.metrics", _record)
 add = pending.add

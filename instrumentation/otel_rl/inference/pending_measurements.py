@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from otel_rl.telemetry.scope import Scope
 
 
-class Measured(Protocol):
+class PendingCall(Protocol):
     """What was measured of one call."""
 
     @property
@@ -38,7 +38,7 @@ class Measured(Protocol):
 
 #: Measurements wait for this many calls, at most until metrics are collected.
 BATCH = 32
-OneCall = TypeVar("OneCall", bound=Measured)
+OneCall = TypeVar("OneCall", bound=PendingCall)
 
 
 class PendingMeasurements(Generic[OneCall]):

@@ -47,7 +47,7 @@ def endpoint_of(url: str) -> Endpoint | None:
     return None
 
 
-class Series(NamedTuple):
+class CallSeries(NamedTuple):
     """What the calls of one operation and model to one server have in common.
 
     Attributes:
@@ -61,7 +61,7 @@ class Series(NamedTuple):
     values: dict[str, Any]
 
 
-class Request:
+class ModelRequest:
     """A model request as it is about to be sent: ``labels`` also go on its metrics, ``values`` only on its span."""
 
     __slots__ = ("body", "endpoint", "is_private", "labels", "name", "stream", "values")
@@ -74,7 +74,9 @@ class Request:
         model = body.get("model")
         if not isinstance(model, str):
             model = ""
-        series: Series = server.series.get((endpoint.operation, model)) or _series(server, endpoint.operation, model)
+        series: CallSeries = server.series.get((endpoint.operation, model)) or _series(
+            server, endpoint.operation, model
+        )
         self.name, self.labels, values = series
         self.values: dict[str, Any] = {**values}
         if endpoint is not EMBEDDINGS:
@@ -98,11 +100,11 @@ def add_generation_parameters(values: dict[str, Any], body: Mapping[str, Any]) -
                 values[attribute] = value
 
 
-def _series(server: Server, operation: str, model: str) -> Series:
+def _series(server: Server, operation: str, model: str) -> CallSeries:
     """Make a series, and keep it where the budget of models bounds how many there are."""
     if not model:
         labels = {attributes.GEN_AI_OPERATION_NAME: operation, **server.labels}
-        found = server.series[operation, model] = Series(operation, labels, server.values)
+        found = server.series[operation, model] = CallSeries(operation, labels, server.values)
         return found
     name = model_name(model)
     # Adapters are often named after the step that made them: many names, which only the span says all.
@@ -110,11 +112,11 @@ def _series(server: Server, operation: str, model: str) -> Series:
     if label == model:
         common = server.series.get((operation, "")) or _series(server, operation, "")
         labels = {**common.labels, attributes.GEN_AI_REQUEST_MODEL: label}
-        found = server.series[operation, model] = Series(f"{operation} {name}", labels, server.values)
+        found = server.series[operation, model] = CallSeries(f"{operation} {name}", labels, server.values)
         return found
     common = server.series.get((operation, label)) or _series(server, operation, label)
     values = server.values if label == name else {**server.values, attributes.GEN_AI_REQUEST_MODEL: name}
-    return Series(f"{operation} {name}", common.labels, values)
+    return CallSeries(f"{operation} {name}", common.labels, values)
 
 
 def model_name(model: str) -> str:

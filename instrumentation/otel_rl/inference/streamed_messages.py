@@ -79,7 +79,7 @@ class _Text:
         return truncate(found, self._longest, whole=self._length) if found else None
 
 
-class _Call:
+class _StreamedToolCall:
     __slots__ = ("arguments", "identifier", "name")
 
     def __init__(self) -> None:
@@ -102,7 +102,7 @@ class _Choice:
 
     def __init__(self) -> None:
         self._text, self._reasoning, self._refusal = _Text(), _Text(), _Text()
-        self._calls: dict[int, _Call] = {}
+        self._calls: dict[int, _StreamedToolCall] = {}
         self._reason: Any = None
 
     def add(self, delta: dict[str, Any], choice: dict[str, Any]) -> None:
@@ -115,7 +115,7 @@ class _Choice:
             calls.append({"index": -1, "function": delta["function_call"]})
         for call in map(fields_of, calls):
             index = call.get("index")
-            found = _one_of(self._calls, index if isinstance(index, int) else 0, _Call)
+            found = _one_of(self._calls, index if isinstance(index, int) else 0, _StreamedToolCall)
             if found is not None:
                 found.add(call)
 

@@ -27,7 +27,7 @@ MOST_ASKED, MOST_WAITING = 32, 128
 _MOST_MESSAGES = 256
 
 
-class _Group:
+class _AnswerCalls:
     """The calls that one answer asks for.
 
     Attributes:
@@ -78,7 +78,7 @@ def add(known: dict[str, str], found: Iterator[tuple[str, str]]) -> None:
 
 def asked(trajectory: OpenTrajectory, calls: Mapping[str, str]) -> None:
     """An answer has asked for ``calls``, names by id."""
-    group = _Group()
+    group = _AnswerCalls()
     for identifier, name in calls.items():
         trajectory.asked_for_tool(identifier, name, group)
     group.seen = trajectory.unmatched_tool_calls
@@ -118,7 +118,7 @@ def _results_in(body: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             return
 
 
-def _count(trajectory: OpenTrajectory, group: _Group) -> None:
+def _count(trajectory: OpenTrajectory, group: _AnswerCalls) -> None:
     """Count a call, unless a tool call without an id that was counted since the answer stands for it.
 
     Which of the answer's calls that was nobody knows: of these the number is right, and with several answers at a time

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
     from types import ModuleType
 
-    from otel_rl.inference.http.calls import Call
+    from otel_rl.inference.http.calls import HttpCall
     from otel_rl.instrumentors.patching import Patches
 
 
@@ -61,7 +61,7 @@ def _closing(response: Any) -> None:
 # -- chunks --------------------------------------------------------------------------------------------------------
 
 
-def _follow(response: Any, call: Call) -> None:
+def _follow(response: Any, call: HttpCall) -> None:
     """See the chunks below ``response.stream``, which stays the object that it is (``BoundSyncStream``, httpx 0.28)."""
     stream = response.stream
     inside = getattr(stream, "_stream", None)

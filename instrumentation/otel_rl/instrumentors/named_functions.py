@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import otel_rl
 from otel_rl.api.decorator import wrap_call
-from otel_rl.api.inherited_methods import Inherited, function_of, wrap_method
+from otel_rl.api.inherited_methods import InheritedMethod, function_of, wrap_method
 from otel_rl.core import instrumentor_status, settings, stderr
 from otel_rl.core.guard import guard
 from otel_rl.instrumentors.base import Instrumentor
@@ -247,7 +247,7 @@ def _function_path(module: ModuleType, path: str) -> str:
         if found is None:
             raise _Unusable("is a class without __call__: name a method of it")
     function = function_of(found)
-    if inspect.isfunction(function) or isinstance(function, Inherited):
+    if inspect.isfunction(function) or isinstance(function, InheritedMethod):
         return path
     kind = type(function).__qualname__
     if callable(function):

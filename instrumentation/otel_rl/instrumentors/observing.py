@@ -57,7 +57,7 @@ class Switch:
         self.on = True
 
 
-class _Followed:
+class _ObservedCall:
     """One call: runs the hooks around it."""
 
     __slots__ = ("_args", "_hooks", "_kwargs", "_state")
@@ -160,7 +160,7 @@ def _function(original: Function, hooks: Hooks, switch: Switch) -> Function:
         return _function_with_begin(original, hooks.begin, hooks, switch)
 
     def function(*args: Any, **kwargs: Any) -> Any:
-        followed = _Followed(hooks, switch, args, kwargs)
+        followed = _ObservedCall(hooks, switch, args, kwargs)
         try:
             result = original(*args, **kwargs)
         except BaseException as error:
@@ -234,7 +234,7 @@ def _function_with_after(original: Function, after: Function, site: str, switch:
 
 def _coroutine(original: Function, hooks: Hooks, switch: Switch) -> Function:
     async def coroutine(*args: Any, **kwargs: Any) -> Any:
-        followed = _Followed(hooks, switch, args, kwargs)
+        followed = _ObservedCall(hooks, switch, args, kwargs)
         try:
             result = await original(*args, **kwargs)
         except BaseException as error:
@@ -285,8 +285,8 @@ _FILE = str(Path(__file__).with_name("<observing>"))
 
 
 def _compiled(template: str, original: Function, hooks: Hooks, switch: Switch) -> Function:
-    def start(*args: Any, **kwargs: Any) -> tuple[_Followed, Any]:
-        return _Followed(hooks, switch, args, kwargs), original(*args, **kwargs)
+    def start(*args: Any, **kwargs: Any) -> tuple[_ObservedCall, Any]:
+        return _ObservedCall(hooks, switch, args, kwargs), original(*args, **kwargs)
 
     values = {"start": start, "first": _first}
     # The wrapper object of somebody else decides on its arguments itself.

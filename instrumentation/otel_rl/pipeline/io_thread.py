@@ -1,6 +1,6 @@
 """Threads of ours for input and output: at most one for files and one for the network in a process.
 
-Threads of the host program set state, append to a bounded queue, or wait for a :class:`Request` until their deadline.
+Threads of the host program set state, append to a bounded queue, or wait for a :class:`IoRequest` until their deadline.
 They never take a lock that an I/O thread holds during a system call.
 
 A thread in uninterruptible sleep (state ``D``: a hard NFS mount whose server is gone) delays the end of the process
@@ -67,7 +67,7 @@ class Task(Protocol):
         """The deadline has passed: count the remaining items as lost. Called by the program's thread."""
 
 
-class Request:
+class IoRequest:
     """A unit of work for an I/O thread; the caller can wait for its completion."""
 
     def __init__(self, work: Callable[[], bool], deadline: float) -> None:
@@ -112,7 +112,7 @@ class IoThread:
         self._ending = False
         self._retired = False
         self._running = allocate_lock()
-        self._requests: deque[Request] = deque()
+        self._requests: deque[IoRequest] = deque()
         self._wakeup = Wakeup()
 
     def start(self) -> bool:
@@ -141,9 +141,9 @@ class IoThread:
         """Let the thread look at its tasks now."""
         self._wakeup.set()
 
-    def post(self, work: Callable[[], bool], deadline: float) -> Request:
+    def post(self, work: Callable[[], bool], deadline: float) -> IoRequest:
         """Post ``work`` to the thread; the request fails at once when the thread cannot do it."""
-        request = Request(work, deadline)
+        request = IoRequest(work, deadline)
         if get_ident() == self._identifier:
             # An observable callback of the program may flush: the thread cannot wait for itself.
             request.refuse()

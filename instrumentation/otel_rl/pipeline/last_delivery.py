@@ -23,7 +23,7 @@ from otel_rl.pipeline.io_thread import IoThread
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from otel_rl.pipeline.io_thread import Request, Task
+    from otel_rl.pipeline.io_thread import IoRequest, Task
 
 #: Seconds that an exporter has at least from its import on.
 AFTER_IMPORT = 0.5
@@ -99,7 +99,7 @@ class LastDelivery:
         self._thread.retire()
         self._post_to(IoThread(self._thread.name), lambda: None)
 
-    def _post_to(self, thread: IoThread, finish: Callable[[], object]) -> Request:
+    def _post_to(self, thread: IoThread, finish: Callable[[], object]) -> IoRequest:
         return thread.post(partial(thread.end_with, partial(self._work, thread, finish)), self._deadline)
 
     def _end_of_share(self, shares: int) -> float:

@@ -81,7 +81,7 @@ class RunResource(Resource):
         return hash(frozenset(key for key in self._base))
 
 
-def follow_identity(_: process_identity.Run | None = None) -> None:
+def follow_identity(_: process_identity.ProcessIdentity | None = None) -> None:
     """Take over what is known now; a listener of :mod:`otel_rl.process.process_identity`."""
     _identity.update(identity_attributes())
 

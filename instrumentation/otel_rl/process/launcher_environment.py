@@ -99,7 +99,9 @@ def adopt(argv: Sequence[str]) -> None:
     """Tell :mod:`otel_rl.process.process_identity` who this process is."""
     configured = settings.current()
     process_identity.begin(
-        process_identity.Run(**detect(os.environ, argv), role=configured.role, algorithm=configured.algorithm)
+        process_identity.ProcessIdentity(
+            **detect(os.environ, argv), role=configured.role, algorithm=configured.algorithm
+        )
     )
 
 

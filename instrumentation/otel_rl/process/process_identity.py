@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Run:
+class ProcessIdentity:
     """Identity of this process; ``None`` means not known (yet)."""
 
     id: str | None = None
@@ -56,35 +56,35 @@ class Run:
 _NAMING = frozenset({"id", "attempt", "rank", "local_rank", "node_rank", "world_size"})
 #: What a launcher that numbers its processes knows better than any process group.
 _NUMBERS = frozenset({"rank", "local_rank", "node_rank", "world_size"})
-_FIELDS = frozenset(field.name for field in fields(Run))
+_FIELDS = frozenset(field.name for field in fields(ProcessIdentity))
 
 #: Without our distro there is no run id: the steps of this process have their own traces.
-_current = Run(steps_key=f"process/{os.urandom(8).hex()}")
-_listeners: list[Callable[[Run], None]] = []
+_current = ProcessIdentity(steps_key=f"process/{os.urandom(8).hex()}")
+_listeners: list[Callable[[ProcessIdentity], None]] = []
 _lock = threading.RLock()
 _frozen = False
 _meeting = False
 
 
-def current() -> Run:
+def current() -> ProcessIdentity:
     """The identity as known now."""
     return _current
 
 
-def begin(identity: Run) -> None:
+def begin(identity: ProcessIdentity) -> None:
     """Start with ``identity``, which the environment tells."""
     global _current
     _current = identity
     _notify(identity)
 
 
-def update(**changes: Any) -> Run:
+def update(**changes: Any) -> ProcessIdentity:
     """Complete the identity; unknown (``None``) values never erase known ones.
 
     A frozen identity can be completed, but a known run id, attempt or rank stays. So does a rank from the launcher.
 
     Raises:
-        TypeError: for a name that is not a field of :class:`Run`.
+        TypeError: for a name that is not a field of :class:`ProcessIdentity`.
     """
     global _current
     unknown = changes.keys() - _FIELDS
@@ -101,7 +101,7 @@ def update(**changes: Any) -> Run:
     return updated
 
 
-def _notify(identity: Run) -> None:
+def _notify(identity: ProcessIdentity) -> None:
     for listener in _listeners:
         with guard("process_identity.listener"):
             listener(identity)
@@ -114,7 +114,7 @@ def _changes(name: str, value: Any) -> bool:
     return name not in fixed or getattr(_current, name) is None
 
 
-def add_listener(listener: Callable[[Run], None]) -> None:
+def add_listener(listener: Callable[[ProcessIdentity], None]) -> None:
     """Call ``listener(run)`` after every change, and when the identity has settled."""
     _listeners.append(listener)
 

@@ -35,7 +35,7 @@ MAXIMUM = 8192
 POSTED_BATCH = 512
 
 
-class IoThread(Protocol):
+class DrainingThread(Protocol):
     """What this module needs of the thread that drains ``posted``."""
 
     @property
@@ -76,7 +76,7 @@ pending: deque[tuple[str, int, Callable[[], None]]] = deque()
 posted: deque[tuple[str, int, Callable[[], None]]] = deque()
 _posted_lock = threading.Lock()
 #: The I/O thread that drains ``posted``; None where there is none of ours.
-_io_thread: IoThread | None = None
+_io_thread: DrainingThread | None = None
 #: This process, for what waits at a fork. Asking the system for each recording would cost a system call.
 _process = os.getpid()
 #: Forks in progress. Another thread may hold a lock of the SDK that no one will release in the child.
@@ -117,7 +117,7 @@ def later(signal: str, recording: Callable[[], None]) -> bool:
     return True
 
 
-def accept_posts(io_thread: IoThread | None) -> None:
+def accept_posts(io_thread: DrainingThread | None) -> None:
     """Let ``io_thread`` record what is posted; None: from now on every recording runs in place."""
     global _io_thread
     _io_thread = io_thread

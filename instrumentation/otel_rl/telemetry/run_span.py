@@ -101,7 +101,7 @@ def _follow_identity() -> None:
     _announce(process_identity.current())
 
 
-def _announce(identity: process_identity.Run) -> None:
+def _announce(identity: process_identity.ProcessIdentity) -> None:
     """Emit the start event once the identity of this process is final; at the end at the latest."""
     global _announced
     if not _announced and _is_final(identity) and _reports(identity):
@@ -109,26 +109,26 @@ def _announce(identity: process_identity.Run) -> None:
         _emit(events.RL_RUN_START, _started)
 
 
-def _is_final(identity: process_identity.Run) -> bool:
+def _is_final(identity: process_identity.ProcessIdentity) -> bool:
     """A worker may still become a rank: its identity is final with its first export, which this must not hasten."""
     if identity.leads or _is_rank_or_driver(identity):
         return process_identity.settled()
     return process_identity.frozen()
 
 
-def _reports(identity: process_identity.Run) -> bool:
+def _reports(identity: process_identity.ProcessIdentity) -> bool:
     """True for ranks and drivers, and for other processes that have recorded something."""
     if data_loader_workers.is_data_loader_worker():
         return False
     return _touched or _is_rank_or_driver(identity)
 
 
-def _is_rank_or_driver(identity: process_identity.Run) -> bool:
+def _is_rank_or_driver(identity: process_identity.ProcessIdentity) -> bool:
     is_rank = identity.rank is not None and (identity.numbered or _place(identity) != _inherited)
     return is_rank or identity.role == RlRoleValues.DRIVER
 
 
-def _place(identity: process_identity.Run) -> tuple[int | None, int | None]:
+def _place(identity: process_identity.ProcessIdentity) -> tuple[int | None, int | None]:
     return identity.rank, identity.world_size
 
 

@@ -41,7 +41,7 @@ _NS = 1e-9
 scope = Scope("telemetry")
 
 
-class Reading(NamedTuple):
+class CpuSums(NamedTuple):
     """Sums in seconds up to one moment: ``program``, our work on the program's threads; ``own``, our threads."""
 
     wall: float
@@ -49,9 +49,9 @@ class Reading(NamedTuple):
     program: float
     own: float
 
-    def since(self, earlier: Reading) -> Reading:
+    def since(self, earlier: CpuSums) -> CpuSums:
         """What was added between the two."""
-        return Reading(*(now - then for now, then in zip(self, earlier, strict=True)))
+        return CpuSums(*(now - then for now, then in zip(self, earlier, strict=True)))
 
     @property
     def share(self) -> float:
@@ -61,9 +61,9 @@ class Reading(NamedTuple):
         return max(self.program / self.wall, (self.program + self.own) / max(self.wall, self.cpu))
 
 
-def read() -> Reading:
+def read() -> CpuSums:
     """All sums now; some microseconds."""
-    return Reading(
+    return CpuSums(
         time.perf_counter(), time.process_time(), own_cpu.nanoseconds() * _NS, own_cpu.threads_nanoseconds() * _NS
     )
 
@@ -71,12 +71,12 @@ def read() -> Reading:
 class CostGuard:
     """Follows the steps of all loops; ``limit`` is a share, 0 only measures."""
 
-    def __init__(self, limit: float, reader: Callable[[], Reading] = read) -> None:
+    def __init__(self, limit: float, reader: Callable[[], CpuSums] = read) -> None:
         self._limit = limit
         self._read = reader
         self._steps = 0
-        self._last: Reading | None = None
-        self._window: Reading | None = None
+        self._last: CpuSums | None = None
+        self._window: CpuSums | None = None
         self._window_steps = 0
         #: How many in a row were above the limit.
         self._windows_above = 0
@@ -106,10 +106,10 @@ class CostGuard:
             self._window_steps += 1
             self._judge(step, now, now.since(self._window))
 
-    def _begin_window(self, now: Reading) -> None:
+    def _begin_window(self, now: CpuSums) -> None:
         self._window, self._window_steps = now, 0
 
-    def _judge(self, step: steps.Step, now: Reading, window: Reading) -> None:
+    def _judge(self, step: steps.Step, now: CpuSums, window: CpuSums) -> None:
         if self._window_steps < WINDOW_STEPS or window.wall < WINDOW_SECONDS:
             return
         self._begin_window(now)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 
-class _Call(NamedTuple):
+class _EngineCall(NamedTuple):
     counts: dict[str, int]
     #: Attribute -> sum of the seconds, and how many requests they are of.
     seconds: dict[str, tuple[float, int]]
@@ -23,7 +23,7 @@ class _Call(NamedTuple):
 
 #: Calls are added up when so many wait; a step may last for hours.
 _MOST_CALLS = 1024
-_calls: WeakKeyDictionary[steps.Step, deque[_Call]] = WeakKeyDictionary()
+_calls: WeakKeyDictionary[steps.Step, deque[_EngineCall]] = WeakKeyDictionary()
 
 
 def add(counts: Mapping[str, int], seconds: Mapping[str, Sequence[float]]) -> None:
@@ -35,12 +35,12 @@ def add(counts: Mapping[str, int], seconds: Mapping[str, Sequence[float]]) -> No
     calls = _calls.get(step)
     if calls is None:
         calls = _calls.setdefault(step, deque())
-    calls.append(_Call(dict(counts), {name: (sum(values), len(values)) for name, values in seconds.items()}))
+    calls.append(_EngineCall(dict(counts), {name: (sum(values), len(values)) for name, values in seconds.items()}))
     if len(calls) >= _MOST_CALLS:
         calls.append(_together(calls))
 
 
-def _together(calls: deque[_Call]) -> _Call:
+def _together(calls: deque[_EngineCall]) -> _EngineCall:
     """The sum of ``calls``, which are taken out; several threads may do it at once."""
     counts: dict[str, int] = {}
     seconds: dict[str, tuple[float, int]] = {}
@@ -54,7 +54,7 @@ def _together(calls: deque[_Call]) -> _Call:
         for name, (total, number) in call.seconds.items():
             before, requests = seconds.get(name, (0.0, 0))
             seconds[name] = (before + total, requests + number)
-    return _Call(counts, seconds)
+    return _EngineCall(counts, seconds)
 
 
 def _contribute(step: steps.Step) -> None:

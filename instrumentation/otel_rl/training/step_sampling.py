@@ -26,7 +26,7 @@ OTHER_RANKS_INTERVAL = 10
 THINNED = "rank_turn"
 
 
-def has_its_turn(identity: process_identity.Run, iteration: int) -> bool:
+def has_its_turn(identity: process_identity.ProcessIdentity, iteration: int) -> bool:
     """True when this rank emits the spans of step ``iteration``."""
     rank = identity.rank
     if not rank or identity.steps_key is None or (identity.world_size or 1) <= ALL_RANKS_LIMIT:

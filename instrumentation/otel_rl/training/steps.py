@@ -150,7 +150,7 @@ class Step(PhaseDurations):
         if self._token is not None:
             detach(self._token)
 
-    def _open_root(self, identity: process_identity.Run, start_time: int) -> Span | None:
+    def _open_root(self, identity: process_identity.ProcessIdentity, start_time: int) -> Span | None:
         """Start or imitate the root of the trace that the ranks share; None in a process that shares none."""
         if identity.steps_key is None:
             return None

@@ -64,7 +64,7 @@ _CANCELLED = frozenset({"CancelledError", "GeneratorExit"})
 _SITE = guard("trajectories.record")
 
 
-class _Waiting(NamedTuple):
+class _WaitingRows(NamedTuple):
     """Rows of one iteration and one source, one or many, that wait for the end of ``step``."""
 
     scope: Scope
@@ -99,7 +99,7 @@ class Ended(NamedTuple):
     error: BaseException | str | None
 
 
-_waiting: deque[_Waiting] = deque()
+_waiting: deque[_WaitingRows] = deque()
 #: Trajectories that began and are in no record yet: scope, source and how many. Appending takes no lock.
 _began: deque[tuple[Scope, str, int]] = deque(maxlen=8 * MAXIMUM_ROWS)
 #: Rows that wait; rows that had no room, since the last record.
@@ -144,7 +144,7 @@ def add(scope: Scope, source: str, ended: Ended) -> dict[str, Any]:
     if step is not None and status == RlRolloutStatusValues.FINISHED:
         reward_means.add_rollout(step, iteration, trajectory, row.get(attributes.RL_GROUP_ID))
     context = step.context if step is not None and step.iteration == iteration else NO_CONTEXT
-    _keep(_Waiting(scope, source, iteration, step, context, 1, lambda: _of_one(row, trajectory)))
+    _keep(_WaitingRows(scope, source, iteration, step, context, 1, lambda: _of_one(row, trajectory)))
     return totals
 
 
@@ -201,10 +201,10 @@ def add_batch(
     began(scope, source, count)
     step = steps.current()
     context = step.context if step is not None else NO_CONTEXT
-    _keep(_Waiting(scope, source, iteration, step, context, count, make))
+    _keep(_WaitingRows(scope, source, iteration, step, context, count, make))
 
 
-def _keep(waiting: _Waiting) -> None:
+def _keep(waiting: _WaitingRows) -> None:
     """Rows wait for the end of their step, unless so many do that others would have no room."""
     global _rows, _left_out, _waits_since
     lifecycle.before_shutdown(_record_all)
@@ -256,11 +256,11 @@ def record() -> None:
         again = any(not waiting.is_held for waiting in held)
 
 
-def _record_waiting(*, everything: bool) -> list[_Waiting]:
+def _record_waiting(*, everything: bool) -> list[_WaitingRows]:
     """Record the rows that wait, all of them or those of no open step; return the others, which wait on."""
     global _rows, _held, _left_out, _waits_since
-    groups: dict[tuple[str, int | None, str], list[_Waiting]] = {}
-    held: list[_Waiting] = []
+    groups: dict[tuple[str, int | None, str], list[_WaitingRows]] = {}
+    held: list[_WaitingRows] = []
     for waiting in _taken(_waiting):
         if waiting.is_held and not everything:
             held.append(waiting)
@@ -303,7 +303,7 @@ def _taken(queue: deque[Taken]) -> Iterator[Taken]:
             yield queue.popleft()
 
 
-def _record(group: Sequence[_Waiting], started: int, left_out: int) -> None:
+def _record(group: Sequence[_WaitingRows], started: int, left_out: int) -> None:
     first, counts = group[0], [one.rows for one in group]
     made = [one.make() for one in group]
     columns = trajectory_columns.joined([one.values for one in made], counts, trajectory_columns.plain)

@@ -1,6 +1,6 @@
 """Whether the weights that an engine generates with are those of the trainer: one verdict per comparison.
 
-What an engine tells of its weights comes in as :class:`Told`, what the trainer holds as :class:`Parameters`. Nothing is
+The engine's weights come in as :class:`EngineWeights`, the trainer's as :class:`Parameters`. Nothing is
 assumed of names: a tensor of the engine is compared once it was seen to hold what one tensor of the trainer holds, or
 two or three that follow each other (``qkv_proj``, ``gate_up_proj``). So frozen, merged and quantized tensors, and those
 of which this rank has only a part, are never compared. Of them only a change that always came and now does not counts.
@@ -26,7 +26,7 @@ ALWAYS = 3
 _JOINED, _APART = 3, 2
 
 
-class Told(NamedTuple):
+class EngineWeights(NamedTuple):
     """What an engine tells of its weights.
 
     Attributes:
@@ -39,7 +39,7 @@ class Told(NamedTuple):
 
 
 @dataclass(slots=True)
-class Outcome:
+class SyncOutcome:
     """One comparison.
 
     Attributes:
@@ -63,7 +63,7 @@ class SyncVerdicts:
     """The comparisons of one engine with the trainer of its process."""
 
     def __init__(self) -> None:
-        self._told: Told | None = None
+        self._told: EngineWeights | None = None
         self._trainer: Parameters | None = None
         #: Tensors of the engine that have held what the trainer holds.
         self._known: set[str] = set()
@@ -75,14 +75,16 @@ class SyncVerdicts:
         #: How often in a row the engine was used although the trainer had moved on, and the most of that so far.
         self._uses, self._most_uses = 0, 0
 
-    def begin(self, told: Told, trainer: Parameters | None) -> None:
+    def begin(self, told: EngineWeights, trainer: Parameters | None) -> None:
         """The first time: nothing to compare with."""
         self._told, self._trainer = told, trainer
         if trainer is not None:
             self._current_at = trainer.updates
             self._learn(told, _contents(trainer))
 
-    def compare(self, told: Told, trainer: Parameters | None, first: Parameters, *, brought: bool) -> Outcome:
+    def compare(
+        self, told: EngineWeights, trainer: Parameters | None, first: Parameters, *, brought: bool
+    ) -> SyncOutcome:
         """The engine is about to generate; ``brought`` says that an operation has brought weights since the last time.
 
         ``first`` are the parameters before the first step, for those that had not stepped the last time.
@@ -90,7 +92,7 @@ class SyncVerdicts:
         before = self._told or told
         changed = _changed(before, told)
         is_unchanged = not changed if changed is not None else before.logprobs == told.logprobs
-        outcome = Outcome(Verdict.UNKNOWN, changed=None if changed is None else len(changed))
+        outcome = SyncOutcome(Verdict.UNKNOWN, changed=None if changed is None else len(changed))
         # What both were like at the same time belongs together.
         if trainer is not None or self._trainer is None:
             self._told = told
@@ -118,7 +120,12 @@ class SyncVerdicts:
         return outcome
 
     def _compare_tensors(
-        self, outcome: Outcome, told: Told, contents: frozenset[int], earlier: frozenset[int], changed: set[str]
+        self,
+        outcome: SyncOutcome,
+        told: EngineWeights,
+        contents: frozenset[int],
+        earlier: frozenset[int],
+        changed: set[str],
     ) -> None:
         other = {name for name in self._known if not _holds(told, name, contents)}
         still = other - changed
@@ -134,7 +141,7 @@ class SyncVerdicts:
         else:
             outcome.verdict = Verdict.DIFFERENT
 
-    def _count_sync(self, outcome: Outcome, changed: set[str], *, moved: bool) -> None:
+    def _count_sync(self, outcome: SyncOutcome, changed: set[str], *, moved: bool) -> None:
         """A sync in which nothing that is compared is wrong; of the other tensors their changes tell."""
         if moved:
             outcome.behind = sorted(
@@ -148,7 +155,7 @@ class SyncVerdicts:
         for name in changed:
             self._changes[name] = self._changes.get(name, 0) + 1
 
-    def _follow(self, outcome: Outcome, trainer: Parameters, *, brought: bool) -> None:
+    def _follow(self, outcome: SyncOutcome, trainer: Parameters, *, brought: bool) -> None:
         """What is to be told: faults of a sync, and the lack of one where it never took as long."""
         if outcome.verdict == Verdict.CURRENT:
             self._current_at, outcome.updates = trainer.updates, 0
@@ -162,7 +169,7 @@ class SyncVerdicts:
         else:
             outcome.is_problem = outcome.verdict in (Verdict.SKIPPED, Verdict.PARTIAL)
 
-    def _learn(self, told: Told, contents: frozenset[int]) -> None:
+    def _learn(self, told: EngineWeights, contents: frozenset[int]) -> None:
         """Tensors with the same values as another one are left out: which of them is which is not known."""
         if told.sums is None or not contents:
             return
@@ -172,14 +179,14 @@ class SyncVerdicts:
         )
 
 
-def _changed(before: Told, now: Told) -> set[str] | None:
+def _changed(before: EngineWeights, now: EngineWeights) -> set[str] | None:
     """Tensors of the engine that differ; None where they are not known."""
     if before.sums is None or now.sums is None:
         return None
     return {name for name, sums in now.sums.items() if before.sums.get(name) != sums}
 
 
-def _holds(told: Told, name: str, contents: frozenset[int]) -> bool:
+def _holds(told: EngineWeights, name: str, contents: frozenset[int]) -> bool:
     """True where the tensor of the engine holds what the trainer holds; in parts, or each worker all of it."""
     sums = (told.sums or {}).get(name, ())
     return bool(sums) and (added(*sums) in contents or (len(set(sums)) == 1 and sums[0] in contents))

@@ -11,7 +11,7 @@ from online_trainers import online_trainer
 from support import message_schemas
 
 from otel_rl.instrumentors.trl import chosen_samples, sample_content
-from otel_rl.instrumentors.trl.chosen_samples import Outcome
+from otel_rl.instrumentors.trl.chosen_samples import SampleScores
 from otel_rl.telemetry import deferral
 from otel_rl.telemetry.content_capture import CAPTURE_ENVIRONMENT_VARIABLE
 
@@ -92,17 +92,17 @@ def test_a_conversation_with_a_tool_is_kept_in_its_order(recorded, monkeypatch):
 
 
 def test_a_sample_is_kept_once_with_its_first_reason():
-    chosen = chosen_samples.chosen(Outcome([0.0, None, 1.0, 0.5], [9, 3, 4, 5], {3: 1}, iteration=5))
+    chosen = chosen_samples.chosen(SampleScores([0.0, None, 1.0, 0.5], [9, 3, 4, 5], {3: 1}, iteration=5))
 
     assert chosen == {0: "lowest_reward", 2: "highest_reward", 3: "tool_error", 1: "regular"}
 
 
 def test_samples_without_any_reward_leave_the_longest_and_a_regular_one():
-    assert chosen_samples.chosen(Outcome([None, None], [3, 4], {}, None)) == {1: "longest", 0: "regular"}
+    assert chosen_samples.chosen(SampleScores([None, None], [3, 4], {}, None)) == {1: "longest", 0: "regular"}
 
 
 def test_a_reward_that_is_no_number_is_not_the_lowest():
-    assert chosen_samples.chosen(Outcome([math.nan, 1.0, 0.0], [1, 1, 1], {}, 1)) == {
+    assert chosen_samples.chosen(SampleScores([math.nan, 1.0, 0.0], [1, 1, 1], {}, 1)) == {
         2: "lowest_reward",
         1: "highest_reward",
         0: "longest",
@@ -110,7 +110,7 @@ def test_a_reward_that_is_no_number_is_not_the_lowest():
 
 
 def test_of_no_samples_none_is_chosen():
-    assert chosen_samples.chosen(Outcome([], [], {}, 1)) == {}
+    assert chosen_samples.chosen(SampleScores([], [], {}, 1)) == {}
 
 
 @pytest.mark.parametrize("result", [([[1]], [[2]], None), ([[1]], [[2]], [[1]], [[]]), ([[1]], [[2]], "text")])

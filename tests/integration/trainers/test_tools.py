@@ -15,7 +15,7 @@ from online_trainers import CHATS, tool_calling_trainer
 from pydantic import BaseModel, validate_call
 
 from otel_rl.core import settings
-from otel_rl.instrumentors.trl.tools import Call, ToolCalls, _Content
+from otel_rl.instrumentors.trl.tools import FinishedToolCall, ToolCalls, _Content
 from otel_rl.telemetry import Scope, drops
 from otel_rl.training import steps
 
@@ -111,7 +111,9 @@ def test_content_is_kept_of_the_calls_that_are_shown_and_of_no_other(monkeypatch
     monkeypatch.setenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "SPAN_ONLY")
     monkeypatch.setattr(settings, "current", lambda: settings.Settings(slowest=2))
     content = _Content()
-    calls = [Call(duration, 0, "work", "ValueError" if duration in (1, 2, 3) else "") for duration in range(10)]
+    calls = [
+        FinishedToolCall(duration, 0, "work", "ValueError" if duration in (1, 2, 3) else "") for duration in range(10)
+    ]
     for call in calls:
         content.add(call, {"n": call.duration}, None)
 

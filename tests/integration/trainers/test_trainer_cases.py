@@ -380,7 +380,7 @@ def test_a_method_of_an_experimental_trainer_that_has_moved_makes_the_state_degr
 
 @pytest.fixture
 def unknown(monkeypatch):
-    monkeypatch.setattr(process_identity, "_current", process_identity.Run())
+    monkeypatch.setattr(process_identity, "_current", process_identity.ProcessIdentity())
     monkeypatch.setattr(systems, "_specific", False)
 
 

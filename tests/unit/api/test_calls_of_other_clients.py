@@ -10,7 +10,7 @@ import pytest
 import otel_rl
 from otel_rl.inference.calls import InferenceCall
 from otel_rl.inference.engine_calls import EngineCall
-from otel_rl.inference.requests import CHAT, EMBEDDINGS, Endpoint, Request
+from otel_rl.inference.requests import CHAT, EMBEDDINGS, Endpoint, ModelRequest
 from otel_rl.inference.servers import server
 from otel_rl.telemetry import Scope
 from otel_rl.telemetry.content_capture import CAPTURE_ENVIRONMENT_VARIABLE
@@ -112,7 +112,7 @@ def test_a_failed_call_counts_as_failed(recorded, body):
 
 def test_a_call_of_an_instrumented_client_inside_is_the_same_call(recorded, body):
     with otel_rl.rollout(), otel_rl.llm("m") as call:
-        inner = InferenceCall(Scope("openai"), Request(CHAT, server("127.0.0.1", 80), {"model": "m"}))
+        inner = InferenceCall(Scope("openai"), ModelRequest(CHAT, server("127.0.0.1", 80), {"model": "m"}))
         inner.answer.observe(ANSWER)
         inner.finish()
         call.finish("stop")
@@ -128,7 +128,7 @@ def test_a_call_of_an_instrumented_client_inside_is_the_same_call(recorded, body
 def test_a_call_inside_whose_answer_is_parsed_after_the_block_counts_once(recorded, body):
     with otel_rl.rollout():
         with otel_rl.llm("m"):
-            inner = InferenceCall(Scope("httpx"), Request(CHAT, server("127.0.0.1", 80), {"model": "m"}))
+            inner = InferenceCall(Scope("httpx"), ModelRequest(CHAT, server("127.0.0.1", 80), {"model": "m"}))
             inner.body_was_read(json.dumps(ANSWER).encode())
         inner.finish()
     found = body()
@@ -212,7 +212,7 @@ def test_a_misspelt_operation_is_refused_with_the_accepted_ones():
 def inside(operation, tokens):
     """A call of an instrumented client."""
     endpoint = EMBEDDINGS if operation == "embeddings" else Endpoint("", operation)
-    call = InferenceCall(Scope("client"), Request(endpoint, server("127.0.0.1", 1), {"model": "inner"}))
+    call = InferenceCall(Scope("client"), ModelRequest(endpoint, server("127.0.0.1", 1), {"model": "inner"}))
     call.enter()
     given, made = tokens
     call.answer.observe({"choices": [], "usage": {"prompt_tokens": given, "completion_tokens": made}})

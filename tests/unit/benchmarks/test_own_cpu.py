@@ -165,7 +165,7 @@ def installable(monkeypatch):
         (PhaseHandle, "__exit__"),
         (dispatcher, "_computed"),
         (dispatcher, "_redispatch"),
-        (dispatcher._Wait, "end"),
+        (dispatcher._CollectiveWait, "end"),
         (ImportHooks, "find_spec"),
         (ImportHooks, "_found_by_others"),
     ):

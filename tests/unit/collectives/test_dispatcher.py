@@ -15,7 +15,7 @@ from torch.distributed import distributed_c10d as c10d  # noqa: E402
 from torch.nn.parallel import DistributedDataParallel  # noqa: E402
 
 from otel_rl.collectives.mode import STEPS_ASKED  # noqa: E402
-from otel_rl.collectives.recorder import Group  # noqa: E402
+from otel_rl.collectives.recorder import SlotKey  # noqa: E402
 from otel_rl.core import instrumentor_status, settings  # noqa: E402
 from otel_rl.instrumentors.torch_distributed import TorchDistributedInstrumentor, dispatcher, patch  # noqa: E402
 from otel_rl.semconv import attributes, metrics, spans  # noqa: E402
@@ -23,8 +23,8 @@ from otel_rl.telemetry import Scope  # noqa: E402
 from otel_rl.training import steps  # noqa: E402
 
 REDUCER, FUNCTIONAL = (
-    Group("all_reduce", "default_pg", 1, attributes.TorchDistributedSourceValues.REDUCER),
-    Group("all_reduce", "default_pg", 1, attributes.TorchDistributedSourceValues.FUNCTIONAL),
+    SlotKey("all_reduce", "default_pg", 1, attributes.TorchDistributedSourceValues.REDUCER),
+    SlotKey("all_reduce", "default_pg", 1, attributes.TorchDistributedSourceValues.FUNCTIONAL),
 )
 
 
@@ -123,7 +123,7 @@ def test_what_python_issues_is_not_counted_twice(watched):
     dist.all_reduce(torch.ones(4))
     dist.all_reduce(torch.ones(4), async_op=True).wait()
 
-    assert {found: counted[0] for found, counted in values().items()} == {Group("all_reduce", "default_pg", 1): 2}
+    assert {found: counted[0] for found, counted in values().items()} == {SlotKey("all_reduce", "default_pg", 1): 2}
 
 
 def test_a_thread_that_python_marks_marks_no_other(watched):
@@ -324,7 +324,7 @@ def test_kernels_that_were_put_on_by_hand_come_off_too(watched, instrumentor):
     instrumentor.instrument(skip_dep_check=True)
     patch.kernels().install()
     dist.all_reduce(torch.ones(4))
-    assert values()[Group("all_reduce", "default_pg", 1)][0] == 1
+    assert values()[SlotKey("all_reduce", "default_pg", 1)][0] == 1
     assert REDUCER not in values()
 
 

@@ -203,7 +203,7 @@ def test_collectives_can_be_left_alone(originals, recorded, monkeypatch):
 
 
 def test_nothing_is_patched_in_the_launcher(originals, recorded, monkeypatch):
-    monkeypatch.setattr(process_identity, "_current", process_identity.Run(role="launcher"))
+    monkeypatch.setattr(process_identity, "_current", process_identity.ProcessIdentity(role="launcher"))
     instrumentor = TorchDistributedInstrumentor()
     instrumentor.instrument(skip_dep_check=True)
     try:

@@ -12,7 +12,7 @@ import types
 import pytest
 
 from otel_rl.collectives import recorder as recorder_module
-from otel_rl.collectives.recorder import CollectiveRecorder, Group
+from otel_rl.collectives.recorder import CollectiveRecorder, SlotKey
 
 MILLISECOND = 1e-3
 
@@ -64,7 +64,7 @@ def test_calls_and_bytes_are_summed_per_operation_group_and_size():
 
     [(key, (calls, size, host_time, wait_time))] = recorder.values()
 
-    assert key == Group("all_reduce", "default_pg", 2)
+    assert key == SlotKey("all_reduce", "default_pg", 2)
     assert (calls, size, wait_time) == (5, 333, 0)
     assert host_time > 0
 
@@ -304,7 +304,7 @@ class Interrupting:
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), TimeoutError()], ids=["ctrl-c", "alarm"])
 def test_what_a_signal_handler_raises_while_the_ring_is_written_stays_what_it_is(error, monkeypatch):
-    class Group:
+    class SlotKey:
         group_desc = "interrupted"
 
         def size(self):
@@ -322,7 +322,7 @@ def test_what_a_signal_handler_raises_while_the_ring_is_written_stays_what_it_is
 
     recorder = CollectiveRecorder()
     recorder.flight_records = Records()
-    group = Group()
+    group = SlotKey()
     slot = [0, 0, 0.0, 0.0, None]
     places = Interrupting(error if isinstance(error, KeyboardInterrupt) else IndexError())
     if isinstance(error, TimeoutError):

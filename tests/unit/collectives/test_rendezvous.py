@@ -10,7 +10,7 @@ import pytest
 from otel_rl.instrumentors.torch_distributed import process_group_init, rendezvous
 from otel_rl.instrumentors.torch_distributed.rendezvous import Identity
 from otel_rl.process import lifetime, process_identity
-from otel_rl.process.process_identity import Run
+from otel_rl.process.process_identity import ProcessIdentity
 from otel_rl.telemetry import Scope
 
 c10d = pytest.importorskip("torch.distributed")
@@ -33,11 +33,16 @@ def become(monkeypatch):
     """Set the identity of this process, as at the start of another one: no meeting has taken place."""
 
     def start(**fields):
-        for name, value in (("_frozen", False), ("_meeting", False), ("_current", Run()), ("_listeners", [])):
+        for name, value in (
+            ("_frozen", False),
+            ("_meeting", False),
+            ("_current", ProcessIdentity()),
+            ("_listeners", []),
+        ):
             monkeypatch.setattr(process_identity, name, value)
         for name, value in (("thread", None), ("over", False), ("clock_offset", None), ("stop", threading.Event())):
             monkeypatch.setattr(process_group_init._Meeting, name, value)
-        process_identity.begin(Run(**fields))
+        process_identity.begin(ProcessIdentity(**fields))
 
     return start
 

@@ -10,9 +10,9 @@ from ruamel.yaml import YAML
 
 from otel_rl.collector.errors import Refused
 from otel_rl.collector.parts import merge
-from otel_rl.collector.parts.files import Source
+from otel_rl.collector.parts.files import ConfigurationPart
 
-BASE = Source(
+BASE = ConfigurationPart(
     "base.yaml",
     """\
 # base.yaml: what this is for.
@@ -38,8 +38,8 @@ service:
 )
 
 
-def other(text: str) -> Source:
-    return Source("overlays/other.yaml", text)
+def other(text: str) -> ConfigurationPart:
+    return ConfigurationPart("overlays/other.yaml", text)
 
 
 def both(text: str) -> str:

@@ -101,19 +101,19 @@ class Clock:
 
 
 def test_a_stretch_with_a_full_garbage_collection_counts_as_one_without(monkeypatch):
-    clock, stretch = Clock(monkeypatch), own_cpu.Stretch()
+    clock, stretch = Clock(monkeypatch), own_cpu.CpuStretch()
     assert clock.stretch(stretch, 4_000_000) == 4_000_000
     assert clock.stretch(stretch, 150_000_000, collects=True) == own_cpu.MOST_TIMES * 4_000_000
     assert clock.stretch(stretch, 3_000_000, collects=True) == 3_000_000, "it was short all the same"
 
 
 def test_a_long_stretch_without_a_collection_counts_whole(monkeypatch):
-    clock, stretch = Clock(monkeypatch), own_cpu.Stretch()
+    clock, stretch = Clock(monkeypatch), own_cpu.CpuStretch()
     assert [clock.stretch(stretch, ns) for ns in (1_000_000, 150_000_000)] == [1_000_000, 150_000_000]
 
 
 def test_the_first_stretch_counts_little_where_a_collection_falls_into_it(monkeypatch):
-    clock, stretch = Clock(monkeypatch), own_cpu.Stretch()
+    clock, stretch = Clock(monkeypatch), own_cpu.CpuStretch()
     assert clock.stretch(stretch, 150_000_000, collects=True) == own_cpu.LONGEST_NS
 
 

@@ -453,7 +453,11 @@ def test_gate_opens_when_the_rank_is_known_or_nothing_distributed_is_loaded(monk
 
 
 def test_the_first_export_freezes_the_identity(monkeypatch):
-    for name, value in (("_current", process_identity.Run(id="a", rank=1)), ("_listeners", []), ("_frozen", False)):
+    for name, value in (
+        ("_current", process_identity.ProcessIdentity(id="a", rank=1)),
+        ("_listeners", []),
+        ("_frozen", False),
+    ):
         monkeypatch.setattr(process_identity, name, value)
     process_identity.update(id="b")
     assert Gate().is_open()
@@ -465,7 +469,7 @@ def test_the_first_export_freezes_the_identity(monkeypatch):
 
 def test_a_rank_that_must_learn_the_run_id_is_waited_for_longer(monkeypatch):
     now = [0.0]
-    waiting = process_identity.Run(id="a", rank=1, numbered=True, agreed=False)
+    waiting = process_identity.ProcessIdentity(id="a", rank=1, numbered=True, agreed=False)
     for name, value in (("_current", waiting), ("_listeners", []), ("_frozen", False)):
         monkeypatch.setattr(process_identity, name, value)
     gate = Gate(hold=30, clock=lambda: now[0], meeting=300)

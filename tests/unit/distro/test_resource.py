@@ -11,7 +11,7 @@ from otel_rl.process import process_identity
 
 @pytest.fixture(autouse=True)
 def own_run(monkeypatch):
-    monkeypatch.setattr(process_identity, "_current", process_identity.Run())
+    monkeypatch.setattr(process_identity, "_current", process_identity.ProcessIdentity())
     monkeypatch.setattr(process_identity, "_listeners", [])
     monkeypatch.setattr(resource, "_identity", {})
 

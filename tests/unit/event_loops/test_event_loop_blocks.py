@@ -16,11 +16,11 @@ import otel_rl
 from otel_rl.core import threads
 from otel_rl.event_loops import ping, stacks
 from otel_rl.event_loops import thread as loops_thread
-from otel_rl.event_loops.thread import EventLoops
+from otel_rl.event_loops.thread import EventLoopWatch
 from otel_rl.inference import servers
 from otel_rl.inference.calls import InferenceCall
 from otel_rl.inference.engine_calls import EngineCall
-from otel_rl.inference.requests import Request, endpoint_of
+from otel_rl.inference.requests import ModelRequest, endpoint_of
 from otel_rl.telemetry import progress
 from otel_rl.telemetry.scope import Scope
 
@@ -59,7 +59,7 @@ class Program:
         monkeypatch.setattr(loops_thread, "monotonic", lambda: self.now)
         monkeypatch.setattr(ping, "monotonic", lambda: self.now)
         monkeypatch.setattr(threads.PeriodicThread, "start", lambda _: None)
-        self.loops = EventLoops(LIMIT)
+        self.loops = EventLoopWatch(LIMIT)
         progress.watch_event_loops(self.loops.notice)
         self.asked = 0
         self.loop = new_loop()
@@ -447,7 +447,7 @@ def test_model_calls_count_in_the_loop_they_began_in_until_their_answer_is_there
         return progress.open_in_event_loop(progress.MODEL_CALLS, id(program.loop))
 
     async def calls():
-        request = Request(endpoint_of("/v1/chat/completions"), servers.server("127.0.0.1", 8000), {"model": "m"})
+        request = ModelRequest(endpoint_of("/v1/chat/completions"), servers.server("127.0.0.1", 8000), {"model": "m"})
         made = EngineCall(SCOPE, "chat", "vllm", "m"), InferenceCall(SCOPE, request)
         return made, count()
 

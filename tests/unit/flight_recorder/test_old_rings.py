@@ -82,11 +82,11 @@ def test_what_is_no_ring_of_ours_stays(tmp_path, monkeypatch):
 
 def test_the_first_process_of_a_node_removes_them_before_it_makes_its_ring(flight, rings, monkeypatch):
     old = _left(rings, "old", 30 * DAY)
-    monkeypatch.setattr(process_identity, "_current", process_identity.Run(id="run", rank=1, local_rank=1))
+    monkeypatch.setattr(process_identity, "_current", process_identity.ProcessIdentity(id="run", rank=1, local_rank=1))
     flight.begin(layout.STEP, "", 1)
     assert old.exists()
     flight.disarm()
     flight.arm()
-    monkeypatch.setattr(process_identity, "_current", process_identity.Run(id="run", rank=0, local_rank=0))
+    monkeypatch.setattr(process_identity, "_current", process_identity.ProcessIdentity(id="run", rank=0, local_rank=0))
     flight.begin(layout.STEP, "", 1)
     assert not old.exists()

@@ -137,7 +137,7 @@ def test_rings_of_the_program_before_an_exec_are_removed_and_no_others(flight, r
 
 
 def test_the_name_of_the_file_has_room_for_a_long_run_id(flight, rings, monkeypatch):
-    monkeypatch.setattr(process_identity, "_current", process_identity.Run(id="run/" * 75))
+    monkeypatch.setattr(process_identity, "_current", process_identity.ProcessIdentity(id="run/" * 75))
     flight.begin(layout.STEP, "", 1)
     (path,) = rings.iterdir()
     assert path.name.startswith("otel-rl-run_run_")
@@ -248,7 +248,7 @@ def _call_at_import(monkeypatch: pytest.MonkeyPatch, module: str, call: Callable
 
 
 def test_the_rank_is_written_when_it_becomes_known(flight, monkeypatch):
-    monkeypatch.setattr(process_identity, "_current", process_identity.Run(id="early"))
+    monkeypatch.setattr(process_identity, "_current", process_identity.ProcessIdentity(id="early"))
     flight.begin(layout.COLLECTIVE, "barrier")
     assert (read(flight.ring.path).run_id, read(flight.ring.path).rank) == ("early", None)
     process_identity.update(rank=2, world_size=4)

@@ -16,7 +16,7 @@ from otel_rl.flight_recorder import layout
 from otel_rl.flight_recorder import recorder as recorder_module
 from otel_rl.flight_recorder.reader import read
 from otel_rl.inference.calls import InferenceCall
-from otel_rl.inference.requests import CHAT, Request
+from otel_rl.inference.requests import CHAT, ModelRequest
 from otel_rl.inference.servers import server
 from otel_rl.semconv import spans
 from otel_rl.telemetry import Scope
@@ -368,7 +368,7 @@ def test_an_error_of_ours_does_not_reach_the_program(flight, monkeypatch):
 
 def test_a_model_call_is_open_until_it_has_finished(recorded, flight):
     steps.begin(1, _scope)
-    call = InferenceCall(_scope, Request(CHAT, server("127.0.0.1", 8000), {"model": "tiny"}))
+    call = InferenceCall(_scope, ModelRequest(CHAT, server("127.0.0.1", 8000), {"model": "tiny"}))
     assert _open(flight) == ["1", "chat tiny"]
     call.finish()
     steps.finish()

@@ -35,7 +35,7 @@ def rules_file():
 @pytest.fixture
 def health(recorded, rules_file, monkeypatch):
     """The rules of a process, without what other tests have left."""
-    found = live.Health(rules_file)
+    found = live.LiveHealth(rules_file)
     sink = ScalarSink()
     monkeypatch.setattr(scalars, "sink", sink)
     # A gauge is registered once per process and scope: this test's own asks these rules.
@@ -208,7 +208,9 @@ def test_values_between_the_steps_of_the_only_loop_are_judged(health, recorded, 
 
 
 def test_a_rank_that_does_not_lead_judges_nothing(trains, health, recorded, monkeypatch):
-    monkeypatch.setattr(process_identity, "_current", process_identity.Run(id="run", rank=1, world_size=2, leads=False))
+    monkeypatch.setattr(
+        process_identity, "_current", process_identity.ProcessIdentity(id="run", rank=1, world_size=2, leads=False)
+    )
     trains([{"kl": 7.0}] * 20)
 
     assert changed(recorded) == []

@@ -20,7 +20,7 @@ from langgraph.types import Command, interrupt
 import otel_rl
 from otel_rl.instrumentors.langchain import other_instrumentors
 from otel_rl.instrumentors.mcp.connections import Connection
-from otel_rl.instrumentors.mcp.operations import Operation
+from otel_rl.instrumentors.mcp.operations import McpRequest
 from otel_rl.instrumentors.mcp.sending import SentRequest
 
 tracer = trace.get_tracer("program")
@@ -257,7 +257,7 @@ def test_a_request_inside_a_tool_is_no_second_call_of_the_trajectory_whoever_has
     @tool
     def search(query: str) -> str:
         """Search."""
-        sent = SentRequest(Operation("tools/call", {"name": "other", "arguments": {"q": query}}), Connection()).start()
+        sent = SentRequest(McpRequest("tools/call", {"name": "other", "arguments": {"q": query}}), Connection()).start()
         sent.answered({"content": []})
         return "found"
 

@@ -17,7 +17,7 @@ from support.mcp_sessions import IS_VERSION_1, PROGRAM, connected, environment, 
 
 from otel_rl.instrumentors.mcp import McpInstrumentor, operations
 from otel_rl.instrumentors.mcp.connections import over_http
-from otel_rl.instrumentors.mcp.operations import Operation
+from otel_rl.instrumentors.mcp.operations import McpRequest
 from otel_rl.instrumentors.mcp.receiving import ReceivedRequest
 from otel_rl.semconv import attributes as names
 from otel_rl.tools.sizes import size_of
@@ -138,7 +138,7 @@ def invalid():
 )
 def test_a_method_is_a_label_where_the_server_may_have_it(instrumented, method, error, shown, kind, code):
     instrumented.metrics()
-    ReceivedRequest(Operation(method, None, 2), over_http()).start(None).end(error)
+    ReceivedRequest(McpRequest(method, None, 2), over_http()).start(None).end(error)
     [point] = instrumented.metrics()["mcp.server.operation.duration"]
     assert point.attributes[names.MCP_METHOD_NAME] == shown
     assert point.attributes.get(names.ERROR_TYPE) == kind
@@ -185,7 +185,7 @@ async def test_a_defect_of_ours_reaches_neither_end(instrumented, url, monkeypat
         raise RuntimeError("ours")
 
     for name in ("labels", "details"):
-        monkeypatch.setattr(operations.Operation, name, defect)
+        monkeypatch.setattr(operations.McpRequest, name, defect)
     async with session(url) as opened:
         result = await opened.call_tool("add", {"a": 2, "b": 3})
     assert result.content[0].text == "5"

@@ -14,7 +14,7 @@ from support.mcp_sessions import IS_VERSION_1, connected, session, text_of
 import otel_rl
 from otel_rl.instrumentors.mcp import McpInstrumentor
 from otel_rl.instrumentors.mcp.connections import Connection, over_http
-from otel_rl.instrumentors.mcp.operations import Operation
+from otel_rl.instrumentors.mcp.operations import McpRequest
 from otel_rl.instrumentors.mcp.receiving import ReceivedRequest
 from otel_rl.instrumentors.mcp.sending import SentRequest
 from otel_rl.semconv import attributes as names
@@ -88,7 +88,7 @@ async def test_the_programs_request_is_not_changed(instrumented, url):
     ],
 )
 def test_our_baggage_goes_to_private_hosts_only_and_the_span_everywhere(instrumented, rollout, connection, goes):
-    sent = SentRequest(Operation("tools/list", None), connection).start()
+    sent = SentRequest(McpRequest("tools/list", None), connection).start()
     meta: dict[str, str] = {}
     sent.inject(meta, others=True)
     sent.answered({})
@@ -103,7 +103,7 @@ def test_a_request_belongs_to_no_earlier_request_of_its_session(instrumented, ro
     token = attach(trace.set_span_in_context(earlier))
     earlier.end()
     try:
-        request = ReceivedRequest(Operation("tools/list", None, 2), over_http()).start(meta)
+        request = ReceivedRequest(McpRequest("tools/list", None, 2), over_http()).start(meta)
         request.answers({"tools": []})
         request.end()
     finally:
@@ -117,7 +117,7 @@ def test_a_request_belongs_to_no_earlier_request_of_its_session(instrumented, ro
 
 def handled(meta, inside):
     """A request with ``meta``, and ``inside`` called while it is handled."""
-    request = ReceivedRequest(Operation("tools/list", None, 2), over_http()).start(meta)
+    request = ReceivedRequest(McpRequest("tools/list", None, 2), over_http()).start(meta)
     inside()
     request.answers({"tools": []})
     request.end()
@@ -157,7 +157,7 @@ def test_a_request_without_a_trace_has_no_ids_of_the_rollout_that_opened_its_ses
 
 def test_a_request_without_a_trace_is_inside_what_is_open_around_it(instrumented):
     with trace.get_tracer("server").start_as_current_span("POST /mcp") as around:
-        request = ReceivedRequest(Operation("tools/list", None, 2), over_http()).start({})
+        request = ReceivedRequest(McpRequest("tools/list", None, 2), over_http()).start({})
         request.end(ValueError("x"))
     assert instrumented.span("tools/list").parent.span_id == around.get_span_context().span_id
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from otel_rl.ranks.stragglers.timeline import Collective, RankStep, Span, Wait
+from otel_rl.ranks.stragglers.timeline import CollectiveWait, GroupCollective, RankStep, TimeSpan
 
 MS = 1_000_000
 GROUP = "0\tdefault_pg\t0-7"
@@ -37,11 +37,11 @@ class Program:
 
 def run(programs: dict[int, Program], transfer_ms: float = 1.0, began: dict[int, int] | None = None):
     """Return the step of each rank when ``programs`` run together."""
-    members: dict[Collective, set[int]] = {}
+    members: dict[GroupCollective, set[int]] = {}
     for rank, program in programs.items():
         for part in program.parts:
             if part[0] == "launch":
-                members.setdefault(Collective(part[3], part[1]), set()).add(rank)
+                members.setdefault(GroupCollective(part[3], part[1]), set()).add(rank)
     steps = {rank: RankStep(rank, (began or {}).get(rank, 0), 0) for rank in programs}
     now = {rank: step.began for rank, step in steps.items()}
     places = dict.fromkeys(programs, 0)
@@ -62,17 +62,17 @@ def _do(part, steps, rank, now, members, transfer_ms) -> bool:
     step = steps[rank]
     if part[0] == "work":
         ended = now[rank] + round(part[1] * MS)
-        step.phases.append(Span(part[2], now[rank], ended))
+        step.phases.append(TimeSpan(part[2], now[rank], ended))
         now[rank] = ended
     elif part[0] == "launch":
-        collective = Collective(part[3], part[1])
+        collective = GroupCollective(part[3], part[1])
         step.launches[collective], step.operations[collective] = now[rank], part[2]
     else:
-        collective = Collective(part[2], part[1])
+        collective = GroupCollective(part[2], part[1])
         launches = [steps[other].launches.get(collective) for other in members[collective]]
         if None in launches:
             return False
         ended = max(now[rank], max(launches) + round(transfer_ms * MS))
-        step.waits.append(Wait(collective, now[rank], ended))
+        step.waits.append(CollectiveWait(collective, now[rank], ended))
         now[rank] = ended
     return True

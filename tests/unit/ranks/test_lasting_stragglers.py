@@ -7,17 +7,17 @@ from dataclasses import replace
 
 import pytest
 
-from otel_rl.ranks.stragglers.comparison import Comparison, Straggler
+from otel_rl.ranks.stragglers.comparison import StepComparison, Straggler
 from otel_rl.ranks.stragglers.persistence import Persistence
 from otel_rl.ranks.stragglers.timeline import StepKey
 
 
-def step(iteration: int, rank: int | None, share: float, length: float = 0.5) -> Comparison:
+def step(iteration: int, rank: int | None, share: float, length: float = 0.5) -> StepComparison:
     straggler = None if rank is None else Straggler(rank, share * length, "all_reduce", "g", "reward")
-    return Comparison(StepKey("", iteration), length, 0.0, {}, straggler)
+    return StepComparison(StepKey("", iteration), length, 0.0, {}, straggler)
 
 
-def events(*steps: Comparison):
+def events(*steps: StepComparison):
     persistence = Persistence()
     changes = [persistence.add(one) for one in steps]
     return [("end" if one.is_over else "begin", one.straggler.rank, one.since, one.iteration) for one in changes if one]

@@ -8,7 +8,7 @@ import pytest
 
 from otel_rl.flight_recorder import collective_places, layout
 from otel_rl.flight_recorder.ring import Ring, create
-from otel_rl.ranks.stragglers.node import Node
+from otel_rl.ranks.stragglers.node import NodeComparison
 from otel_rl.ranks.stragglers.timeline import StepKey
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class Ranks:
         self.folder = folder
         self.rings = [self.add(rank) for rank in range(2)]
         self.number = 0
-        self.node = Node(self.rings[0].path)
+        self.node = NodeComparison(self.rings[0].path)
 
     def add(self, rank: int) -> Ring:
         ring = create(self.folder, f"otel-rl-run-{rank}-{len(list(self.folder.iterdir()))}")

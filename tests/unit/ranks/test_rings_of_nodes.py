@@ -8,7 +8,7 @@ import pytest
 from simulated_ranks import Program, run
 
 from otel_rl.flight_recorder import layout
-from otel_rl.flight_recorder.reader import Event, Ring
+from otel_rl.flight_recorder.reader import Event, RingSnapshot
 from otel_rl.process.lifetime import Lifetime
 from otel_rl.ranks.stragglers.run import compare_rings
 
@@ -17,7 +17,7 @@ STEPS = 8
 SHIFT, WALL = 7 * 3600 * 10**9, 3 * 10**9
 
 
-def rings(late: int | None, nodes: int = 2, drift: float = 0.0, phase: str = "reward") -> list[Ring]:
+def rings(late: int | None, nodes: int = 2, drift: float = 0.0, phase: str = "reward") -> list[RingSnapshot]:
     """Return the rings of four ranks, two on each node, that ran :data:`STEPS` steps; ``late`` takes 40 ms longer."""
     found = [_ring(rank, rank // 2 if nodes == 2 else 0) for rank in range(4)]
     began: dict[int, int] = dict.fromkeys(range(4), 0)
@@ -37,8 +37,8 @@ def _program(late: bool, first: int, phase: str) -> Program:
     return program
 
 
-def _ring(rank: int, node: int) -> Ring:
-    return Ring(
+def _ring(rank: int, node: int) -> RingSnapshot:
+    return RingSnapshot(
         path=Path(f"{rank}.ring"),
         lifetime=Lifetime(f"boot{node}", 100 + rank, 1, 1),
         run_id="run",
@@ -55,7 +55,7 @@ def _ring(rank: int, node: int) -> Ring:
     )
 
 
-def _write(ring: Ring, step, iteration: int, drift: float) -> None:
+def _write(ring: RingSnapshot, step, iteration: int, drift: float) -> None:
     def moment(one: int) -> int:
         return round(one * (1 + drift)) + SHIFT if ring.host == "node1" else one
 

@@ -8,7 +8,7 @@ import pytest
 
 from otel_rl.process import process_identity
 from otel_rl.ranks.stragglers import watch
-from otel_rl.ranks.stragglers.comparison import Comparison, Straggler
+from otel_rl.ranks.stragglers.comparison import StepComparison, Straggler
 from otel_rl.ranks.stragglers.timeline import StepKey
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import events
@@ -18,7 +18,7 @@ class Node:
     """Gives the steps that a test has put there; each look costs as much as the test says."""
 
     def __init__(self) -> None:
-        self.steps: list[Comparison] = []
+        self.steps: list[StepComparison] = []
         self.cost, self.spent, self.now = 0.0, 0.0, 0.0
         #: What it was asked for: how many steps, and when.
         self.looks: list[tuple[int, float]] = []
@@ -27,7 +27,7 @@ class Node:
     def waited(self) -> dict[int, tuple[int, int]]:
         return {rank: (int(self.now * 1e9), waited) for rank, waited in self.waits.items()}
 
-    def look(self, most: int) -> list[Comparison]:
+    def look(self, most: int) -> list[StepComparison]:
         self.looks.append((most, self.now))
         self.spent += self.cost
         found, self.steps = self.steps, []
@@ -37,20 +37,20 @@ class Node:
 @pytest.fixture
 def looking(recorded, monkeypatch):
     node = Node()
-    monkeypatch.setattr(watch, "Node", lambda _: node)
+    monkeypatch.setattr(watch, "NodeComparison", lambda _: node)
     monkeypatch.setattr(watch.own_cpu, "clock", lambda: round(node.spent * 1e9))
     monkeypatch.setattr(watch.time, "monotonic", lambda: node.now)
     monkeypatch.setattr(watch.flight, "ring", type("Ring", (), {"path": "x"})())
     return watch.Watch(), node
 
 
-def late(iteration: int) -> Comparison:
+def late(iteration: int) -> StepComparison:
     straggler = Straggler(3, 0.1, "all_reduce", "0\tundefined\t0-7", "reward")
-    return Comparison(StepKey("", iteration), 0.5, 0.1, {"0\tundefined\t0-7": 0.11}, straggler)
+    return StepComparison(StepKey("", iteration), 0.5, 0.1, {"0\tundefined\t0-7": 0.11}, straggler)
 
 
-def healthy(iteration: int) -> Comparison:
-    return Comparison(StepKey("", iteration), 0.4, 0.0, {}, None)
+def healthy(iteration: int) -> StepComparison:
+    return StepComparison(StepKey("", iteration), 0.4, 0.0, {}, None)
 
 
 def test_a_straggler_that_lasts_is_an_event_and_its_end_another(looking, recorded):
@@ -167,7 +167,7 @@ def test_a_garbage_collection_of_the_program_stops_no_comparison(looking, monkey
     looks_of(one, node, 5, late=200)
     look = node.look
 
-    def collects(most: int) -> list[Comparison]:
+    def collects(most: int) -> list[StepComparison]:
         node.spent += 0.3
         gc.collect()
         return look(most)
@@ -193,7 +193,7 @@ def test_without_a_ring_nothing_is_looked_at(looking, monkeypatch):
 def test_the_first_process_of_a_node_compares_and_only_among_several(
     rank, local_rank, world_size, expected, monkeypatch
 ):
-    who = process_identity.Run(rank=rank, local_rank=local_rank, world_size=world_size)
+    who = process_identity.ProcessIdentity(rank=rank, local_rank=local_rank, world_size=world_size)
     monkeypatch.setattr(watch.process_identity, "current", lambda: who)
     monkeypatch.setattr(watch.flight, "on", True)
     monkeypatch.setattr(watch.PeriodicThread, "start", lambda _: None)

@@ -6,7 +6,7 @@ import pytest
 
 from otel_rl.flight_recorder.ring import Ring, create
 from otel_rl.ranks.stragglers import node as node_module
-from otel_rl.ranks.stragglers.node import FIRST_SEARCH, Node
+from otel_rl.ranks.stragglers.node import FIRST_SEARCH, NodeComparison
 
 RANKS = 3
 
@@ -37,7 +37,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def test_ranks_that_begin_later_are_found_soon(folder):
-    node = Node(folder.add(0).path)
+    node = NodeComparison(folder.add(0).path)
     assert set(node.waited()) == {0}
 
     folder.add(1)
@@ -52,7 +52,7 @@ def test_ranks_that_begin_later_are_found_soon(folder):
 
 def test_how_long_a_rank_has_waited_stands_in_its_ring(folder):
     own = folder.add(0, waited=123)
-    node = Node(own.path)
+    node = NodeComparison(own.path)
     before, waited = node.waited()[0]
     assert waited == 123
 
@@ -63,7 +63,7 @@ def test_how_long_a_rank_has_waited_stands_in_its_ring(folder):
 
 
 def test_a_child_with_the_rank_of_its_parent_does_not_stand_in_for_it(folder):
-    node = Node(folder.add(0).path)
+    node = NodeComparison(folder.add(0).path)
     folder.add(1, waited=789)
     folder.add(1, waited=0)
     folder.now += FIRST_SEARCH
@@ -71,7 +71,7 @@ def test_a_child_with_the_rank_of_its_parent_does_not_stand_in_for_it(folder):
 
 
 def test_a_rank_that_has_ended_no_step_is_left_out(folder):
-    node = Node(folder.add(0).path)
+    node = NodeComparison(folder.add(0).path)
     ring = create(folder.path, "otel-rl-run-host-rank1")
     ring.identify("run", "0.0.0", "host", (1, RANKS, 1))
     folder.rings.append(ring)
@@ -80,7 +80,7 @@ def test_a_rank_that_has_ended_no_step_is_left_out(folder):
 
 
 def test_a_rank_whose_ring_is_gone_is_left_out(folder):
-    node = Node(folder.add(0).path)
+    node = NodeComparison(folder.add(0).path)
     other = folder.add(1)
     folder.now += FIRST_SEARCH
     assert set(node.waited()) == {0, 1}

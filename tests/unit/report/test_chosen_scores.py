@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 from otel_rl.report.aggregate.rewards import Rewards
-from otel_rl.report.aggregate.totals import Totals
+from otel_rl.report.aggregate.totals import MetricTotals
 from otel_rl.report.aggregate.trajectories import Trajectories
 from otel_rl.semconv import metrics
 from otel_rl.store.reader import Point, Process
@@ -31,7 +31,7 @@ def test_the_scores_of_chosen_samples_are_left_out_and_those_of_rollouts_are_not
 
 
 def test_quantiles_come_from_events_or_rows_where_these_have_as_many_scores_as_the_histogram():
-    totals = Totals((metrics.RL_REWARD_SCORE,))
+    totals = MetricTotals((metrics.RL_REWARD_SCORE,))
     for name in ("f", "of_samples"):
         point = Point(
             Process("one"), "s", metrics.RL_REWARD_SCORE.name, "histogram", True, 1, 2, 6.0, {"rl.reward.name": name},

@@ -277,7 +277,7 @@ def test_the_users_rules_hold_for_the_report_and_a_mistake_in_them_is_told(
     rules.write_text(json.dumps({"rules": {KL: False}}))
     without = written.findings()
     rules.write_text(json.dumps({"rules": {"P3": False}}))
-    complaint, despite = aggregate.Health().complaint, written.findings()
+    complaint, despite = aggregate.HealthReplay().complaint, written.findings()
     monkeypatch.setenv("OTEL_RL_HEALTH_RULES", "off")
     settings.reset()
     off = written.verdicts()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from unit.report.made_up_jobs import Job, examined
 
-from otel_rl.ranks.stragglers.comparison import Comparison, Straggler
+from otel_rl.ranks.stragglers.comparison import StepComparison, Straggler
 from otel_rl.ranks.stragglers.run import RunComparison
 from otel_rl.report import write_report
 from otel_rl.report.aggregate.statistics import BinnedSeries
@@ -284,7 +284,7 @@ def test_a_rank_that_was_late_by_much_in_one_of_the_last_steps_only_is_not_said(
     shares: list[float], is_said: bool
 ) -> None:
     steps = [
-        Comparison((1, number), 1.0, share, {}, Straggler(1, share, "all_reduce", "world", "train"))
+        StepComparison((1, number), 1.0, share, {}, Straggler(1, share, "all_reduce", "world", "train"))
         for number, share in enumerate(shares)
     ]
     collected = SimpleNamespace(
@@ -297,7 +297,7 @@ def test_a_rank_that_was_late_by_much_in_one_of_the_last_steps_only_is_not_said(
 def test_a_rank_that_is_late_as_often_as_chance_makes_one_is_not_said(late: int, is_said: bool) -> None:
     """19 and 20 of 29 steps, as of two ranks that did the same on a busy machine."""
     steps = [
-        Comparison((1, number), 1.0, 0.2, {}, Straggler(int(number < late), 0.2, "all_reduce", "world", "train"))
+        StepComparison((1, number), 1.0, 0.2, {}, Straggler(int(number < late), 0.2, "all_reduce", "world", "train"))
         for number in range(29)
     ]
     collected = SimpleNamespace(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from otel_rl.report import human
 from otel_rl.report.aggregate.calls import METRICS, Calls
 from otel_rl.report.aggregate.statistics import BinnedSeries, Largest, Spread
-from otel_rl.report.aggregate.totals import Totals, combined
+from otel_rl.report.aggregate.totals import MetricTotals, combined
 from otel_rl.report.render.tables import call_tables
 from otel_rl.semconv import metrics
 from otel_rl.store.reader import Point, Process, Span
@@ -28,7 +28,7 @@ def _counter(
 
 
 def _sum(*points: Point) -> float:
-    totals = Totals((CALLS,))
+    totals = MetricTotals((CALLS,))
     for point in points:
         totals.add(point)
     totals.close()
@@ -68,7 +68,7 @@ def _histogram(process: Process, start: int, counts: list[int], total: float) ->
 
 
 def test_histograms_of_processes_and_restarts_combine() -> None:
-    totals = Totals((SCORE,))
+    totals = MetricTotals((SCORE,))
     for point in (_histogram(ONE, 1, [3, 1], 2.0), _histogram(ONE, 9, [0, 2], 1.5), _histogram(TWO, 1, [4, 0], 0.4)):
         totals.add(point)
     totals.close()
@@ -79,7 +79,7 @@ def test_histograms_of_processes_and_restarts_combine() -> None:
 
 
 def test_series_are_grouped_also_by_an_attribute_that_is_a_list() -> None:
-    totals = Totals((CALLS,))
+    totals = MetricTotals((CALLS,))
     for time in (1, 2):
         totals.add(Point(ONE, "s", CALLS.name, "sum", True, 1, time, 3, {"a": [{"b": time}]}))  # fmt: skip
     totals.close()
@@ -90,7 +90,7 @@ def test_series_are_grouped_also_by_an_attribute_that_is_a_list() -> None:
 
 
 def test_metrics_that_no_section_shows_are_not_kept() -> None:
-    totals = Totals((SCORE,))
+    totals = MetricTotals((SCORE,))
     totals.add(_counter(ONE, 1, 2, 3))
     totals.close()
     assert list(totals.of(CALLS)) == []
@@ -179,7 +179,7 @@ def test_a_tool_call_that_both_ends_recorded_is_one_call() -> None:
     for process, is_server in ((ONE, False), (TWO, True)):
         span = Span(process, "s", "tools/call add", "t", "i", "", 0, 10, values, [], False, "", 0, is_server)
         calls.add(span)
-    assert [tool.number for tool in calls.tools(Totals(()))] == [1]
+    assert [tool.number for tool in calls.tools(MetricTotals(()))] == [1]
 
 
 def _tool_span(number: int, error: str, outcome: str | None) -> Span:
@@ -189,7 +189,7 @@ def _tool_span(number: int, error: str, outcome: str | None) -> Span:
     return Span(ONE, "s", "execute_tool add", "t", str(number), "", 0, 10, values, [], bool(error), "", 0)
 
 
-def _shown(calls: Calls, totals: Totals) -> dict[str, str]:
+def _shown(calls: Calls, totals: MetricTotals) -> dict[str, str]:
     table = call_tables.calls(calls.tools(totals), "Tool")
     [row] = table.rows
     return {title.lstrip(">"): cell.text for title, cell in zip(table.columns, row, strict=True)}
@@ -200,14 +200,14 @@ def test_the_table_of_tools_says_how_failed_calls_ended() -> None:
     ended = [("", "ok"), ("httpx.ReadTimeout", "timeout"), ("TimeoutError", "timeout"), ("ValueError", "tool_error")]
     for number, (error, outcome) in enumerate(ended):
         calls.add(_tool_span(number, error, outcome))
-    shown = _shown(calls, Totals(()))
+    shown = _shown(calls, MetricTotals(()))
     assert shown["Errors"] == "3 (TimeoutError 1, ValueError 1, httpx.ReadTimeout 1)"
     assert shown["Outcome of errors"] == "timeout 2, tool_error 1"
 
 
-def _tool_histogram(count: int) -> Totals:
+def _tool_histogram(count: int) -> MetricTotals:
     """So many calls of up to 3 s, in a histogram whose first bucket reaches to 10 s."""
-    totals = Totals(METRICS)
+    totals = MetricTotals(METRICS)
     name, bounds = metrics.GEN_AI_EXECUTE_TOOL_DURATION.name, {"bounds": [10.0], "counts": [count, 0]}
     labels = {"gen_ai.tool.name": "add"}
     totals.add(Point(ONE, "s", name, "histogram", True, 1, 2, float(count), labels, count, 0.1, 3.0, **bounds))
@@ -252,7 +252,7 @@ def test_quantiles_of_values_that_come_again_are_these_values() -> None:
 
 
 def test_outcomes_of_calls_without_spans_come_from_the_metric() -> None:
-    calls, totals = Calls(), Totals(METRICS)
+    calls, totals = Calls(), MetricTotals(METRICS)
     calls.add(_tool_span(1, "ValueError", "tool_error"))
     for error, outcome, count in (("", "ok", 5), ("cancelled", "cancelled", 2), ("ValueError", "tool_error", 3)):
         labels = {"gen_ai.tool.name": "add", "rl.tool.outcome": outcome} | ({"error.type": error} if error else {})
@@ -267,4 +267,4 @@ def test_outcomes_of_calls_without_spans_come_from_the_metric() -> None:
 def test_tools_of_which_nobody_says_how_calls_ended_have_no_such_column() -> None:
     calls = Calls()
     calls.add(_tool_span(1, "ValueError", None))
-    assert "Outcome of errors" not in _shown(calls, Totals(()))
+    assert "Outcome of errors" not in _shown(calls, MetricTotals(()))

@@ -17,7 +17,9 @@ def status(monkeypatch):
 
 @pytest.fixture
 def become(monkeypatch):
-    return lambda **who: monkeypatch.setattr(process_identity, "_current", process_identity.Run(id="run", **who))
+    return lambda **who: monkeypatch.setattr(
+        process_identity, "_current", process_identity.ProcessIdentity(id="run", **who)
+    )
 
 
 def given(metric):

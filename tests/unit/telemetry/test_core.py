@@ -141,7 +141,7 @@ def test_ids_neither_draw_from_nor_follow_the_programs_random_numbers():
 
 
 def test_an_unknown_value_never_erases_a_known_one(monkeypatch):
-    monkeypatch.setattr(process_identity, "_current", process_identity.Run(rank=3))
+    monkeypatch.setattr(process_identity, "_current", process_identity.ProcessIdentity(rank=3))
     seen = []
     monkeypatch.setattr(process_identity, "_listeners", [seen.append])
     process_identity.update(rank=None, system="trl")

@@ -171,7 +171,7 @@ def test_a_function_that_cannot_be_found_is_one_line_and_nothing_is_recorded(use
 
 def test_only_the_first_rank_of_a_node_says_that_the_function_cannot_be_used(use, capsys, monkeypatch):
     use(lambda text: text, "missing:redact")
-    monkeypatch.setattr(process_identity, "_current", process_identity.Run(rank=3, local_rank=1))
+    monkeypatch.setattr(process_identity, "_current", process_identity.ProcessIdentity(rank=3, local_rank=1))
     assert content_as_json("secret") is None
     assert capsys.readouterr().err == ""
 

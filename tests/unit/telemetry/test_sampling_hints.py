@@ -26,7 +26,9 @@ def fresh(monkeypatch):
     monkeypatch.setattr(sampling, "_traces", {})
     monkeypatch.setattr(steps, "_programs", [])
     monkeypatch.setattr(steps, "_numbers", count())
-    monkeypatch.setattr(process_identity, "_current", process_identity.Run(id="run-1", rank=0, steps_key="run-1/0.0.0"))
+    monkeypatch.setattr(
+        process_identity, "_current", process_identity.ProcessIdentity(id="run-1", rank=0, steps_key="run-1/0.0.0")
+    )
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ def identity(monkeypatch):
         # Another rank is another process, which has not begun a step yet.
         monkeypatch.setattr(steps, "_programs", [])
         monkeypatch.setattr(steps, "_numbers", count())
-        run = process_identity.Run(id="run-1", **changes)
+        run = process_identity.ProcessIdentity(id="run-1", **changes)
         key = f"run-1/{run.attempt}"
         monkeypatch.setattr(process_identity, "_current", replace(run, steps_key=changes.get("steps_key", key)))
 

@@ -9,7 +9,7 @@ from otel_rl.process import process_identity
 from otel_rl.semconv import attributes, spans
 from otel_rl.telemetry import Scope, content_capture
 from otel_rl.training import cost_guard, steps
-from otel_rl.training.cost_guard import WARM_UP, WINDOW_SECONDS, WINDOW_STEPS, WINDOWS, CostGuard, Reading
+from otel_rl.training.cost_guard import WARM_UP, WINDOW_SECONDS, WINDOW_STEPS, WINDOWS, CostGuard, CpuSums
 from otel_rl.training.trainer_loop import TrainerLoop
 
 _scope = Scope("test")
@@ -24,14 +24,14 @@ class Costs:
     """What the clocks say; a step moves them."""
 
     def __init__(self):
-        self.now = Reading(0.0, 0.0, 0.0, 0.0)
+        self.now = CpuSums(0.0, 0.0, 0.0, 0.0)
 
     def __call__(self):
         return self.now
 
     def add(self, wall=0.0, cpu=0.0, program=0.0, own=0.0):
-        added = Reading(wall, cpu, program, own)
-        self.now = Reading(*(one + other for one, other in zip(self.now, added, strict=True)))
+        added = CpuSums(wall, cpu, program, own)
+        self.now = CpuSums(*(one + other for one, other in zip(self.now, added, strict=True)))
 
 
 @pytest.fixture
@@ -261,7 +261,7 @@ def test_it_is_said_on_stderr_as_an_event_and_in_the_status(guarded, program, li
 
 
 def test_of_many_ranks_only_the_first_says_it_on_stderr(guarded, program, lines, recorded, monkeypatch):
-    monkeypatch.setattr(process_identity, "_current", process_identity.Run(id="run", rank=3, world_size=8))
+    monkeypatch.setattr(process_identity, "_current", process_identity.ProcessIdentity(id="run", rank=3, world_size=8))
     guarded()
     program.runs(WARM_UP + RUNG, program=STEP * 0.02)
 

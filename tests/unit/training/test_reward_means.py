@@ -235,7 +235,9 @@ def test_a_group_of_one_sample_has_nothing_to_compare(recorded):
 
 
 def test_only_the_process_that_leads_logs(recorded, monkeypatch):
-    monkeypatch.setattr(process_identity, "_current", process_identity.Run(id="run", rank=1, world_size=2, leads=False))
+    monkeypatch.setattr(
+        process_identity, "_current", process_identity.ProcessIdentity(id="run", rank=1, world_size=2, leads=False)
+    )
     with otel_rl.step(1):
         sampled([0.0, 1.0])
 

@@ -249,7 +249,7 @@ class TestValuesThatTheProgramGives:
         assert recorded.events("rl.step") == []
 
     def test_one_rank_records_them(self, recorded, monkeypatch):
-        follower = process_identity.Run(id="run", rank=1, world_size=2, leads=False)
+        follower = process_identity.ProcessIdentity(id="run", rank=1, world_size=2, leads=False)
         monkeypatch.setattr(process_identity, "_current", follower)
         with otel_rl.step(1):
             otel_rl.metric("program/of rank 1", 1.0)

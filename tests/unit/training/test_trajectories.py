@@ -19,7 +19,7 @@ from opentelemetry.sdk.resources import Resource
 
 import otel_rl
 from otel_rl.inference.calls import InferenceCall
-from otel_rl.inference.requests import CHAT, Request
+from otel_rl.inference.requests import CHAT, ModelRequest
 from otel_rl.inference.servers import server
 from otel_rl.pipeline.processors import QueueLogRecordProcessor
 from otel_rl.semconv import attributes
@@ -44,7 +44,7 @@ def bodies(recorded):
 
 
 def answered(**usage):
-    call = InferenceCall(scope, Request(CHAT, server("127.0.0.1", 80), {"model": "m"}))
+    call = InferenceCall(scope, ModelRequest(CHAT, server("127.0.0.1", 80), {"model": "m"}))
     call.answer.observe({"choices": [{"finish_reason": "stop"}], "usage": usage, "metadata": {"weight_version": "12"}})
     call.finish()
 

@@ -168,7 +168,7 @@ def test_without_log_probabilities_there_is_no_number_of_them():
 @pytest.mark.parametrize(("kind", "expected"), [("CUMULATIVE", 3), ("DELTA", 6)])
 def test_log_probabilities_of_a_streamed_request_are_those_of_all_its_tokens(kind, expected, recorded):
     parameters = SimpleNamespace(output_kind=SimpleNamespace(name=kind))
-    request = async_requests.Request(type("Engine", (), {})(), parameters, "r", has_span=True)
+    request = async_requests.AsyncRequest(type("Engine", (), {})(), parameters, "r", has_span=True)
     for number in (1, 2, 3):
         given = candidate(number)
         given.index, given.logprobs = 0, [{}] * number

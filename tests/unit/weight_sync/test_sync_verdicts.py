@@ -11,7 +11,7 @@ from otel_rl.semconv.attributes import RlSyncVerdictValues as Verdict
 from otel_rl.weight_sync import trainer_updates
 from otel_rl.weight_sync.tensor_sums import added, sum_of, sums_of_model
 from otel_rl.weight_sync.trainer_updates import TrainerUpdates
-from otel_rl.weight_sync.verdicts import ALWAYS, SyncVerdicts, Told
+from otel_rl.weight_sync.verdicts import ALWAYS, EngineWeights, SyncVerdicts
 
 torch = pytest.importorskip("torch")
 
@@ -66,9 +66,9 @@ class Run:
         updates.compare_as(dtype)
         self.verdicts.begin(self.told(), updates.read(dtype))
 
-    def told(self) -> Told:
+    def told(self) -> EngineWeights:
         sums = {name: (one,) for name, one in sums_of_model(self.engine)}
-        return Told(None, sums) if self.sums else Told(tuple(float(one[0]) for one in sums.values()))
+        return EngineWeights(None, sums) if self.sums else EngineWeights(tuple(float(one[0]) for one in sums.values()))
 
     def train(self, lr: float = 0.5) -> None:
         self.optimizer.param_groups[0]["lr"] = lr

@@ -9,7 +9,7 @@ import pytest
 
 from otel_rl.weight_sync import trainer_updates
 from otel_rl.weight_sync.trainer_updates import TrainerUpdates
-from otel_rl.weight_sync.verdicts import SyncVerdicts, Told
+from otel_rl.weight_sync.verdicts import EngineWeights, SyncVerdicts
 
 torch = pytest.importorskip("torch")
 
@@ -177,7 +177,7 @@ def test_parameters_that_are_whole_for_a_while_have_not_moved(updates, sums):
 
     def outcome():
         optimizer.step()
-        told = Told(None, {"weight": (one_sum,)}) if sums else Told((-1.0,))
+        told = EngineWeights(None, {"weight": (one_sum,)}) if sums else EngineWeights((-1.0,))
         return verdicts.compare(told, read(updates), updates.first(torch.float32), brought=True)
 
     optimizer.step()
@@ -207,7 +207,7 @@ def test_a_version_without_the_trainer_leaves_the_pair_before_it():
     verdicts = SyncVerdicts()
     first, second = (trainer_updates.Parameters(number, {0: (number,)}, {0: ((1,),)}) for number in (1, 2))
     nothing = trainer_updates.Parameters(0, {}, {})
-    verdicts.begin(Told((-1.0,)), first)
-    assert verdicts.compare(Told((-2.0,)), None, nothing, brought=True).verdict == "unknown"
-    outcome = verdicts.compare(Told((-2.0,)), second, nothing, brought=True)
+    verdicts.begin(EngineWeights((-1.0,)), first)
+    assert verdicts.compare(EngineWeights((-2.0,)), None, nothing, brought=True).verdict == "unknown"
+    outcome = verdicts.compare(EngineWeights((-2.0,)), second, nothing, brought=True)
     assert (outcome.verdict, outcome.is_problem) == ("current", False)

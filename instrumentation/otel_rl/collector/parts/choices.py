@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from otel_rl.collector.errors import Refused
 from otel_rl.collector.parts import gateways
-from otel_rl.collector.parts.files import Source, folder, shipped
+from otel_rl.collector.parts.files import ConfigurationPart, folder, shipped
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -191,7 +191,7 @@ def select(
     return selection
 
 
-def sources(selection: Selection) -> list[Source]:
+def sources(selection: Selection) -> list[ConfigurationPart]:
     """The parts of a configuration in the order in which they are merged.
 
     Raises:
@@ -221,7 +221,7 @@ def _with_brought(selection: Selection) -> list[str]:
     return [name for name in OPTIONS if name in selection.options or name in brought]
 
 
-def _option(name: str, selection: Selection) -> list[Source]:
+def _option(name: str, selection: Selection) -> list[ConfigurationPart]:
     """The file of an option, and those it has for the role and for single sinks and options.
 
     A part must not name a sink or an exporter that is not there. What it says of the way to a gateway holds for all.

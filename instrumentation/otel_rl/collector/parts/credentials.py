@@ -11,7 +11,7 @@ import re
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
-from otel_rl.collector.parts.files import Source
+from otel_rl.collector.parts.files import ConfigurationPart
 from otel_rl.collector.parts.merge import merge
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ _NEVER_EMPTY = "client_ca_file"
 _VARIABLE = re.compile(r"\$\{env:(?P<name>\w+)(?P<default>:-[^{}]*)?\}")
 
 
-def generated(parts: Sequence[Source]) -> list[Source]:
+def generated(parts: Sequence[ConfigurationPart]) -> list[ConfigurationPart]:
     """The part for the files and extensions that these parts name; none where there is nothing to add.
 
     Raises:
@@ -49,7 +49,7 @@ def generated(parts: Sequence[Source]) -> list[Source]:
     missing = sorted(name for name in defined if name not in started)
     if missing:
         lines += ["", "service:", f"  extensions: [{', '.join([*started, *missing])}]"]
-    return [Source(NAME, "\n".join([_HEADING, *lines, ""]))] if lines else []
+    return [ConfigurationPart(NAME, "\n".join([_HEADING, *lines, ""]))] if lines else []
 
 
 _HEADING = "# Files that are looked at before anything starts, and the extensions of all parts."

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Source:
+class ConfigurationPart:
     """One part of a configuration.
 
     Attributes:
@@ -25,9 +25,9 @@ class Source:
     text: str
 
 
-def shipped(name: str) -> Source:
+def shipped(name: str) -> ConfigurationPart:
     """The shipped file with this path below ``collector-config``."""
-    return Source(name, (folder() / name).read_text(encoding="utf-8"))
+    return ConfigurationPart(name, (folder() / name).read_text(encoding="utf-8"))
 
 
 def folder() -> Path:

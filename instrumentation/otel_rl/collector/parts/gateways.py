@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from otel_rl.collector.errors import Refused
-from otel_rl.collector.parts.files import Source, shipped
+from otel_rl.collector.parts.files import ConfigurationPart, shipped
 
 BUCKETS = 256
 TEMPLATE = "durable_otlp_grpc/gateway_1"
@@ -62,7 +62,7 @@ def variables(gateways: int) -> list[str]:
     return [f"OTEL_RL_COLLECTOR_GATEWAY_{number}" for number in range(1, gateways + 1)]
 
 
-def parts(gateways: int) -> list[Source]:
+def parts(gateways: int) -> list[ConfigurationPart]:
     """Return what is merged after ``agent.yaml`` for this number of gateways."""
     shares = ranges(gateways)
     lines = [
@@ -76,10 +76,10 @@ def parts(gateways: int) -> list[Source]:
         "  pipelines:",
         *(line for way in WAYS for line in _pipelines(way, gateways)),
     ]
-    return [Source(f"--gateways {gateways}", "\n".join(lines) + "\n")]
+    return [ConfigurationPart(f"--gateways {gateways}", "\n".join(lines) + "\n")]
 
 
-def gateway_parts(gateways: int) -> list[Source]:
+def gateway_parts(gateways: int) -> list[ConfigurationPart]:
     """Return what is merged after ``gateway.yaml``: each of the gateways may spend its share of the sampling budget."""
     ranges(gateways)
     text = f"""\
@@ -88,10 +88,10 @@ extensions:
   trace_budget:
     gateways: {gateways}
 """
-    return [Source(f"--gateways {gateways}", text)]
+    return [ConfigurationPart(f"--gateways {gateways}", text)]
 
 
-def copies(part: Source, gateways: int) -> list[Source]:
+def copies(part: ConfigurationPart, gateways: int) -> list[ConfigurationPart]:
     """Return what a part says of the first gateway, once more for each of the others."""
     block = _block(part.text)
     if not block or gateways == 1:
@@ -99,7 +99,7 @@ def copies(part: Source, gateways: int) -> list[Source]:
     lines = [f"# {part.name} for the other gateways: the same as for the first.", "exporters:"]
     for number in range(2, gateways + 1):
         lines += [f"  {TEMPLATE.removesuffix('1')}{number}:", *block]
-    return [Source(f"{part.name} --gateways {gateways}", "\n".join(lines) + "\n")]
+    return [ConfigurationPart(f"{part.name} --gateways {gateways}", "\n".join(lines) + "\n")]
 
 
 def _exporters(gateways: int) -> list[str]:

@@ -20,7 +20,7 @@ from otel_rl.collector.errors import Refused
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from otel_rl.collector.parts.files import Source
+    from otel_rl.collector.parts.files import ConfigurationPart
 
 _INDENT = 2
 _SECTIONS = ("extensions", "receivers", "processors", "connectors", "exporters", "service")
@@ -31,14 +31,14 @@ _SECTIONS = ("extensions", "receivers", "processors", "connectors", "exporters",
 class _Entry:
     """One key of one source: its value, the comments above it and its lines."""
 
-    source: Source
+    source: ConfigurationPart
     value: Any
     comments: list[str]
     lines: list[str]
     first_line: int
 
 
-def merge(sources: Sequence[Source]) -> dict[str, Any]:
+def merge(sources: Sequence[ConfigurationPart]) -> dict[str, Any]:
     """The configuration that the collector makes of these sources, as plain values.
 
     Raises:
@@ -50,7 +50,7 @@ def merge(sources: Sequence[Source]) -> dict[str, Any]:
     return merged
 
 
-def flatten(sources: Sequence[Source]) -> str:
+def flatten(sources: Sequence[ConfigurationPart]) -> str:
     """Merge to text: one YAML document with the sources' comments, each block labelled with its source.
 
     Raises:
@@ -63,7 +63,7 @@ def flatten(sources: Sequence[Source]) -> str:
     return "\n\n".join("\n".join(_block(key, sections[key], 0)) for key in order) + "\n"
 
 
-def heading(source: Source) -> list[str]:
+def heading(source: ConfigurationPart) -> list[str]:
     """The comment at the top of a source, without the lines that show a command."""
     lines = []
     for line in source.text.splitlines():
@@ -75,7 +75,7 @@ def heading(source: Source) -> list[str]:
 
 
 @lru_cache(maxsize=64)
-def _parse(source: Source) -> Any:
+def _parse(source: ConfigurationPart) -> Any:
     try:
         tree = YAML().load(source.text)
     except YAMLError as error:
@@ -95,7 +95,7 @@ def _merged(base: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
 
 
 def _entries(
-    source: Source, lines: list[str], tree: CommentedMap, begin: int, end: int
+    source: ConfigurationPart, lines: list[str], tree: CommentedMap, begin: int, end: int
 ) -> Iterator[tuple[str, _Entry]]:
     """Every key of a map in block style, with its slice of the source."""
     positions = [(key, *tree.lc.key(key)) for key in tree]

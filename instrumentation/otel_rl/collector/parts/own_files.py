@@ -10,7 +10,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from otel_rl.collector.errors import Refused
-from otel_rl.collector.parts.files import Source
+from otel_rl.collector.parts.files import ConfigurationPart
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,7 +20,7 @@ _SECTIONS = ("extensions", "receivers", "processors", "connectors", "exporters",
 _ENDLESS = 1_000_000
 
 
-def own(file: Path) -> Source:
+def own(file: Path) -> ConfigurationPart:
     """The part in a file of the site's own.
 
     Raises:
@@ -43,7 +43,7 @@ def own(file: Path) -> Source:
         raise Refused(f"--with-file {file} is empty; write a part of a configuration into it, or leave it out")
     if problems := list(_problems(tree)):
         raise Refused("\n".join(f"--with-file {file}: {problem}" for problem in problems))
-    return Source(str(file), tidy.getvalue().removesuffix("...\n"))
+    return ConfigurationPart(str(file), tidy.getvalue().removesuffix("...\n"))
 
 
 def _reason(error: YAMLError) -> str:

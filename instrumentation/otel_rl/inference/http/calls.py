@@ -24,7 +24,7 @@ from otel_rl.inference.http.event_streams import EventStream
 from otel_rl.inference.http.paths import target_of
 from otel_rl.inference.http.protocols import EngineAnswer, as_completion_request
 from otel_rl.inference.http.streamed_answers import StreamedEngineAnswer
-from otel_rl.inference.requests import Endpoint, Request
+from otel_rl.inference.requests import Endpoint, ModelRequest
 from otel_rl.semconv import attributes
 from otel_rl.semconv.attributes import GenAiOperationNameValues, RlInferenceStreamEndedValues
 from otel_rl.telemetry import lifecycle, open_trajectory, propagation
@@ -61,7 +61,7 @@ class Url(NamedTuple):
     path: str
 
 
-class Call:
+class HttpCall:
     """A request to an engine."""
 
     #: The answer comes in chunks, which nobody parses as a whole.
@@ -86,7 +86,7 @@ class Call:
         return False
 
 
-class ModelCall(Call):
+class HttpModelCall(HttpCall):
     """A request for tokens."""
 
     #: A method of the client reads the answer, and tells how that ends.
@@ -104,7 +104,7 @@ class ModelCall(Call):
         self._is_unread = not body
         form = StreamedEngineAnswer if self.is_stream else EngineAnswer
         answers = partial(form, samples if isinstance(samples, int) and samples > 0 else 1)
-        self._call = InferenceCall(scope, Request(endpoint, server, body), answers)
+        self._call = InferenceCall(scope, ModelRequest(endpoint, server, body), answers)
         self._call.attempts = 1
         #: What its response is known by; it goes with the response.
         self.references: list[ref[object]] = []
@@ -206,7 +206,7 @@ class ModelCall(Call):
         return ended if self.is_stream else None
 
 
-class ControlCall(Call):
+class ControlCall(HttpCall):
     """A request that changes an engine.
 
     Of several that run at once the first is the phase ``rl.sync``: they are one stretch of time.
@@ -258,14 +258,14 @@ def _is_timed(target: Target) -> bool:
 
 #: Identity of a response, or of what it is read from -> the call, while the program has not read all of it.
 #: Responses may be of a class of the program that cannot be hashed.
-_open: dict[int, ModelCall] = {}
+_open: dict[int, HttpModelCall] = {}
 #: The operation whose request this context sends: a client may send it through another one.
 _operation: ContextVar[ControlCall | None] = ContextVar("otel_rl_engine_operation", default=None)
 #: Host and port of servers that have been asked what only engines are asked.
 _engines: set[tuple[str, int | None]] = set()
 
 
-def begin(library: str, method: str, url: Url, headers: MutableMapping[str, str] | None, body: Any) -> Call | None:
+def begin(library: str, method: str, url: Url, headers: MutableMapping[str, str] | None, body: Any) -> HttpCall | None:
     """Follow a request that is about to be sent, and write its trace context into ``headers``.
 
     Args:
@@ -286,11 +286,11 @@ def begin(library: str, method: str, url: Url, headers: MutableMapping[str, str]
         return None
     record_abandoned()
     known = object_of(body)
-    call: Call
+    call: HttpCall
     if target.operation:
         call = ControlCall(scope, target, url, known)
     else:
-        call = ModelCall(scope, _ENDPOINTS[target.path], url, known)
+        call = HttpModelCall(scope, _ENDPOINTS[target.path], url, known)
     try:
         if headers is not None and _TRACEPARENT not in headers:
             propagation.inject(headers, url.host)
@@ -317,7 +317,7 @@ def _is_engine(target: Target, url: Url) -> bool:
     return True
 
 
-def _know_by(holder: object, response: object, call: ModelCall) -> bool:
+def _know_by(holder: object, response: object, call: HttpModelCall) -> bool:
     """Find ``call`` by ``holder``, which is ``response`` or a part of it, as long as there is one.
 
     Returns:
@@ -340,11 +340,11 @@ def _know_by(holder: object, response: object, call: ModelCall) -> bool:
     return is_own
 
 
-def _taken(response: object) -> ModelCall | None:
+def _taken(response: object) -> HttpModelCall | None:
     return _open.pop(id(response), None) if _open else None
 
 
-def of(response: object) -> ModelCall | None:
+def of(response: object) -> HttpModelCall | None:
     """The call that a response, or what it is read from, belongs to until the program has parsed or closed it."""
     return _open.get(id(response)) if _open else None
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Iterator
 
-    from otel_rl.inference.http.calls import ModelCall
+    from otel_rl.inference.http.calls import HttpModelCall
 
 
 class Chunks:
@@ -18,7 +18,7 @@ class Chunks:
 
     __slots__ = ("_call", "_chunks")
 
-    def __init__(self, call: ModelCall, chunks: Iterator[bytes]) -> None:
+    def __init__(self, call: HttpModelCall, chunks: Iterator[bytes]) -> None:
         self._call, self._chunks = call, chunks
 
     def __iter__(self) -> Iterator[bytes]:
@@ -54,7 +54,7 @@ class AsyncChunks:
 
     __slots__ = ("_call", "_chunks")
 
-    def __init__(self, call: ModelCall, chunks: AsyncIterator[bytes]) -> None:
+    def __init__(self, call: HttpModelCall, chunks: AsyncIterator[bytes]) -> None:
         self._call, self._chunks = call, chunks
 
     def __aiter__(self) -> AsyncIterator[bytes]:

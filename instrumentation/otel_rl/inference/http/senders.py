@@ -18,7 +18,7 @@ from otel_rl.inference.http.paths import target_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from otel_rl.inference.http.calls import Call, ModelCall, Url
+    from otel_rl.inference.http.calls import HttpCall, HttpModelCall, Url
 
 #: Objects that requests were built of, until they are sent.
 _bodies: WeakKeyDictionary[object, Any] = WeakKeyDictionary()
@@ -42,7 +42,7 @@ class Client(NamedTuple):
     library: str
     head: Callable[[Any], tuple[str, str]]
     url: Callable[[Any], tuple[str, str, int | None, str]]
-    follow: Callable[[Any, Call], None]
+    follow: Callable[[Any, HttpCall], None]
 
 
 def calls() -> Any:
@@ -53,7 +53,7 @@ def calls() -> Any:
     return _calls
 
 
-def of(response: object) -> ModelCall | None:
+def of(response: object) -> HttpModelCall | None:
     """The call that a response belongs to, until the program has parsed or closed it."""
     return None if _calls is None else _calls.of(response)
 
@@ -121,7 +121,7 @@ def _timed(client: Client) -> tuple[Callable[..., Any], Callable[..., Any]]:
     return begin, own_cpu.timed(f"{client.library}.answered", functools.partial(_answered, client))
 
 
-def _begin(client: Client, request: Any) -> Call | None:
+def _begin(client: Client, request: Any) -> HttpCall | None:
     with _BEGIN:
         method, path = client.head(request)
         if target_of(method, path) is None:
@@ -133,14 +133,14 @@ def _begin(client: Client, request: Any) -> Call | None:
         if headers is not None and _TRACEPARENT in headers and headers[_TRACEPARENT] == _written.get(request):
             del headers[_TRACEPARENT]
         url: Url = calls().Url(*client.url(request))
-        call: Call | None = calls().begin(client.library, method, url, headers, body)
+        call: HttpCall | None = calls().begin(client.library, method, url, headers, body)
         if call is not None and call.trace_context is not None:
             _written[request] = call.trace_context
         return call
     return None
 
 
-def _answered(client: Client, call: Call, response: Any) -> None:
+def _answered(client: Client, call: HttpCall, response: Any) -> None:
     call.leave()
     with _ANSWERED:
         # False for a stream of requests.
@@ -152,6 +152,6 @@ def _answered(client: Client, call: Call, response: Any) -> None:
     call.failed(None)
 
 
-def _failed(call: Call, error: BaseException) -> None:
+def _failed(call: HttpCall, error: BaseException) -> None:
     with _FAILED:
         call.failed(error)

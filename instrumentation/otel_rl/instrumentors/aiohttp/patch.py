@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
 
-    from otel_rl.inference.http.calls import Call
+    from otel_rl.inference.http.calls import HttpCall
     from otel_rl.instrumentors.patching import Patches
 
 _BEGIN, _ANSWERED, _FAILED = (guard(f"aiohttp.{site}") for site in ("begin", "answered", "failed"))
@@ -60,7 +60,7 @@ def _requests(original: Callable[..., Any]) -> Callable[..., Any]:
     return request
 
 
-def _begin(session: Any, method: str, str_or_url: Any, kwargs: dict[str, Any]) -> Call | None:
+def _begin(session: Any, method: str, str_or_url: Any, kwargs: dict[str, Any]) -> HttpCall | None:
     """``kwargs`` gets the headers of the request with the trace context, in a mapping of their own."""
     with _BEGIN:
         if isinstance(str_or_url, str) and not may_be_target(str_or_url):
@@ -81,14 +81,14 @@ def _begin(session: Any, method: str, str_or_url: Any, kwargs: dict[str, Any]) -
         if _BAGGAGE in session.headers and _BAGGAGE not in headers:
             # What a request says takes the place of what its session says: that is the program's, and stays.
             headers.extend((_BAGGAGE, value) for value in session.headers.getall(_BAGGAGE))
-        call: Call | None = calls.begin(
+        call: HttpCall | None = calls.begin(
             "aiohttp", method, where, written, kwargs.get("data") if given is None else given
         )
         return call
     return None
 
 
-def _answered(call: Call, response: Any) -> None:
+def _answered(call: HttpCall, response: Any) -> None:
     call.leave()
     with _ANSWERED:
         call.answered(response, response.status, None)
@@ -98,7 +98,7 @@ def _answered(call: Call, response: Any) -> None:
     call.failed(None)
 
 
-def _failed(call: Call, error: BaseException) -> None:
+def _failed(call: HttpCall, error: BaseException) -> None:
     status = getattr(error, "status", None)
     if isinstance(status, int) and status >= _REFUSED:
         # Of a session with `raise_for_status`.
@@ -158,7 +158,7 @@ def _error_of_reader() -> BaseException | None:
 # -- chunks --------------------------------------------------------------------------------------------------------
 
 
-def _follow(reader: Any, response: Any, call: Call) -> None:
+def _follow(reader: Any, response: Any, call: HttpCall) -> None:
     # What has come and was not read. The reader itself would refer to itself, and that of an empty body has none.
     left = getattr(reader, "_buffer", None)
     if left is not None and call.is_followed_by(reader, response):

@@ -44,7 +44,7 @@ def started(manager: Any, name: str | None, serialized: dict[str, Any] | None, i
     description = None if is_taken and not is_root else _describe(serialized, name, tags, metadata, is_root)
     trajectory = _trajectory(manager.run_id, metadata) if is_root and description is not None else None
     if description is None or is_taken:
-        run = runs.Run(manager.run_id, parent.context if parent else None, is_node=is_node, above=parent)
+        run = runs.TracedRun(manager.run_id, parent.context if parent else None, is_node=is_node, above=parent)
     else:
         definition, span_name, values, duration = description
         above = runs.context_below(parent)
@@ -52,7 +52,7 @@ def started(manager: Any, name: str | None, serialized: dict[str, Any] | None, i
         context = ownership.span_context(span, above)
         if trajectory is not None:
             context = open_trajectory.context_with(trajectory.counters, context)
-        run = runs.Run(manager.run_id, context, span, duration, above=parent, is_node=is_node)
+        run = runs.TracedRun(manager.run_id, context, span, duration, above=parent, is_node=is_node)
     run.trajectory = trajectory or run.trajectory
     if is_node and isinstance(inputs, dict):
         run.given = tuple(inputs), inputs.get(_REWARD)
@@ -98,7 +98,7 @@ def _trajectory(run_id: UUID, metadata: dict[str, Any]) -> runs.Trajectory | Non
     return runs.Trajectory(open_trajectory.OpenTrajectory(), ids)
 
 
-def _end_trajectory(run: runs.Run, error: BaseException | None, *, left_open: bool) -> None:
+def _end_trajectory(run: runs.TracedRun, error: BaseException | None, *, left_open: bool) -> None:
     trajectory = run.trajectory
     if trajectory is None or run.above is not None:
         return
@@ -111,7 +111,7 @@ def _end_trajectory(run: runs.Run, error: BaseException | None, *, left_open: bo
             run.span.set_attributes(totals)
 
 
-def _end(run: runs.Run, error: BaseException | None = None, *, left_open: bool = False) -> None:
+def _end(run: runs.TracedRun, error: BaseException | None = None, *, left_open: bool = False) -> None:
     _end_trajectory(run, error, left_open=left_open)
     if run.span is None:
         return
@@ -166,7 +166,7 @@ def _update_in(outputs: Any) -> dict[str, Any]:
     return update if isinstance(update, dict) else {}
 
 
-def _record_reward(update: dict[str, Any], run: runs.Run) -> None:
+def _record_reward(update: dict[str, Any], run: runs.TracedRun) -> None:
     """A node that sets the number ``reward`` in the state of its graph scores the rollout, once."""
     found = update.get(_REWARD)
     if found is None:
@@ -179,7 +179,7 @@ def _record_reward(update: dict[str, Any], run: runs.Run) -> None:
     # Some nodes return the whole state with the reward they found in it, and a graph that is a node that of its nodes.
     repeated = (found is given and len(keys) > 1 and update.keys() >= set(keys)) or value == run.scored
     if not repeated:
-        above: runs.Run | None = run
+        above: runs.TracedRun | None = run
         while above is not None:
             above.scored = value
             above = above.above

@@ -39,7 +39,7 @@ class Trajectory(NamedTuple):
     ids: dict[str, Any]
 
 
-class Run:
+class TracedRun:
     """A run; its ``context`` is its own span's, or that of the nearest run above it that has one."""
 
     __slots__ = (
@@ -63,7 +63,7 @@ class Run:
         span: Span | None = None,
         duration: Duration | None = None,
         is_node: bool = False,
-        above: Run | None = None,
+        above: TracedRun | None = None,
     ) -> None:
         self.run_id = run_id
         self.context = context
@@ -79,18 +79,18 @@ class Run:
         #: The reward last recorded in or below this run.
         self.scored: float | None = None
         #: All that are open below it, where it is the top of its tree; the tree has one such table.
-        self.open_below: dict[UUID, Run] = {} if above is None else above.open_below
+        self.open_below: dict[UUID, TracedRun] = {} if above is None else above.open_below
         #: What this run is part of, where it is the top of its tree and no rollout is open around it.
         self.trajectory: Trajectory | None = None if above is None else above.trajectory
 
 
 #: Those that were used longest ago come first.
-_runs: OrderedDict[UUID, Run] = OrderedDict()
+_runs: OrderedDict[UUID, TracedRun] = OrderedDict()
 #: The run whose context has been entered; tells a context below it from one that lost it on the way.
-_entered: ContextVar[Run | None] = ContextVar("otel_rl_langchain_run", default=None)
+_entered: ContextVar[TracedRun | None] = ContextVar("otel_rl_langchain_run", default=None)
 
 
-def add(run: Run) -> list[Run]:
+def add(run: TracedRun) -> list[TracedRun]:
     """Remember a run that starts; return the runs that had to make room, for the caller to end."""
     evicted = []
     while len(_runs) >= MAXIMUM_RUNS:
@@ -107,7 +107,7 @@ def add(run: Run) -> list[Run]:
     return evicted
 
 
-def pop(run_id: UUID) -> list[Run]:
+def pop(run_id: UUID) -> list[TracedRun]:
     """Forget a run that ended, and all that are still open below it where it is the top; the run itself is the last."""
     run = _runs.pop(run_id, None)
     if run is None:
@@ -120,19 +120,19 @@ def pop(run_id: UUID) -> list[Run]:
     return [*(orphan for orphan in reversed(orphans) if _runs.pop(orphan.run_id, None) is not None), run]
 
 
-def pop_all() -> list[Run]:
+def pop_all() -> list[TracedRun]:
     """Forget every run, those that began last first."""
     found = list(reversed(_runs.values()))
     _runs.clear()
     return found
 
 
-def find(run_id: UUID | None) -> Run | None:
+def find(run_id: UUID | None) -> TracedRun | None:
     """An open run."""
     return None if run_id is None else _runs.get(run_id)
 
 
-def use(run_id: UUID | None) -> Run | None:
+def use(run_id: UUID | None) -> TracedRun | None:
     """An open run below which another one starts: neither it nor those above it make room before others do."""
     run = found = find(run_id)
     if len(_runs) * 2 < MAXIMUM_RUNS:
@@ -144,7 +144,7 @@ def use(run_id: UUID | None) -> Run | None:
     return found
 
 
-def context_below(run: Run | None) -> Context | None:
+def context_below(run: TracedRun | None) -> Context | None:
     """The context for what starts below ``run``: its own, or None (the current one) where that is below it already."""
     return None if run is None or _entered.get() is run else run.context
 

@@ -67,7 +67,7 @@ _VERSION = "io.modelcontextprotocol/protocolVersion"
 _LONGEST = 8192
 
 
-class Operation(NamedTuple):
+class McpRequest(NamedTuple):
     """A request: its method, its parameters as a mapping or an object of the library, and its number."""
 
     method: str
@@ -90,7 +90,7 @@ class Operation(NamedTuple):
         target = self.tool or self._prompt()
         return f"{self.method} {target}" if target else self.method
 
-    def without_names(self, outcome: Outcome) -> Operation:
+    def without_names(self, outcome: RequestOutcome) -> McpRequest:
         """The operation as metrics and names of spans show it: clients can make up any number of names."""
         is_refused = outcome.is_unknown or (self.tool is not None and outcome.code is not None)
         if not is_refused:
@@ -98,7 +98,7 @@ class Operation(NamedTuple):
         is_made_up = outcome.code == str(_METHOD_NOT_FOUND) and self.method not in _METHODS
         method = ErrorTypeValues.OTHER if is_made_up else self.method
         has_name = self.tool is not None or self._prompt() is not None
-        return Operation(method, {"name": ErrorTypeValues.OTHER} if has_name else None, self.request_id)
+        return McpRequest(method, {"name": ErrorTypeValues.OTHER} if has_name else None, self.request_id)
 
     def _prompt(self) -> str | None:
         return self._name() if self.method == _PROMPTS_GET else None
@@ -128,7 +128,7 @@ class Operation(NamedTuple):
         }
 
 
-class Outcome(NamedTuple):
+class RequestOutcome(NamedTuple):
     """How a request ended.
 
     Attributes:
@@ -149,35 +149,35 @@ class Outcome(NamedTuple):
         return self.fault or (outcomes.OK if self.error is None else outcomes.told(self.error).outcome)
 
 
-OK = Outcome()
+OK = RequestOutcome()
 
 
-def of_answer(operation: Operation, result: Any) -> Outcome:
+def of_answer(operation: McpRequest, result: Any) -> RequestOutcome:
     """The outcome of a request that was answered with a result; one that says ``isError`` is a tool's failure."""
     if operation.method != TOOLS_CALL or not (field(result, "isError") or field(result, "is_error")):
         return OK
     message = _message(result)
     if _UNKNOWN.match(message):
-        return Outcome(UNKNOWN_TOOL, is_unknown=True)
-    return Outcome(INVALID_ARGUMENTS if _INVALID.match(message) else TOOL_ERROR)
+        return RequestOutcome(UNKNOWN_TOOL, is_unknown=True)
+    return RequestOutcome(INVALID_ARGUMENTS if _INVALID.match(message) else TOOL_ERROR)
 
 
-def of_error(operation: Operation, error: BaseException) -> Outcome:
+def of_error(operation: McpRequest, error: BaseException) -> RequestOutcome:
     """The outcome of a request that raised, for its sender."""
     data = error_data(error)
     if data is None:
         return _of_exception(error)
     code, message = data
     if code in _TIMEOUT_CODES:
-        return Outcome(TIMEOUT)
+        return RequestOutcome(TIMEOUT)
     if code == _CLOSED_CODE and message == _CLOSED_MESSAGE:
-        return Outcome(CONNECTION_CLOSED)
+        return RequestOutcome(CONNECTION_CLOSED)
     if operation.method == TOOLS_CALL and code == _INVALID_PARAMS:
-        return Outcome(UNKNOWN_TOOL if _UNKNOWN.match(message) else INVALID_ARGUMENTS, str(code))
-    return Outcome(str(code), str(code))
+        return RequestOutcome(UNKNOWN_TOOL if _UNKNOWN.match(message) else INVALID_ARGUMENTS, str(code))
+    return RequestOutcome(str(code), str(code))
 
 
-def of_failure(error: BaseException) -> Outcome:
+def of_failure(error: BaseException) -> RequestOutcome:
     """The outcome of a request whose handler raised, for its receiver."""
     data = error_data(error)
     if data is None and type(error).__name__ == "ValidationError" and type(error).__module__.startswith("pydantic"):
@@ -189,12 +189,12 @@ def of_failure(error: BaseException) -> Outcome:
     return _of_exception(error)._replace(is_unknown=isinstance(message, str) and _is_unknown(message))
 
 
-def of_refusal(code: int, message: str = "") -> Outcome:
+def of_refusal(code: int, message: str = "") -> RequestOutcome:
     """The outcome of a request that its receiver answered with an error."""
     is_unknown = _is_unknown(message)
     if code not in _FAULTS_OF_SENDER:
-        return Outcome(str(code), str(code), is_unknown)
-    return Outcome(None, str(code), is_unknown=True, fault=UNKNOWN_TOOL if is_unknown else INVALID_ARGUMENTS)
+        return RequestOutcome(str(code), str(code), is_unknown)
+    return RequestOutcome(None, str(code), is_unknown=True, fault=UNKNOWN_TOOL if is_unknown else INVALID_ARGUMENTS)
 
 
 def _is_unknown(message: str) -> bool:
@@ -202,9 +202,9 @@ def _is_unknown(message: str) -> bool:
     return bool(_UNKNOWN.match(start) or _UNKNOWN_PROMPT.match(start))
 
 
-def _of_exception(error: BaseException) -> Outcome:
+def _of_exception(error: BaseException) -> RequestOutcome:
     outcome = outcomes.of(error)
-    return Outcome(outcome if outcome in (TIMEOUT, CANCELLED) else error_type(error))
+    return RequestOutcome(outcome if outcome in (TIMEOUT, CANCELLED) else error_type(error))
 
 
 def error_data(error: Any) -> tuple[int, str] | None:

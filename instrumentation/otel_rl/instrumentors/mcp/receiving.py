@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span
 
     from otel_rl.instrumentors.mcp.connections import Connection
-    from otel_rl.instrumentors.mcp.operations import Operation, Outcome
+    from otel_rl.instrumentors.mcp.operations import McpRequest, RequestOutcome
 
 #: The request that this context answers, for the parts of the library that run inside it.
 current: ContextVar[ReceivedRequest | None] = ContextVar("otel_rl_mcp_received_request", default=None)
@@ -49,14 +49,14 @@ class ReceivedRequest:
         "span",
     )
 
-    def __init__(self, operation: Operation, connection: Connection) -> None:
+    def __init__(self, operation: McpRequest, connection: Connection) -> None:
         self._operation = operation
         self._connection = connection
         self._forks = lifecycle.forks
         self._token: Token[Context] | None = None
         self._before = current.get()
         self._started = time.perf_counter()
-        self._outcome: Outcome | None = None
+        self._outcome: RequestOutcome | None = None
         #: The sender's side counts the tool; what the handler calls is inside of it.
         self._tool: OpenTool | None = None
         #: mcp 2.x has asked for its own span of this request.
@@ -84,7 +84,7 @@ class ReceivedRequest:
         current.set(self)
         return self
 
-    def _labels(self, operation: Operation) -> dict[str, Any]:
+    def _labels(self, operation: McpRequest) -> dict[str, Any]:
         return {
             **operation.labels(),
             **self._connection.labels,
@@ -117,14 +117,14 @@ class ReceivedRequest:
             self._tool.has_ended = True
         if self._forks != lifecycle.forks:
             return
-        outcome = self._outcome or operations.Outcome(outcomes.CANCELLED)
+        outcome = self._outcome or operations.RequestOutcome(outcomes.CANCELLED)
         if error is not None and self._outcome is None:
             outcome = operations.of_failure(error)
         with guard("mcp.received"):
             self._measure(outcome)
         scope.end_span(self.span, outcome.error)
 
-    def _measure(self, outcome: Outcome) -> None:
+    def _measure(self, outcome: RequestOutcome) -> None:
         shown = self._operation.without_names(outcome)
         if shown is not self._operation:
             self.span.update_name(shown.method)

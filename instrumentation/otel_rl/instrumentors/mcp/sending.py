@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span
 
     from otel_rl.instrumentors.mcp.connections import Connection
-    from otel_rl.instrumentors.mcp.operations import Operation, Outcome
+    from otel_rl.instrumentors.mcp.operations import McpRequest, RequestOutcome
 
 scope = Scope("mcp")
 
@@ -44,7 +44,7 @@ class _ToolCall(ToolCall):
     #: As they go over the wire; see :meth:`SentRequest.answered`.
     _measures_sizes = False
 
-    def __init__(self, operation: Operation, name: str, details: dict[str, Any]) -> None:
+    def __init__(self, operation: McpRequest, name: str, details: dict[str, Any]) -> None:
         super().__init__(scope, name, arguments=operation.arguments)
         self._details = details
         around = open_tools.here()
@@ -91,7 +91,7 @@ class SentRequest:
 
     __slots__ = ("_before", "_connection", "_forks", "_operation", "_started", "_token", "_tool", "in_library", "span")
 
-    def __init__(self, operation: Operation, connection: Connection) -> None:
+    def __init__(self, operation: McpRequest, connection: Connection) -> None:
         self._operation = operation
         self._connection = connection
         self._forks = lifecycle.forks
@@ -148,7 +148,7 @@ class SentRequest:
             outcome = operations.of_error(self._operation, error)
         self._end(outcome)
 
-    def _end(self, outcome: Outcome) -> None:
+    def _end(self, outcome: RequestOutcome) -> None:
         current.set(self._before)
         elapsed = time.perf_counter() - self._started
         if self._forks == lifecycle.forks:
@@ -168,7 +168,7 @@ class SentRequest:
         if self._forks == lifecycle.forks:
             scope.end_span(self.span, outcome.error)
 
-    def _finish(self, outcome: Outcome, elapsed: float) -> None:
+    def _finish(self, outcome: RequestOutcome, elapsed: float) -> None:
         labels = {
             **self._operation.labels(),
             **self._connection.labels,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from otel_rl.core import own_cpu
 from otel_rl.inference import ownership
 from otel_rl.instrumentors.mcp import connections, receiving
-from otel_rl.instrumentors.mcp.operations import Operation, field
+from otel_rl.instrumentors.mcp.operations import McpRequest, field
 from otel_rl.instrumentors.mcp.receiving import ReceivedRequest
 from otel_rl.instrumentors.mcp.sending import SentRequest, scope
 from otel_rl.telemetry import guard
@@ -65,7 +65,7 @@ def _begin(session: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple
             return None, args, kwargs
         request = kwargs["request"] if "request" in kwargs else args[0]
         root = getattr(request, "root", request)
-        operation = Operation(root.method, field(root, "params"), getattr(session, "_request_id", None))
+        operation = McpRequest(root.method, field(root, "params"), getattr(session, "_request_id", None))
         sent = SentRequest(operation, connections.of(getattr(session, "_write_stream", None))).start()
         with _INJECT:
             carrying = _carrying(request, sent)
@@ -117,7 +117,7 @@ def _received(message: Any, request: Any, session: Any) -> ReceivedRequest | Non
     if over_http is not None:
         connection = connections.of_http_request(over_http)
     connection.version = connection.version or _version_of(session)
-    operation = Operation(request.method, field(request, "params"), message.request_id)
+    operation = McpRequest(request.method, field(request, "params"), message.request_id)
     return ReceivedRequest(operation, connection).start(message.request_meta)
 
 

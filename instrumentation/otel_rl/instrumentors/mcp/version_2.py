@@ -15,7 +15,7 @@ from opentelemetry.trace import INVALID_SPAN, SpanKind
 
 from otel_rl.inference import ownership
 from otel_rl.instrumentors.mcp import connections, receiving, sending
-from otel_rl.instrumentors.mcp.operations import Operation
+from otel_rl.instrumentors.mcp.operations import McpRequest
 from otel_rl.instrumentors.mcp.receiving import ReceivedRequest
 from otel_rl.instrumentors.mcp.sending import SentRequest, scope
 from otel_rl.semconv import attributes
@@ -64,7 +64,7 @@ def _begin_sending(dispatcher: Any, method: str, params: Any, *_: Any, **__: Any
     if not scope.enabled or ownership.suppressed():
         return None
     connection = connections.of(getattr(dispatcher, "_write_stream", None))
-    return SentRequest(Operation(method, params), connection).start()
+    return SentRequest(McpRequest(method, params), connection).start()
 
 
 def _end_sending(sent: SentRequest, result: Any, error: BaseException | None) -> None:
@@ -88,7 +88,7 @@ def _received(context: Any, method: str, params: Any, peer: Any) -> ReceivedRequ
     connection = _connection_of(context)
     connection.version = peer.protocol_version
     meta = params.get("_meta") if isinstance(params, dict) else None
-    return ReceivedRequest(Operation(method, params, context.request_id), connection).start(meta)
+    return ReceivedRequest(McpRequest(method, params, context.request_id), connection).start(meta)
 
 
 def _connection_of(context: Any) -> connections.Connection:

@@ -6,18 +6,18 @@ import sys
 from typing import Any
 
 from otel_rl.inference import servers
-from otel_rl.inference.requests import Request, endpoint_of
+from otel_rl.inference.requests import ModelRequest, endpoint_of
 from otel_rl.semconv.attributes import GenAiProviderNameValues
 
 
-def describe(client: Any, options: Any) -> Request | None:
+def describe(client: Any, options: Any) -> ModelRequest | None:
     """Describe a request before it is sent; return None when it does not call a model."""
     if options.method.lower() != "post":
         return None
     endpoint = endpoint_of(options.url)
     if endpoint is None:
         return None
-    return Request(endpoint, _server(client, options.url), _body(options))
+    return ModelRequest(endpoint, _server(client, options.url), _body(options))
 
 
 def _body(options: Any) -> dict[str, Any]:

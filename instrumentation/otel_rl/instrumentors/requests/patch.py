@@ -12,7 +12,7 @@ from otel_rl.inference.http.senders import Client
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from otel_rl.inference.http.calls import Call
+    from otel_rl.inference.http.calls import HttpCall
     from otel_rl.instrumentors.patching import Patches
 
 
@@ -52,7 +52,7 @@ def _closed(_: None, response: Any) -> None:
     senders.closed(response, complete=complete, content=content or None)
 
 
-def _follow(response: Any, call: Call) -> None:
+def _follow(response: Any, call: HttpCall) -> None:
     """All ways to read a response go through the one of ``urllib3``, whose instrumentor sees the chunks."""
     raw = response.raw
     if raw is not None:

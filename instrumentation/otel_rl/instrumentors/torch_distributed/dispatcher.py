@@ -294,7 +294,7 @@ class DispatcherKernels:
             wait = None
             try:
                 issued = None if _is_fake(args[0]) else results.pop(args[0].data_ptr(), None)
-                wait = None if issued is None else _Wait(self._recorder, issued)
+                wait = None if issued is None else _CollectiveWait(self._recorder, issued)
             except Exception as error:  # noqa: BLE001 - counted
                 guard("collectives.wait_tensor").handle(error)
             try:
@@ -316,7 +316,7 @@ class DispatcherKernels:
         add(partial(_computed, self._recorder, add, backward))
 
 
-class _Wait:
+class _CollectiveWait:
     """A thread waits for a collective, from now to :meth:`end`."""
 
     def __init__(self, recorder: CollectiveRecorder, issued: _Issued) -> None:
@@ -340,7 +340,7 @@ class _Wait:
 def _computed(recorder: CollectiveRecorder, add: Callable[[Function], None], backward: _Backward) -> None:
     """Nothing is left to compute in this backward pass: what remains is the wait."""
     try:
-        add(_Wait(recorder, backward.latest).end)
+        add(_CollectiveWait(recorder, backward.latest).end)
     except Exception as error:  # noqa: BLE001 - counted
         guard("collectives.backward").handle(error)
 

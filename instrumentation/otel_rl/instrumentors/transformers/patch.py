@@ -82,7 +82,7 @@ def _training_ended(loop: TrainerLoop, _: Any, error: BaseException | None) -> N
     loop.leave(error)
 
 
-class _Wait(NamedTuple):
+class _DataWait(NamedTuple):
     """The trainer asks for the batches of a step."""
 
     loop: TrainerLoop
@@ -90,13 +90,13 @@ class _Wait(NamedTuple):
     since: Moment
 
 
-def _wait_begins(trainer: Any, *_: Any, **__: Any) -> _Wait | None:
+def _wait_begins(trainer: Any, *_: Any, **__: Any) -> _DataWait | None:
     if not scope.enabled:
         return None
-    return _Wait(trainer_loop.current(), trainer.state.global_step + 1, deferral.now())
+    return _DataWait(trainer_loop.current(), trainer.state.global_step + 1, deferral.now())
 
 
-def _batches_arrived(wait: _Wait, result: Any, error: BaseException | None) -> None:
+def _batches_arrived(wait: _DataWait, result: Any, error: BaseException | None) -> None:
     # An iterable data set that has ended is asked up to `max_steps` times, and gives nothing: no step begins then.
     if error is None and result[0]:
         wait.loop.begin_step(wait.iteration, scope, wait.since)

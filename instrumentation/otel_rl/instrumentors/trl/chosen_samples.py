@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _IDS = (attributes.RL_ROLLOUT_ID, attributes.RL_GROUP_ID, attributes.RL_POLICY_VERSION)
 
 
-class Outcome(NamedTuple):
+class SampleScores(NamedTuple):
     """What decides which samples are chosen; a value for each."""
 
     rewards: Sequence[float | None]
@@ -37,7 +37,7 @@ class Outcome(NamedTuple):
     iteration: int | None
 
 
-def chosen(outcome: Outcome) -> dict[int, str]:
+def chosen(outcome: SampleScores) -> dict[int, str]:
     """Places of the samples that are chosen, each with the first reason for it."""
     found: dict[int, str] = {}
     if not outcome.lengths:
@@ -47,7 +47,7 @@ def chosen(outcome: Outcome) -> dict[int, str]:
     return found
 
 
-def _candidates(outcome: Outcome) -> Iterator[tuple[int, str]]:
+def _candidates(outcome: SampleScores) -> Iterator[tuple[int, str]]:
     rewarded = {
         place: reward for place, reward in enumerate(outcome.rewards) if reward is not None and math.isfinite(reward)
     }
@@ -61,7 +61,7 @@ def _candidates(outcome: Outcome) -> Iterator[tuple[int, str]]:
     yield (outcome.iteration or 0) % len(outcome.lengths), Reason.REGULAR
 
 
-def record_scores(scope: Scope, outcome: Outcome, columns: Columns, context: Context) -> None:
+def record_scores(scope: Scope, outcome: SampleScores, columns: Columns, context: Context) -> None:
     """An evaluation event for each score of each chosen sample; on an I/O thread."""
     most = settings.current().evaluated_samples
     for place, reason in islice(chosen(outcome).items(), most):

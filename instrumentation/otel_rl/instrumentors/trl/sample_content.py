@@ -17,18 +17,18 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from otel_rl.inference.messages import Message
-    from otel_rl.instrumentors.trl.chosen_samples import Outcome
+    from otel_rl.instrumentors.trl.chosen_samples import SampleScores
     from otel_rl.telemetry import Scope
 
 
-class Texts(NamedTuple):
+class BatchTexts(NamedTuple):
     """Prompts and completions of a batch: texts, or lists of messages."""
 
     prompts: Sequence[Any]
     completions: Sequence[Any]
 
 
-def of_batch(prompts: Any, result: Sequence[Any], count: int) -> Texts | None:
+def of_batch(prompts: Any, result: Sequence[Any], count: int) -> BatchTexts | None:
     """The texts of a batch; None where nobody wants content, or where the trainer returns no texts.
 
     Args:
@@ -40,7 +40,7 @@ def of_batch(prompts: Any, result: Sequence[Any], count: int) -> Texts | None:
         return None
     found = (one for one in result[2:4] if isinstance(one, list) and len(one) == count and _is_text(one[0]))
     completions = next(found, None)
-    return None if completions is None else Texts(prompts, completions)
+    return None if completions is None else BatchTexts(prompts, completions)
 
 
 def _is_text(completion: Any) -> bool:
@@ -49,7 +49,7 @@ def _is_text(completion: Any) -> bool:
     )
 
 
-def record(scope: Scope, texts: Texts, outcome: Outcome, columns: Mapping[str, Sequence[Any]]) -> None:
+def record(scope: Scope, texts: BatchTexts, outcome: SampleScores, columns: Mapping[str, Sequence[Any]]) -> None:
     """Record the samples that are worth reading, with their values in ``columns``, which are attributes."""
     for place, reason in chosen(outcome).items():
         values = {name: column[place] for name, column in columns.items()}

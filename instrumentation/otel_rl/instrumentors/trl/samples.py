@@ -49,7 +49,7 @@ class _Made(NamedTuple):
     tool_masks: Sequence[Sequence[int]] | None
     tool_calls: list[int] | None
     tool_errors: Mapping[int, int] | None
-    texts: sample_content.Texts | None
+    texts: sample_content.BatchTexts | None
 
 
 class _Batch(NamedTuple):
@@ -140,7 +140,7 @@ class Samples:
         trajectories.add_batch(scope, source, iteration, count, lambda: _recorded(batch, context))
 
 
-def _record_content(texts: sample_content.Texts, batch: _Batch) -> None:
+def _record_content(texts: sample_content.BatchTexts, batch: _Batch) -> None:
     """At once: the program may change its messages later."""
     columns = _columns(batch).values
     sample_content.record(scope, texts, _outcome(batch, columns), columns)
@@ -154,8 +154,8 @@ def _recorded(batch: _Batch, context: Context) -> trajectory_columns.Columns:
     return columns
 
 
-def _outcome(batch: _Batch, columns: Mapping[str, Sequence[Any]]) -> chosen_samples.Outcome:
-    return chosen_samples.Outcome(
+def _outcome(batch: _Batch, columns: Mapping[str, Sequence[Any]]) -> chosen_samples.SampleScores:
+    return chosen_samples.SampleScores(
         columns[attributes.RL_ROLLOUT_REWARD],
         columns[attributes.RL_ROLLOUT_OUTPUT_TOKENS],
         batch.made.tool_errors or {},

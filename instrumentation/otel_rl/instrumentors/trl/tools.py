@@ -38,7 +38,7 @@ _RUNNING, _NOTED = guard("trl.running_tool"), guard("trl.tool")
 _OPERATION = GenAiOperationNameValues.EXECUTE_TOOL
 
 
-class Call(NamedTuple):
+class FinishedToolCall(NamedTuple):
     """One finished call; ordered by ``duration`` (ns). ``ended`` in ns since the epoch, sizes -1 where unknown."""
 
     duration: int
@@ -58,11 +58,11 @@ class _Content:
         self._captures = capture_content()
         self._keep = settings.current().slowest
         #: A heap, and the first failed calls.
-        self._slowest: list[Call] = []
-        self._failed: list[Call] = []
-        self._of: dict[Call, dict[str, str | None]] = {}
+        self._slowest: list[FinishedToolCall] = []
+        self._failed: list[FinishedToolCall] = []
+        self._of: dict[FinishedToolCall, dict[str, str | None]] = {}
 
-    def add(self, call: Call, arguments: Any, result: Any) -> None:
+    def add(self, call: FinishedToolCall, arguments: Any, result: Any) -> None:
         """Encode what ``call`` was given and returned, unless it is too quick to be shown."""
         if not self._captures or not self._keep:
             return
@@ -79,7 +79,7 @@ class _Content:
             attributes.GEN_AI_TOOL_CALL_RESULT: None if call.error else content_as_json(result),
         }
 
-    def of(self, call: Call) -> dict[str, str | None]:
+    def of(self, call: FinishedToolCall) -> dict[str, str | None]:
         """Attributes of the span of ``call``."""
         return self._of.get(call, {})
 
@@ -88,7 +88,7 @@ class ToolCalls:
     """Notes the calls of one batch."""
 
     def __init__(self) -> None:
-        self._calls: list[Call] = []
+        self._calls: list[FinishedToolCall] = []
         self._unknown: list[str] = []
         self._content = _Content()
         #: The call of a sample that failed last, by the sample's place.
@@ -121,7 +121,7 @@ class ToolCalls:
                     self._note_failure(sample)
                 sizes = plain_size(arguments), None if error is not None else plain_size(result)
                 mark = attempts.mark_of(arguments, sizes[0])
-                call = Call(
+                call = FinishedToolCall(
                     duration,
                     time.time_ns(),
                     name,
@@ -160,7 +160,9 @@ class ToolCalls:
             for name in self._unknown[:keep]:
                 calls.record_unknown(scope, name)
             for _ in self._unknown[keep:]:
-                _record_duration(Call(0, 0, ErrorTypeValues.OTHER, outcomes.UNKNOWN_TOOL, outcomes.UNKNOWN_TOOL))
+                _record_duration(
+                    FinishedToolCall(0, 0, ErrorTypeValues.OTHER, outcomes.UNKNOWN_TOOL, outcomes.UNKNOWN_TOOL)
+                )
 
 
 class _WatchedTool(wrapt.ObjectProxy):  # type: ignore[type-arg]  # generic for type checkers only
@@ -283,7 +285,7 @@ def _itself(tool: Any) -> Any:
     return tool
 
 
-def _record_duration(call: Call) -> None:
+def _record_duration(call: FinishedToolCall) -> None:
     scope.record(
         metrics.GEN_AI_EXECUTE_TOOL_DURATION,
         call.duration * 1e-9,
@@ -299,7 +301,7 @@ def _known(size: int) -> int | None:
     return None if size < 0 else size
 
 
-def _record_span(call: Call, content: dict[str, str | None]) -> None:
+def _record_span(call: FinishedToolCall, content: dict[str, str | None]) -> None:
     span = scope.start_span(
         spans.GEN_AI_EXECUTE_TOOL,
         f"{_OPERATION} {call.name}",

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
 
-    from otel_rl.inference.http.calls import Call
+    from otel_rl.inference.http.calls import HttpCall
     from otel_rl.instrumentors.patching import Patches
 
 _BEGIN, _ANSWERED, _FAILED = (guard(f"urllib3.{site}") for site in ("begin", "answered", "failed"))
@@ -88,7 +88,7 @@ def _is_of_interest(method: Any, url: Any) -> bool:
     return False
 
 
-def _begin_at_url(manager: Any, method: str, url: str, kwargs: dict[str, Any]) -> tuple[Call | None, Any]:
+def _begin_at_url(manager: Any, method: str, url: str, kwargs: dict[str, Any]) -> tuple[HttpCall | None, Any]:
     with _BEGIN:
         parts = urlsplit(url)
         where = parts.scheme, parts.hostname or "", parts.port, parts.path
@@ -118,7 +118,7 @@ def _begin(method: str, where: tuple[str, str, int | None, str], all_headers: An
 _timed_begin = own_cpu.timed("urllib3.begin", _begin)
 
 
-def _sent(call: Call, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _sent(call: HttpCall, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     try:
         response = original(*args, **kwargs)
     except BaseException as error:
@@ -129,7 +129,7 @@ def _sent(call: Call, original: Callable[..., Any], args: tuple[Any, ...], kwarg
     return response
 
 
-def _answered(call: Call, response: Any) -> None:
+def _answered(call: HttpCall, response: Any) -> None:
     call.leave()
     with _ANSWERED:
         # Read already, unless the program has asked for none of it.

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator
     from types import ModuleType
 
-    from otel_rl.inference.http.calls import ModelCall
+    from otel_rl.inference.http.calls import HttpModelCall
     from otel_rl.instrumentors.patching import Patches
 
 _READ = guard("urllib3.read")
@@ -63,7 +63,7 @@ def _reads(original: Callable[..., Any], *, takes_all: bool) -> Callable[..., An
     return read
 
 
-def _was_read(call: ModelCall, response: Any, amount: int | None, data: bytes | None, *, takes_all: bool) -> None:
+def _was_read(call: HttpModelCall, response: Any, amount: int | None, data: bytes | None, *, takes_all: bool) -> None:
     if data:
         call.chunk(data)
     if amount == 0:

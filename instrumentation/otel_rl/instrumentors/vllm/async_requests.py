@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 _HEADERS = guard("vllm.trace_headers")
 _propagator = TraceContextTextMapPropagator()
 #: By request id, while the request runs.
-_running: dict[str, Request] = {}
+_running: dict[str, AsyncRequest] = {}
 _MOST_RUNNING = 65_536
 #: Position of ``trace_headers`` among the arguments of ``add_request`` after the instance.
 _TRACE_HEADERS = 6
 
 
-class Request:
+class AsyncRequest:
     """One request, from the first item that the program asks for to the end of its generator."""
 
     def __init__(self, engine: Any, sampling_params: Any, request_id: str, *, has_span: bool) -> None:
@@ -99,12 +99,12 @@ def begin(
     *__: Any,
     trace_headers: Any = None,
     **___: Any,
-) -> Request | None:
+) -> AsyncRequest | None:
     """The program asks for the first output of a request."""
     if not scope.enabled or ownership.suppressed():
         return None
     # A server hands on the headers of its client: the engine's own span belongs to that trace then.
-    request = Request(engine, sampling_params, request_id, has_span=trace_headers is None)
+    request = AsyncRequest(engine, sampling_params, request_id, has_span=trace_headers is None)
     if len(_running) >= _MOST_RUNNING:
         # Of generators that nobody finishes or closes; their spans end when they are collected.
         _running.pop(next(iter(_running)), None)
@@ -112,12 +112,12 @@ def begin(
     return request
 
 
-def each(request: Request, output: Any) -> None:
+def each(request: AsyncRequest, output: Any) -> None:
     """The engine has given an output."""
     request.observe(output)
 
 
-def end(request: Request, _: Any, error: BaseException | None) -> None:
+def end(request: AsyncRequest, _: Any, error: BaseException | None) -> None:
     """The generator has ended."""
     if _running.get(request.request_id) is request:
         del _running[request.request_id]

@@ -13,7 +13,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.weight_sync.tensor_sums import sums_of_model
-from otel_rl.weight_sync.verdicts import Told
+from otel_rl.weight_sync.verdicts import EngineWeights
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -95,10 +95,10 @@ def sums_of(engine: Any) -> dict[str, tuple[int | None, ...]]:
     return found
 
 
-def ask(engine: Any, prompt: Sequence[int] | None, *, sums: bool) -> Told:
+def ask(engine: Any, prompt: Sequence[int] | None, *, sums: bool) -> EngineWeights:
     """What an idle ``engine`` tells; without a ``prompt`` no log-probabilities."""
     logprobs = logprobs_of(engine, prompt) if prompt else None
-    return Told(logprobs, _readable(sums_of(engine)) if sums else None)
+    return EngineWeights(logprobs, _readable(sums_of(engine)) if sums else None)
 
 
 def _readable(sums: dict[str, tuple[int | None, ...]]) -> dict[str, tuple[int, ...]]:

@@ -22,10 +22,10 @@ _ABOUT_WEIGHTS = re.compile(r"weight|named_param", re.IGNORECASE)
 #: Methods of a model that a function given to ``apply_model`` calls to change it.
 _CHANGES_MODEL = frozenset({"load_weights", "copy_", "load_state_dict"})
 #: The operation that this context is inside of: most call others.
-_inside: ContextVar[Operation | None] = ContextVar("otel_rl_vllm_operation", default=None)
+_inside: ContextVar[EngineOperation | None] = ContextVar("otel_rl_vllm_operation", default=None)
 
 
-class Kind(NamedTuple):
+class WeightEffect(NamedTuple):
     """What an operation does to the weights.
 
     Attributes:
@@ -41,7 +41,7 @@ class Kind(NamedTuple):
     finishes: bool = False
 
 
-_MEMORY = Kind(brings=False)
+_MEMORY = WeightEffect(brings=False)
 #: Methods of ``LLM``, ``LLMEngine`` and ``AsyncLLM``.
 KINDS = {
     "sleep": _MEMORY,
@@ -50,31 +50,31 @@ KINDS = {
     "release_kv_cache_memory": _MEMORY,
     "pause_generation": _MEMORY,
     "resume_generation": _MEMORY,
-    "init_weight_transfer_engine": Kind(),
-    "start_weight_update": Kind(starts=True),
-    "start_draft_weight_update": Kind(),
-    "update_weights": Kind(changes=True),
-    "finish_weight_update": Kind(finishes=True),
-    "update_weight_version": Kind(finishes=True),
+    "init_weight_transfer_engine": WeightEffect(),
+    "start_weight_update": WeightEffect(starts=True),
+    "start_draft_weight_update": WeightEffect(),
+    "update_weights": WeightEffect(changes=True),
+    "finish_weight_update": WeightEffect(finishes=True),
+    "update_weight_version": WeightEffect(finishes=True),
 }
 #: Arguments that name the version.
 _VERSION = {"finish_weight_update": "weight_version", "update_weight_version": "new_version"}
-_CHANGE = Kind(changes=True)
+_CHANGE = WeightEffect(changes=True)
 #: Positions among the arguments of ``collective_rpc`` after the method.
 _ARGS, _KWARGS = 1, 2
 
 
-class Operation:
+class EngineOperation:
     """One operation that is running."""
 
-    def __init__(self, engine: Any, name: str, kind: Kind, size: int | None, version: str | None) -> None:
+    def __init__(self, engine: Any, name: str, kind: WeightEffect, size: int | None, version: str | None) -> None:
         self._engine, self._weights = engine, weights.of_engine(engine)
         self._name, self._kind, self._size, self._version = name, kind, size, version
         if kind.starts:
             self._weights.started()
         values = {attributes.RL_SYNC_SIZE: size, attributes.RL_POLICY_VERSION: version}
         self._operation = SyncOperation(scope, name, values, is_phase=is_phase(brings_weights=kind.brings))
-        self._token: Token[Operation | None] = _inside.set(self)
+        self._token: Token[EngineOperation | None] = _inside.set(self)
         self.has_ended = False
 
     def end(self, error: BaseException | None) -> None:
@@ -96,21 +96,21 @@ class Operation:
             sync_check.brought(self._engine, self._name)
 
 
-def beginning(name: str) -> Callable[..., Operation | None]:
+def beginning(name: str) -> Callable[..., EngineOperation | None]:
     """A hook that begins the operation of the method ``name``."""
     kind = KINDS[name]
 
-    def begin(engine: Any, *args: Any, **kwargs: Any) -> Operation | None:
+    def begin(engine: Any, *args: Any, **kwargs: Any) -> EngineOperation | None:
         if not _wanted():
             return None
         size = weights.size_of(*args, *kwargs.values()) if kind.changes else None
         given = kwargs.get(_VERSION.get(name, ""), args[0] if args and name in _VERSION else None)
-        return Operation(engine, name, kind, size, None if given is None else str(given))
+        return EngineOperation(engine, name, kind, size, None if given is None else str(given))
 
     return begin
 
 
-def begin_rpc(engine: Any, method: Any, *given: Any, **named: Any) -> Operation | None:
+def begin_rpc(engine: Any, method: Any, *given: Any, **named: Any) -> EngineOperation | None:
     """``collective_rpc`` calls a method of the workers, or a function with each worker."""
     args = named.get("args", given[_ARGS] if len(given) > _ARGS else ())
     kwargs = named.get("kwargs", given[_KWARGS] if len(given) > _KWARGS else None)
@@ -119,18 +119,18 @@ def begin_rpc(engine: Any, method: Any, *given: Any, **named: Any) -> Operation 
         return begin_apply(engine, args[0])
     if not _wanted() or not (_ABOUT_WEIGHTS.search(name) or _changes_model(method)):
         return None
-    return Operation(engine, name, KINDS.get(name, _CHANGE), weights.size_of(args or (), kwargs or {}), None)
+    return EngineOperation(engine, name, KINDS.get(name, _CHANGE), weights.size_of(args or (), kwargs or {}), None)
 
 
-def begin_apply(engine: Any, func: Any, *_: Any, **__: Any) -> Operation | None:
+def begin_apply(engine: Any, func: Any, *_: Any, **__: Any) -> EngineOperation | None:
     """``apply_model`` calls a function with the model of each worker."""
     name = getattr(func, "__name__", "")
     if not _wanted() or not (_ABOUT_WEIGHTS.search(name) or _changes_model(func)):
         return None
-    return Operation(engine, "apply_model", _CHANGE, None, None)
+    return EngineOperation(engine, "apply_model", _CHANGE, None, None)
 
 
-def end(operation: Operation, _: Any, error: BaseException | None) -> None:
+def end(operation: EngineOperation, _: Any, error: BaseException | None) -> None:
     """The operation has returned, or raised."""
     operation.end(error)
 

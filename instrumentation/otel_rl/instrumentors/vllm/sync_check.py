@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from otel_rl.instrumentors.patching import Patches
     from otel_rl.weight_sync.trainer_updates import Parameters
-    from otel_rl.weight_sync.verdicts import Outcome
+    from otel_rl.weight_sync.verdicts import SyncOutcome
 
 #: Tensors that an event names.
 MOST_NAMES = 16
@@ -181,7 +181,7 @@ def _with_adapter(given: tuple[Any, ...], named: dict[str, Any]) -> bool:
     return any(type(one[0] if isinstance(one, list) and one else one).__name__ == "LoRARequest" for one in values)
 
 
-def _tell(engine: Any, outcome: Outcome, operation: str | None) -> None:
+def _tell(engine: Any, outcome: SyncOutcome, operation: str | None) -> None:
     step = steps.current()
     values = {
         attributes.RL_SYNC_VERDICT: outcome.verdict,
@@ -204,7 +204,7 @@ def _tell(engine: Any, outcome: Outcome, operation: str | None) -> None:
     )
 
 
-def _sentence(outcome: Outcome, operation: str | None) -> str:
+def _sentence(outcome: SyncOutcome, operation: str | None) -> str:
     how = "no operation brought weights" if operation is None else f"after {operation}"
     if outcome.verdict == Verdict.SKIPPED:
         return f"The trainer has moved on and the engine holds the weights from before ({how})."

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from otel_rl.ranks.postmortem import dump_comparison, dump_files, dumps, ranks, rings, sources, waits
-from otel_rl.ranks.postmortem.dump_comparison import Comparison
+from otel_rl.ranks.postmortem.dump_comparison import DumpComparison
 from otel_rl.store.reader.errors import UnusableInput
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Postmortem:
     missing: dict[int, str]
     notes: list[str]
     #: What PyTorch's dumps say, and where the rings say something else.
-    dumps: Comparison = field(default_factory=Comparison)
+    dumps: DumpComparison = field(default_factory=DumpComparison)
     differences: list[str] = field(default_factory=list)
 
 
@@ -94,7 +94,7 @@ def _rings(
         return rings.Found("without rings", [], notes=[f"no rings: {error}"]), error
 
 
-def _dumps(found: rings.Found, states: list[RankState], directory: Path, torch_dumps: Path | None) -> Comparison:
+def _dumps(found: rings.Found, states: list[RankState], directory: Path, torch_dumps: Path | None) -> DumpComparison:
     notes: list[str] = []
     if torch_dumps is not None:
         files = dump_files.find(torch_dumps, notes)
@@ -115,7 +115,7 @@ def _last_sign(dump: dumps.Dump) -> int:
     return max((entry.completed or entry.created or 0 for entry in dump.entries), default=dump.written)
 
 
-def _missing(found: rings.Found, compared: Comparison) -> dict[int, str]:
+def _missing(found: rings.Found, compared: DumpComparison) -> dict[int, str]:
     """Ranks without a ring: those that the rings, or the groups of the dumps, name."""
     missing = rings.missing(found)
     with_ring = {ring.rank for ring in found.rings}

@@ -12,8 +12,8 @@ from otel_rl.ranks.postmortem.dumps import RETURNED, SCHEDULED, STARTED
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable
 
-    from otel_rl.ranks.postmortem.dumps import Dump, Entry, Tensors
-    from otel_rl.ranks.postmortem.ranks import Group
+    from otel_rl.ranks.postmortem.dumps import Dump, DumpEntry, Tensors
+    from otel_rl.ranks.postmortem.ranks import RingGroup
 
 #: Description of the group of all ranks.
 _OF_ALL = "default_pg"
@@ -27,15 +27,15 @@ _MOST_RANKS = 1 << 16
 class Absence(NamedTuple):
     """``waiting`` issued ``collective``, which is not over in them and which ``missing`` did not issue."""
 
-    collective: Entry
+    collective: DumpEntry
     waiting: tuple[int, ...]
     missing: tuple[int, ...]
 
 
-class Unknown(NamedTuple):
+class UnknownEntry(NamedTuple):
     """Whether ``ranks`` entered ``collective`` is not known, and why."""
 
-    collective: Entry
+    collective: DumpEntry
     ranks: tuple[int, ...]
     reason: str
 
@@ -44,25 +44,25 @@ class Mismatch(NamedTuple):
     """Ranks issued ``collective`` with another operation, shape or type of data."""
 
     what: str
-    collective: Entry
+    collective: DumpEntry
     #: What was issued, and by which ranks.
     issued: tuple[tuple[str, tuple[int, ...]], ...]
 
 
 @dataclass
-class Comparison:
+class DumpComparison:
     """What the dumps say together."""
 
     dumps: list[Dump] = field(default_factory=list)
     absences: list[Absence] = field(default_factory=list)
-    unknown: list[Unknown] = field(default_factory=list)
+    unknown: list[UnknownEntry] = field(default_factory=list)
     mismatches: list[Mismatch] = field(default_factory=list)
     #: Collectives that all their ranks have entered, and that are over in none of them.
-    entered_by_all: list[Entry] = field(default_factory=list)
+    entered_by_all: list[DumpEntry] = field(default_factory=list)
     #: Of those, the ones that a device has not begun while others have.
-    not_begun: list[Entry] = field(default_factory=list)
+    not_begun: list[DumpEntry] = field(default_factory=list)
     #: Sends and receives that are not over.
-    unmatched: list[Entry] = field(default_factory=list)
+    unmatched: list[DumpEntry] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -77,9 +77,9 @@ class Comparison:
         return next((dump for dump in self.dumps if dump.rank == rank), None)
 
 
-def compare(dumps: list[Dump], notes: list[str]) -> Comparison:
+def compare(dumps: list[Dump], notes: list[str]) -> DumpComparison:
     """Compare the dumps with each other."""
-    found = Comparison(dumps, notes=notes)
+    found = DumpComparison(dumps, notes=notes)
     # In the order in which they were first used.
     for group in dict.fromkeys(group for dump in dumps for group in dump.numbered):
         by_rank = {dump.rank: dump for dump in dumps if _is_member(dump, group)}
@@ -89,15 +89,15 @@ def compare(dumps: list[Dump], notes: list[str]) -> Comparison:
     return found
 
 
-def _is_member(dump: Dump, group: Group) -> bool:
+def _is_member(dump: Dump, group: RingGroup) -> bool:
     if group.ranks is None:
         return group in dump.numbered or group.description == _OF_ALL
     return dump.rank in group.ranks
 
 
-def _find_absence(found: Comparison, group: Group, by_rank: dict[int, Dump]) -> None:
+def _find_absence(found: DumpComparison, group: RingGroup, by_rank: dict[int, Dump]) -> None:
     """Look at the first collective of the group that is not over: later ones wait for it."""
-    waiting: dict[int, list[Entry]] = defaultdict(list)
+    waiting: dict[int, list[DumpEntry]] = defaultdict(list)
     least = min((dump.entered(group) for dump in by_rank.values()), default=0)
     for dump in by_rank.values():
         for number, entries in dump.numbered.get(group, {}).items():
@@ -116,20 +116,22 @@ def _find_absence(found: Comparison, group: Group, by_rank: dict[int, Dump]) -> 
             return
 
 
-def _not_begun(entries: list[Entry]) -> list[Entry]:
+def _not_begun(entries: list[DumpEntry]) -> list[DumpEntry]:
     """The first rank whose device has not begun it. Where none has begun it, PyTorch may not have looked."""
     if not any(entry.state == STARTED for entry in entries):
         return []
     return [entry for entry in entries if entry.state == SCHEDULED][:1]
 
 
-def _has_failed(entry: Entry, least: int) -> bool:
+def _has_failed(entry: DumpEntry, least: int) -> bool:
     """True where gloo has returned from what a rank did not enter."""
     is_together = any(name in entry.operation for name in KEEP_TOGETHER)
     return entry.state == RETURNED and is_together and (entry.number or 0) > least
 
 
-def _missing(group: Group, collective: Entry, by_rank: dict[int, Dump]) -> tuple[tuple[int, ...], list[Unknown]]:
+def _missing(
+    group: RingGroup, collective: DumpEntry, by_rank: dict[int, Dump]
+) -> tuple[tuple[int, ...], list[UnknownEntry]]:
     """Ranks that did not enter ``collective``, and those of which it is not known."""
     missing, unknown = [], defaultdict(list)
     ranks = group.ranks if group.ranks is not None and len(group.ranks) <= _MOST_RANKS else frozenset(by_rank)
@@ -142,10 +144,10 @@ def _missing(group: Group, collective: Entry, by_rank: dict[int, Dump]) -> tuple
             unknown[reason].append(rank)
         else:
             missing.append(rank)
-    return tuple(missing), [Unknown(collective, tuple(of), reason) for reason, of in unknown.items()]
+    return tuple(missing), [UnknownEntry(collective, tuple(of), reason) for reason, of in unknown.items()]
 
 
-def _why_unknown(dump: Dump | None, group: Group, collective: Entry) -> str:
+def _why_unknown(dump: Dump | None, group: RingGroup, collective: DumpEntry) -> str:
     """Why it cannot be said that the rank did not enter; empty where it can."""
     if dump is None:
         return "there is no dump of it"
@@ -158,7 +160,7 @@ def _why_unknown(dump: Dump | None, group: Group, collective: Entry) -> str:
     return ""
 
 
-def _find_mismatch(found: Comparison, group: Group, by_rank: dict[int, Dump]) -> None:
+def _find_mismatch(found: DumpComparison, group: RingGroup, by_rank: dict[int, Dump]) -> None:
     """Find the first: what follows is only its consequence."""
     numbers = {number for dump in by_rank.values() for number in dump.numbered.get(group, ())}
     for number in sorted(numbers):
@@ -173,8 +175,8 @@ def _find_mismatch(found: Comparison, group: Group, by_rank: dict[int, Dump]) ->
             return
 
 
-def _mismatch(issued: dict[int, list[Entry]]) -> Mismatch | None:
-    looks: tuple[tuple[str, Callable[[Entry], Hashable], Callable[[Iterable[Entry]], str]], ...] = (
+def _mismatch(issued: dict[int, list[DumpEntry]]) -> Mismatch | None:
+    looks: tuple[tuple[str, Callable[[DumpEntry], Hashable], Callable[[Iterable[DumpEntry]], str]], ...] = (
         (OPERATION, lambda entry: entry.operation, lambda entries: " and ".join(entry.operation for entry in entries)),
         (SHAPE, lambda entry: _compared(entry).shapes, _in_words),
         (TYPE, lambda entry: _compared(entry).types, _in_words),
@@ -190,11 +192,11 @@ def _mismatch(issued: dict[int, list[Entry]]) -> Mismatch | None:
     return None
 
 
-def _in_words(entries: Iterable[Entry]) -> str:
+def _in_words(entries: Iterable[DumpEntry]) -> str:
     return " and ".join(_compared(entry).words or "no data" for entry in entries)
 
 
-def _compared(entry: Entry) -> Tensors:
+def _compared(entry: DumpEntry) -> Tensors:
     """What has to be alike in all ranks: in a scatter only one rank has something to give."""
     tensors = entry.outputs if entry.operation == "scatter" else entry.inputs
     may_differ = "all_to_all" in entry.operation or "_v" in entry.operation

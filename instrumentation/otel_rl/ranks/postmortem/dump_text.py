@@ -9,8 +9,8 @@ from otel_rl.ranks.postmortem import dump_comparison, dumps
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from otel_rl.ranks.postmortem.dump_comparison import Absence, Comparison, Mismatch
-    from otel_rl.ranks.postmortem.dumps import Dump, Entry, Tensors
+    from otel_rl.ranks.postmortem.dump_comparison import Absence, DumpComparison, Mismatch
+    from otel_rl.ranks.postmortem.dumps import Dump, DumpEntry, Tensors
 
 TITLES = ("rank", "group", "collective", "number", "state", "shape", "ago", "called from")
 #: So many ranks, rows and groups of a rank are written out.
@@ -22,7 +22,7 @@ _DISAGREE = {
 }
 
 
-def rows(found: Comparison, at: int) -> list[tuple[str, ...]]:
+def rows(found: DumpComparison, at: int) -> list[tuple[str, ...]]:
     """The last collective of each rank and group: cells below :data:`TITLES`."""
     every = [_row(entry, at) for dump in found.dumps for entry in dump.last[:_GROUPS]]
     left = len(every) - _ROWS
@@ -37,7 +37,7 @@ def last_of(dump: Dump, at: int) -> tuple[str, str, str]:
     return f"{entry.state} {entry.operation}", _number(entry), _ago(entry, at)
 
 
-def waits(found: Comparison) -> list[str]:
+def waits(found: DumpComparison) -> list[str]:
     """Sentences that say who did not enter what the others wait in."""
     return [
         f"{named_ranks(one.waiting)} issued {one.collective.words} ({one.collective.state}), which"
@@ -46,7 +46,7 @@ def waits(found: Comparison) -> list[str]:
     ]
 
 
-def unknown(found: Comparison) -> list[str]:
+def unknown(found: DumpComparison) -> list[str]:
     """Sentences that say of which ranks it is not known whether they entered."""
     return [
         f"rank {one.collective.rank} issued {one.collective.words} ({one.collective.state}); whether"
@@ -59,7 +59,7 @@ def unknown(found: Comparison) -> list[str]:
     ]
 
 
-def verdict(found: Comparison) -> list[str]:
+def verdict(found: DumpComparison) -> list[str]:
     """Sentences that say at whom the waits end, and what cannot fit."""
     by_missing = [
         f"{named_ranks(one.missing)} did not enter {one.collective.words}, in which {_waiters(one)}"
@@ -73,7 +73,7 @@ def verdict(found: Comparison) -> list[str]:
     ]
 
 
-def _entered_by_all(one: Entry, found: Comparison) -> str:
+def _entered_by_all(one: DumpEntry, found: DumpComparison) -> str:
     late = next((entry for entry in found.not_begun if (entry.group, entry.number) == (one.group, one.number)), None)
     if late is None:
         return f"all ranks are in {one.words}: it is slow, or the network is"
@@ -95,7 +95,7 @@ def _mismatch(one: Mismatch) -> str:
     return f"{_DISAGREE[one.what]} in {name}: {issued}; that hangs, or gives wrong data{_where(entry)}"
 
 
-def as_json(found: Comparison) -> dict[str, Any]:
+def as_json(found: DumpComparison) -> dict[str, Any]:
     """The same, with moments in ns since the epoch."""
     return {
         "ranks": [_dump_as_json(dump) for dump in found.dumps],
@@ -129,7 +129,7 @@ def _dump_as_json(dump: Dump) -> dict[str, Any]:
     }
 
 
-def _entry_as_json(entry: Entry) -> dict[str, Any]:
+def _entry_as_json(entry: DumpEntry) -> dict[str, Any]:
     return {
         **_key(entry),
         "backend": entry.backend,
@@ -143,7 +143,7 @@ def _entry_as_json(entry: Entry) -> dict[str, Any]:
     }
 
 
-def _key(entry: Entry) -> dict[str, Any]:
+def _key(entry: DumpEntry) -> dict[str, Any]:
     return {
         "operation": entry.operation,
         "group": entry.group.name,
@@ -156,7 +156,7 @@ def _tensors_as_json(tensors: Tensors) -> dict[str, Any]:
     return {"shapes": [list(shape) for shape in tensors.shapes], "types": list(tensors.types), "more": tensors.more}
 
 
-def _row(entry: Entry, at: int) -> tuple[str, ...]:
+def _row(entry: DumpEntry, at: int) -> tuple[str, ...]:
     frame = entry.called_from
     return (
         str(entry.rank),
@@ -170,15 +170,15 @@ def _row(entry: Entry, at: int) -> tuple[str, ...]:
     )
 
 
-def _number(entry: Entry) -> str:
+def _number(entry: DumpEntry) -> str:
     return "-" if entry.number is None else str(entry.number)
 
 
-def _ago(entry: Entry, at: int) -> str:
+def _ago(entry: DumpEntry, at: int) -> str:
     return f"{max(at - entry.created, 0) / 1e9:.1f}" if entry.created else "-"
 
 
-def _where(entry: Entry) -> str:
+def _where(entry: DumpEntry) -> str:
     frame = entry.called_from
     return f"; rank {entry.rank} called it from {frame.words}" if frame is not None else ""
 

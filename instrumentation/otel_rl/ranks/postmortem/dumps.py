@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
 from otel_rl.flight_recorder.reader import MOST_RANKS
 from otel_rl.ranks.postmortem.dump_files import UnreadableDump, content, printable
-from otel_rl.ranks.postmortem.ranks import Group
+from otel_rl.ranks.postmortem.ranks import RingGroup
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -69,14 +69,14 @@ class Tensors(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Entry:
+class DumpEntry:
     """One collective, send or receive of a dump. Moments are ns since the epoch; None: not known."""
 
     rank: int
     #: Without the backend, as PyTorch names it: ``all_reduce``.
     operation: str
     backend: str
-    group: Group
+    group: RingGroup
     #: Number in its group; None: a send or receive, which has none that the ranks share.
     number: int | None
     #: :data:`COMPLETED`, :data:`STARTED`, :data:`SCHEDULED`, :data:`RETURNED` or :data:`TIMED_OUT`.
@@ -125,27 +125,27 @@ class Dump:
     #: When the file was written (ns); copying a file can change it.
     written: int
     #: In the order in which they were issued.
-    entries: list[Entry] = field(default_factory=list)
+    entries: list[DumpEntry] = field(default_factory=list)
     #: Group -> entries by number; several where they were issued as one.
-    numbered: dict[Group, dict[int, list[Entry]]] = field(default_factory=dict)
+    numbered: dict[RingGroup, dict[int, list[DumpEntry]]] = field(default_factory=dict)
     #: The first entry of the process is still there, and none is missing after it.
     is_whole: bool = False
     #: Entries that make no sense.
     torn: int = 0
 
-    def entered(self, group: Group) -> int:
+    def entered(self, group: RingGroup) -> int:
         """Number of the last collective of the group; 0: none."""
         return max(self.numbered.get(group, ()), default=0)
 
     @property
-    def last(self) -> list[Entry]:
+    def last(self) -> list[DumpEntry]:
         """The last collective of each group, and sends and receives that are not over, the latest first."""
         found = {group: entries[max(entries)][-1] for group, entries in self.numbered.items()}
         waiting = [entry for entry in self.entries if entry.number is None and not entry.is_over]
         return sorted([*found.values(), *waiting[-1:]], key=lambda entry: entry.record, reverse=True)
 
 
-def read(files: Iterable[DumpFile], notes: list[str], groups: Iterable[Group] = ()) -> list[Dump]:
+def read(files: Iterable[DumpFile], notes: list[str], groups: Iterable[RingGroup] = ()) -> list[Dump]:
     """Read ``files``; one that cannot be read gets a line in ``notes``.
 
     ``groups`` are known ones. Those of gloo have no ranks in a dump.
@@ -160,7 +160,7 @@ def read(files: Iterable[DumpFile], notes: list[str], groups: Iterable[Group] = 
     return found
 
 
-def _dump(file: DumpFile, told: Any, known: Mapping[tuple[str, str], Group]) -> Dump:
+def _dump(file: DumpFile, told: Any, known: Mapping[tuple[str, str], RingGroup]) -> Dump:
     if not isinstance(told, dict) or not isinstance(told.get("version"), str) or "pg_config" not in told:
         raise UnreadableDump(f"{printable(file.path)}: not a dump of PyTorch's flight recorder")
     version = printable(told["version"], 16)
@@ -188,16 +188,16 @@ def _dump(file: DumpFile, told: Any, known: Mapping[tuple[str, str], Group]) -> 
 class _Groups:
     """Groups by name and description."""
 
-    def __init__(self, told: Any, known: Mapping[tuple[str, str], Group]) -> None:
+    def __init__(self, told: Any, known: Mapping[tuple[str, str], RingGroup]) -> None:
         self._told = told if isinstance(told, dict) else {}
         self._known = dict(known)
 
-    def __call__(self, name: str, description: str) -> Group:
+    def __call__(self, name: str, description: str) -> RingGroup:
         group = self._known.get((name, description))
         if group is None:
             found = self._told.get(name) if len(self._known) < _MOST_GROUPS else None
             ranks = _ranks(found.get("ranks")) if isinstance(found, dict) else None
-            group = Group(printable(name, _MOST_TEXT), printable(description, _MOST_TEXT), ranks)
+            group = RingGroup(printable(name, _MOST_TEXT), printable(description, _MOST_TEXT), ranks)
             self._known[name, description] = group
         return group
 
@@ -217,7 +217,7 @@ def _is_number(value: Any) -> TypeGuard[int]:
     return type(value) is int and 0 <= value < _LAST_MOMENT
 
 
-def _entry(rank: int, told: Any, groups: _Groups) -> Entry | None:
+def _entry(rank: int, told: Any, groups: _Groups) -> DumpEntry | None:
     """None where it is not what an entry is."""
     if not isinstance(told, dict):
         return None
@@ -226,7 +226,7 @@ def _entry(rank: int, told: Any, groups: _Groups) -> Entry | None:
     if not (_is_group(group) and isinstance(name, str) and _is_number(number) and _is_number(record)):
         return None
     backend, _, operation = printable(name, _MOST_TEXT).rpartition(":")
-    return Entry(
+    return DumpEntry(
         rank=rank,
         operation=operation,
         backend=backend,

@@ -16,7 +16,7 @@ from otel_rl.process.lifetime import is_stopped
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from otel_rl.flight_recorder.reader import Event, Ring
+    from otel_rl.flight_recorder.reader import Event, RingSnapshot
     from otel_rl.process.exit_records import Exit
     from otel_rl.process.lifetime import Lifetime
 
@@ -31,7 +31,7 @@ RUNNING, ENDED, GONE, UNKNOWN = "running", "ended", "gone", "unknown"
 SILENT = 10.0
 
 
-class Group(NamedTuple):
+class RingGroup(NamedTuple):
     """A process group as the ring has it; the same in all its ranks."""
 
     name: str
@@ -48,11 +48,11 @@ class Group(NamedTuple):
 class Numbering(NamedTuple):
     """What the numbers of collectives count: those of a group that Python issues, or all, by torch."""
 
-    group: Group
+    group: RingGroup
     is_of_torch: bool
 
 
-class Collective(NamedTuple):
+class EnteredCollective(NamedTuple):
     """A collective that a process has entered."""
 
     operation: str
@@ -69,7 +69,7 @@ class Collective(NamedTuple):
         return self.number is not None
 
     @property
-    def group(self) -> Group:
+    def group(self) -> RingGroup:
         """Its process group."""
         return self.numbering.group
 
@@ -84,7 +84,7 @@ class Collective(NamedTuple):
 class RankState:
     """What a ring tells of its process."""
 
-    ring: Ring
+    ring: RingSnapshot
     #: One of :data:`RUNNING`, :data:`ENDED`, :data:`GONE`, :data:`UNKNOWN`.
     state: str
     cause: str
@@ -96,15 +96,15 @@ class RankState:
     #: Open phases, tools and model calls, the outermost first.
     inside: list[str]
     #: The last collective that it entered, and those in which it waits or has failed.
-    collective: Collective | None
-    unfinished: list[Collective] = field(default_factory=list)
+    collective: EnteredCollective | None
+    unfinished: list[EnteredCollective] = field(default_factory=list)
     #: Number of the last collective that it entered.
     entered: dict[Numbering, int] = field(default_factory=dict)
     operations: dict[tuple[Numbering, int], str] = field(default_factory=dict)
     #: Where it entered collectives whose number is not known.
     unnumbered: set[Numbering] = field(default_factory=set)
     #: Group -> number of launches that have raised.
-    failed_launches: dict[Group, int] = field(default_factory=dict)
+    failed_launches: dict[RingGroup, int] = field(default_factory=dict)
     #: Moment of the last record.
     last: int = 0
 
@@ -140,7 +140,7 @@ class RankState:
         return not self.ring.has_lost_collectives
 
 
-def state_of(ring: Ring, exits: Mapping[Lifetime, Exit] = NO_EXITS) -> RankState:
+def state_of(ring: RingSnapshot, exits: Mapping[Lifetime, Exit] = NO_EXITS) -> RankState:
     """Read what ``ring`` tells, and how the parent of its process saw that end."""
     seen = exits.get(ring.lifetime)
     state, cause = _ending(ring, seen)
@@ -168,7 +168,7 @@ def _words(event: Event) -> str:
     return event.name if event.kind == layout.PHASE else f"{layout.KINDS[event.kind]} {event.name}"
 
 
-def _ending(ring: Ring, seen: Exit | None) -> tuple[str, str]:
+def _ending(ring: RingSnapshot, seen: Exit | None) -> tuple[str, str]:
     if ring.ended:
         # The exception says more than the status that it leads to.
         told = seen is not None and seen.status != 0 and (seen.status < 0 or not ring.end_reason)
@@ -184,7 +184,7 @@ def _ending(ring: Ring, seen: Exit | None) -> tuple[str, str]:
     )
 
 
-def _silence(ring: Ring) -> str:
+def _silence(ring: RingSnapshot) -> str:
     # One that never gave a heartbeat has been silent since it made the ring.
     silent = (time.monotonic_ns() - (ring.heartbeat or ring.clocks[0])) / 1e9
     if silent < SILENT:
@@ -206,7 +206,7 @@ def _enter(state: RankState) -> None:
         state.operations[numbering, event.sequence] = event.name
 
 
-def _unfinished(ring: Ring) -> list[Collective]:
+def _unfinished(ring: RingSnapshot) -> list[EnteredCollective]:
     """Collectives that are open, and the last one where it has failed: that rank had waited for it in vain."""
     found = [_collective(event, "open") for event in ring.open if event.kind in _COLLECTIVES]
     latest = next((event for event in reversed(ring.records) if event.kind in _COLLECTIVES), None)
@@ -215,8 +215,8 @@ def _unfinished(ring: Ring) -> list[Collective]:
     return found
 
 
-def _collective(event: Event, outcome: str) -> Collective:
-    return Collective(event.name, _numbering(event), event.sequence, event.moment, outcome)
+def _collective(event: Event, outcome: str) -> EnteredCollective:
+    return EnteredCollective(event.name, _numbering(event), event.sequence, event.moment, outcome)
 
 
 def _numbering(event: Event) -> Numbering:
@@ -224,10 +224,10 @@ def _numbering(event: Event) -> Numbering:
 
 
 @functools.lru_cache
-def group_of(text: str) -> Group:
+def group_of(text: str) -> RingGroup:
     """Return the group that a ring names ``text``."""
     name, description, ranks = (*text.split("\t"), "", "", "")[:3]
-    return Group(name, description, _ranks(ranks))
+    return RingGroup(name, description, _ranks(ranks))
 
 
 def _ranks(text: str) -> frozenset[int] | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from otel_rl.flight_recorder import layout
 from otel_rl.flight_recorder.copies import COPY
 from otel_rl.flight_recorder.files import PATTERN, prefix
-from otel_rl.flight_recorder.reader import Ring, UnreadableRing, header_text, read, read_header
+from otel_rl.flight_recorder.reader import RingSnapshot, UnreadableRing, header_text, read, read_header
 from otel_rl.process import exit_records, launch
 from otel_rl.store.reader import locate
 from otel_rl.store.reader.errors import UnusableInput
@@ -33,7 +33,7 @@ class Found:
     """The rings of one run, one per process, and what its folder says of its processes."""
 
     run_id: str
-    rings: list[Ring]
+    rings: list[RingSnapshot]
     processes: list[Process] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     #: How parents saw processes end.
@@ -81,7 +81,7 @@ def find(directory: Path, ring_directory: Path, run: str | None) -> Found:
     return found
 
 
-def _source(directory: Path, ring_directory: Path, run: str | None) -> locate.Source:
+def _source(directory: Path, ring_directory: Path, run: str | None) -> locate.RunSource:
     try:
         return locate.find(directory, run)
     except UnusableInput as error:
@@ -160,13 +160,15 @@ def _read(
     paths: Iterable[Path],
     notes: list[str],
     owners: Collection[int] | None = None,
-    how: Callable[[Path, Collection[int] | None], Ring] = read,
-) -> list[Ring]:
+    how: Callable[[Path, Collection[int] | None], RingSnapshot] = read,
+) -> list[RingSnapshot]:
     rings = (_read_one(path, notes, owners, how) for path in sorted(paths))
     return [ring for ring in rings if ring is not None]
 
 
-def _read_one(path: Path, notes: list[str], owners: Collection[int] | None, how: Callable[..., Ring]) -> Ring | None:
+def _read_one(
+    path: Path, notes: list[str], owners: Collection[int] | None, how: Callable[..., RingSnapshot]
+) -> RingSnapshot | None:
     try:
         return how(path, owners)
     except UnreadableRing as reason:
@@ -174,9 +176,9 @@ def _read_one(path: Path, notes: list[str], owners: Collection[int] | None, how:
         return None
 
 
-def _one_per_process(rings: Iterable[Ring]) -> list[Ring]:
+def _one_per_process(rings: Iterable[RingSnapshot]) -> list[RingSnapshot]:
     """Of a ring and its copies, the one that was written last; ``rings`` has the copies first."""
-    newest: dict[tuple[object, ...], Ring] = {}
+    newest: dict[tuple[object, ...], RingSnapshot] = {}
     for ring in rings:
         key = ring.host, ring.lifetime
         if key not in newest or ring.last_sign >= newest[key].last_sign:
@@ -184,7 +186,7 @@ def _one_per_process(rings: Iterable[Ring]) -> list[Ring]:
     return list(newest.values())
 
 
-def _of_newest_attempt(rings: list[Ring], notes: list[str]) -> list[Ring]:
+def _of_newest_attempt(rings: list[RingSnapshot], notes: list[str]) -> list[RingSnapshot]:
     newest = max(launch.parse_attempt(ring.attempt) for ring in rings)
     chosen = [ring for ring in rings if launch.parse_attempt(ring.attempt) == newest]
     if len(chosen) < len(rings):

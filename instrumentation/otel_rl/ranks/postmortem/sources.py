@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from otel_rl.flight_recorder.reader import Event
-    from otel_rl.ranks.postmortem.dump_comparison import Absence, Comparison
-    from otel_rl.ranks.postmortem.dumps import Dump, Entry
-    from otel_rl.ranks.postmortem.ranks import Collective, RankState
+    from otel_rl.ranks.postmortem.dump_comparison import Absence, DumpComparison
+    from otel_rl.ranks.postmortem.dumps import Dump, DumpEntry
+    from otel_rl.ranks.postmortem.ranks import EnteredCollective, RankState
     from otel_rl.ranks.postmortem.waits import Waits
 
 #: ns that the wall clock of a ring, computed from its monotonic one, may be off.
@@ -32,7 +32,7 @@ _NAMES = {
 }
 
 
-def differences(states: list[RankState], waits: Waits, found: Comparison) -> list[str]:
+def differences(states: list[RankState], waits: Waits, found: DumpComparison) -> list[str]:
     """Sentences, one for each collective of which a ring and a dump say what cannot both be true."""
     lines: list[str] = []
     for state in states:
@@ -48,7 +48,7 @@ def differences(states: list[RankState], waits: Waits, found: Comparison) -> lis
     return list(dict.fromkeys(lines))
 
 
-def _of_one(state: RankState, launch: Event, dump: Dump, entry: Entry) -> Iterator[str]:
+def _of_one(state: RankState, launch: Event, dump: Dump, entry: DumpEntry) -> Iterator[str]:
     """Compare what the ring and the dump of one rank say of one collective."""
     names = _NAMES.get(launch.name, (launch.name,))
     if launch.name != layout.OTHER_TEXT and not any(name in entry.operation.lower() for name in names):
@@ -65,7 +65,7 @@ def _of_one(state: RankState, launch: Event, dump: Dump, entry: Entry) -> Iterat
 
 
 def _entered_by_dump(
-    waiting: RankState, missing: RankState, collective: Collective, found: Comparison
+    waiting: RankState, missing: RankState, collective: EnteredCollective, found: DumpComparison
 ) -> Iterator[str]:
     """The rings say that a rank did not enter; does its dump say that it did?"""
     own, other = found.of(waiting.ring.rank), found.of(missing.ring.rank)
@@ -78,7 +78,7 @@ def _entered_by_dump(
         )
 
 
-def _entered_by_ring(absence: Absence, states: list[RankState], found: Comparison) -> Iterator[str]:
+def _entered_by_ring(absence: Absence, states: list[RankState], found: DumpComparison) -> Iterator[str]:
     """The dumps say that a rank did not enter; does its ring say that it did?"""
     by_rank = {state.ring.rank: state for state in states}
     waiting = by_rank.get(absence.collective.rank)
@@ -103,7 +103,7 @@ def _launches(state: RankState) -> Iterator[Event]:
     return (event for event in (*state.ring.records, *state.ring.open) if event.kind == layout.COLLECTIVE)
 
 
-def _launch(state: RankState, entry: Entry) -> Event | None:
+def _launch(state: RankState, entry: DumpEntry) -> Event | None:
     """The launch in which PyTorch recorded ``entry``."""
     created, group = entry.created, entry.group
     if created is None:
@@ -117,7 +117,7 @@ def _launch(state: RankState, entry: Entry) -> Event | None:
     return min(near, key=lambda one: one[0])[1] if near else None
 
 
-def _entry_of(dump: Dump, state: RankState, launch: Event) -> Entry | None:
+def _entry_of(dump: Dump, state: RankState, launch: Event) -> DumpEntry | None:
     """The entry that PyTorch recorded in ``launch``."""
     began, group = state.ring.wall(launch.began), group_of(launch.group)
     near = [
@@ -129,7 +129,7 @@ def _entry_of(dump: Dump, state: RankState, launch: Event) -> Entry | None:
     return nearest if nearest is not None and _launch(state, nearest) is launch else None
 
 
-def _last_launch(state: RankState, collective: Collective) -> Event | None:
+def _last_launch(state: RankState, collective: EnteredCollective) -> Event | None:
     found = [
         event
         for event in _launches(state)

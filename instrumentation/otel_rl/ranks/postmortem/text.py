@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from otel_rl.process.exit_records import Exit
     from otel_rl.ranks.postmortem import Postmortem
-    from otel_rl.ranks.postmortem.ranks import Collective, RankState
+    from otel_rl.ranks.postmortem.ranks import EnteredCollective, RankState
 
 TITLES = ("rank", "host", "pid", "step", "in", "collective", "number", "ago", "process")
 _OUTCOMES = {"open": "waits in", "failed": "failed in", "done": "after"}
@@ -124,7 +124,7 @@ def _exit_as_json(seen: Exit) -> dict[str, Any]:
     }
 
 
-def _as_json(collective: Collective) -> dict[str, Any]:
+def _as_json(collective: EnteredCollective) -> dict[str, Any]:
     return {
         "operation": collective.operation,
         "group": collective.group.name,
@@ -163,7 +163,7 @@ def _seconds(found: Postmortem, moment: int) -> str:
 
 def waits(found: Postmortem) -> list[str]:
     """Sentences that say who waits for whom."""
-    by_collective: dict[tuple[int, Collective], list[str]] = {}
+    by_collective: dict[tuple[int, EnteredCollective], list[str]] = {}
     for wait in found.waits.waits:
         by_collective.setdefault((id(wait.waiting), wait.collective), []).append(str(wait.missing.ring.rank))
     waiting = {id(wait.waiting): wait.waiting for wait in found.waits.waits}

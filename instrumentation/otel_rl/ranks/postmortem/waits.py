@@ -12,23 +12,23 @@ from typing import TYPE_CHECKING, NamedTuple
 from otel_rl.flight_recorder import layout
 
 if TYPE_CHECKING:
-    from otel_rl.ranks.postmortem.ranks import Collective, Numbering, RankState
+    from otel_rl.ranks.postmortem.ranks import EnteredCollective, Numbering, RankState
 
 
-class Wait(NamedTuple):
+class RankWait(NamedTuple):
     """``waiting`` is in ``collective``, which ``missing`` did not enter."""
 
     waiting: RankState
     missing: RankState
-    collective: Collective
+    collective: EnteredCollective
 
 
-class Unknown(NamedTuple):
+class UnknownWait(NamedTuple):
     """``waiting`` is in ``collective``; whether ``other`` has entered it is not known, and ``reason`` says why."""
 
     waiting: RankState
     other: RankState
-    collective: Collective
+    collective: EnteredCollective
     reason: str
 
 
@@ -36,22 +36,22 @@ class Unknown(NamedTuple):
 class Waits:
     """All waits, and where they end."""
 
-    waits: list[Wait] = field(default_factory=list)
-    unknown: list[Unknown] = field(default_factory=list)
+    waits: list[RankWait] = field(default_factory=list)
+    unknown: list[UnknownWait] = field(default_factory=list)
     #: Ranks that others wait for, and that wait for nobody themselves.
     origins: list[RankState] = field(default_factory=list)
     #: Ranks that wait for each other in a circle.
     circle: list[RankState] = field(default_factory=list)
     #: Collectives that all their ranks have entered and none has left.
-    entered_by_all: list[Collective] = field(default_factory=list)
+    entered_by_all: list[EnteredCollective] = field(default_factory=list)
     #: Ranks that issued different operations under one number: (rank, operation), (rank, operation).
-    mismatches: list[tuple[RankState, Collective, RankState, str]] = field(default_factory=list)
+    mismatches: list[tuple[RankState, EnteredCollective, RankState, str]] = field(default_factory=list)
 
-    def on(self, rank: RankState) -> list[Wait]:
+    def on(self, rank: RankState) -> list[RankWait]:
         """The waits for ``rank``."""
         return [wait for wait in self.waits if wait.missing is rank]
 
-    def of(self, rank: RankState) -> list[Wait]:
+    def of(self, rank: RankState) -> list[RankWait]:
         """The waits of ``rank``."""
         return [wait for wait in self.waits if wait.waiting is rank]
 
@@ -71,16 +71,16 @@ def find(states: list[RankState]) -> Waits:
     return found
 
 
-def _compare(found: Waits, waiting: RankState, collective: Collective, ranks: list[RankState]) -> None:
+def _compare(found: Waits, waiting: RankState, collective: EnteredCollective, ranks: list[RankState]) -> None:
     others = []
     for one in _others(waiting, collective, ranks):
         reason = _why_unknown(waiting, one, collective)
         if reason:
-            found.unknown.append(Unknown(waiting, one, collective, reason))
+            found.unknown.append(UnknownWait(waiting, one, collective, reason))
         else:
             others.append(one)
     numbering, number = collective.numbering, collective.number or 0
-    found.waits += [Wait(waiting, one, collective) for one in others if one.entered.get(numbering, 0) < number]
+    found.waits += [RankWait(waiting, one, collective) for one in others if one.entered.get(numbering, 0) < number]
     for one in others:
         operation = one.operations.get((numbering, number), collective.operation)
         if operation != collective.operation and not any(pair[0] is one for pair in found.mismatches):
@@ -92,7 +92,7 @@ def _compare(found: Waits, waiting: RankState, collective: Collective, ranks: li
         found.entered_by_all.append(collective)
 
 
-def _why_unknown(waiting: RankState, one: RankState, collective: Collective) -> str:
+def _why_unknown(waiting: RankState, one: RankState, collective: EnteredCollective) -> str:
     """Why the numbers of the two cannot be compared; empty where they can."""
     numbering, group = collective.numbering, collective.group
     if group.name == layout.OTHER_TEXT:
@@ -106,7 +106,7 @@ def _why_unknown(waiting: RankState, one: RankState, collective: Collective) -> 
     return _why_not_comparable(waiting, one, collective)
 
 
-def _why_not_comparable(waiting: RankState, one: RankState, collective: Collective) -> str:
+def _why_not_comparable(waiting: RankState, one: RankState, collective: EnteredCollective) -> str:
     numbering, group = collective.numbering, collective.group
     if numbering not in one.entered:
         return _why_none(one, numbering)
@@ -124,7 +124,7 @@ def _why_none(one: RankState, numbering: Numbering) -> str:
     return "" if one.reaches_back else f"the ring of {one.label} has lost its oldest collectives"
 
 
-def _others(waiting: RankState, collective: Collective, ranks: list[RankState]) -> list[RankState]:
+def _others(waiting: RankState, collective: EnteredCollective, ranks: list[RankState]) -> list[RankState]:
     """The other ranks of the group; of several processes with one rank the one that came farthest in the group."""
     group, numbering = collective.group, collective.numbering
     by_rank: dict[int, RankState] = {}
@@ -137,7 +137,7 @@ def _others(waiting: RankState, collective: Collective, ranks: list[RankState]) 
     return list(by_rank.values())
 
 
-def _is_in(one: RankState, collective: Collective) -> bool:
+def _is_in(one: RankState, collective: EnteredCollective) -> bool:
     return any(
         mine.numbering == collective.numbering and mine.number == collective.number and mine.outcome == "open"
         for mine in one.unfinished

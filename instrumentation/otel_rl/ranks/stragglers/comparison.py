@@ -34,7 +34,7 @@ class Straggler(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Comparison:
+class StepComparison:
     """What one step tells."""
 
     key: StepKey
@@ -53,11 +53,11 @@ class Comparison:
         return self.straggler.lost / self.length if self.straggler and self.length > 0 else 0.0
 
 
-def compare(key: StepKey, steps: Mapping[int, RankStep]) -> Comparison:
+def compare(key: StepKey, steps: Mapping[int, RankStep]) -> StepComparison:
     """Compare the ranks of one step; ``steps`` has the step of each rank, with moments of one clock."""
     replay = Replay(steps)
     waited = _waited(steps, replay.entered)
-    return Comparison(
+    return StepComparison(
         key,
         fmean(step.length for step in steps.values()) / _NS,
         fmean(sum(one.values()) for one in waited.values()) / _NS,

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from otel_rl.flight_recorder import layout
-from otel_rl.flight_recorder.reader import Ring, UnreadableRing, read, read_header, read_waited
+from otel_rl.flight_recorder.reader import RingSnapshot, UnreadableRing, read, read_header, read_waited
 from otel_rl.ranks.stragglers import timeline
 from otel_rl.ranks.stragglers.comparison import compare
 from otel_rl.ranks.stragglers.timeline import step_key
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from otel_rl.ranks.stragglers.comparison import Comparison
+    from otel_rl.ranks.stragglers.comparison import StepComparison
     from otel_rl.ranks.stragglers.timeline import RankStep, StepKey
 
 #: Steps that one look compares at most: its cost must not grow with the steps that have passed.
@@ -27,7 +27,7 @@ MOST_STEPS = 8
 FIRST_SEARCH, FIRST_SEARCHES, SEARCH = 1.0, 10, 10.0
 
 
-class Node:
+class NodeComparison:
     """Compares the steps that all known ranks of a node have ended since the last look.
 
     Args:
@@ -56,7 +56,7 @@ class Node:
                     found[rank] = moment, waited
         return found
 
-    def look(self, most: int = MOST_STEPS) -> list[Comparison]:
+    def look(self, most: int = MOST_STEPS) -> list[StepComparison]:
         """Return the newest steps that were not compared before, oldest first, ``most`` at most."""
         self._search()
         own = _read(self._own, time.monotonic_ns())
@@ -67,7 +67,7 @@ class Node:
         # Two more: one that other ranks have not ended yet, and one whose end the first window begins with.
         return self._compare(since=steps[-most - 2 :][0].moment, most=most)
 
-    def _compare(self, since: int, most: int) -> list[Comparison]:
+    def _compare(self, since: int, most: int) -> list[StepComparison]:
         # Of several with one rank the ring with most collectives counts, or ours.
         others = [path for path in self._ranks if path != self._own]
         rings = [ring for path in others if (ring := _read(path, since)) is not None]
@@ -107,7 +107,7 @@ class Node:
                 self._ranks = {self._own: own.rank, **{path: rank for path, rank in found if rank is not None}}
 
 
-def _rank_beside(path: Path, own: Ring) -> int | None:
+def _rank_beside(path: Path, own: RingSnapshot) -> int | None:
     """The rank of the process that writes this ring, where it runs beside this one in the same run."""
     try:
         ring = read_header(path, _owners())
@@ -123,7 +123,7 @@ def _rank_beside(path: Path, own: Ring) -> int | None:
     return ring.rank if is_beside else None
 
 
-def _read(path: Path, since: int) -> Ring | None:
+def _read(path: Path, since: int) -> RingSnapshot | None:
     try:
         return read(path, _owners(), since)
     except UnreadableRing:

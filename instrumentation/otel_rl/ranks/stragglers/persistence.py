@@ -7,7 +7,7 @@ from statistics import fmean, median
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from otel_rl.ranks.stragglers.comparison import Comparison, Straggler
+    from otel_rl.ranks.stragglers.comparison import StepComparison, Straggler
     from otel_rl.ranks.stragglers.timeline import StepKey
 
 #: Share of the step from which a straggler is reported, and below which it has ended.
@@ -19,7 +19,7 @@ STEPS = 8
 SHORTEST = 0.005
 
 
-class Change(NamedTuple):
+class StragglerChange(NamedTuple):
     """A straggler has been found, or is none any more."""
 
     straggler: Straggler
@@ -41,15 +41,15 @@ class Persistence:
     """Told of each step that was compared; says when a straggler appears and when it is over."""
 
     def __init__(self) -> None:
-        self._recent: deque[Comparison] = deque(maxlen=STEPS)
-        self._current: Change | None = None
+        self._recent: deque[StepComparison] = deque(maxlen=STEPS)
+        self._current: StragglerChange | None = None
 
     @property
     def is_open(self) -> bool:
         """A straggler has been reported and is not over."""
         return self._current is not None
 
-    def add(self, comparison: Comparison) -> Change | None:
+    def add(self, comparison: StepComparison) -> StragglerChange | None:
         """Take one step into account; return what changes by it."""
         self._recent.append(comparison)
         if self._current is not None:
@@ -57,7 +57,7 @@ class Persistence:
         self._current = self._find()
         return self._current
 
-    def _find(self) -> Change | None:
+    def _find(self) -> StragglerChange | None:
         steps = list(self._recent)
         if len(steps) < STEPS:
             return None
@@ -72,14 +72,14 @@ class Persistence:
         worst = max(stragglers, key=lambda one: one.lost)
         share = fmean(step.lost_share for step in steps)
         key = steps[-1].key
-        return Change(worst, share, lost, key, self._of_same_loop(key)[0].iteration)
+        return StragglerChange(worst, share, lost, key, self._of_same_loop(key)[0].iteration)
 
     def _of_same_loop(self, key: StepKey) -> list[StepKey]:
         """The latest steps of the loop of ``key``; the ranks may take those of others between them."""
         loop = key._replace(iteration=0)
         return [step.key for step in self._recent if step.key._replace(iteration=0) == loop]
 
-    def _end_if_over(self, current: Change) -> Change | None:
+    def _end_if_over(self, current: StragglerChange) -> StragglerChange | None:
         rank = current.straggler.rank
         shares = [step.lost_share if step.straggler and step.straggler.rank == rank else 0.0 for step in self._recent]
         if median(shares) >= END:

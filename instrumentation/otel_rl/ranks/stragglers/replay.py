@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from otel_rl.ranks.stragglers.timeline import Collective, RankStep, Wait
+    from otel_rl.ranks.stragglers.timeline import CollectiveWait, GroupCollective, RankStep
 
     #: Collective -> rank -> when it entered, in ns.
-    Entered = Mapping[Collective, Mapping[int, int]]
+    Entered = Mapping[GroupCollective, Mapping[int, int]]
 
 #: A wait that is shorter found its collective complete.
 BLOCKED_NS = 20_000
@@ -26,8 +26,8 @@ class _Action(NamedTuple):
 
     moment: int
     order: int
-    entered: Collective | None = None
-    waited: Wait | None = None
+    entered: GroupCollective | None = None
+    waited: CollectiveWait | None = None
 
 
 class Replay:
@@ -44,7 +44,7 @@ class Replay:
 
         None where the ranks wait for each other in a circle: then records are missing.
         """
-        entered: dict[Collective, dict[int, int]] = defaultdict(dict)
+        entered: dict[GroupCollective, dict[int, int]] = defaultdict(dict)
         runs = {rank: _Run(step, iter(self._actions[rank])) for rank, step in self._steps.items() if rank != without}
         waiting = set(runs)
         while waiting:
@@ -57,7 +57,9 @@ class Replay:
             run.work_until(self._steps[rank].ended)
         return {rank: run.now for rank, run in runs.items()}
 
-    def _advance(self, rank: int, run: _Run, entered: dict[Collective, dict[int, int]], without: int | None) -> bool:
+    def _advance(
+        self, rank: int, run: _Run, entered: dict[GroupCollective, dict[int, int]], without: int | None
+    ) -> bool:
         """Run one rank up to a wait for what has not happened yet; False where it could do nothing."""
         went_on = False
         while run.next is not None:
@@ -75,7 +77,9 @@ class Replay:
             went_on = True
         return went_on
 
-    def _complete(self, wait: Wait, entered: dict[Collective, dict[int, int]], without: int | None) -> int | None:
+    def _complete(
+        self, wait: CollectiveWait, entered: dict[GroupCollective, dict[int, int]], without: int | None
+    ) -> int | None:
         """When ``wait`` can end; 0 where it depends on nobody, None where that is not known yet."""
         there = entered[wait.collective]
         needed = [other for other in self._needed(wait) if other != without]
@@ -85,22 +89,22 @@ class Replay:
             return 0
         return max(there[other] for other in needed) + self._transfer(wait)
 
-    def _needed(self, wait: Wait) -> list[int]:
+    def _needed(self, wait: CollectiveWait) -> list[int]:
         """The ranks that had entered when the wait ended: the root of a broadcast does not wait for the others."""
         return [rank for rank, moment in self.entered.get(wait.collective, {}).items() if moment <= wait.ended]
 
-    def _transfer(self, wait: Wait) -> int:
+    def _transfer(self, wait: CollectiveWait) -> int:
         if wait.ended - wait.began < BLOCKED_NS:
             return self._transfers.get(wait.collective, 0)
         return self._since_last(wait)
 
-    def _since_last(self, wait: Wait) -> int:
+    def _since_last(self, wait: CollectiveWait) -> int:
         """Ns from the moment that the last rank had entered to the end of the wait."""
         moments = self.entered.get(wait.collective, {})
         return wait.ended - max((moments[rank] for rank in self._needed(wait)), default=wait.ended)
 
-    def _shortest_transfers(self) -> dict[Collective, int]:
-        shortest: dict[Collective, int] = {}
+    def _shortest_transfers(self) -> dict[GroupCollective, int]:
+        shortest: dict[GroupCollective, int] = {}
         for step in self._steps.values():
             for wait in step.waits:
                 took = self._since_last(wait)
@@ -108,9 +112,9 @@ class Replay:
         return shortest
 
 
-def entered_by(steps: Mapping[int, RankStep]) -> dict[Collective, dict[int, int]]:
+def entered_by(steps: Mapping[int, RankStep]) -> dict[GroupCollective, dict[int, int]]:
     """Return when each rank entered each collective of the step."""
-    found: dict[Collective, dict[int, int]] = defaultdict(dict)
+    found: dict[GroupCollective, dict[int, int]] = defaultdict(dict)
     for rank, step in steps.items():
         for collective, moment in step.launches.items():
             found[collective][rank] = moment

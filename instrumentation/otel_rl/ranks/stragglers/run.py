@@ -14,9 +14,9 @@ from otel_rl.ranks.stragglers.comparison import compare
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
 
-    from otel_rl.flight_recorder.reader import Ring
-    from otel_rl.ranks.stragglers.comparison import Comparison, Straggler
-    from otel_rl.ranks.stragglers.timeline import Collective, StepKey
+    from otel_rl.flight_recorder.reader import RingSnapshot
+    from otel_rl.ranks.stragglers.comparison import StepComparison, Straggler
+    from otel_rl.ranks.stragglers.timeline import GroupCollective, StepKey
 
 _Key = TypeVar("_Key", bound="Hashable")
 
@@ -51,13 +51,13 @@ class Cost(NamedTuple):
 class RunComparison:
     """The steps that were compared, oldest first, and how the clocks of the nodes were brought together."""
 
-    steps: list[Comparison]
+    steps: list[StepComparison]
     #: Of each node but the first, whose clock is used.
     offsets: dict[Node, Offset]
 
     def costs(self) -> list[Cost]:
         """Each rank that cost the others something, the dearest over all steps first."""
-        by_rank: dict[int, list[Comparison]] = defaultdict(list)
+        by_rank: dict[int, list[StepComparison]] = defaultdict(list)
         for step in self.steps:
             if step.straggler is not None:
                 by_rank[step.straggler.rank].append(step)
@@ -65,7 +65,7 @@ class RunComparison:
         return sorted(costs, key=lambda cost: cost.lost * cost.steps, reverse=True)
 
 
-def compare_rings(rings: Sequence[Ring]) -> RunComparison | None:
+def compare_rings(rings: Sequence[RingSnapshot]) -> RunComparison | None:
     """Compare the newest steps that the rings of all ranks hold; None where fewer than two ranks share a step."""
     of_ranks = {ring.rank: ring for ring in rings if ring.rank is not None}
     if not 1 < len(of_ranks) <= MOST_RANKS:
@@ -82,13 +82,13 @@ def _common(steps: Sequence[dict[StepKey, timeline.RankStep]]) -> list[StepKey]:
     return [key for key in first if all(key in other for other in others)]
 
 
-def _node(ring: Ring) -> Node:
+def _node(ring: RingSnapshot) -> Node:
     return Node(ring.host, ring.lifetime.boot_id)
 
 
-def _offsets(rings: Sequence[Ring]) -> dict[Node, Offset]:
+def _offsets(rings: Sequence[RingSnapshot]) -> dict[Node, Offset]:
     """Node -> what brings its moments to the clock of the first node, which comes first."""
-    by_node: dict[Node, list[Ring]] = defaultdict(list)
+    by_node: dict[Node, list[RingSnapshot]] = defaultdict(list)
     for ring in sorted(rings, key=lambda ring: ring.rank or 0):
         by_node[_node(ring)].append(ring)
     (reference, first), *others = by_node.items()
@@ -102,12 +102,12 @@ def _offsets(rings: Sequence[Ring]) -> dict[Node, Offset]:
     return found
 
 
-def _ends(ring: Ring) -> dict[Collective, int]:
+def _ends(ring: RingSnapshot) -> dict[GroupCollective, int]:
     waits, operations = timeline.waits(ring.records)
     return clocks.ends(waits, operations)
 
 
-def _between_wall_clocks(first: Ring, other: Ring) -> int:
+def _between_wall_clocks(first: RingSnapshot, other: RingSnapshot) -> int:
     return (other.clocks[1] - other.clocks[0]) - (first.clocks[1] - first.clocks[0])
 
 
@@ -119,7 +119,7 @@ def _by_loss(stragglers: Sequence[Straggler], what: Callable[[Straggler], _Key])
     return max(lost, key=lost.__getitem__)
 
 
-def _cost(rank: int, steps: Sequence[Comparison]) -> Cost:
+def _cost(rank: int, steps: Sequence[StepComparison]) -> Cost:
     stragglers = [step.straggler for step in steps if step.straggler is not None]
     operation, group = _by_loss(stragglers, lambda one: (one.operation, one.group))
     return Cost(

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from otel_rl.flight_recorder.reader import Event
 
 
-class Collective(NamedTuple):
+class GroupCollective(NamedTuple):
     """A collective as all ranks of its group know it: text of the group in the ring, and number in the group."""
 
     group: str
@@ -32,7 +32,7 @@ class StepKey(NamedTuple):
     number: int = 0
 
 
-class Span(NamedTuple):
+class TimeSpan(NamedTuple):
     """A stretch of time, with its name; moments in ns of the node's monotonic clock."""
 
     name: str
@@ -40,10 +40,10 @@ class Span(NamedTuple):
     ended: int
 
 
-class Wait(NamedTuple):
+class CollectiveWait(NamedTuple):
     """A thread waited for a collective; moments in ns."""
 
-    collective: Collective
+    collective: GroupCollective
     began: int
     ended: int
 
@@ -56,10 +56,10 @@ class RankStep:
     began: int
     ended: int
     #: When the rank entered each collective.
-    launches: dict[Collective, int] = field(default_factory=dict)
-    waits: list[Wait] = field(default_factory=list)
-    operations: dict[Collective, str] = field(default_factory=dict)
-    phases: list[Span] = field(default_factory=list)
+    launches: dict[GroupCollective, int] = field(default_factory=dict)
+    waits: list[CollectiveWait] = field(default_factory=list)
+    operations: dict[GroupCollective, str] = field(default_factory=dict)
+    phases: list[TimeSpan] = field(default_factory=list)
 
     @property
     def length(self) -> int:
@@ -88,16 +88,16 @@ def step_key(step: Event) -> StepKey:
     return StepKey(step.name, step.argument, step.loop)
 
 
-def waits(events: Iterable[Event]) -> tuple[list[Wait], dict[Collective, str]]:
+def waits(events: Iterable[Event]) -> tuple[list[CollectiveWait], dict[GroupCollective, str]]:
     """Return all waits that are over, and the operation of each collective."""
-    found: list[Wait] = []
-    operations: dict[Collective, str] = {}
+    found: list[CollectiveWait] = []
+    operations: dict[GroupCollective, str] = {}
     for event in events:
         collective = _collective(event)
         if collective is None:
             continue
         if event.kind == layout.WAIT and event.what != layout.BEGIN:
-            found.append(Wait(collective, event.began, event.moment))
+            found.append(CollectiveWait(collective, event.began, event.moment))
         elif event.kind == layout.COLLECTIVE:
             operations.setdefault(collective, event.name)
     return found, operations
@@ -127,7 +127,7 @@ def _fill(windows: Sequence[RankStep], events: Sequence[Event], offset: int) -> 
         for event in began[bisect_right(moments, window.began) : bisect_left(moments, window.ended)]:
             _add(window, event, offset)
         window.phases = [
-            Span(event.name, event.began + offset, ended)
+            TimeSpan(event.name, event.began + offset, ended)
             for event, ended in zip(phases, ends, strict=True)
             if ended > window.began and event.began + offset < window.ended
         ]
@@ -141,11 +141,11 @@ def _add(step: RankStep, event: Event, offset: int) -> None:
         step.launches.setdefault(collective, event.began + offset)
         step.operations.setdefault(collective, event.name)
     elif event.kind == layout.WAIT:
-        step.waits.append(Wait(collective, event.began + offset, event.moment + offset))
+        step.waits.append(CollectiveWait(collective, event.began + offset, event.moment + offset))
 
 
-def _collective(event: Event) -> Collective | None:
+def _collective(event: Event) -> GroupCollective | None:
     """None where the event is none, or has no number or no group that the ranks share."""
     if event.group == layout.OTHER_TEXT:
         return None
-    return Collective(event.group, event.sequence, event.is_numbered_by_torch) if event.sequence else None
+    return GroupCollective(event.group, event.sequence, event.is_numbered_by_torch) if event.sequence else None

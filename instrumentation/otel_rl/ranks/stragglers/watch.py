@@ -18,7 +18,7 @@ from otel_rl.flight_recorder.reader import group_name
 from otel_rl.flight_recorder.recorder import flight
 from otel_rl.process import process_identity
 from otel_rl.ranks.stragglers.allowance import Allowance
-from otel_rl.ranks.stragglers.node import MOST_STEPS, Node
+from otel_rl.ranks.stragglers.node import MOST_STEPS, NodeComparison
 from otel_rl.ranks.stragglers.persistence import Persistence
 from otel_rl.ranks.stragglers.suspicion import Suspicion
 from otel_rl.semconv import attributes, events, metrics
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from otel_rl.flight_recorder.ring import Ring
-    from otel_rl.ranks.stragglers.comparison import Comparison
-    from otel_rl.ranks.stragglers.persistence import Change
+    from otel_rl.ranks.stragglers.comparison import StepComparison
+    from otel_rl.ranks.stragglers.persistence import StragglerChange
 
     Observations = Iterator[tuple[float, dict[str, Any]]]
 
@@ -85,12 +85,12 @@ class Watch:
         self._suspicion = Suspicion()
         self._for_asking = Allowance(CALM_SHARE, MOST_SAVED_FOR_ASKING)
         self._for_comparing = Allowance(SHARE, MOST_SAVED)
-        self._asking, self._comparing = own_cpu.Stretch(), own_cpu.Stretch()
+        self._asking, self._comparing = own_cpu.CpuStretch(), own_cpu.CpuStretch()
         #: Seconds of the monotonic clock: no comparison before it while no rank may be late.
         self._due_if_calm = 0.0
-        self._node: Node | None = None
+        self._node: NodeComparison | None = None
         self._ring: Ring | None = None
-        self._last: Comparison | None = None
+        self._last: StepComparison | None = None
 
     def look(self) -> float:
         """Compare the newest steps, where that is due; return the seconds until the next look."""
@@ -98,7 +98,7 @@ class Watch:
         if ring is None:
             return INTERVAL
         if self._node is None or ring is not self._ring:
-            self._node, self._ring, self._suspicion = Node(ring.path), ring, Suspicion()
+            self._node, self._ring, self._suspicion = NodeComparison(ring.path), ring, Suspicion()
         self._for_asking.grow(time.monotonic())
         self._asking.begin()
         self._suspicion.add(self._node.waited())
@@ -106,7 +106,7 @@ class Watch:
         self._compare(self._node)
         return min(max(INTERVAL, self._for_asking.pause), LONGEST)
 
-    def _compare(self, node: Node) -> None:
+    def _compare(self, node: NodeComparison) -> None:
         now = time.monotonic()
         self._for_comparing.grow(now)
         saved = self._for_comparing.left
@@ -122,7 +122,7 @@ class Watch:
         self._for_comparing.spend(spent)
         self._due_if_calm = now + spent / CALM_SHARE
 
-    def _publish(self, comparison: Comparison) -> None:
+    def _publish(self, comparison: StepComparison) -> None:
         if self._last is None:
             self._observe()
         self._last = comparison
@@ -151,7 +151,7 @@ class Watch:
             yield self._last.waited / self._last.length, {}
 
 
-def _report(change: Change) -> None:
+def _report(change: StragglerChange) -> None:
     straggler = change.straggler
     _scope.event(
         events.RL_STRAGGLER_END if change.is_over else events.RL_STRAGGLER,

@@ -44,14 +44,14 @@ def find(own: Path) -> list[Peer]:
     return [_peer(ring) for ring in peers if not ring.ended and ring.is_alive()]
 
 
-def _read(path: Path) -> reader.Ring | None:
+def _read(path: Path) -> reader.RingSnapshot | None:
     try:
         return reader.read(path, {os.geteuid()})
     except reader.UnreadableRing:
         return None
 
 
-def _peer(ring: reader.Ring) -> Peer:
+def _peer(ring: reader.RingSnapshot) -> Peer:
     silent = (time.monotonic_ns() - (ring.heartbeat or ring.clocks[0])) / 1e9
     phases = frozenset(event.name for event in ring.open if event.kind == layout.PHASE)
     return Peer(ring.rank, ring.lifetime.pid, silent, phases)

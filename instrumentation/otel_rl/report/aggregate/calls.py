@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from otel_rl.report.aggregate.calls_over_time import MODEL, TOOL, CallsOverTime
 from otel_rl.report.aggregate.over_time import OverTime
 from otel_rl.report.aggregate.statistics import Largest, Spread
-from otel_rl.report.aggregate.totals import Totals, combined
+from otel_rl.report.aggregate.totals import MetricTotals, combined
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import metrics, spans
 from otel_rl.semconv.attributes import GenAiOperationNameValues as Operation
@@ -67,7 +67,7 @@ class SlowCall:
     reward: float | None = None
 
 
-class Trajectories:
+class TrajectoryDurations:
     """Statistics of trajectories and the slowest of them."""
 
     def __init__(self) -> None:
@@ -96,8 +96,8 @@ class Calls:
     """Aggregates the spans of agents; metrics, where present, count also the calls that left no span."""
 
     def __init__(self) -> None:
-        self._rollouts = Trajectories()
-        self._agent_roots = Trajectories()
+        self._rollouts = TrajectoryDurations()
+        self._agent_roots = TrajectoryDurations()
         self.over_time = CallsOverTime()
         self.slowest_tools: Largest[SlowCall] = Largest(_SLOWEST)
         self.slowest_model_calls: Largest[SlowCall] = Largest(_SLOWEST)
@@ -136,7 +136,7 @@ class Calls:
             series.leave_out(attempts)
 
     @property
-    def rollouts(self) -> Trajectories:
+    def rollouts(self) -> TrajectoryDurations:
         """Rollouts; in a program that marks none, the agent calls that nothing else called."""
         return self._rollouts if self._rollouts.statistics.number else self._agent_roots
 
@@ -148,15 +148,15 @@ class Calls:
         _count(statistics, span)
         return statistics
 
-    def tools(self, totals: Totals) -> list[CallStatistics]:
+    def tools(self, totals: MetricTotals) -> list[CallStatistics]:
         """Per tool, from its spans, or from its histogram where that saw more; most time first."""
         return self._merged(TOOL, totals, metrics.GEN_AI_EXECUTE_TOOL_DURATION, (names.GEN_AI_TOOL_NAME,))
 
-    def agents(self, totals: Totals) -> list[CallStatistics]:
+    def agents(self, totals: MetricTotals) -> list[CallStatistics]:
         """Per agent."""
         return self._merged("agent", totals, metrics.GEN_AI_INVOKE_AGENT_DURATION, (names.GEN_AI_AGENT_NAME,))
 
-    def models(self, totals: Totals) -> list[CallStatistics]:
+    def models(self, totals: MetricTotals) -> list[CallStatistics]:
         """Per operation and model, with tokens and time to the first chunk."""
         key = (names.GEN_AI_OPERATION_NAME, names.GEN_AI_REQUEST_MODEL)
         merged = self._merged(MODEL, totals, metrics.GEN_AI_CLIENT_OPERATION_DURATION, key)
@@ -175,7 +175,7 @@ class Calls:
         return merged
 
     def _merged(
-        self, kind: str, totals: Totals, metric: MetricDefinition, key: tuple[str, ...]
+        self, kind: str, totals: MetricTotals, metric: MetricDefinition, key: tuple[str, ...]
     ) -> list[CallStatistics]:
         result = dict(self._spans[kind])
         for values, series in totals.by(metric, *key).items():

@@ -24,7 +24,7 @@ from otel_rl.report.aggregate import (
 )
 from otel_rl.report.aggregate.scalars import Scalars
 from otel_rl.report.aggregate.steps import METRICS as STEP_METRICS
-from otel_rl.report.aggregate.totals import Totals
+from otel_rl.report.aggregate.totals import MetricTotals
 from otel_rl.semconv import metrics
 from otel_rl.store.reader import Log, Reader, Span
 
@@ -58,13 +58,13 @@ class Collected:
         self.trajectories = trajectories.Trajectories()
         self.conversations = conversations.Conversations()
         self.problems = problems.Problems()
-        self.health = health.Health()
+        self.health = health.HealthReplay()
         self.own_cost = own_cost.OwnCost()
         self.pressure = pressure.Pressure()
         self.weight_syncs = weight_syncs.WeightSyncs()
-        self.event_loops = event_loops.EventLoops()
+        self.event_loops = event_loops.EventLoopBlocks()
         self.late_ranks = late_ranks.LateRanks()
-        self.totals = Totals(
+        self.totals = MetricTotals(
             (
                 *_OWN_METRICS,
                 *STEP_METRICS,

@@ -9,7 +9,7 @@ from otel_rl.semconv import attributes as names
 from otel_rl.semconv import metrics
 
 if TYPE_CHECKING:
-    from otel_rl.report.aggregate.totals import Totals
+    from otel_rl.report.aggregate.totals import MetricTotals
     from otel_rl.semconv.definitions import MetricDefinition
 
 METRICS = (
@@ -22,7 +22,7 @@ METRICS = (
 
 
 @dataclass(slots=True)
-class Collective:
+class CollectiveTotals:
     """One operation on one group: calls, bytes and seconds over all ranks, and each rank's time in it."""
 
     operation: str
@@ -43,9 +43,9 @@ class Collective:
         return rank, self.wait_by_rank[rank]
 
 
-def table(totals: Totals) -> list[Collective]:
+def table(totals: MetricTotals) -> list[CollectiveTotals]:
     """All collectives, the ones that cost most time first."""
-    found: dict[tuple[str, str, str], Collective] = {}
+    found: dict[tuple[str, str, str], CollectiveTotals] = {}
     for metric, field_name in _FIELDS:
         for one, value, rank in _values(totals, metric, found):
             setattr(one, field_name, getattr(one, field_name) + value)
@@ -64,16 +64,16 @@ _KEY = (names.TORCH_DISTRIBUTED_OPERATION, names.TORCH_DISTRIBUTED_GROUP_NAME, n
 
 
 def _values(
-    totals: Totals, metric: MetricDefinition, found: dict[tuple[str, str, str], Collective]
-) -> list[tuple[Collective, float, int | None]]:
+    totals: MetricTotals, metric: MetricDefinition, found: dict[tuple[str, str, str], CollectiveTotals]
+) -> list[tuple[CollectiveTotals, float, int | None]]:
     result = []
     for values, series in totals.by(metric, *_KEY).items():
         operation, group, size = ("" if value is None else str(value) for value in values)
-        one = found.setdefault((operation, group, size), Collective(operation, group, size))
+        one = found.setdefault((operation, group, size), CollectiveTotals(operation, group, size))
         result += [(one, each.value, each.process.rank) for each in series]
     return result
 
 
-def clock_offsets(totals: Totals) -> dict[str, float]:
+def clock_offsets(totals: MetricTotals) -> dict[str, float]:
     """Wall clock against rank 0's in s, by the key of the process."""
     return {series.process.key: series.value for series in totals.of(metrics.TORCH_DISTRIBUTED_CLOCK_OFFSET)}

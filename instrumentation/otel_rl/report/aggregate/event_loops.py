@@ -49,7 +49,7 @@ class BlockingFunction:
         return f"{self.function} ({name}:{self.line})" if name else self.function
 
 
-class EventLoops:
+class EventLoopBlocks:
     """Aggregates the events of blocks, in bounded memory."""
 
     def __init__(self) -> None:

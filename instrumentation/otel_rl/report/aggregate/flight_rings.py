@@ -12,9 +12,9 @@ from otel_rl.ranks.stragglers.run import compare_rings
 from otel_rl.store.reader import UnusableInput
 
 if TYPE_CHECKING:
-    from otel_rl.ranks.postmortem.dump_comparison import Comparison
+    from otel_rl.ranks.postmortem.dump_comparison import DumpComparison
     from otel_rl.ranks.stragglers.run import RunComparison
-    from otel_rl.store.reader.locate import Source
+    from otel_rl.store.reader.locate import RunSource
 
 #: Seconds without a record after which a rank that others wait for is said to be stuck.
 STUCK = 30.0
@@ -36,7 +36,7 @@ class FlightRings:
         return any(one.has_failed for one in found.ranks) or _is_stuck(found) or _is_stuck_by_dumps(found.dumps)
 
 
-def read(source: Source, torch_dumps: Path | None = None) -> FlightRings:
+def read(source: RunSource, torch_dumps: Path | None = None) -> FlightRings:
     """Read the rings of the run, which are copies in its folder and in memory of this node, and PyTorch's dumps."""
     rings = Path(settings.current().ring_directory).expanduser()
     try:
@@ -52,7 +52,7 @@ def _is_stuck(found: Postmortem) -> bool:
     return any((found.at - one.ring.wall(one.last)) / 1e9 > STUCK for one in waited_for)
 
 
-def _is_stuck_by_dumps(found: Comparison) -> bool:
+def _is_stuck_by_dumps(found: DumpComparison) -> bool:
     """A program may write dumps while all is well, too."""
     written = max((dump.written for dump in found.dumps), default=0)
     waits = ((written - one.collective.created) / 1e9 for one in found.absences if one.collective.created)

@@ -66,7 +66,7 @@ class Checked(NamedTuple):
         return "groups of the samples are not known" if self.without_group else NO_ADVANTAGE
 
 
-class Step(NamedTuple):
+class IterationGroups(NamedTuple):
     """Groups and tokens of an iteration."""
 
     iteration: int | None
@@ -84,7 +84,7 @@ class Shift(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Group:
+class _SampleGroup:
     """One group: rewards of all samples, and more of those that are kept."""
 
     number: int = 0
@@ -112,7 +112,7 @@ class Groups:
     """All groups of the run. What they say is computed once, when it is asked for first."""
 
     def __init__(self) -> None:
-        self._groups: dict[Key, _Group] = {}
+        self._groups: dict[Key, _SampleGroup] = {}
         self._kept = 0
         self._without_reward = self._without_group = 0
 
@@ -130,14 +130,14 @@ class Groups:
         if group is None:
             if len(self._groups) >= GROUPS:
                 return
-            group = self._groups[key] = _Group()
+            group = self._groups[key] = _SampleGroup()
         if reward is None or not math.isfinite(reward):
             # Whether the trainer has counted it as something, nobody knows.
             group.is_whole = False
             return
         self._add(group, row, reward, math.nan if advantage is None else advantage)
 
-    def _add(self, group: _Group, row: Row, reward: float, advantage: float) -> None:
+    def _add(self, group: _SampleGroup, row: Row, reward: float, advantage: float) -> None:
         group.number += 1
         group.lowest, group.highest = min(group.lowest, reward), max(group.highest, reward)
         tokens = row.number(names.RL_ROLLOUT_OUTPUT_TOKENS)
@@ -174,7 +174,7 @@ class Groups:
         return sum(1 for group in self._groups.values() if group.is_dead)
 
     @cached_property
-    def steps(self) -> list[Step]:
+    def steps(self) -> list[IterationGroups]:
         """Groups and tokens by iteration, in order; those of no iteration come last."""
         found: dict[tuple[tuple[int, ...], int | None], list[int]] = {}
         for (attempt, iteration, _), group in self._groups.items():
@@ -184,7 +184,7 @@ class Groups:
             for place, number in enumerate(added):
                 sums[place] += int(number)
         ordered = sorted(found, key=lambda place: (place[0], place[1] is None, place[1] or 0))
-        return [Step(place[1], *found[place]) for place in ordered]
+        return [IterationGroups(place[1], *found[place]) for place in ordered]
 
     @cached_property
     def shift(self) -> Shift:
@@ -232,7 +232,7 @@ class Groups:
         return {place: rewards for place, rewards in found.items() if place not in broken}
 
 
-def _is_checkable(group: _Group) -> bool:
+def _is_checkable(group: _SampleGroup) -> bool:
     return bool(
         group.is_whole
         and group.estimator
@@ -241,7 +241,7 @@ def _is_checkable(group: _Group) -> bool:
     )
 
 
-def _difference(key: Key, group: _Group, place: int, batch: list[float] | None) -> Difference:
+def _difference(key: Key, group: _SampleGroup, place: int, batch: list[float] | None) -> Difference:
     estimator = str(group.estimator)
     computed = advantages.compute(estimator, group.rewards, batch)[place]
     others = [one for one in advantages.ESTIMATORS if one not in (estimator, *advantages.OF_A_BATCH)]

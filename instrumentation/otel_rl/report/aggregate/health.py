@@ -58,7 +58,7 @@ class _Logged:
 
 
 @dataclass(slots=True)
-class _Step:
+class _TimedStep:
     """A step with the seconds since the end of the one before it, and its phases."""
 
     time: int
@@ -67,7 +67,7 @@ class _Step:
     phases: dict[str, float]
 
 
-class _Followed:
+class _ReplayedLoop:
     """A loop of a process: what has come of it, and its monitor."""
 
     def __init__(self, rules: Rules, rank: int, loop: str, attempt: str) -> None:
@@ -78,9 +78,9 @@ class _Followed:
         self._monitor = Monitor(rules, loop, attempt)
         #: Judges the step times where there was too much to keep.
         self._durations: Monitor | None = None
-        self._kept: list[_Logged | _Step] = []
+        self._kept: list[_Logged | _TimedStep] = []
 
-    def add(self, item: _Logged | _Step) -> None:
+    def add(self, item: _Logged | _TimedStep) -> None:
         """Keep it, or feed it where too much has been kept."""
         if self._durations is None:
             self._kept.append(item)
@@ -88,11 +88,11 @@ class _Followed:
                 self._feed_kept()
                 self._durations = Monitor(self._rules, self._monitor.loop, self._monitor.attempt)
         else:
-            _feed(self._durations if isinstance(item, _Step) else self._monitor, item)
+            _feed(self._durations if isinstance(item, _TimedStep) else self._monitor, item)
 
     def _feed_kept(self) -> None:
         # What was logged in a step comes before its end.
-        for item in sorted(self._kept, key=lambda item: (item.time, isinstance(item, _Step))):
+        for item in sorted(self._kept, key=lambda item: (item.time, isinstance(item, _TimedStep))):
             _feed(self._monitor, item)
         self._kept = []
 
@@ -108,14 +108,14 @@ class _Followed:
         return [one for one in found if one.code != Code.P7_SLOW_STEP] + timed
 
 
-def _feed(monitor: Monitor, item: _Logged | _Step) -> None:
-    if isinstance(item, _Step):
+def _feed(monitor: Monitor, item: _Logged | _TimedStep) -> None:
+    if isinstance(item, _TimedStep):
         monitor.step(item.iteration, item.seconds, item.phases)
     else:
         monitor.log(item.last, item.values, item.first)
 
 
-class Health:
+class HealthReplay:
     """Feeds the monitors; :meth:`verdicts` says what the rules found."""
 
     def __init__(self) -> None:
@@ -125,7 +125,7 @@ class Health:
         self._rules, self.complaint = user_rules.load(None if self._is_off else named)
         #: Knows which keys rules read.
         self._curves = Curves(self._rules.keys)
-        self._followed: dict[tuple[tuple[int, ...], str, str], _Followed] = {}
+        self._followed: dict[tuple[tuple[int, ...], str, str], _ReplayedLoop] = {}
         #: Attempt -> the lowest rank that has reported.
         self._lowest: dict[tuple[int, ...], int] = {}
         #: Process and trace -> seconds of each phase.
@@ -184,9 +184,9 @@ class Health:
             period = (span.end - followed.ended) / 1e9
             phases[BETWEEN] = max(period - span.seconds, 0.0)
         followed.iteration, followed.ended = iteration, span.end
-        followed.add(_Step(span.end, iteration, period, phases))
+        followed.add(_TimedStep(span.end, iteration, period, phases))
 
-    def _of(self, process: Process, attributes: dict[str, Any]) -> _Followed | None:
+    def _of(self, process: Process, attributes: dict[str, Any]) -> _ReplayedLoop | None:
         """The monitor of a process and loop; None for a rank above one that has reported."""
         attempt = process.attempt
         rank = _rank(process)
@@ -198,7 +198,7 @@ class Health:
         key = (attempt, process.key, loop)
         followed = self._followed.get(key)
         if followed is None and len(self._followed) < _MONITORS:
-            followed = self._followed[key] = _Followed(self._rules, rank, loop, _words(attempt))
+            followed = self._followed[key] = _ReplayedLoop(self._rules, rank, loop, _words(attempt))
         return followed
 
     def _add_told(self, log: Log) -> None:
@@ -235,7 +235,7 @@ class Health:
         if self._is_off:
             return []
         latest = max(self._followed, default=((), "", ""))[0]
-        chosen: dict[tuple[tuple[int, ...], str], _Followed] = {}
+        chosen: dict[tuple[tuple[int, ...], str], _ReplayedLoop] = {}
         for (attempt, _, loop), followed in self._followed.items():
             other = chosen.get((attempt, loop))
             if other is None or followed.rank < other.rank:

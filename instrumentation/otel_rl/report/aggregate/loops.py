@@ -26,7 +26,7 @@ _OPEN_STEPS = 1000
 _NAMES = 1000
 
 
-class Stretch(NamedTuple):
+class RisingSteps(NamedTuple):
     """Steps of one loop whose numbers rise; in the order of the attempts, and of the restarts in a process."""
 
     attempt: tuple[int, ...]
@@ -58,13 +58,13 @@ class Loops:
     """Sorts the spans of steps and phases; memory depends on neither steps nor attempts."""
 
     def __init__(self) -> None:
-        self._kept: dict[Stretch, Steps] = {}
-        self._left_out: set[Stretch] = set()
+        self._kept: dict[RisingSteps, Steps] = {}
+        self._left_out: set[RisingSteps] = set()
         #: Process and trace -> phases of a step that has not come yet: only it knows its loop.
         self._waiting: dict[tuple[str, str], list[Span]] = {}
         self._last: dict[tuple[str, str], _Last] = {}
         #: Process -> the stretch of its last step.
-        self._latest: dict[str, Stretch] = {}
+        self._latest: dict[str, RisingSteps] = {}
 
     # -- what comes in ---------------------------------------------------------------------------------------------
 
@@ -76,7 +76,7 @@ class Loops:
             # It ends after the step of its own rank.
             loop = _loop(span)
             last = self._last.get((span.process.key, loop), _NONE)
-            self._add_to(Stretch(span.process.attempt, last.again, loop), span)
+            self._add_to(RisingSteps(span.process.attempt, last.again, loop), span)
         elif names.RL_PHASE in span.attributes:
             if names.RL_LOOP_ITERATION in span.attributes and names.RL_ROLLOUT_ID not in span.attributes:
                 self._waiting.setdefault((span.process.key, span.trace_id), []).append(span)
@@ -91,7 +91,7 @@ class Loops:
             self._add_to(stretch, phase)
         self._add_to(stretch, span)
 
-    def _stretch(self, span: Span) -> Stretch:
+    def _stretch(self, span: Span) -> RisingSteps:
         loop = _loop(span)
         key = span.process.key, loop
         last = self._last.get(key, _NONE)
@@ -101,17 +101,17 @@ class Loops:
         again = last.again + (iteration < last.iteration and span.start >= last.end)
         if again > last.again or iteration >= last.iteration:
             self._last[key] = _Last(iteration, span.end, again)
-        stretch = self._latest[span.process.key] = Stretch(span.process.attempt, again, loop)
+        stretch = self._latest[span.process.key] = RisingSteps(span.process.attempt, again, loop)
         return stretch
 
-    def _latest_of(self, span: Span) -> Stretch:
-        return self._latest.get(span.process.key) or Stretch(span.process.attempt, 0, "")
+    def _latest_of(self, span: Span) -> RisingSteps:
+        return self._latest.get(span.process.key) or RisingSteps(span.process.attempt, 0, "")
 
     def _give_up(self, key: tuple[str, str]) -> None:
         for phase in self._waiting.pop(key):
             self._add_to(self._latest_of(phase), phase)
 
-    def _add_to(self, stretch: Stretch, span: Span) -> None:
+    def _add_to(self, stretch: RisingSteps, span: Span) -> None:
         steps = self._kept.get(stretch)
         if steps is None:
             if stretch in self._left_out:
@@ -137,13 +137,13 @@ class Loops:
     # -- what comes out --------------------------------------------------------------------------------------------
 
     @property
-    def shown(self) -> Stretch:
+    def shown(self) -> RisingSteps:
         """The last stretch of the loop with most of the time."""
         seconds: dict[str, float] = {}
         for stretch, steps in self._kept.items():
             seconds[stretch.loop] = seconds.get(stretch.loop, 0.0) + steps.lengths.cell.total
         loop = max(seconds, key=seconds.__getitem__, default="")
-        return max((one for one in self._kept if one.loop == loop), default=Stretch((), 0, ""))
+        return max((one for one in self._kept if one.loop == loop), default=RisingSteps((), 0, ""))
 
     @property
     def main(self) -> Steps:
@@ -164,7 +164,7 @@ class Loops:
             if any(one[:2] < other[:2] or (one < other and {one, other} <= made) for other in known)
         )
 
-    def others(self) -> dict[Stretch, Steps]:
+    def others(self) -> dict[RisingSteps, Steps]:
         """All that are not shown and have steps, the latest first."""
         shown = self.shown
         ordered = sorted(self._kept, reverse=True)
@@ -183,11 +183,11 @@ class Loops:
         parts.append("the steps since their numbers began again" if again else "")
         return ", ".join(filter(None, parts)) or "the loop without a name"
 
-    def all(self) -> list[tuple[Stretch, Steps]]:
+    def all(self) -> list[tuple[RisingSteps, Steps]]:
         """All that have steps, the one that is shown first."""
         return [(self.shown, self.main), *self.others().items()]
 
-    def name(self, stretch: Stretch) -> str:
+    def name(self, stretch: RisingSteps) -> str:
         """What sets it apart from the one that is shown: its loop, its attempt, or that its numbers came again."""
         shown, parts = self.shown, []
         if stretch.loop != shown.loop:

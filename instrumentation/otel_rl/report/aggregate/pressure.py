@@ -13,7 +13,7 @@ from otel_rl.semconv.attributes import RlCgroupMemoryEventValues as MemoryEvent
 
 if TYPE_CHECKING:
     from otel_rl.report.aggregate.statistics import Cell
-    from otel_rl.report.aggregate.totals import Totals
+    from otel_rl.report.aggregate.totals import MetricTotals
     from otel_rl.semconv.definitions import MetricDefinition
     from otel_rl.store.reader import Log, Point
 
@@ -45,7 +45,7 @@ class Recompiled:
 
 
 @dataclass(slots=True)
-class Process:
+class ProcessMetrics:
     """One process: most memory in bytes, and its sums."""
 
     who: str
@@ -102,9 +102,9 @@ class Pressure:
         """Recompilations, those that took longest first."""
         return sorted(self._recompiled.values(), key=lambda group: -group.seconds)
 
-    def processes(self, totals: Totals) -> list[Process]:
+    def processes(self, totals: MetricTotals) -> list[ProcessMetrics]:
         """Every process that told its memory."""
-        found = {who: Process(who, peak) for who, peak in sorted(self._peaks.items())}
+        found = {who: ProcessMetrics(who, peak) for who, peak in sorted(self._peaks.items())}
         for metric, attribute in _SUMS.items():
             for series in totals.of(metric):
                 process = found.get(series.process.label)

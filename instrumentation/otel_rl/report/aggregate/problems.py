@@ -11,7 +11,7 @@ from otel_rl.semconv import events, metrics
 from otel_rl.store.reader.records import ERROR_SEVERITY
 
 if TYPE_CHECKING:
-    from otel_rl.report.aggregate.totals import Totals
+    from otel_rl.report.aggregate.totals import MetricTotals
     from otel_rl.store.reader import Log, Process, Span
 
 METRICS = (metrics.RL_TELEMETRY_DROPPED, metrics.RL_TELEMETRY_ERRORS)
@@ -136,7 +136,7 @@ def _iteration(values: dict[str, Any]) -> int | None:
     return value if isinstance(value, int) else None
 
 
-def drops(processes: list[Process], totals: Totals) -> list[Drop]:
+def drops(processes: list[Process], totals: MetricTotals) -> list[Drop]:
     """List the drops of each process. Manifest and metric count the same items, so the larger number wins."""
     counted: dict[tuple[str, str, str], int] = {}
     labels = {process.key: process.label for process in processes}
@@ -153,7 +153,7 @@ def drops(processes: list[Process], totals: Totals) -> list[Drop]:
     return [Drop(labels.get(who, who), signal, reason, number) for (who, signal, reason), number in counted.items()]
 
 
-def internal_errors(totals: Totals) -> dict[str, int]:
+def internal_errors(totals: MetricTotals) -> dict[str, int]:
     """Errors inside the instrumentation itself, by the place where they happened."""
     sites: dict[str, int] = {}
     for series in totals.of(metrics.RL_TELEMETRY_ERRORS):

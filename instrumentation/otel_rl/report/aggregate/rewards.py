@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from otel_rl.report.aggregate.over_time import OverTime
 from otel_rl.report.aggregate.scalars import Curve
 from otel_rl.report.aggregate.statistics import BinnedSeries, Spread
-from otel_rl.report.aggregate.totals import Totals, combined
+from otel_rl.report.aggregate.totals import MetricTotals, combined
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import events, metrics
 
@@ -69,7 +69,7 @@ class Rewards:
         process = record.process
         series.add((name, process.rank), _iteration(record), time, value, process.attempt)
 
-    def scores(self, totals: Totals, of_samples: Mapping[str, Spread]) -> dict[str, Spread]:
+    def scores(self, totals: MetricTotals, of_samples: Mapping[str, Spread]) -> dict[str, Spread]:
         """Scores by name, from what counted most: events, rows of samples, histograms; of equal ones the exact."""
         result = {str(key[0]): combined(series) for key, series in totals.by(*METRICS, names.RL_REWARD_NAME).items()}
         for exact in (of_samples, self._evaluations):

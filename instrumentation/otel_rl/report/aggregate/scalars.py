@@ -113,7 +113,7 @@ class Curve:
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class CurveMean:
     """Mean of a curve between two of its points, which are iterations, or seconds since the start."""
 
     first: float
@@ -210,7 +210,7 @@ class Scalars:
         others = [curve for name, curve in sorted(curves.items()) if name not in used]
         return [one for one in others if len(set(one.y)) > 1], [one for one in others if len(set(one.y)) == 1]
 
-    def first_and_last(self, title: str) -> tuple[Stretch, Stretch] | None:
+    def first_and_last(self, title: str) -> tuple[CurveMean, CurveMean] | None:
         """The first and the last fifth of the main curve of a panel."""
         for panel, curves in self.panels():
             if panel.title == title and len(curves[0].y) > 1:
@@ -241,8 +241,8 @@ class Scalars:
         return {key: _curve(key, line, start, over_time=True) for key, line in lines.items()}
 
 
-def _stretch(x: list[float], y: list[float], over_time: bool) -> Stretch:
-    return Stretch(x[0], x[-1], sum(y) / len(y), over_time)
+def _stretch(x: list[float], y: list[float], over_time: bool) -> CurveMean:
+    return CurveMean(x[0], x[-1], sum(y) / len(y), over_time)
 
 
 def _curve(key: str, line: list[tuple[int, Cell]], start: int, *, over_time: bool = False) -> Curve:

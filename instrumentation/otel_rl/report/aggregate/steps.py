@@ -14,7 +14,7 @@ from otel_rl.semconv.attributes import RlPhaseValues as Phase
 from otel_rl.store.reader.otlp_values import int_or_none
 
 if TYPE_CHECKING:
-    from otel_rl.report.aggregate.totals import Totals
+    from otel_rl.report.aggregate.totals import MetricTotals
     from otel_rl.store.reader import Span
 
 _PHASE_CELLS = 12_000
@@ -267,7 +267,7 @@ class Steps:
         return bins, table
 
 
-def from_histograms(totals: Totals) -> dict[str, Spread]:
+def from_histograms(totals: MetricTotals) -> dict[str, Spread]:
     """Durations of steps and phases from their histograms, for a run whose traces were not kept."""
     found = {name: combined(list(totals.of(metric))) for name, metric in _NAMED.items()}
     found |= {

@@ -23,7 +23,7 @@ _SeriesKey = tuple[Any, ...]
 
 
 @dataclass(slots=True)
-class Series:
+class MetricSeries:
     """One series of one process: ``value`` is a counter's total, a histogram's sum, a gauge's last value."""
 
     process: Process
@@ -78,12 +78,12 @@ def _spread(point: Point) -> Spread:
     return spread
 
 
-class Totals:
+class MetricTotals:
     """All series of the metrics that the report shows."""
 
     def __init__(self, metrics: tuple[MetricDefinition, ...]) -> None:
         self._wanted = {metric.name for metric in metrics}
-        self._series: dict[str, dict[_SeriesKey, Series]] = {}
+        self._series: dict[str, dict[_SeriesKey, MetricSeries]] = {}
 
     def add(self, point: Point) -> None:
         """Take in a point; points of other metrics are ignored."""
@@ -93,7 +93,7 @@ class Totals:
         series = self._series.setdefault(point.metric, {})
         key = (point.process.key, point.scope, values)
         if key not in series:
-            series[key] = Series(point.process, point.attributes)
+            series[key] = MetricSeries(point.process, point.attributes)
         series[key].add(point)
 
     def close(self) -> None:
@@ -102,7 +102,7 @@ class Totals:
             for one in series.values():
                 one.close()
 
-    def of(self, metric: MetricDefinition) -> Iterator[Series]:
+    def of(self, metric: MetricDefinition) -> Iterator[MetricSeries]:
         """All series of ``metric``; complete after :meth:`close`."""
         yield from self._series.get(metric.name, {}).values()
 
@@ -110,9 +110,9 @@ class Totals:
         """Sum of all series of ``metric``."""
         return sum(series.value for series in self.of(metric))
 
-    def by(self, metric: MetricDefinition, *attributes: str) -> dict[tuple[Any, ...], list[Series]]:
+    def by(self, metric: MetricDefinition, *attributes: str) -> dict[tuple[Any, ...], list[MetricSeries]]:
         """Series of ``metric`` grouped by the values of some attributes."""
-        groups: dict[tuple[Any, ...], list[Series]] = {}
+        groups: dict[tuple[Any, ...], list[MetricSeries]] = {}
         for series in self.of(metric):
             groups.setdefault(tuple(_scalar(series.attributes.get(name)) for name in attributes), []).append(series)
         return groups
@@ -122,7 +122,7 @@ def _scalar(value: Any) -> Any:
     return str(value) if isinstance(value, (list, dict)) else value
 
 
-def combined(series: list[Series]) -> Spread:
+def combined(series: list[MetricSeries]) -> Spread:
     """The histograms of several series as one."""
     result = Spread()
     for one in series:

@@ -11,7 +11,7 @@ from otel_rl.semconv import events, metrics
 
 if TYPE_CHECKING:
     from otel_rl.report.aggregate.statistics import Spread
-    from otel_rl.report.aggregate.totals import Totals
+    from otel_rl.report.aggregate.totals import MetricTotals
     from otel_rl.store.reader import Log
 
 METRICS = (metrics.RL_SYNC_OPERATION_DURATION, metrics.RL_SYNC_TRANSFERRED, metrics.RL_SYNC_CHECKS)
@@ -64,7 +64,7 @@ class WeightSyncs:
         one.last = step if one.last is None or step is None else max(one.last, step)
 
 
-def stages(totals: Totals) -> list[Stage]:
+def stages(totals: MetricTotals) -> list[Stage]:
     """The operations on engines, those that took most first."""
     brought = totals.by(metrics.RL_SYNC_TRANSFERRED, names.RL_SYNC_OPERATION)
     found = []
@@ -76,7 +76,7 @@ def stages(totals: Totals) -> list[Stage]:
     return sorted(found, key=lambda one: -one.spread.cell.total)
 
 
-def as_json(totals: Totals) -> list[dict[str, Any]]:
+def as_json(totals: MetricTotals) -> list[dict[str, Any]]:
     """The same for programs: how often each operation ran, its seconds together, failures and bytes."""
     return [
         {
@@ -90,6 +90,6 @@ def as_json(totals: Totals) -> list[dict[str, Any]]:
     ]
 
 
-def compared(totals: Totals) -> float:
+def compared(totals: MetricTotals) -> float:
     """How often an engine was compared with its trainer."""
     return totals.sum(metrics.RL_SYNC_CHECKS)

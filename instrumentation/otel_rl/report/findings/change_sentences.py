@@ -8,49 +8,49 @@ from otel_rl.report import human
 from otel_rl.report.aggregate.steps import BETWEEN, UNCOVERED
 from otel_rl.report.findings import sentences, thresholds
 from otel_rl.report.findings.finding import Finding, Severity
-from otel_rl.report.findings.series import Kind
+from otel_rl.report.findings.series import SeriesKind
 
 if TYPE_CHECKING:
     from otel_rl.report.aggregate.collected import Collected
-    from otel_rl.report.findings.changes import Change
+    from otel_rl.report.findings.changes import LevelChange
 
 #: Kind -> code of the finding, section of its rows, key of its chart.
 _PLACES = {
-    Kind.MODEL: ("slower_model", "models", "model-seconds"),
-    Kind.FIRST_CHUNK: ("slower_model", "models", "model-first-chunk"),
-    Kind.RETRIED: ("retried_model", "models", "model-retried"),
-    Kind.FAILED: ("failing_model", "models", "model-failed"),
-    Kind.TOOL: ("slower_tool", "tools", "tool-seconds"),
-    Kind.REWARD: ("slower_reward", "rewards", "reward-seconds"),
-    Kind.PAUSE: ("longer_garbage_collection", "pressure", ""),
-    Kind.PHASE: ("slower_phase", "steps", "phase-seconds"),
-    Kind.WORK: ("slower_rank", "ranks", "own-work"),
-    Kind.ROLLOUT: ("slower_rollouts", "rollouts", "rollout-seconds"),
-    Kind.STEP: ("slower_step", "steps", "phase-seconds"),
-    Kind.WAIT: ("slower_collectives", "ranks", ""),
+    SeriesKind.MODEL: ("slower_model", "models", "model-seconds"),
+    SeriesKind.FIRST_CHUNK: ("slower_model", "models", "model-first-chunk"),
+    SeriesKind.RETRIED: ("retried_model", "models", "model-retried"),
+    SeriesKind.FAILED: ("failing_model", "models", "model-failed"),
+    SeriesKind.TOOL: ("slower_tool", "tools", "tool-seconds"),
+    SeriesKind.REWARD: ("slower_reward", "rewards", "reward-seconds"),
+    SeriesKind.PAUSE: ("longer_garbage_collection", "pressure", ""),
+    SeriesKind.PHASE: ("slower_phase", "steps", "phase-seconds"),
+    SeriesKind.WORK: ("slower_rank", "ranks", "own-work"),
+    SeriesKind.ROLLOUT: ("slower_rollouts", "rollouts", "rollout-seconds"),
+    SeriesKind.STEP: ("slower_step", "steps", "phase-seconds"),
+    SeriesKind.WAIT: ("slower_collectives", "ranks", ""),
 }
 _LOOK_AT = {
-    Kind.MODEL: "The server's own metrics from that step on: queue, running requests, memory of its cache, restarts.",
-    Kind.TOOL: "What the tool calls, and whether its inputs grew.",
-    Kind.REWARD: "The function on that rank: what it loads, calls or waits for.",
-    Kind.PAUSE: "What keeps allocating: the number of objects that live from step to step.",
-    Kind.PHASE: "The timeline of the slowest step.",
-    Kind.WAIT: "The network between the nodes: no rank came later than before.",
+    SeriesKind.MODEL: "The server's own metrics from that step on: queue, running requests, cache memory, restarts.",
+    SeriesKind.TOOL: "What the tool calls, and whether its inputs grew.",
+    SeriesKind.REWARD: "The function on that rank: what it loads, calls or waits for.",
+    SeriesKind.PAUSE: "What keeps allocating: the number of objects that live from step to step.",
+    SeriesKind.PHASE: "The timeline of the slowest step.",
+    SeriesKind.WAIT: "The network between the nodes: no rank came later than before.",
 }
 _LISTED_RANKS = 4
 
 
-def findings(found: list[Change], collected: Collected) -> list[Finding]:
+def findings(found: list[LevelChange], collected: Collected) -> list[Finding]:
     """One finding for each change."""
     start = min((process.first for process in collected.reader.processes if process.first), default=0) // 10**9
     several = len([rank for rank in collected.steps.ranks if rank is not None]) > 1
     return [_finding(one, start, several=several) for one in found]
 
 
-def _finding(one: Change, start: int, *, several: bool) -> Finding:
+def _finding(one: LevelChange, start: int, *, several: bool) -> Finding:
     code, section, chart = _PLACES[one.kind]
     severity = Severity.CRITICAL if one.share >= thresholds.CRITICAL_SHARE else Severity.WARNING
-    if one.kind is Kind.FIRST_CHUNK or any(other.kind is Kind.FIRST_CHUNK for other in one.with_it):
+    if one.kind is SeriesKind.FIRST_CHUNK or any(other.kind is SeriesKind.FIRST_CHUNK for other in one.with_it):
         chart = "model-first-chunk"
     return Finding(
         code=code,
@@ -67,17 +67,17 @@ def _finding(one: Change, start: int, *, several: bool) -> Finding:
     )
 
 
-def _about(one: Change) -> str:
+def _about(one: LevelChange) -> str:
     if one.kind.is_of_model:
         return sentences.model(one.name)
-    return one.name if one.kind in (Kind.TOOL, Kind.REWARD) else ""
+    return one.name if one.kind in (SeriesKind.TOOL, SeriesKind.REWARD) else ""
 
 
-def _group(kind: Kind) -> Kind:
-    return Kind.MODEL if kind.is_of_model else kind
+def _group(kind: SeriesKind) -> SeriesKind:
+    return SeriesKind.MODEL if kind.is_of_model else kind
 
 
-def _sentence(one: Change, start: int, *, several: bool) -> str:
+def _sentence(one: LevelChange, start: int, *, several: bool) -> str:
     if one.kind.is_of_model:
         return _of_model(one, start)
     return (
@@ -86,36 +86,36 @@ def _sentence(one: Change, start: int, *, several: bool) -> str:
     )
 
 
-def _before(one: Change, *, several: bool) -> str:
+def _before(one: LevelChange, *, several: bool) -> str:
     unchanged = f"; {_ranks(one.unchanged)} unchanged" if several and one.unchanged else ""
     return f"{human.duration(one.before)} before{unchanged}"
 
 
-def _subject(one: Change) -> str:
-    if one.kind is Kind.REWARD:
+def _subject(one: LevelChange) -> str:
+    if one.kind is SeriesKind.REWARD:
         return f"Reward function {one.name}"
-    if one.kind is Kind.TOOL:
+    if one.kind is SeriesKind.TOOL:
         return f"Tool {one.name}"
-    if one.kind is Kind.PHASE:
+    if one.kind is SeriesKind.PHASE:
         return _TIMES.get(one.name, f"Phase {one.name}")
     return _SUBJECTS[one.kind]
 
 
 _TIMES = {UNCOVERED: "Time outside of all phases", BETWEEN: "Time between steps"}
 _SUBJECTS = {
-    Kind.PAUSE: "Garbage collection",
-    Kind.WORK: "Work outside of collectives",
-    Kind.ROLLOUT: "A rollout",
-    Kind.STEP: "A step",
-    Kind.WAIT: "Time in collectives",
+    SeriesKind.PAUSE: "Garbage collection",
+    SeriesKind.WORK: "Work outside of collectives",
+    SeriesKind.ROLLOUT: "A rollout",
+    SeriesKind.STEP: "A step",
+    SeriesKind.WAIT: "Time in collectives",
 }
 
 
-def _verb(one: Change) -> str:
-    return "is" if one.kind is Kind.WAIT or one.name in _TIMES else "takes" if one.lasts else "took"
+def _verb(one: LevelChange) -> str:
+    return "is" if one.kind is SeriesKind.WAIT or one.name in _TIMES else "takes" if one.lasts else "took"
 
 
-def _where(one: Change, *, several: bool) -> str:
+def _where(one: LevelChange, *, several: bool) -> str:
     ranks = [rank for rank in one.ranks if rank is not None]
     if not several or not ranks:
         return ""
@@ -128,13 +128,13 @@ def _ranks(ranks: list[int]) -> str:
     return f"rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, sorted(ranks)))}"
 
 
-def _per(one: Change) -> str:
-    if one.kind is Kind.TOOL:
+def _per(one: LevelChange) -> str:
+    if one.kind is SeriesKind.TOOL:
         return " a call"
-    return " a step" if one.kind in (Kind.PHASE, Kind.WORK, Kind.PAUSE, Kind.WAIT) else ""
+    return " a step" if one.kind in (SeriesKind.PHASE, SeriesKind.WORK, SeriesKind.PAUSE, SeriesKind.WAIT) else ""
 
 
-def _when(one: Change, start: int) -> str:
+def _when(one: LevelChange, start: int) -> str:
     if not one.by_step:
         first, last = (human.duration(max(moment - start, 0)) for moment in (one.onset, one.last))
         return f"since {first} after the start" if one.lasts else f"from {first} to {last} after the start"
@@ -144,7 +144,7 @@ def _when(one: Change, start: int) -> str:
     return f"from {about}step {human.number(one.onset)} to {human.number(one.last + one.width - 1)}"
 
 
-def _cost(one: Change) -> str:
+def _cost(one: LevelChange) -> str:
     share = human.percent(one.share)
     if one.in_rollouts:
         return f"{share} of the rollouts' time"
@@ -158,17 +158,17 @@ def _cost(one: Change) -> str:
     return f"{share} of the step"
 
 
-def _of_model(one: Change, start: int) -> str:
+def _of_model(one: LevelChange, start: int) -> str:
     """Latency, time to the first chunk, retries and failures of one model at one server as one sentence."""
     parts = {each.kind: each for each in (*one.with_it, one)}
     where = f"of model {sentences.model(one.name)}" + (f" at {one.place}" if one.place else "")
     said = []
-    first_chunk, latency = parts.get(Kind.FIRST_CHUNK), parts.get(Kind.MODEL)
+    first_chunk, latency = parts.get(SeriesKind.FIRST_CHUNK), parts.get(SeriesKind.MODEL)
     head = first_chunk or latency
     if head is not None:
         what = "Time to the first chunk" if head is first_chunk else "The duration of calls"
         said.append(f"{what} {where} rose {_from_to(head)} {_when(head, start)}")
-    retried, failed = parts.get(Kind.RETRIED), parts.get(Kind.FAILED)
+    retried, failed = parts.get(SeriesKind.RETRIED), parts.get(SeriesKind.FAILED)
     calls = "of the calls" if said else f"of the calls {where}"
     if retried is not None:
         said.append(f"{human.percent(retried.after)} {calls} were retried{_rate_since(retried, one, start)}")
@@ -178,10 +178,10 @@ def _of_model(one: Change, start: int) -> str:
     return f"{'; '.join(said)}{cost}."
 
 
-def _from_to(one: Change) -> str:
+def _from_to(one: LevelChange) -> str:
     return f"from {human.duration(one.before)} to {human.duration(one.after)}"
 
 
-def _rate_since(rate: Change, head: Change, start: int) -> str:
+def _rate_since(rate: LevelChange, head: LevelChange, start: int) -> str:
     since = "" if rate.onset == head.onset and rate is not head else f" {_when(rate, start)}"
     return f"{since} ({human.percent(rate.before)} before)"

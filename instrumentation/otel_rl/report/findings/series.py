@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from otel_rl.report.aggregate.statistics import BinnedSeries, Cell
 
 
-class Kind(IntEnum):
+class SeriesKind(IntEnum):
     """What a series is of; what explains comes before what it explains."""
 
     MODEL = 0
@@ -36,24 +36,24 @@ class Kind(IntEnum):
     @property
     def is_rate(self) -> bool:
         """True for shares of calls."""
-        return self in (Kind.RETRIED, Kind.FAILED)
+        return self in (SeriesKind.RETRIED, SeriesKind.FAILED)
 
     @property
     def is_function(self) -> bool:
         """True for what the program calls; phases, steps and rollouts are made of it."""
-        return self <= Kind.REWARD
+        return self <= SeriesKind.REWARD
 
     @property
     def is_of_model(self) -> bool:
         """True for what belongs to the calls of one model at one server."""
-        return self <= Kind.FAILED
+        return self <= SeriesKind.FAILED
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class StepSeries:
     """One duration in s, or rate, over the steps; ``times[i]`` is how often the value of point ``i`` was spent."""
 
-    kind: Kind
+    kind: SeriesKind
     name: str
     place: str
     rank: int | None
@@ -62,44 +62,44 @@ class Series:
     times: list[float]
 
 
-def all_series(collected: Collected) -> Iterator[Series]:
+def all_series(collected: Collected) -> Iterator[StepSeries]:
     """Every series of the run that can change."""
     yield from _functions(collected)
     yield from _of_calls(collected)
     yield from _of_steps(collected)
     for rank, line in collected.calls.rollouts.seconds.lines().items():
-        yield _per_call(Kind.ROLLOUT, "", "", rank, line)
+        yield _per_call(SeriesKind.ROLLOUT, "", "", rank, line)
 
 
-def _functions(collected: Collected) -> Iterator[Series]:
+def _functions(collected: Collected) -> Iterator[StepSeries]:
     for (name, rank), line in collected.rewards.functions.lines().items():
-        yield _per_call(Kind.REWARD, name, "", rank, line)
+        yield _per_call(SeriesKind.REWARD, name, "", rank, line)
 
 
-def _of_calls(collected: Collected) -> Iterator[Series]:
+def _of_calls(collected: Collected) -> Iterator[StepSeries]:
     found = collected.calls.over_time
     for kind, series in (
-        (Kind.MODEL, found.seconds),
-        (Kind.FIRST_CHUNK, found.first_chunk),
-        (Kind.RETRIED, found.retried),
-        (Kind.FAILED, found.failed),
+        (SeriesKind.MODEL, found.seconds),
+        (SeriesKind.FIRST_CHUNK, found.first_chunk),
+        (SeriesKind.RETRIED, found.retried),
+        (SeriesKind.FAILED, found.failed),
     ):
         lines = series.lines()
         models = {called: line for called, line in lines.items() if called.kind == MODEL}
         # A server is the same for all ranks that call it.
         for (name, place), line in merged(models, lambda called: (called.name, called.place)).items():
             yield _per_call(kind, name, place, None, line)
-        if kind is Kind.MODEL:
+        if kind is SeriesKind.MODEL:
             for called, line in lines.items():
                 if called.kind == TOOL:
-                    yield _per_call(Kind.TOOL, called.name, "", called.rank, line)
+                    yield _per_call(SeriesKind.TOOL, called.name, "", called.rank, line)
 
 
-def _per_call(kind: Kind, name: str, place: str, rank: int | None, line: Line) -> Series:
-    return Series(kind, name, place, rank, line, line.means, [float(cell.count) for cell in line.cells])
+def _per_call(kind: SeriesKind, name: str, place: str, rank: int | None, line: Line) -> StepSeries:
+    return StepSeries(kind, name, place, rank, line, line.means, [float(cell.count) for cell in line.cells])
 
 
-def _of_steps(collected: Collected) -> Iterator[Series]:
+def _of_steps(collected: Collected) -> Iterator[StepSeries]:
     steps = collected.steps
     lines = steps.parts.lines()
     counts = {rank: _counts(line) for (phase, rank), line in lines.items() if phase == UNCOVERED}
@@ -107,13 +107,13 @@ def _of_steps(collected: Collected) -> Iterator[Series]:
         if rank in counts:
             yield _per_step(phase, rank, steps.parts, line, counts[rank])
     wholes = [
-        (Kind.STEP, "", steps.by_rank),
-        (Kind.PAUSE, "", steps.collecting),
-        (Kind.PHASE, BETWEEN, steps.between),
+        (SeriesKind.STEP, "", steps.by_rank),
+        (SeriesKind.PAUSE, "", steps.collecting),
+        (SeriesKind.PHASE, BETWEEN, steps.between),
     ]
     if len(counts) > 1:
         # Of one rank the work is the step.
-        wholes += [(Kind.WORK, "", steps.own), (Kind.WAIT, "", steps.waiting)]
+        wholes += [(SeriesKind.WORK, "", steps.own), (SeriesKind.WAIT, "", steps.waiting)]
     for kind, name, binned in wholes:
         for rank, line in binned.lines().items():
             yield _per_call(kind, name, "", rank, _line(line, binned.width))
@@ -125,12 +125,12 @@ def _counts(line: list[tuple[int, Cell]]) -> dict[int, int]:
 
 def _per_step(
     phase: str, rank: int | None, binned: BinnedSeries, found: list[tuple[int, Cell]], counts: dict[int, int]
-) -> Series:
+) -> StepSeries:
     """A phase may come several times in a step: what counts is its time per step."""
     line = _line([(first, cell) for first, cell in found if first in counts], binned.width)
     times = [float(counts[first]) for first in line.x]
     values = [cell.total / number for cell, number in zip(line.cells, times, strict=True)]
-    return Series(Kind.PHASE, phase, "", rank, line, values, times)
+    return StepSeries(SeriesKind.PHASE, phase, "", rank, line, values, times)
 
 
 def _line(found: list[tuple[int, Cell]], width: int) -> Line:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Block:
+class PageBlock:
     """A piece of a section: a table, charts (side by side when several), text lines, or preformatted text.
 
     ``anchor`` is the id that links lead to, of one that is folded.
@@ -34,4 +34,4 @@ class Section:
     title: str
     filler: str
     lead: str = ""
-    blocks: list[Block] = field(default_factory=list)
+    blocks: list[PageBlock] = field(default_factory=list)

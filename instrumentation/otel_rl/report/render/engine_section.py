@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from otel_rl.report import human
 from otel_rl.report.aggregate.over_time import Line
 from otel_rl.report.aggregate.statistics import Cell
-from otel_rl.report.render.blocks import Block, Section
+from otel_rl.report.render.blocks import PageBlock, Section
 from otel_rl.report.render.tables.cells import Table, Value, number_cell, seconds_cell
 
 if TYPE_CHECKING:
@@ -43,10 +43,10 @@ def build(collected: Collected, charts: Charts) -> Section:
         if whole.profiled_requests < whole.requests
         else "What engines did in each step, summed over the ranks. Times are means of all requests."
     )
-    section.blocks.append(Block(table=_table(whole, steps, engines.width)))
+    section.blocks.append(PageBlock(table=_table(whole, steps, engines.width)))
     drawings = [one for one in _drawings(charts, steps, engines.width) if one is not None]
     if drawings:
-        section.blocks.append(Block(charts=drawings))
+        section.blocks.append(PageBlock(charts=drawings))
     return section
 
 

@@ -18,7 +18,7 @@ _SYMPTOMS = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class FindingEntry:
     """One finding as the page shows it; ``chart`` and ``rows`` are links within the page."""
 
     tone: str
@@ -30,7 +30,7 @@ class Entry:
     look_at: str
 
 
-def entries(overview: Overview, sections: list[Section], figures: dict[str, str]) -> list[Entry]:
+def entries(overview: Overview, sections: list[Section], figures: dict[str, str]) -> list[FindingEntry]:
     """All findings, with links to what the page has; ``figures`` are its charts by the key of what they show."""
     filled = {section.key for section in sections if section.blocks}
     return [_entry(one, filled, figures) for one in overview.findings]
@@ -42,11 +42,11 @@ def checked(overview: Overview) -> str:
     return f"Checked, nothing found: {', '.join(names)}." if names else ""
 
 
-def _entry(one: Finding, sections: set[str], figures: dict[str, str]) -> Entry:
+def _entry(one: Finding, sections: set[str], figures: dict[str, str]) -> FindingEntry:
     symptoms = [symptom.text for symptom in one.symptoms]
     if len(symptoms) > _SYMPTOMS:
         symptoms = [*symptoms[:_SYMPTOMS], f"{len(symptoms) - _SYMPTOMS} more."]
-    return Entry(
+    return FindingEntry(
         tone=_TONES[one.severity],
         text=one.text,
         rows=f"#{one.section}" if one.section in sections else "#not-in-this-run",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from otel_rl.report.aggregate.calls_over_time import MODEL, TOOL
 from otel_rl.report.aggregate.over_time import Line, merged
-from otel_rl.report.render.blocks import Block
+from otel_rl.report.render.blocks import PageBlock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,7 +18,7 @@ _SHARE, _SECONDS = "share of the calls", "seconds"
 _FEWEST = 2
 
 
-def tools(collected: Collected, charts: Charts) -> list[Block]:
+def tools(collected: Collected, charts: Charts) -> list[PageBlock]:
     """Duration and failures by tool."""
     found = collected.calls.over_time
     seconds = _of_kind(found.seconds.lines(), TOOL, lambda called: called.name)
@@ -29,7 +29,7 @@ def tools(collected: Collected, charts: Charts) -> list[Block]:
     )
 
 
-def models(collected: Collected, charts: Charts) -> list[Block]:
+def models(collected: Collected, charts: Charts) -> list[PageBlock]:
     """Latency, time to the first chunk, retries and failures by model and server."""
     found = collected.calls.over_time
     all_series = (found.seconds, found.first_chunk, found.retried, found.failed)
@@ -42,7 +42,7 @@ def models(collected: Collected, charts: Charts) -> list[Block]:
     )
 
 
-def rollouts(collected: Collected, charts: Charts) -> list[Block]:
+def rollouts(collected: Collected, charts: Charts) -> list[PageBlock]:
     """Duration and reward of rollouts by rank."""
     found = collected.calls.rollouts
     hint = "mean of the step, by rank"
@@ -52,7 +52,7 @@ def rollouts(collected: Collected, charts: Charts) -> list[Block]:
     )
 
 
-def rewards(collected: Collected, charts: Charts) -> list[Block]:
+def rewards(collected: Collected, charts: Charts) -> list[PageBlock]:
     """Duration of the reward functions by rank, and their scores."""
     functions = {_place(*key): line for key, line in collected.rewards.functions.lines().items()}
     scores = {_place(*key): line for key, line in collected.rewards.scores_over_time.lines().items() if line.by_step}
@@ -88,6 +88,6 @@ def _lines(charts: Charts, key: str, title: str, hint: str, lines: dict[str, Lin
     return charts.over_time(key, title, hint, drawn, unit) if drawn else None
 
 
-def _block(*drawings: Drawing | None) -> list[Block]:
+def _block(*drawings: Drawing | None) -> list[PageBlock]:
     found = [drawing for drawing in drawings if drawing is not None]
-    return [Block(charts=found)] if found else []
+    return [PageBlock(charts=found)] if found else []

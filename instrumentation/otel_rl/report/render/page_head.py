@@ -13,7 +13,7 @@ from otel_rl.semconv.attributes import RlLauncherValues
 if TYPE_CHECKING:
     from otel_rl.report.aggregate.calls import CallStatistics
     from otel_rl.report.aggregate.collected import Collected
-    from otel_rl.report.aggregate.scalars import Stretch
+    from otel_rl.report.aggregate.scalars import CurveMean
     from otel_rl.report.aggregate.summary import Summary
     from otel_rl.store.reader import Process
 
@@ -104,7 +104,7 @@ def _rounded(value: float) -> str:
     return human.number(float(f"{value:.3g}"))
 
 
-def _part(part: Stretch) -> str:
+def _part(part: CurveMean) -> str:
     """``steps 41 to 50``, as the axis of the chart counts them, or ``40 s to 50 s``."""
     over_time = part.over_time
     show = human.duration if over_time else human.number

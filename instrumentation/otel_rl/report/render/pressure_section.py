@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from otel_rl.report import human
-from otel_rl.report.render.blocks import Block, Section
+from otel_rl.report.render.blocks import PageBlock, Section
 from otel_rl.report.render.tables.cells import Table, Value, number_cell, seconds_cell
 
 if TYPE_CHECKING:
@@ -26,29 +26,29 @@ def build(collected: Collected, charts: Charts) -> Section:
         hint = "seconds of a step for which the garbage collector stopped the rank; the others wait for it"
         drawings.append(charts.ranks("Garbage collection per step", hint, lines))
     if drawings:
-        section.blocks.append(Block(charts=drawings))
+        section.blocks.append(PageBlock(charts=drawings))
     table = _processes(collected)
     if table.rows:
-        section.blocks.append(Block(table=table))
+        section.blocks.append(PageBlock(table=table))
     recompiled = _recompiled(collected)
     if recompiled.rows:
         note = f"{found.left_out} further recompilations are not listed." if found.left_out else ""
-        section.blocks.append(Block("Compiled again by torch.compile", note, recompiled))
+        section.blocks.append(PageBlock("Compiled again by torch.compile", note, recompiled))
     blocked = _blocked(collected)
     if blocked.rows:
         number, seconds = collected.event_loops.untold
         left = f"{human.amount(number, 'further block')}, {human.duration(seconds)}, have no event." if number else ""
-        section.blocks.append(Block("Functions that blocked an event loop", left, blocked))
+        section.blocks.append(PageBlock("Functions that blocked an event loop", left, blocked))
     return section
 
 
-def memory(collected: Collected, charts: Charts, title: str) -> list[Block]:
+def memory(collected: Collected, charts: Charts, title: str) -> list[PageBlock]:
     """The memory of the processes with most of it, over time; nothing where none told it twice."""
     curves = collected.pressure.memory()
     if not any(len(curve.x) > 1 for curve in curves):
         return []
     hint = "physical memory in MiB; a line that rises from step to step is a leak"
-    return [Block(charts=[charts.curves(title, hint, curves, x_label=_TIME)])]
+    return [PageBlock(charts=[charts.curves(title, hint, curves, x_label=_TIME)])]
 
 
 def _processes(collected: Collected) -> Table:

@@ -9,7 +9,7 @@ from otel_rl.report.aggregate import collectives
 from otel_rl.report.aggregate.problems import internal_errors
 from otel_rl.report.aggregate.summary import summarise
 from otel_rl.report.findings import sentences
-from otel_rl.report.render.blocks import Block, Section
+from otel_rl.report.render.blocks import PageBlock, Section
 from otel_rl.report.render.tables import problem_tables
 
 if TYPE_CHECKING:
@@ -27,12 +27,12 @@ def errors(collected: Collected) -> Section:
     for one in problems.exceptions:
         at = f", step {one.iteration}" if one.iteration is not None else ""
         title = f"{one.who} died of {one.kind}{at}"
-        section.blocks.append(Block(title, one.message, text=one.stacktrace, folded=True))
+        section.blocks.append(PageBlock(title, one.message, text=one.stacktrace, folded=True))
     table = problem_tables.errors(collected)
     if table.rows:
         left = problems.groups_left_out
         note = f"{left} further errors of other kinds are not listed." if left else ""
-        section.blocks.append(Block(note=note, table=table))
+        section.blocks.append(PageBlock(note=note, table=table))
     return section
 
 
@@ -53,7 +53,7 @@ def processes(collected: Collected) -> Section:
     elif facts.reported:
         section.lead = "The world size is not known, so a missing rank cannot be told."
     if table.rows:
-        section.blocks.append(Block(table=table))
+        section.blocks.append(PageBlock(table=table))
     return section
 
 
@@ -63,22 +63,22 @@ def telemetry(collected: Collected) -> Section:
     table = problem_tables.dropped(collected)
     unreadable = sentences.unreadable(collected.reader.problems)
     if table.rows:
-        section.blocks.append(Block("Dropped", "Items that a process could not deliver.", table))
+        section.blocks.append(PageBlock("Dropped", "Items that a process could not deliver.", table))
     if unreadable:
-        section.blocks.append(Block("Not read", unreadable, text="\n".join(collected.reader.problems.errors)))
+        section.blocks.append(PageBlock("Not read", unreadable, text="\n".join(collected.reader.problems.errors)))
     if collected.reader.left_out:
         said = f"{human.amount(collected.reader.left_out, 'record')} of other runs in the same files."
-        section.blocks.append(Block("Left out", said))
+        section.blocks.append(PageBlock("Left out", said))
     sites = internal_errors(collected.totals)
     if sites:
         said = "\n".join(f"{site}: {number}" for site, number in sites.items())
-        section.blocks.append(Block("Errors inside the instrumentation", text=said))
+        section.blocks.append(PageBlock("Errors inside the instrumentation", text=said))
     if not section.blocks:
-        section.blocks.append(Block(note="No drop was counted, and every line could be read."))
+        section.blocks.append(PageBlock(note="No drop was counted, and every line could be read."))
     unclean = [process.label for process in collected.reader.processes if process.clean_exit is False]
     if unclean:
-        section.blocks.append(Block(note=f"{human.listed(unclean)} did not end in order: {_TAIL}"))
+        section.blocks.append(PageBlock(note=f"{human.listed(unclean)} did not end in order: {_TAIL}"))
     outcomes = problem_tables.instrumentors(collected)
     if outcomes.rows:
-        section.blocks.append(Block("Instrumentors", table=outcomes))
+        section.blocks.append(PageBlock("Instrumentors", table=outcomes))
     return section

@@ -8,7 +8,7 @@ from otel_rl.ranks.postmortem import dump_text, text
 from otel_rl.report import human
 from otel_rl.report.findings import endings
 from otel_rl.report.render import pressure_section
-from otel_rl.report.render.blocks import Block, Section
+from otel_rl.report.render.blocks import PageBlock, Section
 from otel_rl.report.render.tables.cells import Table, Value, number_cell, seconds_cell
 
 if TYPE_CHECKING:
@@ -29,24 +29,24 @@ def ending(collected: Collected, charts: Charts) -> Section:
     when = "now" if found.is_running else "the last sign of the run"
     table = Table([title.capitalize() for title in text.TITLES], shown=24)
     table.rows += [[Value(cell) for cell in row] for row in text.rows(found)]
-    section.blocks.append(Block(note=f"Where each rank was; times before {when}.", table=table))
+    section.blocks.append(PageBlock(note=f"Where each rank was; times before {when}.", table=table))
     waits = [*text.waits(found), *text.unknown(found), *text.differences(found)]
     if waits:
-        section.blocks.append(Block("Who waited for whom", text="\n".join(waits)))
+        section.blocks.append(PageBlock("Who waited for whom", text="\n".join(waits)))
     dumped = text.dump_rows(found)
     if dumped:
         dumps = Table([title.capitalize() for title in dump_text.TITLES], shown=24)
         dumps.rows += [[Value(cell) for cell in row] for row in dumped]
         note = f"The last collective of each rank and group; times before {when}."
-        section.blocks.append(Block("PyTorch's flight recorder", note, dumps))
+        section.blocks.append(PageBlock("PyTorch's flight recorder", note, dumps))
     section.blocks += pressure_section.memory(collected, charts, "Memory up to the end")
     notes = text.notes(found)
     if notes:
-        section.blocks.append(Block("Rings and dumps", text="\n".join(notes)))
+        section.blocks.append(PageBlock("Rings and dumps", text="\n".join(notes)))
     return section
 
 
-def stragglers(collected: Collected) -> list[Block]:
+def stragglers(collected: Collected) -> list[PageBlock]:
     """What each rank cost the others in the last steps."""
     comparison = collected.rings.comparison
     if comparison is None or not comparison.costs():
@@ -59,10 +59,10 @@ def stragglers(collected: Collected) -> list[Block]:
         f"The last {len(comparison.steps)} steps in the flight recorders, each replayed without the rank that was"
         f" latest: so much earlier the others would have ended it.{_clocks(comparison)}"
     )
-    return [Block("Who made the others wait, of late", note, table)]
+    return [PageBlock("Who made the others wait, of late", note, table)]
 
 
-def told_stragglers(collected: Collected) -> list[Block]:
+def told_stragglers(collected: Collected) -> list[PageBlock]:
     """Ranks of which the job told, while it ran, that they were late."""
     found, left_out = collected.late_ranks.items(), collected.late_ranks.left_out
     if not found:
@@ -79,7 +79,7 @@ def told_stragglers(collected: Collected) -> list[Block]:
     note = "Told when a rank was the late one in eight compared steps in a row; means over these."
     if left_out:
         note += f" {human.amount(left_out, 'further one')} not listed."
-    return [Block("Late ranks, as told while the job ran", note, table)]
+    return [PageBlock("Late ranks, as told while the job ran", note, table)]
 
 
 def _told(one: LateRank) -> list[Value]:

@@ -16,7 +16,7 @@ from otel_rl.report.render import (
     ring_sections,
     trajectory_section,
 )
-from otel_rl.report.render.blocks import Block, Section
+from otel_rl.report.render.blocks import PageBlock, Section
 from otel_rl.report.render.tables import call_tables, training_tables
 
 if TYPE_CHECKING:
@@ -64,17 +64,17 @@ def _steps(collected: Collected, charts: Charts) -> Section:
         return _without_steps(section, collected)
     section.lead = "Time of each step by phase, mean over the ranks; every phase without the phases inside it."
     section.lead += _per(steps.phases.width) + _between_phases(steps)
-    section.blocks.append(Block(charts=[charts.phases("Step time by phase", steps)]))
-    section.blocks.append(Block(table=training_tables.phases(steps)))
+    section.blocks.append(PageBlock(charts=[charts.phases("Step time by phase", steps)]))
+    section.blocks.append(PageBlock(table=training_tables.phases(steps)))
     stages = training_tables.sync_stages(collected)
     if stages.rows:
         note = "Operations on engines of all processes; those on weights are the phase sync or a part of it."
-        section.blocks.append(Block("Weight sync by stage", note, stages))
+        section.blocks.append(PageBlock("Weight sync by stage", note, stages))
     if collected.loops.others():
         section.lead += f" Charts over steps show this alone: {collected.loops.title}."
         left_out = human.amount(collected.loops.left_out, "older part") if collected.loops.left_out else ""
         note = f"{left_out} of a loop not kept." if left_out else ""
-        section.blocks.append(Block("Loops and attempts", note, table=training_tables.loops(collected.loops)))
+        section.blocks.append(PageBlock("Loops and attempts", note, table=training_tables.loops(collected.loops)))
     section.blocks += [_timeline("Slowest step: ", one, charts) for one in collected.slowest_step]
     return section
 
@@ -92,13 +92,13 @@ def _without_steps(section: Section, collected: Collected) -> Section:
     spreads = steps_module.from_histograms(collected.totals) or collected.steps.inclusive
     if spreads:
         section.lead = "No step trace was recorded; these are the durations of the phases alone."
-        section.blocks.append(Block(table=training_tables.durations(spreads)))
+        section.blocks.append(PageBlock(table=training_tables.durations(spreads)))
     return section
 
 
-def _timeline(prefix: str, timeline: Timeline, charts: Charts) -> Block:
+def _timeline(prefix: str, timeline: Timeline, charts: Charts) -> PageBlock:
     hint = f"{human.amount(timeline.left_out, 'more span')} not drawn" if timeline.left_out else ""
-    return Block(charts=[charts.timeline(prefix + timeline.title, hint, timeline)])
+    return PageBlock(charts=[charts.timeline(prefix + timeline.title, hint, timeline)])
 
 
 def _training(collected: Collected, charts: Charts) -> Section:
@@ -110,7 +110,7 @@ def _training(collected: Collected, charts: Charts) -> Section:
         for panel, curves in scalars.panels()
     ]
     if panels:
-        section.blocks.append(Block(charts=panels))
+        section.blocks.append(PageBlock(charts=panels))
         section.lead = "As the trainer logged it. Zoom by dragging; all charts over steps follow."
         if scalars.over_time:
             section.lead = "From gauges over time, a point for each export: no log record has these values."
@@ -119,14 +119,14 @@ def _training(collected: Collected, charts: Charts) -> Section:
     section.blocks += _others("Values recorded over time", scalars.sampled(), charts, _TIME)
     if scalars.keys_left_out:
         left_out = human.listed(sorted(scalars.keys_left_out))
-        section.blocks.append(Block(note=f"More keys were logged than fit on a page; left out: {left_out}."))
+        section.blocks.append(PageBlock(note=f"More keys were logged than fit on a page; left out: {left_out}."))
     if scalars.not_finite:
         said = ", ".join(f"{key} ({number})" for key, number in sorted(scalars.not_finite.items()))
-        section.blocks.append(Block(note=f"Values that were not finite and are not drawn: {said}."))
+        section.blocks.append(PageBlock(note=f"Values that were not finite and are not drawn: {said}."))
     return section
 
 
-def _others(title: str, found: tuple[list[Curve], list[Curve]], charts: Charts, x_label: str) -> list[Block]:
+def _others(title: str, found: tuple[list[Curve], list[Curve]], charts: Charts, x_label: str) -> list[PageBlock]:
     curves, constant = found
     once = [curve for curve in constant if curve.number == 1]
     throughout = [curve for curve in constant if curve.number > 1]
@@ -137,11 +137,11 @@ def _others(title: str, found: tuple[list[Curve], list[Curve]], charts: Charts, 
         ]
         left_out = [curve.name for curve in curves[_SMALL_CHARTS:]]
         note = f"Not drawn: {human.listed(left_out)}." if left_out else ""
-        blocks.append(Block(f"{title} ({len(curves)})", note, charts=small, folded=True))
+        blocks.append(PageBlock(f"{title} ({len(curves)})", note, charts=small, folded=True))
     for words, same in (("one value throughout", throughout), ("one point only", once)):
         if same:
             said = ", ".join(f"{curve.name} {human.number(curve.y[0])}" for curve in same)
-            blocks.append(Block(f"{title}: {words} ({len(same)})", said, folded=True))
+            blocks.append(PageBlock(f"{title}: {words} ({len(same)})", said, folded=True))
     return blocks
 
 
@@ -162,15 +162,15 @@ def _ranks(collected: Collected, charts: Charts) -> Section:
         hint = "step time without time in collectives"
         if steps.seen.count:
             drawing = charts.ranks("Own work per step", hint, steps.own.lines(), "own-work")
-            section.blocks.append(Block(charts=[drawing]))
-        section.blocks.append(Block(table=training_tables.ranks(steps, compared)))
+            section.blocks.append(PageBlock(charts=[drawing]))
+        section.blocks.append(PageBlock(table=training_tables.ranks(steps, compared)))
         section.blocks += ring_sections.stragglers(collected)
     section.blocks += ring_sections.told_stragglers(collected)
     if found:
-        section.blocks.append(Block("Collectives", "All ranks together.", training_tables.collective_totals(found)))
+        section.blocks.append(PageBlock("Collectives", "All ranks together.", training_tables.collective_totals(found)))
     slow = steps.slowest_collectives.items()
     if slow:
-        section.blocks.append(Block("Slowest single collectives", table=training_tables.slow_collectives(slow)))
+        section.blocks.append(PageBlock("Slowest single collectives", table=training_tables.slow_collectives(slow)))
     return section
 
 
@@ -184,13 +184,13 @@ def _rollouts(collected: Collected, charts: Charts) -> Section:
     slow = calls.rollouts.slowest.items()
     if slow:
         statistics = call_tables.calls([calls.rollouts.statistics], "Rollouts")
-        section.blocks.append(Block(table=statistics))
+        section.blocks.append(PageBlock(table=statistics))
         section.blocks += over_time.rollouts(collected, charts)
-        section.blocks.append(Block("Slowest rollouts", table=call_tables.slow_rollouts(slow)))
+        section.blocks.append(PageBlock("Slowest rollouts", table=call_tables.slow_rollouts(slow)))
         section.blocks += [_timeline("Slowest rollouts: ", one, charts) for one in collected.slowest_rollouts]
     agents = calls.agents(collected.totals)
     if agents:
-        section.blocks.append(Block("Agents", table=call_tables.calls(agents, "Agent")))
+        section.blocks.append(PageBlock("Agents", table=call_tables.calls(agents, "Agent")))
     return section
 
 
@@ -199,11 +199,11 @@ def _tools(collected: Collected, charts: Charts) -> Section:
     section = Section("tools", "Tool calls", filler)
     found = collected.calls.tools(collected.totals)
     if found:
-        section.blocks.append(Block(table=call_tables.calls(found, "Tool")))
+        section.blocks.append(PageBlock(table=call_tables.calls(found, "Tool")))
     section.blocks += over_time.tools(collected, charts)
     slow = collected.calls.slowest_tools.items()
     if slow:
-        section.blocks.append(Block("Slowest calls", table=call_tables.slow_calls(slow, "Tool")))
+        section.blocks.append(PageBlock("Slowest calls", table=call_tables.slow_calls(slow, "Tool")))
     return section
 
 
@@ -212,11 +212,13 @@ def _models(collected: Collected, charts: Charts) -> Section:
     section = Section("models", "Model calls", filler)
     found = collected.calls.models(collected.totals)
     if found:
-        section.blocks.append(Block(table=call_tables.models(found)))
+        section.blocks.append(PageBlock(table=call_tables.models(found)))
     section.blocks += over_time.models(collected, charts)
     slow = collected.calls.slowest_model_calls.items()
     if slow:
-        section.blocks.append(Block("Slowest calls", table=call_tables.slow_calls(slow, "Call", "Tokens (in / out)")))
+        section.blocks.append(
+            PageBlock("Slowest calls", table=call_tables.slow_calls(slow, "Call", "Tokens (in / out)"))
+        )
     return section
 
 
@@ -226,10 +228,10 @@ def _rewards(collected: Collected, charts: Charts) -> Section:
     table = training_tables.rewards(collected)
     if not table.rows:
         return section
-    section.blocks.append(Block(table=table))
+    section.blocks.append(PageBlock(table=table))
     section.blocks += over_time.rewards(collected, charts)
     sequence = collected.rewards.curves()
     if sequence:
         title = "Scores in the order in which they came"
-        section.blocks.append(Block(charts=[charts.curves(title, "", sequence, x_label="evaluation")]))
+        section.blocks.append(PageBlock(charts=[charts.curves(title, "", sequence, x_label="evaluation")]))
     return section

@@ -9,7 +9,7 @@ from otel_rl.report.aggregate.conversations import as_text
 from otel_rl.report.aggregate.groups import NO_ADVANTAGE
 from otel_rl.report.aggregate.statistics import Spread
 from otel_rl.report.aggregate.trajectories import NOT_TRAINED, OF_A_KIND, OF_ALL_PARTS, TRAINED
-from otel_rl.report.render.blocks import Block, Section
+from otel_rl.report.render.blocks import PageBlock, Section
 from otel_rl.report.render.tables import trajectory_tables
 from otel_rl.semconv.attributes import RlRolloutStatusValues as Status
 
@@ -48,24 +48,26 @@ def build(collected: Collected) -> Section:
     texts |= {trace: f"said-{trace}" for trace in said.of_traces}
     rows = found.chosen()
     title = f"{human.number(len(rows))} of {human.amount(found.ended, 'trajectory', 'trajectories')}"
-    section.blocks.append(Block(title, _POLICY, trajectory_tables.trajectories(rows, places, texts)))
+    section.blocks.append(PageBlock(title, _POLICY, trajectory_tables.trajectories(rows, places, texts)))
     if len(found.durations) > 1:
-        section.blocks.append(Block("Durations by outcome", _SURVIVORS, trajectory_tables.durations(found)))
+        section.blocks.append(PageBlock("Durations by outcome", _SURVIVORS, trajectory_tables.durations(found)))
     steps = [step for step in found.groups.steps if step.groups or step.tokens][-_STEPS:]
     if any(step.tokens for step in steps):
-        section.blocks.append(Block("Groups and tokens by step", _EFFECT, trajectory_tables.groups_and_tokens(steps)))
+        section.blocks.append(
+            PageBlock("Groups and tokens by step", _EFFECT, trajectory_tables.groups_and_tokens(steps))
+        )
     elif steps:
-        section.blocks.append(Block("Groups by step", table=trajectory_tables.groups(steps)))
+        section.blocks.append(PageBlock("Groups by step", table=trajectory_tables.groups(steps)))
     section.blocks += [
-        Block(_title(sample), text=as_text(sample.messages), folded=True, anchor=place)
+        PageBlock(_title(sample), text=as_text(sample.messages), folded=True, anchor=place)
         for place, sample in samples.values()
     ]
     section.blocks += [
-        Block(f"Said in trace {trace[:16]}", text=as_text(messages), folded=True, anchor=f"said-{trace}")
+        PageBlock(f"Said in trace {trace[:16]}", text=as_text(messages), folded=True, anchor=f"said-{trace}")
         for trace, messages in said.of_traces.items()
     ]
     section.blocks += [
-        Block(f"Spans of trace {trace[:16]}", text=_lines(one), folded=True, anchor=places[trace])
+        PageBlock(f"Spans of trace {trace[:16]}", text=_lines(one), folded=True, anchor=places[trace])
         for trace, one in spans.items()
     ]
     return section

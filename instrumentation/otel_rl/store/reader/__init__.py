@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 from otel_rl.semconv import attributes as names
 from otel_rl.store.reader.errors import UnusableInput
 from otel_rl.store.reader.lines import matching_lines, parse, requests
-from otel_rl.store.reader.locate import SignalFile, Source, find, written_together
+from otel_rl.store.reader.locate import RunSource, SignalFile, find, written_together
 from otel_rl.store.reader.otlp import records
 from otel_rl.store.reader.processes import Process, ProcessRegistry
 from otel_rl.store.reader.records import Log, Point, Record, Span
@@ -38,13 +38,13 @@ if TYPE_CHECKING:
 
     from otel_rl.store.reader.otlp_values import Attributes
 
-__all__ = ["Log", "Point", "Process", "Reader", "Record", "SignalFile", "Source", "Span", "UnusableInput", "find"]
+__all__ = ["Log", "Point", "Process", "Reader", "Record", "RunSource", "SignalFile", "Span", "UnusableInput", "find"]
 
 
 class Reader:
-    """One pass over all records of a :class:`Source`, and cheap second passes over chosen traces."""
+    """One pass over all records of a :class:`RunSource`, and cheap second passes over chosen traces."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: RunSource) -> None:
         self.source = source
         self.problems = Unreadable()
         #: Records of other runs in the same files, left out.

@@ -37,7 +37,7 @@ class SignalFile:
 
 
 @dataclass(slots=True)
-class Source:
+class RunSource:
     """One run that can be read, and the names of the other runs beside it (newest first)."""
 
     path: Path
@@ -52,7 +52,7 @@ class Source:
         return sum(_size(file.path) for file in self.files)
 
 
-def find(path: Path, run: str | None = None) -> Source:
+def find(path: Path, run: str | None = None) -> RunSource:
     """Find the run to read below ``path``: the one named ``run`` (a unique beginning will do), else the newest.
 
     Raises:
@@ -137,8 +137,8 @@ def _size(path: Path) -> int:
         return 0
 
 
-def _store_run(path: Path, folders: list[Path], run: str | None) -> Source:
-    source = Source(path, run_id=None, files=[])
+def _store_run(path: Path, folders: list[Path], run: str | None) -> RunSource:
+    source = RunSource(path, run_id=None, files=[])
     for folder in folders:
         process = from_folder(folder)
         source.processes.append(process)
@@ -154,7 +154,7 @@ def _store_run(path: Path, folders: list[Path], run: str | None) -> Source:
     return source
 
 
-def _newest_run(path: Path, runs: list[Path], wanted: str | None) -> Source:
+def _newest_run(path: Path, runs: list[Path], wanted: str | None) -> RunSource:
     newest_first = sorted(runs, key=_started, reverse=True)
     chosen = newest_first[0].name if wanted is None else _choose(wanted, [run.name for run in newest_first], path)
     folder = path / chosen
@@ -178,10 +178,10 @@ def _started(run: Path) -> float:
     return max(started, default=0.0) or run.stat().st_mtime
 
 
-def _collector_output(path: Path, wanted: str | None) -> Source:
+def _collector_output(path: Path, wanted: str | None) -> RunSource:
     files = _signal_files(path)
     newest_first = run_ids([file.path for file in files])
     chosen = newest_first[0] if newest_first else None
     if wanted is not None:
         chosen = _choose(wanted, newest_first, path)
-    return Source(path, chosen, files, others=[run for run in newest_first if run != chosen])
+    return RunSource(path, chosen, files, others=[run for run in newest_first if run != chosen])

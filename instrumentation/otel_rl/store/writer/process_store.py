@@ -151,7 +151,7 @@ def _loaded_versions() -> dict[str, str]:
     return found
 
 
-def _run_name(who: process_identity.Run) -> str:
+def _run_name(who: process_identity.ProcessIdentity) -> str:
     return safe(who.id or "unknown-run")
 
 

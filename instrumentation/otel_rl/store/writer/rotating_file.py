@@ -48,7 +48,7 @@ class Descriptor:
 
 
 @dataclass
-class _File:
+class _OpenFile:
     path: Path
     size: int = 0
     items: int = 0
@@ -62,7 +62,7 @@ class RotatingFile:
         self._stream = stream
         self._file_limit = file_limit
         self._total_limit = total_limit
-        self._files: deque[_File] = deque()
+        self._files: deque[_OpenFile] = deque()
         self._number = 0
         self.descriptor: Descriptor | None = None
 
@@ -94,7 +94,7 @@ class RotatingFile:
     def _number_now(self) -> int | None:
         return None if self.descriptor is None else self.descriptor.number
 
-    def _write(self, file: _File, data: bytes) -> None:
+    def _write(self, file: _OpenFile, data: bytes) -> None:
         descriptor, written = self._number_now(), 0
         if descriptor is None:
             raise OSError(errno.EBADF, os.strerror(errno.EBADF))
@@ -114,7 +114,7 @@ class RotatingFile:
             removed += self._files.popleft().items
         return removed
 
-    def _begin(self) -> _File:
+    def _begin(self) -> _OpenFile:
         number = self._number + 1
         path = self._directory / f"{self._stream}-{number:04d}.jsonl"
         while path.exists():
@@ -123,7 +123,7 @@ class RotatingFile:
         descriptor = Descriptor(path)
         self.close()
         self.descriptor, self._number = descriptor, number
-        self._files.append(_File(path))
+        self._files.append(_OpenFile(path))
         return self._files[-1]
 
     def close(self) -> None:

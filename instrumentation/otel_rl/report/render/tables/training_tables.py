@@ -14,7 +14,7 @@ from otel_rl.report.render.tables.cells import Table, Value, number_cell, quanti
 
 if TYPE_CHECKING:
     from otel_rl.report.aggregate.collected import Collected
-    from otel_rl.report.aggregate.collectives import Collective
+    from otel_rl.report.aggregate.collectives import CollectiveTotals
     from otel_rl.report.aggregate.loops import Loops
     from otel_rl.report.aggregate.steps import SlowCollective, Steps
 
@@ -125,7 +125,7 @@ def ranks(steps: Steps, compared: int) -> Table:
     return table
 
 
-def collective_totals(found: list[Collective]) -> Table:
+def collective_totals(found: list[CollectiveTotals]) -> Table:
     """Collectives by operation and group, over all ranks."""
     table = Table(
         ["Operation", "Group", ">Calls", ">Data", ">Waiting", ">Launching", ">Wait per call", "Waits longest"]

@@ -12,7 +12,7 @@ from otel_rl.semconv.attributes import RlRolloutStatusValues as Status
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from otel_rl.report.aggregate.groups import Step
+    from otel_rl.report.aggregate.groups import IterationGroups
     from otel_rl.report.aggregate.trajectories import Trajectories
     from otel_rl.report.aggregate.trajectory_rows import Row
 
@@ -87,14 +87,14 @@ def durations(found: Trajectories) -> Table:
     return table
 
 
-def groups(steps: list[Step]) -> Table:
+def groups(steps: list[IterationGroups]) -> Table:
     """Groups that teach nothing, by step."""
     table = Table((">Step", ">Groups", ">All equal"))
     table.rows = [[number_cell(number) for number in (step.iteration, step.groups, step.dead)] for step in steps]
     return table
 
 
-def groups_and_tokens(steps: list[Step]) -> Table:
+def groups_and_tokens(steps: list[IterationGroups]) -> Table:
     """Groups that teach nothing, and tokens that teach something, by step."""
     table = Table((">Step", ">Groups", ">All equal", ">Tokens trained on", ">Effective", ">Share"))
     for step in steps:
