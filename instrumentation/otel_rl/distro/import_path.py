@@ -19,6 +19,8 @@ from otel_rl.process import child_processes
 BOOTSTRAP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bootstrap")
 #: Parts of these are in use from here on; a second copy would record apart.
 _KEPT = frozenset({"opentelemetry", "otel_rl"})
+#: We may import these later, but never the interpreter's own ``test``: many programs have a folder of that name.
+_STANDARD_LIBRARY = sys.stdlib_module_names - {"test"}
 
 
 def with_bootstrap(python_path: str, replaced: str = "") -> str:
@@ -37,7 +39,8 @@ def _has_sitecustomize(folder: str) -> bool:
 def release_names(loaded_before: frozenset[str], path: list[str]) -> None:
     """Forget the modules imported since then that the program would find elsewhere on its ``path``."""
     folders = _ahead_of_standard_library(path)
-    if not _hidden(folders, loaded_before):
+    in_folders = {name for folder in folders for name in _modules_in(folder)}
+    if not in_folders & _STANDARD_LIBRARY and not _hidden(folders, loaded_before):
         return
     _import_the_rest()
     for name in _hidden(folders, loaded_before):

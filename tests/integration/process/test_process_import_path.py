@@ -89,6 +89,19 @@ def test_program_with_a_module_named_like_one_that_we_need_is_recorded(
     assert len(done.err.splitlines()) == 1
 
 
+def test_a_module_that_we_need_later_is_ours_for_us_and_the_programs_for_the_program(programs: Programs) -> None:
+    own_modules(programs, "statistics")
+    show = (
+        "import statistics; from otel_rl.ranks.watchdog import step_times; print(step_times.median([1]), statistics)\n"
+    )
+    programs.write("program.py", show)
+
+    done = programs.run(INSTRUMENT, sys.executable, "program.py")
+
+    assert done.code == 0, done.err
+    assert done.out == f"1 <module 'statistics' from '{programs.directory / 'statistics.py'}'>\n"
+
+
 def test_children_have_the_path_that_they_have_without_us(programs: Programs) -> None:
     own_modules(programs, "logging", "colorsys", "queue")
     program = (
