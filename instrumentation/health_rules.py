@@ -129,27 +129,30 @@ def _tables(rules: Item) -> str:
         lines.append(f"| [`{code}`](#{code.lower()}) | {rule['means']} | {needs} | {'; '.join(rule['next'])} |")
     lines += ["", "## Thresholds", ""]
     for code, rule in rules["rules"].items():
-        lines += [f"### {code}", "", f"{rule['title']}. Source: {rule['source']}. {_debounce(rule['limits'])}", ""]
-        lines += ["| limit | default | meaning |", "|---|---|---|"]
+        lines += [f"### {code}", "", f"Source: {rule['source']}. {_debounce(rule['limits'])}", ""]
         lines += [
-            f"| `{name}` | {_quantity(limit)} | {limit['brief']} |"
+            f"- `{name}` {_quantity(limit)}: {limit['brief']}"
             for name, limit in rule["limits"].items()
             if name not in _STEPS
         ]
         lines.append("")
-    lines += ["## Inputs", "", "| input, unit | what | keys, the most trusted first |", "|---|---|---|"]
+    lines += ["## Inputs", "", "Keys of each input, the most trusted first.", ""]
     for name, item in rules["inputs"].items():
         keys = [*item["keys"], *([item["metric"]] if item.get("metric") else [])]
         listed = ", ".join(f"`{key}`" for key in keys)
         if item.get("not_beside"):
             listed += f"; not beside {', '.join(f'`{key}`' for key in item['not_beside'])}"
-        lines.append(f"| `{name}`, `{item['unit']}` | {item['brief']} | {listed} |")
+        lines.append(f"- **`{name}`**{_unit(item['unit'])}, {item['brief']}: {listed}")
     return "\n".join(lines)
 
 
 def _quantity(limit: Item) -> str:
     """Return the default with its unit; a ratio has none."""
-    return str(limit["value"]) if limit["unit"] == "1" else f"{limit['value']} `{limit['unit']}`"
+    return f"{limit['value']}{_unit(limit['unit'])}"
+
+
+def _unit(unit: str) -> str:
+    return "" if unit == "1" else f" `{unit}`"
 
 
 def _debounce(limits: Item) -> str:
