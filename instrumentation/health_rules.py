@@ -123,10 +123,10 @@ def page(rules: Item, before: str) -> str:
 
 
 def _tables(rules: Item) -> str:
-    lines = ["| code | what it means | needs | look at next |", "|---|---|---|---|"]
+    lines = ["| code | what it means | needs |", "|---|---|---|"]
     for code, rule in rules["rules"].items():
         needs = ", or ".join(" and ".join(f"`{name}`" for name in needed) for needed in rule["needs"])
-        lines.append(f"| [`{code}`](#{code.lower()}) | {rule['means']} | {needs} | {'; '.join(rule['next'])} |")
+        lines.append(f"| [`{code}`](#{code.lower()}) | {rule['means']} | {needs} |")
     lines += ["", "## Thresholds", ""]
     for code, rule in rules["rules"].items():
         lines += [f"### {code}", "", f"Source: {rule['source']}. {_debounce(rule['limits'])}", ""]
