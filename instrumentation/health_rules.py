@@ -123,27 +123,41 @@ def page(rules: Item, before: str) -> str:
 
 
 def _tables(rules: Item) -> str:
-    lines = ["| code | what it means | needs | look at next |", "|---|---|---|---|"]
+    lines = ["| code | what it means | needs |", "|---|---|---|"]
     for code, rule in rules["rules"].items():
         needs = ", or ".join(" and ".join(f"`{name}`" for name in needed) for needed in rule["needs"])
-        lines.append(f"| [`{code}`](#{code.lower()}) | {rule['means']} | {needs} | {'; '.join(rule['next'])} |")
-    lines += ["", "## Limits", ""]
+        lines.append(f"| [`{code}`](#{code.lower()}) | {rule['means']} | {needs} |")
+    lines += ["", "## Thresholds", ""]
     for code, rule in rules["rules"].items():
-        lines += [f"### {code}", "", f"{rule['title']}. Source: {rule['source']}.", ""]
-        lines += ["| limit | default | unit | meaning |", "|---|---|---|---|"]
+        lines += [f"### {code}", "", f"Source: {rule['source']}. {_debounce(rule['limits'])}", ""]
         lines += [
-            f"| `{name}` | {limit['value']} | `{limit['unit']}` | {limit['brief']} |"
+            f"- `{name}` {_quantity(limit)}: {limit['brief']}"
             for name, limit in rule["limits"].items()
+            if name not in _STEPS
         ]
         lines.append("")
-    lines += ["## Inputs", "", "| input | what | unit | keys, the most trusted first |", "|---|---|---|---|"]
+    lines += ["## Inputs", "", "Keys of each input, the most trusted first.", ""]
     for name, item in rules["inputs"].items():
         keys = [*item["keys"], *([item["metric"]] if item.get("metric") else [])]
         listed = ", ".join(f"`{key}`" for key in keys)
         if item.get("not_beside"):
             listed += f"; not beside {', '.join(f'`{key}`' for key in item['not_beside'])}"
-        lines.append(f"| `{name}` | {item['brief']} | `{item['unit']}` | {listed} |")
+        lines.append(f"- **`{name}`**{_unit(item['unit'])}, {item['brief']}: {listed}")
     return "\n".join(lines)
+
+
+def _quantity(limit: Item) -> str:
+    """Return the default with its unit; a ratio has none."""
+    return f"{limit['value']}{_unit(limit['unit'])}"
+
+
+def _unit(unit: str) -> str:
+    return "" if unit == "1" else f" `{unit}`"
+
+
+def _debounce(limits: Item) -> str:
+    """Return the sentence about the debounce, which every rule has."""
+    return f"`raise_after`: {limits['raise_after']['value']}, `clear_after`: {limits['clear_after']['value']}."
 
 
 def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:

@@ -95,9 +95,9 @@ def _sums(results: dict[str, Any]) -> str:
 def _driven(rows: list[dict[str, Any]]) -> list[str]:
     names = (
         *("driven into", "ranks", "from step", "expected", "place"),
-        *("detected", "place right", "onset", "error in steps", "told live at step"),
+        *("named", "onset", "error in steps", "live at step"),
     )
-    lines = [f"| {' | '.join(names)} |", "|---|--:|--:|---|---|---|---|--:|--:|--:|"]
+    lines = [f"| {' | '.join(names)} |", "|---|--:|--:|---|---|---|--:|--:|--:|"]
     for row in rows:
         cells = (
             row["case"],
@@ -105,8 +105,7 @@ def _driven(rows: list[dict[str, Any]]) -> list[str]:
             row["step"],
             f"`{row['code']}`",
             row["place"] or "any value",
-            _yes(row["detected"]),
-            _yes(row["place_is_right"]),
+            _verdict(row),
             _or_dash(row["onset"]),
             _or_dash(row["onset_error"]),
             _or_dash(row["told_live_at_step"]),
@@ -128,8 +127,11 @@ def _alarms(alarms: list[str]) -> str:
     return f"{len(alarms)} ({codes})" if alarms else "0"
 
 
-def _yes(value: bool) -> str:
-    return "yes" if value else "**no**"
+def _verdict(row: dict[str, Any]) -> str:
+    """Return whether the failure was named, and with the right place."""
+    if not row["detected"]:
+        return "**no**"
+    return "yes" if row["place_is_right"] else "**wrong place**"
 
 
 def _or_dash(value: int | None) -> str:

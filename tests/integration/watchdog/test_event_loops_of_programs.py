@@ -25,7 +25,7 @@ LIMIT, BEAT = 0.2, 0.025
 #: Rounds at most: cases which other work on the machine has disturbed are run again.
 ROUNDS = 3
 #: A case that takes so many times its CPU time had no CPU. Code that holds the GIL looks like a stopped process then,
-#: and a later step may be named: docs/event-loop.md, "How well it works".
+#: and a later step may be named: docs/event-loop.md, "How well, and at what cost".
 STARVED, STARVED_WITH_GIL = 3, 1.25
 HOLDS_GIL = "parse"
 CASES = [
