@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 from collector_process import CONFIGURATION
 
-from otel_rl.collector.parts.files import Source
+from otel_rl.collector.parts.files import ConfigurationPart
 from otel_rl.collector.parts.merge import merge
 
 HERE = Path(__file__).resolve().parent / "collector"
@@ -63,7 +63,6 @@ def environment(arrangement: Arrangement, sink_port: int) -> dict[str, str]:
         "GOMAXPROCS": "1",
         "BENCHMARK_COMPRESSION": arrangement.compression,
         "OTEL_RL_COLLECTOR_OTLP_ENDPOINT": sink,
-        "OTEL_RL_COLLECTOR_OTLP_INSECURE": "true",
         "OTEL_RL_COLLECTOR_GATEWAY": sink,
         "OTEL_RL_COLLECTOR_GATEWAYS": json.dumps([sink]),
         "OTEL_RL_COLLECTOR_DECISION_WAIT": "2s",
@@ -73,7 +72,7 @@ def environment(arrangement: Arrangement, sink_port: int) -> dict[str, str]:
 
 def files(arrangement: Arrangement, folder: Path) -> list[Path]:
     """The arrangement's files and one more that holds the changes, and the profiler."""
-    base = merge([Source(file.name, file.read_text()) for file in arrangement.files])
+    base = merge([ConfigurationPart(file.name, file.read_text()) for file in arrangement.files])
     changes: dict[str, Any] = {
         "extensions": {"pprof": {"endpoint": "127.0.0.1:${env:BENCHMARK_PROFILE_PORT}"}},
         "service": {"extensions": [*base["service"]["extensions"], "pprof"]},
@@ -85,5 +84,7 @@ def files(arrangement: Arrangement, folder: Path) -> list[Path]:
             if any(_REDACTION.match(each) for each in pipeline.get("processors", []))
         }
     folder.mkdir(parents=True, exist_ok=True)
+    if "durable_otlp_grpc/sink" in base["exporters"]:
+        changes["exporters"] = {"durable_otlp_grpc/sink": {"tls": {"insecure": True}}}
     (folder / "changes.yaml").write_text(yaml.safe_dump(changes))
     return [*arrangement.files, folder / "changes.yaml"]

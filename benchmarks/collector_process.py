@@ -60,13 +60,13 @@ class Collector:
             "OTEL_RL_COLLECTOR_METRICS_PORT": str(self._metrics_port),
             "OTEL_RL_COLLECTOR_DATA_DIR": str(folder / "data"),
             "OTEL_RL_COLLECTOR_QUEUE_DIR": str(folder / "queue"),
-            "OTEL_RL_COLLECTOR_LOG_LEVEL": "warn",
             "BENCHMARK_PROFILE_PORT": str(self.profile_port),
             **(environment or {}),
         }
         self._command: list[str | Path] = [program]
         for file in configurations:
             self._command += ["--config", file]
+        self._command += ["--config", "yaml:service::telemetry::logs::level: warn"]
         self._process: subprocess.Popen[bytes] | None = None
         self.seconds_to_healthy = 0.0
 

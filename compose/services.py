@@ -71,13 +71,21 @@ def environment_of(ports: Mapping[str, int], data: Path) -> dict[str, str]:
     }
 
 
-def services(ports: Mapping[str, int], data: Path) -> list[Service]:
-    """Build what is not built yet and return the programs in the order of their start."""
+def services(ports: Mapping[str, int], data: Path, settings: Mapping[str, str] | None = None) -> list[Service]:
+    """Build what is not built yet and return the programs in the order of their start.
+
+    Args:
+        ports: port by name.
+        data: folder of the programs' data.
+        settings: settings of the collector's files by path, ``processors::batch::timeout``, with their values in YAML.
+    """
     local = "http://127.0.0.1"
     backends = {name: build(HERE / "backends" / "build.py", name) / name for name in ("prometheus", "tempo", "loki")}
     collector = [str(build(ROOT / "otelcol-builder" / "build.py"))]
     for file in ("common.yaml", "gateway.yaml", "sinks/lgtm.yaml"):
         collector += ["--config", str(CONFIGURATION / file)]
+    for path, value in (settings or {}).items():
+        collector += ["--config", f"yaml:{path}: {value}"]
     prometheus = [
         str(backends["prometheus"]),
         f"--config.file={HERE / 'prometheus.yml'}",

@@ -74,14 +74,20 @@ class Stack:
         state: folder of data, logs and the record of started processes; made when missing.
         ports: port by name, as `configured_ports` returns it (the default) or `free_ports`.
         environment: further variables of the collector's configuration, for example a short decision wait.
+        settings: settings of the collector's files by path (``processors::batch::timeout``), with their values in YAML.
     """
 
     def __init__(
-        self, state: Path | None = None, ports: dict[str, int] | None = None, environment: dict[str, str] | None = None
+        self,
+        state: Path | None = None,
+        ports: dict[str, int] | None = None,
+        environment: dict[str, str] | None = None,
+        settings: dict[str, str] | None = None,
     ) -> None:
         self.state = (state or default_state()).absolute()
         self.ports = configured_ports() if ports is None else ports
         self.environment = environment or {}
+        self.settings = settings or {}
         self._record = self.state / "processes.json"
 
     @property
@@ -124,7 +130,7 @@ class Stack:
         }
         environment = {**inherited, **services.environment_of(self.ports, data), **self.environment}
         try:
-            programs = services.services(self.ports, data)
+            programs = services.services(self.ports, data, self.settings)
         except subprocess.CalledProcessError as error:
             raise StackError(f"the build of the stack failed: {error}") from error
         started: list[processes.Started] = []

@@ -36,7 +36,7 @@ LEAST_UNTOUCHED = 0.95
 LEAST_OF_PERSONAL_CLASS = 0.95
 """Of each class of personal data: the share found from start to end, and the share of findings that are right."""
 LEAST_PERSONAL_UNTOUCHED = 0.98
-SCORES_PAGE = build.HERE.parent / "docs" / "collector-redaction.md"
+SCORES_PAGE = REDACTION / "testdata" / "README.md"
 
 
 def modules() -> list[Path]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+import shipped_settings
 from health.runs import PROGRAMS, build_model
 from programs import (
     AGENTIC_RUN,
@@ -47,10 +48,9 @@ def stack(tmp_path_factory):
         "OTEL_RL_COLLECTOR_SAMPLED_PERCENTAGE": "0",
         # The tiny model's answers are cut off, each an outlier; not 0, for which there would be no share to show.
         "OTEL_RL_COLLECTOR_OUTLIER_PERCENTAGE": "0.001",
-        "OTEL_RL_COLLECTOR_SPAN_METRICS_INTERVAL": "1s",
-        "OTEL_RL_COLLECTOR_FLUSH_TIMEOUT": "200ms",
     }
-    with Stack(tmp_path_factory.mktemp("stack"), free_ports(), quick) as running:
+    settings = {shipped_settings.SPAN_METRICS_INTERVAL: "1s", **shipped_settings.flush_timeout("200ms")}
+    with Stack(tmp_path_factory.mktemp("stack"), free_ports(), quick, settings) as running:
         yield running
 
 

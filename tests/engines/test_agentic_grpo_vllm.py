@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import shipped_settings
 from engine_runs import SCRIPTS, TIMEOUT, environment, read
 from stack import Stack, free_ports
 from support.backends import Backends, wait_for
@@ -60,8 +61,8 @@ def reported(data: Path) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def backends(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Backends]:
     """The real stack, which was sent the files of the run as they are: a line is a request of OTLP/HTTP."""
-    decisions = {"OTEL_RL_COLLECTOR_DECISION_WAIT": "5s", "OTEL_RL_COLLECTOR_FLUSH_TIMEOUT": "200ms"}
-    with Stack(tmp_path_factory.mktemp("stack"), free_ports(), decisions) as stack:
+    decisions, settings = {"OTEL_RL_COLLECTOR_DECISION_WAIT": "5s"}, shipped_settings.flush_timeout("200ms")
+    with Stack(tmp_path_factory.mktemp("stack"), free_ports(), decisions, settings) as stack:
         for file in sorted(data.glob("*/*/*.jsonl")):
             signal = file.name.partition("-")[0]
             for line in file.read_bytes().splitlines():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 from typing import TYPE_CHECKING
 
+import shipped_settings
 from integration.collector.collector_process import CollectorProcess
 
 from otel_rl.collector.parts import gateways as generated
@@ -89,9 +90,9 @@ class Chain:
         names = ("TEMPO", "PROMETHEUS", "LOKI")
         quick = {
             "OTEL_RL_COLLECTOR_SAMPLED_PERCENTAGE": "100",
-            "OTEL_RL_COLLECTOR_SPAN_BUDGET": "0",
-            "OTEL_RL_COLLECTOR_FLUSH_TIMEOUT": "200ms",
-            "OTEL_RL_COLLECTOR_SPAN_METRICS_INTERVAL": "1s",
+            shipped_settings.SPAN_BUDGET: "0",
+            shipped_settings.SPAN_METRICS_INTERVAL: "1s",
+            **shipped_settings.flush_timeout("200ms"),
             **{f"OTEL_RL_COLLECTOR_{name}_URL": backend for name in names},
         }
         return self.collector(f"gateway_{number}", files, {**quick, **environment})

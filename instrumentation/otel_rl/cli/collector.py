@@ -52,7 +52,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Do the action; the exit code."""
+    """Do the action and return the exit code."""
     try:
         if arguments.action == "build":
             return binary.build()
@@ -109,7 +109,7 @@ def _choices(parser: argparse.ArgumentParser) -> None:
         type=Path,
         action="append",
         default=[],
-        help="a part of your own, merged after all others; may be repeated",
+        help="settings and components of your own, merged after all others; may be repeated",
     )
 
 
@@ -117,5 +117,5 @@ def _tables() -> str:
     lines = ["roles:", *(f"  {name:<16} {brief}" for name, brief in choices.ROLES.items())]
     for title, table in (("sinks (--sink):", choices.SINKS), ("options (--with):", choices.OPTIONS)):
         lines += [title]
-        lines += [f"  {name:<16} {one.brief} ({', '.join(one.roles)})" for name, one in table.items()]
+        lines += [f"  {name:<16} {choice.brief} ({', '.join(choice.roles)})" for name, choice in table.items()]
     return "\n".join([*lines, "", "Variables: collector-config/README.md. Exit codes: 0 done, 2 refused or failed."])

@@ -20,8 +20,8 @@ VARIABLE = "OTEL_RL_COLLECTOR_BINARY"
 HOW_TO_GET_IT = f"build it with `otel-rl collector build`, or name it in {VARIABLE}"
 
 
-def find(environ: Mapping[str, str]) -> Path | None:
-    """The program: the one that OTEL_RL_COLLECTOR_BINARY names, else one on PATH, else the one in the build cache.
+def find_program(environ: Mapping[str, str]) -> Path | None:
+    """Find the program: what OTEL_RL_COLLECTOR_BINARY names, else one on PATH, else the one in the build cache.
 
     Raises:
         Refused: the variable names something that cannot be run.

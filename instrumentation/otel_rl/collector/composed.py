@@ -66,7 +66,7 @@ def compose(selection: Selection, environ: Mapping[str, str] | None) -> Composed
 
 
 def _lost_in_text(selection: Selection, flat: str, configuration: Mapping[str, Any]) -> list[str]:
-    """The text is put together line by line, which a site's own file may be written too freely for."""
+    """Report a text that lost something: it is merged line by line, for which a file may be written too freely."""
     with suppress(Refused):
         if not selection.files or merge.merge([ConfigurationPart("the composed text", flat)]) == configuration:
             return []
@@ -80,7 +80,7 @@ def validate(text: str, environ: Mapping[str, str]) -> str:
     Raises:
         Refused: the program does not accept it.
     """
-    program = binary.find(environ)
+    program = binary.find_program(environ)
     if program is None:
         return f"otelcol-rl was not found, so only the checks of this command ran; {binary.HOW_TO_GET_IT}"
     with tempfile.TemporaryDirectory(prefix="otel-rl-collector-") as folder:

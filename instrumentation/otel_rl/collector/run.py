@@ -28,7 +28,7 @@ def start(selection: Selection, environ: Mapping[str, str]) -> int:
     """
     configuration = composed.compose(selection, environ)
     composed.refuse(host.start_problems(configuration.values))
-    program = binary.find(environ)
+    program = binary.find_program(environ)
     if program is None:
         raise Refused(f"otelcol-rl was not found; {binary.HOW_TO_GET_IT}")
     if credentials.EXTENSION in (configuration.values.get("extensions") or {}):
@@ -83,7 +83,7 @@ def _runs(process: str) -> bool:
 
 
 def _protection(actual: Mapping[str, Any], listener: str) -> str:
-    """What a sender needs for this listener, in brackets: nothing, TLS, credentials or both."""
+    """Return what a sender needs for this listener, in brackets: nothing, TLS, credentials or both."""
     receiver, _, protocol = listener.partition(" ")
     settings = (actual.get("receivers") or {}).get(receiver) or {}
     server = (settings.get("protocols") or {}).get(protocol) or {}

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import grpc
+import shipped_settings
 from collector_process import CollectorProcess
 from otlp import span, trace_resource
 
@@ -26,6 +27,10 @@ def by_command(binary: Path, folder: Path, arguments: Sequence[str], **environme
     """Return a collector that is started by `otel-rl collector run`."""
     process = CollectorProcess(binary, [], folder, {"OTEL_RL_COLLECTOR_BINARY": str(binary), **environment})
     process.command = [str(COMMAND), "collector", "run", *arguments]
+    if process.settings:
+        file = folder / "own.yaml"
+        file.write_text(shipped_settings.as_file(process.settings))
+        process.command += ["--with-file", str(file)]
     return process
 
 

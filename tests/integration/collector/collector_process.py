@@ -12,6 +12,7 @@ import urllib.request
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import shipped_settings
 from loopback_ports import free_ports
 
 if TYPE_CHECKING:
@@ -51,7 +52,8 @@ def _is_of_a_collector(group: dict[str, Any]) -> bool:
 class CollectorProcess:
     """One collector process; a context manager that leaves nothing behind.
 
-    Configurations are paths, or names below ``collector-config``; a role brings ``common.yaml``.
+    Configurations are paths, or names below ``collector-config``; a role brings ``common.yaml``. The environment may
+    hold settings too, named by their paths (:mod:`shipped_settings`): they come after the files.
     """
 
     def __init__(
@@ -65,6 +67,7 @@ class CollectorProcess:
         self.data = folder / "data"
         grpc, self.http_port, health, self.metrics_port, nowhere = free_ports(5)
         self.health_url = f"http://127.0.0.1:{health}/"
+        variables, self.settings = shipped_settings.split(environment or {})
         self.environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith("OTEL_")},
             "OTEL_RL_COLLECTOR_GRPC_PORT": str(grpc),
@@ -75,11 +78,12 @@ class CollectorProcess:
             "OTEL_RL_COLLECTOR_QUEUE_DIR": str(folder / "queue"),
             "OTEL_RL_COLLECTOR_GATEWAY": f"127.0.0.1:{nowhere}",
             "OTEL_RL_COLLECTOR_GATEWAYS": f'["127.0.0.1:{nowhere}"]',
-            **(environment or {}),
+            **variables,
         }
         self.command = [str(binary)]
         for file in with_common(configurations):
             self.command += ["--config", str(CONFIGURATION / file)]
+        self.command += shipped_settings.flags(self.settings)
         self.process: subprocess.Popen[bytes] | None = None
 
     def validate(self) -> subprocess.CompletedProcess[str]:
@@ -111,7 +115,7 @@ class CollectorProcess:
         assert self.process.poll() is None, f"the collector ended at its start:\n{self.log()[-3000:]}"
         # It begins to listen to signals right after this line, which is later than its health: a signal before that
         # ends it at once. The health is asked after the line was seen.
-        if READY not in self.log() and self.environment.get("OTEL_RL_COLLECTOR_LOG_LEVEL", "info") in {"info", "debug"}:
+        if READY not in self.log():
             return False
         try:
             with urllib.request.urlopen(self.health_url, timeout=5) as answer:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from dataclasses import replace
 from itertools import combinations
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+import yaml
 from certificates import Authority, secret
 
-from otel_rl.collector.parts import choices
+from otel_rl.collector.checks import settings
+from otel_rl.collector.parts import choices, merge
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 GATEWAYS = (1, 2, 3)
 
@@ -46,17 +49,39 @@ _OF_THE_WIRE = {name for chosen in WIRE.values() for names in chosen for name in
 
 
 def variables(folder: Path) -> dict[str, str]:
-    """Every variable that a selection needs, with files that an authority of the test's own gave out."""
+    """Every variable that a selection needs, with files that an authority of the test's own gave out.
+
+    Beside them are those files that a site names in a file of its own.
+    """
     authority = Authority(folder)
     certificate, key = authority.issue("combination")
     htpasswd = f"train:{{SHA}}{base64.b64encode(hashlib.sha1(b'word').digest()).decode()}"  # noqa: S324  (its format)
-    contents = {"TOKEN_FILE": "token", "PASSWORD_FILE": "word", "HTPASSWD_FILE": htpasswd}
+    for name, content in (("filename", "token"), ("password_file", "word"), ("file", htpasswd)):
+        secret(folder, name, content)
     values = {"CERT_FILE": str(certificate), "KEY_FILE": str(key), "CA_FILE": str(authority.file)}
-    values |= {name: secret(folder, name, content) for name, content in contents.items()}
-    values |= {"USERNAME": "train", "TENANT": "team"}
+    values["TOKEN_FILE"] = str(folder / "filename")
     names = {name for selection in selections() for part in choices.sources(selection) for name in _named(part.text)}
     ends = {name: next((value for end, value in values.items() if name.endswith(f"_{end}")), None) for name in names}
     return {**{name: value for name, value in ends.items() if value is not None}, **REQUIRED}
+
+
+def completed(selection: choices.Selection, folder: Path, variables: dict[str, str]) -> choices.Selection:
+    """Return the selection with a file for what its options leave to a site, or as it is where they leave nothing."""
+    credentials = Path(variables["OTEL_RL_COLLECTOR_TOKEN_FILE"]).parent
+    values = {"username": "train", "X-Scope-OrgID": "team"}
+    values |= {name: str(credentials / name) for name in ("filename", "password_file", "file")}
+    own: dict[str, Any] = {}
+    for problem in settings.left_open(merge.merge(choices.sources(selection))):
+        *parents, last = problem.partition(" has no value")[0].split(".")
+        place = own
+        for name in parents:
+            place = place.setdefault(name, {})
+        place[last] = values[last]
+    if not own:
+        return selection
+    file = folder / "own.yaml"
+    file.write_text(yaml.safe_dump(own))
+    return replace(selection, files=[file])
 
 
 def _named(text: str) -> list[str]:

@@ -9,6 +9,7 @@ from collections import defaultdict
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
+import shipped_settings
 from collector_process import CollectorProcess
 from otlp import attributes, span, trace_resource
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 FAST = {
     "OTEL_RL_COLLECTOR_DECISION_WAIT": "3s",
     "OTEL_RL_COLLECTOR_ROOT_WAIT": "1s",
-    "OTEL_RL_COLLECTOR_SPAN_METRICS_INTERVAL": "500ms",
+    shipped_settings.SPAN_METRICS_INTERVAL: "500ms",
 }
 CALLS = "traces.span.metrics.calls"
 RUN = {"rl.run.id": "run-1", "rl.role": "trainer"}

@@ -8,6 +8,7 @@ import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
+import shipped_settings
 from bad_input import COMMAND, by_command, neighbour, post
 from collector_process import CollectorProcess, free_ports, wait_for
 
@@ -48,18 +49,14 @@ def _refused(binary: Path, folder: Path, arguments: list[str], **variables: str)
         (LOCAL, "HTTP_PORT", "99999", "OTEL_RL_COLLECTOR_HTTP_PORT=99999 is not a whole number from 0 to 65535"),
         (LOCAL, "MEMORY_LIMIT_MIB", "lots", "OTEL_RL_COLLECTOR_MEMORY_LIMIT_MIB=lots is not a whole number"),
         (LOCAL, "MEMORY_LIMIT_MIB", "0", "OTEL_RL_COLLECTOR_MEMORY_LIMIT_MIB=0 is not a whole number of at least 1"),
-        (LOCAL, "MEMORY_SPIKE_MIB", "9999", "is not below OTEL_RL_COLLECTOR_MEMORY_LIMIT_MIB"),
-        (LOCAL, "LOG_LEVEL", "loud", "is not debug or info or warn or error"),
+        (LOCAL, "MEMORY_SPIKE_MIB", "9999", "is set, but no longer read; write spike_limit_mib of extensions"),
+        (LOCAL, "GATEWAY_COUNT", "2", "is set, but no longer read; add --gateways N to role gateway"),
         (LOCAL, "LISTEN", "999.1.1.1", "set OTEL_RL_COLLECTOR_LISTEN to an address of this machine"),
         (LOCAL, "HEALTH_ENDPOINT", "13133", "OTEL_RL_COLLECTOR_HEALTH_ENDPOINT=13133 is not host:port"),
         (LOCAL, "DATA_DIR", "/dev/null/folder", "set OTEL_RL_COLLECTOR_DATA_DIR to a folder that can"),
-        (LOCAL, "REDACTION_RULES", "/nowhere/rules.toml", "/nowhere/rules.toml does not exist"),
-        (LOCAL, "FINGERPRINTS", "yes", "OTEL_RL_COLLECTOR_FINGERPRINTS=yes is not true or false"),
-        (LOCAL, "FINGERPRINTS", "true", "OTEL_RL_COLLECTOR_FINGERPRINT_KEY is not set"),
         (LOCAL, "BINARY", "/nowhere/otelcol-rl", "OTEL_RL_COLLECTOR_BINARY=/nowhere/otelcol-rl is no program"),
         (TO_OTLP, "OTLP_ENDPOINT", "", "OTEL_RL_COLLECTOR_OTLP_ENDPOINT is not set and has no default"),
         (TO_OTLP, "OTLP_ENDPOINT", "gateway", "OTEL_RL_COLLECTOR_OTLP_ENDPOINT=gateway is not host:port"),
-        (TO_OTLP, "OTLP_CA_FILE", "/nowhere/ca.pem", "/nowhere/ca.pem does not exist; put the file there"),
         (TO_LGTM, "TEMPO_URL", "tempo:4418", "is not a URL that begins with http:// or https://"),
         (TO_LGTM, "DECISION_WAIT", "soon", "OTEL_RL_COLLECTOR_DECISION_WAIT=soon is not a duration"),
         (["--role", "agent"], "GATEWAY", "", "OTEL_RL_COLLECTOR_GATEWAY is not set and has no default"),
@@ -133,7 +130,7 @@ def test_a_backend_that_cannot_be_reached_is_named_and_gets_everything_when_it_r
     sink_folder.mkdir()
     variables = {
         f"{PREFIX}OTLP_ENDPOINT": f"127.0.0.1:{port}",
-        f"{PREFIX}OTLP_INSECURE": "true",
+        shipped_settings.SINK_INSECURE: "true",
         f"{PREFIX}SAMPLED_PERCENTAGE": "100",
         f"{PREFIX}ROOT_WAIT": "1s",
     }

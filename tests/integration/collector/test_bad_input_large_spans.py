@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
+import shipped_settings
 from bad_input import by_command, export, post
 from collector_process import CollectorProcess, wait_for
 from otlp import span
@@ -59,7 +60,7 @@ def test_a_span_that_the_backend_does_not_take_goes_to_the_dead_letters_alone(ot
         variables = {
             **KEEP_ALL,
             f"{PREFIX}OTLP_ENDPOINT": f"127.0.0.1:{backend.environment[f'{PREFIX}GRPC_PORT']}",
-            f"{PREFIX}OTLP_INSECURE": "true",
+            shipped_settings.SINK_INSECURE: "true",
             f"{PREFIX}DEAD_LETTER_DIR": str(letters),
         }
         with by_command(

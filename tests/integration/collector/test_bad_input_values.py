@@ -9,6 +9,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import shipped_settings
 from bad_input import PROTOBUF, by_command, call, export, memory, message, neighbour, post
 from collector_process import CollectorProcess, wait_for
 from otlp import SECOND, attributes, span
@@ -75,7 +76,7 @@ def test_a_gateway_counts_and_keeps_spans_of_a_wrong_clock_beside_good_ones(otel
         "OTEL_RL_COLLECTOR_SAMPLED_PERCENTAGE": "100",
         "OTEL_RL_COLLECTOR_DECISION_WAIT": "1s",
         "OTEL_RL_COLLECTOR_ROOT_WAIT": "1s",
-        "OTEL_RL_COLLECTOR_SPAN_METRICS_INTERVAL": "1s",
+        shipped_settings.SPAN_METRICS_INTERVAL: "1s",
     }
     with by_command(otelcol_rl, tmp_path, ["--role", "gateway", "--sink", "file"], **variables) as gateway:
         name, good = neighbour()
@@ -161,7 +162,7 @@ def test_what_comes_after_all_this_is_delivered(collector: CollectorProcess):
 
 
 def test_while_memory_is_short_senders_are_told_to_try_again_and_nothing_is_decoded(start_collector):
-    always_short = {"OTEL_RL_COLLECTOR_MEMORY_LIMIT_MIB": "2000", "OTEL_RL_COLLECTOR_MEMORY_SPIKE_MIB": "1999"}
+    always_short = {"OTEL_RL_COLLECTOR_MEMORY_LIMIT_MIB": "2000", **shipped_settings.memory_spike("1999")}
     collector = start_collector("local.yaml", **always_short)
     # The limiter looks for the first time a second after the start.
     wait_for(lambda: post(collector, b"{}")[0] == 503, "memory is short")
@@ -174,7 +175,7 @@ def test_while_memory_is_short_senders_are_told_to_try_again_and_nothing_is_deco
 
 def test_a_flood_of_large_spans_is_pushed_back_before_memory_runs_out(otelcol_rl: Path, tmp_path: Path):
     limit = 200
-    variables = {"OTEL_RL_COLLECTOR_MEMORY_LIMIT_MIB": str(limit), "OTEL_RL_COLLECTOR_MEMORY_SPIKE_MIB": "60"}
+    variables = {"OTEL_RL_COLLECTOR_MEMORY_LIMIT_MIB": str(limit), **shipped_settings.memory_spike("60")}
     large = export([span("large", {f"note-{number}": f"word {number} " * 20_000 for number in range(60)})])
     answers: list[int] = []
     with by_command(otelcol_rl, tmp_path, ["--role", "local"], **variables) as collector:

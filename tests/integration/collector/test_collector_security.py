@@ -9,6 +9,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+import shipped_settings
 from bad_input import COMMAND, by_command, export, post
 from collector_process import CollectorProcess, free_ports, wait_for
 from otlp import span
@@ -80,7 +81,7 @@ def _made_up_secret() -> str:
 def test_secrets_of_the_data_are_not_in_the_collectors_own_output(otelcol_rl: Path, tmp_path: Path):
     secret = _made_up_secret()
     bad = export([{**span("secret", {"note": f"api_key={secret}", "password": secret}), "spanId": "no hex"}])
-    with by_command(otelcol_rl, tmp_path, ROLES["local"], **{f"{PREFIX}LOG_LEVEL": "debug"}) as collector:
+    with by_command(otelcol_rl, tmp_path, ROLES["local"], **{shipped_settings.LOG_LEVEL: "debug"}) as collector:
         assert post(collector, export([span("secret", {"note": f"api_key={secret}", "password": secret})]))[0] == 200
         assert post(collector, bad)[0] == 400
         wait_for(lambda: "secret" in collector.text("traces"), "the span is written")
@@ -93,10 +94,12 @@ def test_secrets_of_the_data_are_not_in_the_collectors_own_output(otelcol_rl: Pa
 
 def test_the_fingerprint_key_is_in_no_output(otelcol_rl: Path, tmp_path: Path):
     secret = _made_up_secret()
-    variables = {f"{PREFIX}FINGERPRINTS": "true", f"{PREFIX}FINGERPRINT_KEY": secret}
-    environment = {**os.environ, f"{PREFIX}BINARY": str(otelcol_rl), **variables}
+    key = {f"{PREFIX}FINGERPRINT_KEY": secret}
+    variables = {**key, shipped_settings.FINGERPRINTS: "true"}
+    environment = {**os.environ, f"{PREFIX}BINARY": str(otelcol_rl), **key}
+    (tmp_path / "fingerprints.yaml").write_text(shipped_settings.as_file({shipped_settings.FINGERPRINTS: "true"}))
     composed = subprocess.run(
-        [COMMAND, "collector", "config", *ROLES["local"]],
+        [COMMAND, "collector", "config", *ROLES["local"], "--with-file", "fingerprints.yaml"],
         cwd=tmp_path,
         env=environment,
         capture_output=True,
@@ -106,7 +109,9 @@ def test_the_fingerprint_key_is_in_no_output(otelcol_rl: Path, tmp_path: Path):
     )
     assert composed.returncode == 0, composed.stderr
     assert secret not in composed.stdout + composed.stderr
-    with by_command(otelcol_rl, tmp_path, ROLES["local"], **{**variables, f"{PREFIX}LOG_LEVEL": "debug"}) as collector:
+    with by_command(
+        otelcol_rl, tmp_path, ROLES["local"], **{**variables, shipped_settings.LOG_LEVEL: "debug"}
+    ) as collector:
         files = [*collector.command[1:]]
     assert secret not in collector.log()
     assert secret not in " ".join(files)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from collector_process import CollectorProcess
-from combinations import covering, pairs, selections
+from combinations import completed, covering, pairs, selections
 
 from otel_rl.collector import composed
 
@@ -48,7 +48,7 @@ def test_combination_starts_and_stops(
     otelcol_rl: Path, tmp_path: Path, needed_variables: dict[str, str], selection: choices.Selection
 ):
     one = tmp_path / "one.yaml"
-    one.write_text(composed.compose(selection, None).text)
+    one.write_text(composed.compose(completed(selection, tmp_path, needed_variables), None).text)
     collector = CollectorProcess(otelcol_rl, [one], tmp_path, needed_variables)
     assert started_and_stopped(collector) == 0, collector.log()
     assert "deprecated" not in collector.log().lower()

@@ -10,6 +10,7 @@ import urllib.request
 from typing import TYPE_CHECKING
 
 import pytest
+import shipped_settings
 from collector_process import CollectorProcess, free_ports, wait_for
 from otlp import log_resource, span, trace_resource, value
 from otlp_backend import OtlpBackend, Request
@@ -28,7 +29,7 @@ def to(backend: OtlpBackend | str, **more: str) -> dict[str, str]:
         "OTEL_RL_COLLECTOR_LOKI_URL": url,
         "OTEL_RL_COLLECTOR_TEMPO_URL": url,
         "OTEL_RL_COLLECTOR_PROMETHEUS_URL": url,
-        "OTEL_RL_COLLECTOR_FLUSH_TIMEOUT": "50ms",
+        **shipped_settings.flush_timeout("50ms"),
         "OTEL_RL_COLLECTOR_ROOT_WAIT": "1s",
         "OTEL_RL_COLLECTOR_DEAD_LETTER_DIR": "letters",
         **more,
@@ -116,7 +117,7 @@ def test_only_the_refused_item_becomes_a_dead_letter_and_it_can_be_replayed(otel
         replay = made(tmp_path / "replay")
         shutil.move(file, replay)
         backend.answer = lambda _: 200
-        variables = to(backend, OTEL_RL_COLLECTOR_REPLAY_DIR=str(replay))
+        variables = to(backend, **{shipped_settings.REPLAYED_FILES: f'["{replay}/*.jsonl"]'})
         with CollectorProcess(
             otelcol_rl, [*LGTM, "overlays/replay.yaml"], made(tmp_path / "again"), variables
         ) as again:
@@ -145,7 +146,7 @@ def test_what_is_refused_again_in_a_replay_is_not_read_again(otelcol_rl: Path, t
     line = {"resourceLogs": logs("bad")}
     (replay / "letters.jsonl").write_text(json.dumps(line) + "\n")
     with OtlpBackend(answer=refuse_item("bad", 400)) as backend:
-        variables = to(backend, OTEL_RL_COLLECTOR_REPLAY_DIR=str(replay))
+        variables = to(backend, **{shipped_settings.REPLAYED_FILES: f'["{replay}/*.jsonl"]'})
         with CollectorProcess(
             otelcol_rl, [*LGTM, "overlays/replay.yaml"], made(tmp_path / "again"), variables
         ) as again:

@@ -7,6 +7,7 @@ import urllib.error
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import shipped_settings
 from collector_process import CollectorProcess, free_ports, wait_for
 from otlp import span, trace_resource
 from otlp_backend import OtlpBackend
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 SECOND_SINK = Path(__file__).parent / "second-core-sink.yaml"
-SMALL = {"OTEL_RL_COLLECTOR_SINK_QUEUE_BYTES": "600000"}
+SMALL = shipped_settings.of_exporters("sending_queue::queue_size", "600000")
 LONG = "x" * 50_000
 NAMES = [f"step {number}" for number in range(60)]
 
@@ -121,7 +122,8 @@ def test_a_full_queue_beside_a_living_one_makes_few_duplicates(otelcol_rl: Path,
 def test_a_side_sink_that_is_away_drops_and_counts_and_holds_nobody_back(otelcol_rl: Path, tmp_path: Path):
     away = {
         "OTEL_RL_COLLECTOR_OTLP_ENDPOINT": f"127.0.0.1:{free_ports(1)[0]}",
-        "OTEL_RL_COLLECTOR_OTLP_INSECURE": "true",
+        shipped_settings.SINK_INSECURE: "true",
+        "exporters::durable_otlp_grpc/sink::sending_queue::queue_size": "600000",
     }
     with OtlpBackend() as backend:
         variables = to(backend, **away, **SMALL)
@@ -140,7 +142,7 @@ def test_a_side_sink_that_is_away_drops_and_counts_and_holds_nobody_back(otelcol
 
 
 def test_the_memory_limiter_pushes_back_and_nothing_that_was_taken_is_lost(otelcol_rl: Path, tmp_path: Path):
-    limits = {"OTEL_RL_COLLECTOR_MEMORY_LIMIT_MIB": "60", "OTEL_RL_COLLECTOR_MEMORY_SPIKE_MIB": "20"}
+    limits = {"OTEL_RL_COLLECTOR_MEMORY_LIMIT_MIB": "60", **shipped_settings.memory_spike("20")}
     with (
         OtlpBackend(answer=busy) as backend,
         CollectorProcess(otelcol_rl, LGTM, tmp_path, to(backend, **limits)) as gateway,

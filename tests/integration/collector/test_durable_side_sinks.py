@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import shipped_settings
 from collector_process import CollectorProcess, wait_for
 from otlp import metric_resource, span, trace_resource
 from otlp_backend import OtlpBackend
@@ -61,7 +62,7 @@ def test_a_full_disk_of_a_file_sink_makes_no_duplicates_in_the_others(otelcol_rl
 def test_a_file_sink_that_is_the_only_one_may_push_back(otelcol_rl: Path, tmp_path: Path):
     more = {
         "OTEL_RL_COLLECTOR_DATA_DIR": full_folder(tmp_path / "full"),
-        "OTEL_RL_COLLECTOR_FILE_WHEN_FULL": "push_back",
+        shipped_settings.SIDE_SINK_WHEN_FULL: "push_back",
     }
     with CollectorProcess(otelcol_rl, ONLY, tmp_path, more) as gateway:
         wait_for(lambda: not accepted(lambda: gateway.send("logs", logs(LONG))), "the sender to be told")
@@ -89,7 +90,7 @@ def test_traces_that_a_file_sink_pushes_back_to_the_sampler_are_only_counted_as_
 ):
     more = {
         "OTEL_RL_COLLECTOR_DATA_DIR": full_folder(tmp_path / "full"),
-        "OTEL_RL_COLLECTOR_FILE_WHEN_FULL": "push_back",
+        shipped_settings.SIDE_SINK_WHEN_FULL: "push_back",
         "OTEL_RL_COLLECTOR_ROOT_WAIT": "1s",
     }
     with CollectorProcess(otelcol_rl, ONLY, tmp_path, more) as gateway:

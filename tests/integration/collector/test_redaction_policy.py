@@ -7,6 +7,7 @@ import secrets
 import time
 import urllib.request
 
+import shipped_settings
 from collector_process import CollectorProcess, wait_for
 from otlp import attributes, log_resource, metric_resource, plain_value, span, trace_resource, value
 from redaction_cases import made_up_secret
@@ -17,7 +18,7 @@ FINGERPRINT = re.compile(r"\[redacted:[a-z0-9_.-]+:[0-9a-f]{8}\]")
 
 def test_one_secret_can_be_followed_by_its_fingerprint_through_nodes_and_signals(otelcol_rl, tmp_path):
     secret, key = made_up_secret(), secrets.token_hex(32)
-    environment = {"OTEL_RL_COLLECTOR_FINGERPRINTS": "true", "OTEL_RL_COLLECTOR_FINGERPRINT_KEY": key}
+    environment = {shipped_settings.FINGERPRINTS: "true", "OTEL_RL_COLLECTOR_FINGERPRINT_KEY": key}
     marks = set()
     for node in ("one", "two"):
         (tmp_path / node).mkdir()
@@ -42,7 +43,7 @@ def test_one_secret_can_be_followed_by_its_fingerprint_through_nodes_and_signals
 
 def test_fingerprints_without_a_key_stop_the_start_with_the_way_out(otelcol_rl, tmp_path):
     for key, reason in (("", "there is no key"), ("too-short", "only 9 bytes")):
-        environment = {"OTEL_RL_COLLECTOR_FINGERPRINTS": "true", "OTEL_RL_COLLECTOR_FINGERPRINT_KEY": key}
+        environment = {shipped_settings.FINGERPRINTS: "true", "OTEL_RL_COLLECTOR_FINGERPRINT_KEY": key}
         refused = CollectorProcess(otelcol_rl, ["local.yaml"], tmp_path, environment).validate()
         assert refused.returncode != 0
         assert reason in refused.stderr
@@ -184,7 +185,7 @@ def test_a_rules_file_replaces_the_rules_of_the_detector(otelcol_rl, tmp_path):
     rules = tmp_path / "rules.toml"
     rules.write_text("[[rules]]\nid = 'house-token'\nregex = '''house-[0-9]{6}'''\nkeywords = ['house-']\n")
     body = value("opened with house-123456 today")
-    for folder, environment in (("with", {"OTEL_RL_COLLECTOR_REDACTION_RULES": str(rules)}), ("without", {})):
+    for folder, environment in (("with", {shipped_settings.REDACTION_RULES: str(rules)}), ("without", {})):
         (tmp_path / folder).mkdir()
         with CollectorProcess(otelcol_rl, ["local.yaml"], tmp_path / folder, environment) as collector:
             collector.send("logs", [log_resource([{"body": body}])])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+import shipped_settings
 from collector_process import FILE_SINK, CollectorProcess, wait_for
 from sampled_traces import (
     FAST,
@@ -56,7 +57,7 @@ def test_a_trace_that_is_kept_at_a_lower_share_is_kept_at_a_higher_one(otelcol_r
 
 @pytest.fixture
 def tight(start_collector) -> CollectorProcess:
-    variables = {"OTEL_RL_COLLECTOR_SPAN_BUDGET": str(SPANS_PER_SECOND), "OTEL_RL_COLLECTOR_SAMPLED_PERCENTAGE": "100"}
+    variables = {shipped_settings.SPAN_BUDGET: str(SPANS_PER_SECOND), "OTEL_RL_COLLECTOR_SAMPLED_PERCENTAGE": "100"}
     return start_collector(*GATEWAY, **FAST, **variables)
 
 
@@ -93,13 +94,13 @@ def test_truncated_rollouts_share_the_budget_with_the_rest(tight: CollectorProce
 
 
 def test_a_gateway_has_its_part_of_the_budget_of_all(start_collector):
-    variables = {"OTEL_RL_COLLECTOR_SPAN_BUDGET": "900", "OTEL_RL_COLLECTOR_GATEWAY_COUNT": "3"}
+    variables = {shipped_settings.SPAN_BUDGET: "900", "extensions::trace_budget::gateways": "3"}
     gateway = start_collector(*GATEWAY, **FAST, **variables)
     assert own_metrics(gateway)["otelcol_trace_budget_limit"] == {"": 300}
 
 
 def test_a_budget_of_zero_is_none(start_collector):
-    variables = {"OTEL_RL_COLLECTOR_SPAN_BUDGET": "0", "OTEL_RL_COLLECTOR_SAMPLED_PERCENTAGE": "100"}
+    variables = {shipped_settings.SPAN_BUDGET: "0", "OTEL_RL_COLLECTOR_SAMPLED_PERCENTAGE": "100"}
     gateway = start_collector(*GATEWAY, **FAST, **variables)
     rest = [ordinary() for _ in range(500)]
     send_together(gateway, rest)
@@ -108,14 +109,14 @@ def test_a_budget_of_zero_is_none(start_collector):
 
 
 @pytest.mark.parametrize(
-    ("variable", "value", "message"),
+    ("setting", "value", "message"),
     [
-        ("OTEL_RL_COLLECTOR_SPAN_BUDGET", "-1", "spans_per_second is -1; give 0 (no budget) or more"),
-        ("OTEL_RL_COLLECTOR_GATEWAY_COUNT", "0", "gateways is 0; give the number of gateways"),
+        (shipped_settings.SPAN_BUDGET, "-1", "spans_per_second is -1; give 0 (no budget) or more"),
+        ("extensions::trace_budget::gateways", "0", "gateways is 0; give the number of gateways"),
     ],
 )
-def test_a_budget_without_meaning_is_refused_before_the_start(otelcol_rl, tmp_path, variable, value, message):
-    validated = CollectorProcess(otelcol_rl, GATEWAY, tmp_path, {variable: value}).validate()
+def test_a_budget_without_meaning_is_refused_before_the_start(otelcol_rl, tmp_path, setting, value, message):
+    validated = CollectorProcess(otelcol_rl, GATEWAY, tmp_path, {setting: value}).validate()
     assert validated.returncode != 0
     assert message in validated.stderr
 

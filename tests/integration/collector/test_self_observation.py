@@ -12,6 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import shipped_settings
 from collector_process import FILE_SINK, CollectorProcess, free_ports, wait_for
 from otlp import attributes, log_resource, plain_value, span, trace_resource, value
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-QUICK = {"OTEL_RL_COLLECTOR_SELF_INTERVAL": "1s", "OTEL_RL_COLLECTOR_FLUSH_TIMEOUT": "200ms"}
+QUICK = {shipped_settings.SCRAPE_INTERVAL: "1s"}
 ROLES = {"local": ["local.yaml"], "gateway": ["gateway.yaml", FILE_SINK]}
 LATE_SECONDS = 3
 IMPATIENT = f"""
@@ -115,7 +116,9 @@ def gateway(otelcol_rl: Path, tmp_path: Path, port: int) -> Iterator[CollectorPr
     backends = {f"OTEL_RL_COLLECTOR_{name}_URL": address for name in ("LOKI", "PROMETHEUS", "TEMPO")}
     letters = {"OTEL_RL_COLLECTOR_DEAD_LETTER_DIR": str(tmp_path / "letters")}
     files = ["gateway.yaml", "sinks/lgtm.yaml", impatient]
-    with CollectorProcess(otelcol_rl, files, tmp_path, {**QUICK, **backends, **letters}) as collector:
+    with CollectorProcess(
+        otelcol_rl, files, tmp_path, {**QUICK, **shipped_settings.flush_timeout("200ms"), **backends, **letters}
+    ) as collector:
         yield collector
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 from collector_process import COMMON, CONFIGURATION, FILE_SINK, CollectorProcess
-from combinations import files_of, selections
+from combinations import completed, files_of, selections
 
 from otel_rl.collector import composed
 from otel_rl.collector.parts import choices, merge
@@ -64,6 +64,7 @@ def test_every_shipped_file_is_part_of_a_combination():
 def test_combination_is_the_same_in_one_file_and_in_several_and_is_accepted(
     otelcol_rl: Path, tmp_path: Path, needed_variables: dict[str, str], selection: choices.Selection
 ):
+    selection = completed(selection, tmp_path, needed_variables)
     one = tmp_path / "one.yaml"
     one.write_text(composed.compose(selection, None).text)
     several = CollectorProcess(otelcol_rl, files_of(selection, tmp_path), tmp_path, needed_variables)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 import pytest
+import shipped_settings
 from bad_input import COMMAND, by_command, call, neighbour, post
 from certificates import HOST, PREFIX, Authority, call_tls, post_tls, secret
 from collector_process import CollectorProcess, wait_for
@@ -23,7 +24,7 @@ from otlp_backend import REQUESTS, OtlpBackend, Request
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-FAST = {f"{PREFIX}ROOT_WAIT": "1s", f"{PREFIX}SAMPLED_PERCENTAGE": "100", f"{PREFIX}FLUSH_TIMEOUT": "100ms"}
+FAST = {f"{PREFIX}ROOT_WAIT": "1s", f"{PREFIX}SAMPLED_PERCENTAGE": "100"}
 GATEWAY = ["--role", "gateway", "--sink", "file", "--with", "tls"]
 
 
@@ -139,15 +140,15 @@ def test_a_changing_set_of_gateways_gets_the_token_over_tls(otelcol_rl: Path, tm
 def test_only_a_sender_with_name_and_password_is_taken(otelcol_rl: Path, tmp_path: Path, authority: Authority):
     password = made_up()
     variables = {**FAST, **authority.receiver()}
-    variables[f"{PREFIX}HTPASSWD_FILE"] = secret(tmp_path, "htpasswd", htpasswd("train", password))
+    variables[shipped_settings.HTPASSWD_FILE] = secret(tmp_path, "htpasswd", htpasswd("train", password))
     with by_command(otelcol_rl, folder(tmp_path, "gateway"), [*GATEWAY, "basic"], **variables) as gateway:
         context = authority.context()
         for headers in ({}, basic("train", "wrong"), basic("other", password), bearer(password)):
             assert post_tls(gateway.http_port, context, neighbour()[1], headers)[0] == 401, headers
         assert post_tls(gateway.http_port, context, neighbour()[1], basic("train", password))[0] == 200
         way = way_to(gateway, authority)
-        way[f"{PREFIX}GATEWAY_USERNAME"] = "train"
-        way[f"{PREFIX}GATEWAY_PASSWORD_FILE"] = secret(tmp_path, "password", f"{password}\n")
+        way["extensions::basicauth/gateway::client_auth::username"] = "train"
+        way["extensions::basicauth/gateway::client_auth::password_file"] = secret(tmp_path, "password", f"{password}\n")
         arguments = ["--role", "agent", "--with", "tls", "basic"]
         with by_command(otelcol_rl, folder(tmp_path, "agent"), arguments, **way) as agent:
             name, body = neighbour()
@@ -158,7 +159,7 @@ def test_only_a_sender_with_name_and_password_is_taken(otelcol_rl: Path, tmp_pat
 def test_a_changed_file_of_names_is_read_with_a_reload(otelcol_rl: Path, tmp_path: Path):
     file = secret(tmp_path, "htpasswd", htpasswd("train", "first"))
     arguments = ["--role", "local", "--with", "basic"]
-    with by_command(otelcol_rl, tmp_path, arguments, **{f"{PREFIX}HTPASSWD_FILE": file}) as collector:
+    with by_command(otelcol_rl, tmp_path, arguments, **{shipped_settings.HTPASSWD_FILE: file}) as collector:
         assert _posted(collector, basic("train", "first")) == 200
         secret(tmp_path, "htpasswd", htpasswd("train", "second"))
         assert collector.process is not None
@@ -184,15 +185,26 @@ def test_an_agents_own_receivers_ask_for_a_token_where_that_is_wanted(otelcol_rl
 
 
 @pytest.mark.parametrize(
-    ("option", "variables", "expected"),
+    ("option", "settings", "expected"),
     [
-        ("sink-token", {"TOKEN_FILE": "secret"}, lambda word: {"authorization": f"Bearer {word}"}),
+        (
+            "sink-token",
+            {"extensions::bearertokenauth/{}::filename": "secret"},
+            lambda word: {"authorization": f"Bearer {word}"},
+        ),
         (
             "sink-basic",
-            {"PASSWORD_FILE": "secret", "USERNAME": "123456"},
+            {
+                "extensions::basicauth/{}::client_auth::password_file": "secret",
+                "extensions::basicauth/{}::client_auth::username": "'123456'",
+            },
             lambda word: {name.lower(): value for name, value in basic("123456", word).items()},
         ),
-        ("tenant", {"TENANT": "team-rl"}, lambda _: {"x-scope-orgid": "team-rl"}),
+        (
+            "tenant",
+            {"exporters::durable_otlp_http/{}::headers::X-Scope-OrgID": "team-rl"},
+            lambda _: {"x-scope-orgid": "team-rl"},
+        ),
     ],
     ids=["token", "name and password", "tenant"],
 )
@@ -201,7 +213,7 @@ def test_each_backend_gets_its_own_over_tls(
     tmp_path: Path,
     authority: Authority,
     option: str,
-    variables: dict[str, str],
+    settings: dict[str, str],
     expected: Callable[[str], dict[str, str]],
 ):
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
@@ -213,14 +225,13 @@ def test_each_backend_gets_its_own_over_tls(
         return 200
 
     word = made_up()
-    given = {
-        name: secret(tmp_path, "word", word) if name.endswith("FILE") else text for name, text in variables.items()
-    }
+    given = {path: secret(tmp_path, "word", word) if text == "secret" else text for path, text in settings.items()}
     with OtlpBackend(answer=answer, context=context) as backend:
-        environment = {**FAST, f"{PREFIX}SELF_INTERVAL": "1s"}
-        for sink in ("TEMPO", "LOKI", "PROMETHEUS"):
-            environment |= {f"{PREFIX}{sink}_URL": backend.url, f"{PREFIX}{sink}_CA_FILE": str(authority.file)}
-            environment |= {f"{PREFIX}{sink}_{name}": value for name, value in given.items()}
+        environment = {**FAST, shipped_settings.SCRAPE_INTERVAL: "1s", **shipped_settings.flush_timeout("100ms")}
+        environment |= shipped_settings.of_exporters("tls::ca_file", str(authority.file))
+        for sink in ("tempo", "loki", "prometheus"):
+            environment |= {f"{PREFIX}{sink.upper()}_URL": backend.url}
+            environment |= {path.format(sink): value for path, value in given.items()}
         arguments = ["--role", "local", "--sink", "lgtm", "--with", "tls", option]
         with by_command(otelcol_rl, tmp_path, arguments, **environment, **authority.receiver()) as collector:
             name, body = neighbour()
@@ -243,11 +254,11 @@ def test_another_receiver_gets_a_token_a_tenant_and_a_certificate(
         ours = {
             **FAST,
             f"{PREFIX}OTLP_ENDPOINT": f"{HOST}:{vendor.environment[f'{PREFIX}GRPC_PORT']}",
-            f"{PREFIX}OTLP_CA_FILE": str(authority.file),
-            f"{PREFIX}OTLP_CERT_FILE": str(certificate),
-            f"{PREFIX}OTLP_KEY_FILE": str(key),
-            f"{PREFIX}OTLP_TOKEN_FILE": secret(tmp_path, "own-token", "vendor-key"),
-            f"{PREFIX}OTLP_TENANT": "team-rl",
+            "exporters::durable_otlp_grpc/sink::tls::ca_file": str(authority.file),
+            "exporters::durable_otlp_grpc/sink::tls::cert_file": str(certificate),
+            "exporters::durable_otlp_grpc/sink::tls::key_file": str(key),
+            "exporters::durable_otlp_grpc/sink::headers::X-Scope-OrgID": "team-rl",
+            "extensions::bearertokenauth/sink::filename": secret(tmp_path, "own-token", "vendor-key"),
         }
         arguments = ["--role", "local", "--sink", "otlp", "--with", "tls", "sink-token", "tenant"]
         with by_command(otelcol_rl, folder(tmp_path, "own"), arguments, **ours, **authority.receiver()) as collector:
@@ -263,14 +274,14 @@ def _get(url: str) -> str:
 
 def test_no_credential_is_in_any_output(otelcol_rl: Path, tmp_path: Path, authority: Authority):
     token, wrong, password = made_up(), made_up(), made_up()
-    debug = {f"{PREFIX}LOG_LEVEL": "debug", **FAST}
+    debug = {shipped_settings.LOG_LEVEL: "debug", **FAST}
     variables = {**debug, **authority.receiver(), f"{PREFIX}TOKEN_FILE": secret(tmp_path, "token", token)}
     options = [*GATEWAY, "token"]
     private = [token, wrong, password, (tmp_path / "receiver.key").read_text().splitlines()[1]]
     with by_command(otelcol_rl, folder(tmp_path, "gateway"), options, **variables) as gateway:
         way = {**debug, **way_to(gateway, authority), f"{PREFIX}GATEWAY_TOKEN_FILE": secret(tmp_path, "own", wrong)}
         arguments = ["--role", "agent", "--with", "tls", "token", "receiver-basic"]
-        way[f"{PREFIX}HTPASSWD_FILE"] = secret(tmp_path, "htpasswd", htpasswd("job", password))
+        way[shipped_settings.HTPASSWD_FILE] = secret(tmp_path, "htpasswd", htpasswd("job", password))
         with by_command(otelcol_rl, folder(tmp_path, "agent"), arguments, **way) as agent:
             assert post(agent, neighbour()[1])[0] == 401
             assert post_tls(gateway.http_port, authority.context(), neighbour()[1], bearer(wrong))[0] == 401
@@ -281,7 +292,7 @@ def test_no_credential_is_in_any_output(otelcol_rl: Path, tmp_path: Path, author
             said = [_get(f"http://{HOST}:{one.metrics_port}/metrics") for one in (gateway, agent)]
             said += [_get(f"{gateway.health_url}status?all")]
             wait_for(lambda: any(gateway.own_resources("logs")), "the gateway's own log is written")
-            printed = [_configuration(otelcol_rl, one, args) for one, args in ((gateway, options), (agent, arguments))]
+            printed = [_configuration(otelcol_rl, collector) for collector in (gateway, agent)]
         said += [agent.log()]
     files = [file for file in tmp_path.rglob("*") if file.is_file() and file.parent != tmp_path]
     said += [gateway.log(), *printed, *(file.read_bytes().decode(errors="replace") for file in files)]
@@ -290,10 +301,10 @@ def test_no_credential_is_in_any_output(otelcol_rl: Path, tmp_path: Path, author
     assert str(tmp_path / "token") in printed[0]
 
 
-def _configuration(binary: Path, collector: CollectorProcess, arguments: list[str]) -> str:
+def _configuration(binary: Path, collector: CollectorProcess) -> str:
     """What the command and the program print about this collector, the program without its masks."""
     options: dict[str, Any] = {"cwd": collector.folder, "env": collector.environment, "capture_output": True}
-    command = [COMMAND, "collector", "config", *arguments]
+    command = [COMMAND, "collector", "config", *collector.command[3:]]
     composed = subprocess.run(command, text=True, timeout=60, check=True, **options)
     file = collector.folder.parent / "composed.yaml"
     file.write_text(composed.stdout)

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 GATEWAY = ["--role", "gateway", "--sink", "file", "--with", "tls"]
 AGENT = ["--role", "agent", "--with", "tls"]
 LOCAL = ["--role", "local", "--with", "tls"]
+OWN_TLS = "exporters::durable_otlp_grpc/gateway_1::tls"
+SERVER_NAME = f"{OWN_TLS}::server_name_override"
 FAST = {f"{PREFIX}ROOT_WAIT": "1s", f"{PREFIX}SAMPLED_PERCENTAGE": "100"}
 
 
@@ -105,18 +107,19 @@ def test_nothing_is_sent_to_a_gateway_that_another_authority_vouches_for(
 
 def test_the_server_name_is_what_the_certificate_has_to_say(otelcol_rl: Path, tmp_path: Path, authority: Authority):
     with by_command(otelcol_rl, folder(tmp_path, "gateway"), GATEWAY, **FAST, **authority.receiver()) as gateway:
-        way = {**to_gateway(gateway, authority), f"{PREFIX}GATEWAY_SERVER_NAME": "gateway.invalid"}
+        way = {**to_gateway(gateway, authority), SERVER_NAME: "gateway.invalid"}
         with by_command(otelcol_rl, folder(tmp_path, "agent"), AGENT, **way) as agent:
             name, body = neighbour()
             assert post(agent, body)[0] == 200
             wait_for(lambda: "not gateway.invalid" in agent.log(), "the agent says why")
-        way[f"{PREFIX}GATEWAY_SERVER_NAME"] = "localhost"
+        way[SERVER_NAME] = "localhost"
         with by_command(otelcol_rl, tmp_path / "agent", AGENT, **way):
             wait_for(lambda: name in gateway.text("traces"), "what waited on disk arrives")
 
 
 def test_a_renewed_certificate_is_used_without_a_restart(otelcol_rl: Path, tmp_path: Path, authority: Authority):
-    variables = {**authority.receiver(), f"{PREFIX}TLS_RELOAD_INTERVAL": "1s"}
+    reload = {f"receivers::otlp::protocols::{protocol}::tls::reload_interval": "1s" for protocol in ("grpc", "http")}
+    variables = {**authority.receiver(), **reload}
     with by_command(otelcol_rl, tmp_path, LOCAL, **variables) as collector:
         context = authority.context()
         before = served_certificate(collector.http_port, context)
@@ -157,7 +160,7 @@ def test_an_agent_shows_its_certificate_where_the_gateway_asks_for_one(
     with by_command(otelcol_rl, folder(tmp_path, "gateway"), [*GATEWAY, "mutual-tls"], **variables) as gateway:
         certificate, key = authority.issue("agent-1")
         way = to_gateway(gateway, authority)
-        own = {f"{PREFIX}GATEWAY_CERT_FILE": str(certificate), f"{PREFIX}GATEWAY_KEY_FILE": str(key)}
+        own = {f"{OWN_TLS}::cert_file": str(certificate), f"{OWN_TLS}::key_file": str(key)}
         with by_command(otelcol_rl, folder(tmp_path, "agent"), AGENT, **way, **own) as agent:
             name, body = neighbour()
             assert post(agent, body)[0] == 200
@@ -181,9 +184,9 @@ def test_a_renewed_certificate_of_an_agent_is_shown_without_a_restart(
     own = {
         f"{PREFIX}GATEWAY": f"{HOST}:{port}",
         f"{PREFIX}GATEWAY_CA_FILE": str(authority.file),
-        f"{PREFIX}GATEWAY_CERT_FILE": str(certificate),
-        f"{PREFIX}GATEWAY_KEY_FILE": str(key),
-        f"{PREFIX}TLS_RELOAD_INTERVAL": "1s",
+        f"{OWN_TLS}::cert_file": str(certificate),
+        f"{OWN_TLS}::key_file": str(key),
+        f"{OWN_TLS}::reload_interval": "1s",
     }
     with by_command(otelcol_rl, folder(tmp_path, "agent"), AGENT, **own) as agent:
         for name, trusted in (("first", before), ("second", after)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import shipped_settings
 from stack import Stack, free_ports
 
 
@@ -13,9 +14,11 @@ def stack(tmp_path_factory):
         "OTEL_RL_COLLECTOR_DECISION_WAIT": "5s",
         "OTEL_RL_COLLECTOR_ROOT_WAIT": "1s",
         "OTEL_RL_COLLECTOR_SAMPLED_PERCENTAGE": "0",
-        "OTEL_RL_COLLECTOR_SPAN_METRICS_INTERVAL": "1s",
-        "OTEL_RL_COLLECTOR_FLUSH_TIMEOUT": "200ms",
-        "OTEL_RL_COLLECTOR_SELF_INTERVAL": "2s",
     }
-    with Stack(tmp_path_factory.mktemp("stack"), free_ports(), fast) as running:
+    settings = {
+        shipped_settings.SPAN_METRICS_INTERVAL: "1s",
+        shipped_settings.SCRAPE_INTERVAL: "2s",
+        **shipped_settings.flush_timeout("200ms"),
+    }
+    with Stack(tmp_path_factory.mktemp("stack"), free_ports(), fast, settings) as running:
         yield running

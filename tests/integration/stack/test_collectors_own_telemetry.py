@@ -10,6 +10,7 @@ import urllib.request
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import shipped_settings
 from integration.collector.collector_process import CollectorProcess, wait_for
 from integration.collector.otlp import log_resource, metric_resource, span, trace_resource, value
 
@@ -68,7 +69,7 @@ def agent(stack, program: Path, tmp_path_factory: pytest.TempPathFactory) -> Ite
     environment = {
         "OTEL_RL_COLLECTOR_GATEWAY": gateway,
         "OTEL_RL_COLLECTOR_INSTANCE": AGENT,
-        "OTEL_RL_COLLECTOR_SELF_INTERVAL": "1s",
+        shipped_settings.SCRAPE_INTERVAL: "1s",
     }
     with CollectorProcess(program, ["agent.yaml"], tmp_path_factory.mktemp("agent"), environment) as running:
         running.send("traces", [trace_resource([span("rl.loop")])])

@@ -31,6 +31,10 @@ service:
   pipelines:
     traces/vendor: {receivers: [forward/traces_out], exporters: [otlp_http/vendor]}
 """
+PLAINTEXT_SINK = """\
+extensions: {bearertokenauth/sink: {filename: file}}
+exporters: {durable_otlp_grpc/sink: {tls: {insecure: true}}}
+"""
 LOCAL = ["collector", "config", "--role", "local", "--no-validate"]
 
 
@@ -195,8 +199,8 @@ def test_choices_for_the_wire_that_do_not_fit_are_refused(capsys: Any, arguments
             "otlp grpc listens on 10.0.0.1:4317 without TLS; add --with receiver-tls",
         ),
         (
-            ["--role", "local", "--sink", "otlp", "--with", "sink-token"],
-            {"OTLP_ENDPOINT": "vendor:4317", "OTLP_INSECURE": "true", "OTLP_TOKEN_FILE": "file"},
+            ["--role", "local", "--sink", "otlp", "--with", "sink-token", "--with-file", "own.yaml"],
+            {"OTLP_ENDPOINT": "vendor:4317"},
             "durable_otlp_grpc/sink sends credentials to vendor:4317 without TLS; add --with tls",
         ),
         (
@@ -210,7 +214,35 @@ def test_what_would_go_over_the_network_in_plaintext_is_refused(
     capsys: Any, monkeypatch: pytest.MonkeyPatch, arguments: list[str], variables: dict[str, str], says: str
 ) -> None:
     Path("file").write_text("any")
+    Path("own.yaml").write_text(PLAINTEXT_SINK)
     for name, value in variables.items():
         monkeypatch.setenv(f"OTEL_RL_COLLECTOR_{name}", value)
     assert main(["collector", "config", *arguments]) == 2
     assert says in capsys.readouterr().err
+
+
+def test_credentials_that_an_option_leaves_to_a_file_are_named_by_their_settings(capsys: Any) -> None:
+    arguments = ["collector", "config", "--role", "local", "--sink", "lgtm", "--with", "sink-basic", "tenant"]
+    assert main(arguments) == 2
+    said = capsys.readouterr().err
+    for name in ("loki", "prometheus", "tempo"):
+        for key in ("username", "password_file"):
+            assert f"extensions.basicauth/{name}.client_auth.{key} has no value; write it into a file of yours" in said
+        assert f"exporters.durable_otlp_http/{name}.headers.X-Scope-OrgID has no value" in said
+
+
+def test_what_it_says_of_the_first_gateway_holds_for_all_but_for_the_address(capsys: Any) -> None:
+    Path("own.yaml").write_text(
+        "exporters:\n"
+        "  durable_otlp_grpc/gateway_1: {endpoint: one:1, tls: {cert_file: /own.pem, key_file: /own.key}}\n"
+        "  durable_otlp_grpc/gateway_3: {tls: {cert_file: /third.pem}}\n"
+    )
+    arguments = ["collector", "config", "--role", "agent", "--gateways", "3", "--with", "tls", "--no-validate"]
+    assert main([*arguments, "--with-file", "own.yaml"]) == 0
+    exporters = YAML(typ="safe").load(capsys.readouterr().out)["exporters"]
+    ways = [exporters[f"durable_otlp_grpc/gateway_{number}"] for number in (1, 2, 3)]
+    assert [way["tls"]["cert_file"] for way in ways] == ["/own.pem", "/own.pem", "/third.pem"]
+    assert [way["tls"]["key_file"] for way in ways] == ["/own.key"] * 3
+    assert [way["endpoint"] for way in ways[1:]] == [
+        f"${{env:OTEL_RL_COLLECTOR_GATEWAY_{number}}}" for number in (2, 3)
+    ]

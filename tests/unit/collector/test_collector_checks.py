@@ -13,8 +13,9 @@ import pytest
 
 pytest.importorskip("ruamel.yaml")
 
-from otel_rl.collector.checks import components, host, structure
-from otel_rl.collector.parts.variables import put_in, without_value
+from otel_rl.collector.checks import components, host, removed_variables, settings, structure, variable_values
+from otel_rl.collector.parts.files import folder
+from otel_rl.collector.parts.variables import names_in, put_in, without_value
 
 
 def configuration(**changes: Any) -> dict[str, Any]:
@@ -233,7 +234,7 @@ MEMORY = {
     "processors": {
         "memory_limiter": {
             "limit_mib": "${env:OTEL_RL_COLLECTOR_MEMORY_LIMIT_MIB:-512}",
-            "spike_limit_mib": "${env:OTEL_RL_COLLECTOR_MEMORY_SPIKE_MIB:-128}",
+            "spike_limit_mib": 128,
         }
     }
 }
@@ -246,7 +247,6 @@ MEMORY = {
         (PORTS, "GRPC_PORT", "²", "=² is not a whole number from 0 to 65535"),
         (PORTS, "GRPC_PORT", "x", "=x is not a whole number from 0 to 65535"),
         (MEMORY, "MEMORY_LIMIT_MIB", "0", "=0 is not a whole number of at least 1"),
-        (MEMORY, "MEMORY_SPIKE_MIB", "512", " (512) is not below OTEL_RL_COLLECTOR_MEMORY_LIMIT_MIB (512)"),
         (
             {"a": "${env:OTEL_RL_COLLECTOR_SAMPLED_PERCENTAGE:-10}"},
             "SAMPLED_PERCENTAGE",
@@ -258,12 +258,6 @@ MEMORY = {
             "DECISION_WAIT",
             "120",
             "=120 is not a duration such as",
-        ),
-        (
-            {"a": "${env:OTEL_RL_COLLECTOR_LOG_LEVEL:-info}"},
-            "LOG_LEVEL",
-            "loud",
-            "=loud is not debug or info or warn or error",
         ),
         ({}, "GRPC_PROT", "1", " is set, but nothing reads it; did you mean OTEL_RL_COLLECTOR_GRPC_PORT?"),
         ({}, "ZZZ", "1", " is set, but nothing reads it; unset it"),
@@ -278,11 +272,69 @@ def test_variables_that_this_configuration_does_not_read_are_not_judged():
     assert problems({}, OTEL_RL_COLLECTOR_GRPC_PORT="x", OTEL_RL_COLLECTOR_GATEWAY_12="", OTEL_RL_OTHER="x") == []
 
 
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [
+        ("SPAN_BUDGET", "write extensions.trace_budget.spans_per_second into a file of yours, add --with-file FILE"),
+        ("GATEWAY_COUNT", "add --gateways N to role gateway and unset it"),
+        ("TEMPO_CA_FILE", "write exporters.durable_otlp_http/tempo.tls.ca_file into a file of yours"),
+        ("OTLP_TENANT", "write exporters.durable_otlp_grpc/sink.headers.X-Scope-OrgID into a file of yours"),
+        ("GATEWAY_USERNAME", "write extensions.basicauth/gateway.client_auth.username into a file of yours"),
+        ("LOKI_TOKEN_FILE", "write extensions.bearertokenauth/loki.filename into a file of yours"),
+    ],
+)
+def test_a_removed_variable_is_refused_with_its_replacement(name: str, instead: str):
+    (problem,) = problems({}, **{f"OTEL_RL_COLLECTOR_{name}": "any"})
+    assert f"OTEL_RL_COLLECTOR_{name} is set, but no longer read; {instead}" in problem
+    assert problem.endswith("unset it")
+
+
+def test_variables_that_are_read_are_not_among_the_removed_ones():
+    names = {name for file in folder().rglob("*.yaml") for name in names_in(file.read_text())}
+    current = {name.removeprefix(variable_values.PREFIX) for name in names}
+    assert {name for name in current if removed_variables.replacement(name)} == {
+        "GATEWAY_CA_FILE",
+        "GATEWAY_TOKEN_FILE",
+    }
+    assert problems({}, **{f"{variable_values.PREFIX}{name}": "file" for name in current}) == []
+
+
+@pytest.mark.parametrize("section", ["extensions", "processors"])
+def test_a_memory_spike_that_is_not_below_the_limit_is_refused(section: str):
+    changes = {"processors": MEMORY["processors"], section: MEMORY["processors"]}
+    actual = put_in(configuration(**changes), {"OTEL_RL_COLLECTOR_MEMORY_LIMIT_MIB": "128"})
+    found_in = [problem.partition(" ")[0] for problem in settings.memory(actual)]
+    assert f"{section}.memory_limiter.spike_limit_mib" in found_in
+    assert list(settings.memory(put_in(configuration(**changes), {}))) == []
+
+
+@pytest.mark.parametrize(
+    "extension",
+    [
+        {"bearertokenauth/sink": {"filename": None}},
+        {"basicauth/sink": {"client_auth": {"username": None}}},
+        {"basicauth/sink": {"client_auth": {"password_file": None}}},
+        {"basicauth/receiver": {"htpasswd": {"file": None}}},
+    ],
+)
+def test_what_an_option_leaves_to_a_file_of_the_site_has_to_be_there(extension: dict[str, Any]):
+    (problem,) = settings.left_open({"extensions": extension})
+    assert problem.startswith(f"extensions.{next(iter(extension))}.")
+    assert problem.endswith("has no value; write it into a file of yours and add --with-file FILE")
+
+
+def test_a_header_without_a_value_is_refused_and_a_component_without_settings_is_not():
+    exporters = {"otlp_grpc/sink": {"headers": {"X-Scope-OrgID": None}}, "debug": None}
+    (problem,) = settings.left_open({"exporters": exporters})
+    assert problem.startswith("exporters.otlp_grpc/sink.headers.X-Scope-OrgID has no value")
+
+
 def test_fingerprints_without_their_key_are_refused():
-    reads = {"a": "${env:OTEL_RL_COLLECTOR_FINGERPRINTS:-false}", "b": "${env:OTEL_RL_COLLECTOR_FINGERPRINT_KEY:-}"}
-    (found,) = problems(reads, OTEL_RL_COLLECTOR_FINGERPRINTS="true")
-    assert "OTEL_RL_COLLECTOR_FINGERPRINT_KEY is not set, but fingerprints are on" in found
-    assert problems(reads, OTEL_RL_COLLECTOR_FINGERPRINTS="true", OTEL_RL_COLLECTOR_FINGERPRINT_KEY="k") == []
+    given = {"enabled": True, "key": "${env:OTEL_RL_COLLECTOR_FINGERPRINT_KEY:-}"}
+    changes = {"processors": {"secret_redaction": {"fingerprints": given}}}
+    (problem,) = problems(changes)
+    assert "fingerprints are on, but OTEL_RL_COLLECTOR_FINGERPRINT_KEY is not set; set the same key" in problem
+    assert problems(changes, OTEL_RL_COLLECTOR_FINGERPRINT_KEY="k") == []
 
 
 @pytest.mark.parametrize(

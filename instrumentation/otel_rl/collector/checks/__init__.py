@@ -6,5 +6,7 @@ Modules:
     host: files, folders, ports and queues on this machine.
     wire: what travels in plaintext, and secrets written into the configuration.
     variable_values: the collector's variables that are unknown or have a value that cannot work.
+    removed_variables: the variables of former versions, each with its replacement.
+    settings: settings that a site's own file has to give, and values that cannot work.
     destinations: exporters that send to the collector itself, or twice to one gateway.
 """

@@ -77,20 +77,20 @@ def built() -> dict[str, dict[str, str]]:
     Raises:
         Refused: this installation lacks the manifest.
     """
-    found: dict[str, dict[str, str]] = {kind: {} for kind in KINDS}
+    present: dict[str, dict[str, str]] = {kind: {} for kind in KINDS}
     kind = ""
     for entry in _ENTRY.finditer(_manifest()):
         if entry["kind"]:
             kind = entry["kind"]
-        elif kind in found:
+        elif kind in present:
             types = types_of(entry["package"] or entry["module"])
-            found[kind] |= {name: name for name in types.names}
-            found[kind] |= dict.fromkeys(types.former, types.names[0])
-    return found
+            present[kind] |= {name: name for name in types.names}
+            present[kind] |= dict.fromkeys(types.former, types.names[0])
+    return present
 
 
 def types_of(package: str) -> Types:
-    """The component types of a Go package."""
+    """Return the component types of a Go package."""
     last = package.rpartition("/")[2]
     return _NAMED_OTHERWISE.get(last) or Types((_SAME.sub("", last),))
 

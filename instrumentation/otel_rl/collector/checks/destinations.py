@@ -43,7 +43,7 @@ def _endpoints(actual: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _parts(endpoint: str) -> tuple[str, str]:
-    """The host, with one name for this machine's loopback, and the port."""
+    """Return the host, with one name for this machine's loopback, and the port."""
     host, _, port = endpoint.rpartition("://")[2].partition("/")[0].rpartition(":")
     host = host.strip("[]").lower()
     return ("localhost" if host in _LOOPBACK else host), port

@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from otel_rl.collector.checks import destinations, variable_values
+from otel_rl.collector.checks import destinations, settings, variable_values
 from otel_rl.collector.checks.structure import identifiers, values_of
 from otel_rl.collector.parts.variables import without_value
 
@@ -34,9 +34,10 @@ def problems(configuration: Mapping[str, Any], actual: Mapping[str, Any], enviro
 
     ``actual`` is the configuration with the variables of ``environ`` put in.
     """
-    found = [*_variables(configuration, environ), *variable_values.problems(configuration, environ)]
+    variables = [*_variables(configuration, environ), *variable_values.problems(configuration, environ)]
+    values = [*settings.left_open(configuration), *settings.memory(actual), *settings.fingerprints(actual)]
     sent = [*destinations.to_itself(actual, listens_on(actual)), *destinations.one_for_two(actual)]
-    return [*found, *_files(actual), *_folders(actual), *_loops(actual), *sent]
+    return [*variables, *values, *_files(actual), *_folders(actual), *_loops(actual), *sent]
 
 
 def start_problems(actual: Mapping[str, Any]) -> Problems:
@@ -46,19 +47,19 @@ def start_problems(actual: Mapping[str, Any]) -> Problems:
 
 def listens_on(actual: Mapping[str, Any]) -> dict[str, str]:
     """Map each listener to its address: ``otlp grpc`` -> ``127.0.0.1:4317``; ``actual`` contains no variables."""
-    found: dict[str, str] = {}
+    listeners: dict[str, str] = {}
     for receiver, given in identifiers(actual, "receivers").items():
         for protocol, server in ((given or {}).get("protocols") or {}).items():
-            found[f"{receiver} {protocol}"] = str((server or {}).get("endpoint", ""))
+            listeners[f"{receiver} {protocol}"] = str((server or {}).get("endpoint", ""))
     for extension, given in identifiers(actual, "extensions").items():
         if isinstance(given, dict) and given.get("endpoint"):
-            found[extension] = str(given["endpoint"])
+            listeners[extension] = str(given["endpoint"])
     metrics = ((actual.get("service") or {}).get("telemetry") or {}).get("metrics") or {}
     for reader in metrics.get("readers") or []:
         prometheus = ((reader.get("pull") or {}).get("exporter") or {}).get("prometheus")
         if prometheus:
-            found["own metrics"] = f"{prometheus.get('host', 'localhost')}:{prometheus.get('port')}"
-    return found
+            listeners["own metrics"] = f"{prometheus.get('host', 'localhost')}:{prometheus.get('port')}"
+    return listeners
 
 
 def _variables(configuration: Mapping[str, Any], environ: Mapping[str, str]) -> Iterator[str]:
@@ -66,19 +67,8 @@ def _variables(configuration: Mapping[str, Any], environ: Mapping[str, str]) -> 
         yield f"{name} is not set and has no default; set it, see the table of variables in collector-config/README.md"
 
 
-def _settings(value: Any, path: str = "") -> Iterator[tuple[str, str, Any]]:
-    if isinstance(value, dict):
-        for key, item in value.items():
-            here = f"{path}.{key}" if path else str(key)
-            yield here, str(key), item
-            yield from _settings(item, here)
-    elif isinstance(value, list):
-        for item in value:
-            yield from _settings(item, path)
-
-
 def _files(actual: Mapping[str, Any]) -> Iterator[str]:
-    for path, key, value in _settings(actual):
+    for path, key, value in settings.leaves(actual):
         if not _PATHS.match(key) or not isinstance(value, (str, type(None))):
             continue
         if not value:
@@ -124,7 +114,7 @@ def _loops(actual: Mapping[str, Any]) -> Iterator[str]:
             if folder in written:
                 yield (
                     f"{receiver} reads {folder}, where {written[folder]} writes: everything would go round for ever; "
-                    "move the files to a folder of their own and set OTEL_RL_COLLECTOR_REPLAY_DIR to it"
+                    f"move the files to a folder of their own and name that in receivers.{receiver}.include"
                 )
 
 
@@ -155,11 +145,11 @@ def _network_file_system(folder: Path, mounts: Path = Path("/proc/self/mounts"))
     best, kind = "", ""
     with suppress(OSError):
         for line in mounts.read_text(encoding="utf-8", errors="replace").splitlines():
-            _, point, found, *_ = line.split(" ")
+            _, point, file_system, *_ = line.split(" ")
             point = point.replace("\\040", " ")
             inside = real == point or real.startswith(point.rstrip("/") + "/")
             if inside and len(point) >= len(best):
-                best, kind = point, found
+                best, kind = point, file_system
     return kind if _NETWORK.match(kind) else ""
 
 
@@ -198,8 +188,8 @@ def _ports(actual: Mapping[str, Any]) -> Iterator[str]:
 
 def _why_not_listening(host: str, port: str) -> OSError | None:
     try:
-        found = socket.getaddrinfo(host or None, int(port), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        family, kind, protocol, _, address = found[0]
+        candidates = socket.getaddrinfo(host or None, int(port), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, kind, protocol, _, address = candidates[0]
         with socket.socket(family, kind, protocol) as listener:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.bind(address)

@@ -72,7 +72,7 @@ def _plain_exporters(actual: Mapping[str, Any]) -> Iterator[tuple[str, str, bool
 
 
 def _clients(exporter: Any) -> Iterator[Mapping[str, Any]]:
-    """The settings of the connections: those of the exporter itself, or of the OTLP exporter in load_balancing."""
+    """Yield the settings of the connections: of the exporter itself, or of the OTLP exporter in load_balancing."""
     if isinstance(exporter, dict):
         inner = (exporter.get("protocol") or {}).get("otlp") if isinstance(exporter.get("protocol"), dict) else None
         if inner is not None:

@@ -151,7 +151,7 @@ class Selection:
     files: Sequence[Path] = ()
 
     def arguments(self) -> str:
-        """The arguments that ask for this selection."""
+        """Return the arguments that ask for this selection."""
         words = ["--role", self.role]
         words += [] if self.gateways is None else ["--gateways", str(self.gateways)]
         words += ["--sink", *self.sinks] if self.sinks else []
@@ -192,7 +192,7 @@ def select(
 
 
 def sources(selection: Selection) -> list[ConfigurationPart]:
-    """The parts of a configuration in the order in which they are merged.
+    """Return the parts of a configuration in the order in which they are merged.
 
     Raises:
         Refused: a site's own file cannot be read or is no part of a configuration.
@@ -205,24 +205,24 @@ def sources(selection: Selection) -> list[ConfigurationPart]:
         *generated,
         *(shipped(f"sinks/{name}.yaml") for name in selection.sinks),
         *(part for name in _with_brought(selection) for part in _option(name, selection)),
-        *map(own_files.own, selection.files),
+        *(part for file in selection.files for part in own_files.own(file, selection.gateways or 1)),
     ]
     return [*parts, *credentials.generated(parts)]
 
 
 def base_files(role: str) -> list[str]:
-    """The shipped files that every configuration of a role begins with."""
+    """Return the shipped files that every configuration of a role begins with."""
     return ["common.yaml", f"{role}.yaml"]
 
 
 def _with_brought(selection: Selection) -> list[str]:
-    """The chosen options and what they bring, in the order of the table: what the user says first does not matter."""
+    """Return the chosen options and those that they bring, in the order of the table, not of the command line."""
     brought = [(OPTIONS[name].brings or {}).get(selection.role) for name in selection.options]
     return [name for name in OPTIONS if name in selection.options or name in brought]
 
 
 def _option(name: str, selection: Selection) -> list[ConfigurationPart]:
-    """The file of an option, and those it has for the role and for single sinks and options.
+    """Return the file of an option, and those that it has for the role and for single sinks and options.
 
     A part must not name a sink or an exporter that is not there. What it says of the way to a gateway holds for all.
     """

@@ -1,4 +1,4 @@
-"""The generated last part: which credential files have to be good before a start, and which extensions start.
+"""The generated last part: the credential files to check before a start, and the extensions to start.
 
 Every part names its files where they are used. Lists are replaced when parts merge, so no part could add its files or
 its extension to a list of another one: both lists are made here, from all parts.
@@ -32,11 +32,13 @@ _KINDS = {
 _OF_AUTHENTICATORS = {("bearertokenauth", "filename"): "secrets", ("basicauth", "file"): "secrets"}
 _NEVER_EMPTY = "client_ca_file"
 """Empty, it switches the check of client certificates off."""
+_SECRETS = "secrets"
+"""Where one is asked for, it has to be there: an option leaves its path to a file of the site."""
 _VARIABLE = re.compile(r"\$\{env:(?P<name>\w+)(?P<default>:-[^{}]*)?\}")
 
 
 def generated(parts: Sequence[ConfigurationPart]) -> list[ConfigurationPart]:
-    """The part for the files and extensions that these parts name; none where there is nothing to add.
+    """Return the part for the files and extensions that these parts name; nothing where there is nothing to add.
 
     Raises:
         Refused: one of the parts is not YAML.
@@ -56,8 +58,8 @@ _HEADING = "# Files that are looked at before anything starts, and the extension
 
 
 def _files(merged: Mapping[str, Any]) -> dict[tuple[str, str], dict[str, str]]:
-    """The settings that name files, by need and kind: from the variable, or the path of the setting, to the value."""
-    found: dict[tuple[str, str], dict[str, str]] = defaultdict(dict)
+    """Return the settings that name files, by need and kind: the variable or the path of the setting, and the value."""
+    files: dict[tuple[str, str], dict[str, str]] = defaultdict(dict)
     for section, components in merged.items():
         for component, settings in (components or {}).items() if section != "service" else []:
             if component == EXTENSION:
@@ -66,10 +68,11 @@ def _files(merged: Mapping[str, Any]) -> dict[tuple[str, str], dict[str, str]]:
                 kind = _KINDS.get(key) or _OF_AUTHENTICATORS.get((component.partition("/")[0], key))
                 if kind and isinstance(value, str | None):
                     variable = _VARIABLE.fullmatch(value or "")
-                    empty = not value or (variable is not None and variable["default"] == ":-")
+                    left_open = not value and kind != _SECRETS
+                    empty = left_open or (variable is not None and variable["default"] == ":-")
                     need = "optional" if empty and key != _NEVER_EMPTY else "required"
-                    found[need, kind][variable["name"] if variable else path] = value or ""
-    return found
+                    files[need, kind][variable["name"] if variable else path] = value or ""
+    return files
 
 
 def _settings(value: Any, path: str) -> Iterator[tuple[str, str, Any]]:

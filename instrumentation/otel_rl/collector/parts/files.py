@@ -17,7 +17,7 @@ class ConfigurationPart:
     """One part of a configuration.
 
     Attributes:
-        name: what readers are told it came from, a path below ``collector-config`` or what generated it.
+        name: its origin as readers see it, a path below ``collector-config`` or what generated it.
         text: its YAML, with comments.
     """
 
@@ -26,7 +26,7 @@ class ConfigurationPart:
 
 
 def shipped(name: str) -> ConfigurationPart:
-    """The shipped file with this path below ``collector-config``."""
+    """Return the shipped file with this path below ``collector-config``."""
     return ConfigurationPart(name, (folder() / name).read_text(encoding="utf-8"))
 
 

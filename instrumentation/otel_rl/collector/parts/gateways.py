@@ -16,6 +16,7 @@ from otel_rl.collector.parts.files import ConfigurationPart, shipped
 
 BUCKETS = 256
 TEMPLATE = "durable_otlp_grpc/gateway_1"
+_PREFIX = TEMPLATE.removesuffix("1")
 ENDPOINT = re.compile(r"\$\{env:OTEL_RL_COLLECTOR_GATEWAY\}")
 
 TRACE = "Substring(span.trace_id.string, 30, 2)"
@@ -43,6 +44,11 @@ class Way(NamedTuple):
 
 
 WAYS = (Way("traces", "span", TRACE), Way("metrics", "resource", NODE), Way("logs", "resource", NODE))
+
+
+def exporter(number: int) -> str:
+    """Return the name of the exporter to the gateway of this number."""
+    return f"{_PREFIX}{number}"
 
 
 def ranges(gateways: int) -> list[Range]:
@@ -98,24 +104,24 @@ def copies(part: ConfigurationPart, gateways: int) -> list[ConfigurationPart]:
         return []
     lines = [f"# {part.name} for the other gateways: the same as for the first.", "exporters:"]
     for number in range(2, gateways + 1):
-        lines += [f"  {TEMPLATE.removesuffix('1')}{number}:", *block]
+        lines += [f"  {exporter(number)}:", *block]
     return [ConfigurationPart(f"{part.name} --gateways {gateways}", "\n".join(lines) + "\n")]
 
 
 def _exporters(gateways: int) -> list[str]:
-    """The exporter of ``agent.yaml``, once per gateway; the first keeps its name, and with it what its queue holds."""
+    """Return the exporter of ``agent.yaml``, once per gateway; the first keeps its name, and with it its queue."""
     block = _block(shipped("agent.yaml").text)
     if not any(ENDPOINT.search(line) for line in block):
         raise Refused(f"agent.yaml has no exporter {TEMPLATE} with the endpoint of a gateway")
     lines = [f"  {TEMPLATE}:", "    endpoint: ${env:OTEL_RL_COLLECTOR_GATEWAY_1}"]
     for number, variable in enumerate(variables(gateways)[1:], start=2):
-        lines.append(f"  {TEMPLATE.removesuffix('1')}{number}:")
+        lines.append(f"  {exporter(number)}:")
         lines += [ENDPOINT.sub(f"${{env:{variable}}}", line) for line in block]
     return lines
 
 
 def _block(text: str) -> list[str]:
-    """The settings of the exporter to the first gateway in a shipped file, without the comments."""
+    """Return the settings of the exporter to the first gateway in a shipped file, without the comments."""
     _, _, rest = text.partition(f"\n  {TEMPLATE}:\n")
     lines = []
     for line in rest.splitlines():
@@ -144,7 +150,8 @@ def _connector(way: Way, shares: list[Range]) -> list[str]:
 def _pipelines(way: Way, gateways: int) -> list[str]:
     connector = f"routing/{way.signal}_by_gateway"
     lines = [f"    {way.signal}/gateway: {{receivers: [forward/{way.signal}_out], exporters: [{connector}]}}"]
-    for number in range(1, gateways + 1):
-        exporter = f"{TEMPLATE.removesuffix('1')}{number}"
-        lines.append(f"    {way.signal}/gateway_{number}: {{receivers: [{connector}], exporters: [{exporter}]}}")
+    lines += [
+        f"    {way.signal}/gateway_{number}: {{receivers: [{connector}], exporters: [{exporter(number)}]}}"
+        for number in range(1, gateways + 1)
+    ]
     return lines

@@ -39,7 +39,7 @@ class _Entry:
 
 
 def merge(sources: Sequence[ConfigurationPart]) -> dict[str, Any]:
-    """The configuration that the collector makes of these sources, as plain values.
+    """Return the configuration that the collector makes of these sources, as plain values.
 
     Raises:
         Refused: one of them is not YAML.
@@ -64,7 +64,7 @@ def flatten(sources: Sequence[ConfigurationPart]) -> str:
 
 
 def heading(source: ConfigurationPart) -> list[str]:
-    """The comment at the top of a source, without the lines that show a command."""
+    """Return the comment at the top of a source, without the lines that show a command."""
     lines = []
     for line in source.text.splitlines():
         if not line.startswith("#"):
@@ -97,7 +97,7 @@ def _merged(base: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
 def _entries(
     source: ConfigurationPart, lines: list[str], tree: CommentedMap, begin: int, end: int
 ) -> Iterator[tuple[str, _Entry]]:
-    """Every key of a map in block style, with its slice of the source."""
+    """Yield every key of a map in block style, with its slice of the source."""
     positions = [(key, *tree.lc.key(key)) for key in tree]
     starts = [_first_comment(lines, line, column, begin) for _, line, column in positions]
     for number, (key, line, _) in enumerate(positions):
@@ -109,7 +109,7 @@ def _entries(
 
 
 def _first_comment(lines: list[str], line: int, column: int, lowest: int) -> int:
-    """The line where the comments of a key begin: those of its own indentation, right above it."""
+    """Return the line where the comments of a key begin: those of its own indentation, right above it."""
     while line > lowest:
         text = lines[line - 1]
         if text.strip() and not (text.lstrip().startswith("#") and len(text) - len(text.lstrip()) == column):
@@ -139,7 +139,7 @@ def _grouped(maps: list[list[tuple[str, _Entry]]]) -> dict[str, list[_Entry]]:
 
 
 def _block(key: str, entries: list[_Entry], depth: int) -> list[str]:
-    """The lines of one key: copied where one source decides it, put together where several give maps."""
+    """Return the lines of one key: copied where one source decides it, merged where several give maps."""
     replaced, deciding = _deciding(entries)
     margin = " " * (_INDENT * depth)
     if len(deciding) == 1:
@@ -150,8 +150,8 @@ def _block(key: str, entries: list[_Entry], depth: int) -> list[str]:
     children = _grouped([_children(entry, depth + 1) for entry in deciding])
     marker = ""
     for child, child_entries in children.items():
-        found = _block(child, child_entries, depth + 1)
-        first, rest = (found[0], found[1:]) if found[0].lstrip().startswith("# from ") else ("", found)
+        block = _block(child, child_entries, depth + 1)
+        first, rest = (block[0], block[1:]) if block[0].lstrip().startswith("# from ") else ("", block)
         lines += [first] if first and first != marker else []
         lines += rest
         marker = first
@@ -159,7 +159,7 @@ def _block(key: str, entries: list[_Entry], depth: int) -> list[str]:
 
 
 def _deciding(entries: list[_Entry]) -> tuple[list[_Entry], list[_Entry]]:
-    """Entries that a later one replaces, and those that make up the value."""
+    """Return the entries that a later one replaces, and those that make up the value."""
     replaced: list[_Entry] = []
     deciding: list[_Entry] = []
     for entry in entries:
@@ -182,7 +182,7 @@ def _children(entry: _Entry, depth: int) -> list[tuple[str, _Entry]]:
 
 
 def _in_flow(key: str, value: Any) -> str:
-    """One key of a map in flow style, as a line of its own."""
+    """Return one key of a map in flow style, as a line of its own."""
     writer, text = YAML(), io.StringIO()
     writer.width = 1_000_000
     writer.preserve_quotes = True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from copy import deepcopy
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
@@ -10,18 +11,21 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from otel_rl.collector.errors import Refused
+from otel_rl.collector.parts import gateways
 from otel_rl.collector.parts.files import ConfigurationPart
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
 _SECTIONS = ("extensions", "receivers", "processors", "connectors", "exporters", "service")
 _ENDLESS = 1_000_000
 
 
-def own(file: Path) -> ConfigurationPart:
-    """The part in a file of the site's own.
+def own(file: Path, number_of_gateways: int) -> list[ConfigurationPart]:
+    """Return the part in a file of the site's own, after a copy of its settings of the first gateway for the others.
+
+    The address of a gateway is not copied, and the file itself may name other settings for one of the others.
 
     Raises:
         Refused: it cannot be read, there is nothing in it, or it is no part of a configuration.
@@ -43,11 +47,25 @@ def own(file: Path) -> ConfigurationPart:
         raise Refused(f"--with-file {file} is empty; write a part of a configuration into it, or leave it out")
     if problems := list(_problems(tree)):
         raise Refused("\n".join(f"--with-file {file}: {problem}" for problem in problems))
-    return ConfigurationPart(str(file), tidy.getvalue().removesuffix("...\n"))
+    part = ConfigurationPart(str(file), tidy.getvalue().removesuffix("...\n"))
+    return [*_for_other_gateways(part.name, tree, number_of_gateways), part]
+
+
+def _for_other_gateways(name: str, tree: Mapping[str, Any], number_of_gateways: int) -> list[ConfigurationPart]:
+    settings = (tree.get("exporters") or {}).get(gateways.TEMPLATE) or {}
+    shared = {key: value for key, value in settings.items() if key != "endpoint"}
+    if not shared or number_of_gateways == 1:
+        return []
+    writer, text = YAML(), io.StringIO()
+    writer.width = _ENDLESS
+    exporters = {gateways.exporter(number): deepcopy(shared) for number in range(2, number_of_gateways + 1)}
+    writer.dump({"exporters": exporters}, text)
+    heading = f"# {name} for the other gateways: the same as for the first, but for its address.\n"
+    return [ConfigurationPart(f"{name} --gateways {number_of_gateways}", heading + text.getvalue())]
 
 
 def _reason(error: YAMLError) -> str:
-    """The place and the reason, without the values that stand there: one may be a secret."""
+    """Return the place and the reason, without the values that stand there: one may be a secret."""
     mark = getattr(error, "problem_mark", None)
     place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
     return place + str(getattr(error, "problem", None) or "it cannot be read").partition(" with value")[0]
@@ -69,7 +87,7 @@ def _problems(tree: Any) -> Iterator[str]:
 
 
 def _maps(path: str, content: Any) -> Iterator[str]:
-    """Components and pipelines: names with settings."""
+    """Report components and pipelines that are no names with settings."""
     if not isinstance(content, dict):
         yield f"{path} is no map; write names and their settings below it"
         return

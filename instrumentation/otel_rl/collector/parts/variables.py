@@ -17,36 +17,36 @@ _VARIABLE = re.compile(r"\$\$|\$\{env:(?P<name>\w+)(?P<otherwise>:-(?P<default>[
 def without_value(configuration: Any, environ: Mapping[str, str]) -> list[str]:
     """Names of the variables that have no default here and are not set, or are set to nothing, in order."""
     missing = [
-        found["name"]
+        match["name"]
         for text in _texts(configuration)
-        for found in _VARIABLE.finditer(text)
-        if found["name"] and found["otherwise"] is None and not environ.get(found["name"], "").strip()
+        for match in _VARIABLE.finditer(text)
+        if match["name"] and match["otherwise"] is None and not environ.get(match["name"], "").strip()
     ]
     return list(dict.fromkeys(missing))
 
 
 def names_in(configuration: Any) -> dict[str, str]:
     """Map every variable that is read to its default, "" when it has none."""
-    found = (found for text in _texts(configuration) for found in _VARIABLE.finditer(text))
-    return {one["name"]: one["default"] or "" for one in found if one["name"]}
+    matches = (match for text in _texts(configuration) for match in _VARIABLE.finditer(text))
+    return {match["name"]: match["default"] or "" for match in matches if match["name"]}
 
 
 def put_in(value: Any, environ: Mapping[str, str]) -> Any:
-    """The value with its variables replaced; a value that is one variable alone gets the type that it has in YAML."""
+    """Return the value with its variables replaced; one that is a variable alone gets the type that it has in YAML."""
     if isinstance(value, dict):
         return {key: put_in(item, environ) for key, item in value.items()}
     if isinstance(value, list):
         return [put_in(item, environ) for item in value]
     if not isinstance(value, str) or "$" not in value:
         return value
-    text = _VARIABLE.sub(lambda found: _value_of(found, environ), value)
+    text = _VARIABLE.sub(lambda match: _value_of(match, environ), value)
     return _typed(text) if _VARIABLE.fullmatch(value) else text
 
 
-def _value_of(found: re.Match[str], environ: Mapping[str, str]) -> str:
-    if not found["name"]:
+def _value_of(match: re.Match[str], environ: Mapping[str, str]) -> str:
+    if not match["name"]:
         return "$"
-    return environ.get(found["name"], found["default"] or "")
+    return environ.get(match["name"], match["default"] or "")
 
 
 def _typed(text: str) -> Any:

@@ -79,7 +79,7 @@ func (c *FingerprintConfig) validate() error {
 		return nil
 	}
 	const remedy = "set OTEL_RL_COLLECTOR_FINGERPRINT_KEY to the same secret of at least 16 bytes on every node" +
-		" (make one with `openssl rand -hex 32`), or switch OTEL_RL_COLLECTOR_FINGERPRINTS off"
+		" (make one with `openssl rand -hex 32`), or set fingerprints.enabled to false"
 	if c.Key == "" {
 		return errors.New("fingerprints are on but there is no key: " + remedy)
 	}

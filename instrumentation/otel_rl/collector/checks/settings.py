@@ -1,0 +1,54 @@
+"""Checks of settings that a site gives in a file of its own: those that an option leaves open, and impossible ones."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+_NEVER_OPEN = ("username", "password_file", "filename", "file")
+_LIMITED = ("extensions", "processors")
+
+
+def leaves(value: Any, path: str = "") -> Iterator[tuple[str, str, Any]]:
+    """Yield every setting at any depth: its path, its key and its value."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            here = f"{path}.{key}" if path else str(key)
+            yield here, str(key), item
+            yield from leaves(item, here)
+    elif isinstance(value, list):
+        for item in value:
+            yield from leaves(item, path)
+
+
+def left_open(configuration: Mapping[str, Any]) -> Iterator[str]:
+    """Report names, files and headers without a value: an option leaves them to a file of the site."""
+    for path, key, value in leaves(configuration):
+        if value is None and (key in _NEVER_OPEN or path.removesuffix(f".{key}").endswith(".headers")):
+            yield f"{path} has no value; write it into a file of yours and add --with-file FILE"
+
+
+def memory(actual: Mapping[str, Any]) -> Iterator[str]:
+    """Report memory limiters that would refuse data from the start; ``actual`` contains no variables."""
+    for section in _LIMITED:
+        for name, settings in (actual.get(section) or {}).items():
+            if name.partition("/")[0] == "memory_limiter" and isinstance(settings, dict):
+                limit, spike = settings.get("limit_mib"), settings.get("spike_limit_mib")
+                if isinstance(limit, int) and isinstance(spike, int) and spike >= limit > 0:
+                    yield (
+                        f"{section}.{name}.spike_limit_mib ({spike}) is not below limit_mib ({limit}), so it would "
+                        "refuse from the start; lower it, or raise OTEL_RL_COLLECTOR_MEMORY_LIMIT_MIB"
+                    )
+
+
+def fingerprints(actual: Mapping[str, Any]) -> Iterator[str]:
+    """Report fingerprints that are on without a key; ``actual`` contains no variables."""
+    for name, settings in (actual.get("processors") or {}).items():
+        given = settings.get("fingerprints") if isinstance(settings, dict) else None
+        if isinstance(given, dict) and given.get("enabled") is True and not given.get("key"):
+            yield (
+                f"processors.{name}.fingerprints are on, but OTEL_RL_COLLECTOR_FINGERPRINT_KEY is not set; set the "
+                "same key on every node, or turn them off"
+            )
