@@ -10,7 +10,7 @@ between two computations of the model our code and the SDK's find the processor'
 those of several seconds together, just before it exports.
 
 Not covered: a handler that interrupts the *program's own* call into the SDK. Signal handlers are described in
-``docs/signal-handlers.md``.
+``docs/host-edges.md``.
 """
 
 from __future__ import annotations
