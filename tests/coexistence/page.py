@@ -29,7 +29,8 @@ def rows(peer: Peer) -> list[str]:
     most = max(calls.values(), key=len)
     rest = "all" if len(calls) == 1 else "all others"
     return [
-        f"| {name} | {rest if alike is most else '; '.join(alike)} | {' | '.join(key)} |" for key, alike in calls.items()
+        f"| {name} | {rest if alike is most else '; '.join(alike)} | {' | '.join(key)} |"
+        for key, alike in calls.items()
     ]
 
 

@@ -310,8 +310,8 @@ class Settings:
     propagate_to: tuple[str, ...] | None = _setting(
         None,
         "OTEL_RL_PROPAGATE_TO",
-        "more hosts that get `rl.*` baggage, beside loopback, private addresses and cluster names; `.example.com` matches "
-        "all names with that ending",
+        "more hosts that get `rl.*` baggage, beside loopback, private addresses and cluster names; `.example.com` "
+        "matches all names with that ending",
         scope=PROCESS,
         shown="(none)",
         parse=_hosts,
