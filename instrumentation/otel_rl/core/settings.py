@@ -288,8 +288,8 @@ class Settings:
     sync_check: str = _setting(
         "off",
         "OTEL_RL_SYNC_CHECK",
-        "compare an in-process engine's weights with the trainer's before it generates, by log-probabilities of a fixed "
-        "prompt or checksums of all parameters: weight-sync.md",
+        "compare an in-process engine's weights with the trainer's before it generates, by log-probabilities of a "
+        "fixed prompt or checksums of all parameters: weight-sync.md",
         parse=_one_of(SYNC_CHECK),
         accepted=", ".join(SYNC_CHECK),
     )

@@ -68,7 +68,7 @@ class EventStream:
             self._keep(chunk[start:])
 
     def end(self) -> bytes | None:
-        """The stream has ended; the body, where it was no stream of events and not too long."""
+        """End the stream; return the body, where it was no stream of events and not too long."""
         if self._is_events:
             self._kept_line()
             return None

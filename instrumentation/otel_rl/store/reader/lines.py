@@ -81,8 +81,8 @@ def run_ids(paths: list[Path]) -> list[str]:
     last_seen: dict[str, None] = {}
     for path in paths:
         for line in matching_lines(path, [names.RL_RUN_ID.encode()]):
-            for found in set(_RUN_ID.findall(line)):
-                name = found.decode("utf-8", "replace")
+            for run_id in set(_RUN_ID.findall(line)):
+                name = run_id.decode("utf-8", "replace")
                 last_seen.pop(name, None)
                 last_seen[name] = None
     return list(reversed(last_seen))

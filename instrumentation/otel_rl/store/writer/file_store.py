@@ -145,7 +145,7 @@ class FileStore:
             )
 
     def mark_stale(self) -> None:
-        """The manifest's content has changed; any thread may say so."""
+        """Note that the manifest's content has changed; any thread may call this."""
         self._stale = True
 
     def refresh(self) -> None:
