@@ -4,7 +4,7 @@ The counterpart of :mod:`otel_rl.tools.calls`, and the hottest path of a rollout
 twice. A client's instrumentor describes the request, makes the call current while it is sent, and says how it ended::
 
     call = InferenceCall(scope, Request(endpoint, server, body))
-    call.enter()         # until leave(): the span is current, `current` tells hooks below which call they serve
+    call.enter()         # until leave(): the span is current, `current` gives hooks below the call they serve
     call.answer.observe(answer)
     call.finish()
 """
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from otel_rl.telemetry.open_trajectory import OpenTrajectory
     from otel_rl.telemetry.scope import Scope
 
-#: The call whose HTTP attempts are being made; tells a hook on the transport which call an attempt belongs to.
+#: The call whose HTTP attempts are being made; a hook on the transport reads from it which call an attempt belongs to.
 current: ContextVar[InferenceCall | None] = ContextVar("otel_rl_inference_call", default=None)
 #: Calls whose answer was garbage collected, with the moment of it (perf_counter in s, wall clock in ns).
 _abandoned: deque[tuple[InferenceCall, float, int]] = deque()

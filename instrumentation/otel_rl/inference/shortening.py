@@ -129,7 +129,7 @@ def _cut(record: Record, key: str, value: str, limit: int) -> str:
     if key == "content" and record.get("type") == "blob":
         # A part of encoded data decodes to nothing.
         return ""
-    # The kind and the name of a part or tool are told apart by their whole text.
+    # The kind and the name of a part or tool are distinguished by their whole text.
     return text(value, max(limit, _SHORT) if key in ("type", "role") else limit)
 
 

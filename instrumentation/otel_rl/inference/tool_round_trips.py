@@ -22,8 +22,10 @@ if TYPE_CHECKING:
     from otel_rl.telemetry.scope import Scope
     from otel_rl.telemetry.tool_matches import AskedTool
 
-#: Most calls of one answer, and most of one trajectory that wait for their results; then the first is forgotten.
-MOST_ASKED, MOST_WAITING = 32, 128
+#: Most calls of one answer.
+MOST_ASKED = 32
+#: Most calls of one trajectory that wait for their results; then the first is forgotten.
+MOST_WAITING = 128
 #: Messages or items at the end of a request that are looked at.
 _MOST_MESSAGES = 256
 

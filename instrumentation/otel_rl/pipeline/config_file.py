@@ -56,7 +56,7 @@ _FILE = "otlp_file_development"
 _METRIC_PREFERENCES = ("temporality_preference", "default_histogram_aggregation")
 
 
-class Unsupported(Exception):  # noqa: N818 - told to the user by its text
+class Unsupported(Exception):  # noqa: N818 - the user reads its text
     """The installed ``opentelemetry-configuration`` looks different inside."""
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _EXCEPTION = frozenset({attributes.EXCEPTION_MESSAGE, attributes.EXCEPTION_STACKTRACE})
 _CONTENT = frozenset(attributes.CONTENT)
 #: Content under names that the conventions do not have, or no longer: those of opentelemetry-semantic-conventions-ai
-#: 0.5.1 (OpenLLMetry) and openinference-semantic-conventions 0.1.42. The kind or role of a message is none.
+#: 0.5.1 (OpenLLMetry) and openinference-semantic-conventions 0.1.42. The kind or role of a message is not content.
 _OTHER_CONTENT = re.compile(
     r"(?!(?!.*variables)(.*\.)\d+\.(.*\.)?(role|type|mime_type|finish_reason|vector)$)("
     r"gen_ai\.(prompt|completion)(\.\d.*)?"

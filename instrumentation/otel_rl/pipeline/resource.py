@@ -1,4 +1,4 @@
-"""The resource of this process: complete where the environment tells, completed later where it does not."""
+"""The resource of this process: complete where the environment names all of it, else completed later."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ _site = guard("deferred_span.set")
 
 
 def below(parent: SpanContext) -> SpanContext:
-    """Return the ids of a span below ``parent``; of a root where that is none."""
+    """Return the ids of a span below ``parent``; of a root where there is no parent."""
     if parent.is_valid:
         return SpanContext(
             parent.trace_id, _generator.generate_span_id(), False, parent.trace_flags, parent.trace_state

@@ -120,7 +120,7 @@ class TrainerUpdates:
     def _enter(self, number: int, *, is_within_another: bool) -> None:
         thread = threading.get_ident()
         if not is_within_another:
-            # Steps that raised, here or in a thread that is gone: nothing told of their end.
+            # Steps that raised, here or in a thread that is gone: nothing reported their end.
             for other, begun in list(self._stepping.items()):
                 if other != thread and begun[0] == number:
                     self._stepping.pop(other, None)

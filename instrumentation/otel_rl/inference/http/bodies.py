@@ -1,4 +1,4 @@
-"""What the bodies of a request and of its answer are, told without reading what is long."""
+"""What the bodies of a request and of its answer are, without reading what is long."""
 
 from __future__ import annotations
 

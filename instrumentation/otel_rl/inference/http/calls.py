@@ -89,7 +89,7 @@ class HttpCall:
 class HttpModelCall(HttpCall):
     """A request for tokens."""
 
-    #: A method of the client reads the answer, and tells how that ends.
+    #: A method of the client reads the answer, and reports how that ends.
     is_being_read = False
     #: Its chunks, while they are followed.
     _events: EventStream | None = None
@@ -321,7 +321,7 @@ def _know_by(holder: object, response: object, call: HttpModelCall) -> bool:
     """Find ``call`` by ``holder``, which is ``response`` or a part of it, as long as there is one.
 
     Returns:
-        False where that cannot be told (aiohttp's reader), and ``response`` stands for it.
+        False where that cannot be determined (aiohttp's reader), and ``response`` stands for it.
     """
     key = id(holder)
 

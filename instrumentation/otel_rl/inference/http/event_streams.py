@@ -94,7 +94,7 @@ class EventStream:
         if self._length <= (LONGEST_LINE if self._is_events else LONGEST):
             self._kept += piece
         else:
-            # Enough to tell which field it is.
+            # Enough to recognise the field.
             self._kept = self._kept[: len(_DATA)] + piece[: len(_DATA)]
 
     def _taken(self) -> bytes:

@@ -1,4 +1,4 @@
-"""Requests to inference engines, told from all other traffic by method and path; imports nothing of the pack.
+"""Requests to inference engines, recognised by method and path; imports nothing of the pack.
 
 Sources: vLLM 0.32 (``vllm/entrypoints``), SGLang 0.5.23 (``sglang/srt/entrypoints/http_server.py``), the server of TRL
 (``trl/scripts/vllm_serve.py``), the servers that AReaL, SkyRL and prime-rl put in front of them. Paths that other

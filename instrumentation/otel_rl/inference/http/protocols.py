@@ -110,7 +110,7 @@ class EngineAnswer(Answer):
 
 
 class Length(int):
-    """Stands for a list that was measured and is not kept. A number of a server is none."""
+    """Stands for a list that was measured and is not kept. A number of a server does not count as one."""
 
 
 def length_of(source: Any) -> int:

@@ -36,7 +36,7 @@ class Client(NamedTuple):
         library: of its instrumentor.
         head: method and path of a request.
         url: where a request goes, for ``calls.Url``.
-        follow: tells a call of the chunks of a response that has not been read yet.
+        follow: reports to a call the chunks of a response that has not been read yet.
     """
 
     library: str

@@ -34,7 +34,7 @@ class StreamedEngineAnswer(EngineAnswer):
     """Facts of the events of a stream, each given as its bytes."""
 
     _has_begun = False
-    #: The last events, where nothing told that they have facts; not parsed.
+    #: The last events, where nothing showed that they have facts; not parsed.
     _last: bytes | None = None
     _last_but_one: bytes | None = None
     #: The last event of SGLang's form with samples that are not finished; empty where all are.

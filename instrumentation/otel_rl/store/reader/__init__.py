@@ -69,7 +69,7 @@ class Reader:
         return sorted(processes, key=lambda process: (process.rank is None, process.rank or 0, process.first))
 
     def records(self, advance: Callable[[int], object] = lambda _: None) -> Iterator[Record]:
-        """All records of the run; ``advance`` is told the number of bytes read so far, piece by piece.
+        """Yield all records of the run; ``advance`` gets the number of bytes read so far, piece by piece.
 
         Raises:
             UnusableInput: not one of the files can be read.

@@ -45,7 +45,7 @@ def matching_lines(path: Path, needles: list[bytes]) -> Iterator[bytes]:
 
 
 def requests(path: Path, problems: Unreadable, advance: Callable[[int], object]) -> Iterator[dict[str, Any]]:
-    """Export requests of one file; ``advance`` is told the bytes read, ``problems`` collects the rest."""
+    """Yield the export requests of one file; ``advance`` gets the bytes read, ``problems`` collects the rest."""
     try:
         for line in raw_lines(path):
             advance(len(line))
