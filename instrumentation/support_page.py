@@ -25,17 +25,16 @@ HEAD = """# Supported libraries
 
 <!-- generated; edit `requirements` of an instrumentor or tests/versions.toml and run `make generate` -->
 
-The first requirement is the library itself; a library outside of its range is left alone, and one line on stderr says
-so. The others are its companions: modules of a companion outside of its range are left alone, and the state of the
-instrumentor is `degraded`. `otel-rl doctor` compares the table with what is installed.
+The first requirement is the library itself: outside of its range it is left alone, and one line on stderr says so. The
+others are companions: outside of their range their modules are left alone, and the instrumentor is `degraded`.
+`otel-rl doctor` compares the table with what is installed.
 
 | Library | Supported | Tested | Needs |
 | --- | --- | --- | --- |
 """
 TAIL = """
-The versions under "Tested" are those of `make test-versions`. An instrumentor that needs another one records only a
-part while that one is off. To switch one off, name it, for example `otel_rl_trl`, in
-`OTEL_PYTHON_DISABLED_INSTRUMENTATIONS`.
+"Tested" are the versions of `make test-versions`. While an instrumentor is off, those that need it record a part only.
+To switch one off, name it in `OTEL_PYTHON_DISABLED_INSTRUMENTATIONS`, for example `otel_rl_trl`.
 """
 
 

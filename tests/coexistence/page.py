@@ -19,14 +19,19 @@ _OURS = "otel_rl."
 
 
 def rows(peer: Peer) -> list[str]:
-    """Rows of one peer: calls with the same outcome share one."""
+    """Return the rows of one peer: calls with the same outcome share one, the largest group is named as the rest."""
     alone, together = outcomes(peer, "alone"), outcomes(peer, "--ours-after")
     calls: dict[tuple[str, str, str, str], list[str]] = {}
     for call, outcome in together.items():
         key = _whose(outcome.spans), _whose(outcome.durations), _whose(outcome.tokens), str(len(alone[call].spans))
         calls.setdefault(key, []).append(call)
     name = ", ".join(package.replace("==", " ") for package in peer.packages if "util-genai" not in package)
-    return [f"| {name} | {'; '.join(found)} | {' | '.join(key)} |" for key, found in calls.items()]
+    most = max(calls.values(), key=len)
+    rest = "all" if len(calls) == 1 else "all others"
+    return [
+        f"| {name} | {rest if alike is most else '; '.join(alike)} | {' | '.join(key)} |"
+        for key, alike in calls.items()
+    ]
 
 
 def _whose(recorded: tuple[tuple[str, int], ...]) -> str:

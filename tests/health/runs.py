@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from otel_rl.store.reader import Log, Reader, find
+from otel_rl.store.reader import Log, Reader, find_run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -107,7 +107,7 @@ def write_report(folder: Path, page: Path) -> dict[str, Any]:
 
 
 def _logs(folder: Path) -> Iterator[Log]:
-    records = Reader(find(folder / "otel-rl", None)).records()
+    records = Reader(find_run(folder / "otel-rl", None)).records()
     return (one for one in records if isinstance(one, Log))
 
 

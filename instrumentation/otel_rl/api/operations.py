@@ -127,7 +127,7 @@ class _Span:
         shown = OTHER if given.startswith(_OUR_NAMES) else within_budget(attributes.RL_SPAN_NAME, given)
         if shown != given:
             values = {**values, attributes.RL_SPAN_NAME: given}
-        self._trajectory = open_trajectory.of()
+        self._trajectory = open_trajectory.current()
         self._span = _scope.start_span(spans.RL_CUSTOM, shown, attributes=values)
         self._token: Token[Context] | None = attach(trace_api.set_span_in_context(self._span))
 

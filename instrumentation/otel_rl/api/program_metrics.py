@@ -54,7 +54,7 @@ def rollout_metric(name: Any, value: Any) -> None:
     """See :func:`otel_rl.rollout_metric`."""
     with guard("producer.rollout_metric"):
         given = _finite(name, value)
-        trajectory = open_trajectory.of()
+        trajectory = open_trajectory.current()
         if given is None:
             return
         if trajectory is None:

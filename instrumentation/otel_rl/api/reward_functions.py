@@ -38,7 +38,7 @@ class RewardFunction:
         self._name = text(str(name), MAXIMUM_LENGTH)
         self._weight = weight
         self._value: Any = None
-        self._trajectory = open_trajectory.of(self._context)
+        self._trajectory = open_trajectory.current(self._context)
         self._is_owned = self._trajectory is None and trainer_loop.current().is_open(spans.RL_REWARD)
         content = captured(arguments)
         self._phase: Phase | None = None

@@ -55,7 +55,7 @@ def reward(
     with guard("producer.reward"):
         context = get_current()
         _add(context, name, value, (label, explanation), turn, weight, parts)
-        trajectory = open_trajectory.of(context)
+        trajectory = open_trajectory.current(context)
         if trajectory is not None and success is not None:
             outcomes.succeed(trajectory, success)
 
@@ -96,7 +96,7 @@ def _add_each(context: Context, name: str, values: Sequence[Any], weight: Any) -
     drops.count("metrics", "reward_batch_limit", len(values) - MOST_SCORES)
     scores = [_score(value, name) for value in islice(values, MOST_SCORES)]
     rewards.record(_scope, {name: scores}, context)
-    if open_trajectory.of(context) is None and open_trajectory.has_outlived(context):
+    if open_trajectory.current(context) is None and open_trajectory.has_outlived(context):
         return
     share = _weight(weight, name)
     for score in scores:
@@ -114,7 +114,7 @@ def _add(
     parts: Any,
 ) -> None:
     """Add a score and its parts to the rollout in ``context``, or to the means of the step."""
-    trajectory = open_trajectory.of(context)
+    trajectory = open_trajectory.current(context)
     # Of a task that outlives its rollout: a score of no sample.
     is_late = trajectory is None and open_trajectory.has_outlived(context)
     place = None if trajectory is None else _turn(trajectory, turn)

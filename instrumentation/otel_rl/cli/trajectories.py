@@ -40,10 +40,10 @@ def run(arguments: argparse.Namespace) -> int:
     from otel_rl.report.findings import sentences  # noqa: PLC0415 - as above
     from otel_rl.semconv import events  # noqa: PLC0415 - as above
     from otel_rl.store.reader import Log, Reader  # noqa: PLC0415 - only this command needs the reader
-    from otel_rl.store.reader.locate import find  # noqa: PLC0415 - as above
+    from otel_rl.store.reader.locate import find_run  # noqa: PLC0415 - as above
 
     try:
-        source = find(run_directory.find(arguments), arguments.run)
+        source = find_run(run_directory.find(arguments), arguments.run)
         source.files = [file for file in source.files if file.signal == "logs"]
         reader, printed = Reader(source), 0
         for record in reader.records():

@@ -176,28 +176,27 @@ class Settings:
     run_id: str | None = _setting(
         None,
         "OTEL_RL_RUN_ID",
-        "run id; otherwise made of the launcher's job and step id or a random part, see identity.md",
+        "run id; made from the launcher's job and step, or at random, unless set: identity.md",
         shown="(made)",
     )
     data_directory: str = _setting(
         "otel-rl",
         "OTEL_RL_DATA_DIR",
-        "the file store, used while no exporter and no endpoint is configured",
+        "file store, used while neither exporter nor endpoint is configured",
         shown="./otel-rl",
         accepted="a path",
     )
     quiet: bool = _setting(
         False,
         "OTEL_RL_QUIET",
-        "true: no summary line at the end, and no findings after `otel-rl report`; what could not be delivered is still"
-        " said",
+        "true: no last line and no findings after `otel-rl report`, except what could not be delivered",
         scope=PROCESS,
         **_BOOLEAN,
     )
     children: str = _setting(
         "launchers",
         "OTEL_RL_CHILDREN",
-        "Python children that record; launchers: ranks of torchrun, accelerate, deepspeed, Slurm and MPI, Ray workers, "
+        "Python children that record; launchers: ranks of torchrun, accelerate, deepspeed, Slurm, MPI; Ray workers; "
         "multiprocessing",
         parse=_one_of(CHILDREN),
         accepted=", ".join(CHILDREN),
@@ -205,7 +204,7 @@ class Settings:
     file_max_bytes: int = _setting(
         64 << 20,
         "OTEL_RL_FILE_MAX_BYTES",
-        "size at which a file of the store is followed by the next one",
+        "size of a store file before the next one begins",
         scope=PROCESS,
         shown="64MiB",
         **_BYTES,
@@ -213,8 +212,7 @@ class Settings:
     data_max_bytes: int = _setting(
         1 << 30,
         "OTEL_RL_DATA_MAX_BYTES",
-        "most that one process keeps: 50 % spans, 25 % metrics, 25 % log records, with a part of its own for errors;"
-        " the oldest is removed",
+        "store size per process; the oldest files are removed, see delivery.md",
         scope=PROCESS,
         shown="1GiB",
         **_BYTES,
@@ -222,7 +220,7 @@ class Settings:
     exit_timeout: float = _setting(
         1.5,
         "OTEL_RL_EXIT_TIMEOUT",
-        "seconds that the final delivery may delay the end of a process; the import of an exporter may add twice that",
+        "most seconds of the final delivery; importing an exporter may add twice that",
         scope=PROCESS,
         parse=_seconds,
         accepted="a number of seconds from 0 to 3600",
@@ -230,8 +228,7 @@ class Settings:
     collectives: str = _setting(
         "auto",
         "OTEL_RL_COLLECTIVES",
-        "collectives that are counted: python, those of Python code; all, also those of DDP's reducer, functional and"
-        " compiled ones; auto, those of DDP where it is used, and all where others come that cost little",
+        "collectives that are counted, see collectives.md",
         scope=PROCESS,
         parse=_one_of(COLLECTIVES),
         accepted=", ".join(COLLECTIVES),
@@ -242,7 +239,7 @@ class Settings:
     ring: str = _setting(
         "on",
         "OTEL_RL_RING",
-        "off: no flight recorder, see postmortem.md for what it costs and its limits",
+        "off: no flight recorder, see postmortem.md",
         scope=PROCESS,
         parse=_one_of(RING),
         accepted=", ".join(RING),
@@ -250,15 +247,15 @@ class Settings:
     ring_directory: str = _setting(
         "/dev/shm",  # noqa: S108 - memory of the node; the file is made for its owner only
         "OTEL_RL_RING_DIR",
-        "where the rings of the flight recorder lie, 564 KiB per process; memory of the node, as writing to a disk can "
-        "make the program wait",
+        "directory of the flight recorder's rings, 564 KiB per process; in memory, as writing to disk can block the "
+        "program",
         scope=PROCESS,
         accepted="a path",
     )
     hang_seconds: float = _setting(
         60.0,
         "OTEL_RL_HANG_SECONDS",
-        "shortest time without progress that the watchdog reports as a hang, see watchdog.md; off or 0: no watchdog",
+        "shortest time without progress that is reported as a hang, see watchdog.md; off or 0: no watchdog",
         scope=PROCESS,
         shown="60",
         parse=_hang_seconds,
@@ -267,8 +264,7 @@ class Settings:
     event_loop_seconds: float = _setting(
         0.2,
         "OTEL_RL_EVENT_LOOP_SECONDS",
-        "shortest time for which code has to block an event loop to be named, see event-loop.md; off or 0: event loops"
-        " are not watched",
+        "shortest block of an event loop that is reported, see event-loop.md; off or 0: not watched",
         scope=PROCESS,
         parse=_event_loop_seconds,
         accepted="off, or a number of seconds from 0.02 to 3600",
@@ -284,7 +280,7 @@ class Settings:
     health_rules: str | None = _setting(
         None,
         "OTEL_RL_HEALTH_RULES",
-        "file that overrides limits of the health rules or switches rules off, see health.md; off: no health rules",
+        "file that overrides thresholds or switches rules off, see health.md; off: no health rules",
         shown="(the defaults)",
         parse=_file_or_off,
         accepted="a path, or off",
@@ -292,21 +288,21 @@ class Settings:
     sync_check: str = _setting(
         "off",
         "OTEL_RL_SYNC_CHECK",
-        "compare the weights of an engine in this process with the trainer's before it generates, see weight-sync.md: "
-        "logprobs asks the engine for those of a fixed prompt, checksums reads all parameters",
+        "compare an in-process engine's weights with the trainer's before it generates, by log-probabilities of a "
+        "fixed prompt or checksums of all parameters: weight-sync.md",
         parse=_one_of(SYNC_CHECK),
         accepted=", ".join(SYNC_CHECK),
     )
     whole_steps: int = _setting(
         100,
         "OTEL_RL_WHOLE_STEPS",
-        "every such iteration is kept whole: all its rollouts ask the collector to be kept; 0 switches it off",
+        "every n-th iteration asks the collector to keep all its rollouts; 0: none",
         **_COUNT,
     )
     propagate: str = _setting(
         "on",
         "OTEL_RL_PROPAGATE",
-        "off: no trace context and no baggage on requests, started threads and processes",
+        "off: no trace context or baggage on requests, threads and processes",
         scope=PROCESS,
         parse=_one_of(PROPAGATE),
         accepted=", ".join(PROPAGATE),
@@ -314,8 +310,8 @@ class Settings:
     propagate_to: tuple[str, ...] | None = _setting(
         None,
         "OTEL_RL_PROPAGATE_TO",
-        "hosts that get the `rl.*` baggage, beside loopback, private addresses and names inside a cluster; separated "
-        "by commas; `.example.com` stands for every name that ends so",
+        "more hosts that get `rl.*` baggage, beside loopback, private addresses and cluster names; `.example.com` "
+        "matches all names with that ending",
         scope=PROCESS,
         shown="(none)",
         parse=_hosts,
@@ -324,29 +320,28 @@ class Settings:
     redact: str | None = _setting(
         None,
         "OTEL_RL_REDACT",
-        "function that is called with captured content, exception text and recorded log lines, and returns what may be "
-        "recorded; where it fails they are dropped and counted, see content.md",
+        "function that redacts captured content, exceptions and log lines before they are recorded, see content.md",
         shown="(none)",
         accepted="module:function",
     )
     rollout_functions: tuple[str, ...] | None = _setting(
         None,
         "OTEL_RL_ROLLOUT_FUNCTIONS",
-        "functions of the program of which each call is a rollout, such as my_pkg.loop:Agent.run, see trajectories.md",
+        "functions of which each call is a rollout, e.g. my_pkg.loop:Agent.run, see trajectories.md",
         shown="(none)",
         **_FUNCTIONS,
     )
     reward_functions: tuple[str, ...] | None = _setting(
         None,
         "OTEL_RL_REWARD_FUNCTIONS",
-        "functions of the program that return a score, such as my_pkg.rewards:correct, see trajectories.md",
+        "functions that return a score, e.g. my_pkg.rewards:correct, see trajectories.md",
         shown="(none)",
         **_FUNCTIONS,
     )
     evaluated_samples: int = _setting(
         5,
         "OTEL_RL_EVALUATED_SAMPLES",
-        "samples of a trainer's batch whose scores become events, at most 5 and chosen as trajectories.md says",
+        "samples of a trainer's batch whose scores become events, at most 5, see trajectories.md",
         scope=PROCESS,
         **_COUNT,
     )
@@ -361,7 +356,7 @@ class Settings:
     status_file: str | None = _setting(
         None,
         "OTEL_RL_STATUS_FILE",
-        "file that receives the state of every instrumentor as JSON at exit",
+        "file for the state of every instrumentor at exit, as JSON",
         scope=PROCESS,
         shown="(none)",
         accepted="a path",
@@ -369,7 +364,7 @@ class Settings:
     raise_internal_errors: bool = _setting(
         False,
         "OTEL_RL_RAISE_INTERNAL_ERRORS",
-        "true: errors of otel-rl itself surface; for its own tests",
+        "true: raise errors of otel-rl itself; for its own tests",
         scope=PROCESS,
         **_BOOLEAN,
     )

@@ -43,12 +43,12 @@ LAYERS: tuple[tuple[Room, ...], ...] = (
         Room("event_loops", "event loops that are late, and the code that blocks them"),
         Room("inference", "one boundary for all model calls; `http` for engines behind a plain HTTP client"),
         Room("collectives", "collectives: counters, wait times, the record of each in the ring"),
+        Room("weight_sync", "whether an engine serves the weights that the trainer has"),
         Room("runtime_metrics", "memory, control groups, garbage collection, compilation, GPUs"),
     ),
     (
         Room("training", "one boundary for all trainers: steps, phases, scalars, rewards, trajectories"),
         Room("tools", "one boundary for all tool calls"),
-        Room("weight_sync", "whether an engine serves the weights that the trainer has"),
         Room("store", "the file store: `writer`, and `reader`"),
     ),
     (Room("telemetry", "the choke point: the only holders of a tracer, meter or logger"),),

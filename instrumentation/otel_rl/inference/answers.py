@@ -104,9 +104,7 @@ class Answer:
         elif isinstance(fields.get("status"), str):
             self._observe_status(fields, fields["status"])
         if self._content is not None:
-            found = messages.output_messages(fields)
-            if found:
-                self._messages = found
+            self._messages = messages.output_messages(fields) or self._messages
 
     def observe_chunk(self, chunk: Any) -> None:
         """Take the facts of one chunk of a stream: of a chat or text completion, or an event of a response."""
@@ -173,8 +171,8 @@ class Answer:
                 self.weight_version = str(facts["weight_version"])
         times = extra.get("metrics")
         if isinstance(times, dict):
-            found = {name: milliseconds_of(times.get(key)) for key, name in _SERVER_TIMES}
-            self.server_times = {name: time / 1000 for name, time in found.items() if time is not None}
+            milliseconds = {name: milliseconds_of(times.get(key)) for key, name in _SERVER_TIMES}
+            self.server_times = {name: time / 1000 for name, time in milliseconds.items() if time is not None}
 
     def _observe_usage(self, usage: dict[str, Any], extra: dict[str, Any]) -> None:
         names = _CHAT_USAGE if "prompt_tokens" in usage else _RESPONSE_USAGE
@@ -189,7 +187,7 @@ class Answer:
             self.reasoning_tokens = count_of(fields_of(outputs).get("reasoning_tokens"))
 
     def _observe_choice(self, fields: dict[str, Any], extra: dict[str, Any], position: int) -> bool:
-        """True when the choice is complete."""
+        """Observe a choice; return whether it is complete."""
         reason = fields.get("finish_reason")
         if reason is not None:
             if self._finish_reasons is None:
@@ -204,10 +202,10 @@ class Answer:
                 self.token_ids += len(token_ids)
         return reason is not None
 
-    def _add_tool_calls(self, found: Iterator[tuple[str, str]]) -> None:
+    def _add_tool_calls(self, calls: Iterator[tuple[str, str]]) -> None:
         if self.tool_calls is None:
             self.tool_calls = {}
-        tool_round_trips.add(self.tool_calls, found)
+        tool_round_trips.add(self.tool_calls, calls)
 
     def _observe_status(self, fields: dict[str, Any], status: str) -> None:
         reason = _STATUS_REASONS.get(status)
@@ -236,7 +234,7 @@ class Answer:
         return tuple(reasons.values()) if len(reasons) == 1 else tuple(reason for _, reason in sorted(reasons.items()))
 
     def times(self) -> list[Times]:
-        """Times of its requests in s, where the server says them.
+        """Return times of its requests in s, where the server says them.
 
         vLLM counts the time to the first token from the scheduling on (0.32, ``build_per_request_timing_metrics``).
         """
@@ -252,55 +250,55 @@ class Answer:
 
     def server_attributes(self) -> dict[str, Any]:
         """Return the attributes that only RL inference servers report, for the span of the call; they are clean."""
-        found: dict[str, Any] = {**self.server_times}
+        values: dict[str, Any] = {**self.server_times}
         if self.token_ids:
-            found[attributes.RL_INFERENCE_TOKEN_IDS_COUNT] = self.token_ids
+            values[attributes.RL_INFERENCE_TOKEN_IDS_COUNT] = self.token_ids
         if self.logprobs:
-            found[attributes.RL_INFERENCE_LOGPROBS_COUNT] = self.logprobs
+            values[attributes.RL_INFERENCE_LOGPROBS_COUNT] = self.logprobs
         if self.weight_version is not None:
-            found[attributes.RL_INFERENCE_WEIGHT_VERSION] = text(self.weight_version)
+            values[attributes.RL_INFERENCE_WEIGHT_VERSION] = text(self.weight_version)
         if self.engine is not None:
-            found[attributes.RL_INFERENCE_ENGINE] = self.engine
+            values[attributes.RL_INFERENCE_ENGINE] = self.engine
         if self.tool_calls:
-            found[attributes.RL_INFERENCE_TOOL_CALLS] = tuple(self.tool_calls.values())
+            values[attributes.RL_INFERENCE_TOOL_CALLS] = tuple(self.tool_calls.values())
         if self.output_chunks and self.output_tokens is None and not self.token_ids:
             # An estimate has a name of its own and stays off the metric, which could not say that it is one.
-            found[attributes.RL_INFERENCE_OUTPUT_TOKENS_ESTIMATED] = self.output_chunks
-        return found
+            values[attributes.RL_INFERENCE_OUTPUT_TOKENS_ESTIMATED] = self.output_chunks
+        return values
 
-    def add_attributes(self, found: dict[str, Any]) -> None:
+    def add_attributes(self, values: dict[str, Any]) -> None:
         """Add what the conventions ask of an answer, as far as it said; what is added is clean."""
         if self.model is not None:
-            found[attributes.GEN_AI_RESPONSE_MODEL] = text(self.model)
+            values[attributes.GEN_AI_RESPONSE_MODEL] = text(self.model)
         if self.response_id is not None:
-            found[attributes.GEN_AI_RESPONSE_ID] = text(self.response_id)
+            values[attributes.GEN_AI_RESPONSE_ID] = text(self.response_id)
         reasons = self.finish_reasons
         if reasons is not None:
-            found[attributes.GEN_AI_RESPONSE_FINISH_REASONS] = (
+            values[attributes.GEN_AI_RESPONSE_FINISH_REASONS] = (
                 reasons if _KNOWN_REASONS.issuperset(reasons) else tuple(map(text, reasons))
             )
         if self.input_tokens is not None:
-            found[attributes.GEN_AI_USAGE_INPUT_TOKENS] = self.input_tokens
+            values[attributes.GEN_AI_USAGE_INPUT_TOKENS] = self.input_tokens
         output_tokens = self.exact_output_tokens()
         if output_tokens is not None:
-            found[attributes.GEN_AI_USAGE_OUTPUT_TOKENS] = output_tokens
+            values[attributes.GEN_AI_USAGE_OUTPUT_TOKENS] = output_tokens
         if self.cached_tokens is not None:
-            found[attributes.GEN_AI_USAGE_CACHE_READ_INPUT_TOKENS] = self.cached_tokens
+            values[attributes.GEN_AI_USAGE_CACHE_READ_INPUT_TOKENS] = self.cached_tokens
         if self.reasoning_tokens is not None:
-            found[attributes.GEN_AI_USAGE_REASONING_OUTPUT_TOKENS] = self.reasoning_tokens
+            values[attributes.GEN_AI_USAGE_REASONING_OUTPUT_TOKENS] = self.reasoning_tokens
 
     def output_messages(self) -> str | None:
         """Messages of the answer as JSON, where content is wanted and there is some."""
         if self._content is None:
             return None
-        found = self._messages or self._content.messages()
-        if not found:
+        answer = self._messages or self._content.messages()
+        if not answer:
             return None
         reasons = self._finish_reasons
-        if reasons is not None and len(found) == 1:
+        if reasons is not None and len(answer) == 1:
             # That of a response is known from its status.
-            found = [messages.answered(found[0]["parts"], reasons.get(0) or next(iter(reasons.values())))]
-        return shortening.messages_as_json(found)
+            answer = [messages.answered(answer[0]["parts"], reasons.get(0) or next(iter(reasons.values())))]
+        return shortening.messages_as_json(answer)
 
 
 def _index(choice: dict[str, Any], position: int) -> int:
@@ -317,7 +315,7 @@ def number_of_logprobs(given: Any) -> int:
 
 
 def _says_something(choice: dict[str, Any], delta: dict[str, Any]) -> bool:
-    """True for a chunk with text, a tool call or reasoning; one token each, as servers send them."""
+    """Return whether a chunk has text, a tool call or reasoning; one token each, as servers send them."""
     if delta.get("content") or choice.get("text") or delta.get("tool_calls"):
         return True
     extra = extra_of(choice.get("delta"), delta)

@@ -4,7 +4,7 @@ The counterpart of :mod:`otel_rl.tools.calls`, and the hottest path of a rollout
 twice. A client's instrumentor describes the request, makes the call current while it is sent, and says how it ended::
 
     call = InferenceCall(scope, Request(endpoint, server, body))
-    call.enter()         # until leave(): the span is current, `current` tells hooks below which call they serve
+    call.enter()         # until leave(): the span is current, `current` gives hooks below the call they serve
     call.answer.observe(answer)
     call.finish()
 """
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from otel_rl.telemetry.open_trajectory import OpenTrajectory
     from otel_rl.telemetry.scope import Scope
 
-#: The call whose HTTP attempts are being made; tells a hook on the transport which call an attempt belongs to.
+#: The call whose HTTP attempts are being made; a hook on the transport reads from it which call an attempt belongs to.
 current: ContextVar[InferenceCall | None] = ContextVar("otel_rl_inference_call", default=None)
 #: Calls whose answer was garbage collected, with the moment of it (perf_counter in s, wall clock in ns).
 _abandoned: deque[tuple[InferenceCall, float, int]] = deque()
@@ -84,8 +84,8 @@ class InferenceCall:
     _input: dict[str, str | None] | None = None
     _emits_metrics = True
     _counts = True
-    #: Tokens of the calls inside of this one, as far as they have told them.
-    _inside: tuple[int | None, int | None] = (None, None)
+    #: Input and output tokens of the calls inside of this one, as far as they are known.
+    _child_tokens: tuple[int | None, int | None] = (None, None)
     owned = True
     event_loop = 0
     #: Times the request was sent.
@@ -100,15 +100,15 @@ class InferenceCall:
         #: Start of the call, ``time.perf_counter()`` in s.
         self.started = time.perf_counter()
         context = get_current()
-        self._trajectory = trajectory = open_trajectory.of(context)
-        if trajectory is not None and (trajectory.asked_tools or trajectory.unparsed):
+        self._trajectory = trajectory = open_trajectory.current(context)
+        if trajectory is not None and (trajectory.tool_matches.asked or trajectory.unparsed):
             with _TOOLS:
                 tool_round_trips.returned(scope, trajectory, request.body)
         #: An embedding is no turn, and stands for no other call.
         self._is_turn = request.endpoint.operation != EMBEDDINGS.operation
-        self._around = ownership.around(context, self._trajectory) if self._is_turn else None
-        if self._around is not None:
-            self._around.call_began_inside()
+        self._parent_call = ownership.parent_call(context, self._trajectory) if self._is_turn else None
+        if self._parent_call is not None:
+            self._parent_call.child_began()
         owner = ownership.of_call(scope.name, request.endpoint, context)
         if owner is None:
             self._begin(scope, request, context)
@@ -173,36 +173,36 @@ class InferenceCall:
             self.observe_chunk(chunk)
 
     def observe_chunk(self, chunk: Any) -> None:
-        """The same, for a caller that guards it."""
+        """Observe a chunk, for a caller that guards this."""
         if self._first_chunk is None:
             self._first_chunk = time.perf_counter() - self.started
         self.answer.observe_chunk(chunk)
 
     def first_chunk_arrived(self) -> None:
-        """The answer begins, unless it has."""
+        """Note that the answer begins, unless it has."""
         if self._first_chunk is None:
             self._first_chunk = time.perf_counter() - self.started
 
     def is_streamed(self, answers: Callable[[bool], Answer]) -> None:
-        """The head of the answer says that it is a stream; the request was not known to ask for one."""
+        """Note that the answer is a stream by its head, where the request was not known to ask for one."""
         self._request.stream = True
         self.answer = answers(self._capture is not None)
 
-    def call_began_inside(self) -> None:
-        """A call inside of this one counts in the trajectory, whenever it ends."""
+    def child_began(self) -> None:
+        """Let a call inside of this one count in the trajectory, whenever it ends."""
         self._counts = False
 
-    def call_ended_inside(self, input_tokens: int | None, output_tokens: int | None) -> None:
-        """The tokens of all of them are ours where nobody tells ours."""
-        before = self._inside
-        self._inside = _sum(before[0], input_tokens), _sum(before[1], output_tokens)
+    def child_ended(self, input_tokens: int | None, output_tokens: int | None) -> None:
+        """Add the tokens of a call inside: their sum is ours where the server sends none."""
+        before = self._child_tokens
+        self._child_tokens = _sum(before[0], input_tokens), _sum(before[1], output_tokens)
 
-    def is_part_of(self, trajectory: OpenTrajectory | None) -> bool:
-        """True where it counts in ``trajectory``."""
+    def counts_in(self, trajectory: OpenTrajectory | None) -> bool:
+        """Return whether it counts in ``trajectory``."""
         return self._trajectory is trajectory
 
-    def body_was_read(self, body: bytes | None = None) -> None:
-        """The answer is complete now; it may be parsed at any time later, or never.
+    def record_body_read(self, body: bytes | None = None) -> None:
+        """Note that the answer is complete; it may be parsed at any time later, or never.
 
         ``body`` is parsed for its usage if nobody else does, up to :data:`LONGEST_BODY`.
         """
@@ -222,7 +222,7 @@ class InferenceCall:
         self._watch = weakref.finalize(holder, self.abandon)
 
     def abandon(self) -> None:
-        """The program dropped the answer. Runs inside the garbage collector, where no lock may be taken.
+        """End a call whose answer was dropped. Runs inside the garbage collector, where no lock may be taken.
 
         The collector may have interrupted the SDK while it holds one: the end is recorded at the next call, or at
         shutdown.
@@ -266,26 +266,26 @@ class InferenceCall:
             answer.observe(_parsed(self.body))
             self.body = None
         kind = answer.failure if error is None else error_type(error)
-        self._take_tokens_of_inside()
-        if self._around is not None:
-            self._around.call_ended_inside(answer.input_tokens, answer.exact_output_tokens())
+        self._adopt_child_tokens()
+        if self._parent_call is not None:
+            self._parent_call.child_ended(answer.input_tokens, answer.exact_output_tokens())
         if self._trajectory is not None and self._counts and (self._is_turn or kind is not None):
             self._count(self._trajectory, failed=kind is not None)
         self._summarise(error, ended)
-        found = self._found(error, ended)
+        values = self._span_values(error, ended)
         if self._trajectory is not None and kind is None and self._is_turn:
             turn = self._trajectory.turn
             if turn is not None:
-                found[attributes.RL_ROLLOUT_TURN] = turn
+                values[attributes.RL_ROLLOUT_TURN] = turn
         if self.owned:
             try:
                 if self._capture is not None:
-                    self._add_content(found, kind, self._capture)
-                open_spans.add(self.span, found)
+                    self._add_content(values, kind, self._capture)
+                open_spans.add(self.span, values)
             finally:
                 self._scope.end_span(self.span, kind, None if read is None else read[1])
         else:
-            ownership.add_attributes(self.span, found)
+            ownership.add_attributes(self.span, values)
         if self._emits_metrics:
             self._measure(duration, kind)
 
@@ -297,8 +297,8 @@ class InferenceCall:
         if answer.tool_calls:
             tool_round_trips.asked(trajectory, answer.tool_calls)
 
-    def _take_tokens_of_inside(self) -> None:
-        answer, (given, made) = self.answer, self._inside
+    def _adopt_child_tokens(self) -> None:
+        answer, (given, made) = self.answer, self._child_tokens
         if given is not None and answer.input_tokens is None:
             answer.input_tokens = given
         if made is not None and answer.exact_output_tokens() is None:
@@ -314,22 +314,22 @@ class InferenceCall:
                 if add is not None:
                     add(self.answer, error, left, is_private=self._request.is_private)
 
-    def _found(self, error: BaseException | None, ended: str | None) -> dict[str, Any]:
+    def _span_values(self, error: BaseException | None, ended: str | None) -> dict[str, Any]:
         """Attributes for the span, all of them clean."""
-        found = self.answer.server_attributes()
-        found[attributes.RL_INFERENCE_RETRIES] = self.attempts - 1 if self.attempts else 0
+        values = self.answer.server_attributes()
+        values[attributes.RL_INFERENCE_RETRIES] = self.attempts - 1 if self.attempts else 0
         if self._request.stream:
             cancelled = error is not None and type(error).__name__ == "CancelledError"
             how = RlInferenceStreamEndedValues.CANCELLED if cancelled else ended
             if how is not None:
-                found[attributes.RL_INFERENCE_STREAM_ENDED] = how
+                values[attributes.RL_INFERENCE_STREAM_ENDED] = how
         if self.owned:
-            self.answer.add_attributes(found)
+            self.answer.add_attributes(values)
             if self._first_chunk is not None:
-                found[attributes.GEN_AI_RESPONSE_TIME_TO_FIRST_CHUNK] = self._first_chunk
-        return found
+                values[attributes.GEN_AI_RESPONSE_TIME_TO_FIRST_CHUNK] = self._first_chunk
+        return values
 
-    def _add_content(self, found: dict[str, Any], kind: str | None, wanted: Capture) -> None:
+    def _add_content(self, values: dict[str, Any], kind: str | None, wanted: Capture) -> None:
         """Add what was said to the attributes of the span, or give it an event, as the user wants it."""
         with _CONTENT:
             said: dict[str, Any] = {**(self._input or {})}
@@ -338,11 +338,11 @@ class InferenceCall:
                 request = self._request
                 self._scope.event(
                     events.GEN_AI_CLIENT_INFERENCE_OPERATION_DETAILS,
-                    attributes={**request.labels, **request.values, **found, **said, attributes.ERROR_TYPE: kind},
+                    attributes={**request.labels, **request.values, **values, **said, attributes.ERROR_TYPE: kind},
                     context=self._context,
                 )
             if wanted.span:
-                found.update(clean(said))
+                values.update(clean(said))
 
     def _measure(self, duration: float, kind: str | None) -> None:
         context = self._context or trace_api.set_span_in_context(self.span)
@@ -367,7 +367,7 @@ def _sum(before: int | None, further: int | None) -> int | None:
 
 @lru_cache(maxsize=1)
 def _summary_of_engines() -> Callable[..., None] | None:
-    """Imported in a program that has steps; None in one that can import no more, where nobody asks again."""
+    """Import it in a program that has steps; return None where nothing more can be imported, for good."""
     try:
         add: Callable[..., None] = import_module("otel_rl.inference.engine_answers").add
     except Exception as error:  # noqa: BLE001 - whatever an audit hook raises
@@ -377,7 +377,7 @@ def _summary_of_engines() -> Callable[..., None] | None:
 
 
 def _parsed(body: bytes) -> Any:
-    """What a body holds that the program read in another way than with its client; None for anything but JSON."""
+    """Parse a body that the program did not read through its client; return None for anything but JSON."""
     try:
         return json.loads(body)
     except (ValueError, RecursionError):
@@ -396,7 +396,7 @@ def record_abandoned() -> None:
 
 
 def _after_fork_in_child() -> None:
-    """The parent ends its own calls; the copies in a child must not be recorded again."""
+    """Forget the parent's calls, which it records itself."""
     global _process
     _process = object()
     _abandoned.clear()

@@ -23,7 +23,7 @@ _UNKNOWN = "unknown"
 
 
 def add(answer: Answer, error: BaseException | None, ended: str | None, *, is_private: bool) -> None:
-    """A call has ended, with ``error`` or as the stream says; one that the server refused counts as none.
+    """Add a call that has ended, with ``error`` or as the stream says; one that the server refused is not counted.
 
     What an answer does not say is no zero: the sum of a step is that of the calls that say it.
     """
@@ -59,7 +59,7 @@ def add(answer: Answer, error: BaseException | None, ended: str | None, *, is_pr
 
 
 def _has_left(answer: Answer, error: BaseException | None, ended: str | None) -> bool:
-    """True where the program went away before the answer was there."""
+    """Return whether the program left before the answer was complete."""
     if error is not None:
         name = type(error).__name__
         return name == "CancelledError" or name.endswith(("ReadTimeout", "TimeoutError"))

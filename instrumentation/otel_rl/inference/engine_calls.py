@@ -87,10 +87,10 @@ class EngineCall:
         self._began = deferral.now()
         self.span: Span = INVALID_SPAN
         self.context = context
-        self._trajectory = open_trajectory.of(context)
-        self._around = ownership.around(context, self._trajectory)
-        if self._around is not None:
-            self._around.call_began_inside()
+        self._trajectory = open_trajectory.current(context)
+        self._parent_call = ownership.parent_call(context, self._trajectory)
+        if self._parent_call is not None:
+            self._parent_call.child_began()
         if has_span:
             self.span = scope.begin_span(title, context, SpanKind.INTERNAL, span_values)
             self.context = trace_api.set_span_in_context(self.span, context)
@@ -125,16 +125,16 @@ class EngineCall:
                 flight.end(self._flight, error is not None)
             kind = None if error is None else error_type(error)
             tokens = self.requests.input_tokens, self.requests.output_tokens
-            if self._around is not None:
-                self._around.call_ended_inside(*tokens)
+            if self._parent_call is not None:
+                self._parent_call.child_ended(*tokens)
             if self._trajectory is not None:
                 reasons = self.requests.reasons
                 failed = error is not None or was_aborted(reasons)
                 self._trajectory.model_call_ended(tokens, reasons, self._version, failed=failed)
             if self.span.is_recording():
                 turn = None if self._trajectory is None or kind else self._trajectory.turn
-                found = {**self.requests.attributes(), attributes.RL_ROLLOUT_TURN: turn, **(values or {})}
-                self.span.set_attributes(clean(found))
+                totals = {**self.requests.attributes(), attributes.RL_ROLLOUT_TURN: turn, **(values or {})}
+                self.span.set_attributes(clean(totals))
             self._scope.end_span(self.span, kind, ended.wall)
             _pending.add(_Measured(self._scope, self._labels, ended.counter - self._began.counter, kind, self))
 
@@ -156,7 +156,7 @@ def _record(group: list[_Measured]) -> None:
     scope.record_all(metrics.RL_ENGINE_CALL_DURATION, durations, failed, context)
     requests = [measured.call.requests for measured in group]
     for number, field in enumerate(Times._fields):
-        values = [value for one in requests for value in one.seconds[number]]
+        values = [value for request in requests for value in request.seconds[number]]
         if values and field in _HISTOGRAMS:
             scope.record_all(_HISTOGRAMS[field], values, labels, context)
     ages = [measured.call.policy_age for measured in group if measured.call.policy_age is not None]
@@ -167,20 +167,20 @@ def _record(group: list[_Measured]) -> None:
 
 def _count_tokens(scope: Scope, labels: dict[str, str], requests: list[EngineRequests], context: Context) -> None:
     for kind, tokens in (
-        (GenAiTokenTypeValues.INPUT, sum(one.input_tokens for one in requests)),
-        (GenAiTokenTypeValues.OUTPUT, sum(one.output_tokens for one in requests)),
+        (GenAiTokenTypeValues.INPUT, sum(request.input_tokens for request in requests)),
+        (GenAiTokenTypeValues.OUTPUT, sum(request.output_tokens for request in requests)),
     ):
         if tokens:
             scope.record(metrics.RL_ENGINE_TOKENS, tokens, {**labels, attributes.GEN_AI_TOKEN_TYPE: kind}, context)
-    cached = sum(one.cached_tokens for one in requests)
+    cached = sum(request.cached_tokens for request in requests)
     if cached:
         scope.record(metrics.RL_ENGINE_CACHED_TOKENS, cached, labels, context)
-    preemptions = sum(one.preemptions for one in requests)
+    preemptions = sum(request.preemptions for request in requests)
     if preemptions:
         scope.record(metrics.RL_ENGINE_PREEMPTED, preemptions, labels, context)
     reasons: dict[str, int] = {}
-    for one in requests:
-        for reason, number in one.by_reason().items():
+    for request in requests:
+        for reason, number in request.by_reason().items():
             reasons[reason] = reasons.get(reason, 0) + number
     for reason, number in reasons.items():
         scope.record(

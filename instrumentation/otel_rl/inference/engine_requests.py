@@ -16,7 +16,7 @@ MOST_REASONS = 64
 
 
 def was_aborted(reasons: Sequence[str] | None) -> bool:
-    """The engine gave the request up, for a timeout or a restart: what it has made is no answer of the policy."""
+    """Return whether the engine gave the request up, after a timeout or restart: its output is not the policy's."""
     return reasons is not None and ABORT in reasons
 
 
@@ -71,15 +71,15 @@ class EngineRequests:
                     listed.append(value)
 
     def by_reason(self) -> dict[str, int]:
-        """Number of candidates by the reason for their end."""
-        found: dict[str, int] = {}
+        """Return number of candidates by the reason for their end."""
+        numbers: dict[str, int] = {}
         for reason in self.reasons:
-            found[reason] = found.get(reason, 0) + 1
-        return found
+            numbers[reason] = numbers.get(reason, 0) + 1
+        return numbers
 
     def counts(self) -> dict[str, int]:
         """Attributes that are sums; a call and a step have the same."""
-        found = {
+        values = {
             attributes.RL_ENGINE_REQUESTS: self.requests,
             attributes.RL_ENGINE_PROFILED_REQUESTS: self.profiled,
             attributes.RL_ENGINE_SAMPLES: len(self.reasons),
@@ -87,8 +87,8 @@ class EngineRequests:
             attributes.RL_ENGINE_ABORTED_SAMPLES: self.reasons.count(ABORT),
         }
         if self.preemptions:
-            found[attributes.RL_ENGINE_PREEMPTIONS] = self.preemptions
-        return found
+            values[attributes.RL_ENGINE_PREEMPTIONS] = self.preemptions
+        return values
 
     def step_counts(self) -> dict[str, int]:
         """Attributes of a step that are sums."""
@@ -113,17 +113,17 @@ class EngineRequests:
 
     def attributes(self) -> dict[str, Any]:
         """Attributes of the span of the call."""
-        found: dict[str, Any] = {
+        values: dict[str, Any] = {
             **self.counts(),
             attributes.GEN_AI_USAGE_INPUT_TOKENS: self.input_tokens,
             attributes.GEN_AI_USAGE_OUTPUT_TOKENS: self.output_tokens,
         }
         if self.logprobs:
-            found[attributes.RL_INFERENCE_LOGPROBS_COUNT] = self.logprobs
+            values[attributes.RL_INFERENCE_LOGPROBS_COUNT] = self.logprobs
         if self.cached_tokens:
-            found[attributes.GEN_AI_USAGE_CACHE_READ_INPUT_TOKENS] = self.cached_tokens
-        for name, values in self.seconds_by_attribute().items():
-            found[name] = sum(values) / len(values)
+            values[attributes.GEN_AI_USAGE_CACHE_READ_INPUT_TOKENS] = self.cached_tokens
+        for name, seconds in self.seconds_by_attribute().items():
+            values[name] = sum(seconds) / len(seconds)
         if 0 < len(self.reasons) <= MOST_REASONS:
-            found[attributes.GEN_AI_RESPONSE_FINISH_REASONS] = tuple(self.reasons)
-        return found
+            values[attributes.GEN_AI_RESPONSE_FINISH_REASONS] = tuple(self.reasons)
+        return values

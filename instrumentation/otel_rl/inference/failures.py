@@ -30,7 +30,7 @@ _names: set[str] = set()
 
 
 def of_answer(fields: Mapping[str, Any], extra: Mapping[str, Any], default: str = UNNAMED) -> str | None:
-    """The failure that an answer or an event of a stream reports, also beside a result; None for no failure."""
+    """Return the failure that an answer or an event of a stream reports, also beside a result; None for no failure."""
     error = fields.get("error") or extra.get("error")
     if of_error(error) is not None:
         return name_of(error, default)
@@ -43,7 +43,7 @@ def of_answer(fields: Mapping[str, Any], extra: Mapping[str, Any], default: str 
 
 
 def of_error(error: Any) -> str | None:
-    """The failure that an ``error`` means: any text, or object that says something; None for anything else.
+    """Return the failure that an ``error`` means: any text, or object that says something; None for anything else.
 
     Some servers put ``{"code": 0, "message": ""}`` beside a result.
     """
@@ -53,7 +53,7 @@ def of_error(error: Any) -> str | None:
 
 
 def name_of(error: Any, default: str = UNNAMED) -> str:
-    """The name of ``error``, an object or model; ``default`` where it has none."""
+    """Return the name of ``error``, an object or model; ``default`` where it has none."""
     fields = fields_of(error)
     for name in (fields.get("code"), fields.get("type")):
         if isinstance(name, str) and _NAME.fullmatch(name):

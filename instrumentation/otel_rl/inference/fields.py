@@ -10,7 +10,7 @@ _LIMIT = 1 << 53
 
 
 def fields_of(source: Any) -> dict[str, Any]:
-    """The fields of a model or dictionary, without the cost of looking for one that is not there."""
+    """Return the fields of a model or dictionary, without the cost of looking for one that is not there."""
     return source if isinstance(source, dict) else getattr(source, "__dict__", NOTHING)
 
 
@@ -21,29 +21,29 @@ def extra_of(source: Any, fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def all_fields_of(source: Any) -> dict[str, Any]:
-    """The fields of a model or dictionary, with those that the protocol of OpenAI does not have."""
+    """Return the fields of a model or dictionary, with those that the protocol of OpenAI does not have."""
     fields = fields_of(source)
     extra = getattr(source, "__pydantic_extra__", None)
     return {**fields, **extra} if extra else fields
 
 
 def items_of(source: Any) -> list[Any] | tuple[Any, ...]:
-    """The items of a list; none where a program or server put something else there."""
+    """Return the items of a list; none where a program or server put something else there."""
     return source if isinstance(source, list | tuple) else ()
 
 
 def text_of(source: Any) -> str | None:
-    """A text that says something, else None."""
+    """Return a text that is not empty, else None."""
     return source if isinstance(source, str) and source else None
 
 
 def count_of(source: Any) -> int | None:
-    """A count of tokens, else None: servers send what they like."""
+    """Return a count of tokens; None for anything else that a server sends."""
     if type(source) is int:
         return source if 0 <= source < _LIMIT else None
     return int(source) if isinstance(source, float) and 0 <= source < _LIMIT and source.is_integer() else None
 
 
 def milliseconds_of(source: Any) -> float | None:
-    """A time in milliseconds, else None."""
+    """Return a time in milliseconds, else None."""
     return source if isinstance(source, int | float) and 0 <= source < _LIMIT else None

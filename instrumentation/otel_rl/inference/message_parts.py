@@ -46,7 +46,7 @@ def reasoning(content: str) -> Part:
 
 
 def tool_call(identifier: Any, name: Any, arguments: Any) -> Part:
-    """A tool call that the model asks for; its arguments decoded where they are valid JSON."""
+    """Return a tool call that the model asks for; its arguments decoded where they are valid JSON."""
     return _without_none(
         {
             "type": "tool_call",
@@ -58,19 +58,19 @@ def tool_call(identifier: Any, name: Any, arguments: Any) -> Part:
 
 
 def tool_response(identifier: Any, response: Any) -> Part:
-    """The result of a tool call, sent to the model."""
+    """Return the result of a tool call, sent to the model."""
     return {**_without_none({"type": "tool_call_response", "id": text_of(identifier)}), "response": response}
 
 
 def of_content(content: Any) -> list[Part]:
-    """The parts of a message's ``content``: a text, or a list of parts of any kind."""
+    """Return the parts of a message's ``content``: a text, or a list of parts of any kind."""
     if isinstance(content, str):
         return [text(content)]
     return [part for part in map(_part, items_of(content)) if part is not None]
 
 
 def of_call(call: Any) -> Part:
-    """A tool call of a chat message: a function's, or one of a custom tool."""
+    """Return a tool call of a chat message: a function's, or one of a custom tool."""
     fields = fields_of(call)
     function = fields_of(fields.get("function"))
     if function:
@@ -139,7 +139,7 @@ def _linked(kind: str, modality: str) -> Callable[[dict[str, Any]], Part | None]
 
 
 def _media(modality: str, fields: dict[str, Any], address: Any, data: Any = None) -> Part | None:
-    """What a part refers to by file id or URL, or holds inline."""
+    """Return what a part refers to by file id or URL, or holds inline."""
     identifier = text_of(fields.get("file_id"))
     if identifier is not None:
         return {"type": "file", "modality": modality, "file_id": identifier}

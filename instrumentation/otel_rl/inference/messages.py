@@ -17,21 +17,21 @@ _FINISH_REASONS = {"tool_calls": "tool_call", "function_call": "tool_call"}
 
 def of_request(body: dict[str, Any]) -> dict[str, str | None]:
     """Attributes with input messages, system instructions and tool definitions of a request body."""
-    found: dict[str, str | None] = {}
+    values: dict[str, str | None] = {}
     messages = input_messages(body)
     if messages:
-        found[attributes.GEN_AI_INPUT_MESSAGES] = shortening.messages_as_json(messages)
+        values[attributes.GEN_AI_INPUT_MESSAGES] = shortening.messages_as_json(messages)
     instructions = _instructions(body.get("instructions"))
     if instructions:
-        found[attributes.GEN_AI_SYSTEM_INSTRUCTIONS] = shortening.parts_as_json(instructions)
+        values[attributes.GEN_AI_SYSTEM_INSTRUCTIONS] = shortening.parts_as_json(instructions)
     tools = [tool for tool in map(_tool, items_of(body.get("tools"))) if tool is not None]
     if tools:
-        found[attributes.GEN_AI_TOOL_DEFINITIONS] = shortening.tools_as_json(tools)
-    return found
+        values[attributes.GEN_AI_TOOL_DEFINITIONS] = shortening.tools_as_json(tools)
+    return values
 
 
 def input_messages(body: dict[str, Any]) -> list[Message]:
-    """The messages that a request of any endpoint sends."""
+    """Return the messages that a request of any endpoint sends."""
     if "messages" in body:
         return [_chat_message(all_fields_of(message)) for message in items_of(body["messages"])]
     if "input" in body:
@@ -42,30 +42,30 @@ def input_messages(body: dict[str, Any]) -> list[Message]:
         return [_user(prompt)]
     if prompt and all(isinstance(token, int) for token in items_of(prompt)):
         return [_tokens(prompt)]
-    return [_user(one) if isinstance(one, str) else _tokens(one) for one in items_of(prompt)]
+    return [_user(item) if isinstance(item, str) else _tokens(item) for item in items_of(prompt)]
 
 
 def output_messages(answer: dict[str, Any]) -> list[Message]:
-    """The messages of a complete answer: one per choice, or the one of a response."""
-    found = []
+    """Return the messages of a complete answer: one per choice, or the one of a response."""
+    answers = []
     for choice in map(fields_of, items_of(answer.get("choices"))):
         message = choice.get("message")
         written = text_of(choice.get("text"))
         parts = [parts_of.text(written)] if written is not None else parts_of.of_message(all_fields_of(message))
-        found.append(answered(parts, choice.get("finish_reason")))
+        answers.append(answered(parts, choice.get("finish_reason")))
     if answer.get("output"):
-        found.append(of_output(answer["output"]))
-    return found
+        answers.append(of_output(answer["output"]))
+    return answers
 
 
 def of_output(items: Any, finish_reason: str | None = None) -> Message:
-    """The message of a response: its items are parts of one message."""
+    """Return the message of a response: its items are parts of one message."""
     parts = [part for message in _of_items(items, "assistant") for part in message["parts"]]
     return answered(parts, finish_reason)
 
 
 def answered(parts: list[parts_of.Part], finish_reason: Any) -> Message:
-    """A message of the model; a stream that was not read to its end has no reason."""
+    """Return a message of the model; a stream that was not read to its end has no reason."""
     message: Message = {"role": "assistant", "parts": parts}
     reason = text_of(finish_reason)
     if reason is not None:
@@ -78,7 +78,7 @@ def _user(content: str) -> Message:
 
 
 def _tokens(ids: Any) -> Message:
-    """A prompt of token ids, which are no text: their number."""
+    """Return a prompt of token ids, which are no text: their number."""
     return {"role": "user", "parts": [{"type": "token_ids", "count": len(items_of(ids))}]}
 
 
@@ -95,16 +95,16 @@ def _chat_message(message: dict[str, Any]) -> Message:
 
 
 def _of_items(items: Any, role: str) -> list[Message]:
-    """The messages that items of the Responses endpoint stand for; ``role`` where an item names none."""
-    found = []
+    """Return the messages that items of the Responses endpoint stand for; ``role`` where an item names none."""
+    messages = []
     for item in items_of(items):
         if isinstance(item, str):
-            found.append({"role": role, "parts": [parts_of.text(item)]})
+            messages.append({"role": role, "parts": [parts_of.text(item)]})
             continue
         message = _of_item(fields_of(item), role)
         if message["parts"]:
-            found.append(message)
-    return found
+            messages.append(message)
+    return messages
 
 
 def _of_item(item: dict[str, Any], role: str) -> Message:
@@ -127,7 +127,7 @@ def _of_item(item: dict[str, Any], role: str) -> Message:
 
 
 def _item_call(kind: str, item: dict[str, Any]) -> parts_of.Part:
-    """A call of a tool that the program runs, or of one that the provider runs itself."""
+    """Return a call of a tool that the program runs, or of one that the provider runs itself."""
     name = text_of(item.get("name"))
     if item.get("call_id") is not None:
         arguments = item.get("arguments", item.get("input", item.get("action")))
@@ -145,16 +145,16 @@ def _instructions(given: Any) -> list[parts_of.Part]:
 
 
 def _tool(tool: Any) -> dict[str, Any] | None:
-    """A tool offered to the model. Chat nests the description of a function, Responses does not."""
+    """Return a tool offered to the model. Chat nests the description of a function, Responses does not."""
     fields = fields_of(tool)
     kind = text_of(fields.get("type"))
     if kind is None:
         return None
     described = fields_of(fields.get(kind)) or fields
     name = text_of(described.get("name")) or text_of(described.get("server_label")) or kind
-    found: dict[str, Any] = {"type": kind, "name": name}
+    definition: dict[str, Any] = {"type": kind, "name": name}
     if text_of(described.get("description")):
-        found["description"] = described["description"]
+        definition["description"] = described["description"]
     if isinstance(described.get("parameters"), dict):
-        found["parameters"] = described["parameters"]
-    return found
+        definition["parameters"] = described["parameters"]
+    return definition

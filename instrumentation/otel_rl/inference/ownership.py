@@ -34,20 +34,20 @@ INFERENCE_CONTEXT_KEY = "opentelemetry.genai.client.inference.context"
 EMBEDDING_CONTEXT_KEY = "opentelemetry.genai.client.embedding.context"
 
 
-_AROUND = create_key("otel_rl.model_call")
+_PARENT_CALL = create_key("otel_rl.model_call")
 
 
-class Around(Protocol):
+class ParentCall(Protocol):
     """A call whose boundary the program has drawn itself."""
 
-    def call_began_inside(self) -> None:
-        """A call of an instrumented client or engine inside counts in the trajectory, instead of this one."""
+    def child_began(self) -> None:
+        """Note that a call of an instrumented client or engine inside counts in the trajectory, instead of this one."""
 
-    def is_part_of(self, trajectory: OpenTrajectory | None) -> bool:
-        """True where it counts in ``trajectory``."""
+    def counts_in(self, trajectory: OpenTrajectory | None) -> bool:
+        """Return whether it counts in ``trajectory``."""
 
-    def call_ended_inside(self, input_tokens: int | None, output_tokens: int | None) -> None:
-        """It has told its tokens, perhaps only after the end of this one."""
+    def child_ended(self, input_tokens: int | None, output_tokens: int | None) -> None:
+        """Note the tokens of a call inside, perhaps only after the end of this one."""
 
 
 class Owner(NamedTuple):
@@ -110,7 +110,7 @@ class Owned(NamedTuple):
 
 
 def of_call(own_scope: str, endpoint: Endpoint, context: Context) -> Owned | None:
-    """What another instrumentor than that of ``own_scope`` has for the call in progress; None where it is ours."""
+    """Return what an instrumentor other than ``own_scope`` has for the call in progress; None where it is ours."""
     span = inference_span(own_scope, context) or _announced_span()
     if span is not None:
         return Owned(span, emits_metrics(span, endpoint.operation))
@@ -119,19 +119,19 @@ def of_call(own_scope: str, endpoint: Endpoint, context: Context) -> Owned | Non
     return None
 
 
-def context_inside(call: Around, context: Context | None) -> Context:
+def context_inside(call: ParentCall, context: Context | None) -> Context:
     """``context``, by default the current one, as one inside of ``call``."""
-    return set_value(_AROUND, call, context)
+    return set_value(_PARENT_CALL, call, context)
 
 
-def around(context: Context, trajectory: OpenTrajectory | None) -> Around | None:
-    """The call of the program's own that ``context`` is inside of, in the same trajectory."""
-    found: Around | None = context.get(_AROUND)  # type: ignore[assignment]  # only `context_inside` sets it
-    return found if found is not None and found.is_part_of(trajectory) else None
+def parent_call(context: Context, trajectory: OpenTrajectory | None) -> ParentCall | None:
+    """Return the call that the program opened around ``context``, in the same trajectory."""
+    parent: ParentCall | None = context.get(_PARENT_CALL)  # type: ignore[assignment]  # only `context_inside` sets it
+    return parent if parent is not None and parent.counts_in(trajectory) else None
 
 
 def announce(span: Span) -> None:
-    """The model calls that this context makes until ``span`` ends belong to it."""
+    """Announce that model calls made in this context belong to ``span`` until it ends."""
     _announced.set(span)
 
 
@@ -142,26 +142,26 @@ def _announced_span() -> Span | None:
 
 def _is_called_by_wrapper() -> bool:
     frame = sys._getframe(2)  # noqa: SLF001 - there is no other way to see the callers without reading their source
-    found = False
+    is_wrapped = False
     for _ in range(_MOST_CALLERS):
         name = frame.f_globals.get("__name__")
         if name in _RAW_RESPONSES:
             return False
-        found = found or name == _WRAPPER_OF_RESPONSES
+        is_wrapped = is_wrapped or name == _WRAPPER_OF_RESPONSES
         if frame.f_back is None:
             break
         frame = frame.f_back
-    return found
+    return is_wrapped
 
 
 def suppressed() -> bool:
-    """True inside a block for which the program switched instrumentation off."""
+    """Return whether the program switched instrumentation off for this block."""
     context = get_current()
     return bool(context.get(_SUPPRESS_INSTRUMENTATION_KEY) or context.get("suppress_instrumentation"))
 
 
 def inference_span(own_scope: str, context: Context) -> Span | None:
-    """The span of another instrumentor than ``own_scope`` that stands for the model call in progress, or None."""
+    """Return the span of an instrumentor other than ``own_scope`` for the model call in progress, or None."""
     span = trace_api.get_current_span(context)
     if context.get(INFERENCE_CONTEXT_KEY) is not None or context.get(EMBEDDING_CONTEXT_KEY) is not None:
         return span
@@ -176,13 +176,13 @@ def inference_span(own_scope: str, context: Context) -> Span | None:
 
 
 def emits_metrics(span: Span, operation: str) -> bool:
-    """True when the instrumentor that made ``span`` records the metrics of such a call as well."""
+    """Return whether the instrumentor that made ``span`` records the metrics of such a call as well."""
     scope = getattr(span, "instrumentation_scope", None)
     return operation in OWNERS.get(getattr(scope, "name", ""), _UNKNOWN_OWNER).measures
 
 
 def span_context(span: Span, base: Context | None = None) -> Context:
-    """A context in which ``span`` is current; without ``base``, made from the current one."""
+    """Return a context in which ``span`` is current; without ``base``, made from the current one."""
     return trace_api.set_span_in_context(span, base)
 
 

@@ -85,7 +85,7 @@ class PendingMeasurements(Generic[OneCall]):
                 self._record(group)
 
     def _before_collection(self) -> Iterable[tuple[float, dict[str, Any]]]:
-        """The callback of an observable instrument, which never observes anything: readers call it before they read."""
+        """Record what is pending: readers call observable instruments first, and this one observes nothing."""
         with deferral.in_callback_of_sdk():
             self.record()
         return ()

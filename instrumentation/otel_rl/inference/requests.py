@@ -39,7 +39,7 @@ _OUTPUT_TYPES = {"text": "text", "json_object": "json", "json_schema": "json"}
 
 @lru_cache(maxsize=256)
 def endpoint_of(url: str) -> Endpoint | None:
-    """The endpoint that a URL or path names; None where it does not call a model."""
+    """Return the endpoint that a URL or path names; None where it does not call a model."""
     path = url.partition("?")[0]
     for endpoint in ENDPOINTS:
         if path.endswith(endpoint.path):
@@ -104,23 +104,23 @@ def _series(server: Server, operation: str, model: str) -> CallSeries:
     """Make a series, and keep it where the budget of models bounds how many there are."""
     if not model:
         labels = {attributes.GEN_AI_OPERATION_NAME: operation, **server.labels}
-        found = server.series[operation, model] = CallSeries(operation, labels, server.values)
-        return found
+        series = server.series[operation, model] = CallSeries(operation, labels, server.values)
+        return series
     name = model_name(model)
     # Adapters are often named after the step that made them: many names, which only the span says all.
     label = within_budget(attributes.GEN_AI_REQUEST_MODEL, name)
     if label == model:
         common = server.series.get((operation, "")) or _series(server, operation, "")
         labels = {**common.labels, attributes.GEN_AI_REQUEST_MODEL: label}
-        found = server.series[operation, model] = CallSeries(f"{operation} {name}", labels, server.values)
-        return found
+        series = server.series[operation, model] = CallSeries(f"{operation} {name}", labels, server.values)
+        return series
     common = server.series.get((operation, label)) or _series(server, operation, label)
     values = server.values if label == name else {**server.values, attributes.GEN_AI_REQUEST_MODEL: name}
     return CallSeries(f"{operation} {name}", common.labels, values)
 
 
 def model_name(model: str) -> str:
-    """The model as it may be a metric attribute: of a local path the last part, a name in a hub whole."""
+    """Return the model as it may be a metric attribute: of a local path the last part, a name in a hub whole."""
     return text(PurePath(model).name if model.startswith(("/", "./", "../")) else model)
 
 
@@ -131,7 +131,7 @@ def _integer(value: Any) -> Any:
     return plain(value) if isinstance(value, int) else None
 
 
-def _number(value: Any) -> Any:
+def _finite(value: Any) -> Any:
     return value if type(value) is float else plain(value) if isinstance(value, int | float) else None
 
 
@@ -153,11 +153,11 @@ _GENERATION_PARAMETERS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "max_tokens": (attributes.GEN_AI_REQUEST_MAX_TOKENS, _integer),
     "max_completion_tokens": (attributes.GEN_AI_REQUEST_MAX_TOKENS, _integer),
     "max_output_tokens": (attributes.GEN_AI_REQUEST_MAX_TOKENS, _integer),
-    "temperature": (attributes.GEN_AI_REQUEST_TEMPERATURE, _number),
-    "top_p": (attributes.GEN_AI_REQUEST_TOP_P, _number),
+    "temperature": (attributes.GEN_AI_REQUEST_TEMPERATURE, _finite),
+    "top_p": (attributes.GEN_AI_REQUEST_TOP_P, _finite),
     "top_k": (attributes.GEN_AI_REQUEST_TOP_K, _integer),
-    "frequency_penalty": (attributes.GEN_AI_REQUEST_FREQUENCY_PENALTY, _number),
-    "presence_penalty": (attributes.GEN_AI_REQUEST_PRESENCE_PENALTY, _number),
+    "frequency_penalty": (attributes.GEN_AI_REQUEST_FREQUENCY_PENALTY, _finite),
+    "presence_penalty": (attributes.GEN_AI_REQUEST_PRESENCE_PENALTY, _finite),
     "seed": (attributes.GEN_AI_REQUEST_SEED, _integer),
     "n": (attributes.GEN_AI_REQUEST_CHOICE_COUNT, _choices),
     "stream": (attributes.GEN_AI_REQUEST_STREAM, lambda value: True if value else None),

@@ -59,7 +59,7 @@ _unplaced: dict[str, Server] = {}
 
 
 def server(address: str, port: int, provider: str | None = None) -> Server:
-    """The server at an address; ``provider`` where the client knows it (an Azure client at any address)."""
+    """Return the server at an address; ``provider`` where the client knows it (an Azure client at any address)."""
     known = _servers.get((address, port, provider))
     if known is not None:
         return known
@@ -67,27 +67,27 @@ def server(address: str, port: int, provider: str | None = None) -> Server:
     if ascii_address != address:
         return server(ascii_address, port, provider)
     within_budget = len(_servers) < MAXIMUM_SERVERS
-    found = Server(address, port, provider or provider_of(address), within_budget=within_budget)
+    new = Server(address, port, provider or provider_of(address), within_budget=within_budget)
     if within_budget:
-        _servers[address, port, provider] = found
+        _servers[address, port, provider] = new
     else:
         drops.count(Signal.METRICS, "cardinality")
-    return found
+    return new
 
 
 def unplaced(provider: str) -> Server:
-    """The servers of a provider, where nobody knows their address."""
+    """Return the servers of a provider, where nobody knows their address."""
     name = within_budget(attributes.GEN_AI_PROVIDER_NAME, provider)
-    found = _unplaced.get(name)
-    if found is None:
-        found = Server("", 0, name, within_budget=True)
-        found.labels = {attributes.GEN_AI_PROVIDER_NAME: name}
-        _unplaced[name] = found
-    return found
+    unplaced_server = _unplaced.get(name)
+    if unplaced_server is None:
+        unplaced_server = Server("", 0, name, within_budget=True)
+        unplaced_server.labels = {attributes.GEN_AI_PROVIDER_NAME: name}
+        _unplaced[name] = unplaced_server
+    return unplaced_server
 
 
 def ascii_host(host: str) -> str:
-    """A host as it is on the wire: some clients give it in the letters of its language."""
+    """Return a host as it is on the wire: some clients give it in the letters of its language."""
     if host.isascii():
         return host
     try:
@@ -97,14 +97,14 @@ def ascii_host(host: str) -> str:
 
 
 def provider_of(address: str) -> str:
-    """The provider behind a host name; ``openai`` where the name does not say."""
+    """Return the provider behind a host name; ``openai`` where the name does not say."""
     if address.endswith(_AZURE):
         return GenAiProviderNameValues.AZURE_AI_OPENAI
     return _HOSTS.get(address, GenAiProviderNameValues.OPENAI)
 
 
 def engine_of(fingerprint: object, has_weight_version: bool) -> str | None:
-    """The engine that made an answer, where it shows; None when it does not."""
+    """Return the engine that unplaced_server an answer, where it shows; None when it does not."""
     if isinstance(fingerprint, str) and fingerprint.startswith("vllm-"):
         return RlInferenceEngineValues.VLLM
     # Of the servers known, SGLang alone labels its answers with the version of its weights.

@@ -32,7 +32,7 @@ def messages_as_json(messages: Sequence[Record]) -> str | None:
 
 
 def parts_as_json(parts: Sequence[Record]) -> str | None:
-    """The parts of system instructions as JSON."""
+    """Return the parts of system instructions as JSON."""
     return _as_json(parts, _omitted_part)
 
 
@@ -71,7 +71,7 @@ def _encoded(plain: list[Record], omitted: Callable[[int], Record]) -> str:
 
 
 def _ends(records: Sequence[Record], most: int, omitted: Callable[[int], Record]) -> list[Record]:
-    """``records``, or the first and the last of them with a record that says how many are left out."""
+    """Return ``records``, or the first and last of them around one that says how many are left out."""
     if len(records) <= most:
         return list(records)
     first = max(most // 4, 1)
@@ -88,10 +88,10 @@ def _with_fewer_parts(record: Record, most: int) -> Record:
 
 def _plain(record: Record) -> Record:
     """``record`` of plain types, its parts one by one: each is bounded, and none is lost for the length of another."""
-    found: Record = content({key: value for key, value in record.items() if key != "parts"})
+    shortened: Record = content({key: value for key, value in record.items() if key != "parts"})
     if "parts" in record:
-        found["parts"] = [content(part) for part in record["parts"]]
-    return found
+        shortened["parts"] = [content(part) for part in record["parts"]]
+    return shortened
 
 
 def _lengths(value: Any) -> Iterator[int]:
@@ -108,37 +108,37 @@ def _lengths(value: Any) -> Iterator[int]:
 
 def _shortened(record: Record, limit: int) -> Record:
     """``record`` with every text cut to ``limit``."""
-    found: Record = {}
+    shortened: Record = {}
     for key, value in record.items():
         if key == "parts":
-            found[key] = [_shortened(part, limit) for part in value]
+            shortened[key] = [_shortened(part, limit) for part in value]
         elif isinstance(value, str):
-            found[key] = value if len(value) <= limit else _cut(record, key, value, limit)
+            shortened[key] = value if len(value) <= limit else _cut(record, key, value, limit)
         elif isinstance(value, dict | list):
-            _add_nested(found, key, value, limit)
+            _add_nested(shortened, key, value, limit)
         else:
-            found[key] = value
+            shortened[key] = value
     if record.get("type") == "blob":
         data = record.get("content")
         if isinstance(data, str) and len(data) > limit:
-            found["byte_size"] = len(data) * 3 // 4
-    return found
+            shortened["byte_size"] = len(data) * 3 // 4
+    return shortened
 
 
 def _cut(record: Record, key: str, value: str, limit: int) -> str:
     if key == "content" and record.get("type") == "blob":
         # A part of encoded data decodes to nothing.
         return ""
-    # The kind and the name of a part or tool are told apart by their whole text.
+    # The kind and the name of a part or tool are distinguished by their whole text.
     return text(value, max(limit, _SHORT) if key in ("type", "role") else limit)
 
 
-def _add_nested(found: Record, key: str, value: Any, limit: int) -> None:
+def _add_nested(shortened: Record, key: str, value: Any, limit: int) -> None:
     """Arguments and results may be any value, so long ones become their text; what has to be an object loses items."""
     encoded = json.dumps(value, ensure_ascii=False)
     if len(encoded) <= limit:
-        found[key] = value
+        shortened[key] = value
     elif key in _TYPED:
-        found[key] = {"type": value.get("type")}
+        shortened[key] = {"type": value.get("type")}
     elif key != "parameters":
-        found[key] = text(encoded, limit)
+        shortened[key] = text(encoded, limit)

@@ -30,32 +30,32 @@ class StreamedMessages:
 
     def add_choice(self, choice: dict[str, Any], index: int) -> None:
         """Take what a chunk says of one choice of a chat or text completion."""
-        found = _one_of(self._choices, index, _Choice)
-        if found is not None:
-            found.add(all_fields_of(choice.get("delta")), choice)
+        known = _one_of(self._choices, index, _Choice)
+        if known is not None:
+            known.add(all_fields_of(choice.get("delta")), choice)
 
     def add_event(self, event: dict[str, Any], kind: str) -> None:
         """Take an event of a response: an item that begins or is complete, or a piece of one."""
         index = event.get("output_index")
-        found = _one_of(self._items, index, _Item) if isinstance(index, int) else None
-        if found is not None:
-            found.add(event, kind)
+        item = _one_of(self._items, index, _Item) if isinstance(index, int) else None
+        if item is not None:
+            item.add(event, kind)
 
     def messages(self) -> list[messages.Message]:
-        """The messages so far, in the order of their choices."""
-        found = [choice.message() for _, choice in sorted(self._choices.items())]
+        """Return the messages so far, in the order of their choices."""
+        answers = [choice.message() for _, choice in sorted(self._choices.items())]
         items = [item.complete() for _, item in sorted(self._items.items())]
         if items:
-            found.append(messages.of_output(items))
-        return [message for message in found if message["parts"] or "finish_reason" in message]
+            answers.append(messages.of_output(items))
+        return [message for message in answers if message["parts"] or "finish_reason" in message]
 
 
 def _one_of(known: dict[int, Any], index: int, kind: type) -> Any:
-    """The one of this index, new where there is room."""
-    found = known.get(index)
-    if found is None and len(known) < _MOST:
-        found = known[index] = kind()
-    return found
+    """Return the entry of this index, new where there is room."""
+    entry = known.get(index)
+    if entry is None and len(known) < _MOST:
+        entry = known[index] = kind()
+    return entry
 
 
 class _Text:
@@ -75,8 +75,8 @@ class _Text:
             self._length += len(piece)
 
     def whole(self) -> str | None:
-        found = "".join(self._pieces)
-        return truncate(found, self._longest, whole=self._length) if found else None
+        joined = "".join(self._pieces)
+        return truncate(joined, self._longest, whole=self._length) if joined else None
 
 
 class _StreamedToolCall:
@@ -115,9 +115,9 @@ class _Choice:
             calls.append({"index": -1, "function": delta["function_call"]})
         for call in map(fields_of, calls):
             index = call.get("index")
-            found = _one_of(self._calls, index if isinstance(index, int) else 0, _StreamedToolCall)
-            if found is not None:
-                found.add(call)
+            tool_call = _one_of(self._calls, index if isinstance(index, int) else 0, _StreamedToolCall)
+            if tool_call is not None:
+                tool_call.add(call)
 
     def message(self) -> messages.Message:
         parts = []

@@ -1,6 +1,6 @@
 """Tools that an answer asks for, and their results in a later request of the same trajectory.
 
-Where a tool runs in code without an instrumentor, nothing else tells of it. Its duration is not known: the time between
+Where a tool runs in code without an instrumentor, nothing else shows it. Its duration is not known: the time between
 answer and request is an upper bound.
 """
 
@@ -18,11 +18,14 @@ from otel_rl.telemetry.open_trajectory import MAXIMUM_LENGTH
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from otel_rl.telemetry.open_trajectory import AskedTool, OpenTrajectory
+    from otel_rl.telemetry.open_trajectory import OpenTrajectory
     from otel_rl.telemetry.scope import Scope
+    from otel_rl.telemetry.tool_matches import AskedTool
 
-#: Most calls of one answer, and most of one trajectory that wait for their results; then the first is forgotten.
-MOST_ASKED, MOST_WAITING = 32, 128
+#: Most calls of one answer.
+MOST_ASKED = 32
+#: Most calls of one trajectory that wait for their results; then the first is forgotten.
+MOST_WAITING = 128
 #: Messages or items at the end of a request that are looked at.
 _MOST_MESSAGES = 256
 
@@ -54,7 +57,7 @@ def calls_in(message: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def calls_of_response(output: Any) -> Iterator[tuple[str, str]]:
-    """The same for the output of a response."""
+    """Yield the calls in the output of a response, likewise."""
     for item in islice(items_of(output), _MOST_MESSAGES):
         fields = fields_of(item)
         identifier = text_of(fields.get("call_id"))
@@ -63,13 +66,13 @@ def calls_of_response(output: Any) -> Iterator[tuple[str, str]]:
 
 
 def is_call(item: Any) -> bool:
-    """True for a call of a tool of the program among the output of a response."""
+    """Return whether an item of a response is a call of a tool of the program."""
     return fields_of(item).get("type") in ("function_call", "custom_tool_call")
 
 
-def add(known: dict[str, str], found: Iterator[tuple[str, str]]) -> None:
+def add(known: dict[str, str], calls: Iterator[tuple[str, str]]) -> None:
     """Add calls to those of an answer, as far as there is room."""
-    for identifier, name in found:
+    for identifier, name in calls:
         key = text(identifier, MAXIMUM_LENGTH)
         # Some servers send the id with every piece, and the name with the first.
         if not known.get(key) and (key in known or len(known) < MOST_ASKED):
@@ -77,17 +80,17 @@ def add(known: dict[str, str], found: Iterator[tuple[str, str]]) -> None:
 
 
 def asked(trajectory: OpenTrajectory, calls: Mapping[str, str]) -> None:
-    """An answer has asked for ``calls``, names by id."""
-    group = _AnswerCalls()
+    """Note that an answer has asked for ``calls``, names by id."""
+    group, matches = _AnswerCalls(), trajectory.tool_matches
     for identifier, name in calls.items():
-        trajectory.asked_for_tool(identifier, name, group)
-    group.seen = trajectory.unmatched_tool_calls
-    for identifier in list(trajectory.asked_tools)[:-MOST_WAITING]:
-        trajectory.asked_tools.pop(identifier, None)
+        matches.ask(identifier, name, group)
+    group.seen = matches.unmatched(trajectory.tool_calls)
+    for identifier in list(matches.asked)[:-MOST_WAITING]:
+        matches.asked.pop(identifier, None)
 
 
 def returned(scope: Scope, trajectory: OpenTrajectory, body: Mapping[str, Any]) -> None:
-    """A request begins: tell of the results in it, and count the calls that nobody else has seen."""
+    """Record the results in a request that begins, and count the calls that nobody else has seen."""
     results = _results_in(body)
     first = next(results, None)
     if first is None:
@@ -95,12 +98,12 @@ def returned(scope: Scope, trajectory: OpenTrajectory, body: Mapping[str, Any]) 
     # Their answer may have been read by other means than the client's: it is parsed by now.
     trajectory.finish_unparsed()
     for identifier, content in (first, *results):
-        call = trajectory.asked_tools.pop(text(identifier, MAXIMUM_LENGTH), None)
+        call = trajectory.tool_matches.asked.pop(text(identifier, MAXIMUM_LENGTH), None)
         if call is not None:
             if not call.has_run:
                 _count(trajectory, call.group)
-            _tell(scope, trajectory, call, identifier, content)
-        if not trajectory.asked_tools:
+            _record_returned(scope, trajectory, call, identifier, content)
+        if not trajectory.tool_matches.asked:
             return
 
 
@@ -124,14 +127,14 @@ def _count(trajectory: OpenTrajectory, group: _AnswerCalls) -> None:
     Which of the answer's calls that was nobody knows: of these the number is right, and with several answers at a time
     it is an estimate.
     """
-    if trajectory.unmatched_tool_calls > group.seen:
+    if trajectory.tool_matches.unmatched(trajectory.tool_calls) > group.seen:
         group.seen += 1
     else:
-        trajectory.tool_results += 1
+        trajectory.tool_matches.by_result += 1
         trajectory.tool_call_ended(failed=False)
 
 
-def _tell(scope: Scope, trajectory: OpenTrajectory, call: AskedTool, identifier: str, content: Any) -> None:
+def _record_returned(scope: Scope, trajectory: OpenTrajectory, call: AskedTool, identifier: str, content: Any) -> None:
     values = {
         attributes.GEN_AI_TOOL_NAME: call.name,
         attributes.GEN_AI_TOOL_CALL_ID: identifier,

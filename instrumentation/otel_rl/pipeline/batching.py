@@ -195,11 +195,11 @@ class BatchQueue(Generic[Item]):
         self.sink.close()
 
     def give_up(self) -> None:
-        """The deadline has passed: count the remaining items as lost."""
+        """Count the remaining items as lost: the deadline has passed."""
         self.sink.give_up(len(self._queue))
         self._queue.clear()
 
     def after_fork_in_child(self) -> None:
-        """The child starts with nothing: the queue is its parent's."""
+        """Start with nothing: the queue is the parent's."""
         self.sink.after_fork_in_child()
         self._reset()

@@ -56,7 +56,7 @@ _FILE = "otlp_file_development"
 _METRIC_PREFERENCES = ("temporality_preference", "default_histogram_aggregation")
 
 
-class Unsupported(Exception):  # noqa: N818 - told to the user by its text
+class Unsupported(Exception):  # noqa: N818 - the user reads its text
     """The installed ``opentelemetry-configuration`` looks different inside."""
 
 
@@ -107,7 +107,7 @@ class _Exporter:
         return name, getattr(self.config, name, None)
 
     def sink(self) -> Sink:
-        """The exporter with its account."""
+        """Return the exporter with its account."""
         name, part = self.kind()
         address = getattr(part, "endpoint", None) or getattr(part, "output_stream", None)
         words = exporter_selection.without_credentials(address) if address else name
@@ -174,7 +174,7 @@ def _queue(
     max_export_batch_size: int | None = None,
     **_: Any,
 ) -> Any:
-    """Replaces the SDK's batch or simple processor, with the same arguments."""
+    """Replace the SDK's batch or simple processor, with the same arguments."""
     default = Limits()
     queue = max_queue_size or default.queue
     limits = Limits(
@@ -191,7 +191,7 @@ def _reader(
     export_interval_millis: float | None = None,
     export_timeout_millis: float | None = None,
 ) -> LazyMetricReader:
-    """Replaces the SDK's periodic reader, with the same arguments."""
+    """Replace the SDK's periodic reader, with the same arguments."""
     sink = exporter.sink()
     name, part = exporter.kind()
     temporality = aggregation = None
@@ -239,8 +239,8 @@ def _complete(telemetry: Telemetry) -> None:
 
 
 def _providers(telemetry: Telemetry) -> list[Any]:
-    found = (telemetry.tracer_provider, telemetry.meter_provider, telemetry.logger_provider)
-    return [provider for provider in found if provider is not None]
+    providers = (telemetry.tracer_provider, telemetry.meter_provider, telemetry.logger_provider)
+    return [provider for provider in providers if provider is not None]
 
 
 def _put_first(provider: Any, holder: str, name: str, processors: Sequence[Any]) -> None:

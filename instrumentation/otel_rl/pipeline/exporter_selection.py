@@ -38,14 +38,14 @@ class Plan:
 
 
 def choose(environ: Mapping[str, str]) -> Plan:
-    """The plan for ``environ``."""
+    """Return the plan for ``environ``."""
     complaints: list[str] = []
     chosen = {signal: _choose(environ, signal, complaints) for signal in SIGNALS}
     return Plan(chosen, tuple(complaints))
 
 
 def endpoint(environ: Mapping[str, str], signal: str) -> str | None:
-    """The OTLP endpoint configured for ``signal``."""
+    """Return the OTLP endpoint configured for ``signal``."""
     own = environ.get(f"OTEL_EXPORTER_OTLP_{signal.upper()}_ENDPOINT", "").strip()
     return own or environ.get(_ENDPOINT, "").strip() or None
 
@@ -101,7 +101,7 @@ def _protocol_of_endpoint(address: str | None) -> str:
 
 
 def without_credentials(address: str) -> str:
-    """The address as it may be shown: no user, no password, no query."""
+    """Return the address as it may be shown: no user, no password, no query."""
     # By hand: urlsplit takes a user for the scheme where there is none, and raises for some malformed addresses.
     scheme, separator, rest = address.rpartition("://") if "://" in address.partition("?")[0] else ("", "", address)
     shown = re.split("[?#]", rest, maxsplit=1)[0]

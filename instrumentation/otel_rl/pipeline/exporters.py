@@ -105,7 +105,7 @@ _this_module = sys.modules[__name__]
 
 
 def open_exporter(signal: str, name: str, files: FileStore) -> Any:
-    """The exporter of ``signal`` with entry-point name ``name``; configured by its own ``OTEL_*`` variables.
+    """Return the exporter of ``signal`` with entry-point name ``name``; configured by its own ``OTEL_*`` variables.
 
     Raises:
         RuntimeError: The program has removed our modules from ``sys.modules``. What is imported now would be a second
@@ -134,15 +134,15 @@ def _session(signal: str) -> dict[str, Any]:
 
 
 def load_class(signal: str, name: str) -> Callable[..., Any]:
-    """The exporter's (or metric reader's) class."""
+    """Return the exporter's (or metric reader's) class."""
     from opentelemetry.util._importlib_metadata import entry_points  # noqa: PLC0415 - not needed by the file store
 
-    found: list[EntryPoint] = list(entry_points(group=f"opentelemetry_{signal}_exporter", name=name))
-    return found[0].load()  # type: ignore[no-any-return]
+    entries: list[EntryPoint] = list(entry_points(group=f"opentelemetry_{signal}_exporter", name=name))
+    return entries[0].load()  # type: ignore[no-any-return]
 
 
 def metric_exporter_is_asked_first(name: str, environ: Mapping[str, str]) -> bool:
-    """True when the exporter must be opened at start, because its temporality configures the reader."""
+    """Return whether the exporter must be opened at start, because its temporality configures the reader."""
     if name == exporter_selection.FILE:
         return False
     return not name.startswith("otlp") or any(environ.get(variable) for variable in _METRIC_PREFERENCES)

@@ -36,7 +36,7 @@ class Gate:
         self._opened = False
 
     def is_open(self) -> bool:
-        """True when exports may begin; once open, the gate stays open."""
+        """Return whether exports may begin; once open, the gate stays open."""
         if not self._opened:
             now = self._clock()
             self._asked = now if self._asked is None else self._asked

@@ -64,7 +64,7 @@ class Task(Protocol):
         """Close the exporter; the next export opens another one."""
 
     def give_up(self) -> None:
-        """The deadline has passed: count the remaining items as lost. Called by the program's thread."""
+        """Count the remaining items as lost: the deadline has passed. Called by the program's thread."""
 
 
 class IoRequest:
@@ -171,7 +171,7 @@ class IoThread:
         return True
 
     def retire(self) -> None:
-        """A successor delivers in this thread's place: it exports nothing more of its own accord."""
+        """Export nothing more of its own accord: a successor delivers in this thread's place."""
         self._retired = True
 
     def working_first(self) -> list[Task]:
@@ -226,7 +226,7 @@ class IoThread:
         self._do_chores()
 
     def _posts_are_due(self) -> bool:
-        """True when there are many, or before an export; logs alone leave too often for that."""
+        """Return whether there are many, or an export is due; logs alone leave too often for that."""
         if len(deferral.posted) >= deferral.POSTED_BATCH:
             return True
         now = time.monotonic()
@@ -239,5 +239,5 @@ class IoThread:
                 chore()
 
     def after_fork_in_child(self) -> None:
-        """The child has no thread and no requests."""
+        """Start without a thread and requests."""
         self._reset()

@@ -78,7 +78,7 @@ class LastDelivery:
             thread.join(self._limit())
 
     def _limit(self) -> float:
-        """The deadline, or later, after an import at the end."""
+        """Return the deadline, or later, after an import at the end."""
         imported = time.monotonic() if exporters.opening.in_progress else exporters.opening.ended
         return max(self._deadline, min(imported + AFTER_IMPORT, self._latest))
 
@@ -121,7 +121,7 @@ class LastDelivery:
             self._progress.set()
 
     def _take(self) -> Task | None:
-        """The next task that no other thread is at."""
+        """Return the next task that no other thread is at."""
         for _ in range(len(self._waiting)):
             with suppress(IndexError):  # another thread took the last one
                 task = self._waiting.popleft()

@@ -148,7 +148,7 @@ class LazyMetricReader(MetricReader):
         return self._thread.post(lambda: self.flush(deadline), deadline).wait()
 
     def shutdown(self, timeout_millis: float = 30_000, **kwargs: Any) -> None:
-        """The program shuts its provider down: deliver what there is."""
+        """Deliver what there is: the program shuts its provider down."""
         self.force_flush(min(timeout_millis, settings.current().exit_timeout * _SECONDS))
 
     def close(self) -> None:
@@ -157,11 +157,11 @@ class LazyMetricReader(MetricReader):
         self.sink.close()
 
     def give_up(self) -> None:
-        """The deadline has passed: count at least one lost point if the last collection was not delivered."""
+        """Count at least one lost point if the last collection was not delivered: the deadline has passed."""
         self.sink.give_up(int(self._next != math.inf and not self._closed and not self.sink.in_flight))
 
     def after_fork_in_child(self) -> None:
-        """The child starts with nothing measured."""
+        """Start with nothing measured."""
         self.sink.after_fork_in_child()
         self._reset()
 

@@ -19,7 +19,7 @@ _WORDS = {
     "metrics": ("metric point", "metric points"),
 }
 
-#: Destination -> when it was told last (``time.monotonic()``).
+#: Destination -> when it was reported last (``time.monotonic()``).
 _told: dict[str, float] = {}
 #: True during shutdown: the summary line reports the outage instead.
 _silent = False

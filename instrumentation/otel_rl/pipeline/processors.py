@@ -41,7 +41,7 @@ class QueueSpanProcessor(SpanProcessor):
             self._queue.emit(span)
 
     def shutdown(self) -> None:
-        """The program shuts its provider down: deliver what there is."""
+        """Deliver what there is: the program shuts its provider down."""
         self._queue.force_flush(settings.current().exit_timeout)
 
     def force_flush(self, timeout_millis: int = 30000) -> bool:
@@ -73,7 +73,7 @@ class QueueLogRecordProcessor(LogRecordProcessor):
         )
 
     def shutdown(self) -> None:
-        """The program shuts its provider down: deliver what there is."""
+        """Deliver what there is: the program shuts its provider down."""
         self._queue.force_flush(settings.current().exit_timeout)
 
     def force_flush(self, timeout_millis: int = 30000) -> bool:
@@ -82,7 +82,7 @@ class QueueLogRecordProcessor(LogRecordProcessor):
 
 
 def weight(record: ReadableLogRecord) -> int:
-    """The records of usual size that this one counts as in a batch: a request and a line of a file have bounds too."""
+    """Return as how many usual records this one counts in a batch: requests and lines of files have bounds too."""
     body = record.log_record.body
     return 1 + body.characters // _USUAL_CHARACTERS if type(body) is PlainBody else 1
 

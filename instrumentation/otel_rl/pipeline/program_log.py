@@ -112,7 +112,7 @@ def _severity(level: int) -> SeverityNumber:
 
 
 def _body(record: logging.LogRecord) -> Any:
-    """The line; a dictionary or list that was logged in its place keeps its structure."""
+    """Return the line; a dictionary or list that was logged in its place keeps its structure."""
     if record.args or not isinstance(record.msg, Mapping | list | tuple):
         return redaction.text(_message(record), "logs")
     try:

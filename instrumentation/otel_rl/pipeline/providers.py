@@ -102,7 +102,7 @@ class Telemetry:
         return [part.sink for part in self.parts]
 
     def thread_of(self, destination: Destination) -> IoThread:
-        """The thread that may wait for ``destination``."""
+        """Return the thread that may wait for ``destination``."""
         return self.files if destination.is_file else self.network
 
     def wake_readers(self) -> None:
@@ -155,7 +155,7 @@ class Telemetry:
         prepare: Callable[[Any], None] = lambda _: None,
         weigh: Callable[[Any], int] = lambda _: 1,
     ) -> BatchQueue[Any]:
-        """A queue in front of ``sink``, on the thread that it belongs to."""
+        """Return a queue in front of ``sink``, on the thread that it belongs to."""
         queue: BatchQueue[Any] = BatchQueue(
             sink, self.thread_of(sink.destination), self.gate, limits, self.begin, prepare, weigh
         )
@@ -227,11 +227,11 @@ def _add_processors(telemetry: Telemetry, chosen: exporter_selection.Plan) -> No
 
 
 def _limits(prefix: str, default: Limits) -> Limits:
-    queue = max(int(_number(f"{prefix}_MAX_QUEUE_SIZE", default.queue)), 1)
+    queue = max(int(_number_from_environment(f"{prefix}_MAX_QUEUE_SIZE", default.queue)), 1)
     return Limits(
         queue,
-        min(max(int(_number(f"{prefix}_MAX_EXPORT_BATCH_SIZE", default.batch)), 1), queue),
-        max(_number(f"{prefix}_SCHEDULE_DELAY", default.delay * 1000) / 1000, 0.001),
+        min(max(int(_number_from_environment(f"{prefix}_MAX_EXPORT_BATCH_SIZE", default.batch)), 1), queue),
+        max(_number_from_environment(f"{prefix}_SCHEDULE_DELAY", default.delay * 1000) / 1000, 0.001),
     )
 
 
@@ -265,14 +265,14 @@ def _reader(name: str, telemetry: Telemetry) -> MetricReader:
         sink,
         telemetry.thread_of(sink.destination),
         telemetry.gate,
-        max(_number("OTEL_METRIC_EXPORT_INTERVAL", METRIC_INTERVAL * 1000) / 1000, 0.01),
-        max(_number("OTEL_METRIC_EXPORT_TIMEOUT", METRIC_TIMEOUT * 1000) / 1000, 0.01),
+        max(_number_from_environment("OTEL_METRIC_EXPORT_INTERVAL", METRIC_INTERVAL * 1000) / 1000, 0.01),
+        max(_number_from_environment("OTEL_METRIC_EXPORT_TIMEOUT", METRIC_TIMEOUT * 1000) / 1000, 0.01),
         temporality,
         aggregation,
     )
 
 
-def _number(variable: str, default: float) -> float:
+def _number_from_environment(variable: str, default: float) -> float:
     text = os.environ.get(variable, "").strip()
     try:
         number = float(text) if text else default
@@ -296,7 +296,7 @@ def _id_generator() -> Any:
 
 
 def _custom_sampler() -> Any:
-    """A sampler from somebody's entry point; the SDK's own ones are found by the provider itself."""
+    """Return a sampler from somebody's entry point; the SDK's own ones are found by the provider itself."""
     from opentelemetry.sdk.trace.sampling import _KNOWN_SAMPLERS  # noqa: PLC0415 - no public list
 
     name = os.environ.get("OTEL_TRACES_SAMPLER", "").strip()
@@ -308,14 +308,14 @@ def _custom_sampler() -> Any:
 
 
 def _parent_decides(sampler: Any) -> bool:
-    """True when a span is sampled exactly if its parent in this process is."""
+    """Return whether a span is sampled exactly if its parent in this process is."""
     if isinstance(sampler, ParentBased):
         return sampler._local_parent_sampled is ALWAYS_ON  # noqa: SLF001 - no public way to ask
     return isinstance(sampler, StaticSampler | TraceIdRatioBased)
 
 
 def _configurator(kind: str) -> dict[str, Any]:
-    """The experimental ``OTEL_PYTHON_{TRACER,METER,LOGGER}_CONFIGURATOR``."""
+    """Return the experimental ``OTEL_PYTHON_{TRACER,METER,LOGGER}_CONFIGURATOR``."""
     name = os.environ.get(f"OTEL_PYTHON_{kind.upper()}_CONFIGURATOR")
     if not name:
         return {}

@@ -40,7 +40,7 @@ def keep_filters() -> None:
 
 
 def _change_nothing(*_: Any, **__: Any) -> None:
-    """Replaces ``warnings.filterwarnings``."""
+    """Replace ``warnings.filterwarnings``."""
 
 
 @contextmanager

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _EXCEPTION = frozenset({attributes.EXCEPTION_MESSAGE, attributes.EXCEPTION_STACKTRACE})
 _CONTENT = frozenset(attributes.CONTENT)
 #: Content under names that the conventions do not have, or no longer: those of opentelemetry-semantic-conventions-ai
-#: 0.5.1 (OpenLLMetry) and openinference-semantic-conventions 0.1.42. The kind or role of a message is none.
+#: 0.5.1 (OpenLLMetry) and openinference-semantic-conventions 0.1.42. The kind or role of a message is not content.
 _OTHER_CONTENT = re.compile(
     r"(?!(?!.*variables)(.*\.)\d+\.(.*\.)?(role|type|mime_type|finish_reason|vector)$)("
     r"gen_ai\.(prompt|completion)(\.\d.*)?"
@@ -95,7 +95,7 @@ class RedactingLogRecordProcessor(LogRecordProcessor):
             record.body = _redacted(body, "logs")
 
     def shutdown(self) -> None:
-        """Holds nothing."""
+        """Do nothing: it holds nothing."""
 
     def force_flush(self, timeout_millis: int = 30000) -> bool:
         """Nothing is buffered."""
@@ -132,7 +132,10 @@ def _of_event(name: str) -> Callable[[str], bool]:
 def _events(events: Sequence[Event], dropped: int) -> BoundedList[Event]:
     redacted: BoundedList[Event] = BoundedList(max(len(events), 1))
     redacted.extend(
-        [Event(one.name, _bounded(one.attributes or {}, _of_event(one.name)), one.timestamp) for one in events]
+        [
+            Event(event.name, _bounded(event.attributes or {}, _of_event(event.name)), event.timestamp)
+            for event in events
+        ]
     )
     redacted.dropped = dropped
     return redacted
@@ -140,7 +143,7 @@ def _events(events: Sequence[Event], dropped: int) -> BoundedList[Event]:
 
 def _links(links: Sequence[Link], dropped: int) -> BoundedList[Link]:
     redacted: BoundedList[Link] = BoundedList(max(len(links), 1))
-    redacted.extend([Link(one.context, _bounded(one.attributes or {}, _is_content)) for one in links])
+    redacted.extend([Link(link.context, _bounded(link.attributes or {}, _is_content)) for link in links])
     redacted.dropped = dropped
     return redacted
 
@@ -172,11 +175,11 @@ def _redacted(value: Any, signal: str) -> Any:
     if isinstance(value, str):
         return redaction.text(value, signal)
     try:
-        found = plain_content(value, LONGEST, redact=redaction.redact())
+        redacted = plain_content(value, LONGEST, redact=redaction.redact())
     except redaction.Dropped as dropped:
         drops.count(signal, str(dropped))
         return None
-    if signal == "traces" and isinstance(found, list) and len(set(map(type, found))) > 1:
+    if signal == "traces" and isinstance(redacted, list) and len(set(map(type, redacted))) > 1:
         # A sequence of numbers in which a text has come: attributes of spans hold one type.
-        return [str(item) for item in found]
-    return found
+        return [str(item) for item in redacted]
+    return redacted

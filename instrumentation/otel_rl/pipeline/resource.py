@@ -1,4 +1,4 @@
-"""The resource of this process: complete where the environment tells, completed later where it does not."""
+"""The resource of this process: complete where the environment names all of it, else completed later."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ _identity: dict[str, Any] = {}
 def identity_attributes() -> dict[str, Any]:
     """Host, process and what :mod:`otel_rl.process.process_identity` knows now."""
     known = process_identity.current()
-    found = {key: getattr(known, field) for key, field in _RUN_ATTRIBUTES.items()}
-    found[attributes.HOST_NAME] = socket.gethostname()
-    found[attributes.PROCESS_PID] = os.getpid()
-    found[attributes.TELEMETRY_DISTRO_NAME] = "otel-rl"
-    found[attributes.TELEMETRY_DISTRO_VERSION] = __version__
-    return {key: value for key, value in found.items() if value is not None}
+    values = {key: getattr(known, field) for key, field in _RUN_ATTRIBUTES.items()}
+    values[attributes.HOST_NAME] = socket.gethostname()
+    values[attributes.PROCESS_PID] = os.getpid()
+    values[attributes.TELEMETRY_DISTRO_NAME] = "otel-rl"
+    values[attributes.TELEMETRY_DISTRO_VERSION] = __version__
+    return {key: value for key, value in values.items() if value is not None}
 
 
 class RunResource(Resource):
@@ -87,7 +87,7 @@ def follow_identity(_: process_identity.ProcessIdentity | None = None) -> None:
 
 
 def create(default_service_name: str) -> RunResource:
-    """The resource of this process; ``OTEL_SERVICE_NAME`` and ``OTEL_RESOURCE_ATTRIBUTES`` win over all of it."""
+    """Return the resource of this process; ``OTEL_SERVICE_NAME`` and ``OTEL_RESOURCE_ATTRIBUTES`` win."""
     detected = dict(Resource.create({}).attributes)
     if str(detected.get(attributes.SERVICE_NAME, "")).startswith(_UNKNOWN_SERVICE):
         detected[attributes.SERVICE_NAME] = default_service_name

@@ -173,7 +173,7 @@ class Sink:
         return self._explains
 
     def give_up(self, waiting: int) -> None:
-        """The deadline has passed: count waiting and in-flight items as lost."""
+        """Count waiting and in-flight items as lost: the deadline has passed."""
         left = waiting + self.in_flight
         if not left:
             return
@@ -192,5 +192,5 @@ class Sink:
             exporter.shutdown()
 
     def after_fork_in_child(self) -> None:
-        """The exporter is the parent's: its threads do not exist here, and its connections are shared."""
+        """Drop the parent's exporter: its threads do not exist here, and its connections are shared."""
         self._reset()

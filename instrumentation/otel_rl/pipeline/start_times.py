@@ -29,7 +29,7 @@ def after_fork_in_child() -> None:
 
 
 def corrected(data: MetricsData) -> MetricsData:
-    """``data`` with the start of our observable counters set to their registration."""
+    """Return ``data`` with the start of our observable counters set to their registration."""
     return replace(data, resource_metrics=[_of_resource(resource) for resource in data.resource_metrics])
 
 

@@ -32,7 +32,7 @@ def encodable(signal: str, exporter: str, data: Any, count: Callable[[Any], int]
 
 
 def _encoder(signal: str, exporter: str) -> Encode | None:
-    """The function that the exporter encodes with; None for exporters that we do not know."""
+    """Return the function that the exporter encodes with; None for exporters that we do not know."""
     if exporter == exporter_selection.FILE:
         from otel_rl.store.writer.file_exporter import encode  # noqa: PLC0415 - loaded with the exporter already
 
@@ -62,7 +62,7 @@ def _passes(encode: Encode, data: Any) -> bool:
 
 
 def _metrics(data: MetricsData, encode: Encode) -> MetricsData:
-    """The smallest unit is a metric: its points share one encoding."""
+    """Return the metrics that can be encoded; the points of a metric share one encoding."""
 
     def keep(resource: ResourceMetrics, scope: ScopeMetrics, metric: Metric) -> bool:
         alone = replace(scope, metrics=[metric])

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.report import human
-from otel_rl.store.reader import Reader, UnusableInput, find
+from otel_rl.store.reader import Reader, UnusableInput, find_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -63,7 +63,7 @@ def write_report(path: Path, output: Path | None, run: str | None = None, torch_
     from otel_rl.report.findings import overview, sentences  # noqa: PLC0415 - as above
     from otel_rl.report.render import page  # noqa: PLC0415 - as above
 
-    source = find(path, run)
+    source = find_run(path, run)
     target = _target(output, source.path)
     with _progress(source.size) as advance:
         collected = Collected(Reader(source), torch_dumps).read(advance)

@@ -24,6 +24,7 @@
 ``sampling``              hints for the sampler of the collector
 ``scope``                 the class :class:`Scope`
 ``self_metrics``          ``rl.telemetry.*`` metrics
+``tool_matches``          which tool calls of a trajectory a model has asked for
 :class:`guard`            keeps our errors away from the program
 ========================  ==============================================================================
 """

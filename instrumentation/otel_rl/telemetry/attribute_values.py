@@ -122,8 +122,8 @@ def _bounded(cleaned: dict[str, Any], signal: str) -> dict[str, Any]:
 
 
 def _key(key: object) -> str:
-    found = plain(key)
-    return found if isinstance(found, str) else str(found)
+    plain_key = plain(key)
+    return plain_key if isinstance(plain_key, str) else str(plain_key)
 
 
 def plain(value: Any) -> Any:
@@ -230,7 +230,7 @@ class _Plain:
         return self._items < 0 or (self._characters is not None and self._characters <= 0)
 
     def _mapping(self, pairs: _Pairs, depth: int) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        plain_pairs: dict[str, Any] = {}
         is_simple = self._characters is None and self._redact is None
         for taken, (key, item) in enumerate(pairs):
             if is_simple and _is_plain_key(key):
@@ -240,41 +240,41 @@ class _Plain:
                     _key(key) if self._redact is None else self._redacted_key(key, depth, self._redact),
                     MAXIMUM_KEY_LENGTH,
                 )
-            if name in found:
+            if name in plain_pairs:
                 # Two keys that have become one: both values stay.
                 name = f"{name} ({taken + 1})"
             if self._full(len(name) + 6):
-                found["..."] = f"[{len(pairs) - taken} more]"
+                plain_pairs["..."] = f"[{len(pairs) - taken} more]"
                 break
             # The common case, for the many numbers of a trainer's log call.
-            found[name] = item if is_simple and type(item) is float else self.of(item, depth - 1)
-        return found
+            plain_pairs[name] = item if is_simple and type(item) is float else self.of(item, depth - 1)
+        return plain_pairs
 
     def _redacted_key(self, key: Any, depth: int, redact: Callable[[str], str]) -> str:
         if isinstance(key, enum.Enum):
             key = key.value
         if isinstance(key, str):
             return key if key in _FIELDS else redact(key)
-        found = self.of(key, depth)
-        return found if isinstance(found, str) else str(found)
+        plain_key = self.of(key, depth)
+        return plain_key if isinstance(plain_key, str) else str(plain_key)
 
     def _sequence(self, items: _Items, depth: int) -> list[Any]:
-        found: list[Any] = []
+        plain_items: list[Any] = []
         for item in items.first:
             if self._full(4):
-                found.append(f"[{items.length - len(found)} more]")
+                plain_items.append(f"[{items.length - len(plain_items)} more]")
                 break
-            found.append(self.of(item, depth - 1))
-        return found
+            plain_items.append(self.of(item, depth - 1))
+        return plain_items
 
 
 def _is_plain_key(key: Any) -> bool:
-    """True for most keys: nothing has to be done to them."""
+    """Return whether nothing has to be done to a key, as to most."""
     return type(key) is str and len(key) <= MAXIMUM_KEY_LENGTH and key.isascii() and "\0" not in key
 
 
 def _taken(value: Any, *, is_whole: bool) -> Any:
-    """What is recorded of ``value``, as an instance of a built-in class, pairs or items; its class where that raises.
+    """Return what is recorded of ``value``: a built-in instance, pairs or items; its class where that raises.
 
     Of bytes the first ones are enough, unless the ``is_whole`` text is asked for.
     """
@@ -291,10 +291,10 @@ def _taken(value: Any, *, is_whole: bool) -> Any:
             return int.__int__(value)
         if issubclass(kind, bytes | bytearray | memoryview):
             return bytes(value if is_whole else value[: MAXIMUM_LENGTH + 1]).decode(errors="replace")
-        for find in _finders():
-            found = find(value)
-            if found is not None:
-                return found
+        for read in _readers():
+            taken = read(value)
+            if taken is not None:
+                return taken
     except Exception as error:
         # Code of the program runs here.
         if raised_by_signal_handler(error):
@@ -304,8 +304,8 @@ def _taken(value: Any, *, is_whole: bool) -> Any:
 
 
 @cache
-def _finders() -> tuple[Callable[[Any], Any], ...]:
-    """What takes the value of an object; fewer in a process that can import no more, where nobody asks again."""
+def _readers() -> tuple[Callable[[Any], Any], ...]:
+    """Return the functions that read the value of an object; fewer where nothing more can be imported, for good."""
     try:
         from otel_rl.telemetry import object_values  # noqa: PLC0415 - few processes record other objects
     except Exception as error:  # noqa: BLE001 - whatever an audit hook raises
@@ -327,7 +327,7 @@ def _library_of(kind: type) -> str:
 
 
 def is_tensor(value: object) -> bool:
-    """True for an array or tensor."""
+    """Return whether ``value`` is an array or tensor."""
     return _library_of(type(value)) in _TENSOR_LIBRARIES
 
 
@@ -336,12 +336,12 @@ def _tensor(value: Any) -> str | None:
     if not is_tensor(value):
         return None
     known = {name: getattr(value, name, None) for name in ("shape", "dtype", "device")}
-    described = " ".join(f"{name}={found}" for name, found in known.items() if found is not None)
+    described = " ".join(f"{name}={detail}" for name, detail in known.items() if detail is not None)
     return f"<{type(value).__name__} {described}>" if described else f"<{type(value).__name__}>"
 
 
 def number(value: Any) -> float | int | None:
-    """The number that ``value`` is: of Python, NumPy, or a tensor of one element in the host's memory; else None.
+    """Return ``value`` as a number: of Python, NumPy, or a tensor of one element in the host's memory; else None.
 
     A tensor on a device is None: reading it would wait for the device.
     """
@@ -355,33 +355,33 @@ def number(value: Any) -> float | int | None:
         return float(value)
     if not _holds_one_element(value):
         return None
-    found = value.item()
-    return found if isinstance(found, int | float) else None
+    scalar = value.item()
+    return scalar if isinstance(scalar, int | float) else None
 
 
 def truth(value: Any) -> bool | None:
-    """The truth value of ``value``; None where the program's code would say it, or a tensor on a device."""
+    """Return the truth value of ``value``; None where the program's code or a device would have to compute it."""
     # As Python looks for it: not at the metaclass, which that of enumerations would be.
     for name in ("__bool__", "__len__"):
-        says = next((one for one in type(value).__mro__ if name in vars(one)), None)
+        says = next((base for base in type(value).__mro__ if name in vars(base)), None)
         if says is not None:
             if _library_of(says) in _TRUTH_LIBRARIES:
                 return bool(value)
-            found = number(value)
-            return None if found is None else bool(found)
+            as_number = number(value)
+            return None if as_number is None else bool(as_number)
     return True
 
 
 def numbers_of(value: Any, most: int) -> list[Any] | None:
-    """The first elements of an array or tensor of one dimension in the host's memory; None for anything else."""
+    """Return the first elements of an array or tensor of one dimension in the host's memory; None for anything else."""
     if not _is_in_memory(value) or len(getattr(value, "shape", ())) != 1:
         return None
     try:
-        found: list[Any] = value[:most].tolist()
+        numbers: list[Any] = value[:most].tolist()
     except RuntimeError:
         # A sparse tensor, or one inside of `torch.vmap`.
         return None
-    return found
+    return numbers
 
 
 def _holds_one_element(value: Any) -> bool:
@@ -398,13 +398,13 @@ def _is_in_memory(value: Any) -> bool:
 
 
 def score(value: Any) -> float | None:
-    """A reward that something other than the producer API holds: a finite real number, but no truth value."""
+    """Return a reward that something other than the producer API holds: a finite real number, but no truth value."""
     import numbers  # noqa: PLC0415 - as in number()
 
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         return None
-    found = float(value)
-    return found if math.isfinite(found) else None
+    as_float = float(value)
+    return as_float if math.isfinite(as_float) else None
 
 
 def error_type(error: BaseException) -> str:

@@ -30,7 +30,7 @@ _seen: dict[str, set[Any]] = {}
 
 
 def _values_of(key: str) -> set[Any]:
-    """The values of ``key`` admitted so far; the members of an enumeration of the registry are from the start."""
+    """Return the values of ``key`` admitted so far; members of an enumeration of the registry always are."""
     members = getattr(
         attributes, "".join(part.capitalize() for part in key.replace("_", ".").split(".")) + "Values", None
     )
@@ -75,14 +75,14 @@ def labels(metric: MetricDefinition, values: Mapping[str, Any]) -> dict[str, Any
     Raises:
         ValueError: for an attribute that is not listed, under our own tests only.
     """
-    found: dict[str, Any] = {}
+    kept: dict[str, Any] = {}
     for key, value in values.items():
         if value is None:
             continue
         kind = type(value)
         seen = _seen.get(key)
         if seen is not None and (kind is str or kind is int) and value in seen and key in metric.attributes:
-            found[key] = value
+            kept[key] = value
             continue
         if key not in metric.attributes:
             if raises_internal_errors():
@@ -94,5 +94,5 @@ def labels(metric: MetricDefinition, values: Mapping[str, Any]) -> dict[str, Any
             drops.count("metrics", "cardinality")
             if metric.instrument == "gauge":
                 return None
-        found[key] = admitted
-    return found
+        kept[key] = admitted
+    return kept

@@ -48,7 +48,7 @@ def capture() -> Capture:
 
 
 def capture_content() -> bool:
-    """True when content may be put on spans."""
+    """Return whether content may be put on spans."""
     return capture().span
 
 

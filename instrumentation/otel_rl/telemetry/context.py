@@ -31,7 +31,7 @@ _NO_TOKEN: Any = object()
 
 
 def may_change() -> bool:
-    """False where no context variable may be set, see :func:`unchanged`."""
+    """Return whether context variables may be set, see :func:`unchanged`."""
     return not _collecting or _collecting != get_ident()
 
 

@@ -64,12 +64,12 @@ def baggage_context(entries: dict[str, object], context: Context | None = None) 
 
 
 def is_ours(key: object) -> bool:
-    """True for the key of an entry that is ours to send; programs may have put keys there that are no text."""
+    """Return whether an entry with this key is ours to send; programs may have put keys there that are no text."""
     return isinstance(key, str) and key.startswith(OURS)
 
 
 def within_limits(entries: Mapping[str, object]) -> Mapping[str, object]:
-    """``entries`` that are to be sent, without those of ours that the limits have no room for; these are counted.
+    """Return the ``entries`` to send, without those of ours that exceed the limits; these are counted.
 
     The program's own come first, and all of them: what is too much of them is not ours to say. One that is too long
     takes no room: the propagator leaves it out. Of ours the correlation entries come before others.
@@ -77,8 +77,8 @@ def within_limits(entries: Mapping[str, object]) -> Mapping[str, object]:
     most = [(len(str(key)) + len(str(value)) + 2) * _MOST_BYTES_OF_CHARACTER for key, value in entries.items()]
     if len(most) <= MOST_MEMBERS and sum(most) <= LONGEST_BAGGAGE and max(most, default=0) <= _LONGEST_MEMBER:
         return entries
-    found = {key: value for key, value in entries.items() if not is_ours(key)}
-    lengths = [_length_of_member(key, value) for key, value in found.items()]
+    kept = {key: value for key, value in entries.items() if not is_ours(key)}
+    lengths = [_length_of_member(key, value) for key, value in kept.items()]
     # Each with a comma between it and the next.
     sent = [length + 1 for length in lengths if length <= _LONGEST_MEMBER]
     members, length = len(sent), sum(sent)
@@ -87,10 +87,10 @@ def within_limits(entries: Mapping[str, object]) -> Mapping[str, object]:
         if member > _LONGEST_MEMBER or members >= MOST_MEMBERS or length + member > LONGEST_BAGGAGE:
             drops.count("context", "baggage_limit")
             continue
-        found[key] = entries[key]
+        kept[key] = entries[key]
         members += 1
         length += member + 1
-    return found
+    return kept
 
 
 def _length_of_member(key: object, value: object) -> int:
@@ -112,17 +112,17 @@ def with_baggage(entries: dict[str, object]) -> Iterator[None]:
 
 
 def correlation_attributes(context: Context | None) -> dict[str, str | int]:
-    """The allowed baggage of ``context`` as attributes."""
-    found: dict[str, str | int] = {}
+    """Return the allowed baggage of ``context`` as attributes."""
+    values: dict[str, str | int] = {}
     for key, value in baggage.get_all(context).items():
         convert = ALLOWED.get(key)
         if convert is None or not isinstance(value, str):
             continue
         try:
-            found[key] = convert(value)
+            values[key] = convert(value)
         except ValueError:
             drops.count("context", "baggage_value_invalid")
-    return found
+    return values
 
 
 class BaggageSpanProcessor(SpanProcessor):
@@ -131,17 +131,17 @@ class BaggageSpanProcessor(SpanProcessor):
     def on_start(self, span: Span, parent_context: Context | None = None) -> None:
         """Copy; called on the thread that starts the span."""
         with guard("correlation.span"):
-            found = correlation_attributes(parent_context)
-            if found:
+            values = correlation_attributes(parent_context)
+            if values:
                 own = span.attributes or {}
-                span.set_attributes({key: value for key, value in found.items() if key not in own})
+                span.set_attributes({key: value for key, value in values.items() if key not in own})
             sampling.pass_on(span)
 
     def on_end(self, span: ReadableSpan) -> None:
         """Nothing to do at the end."""
 
     def shutdown(self) -> None:
-        """Holds nothing."""
+        """Do nothing: it holds nothing."""
 
     def force_flush(self, timeout_millis: int = 30000) -> bool:
         """Nothing is buffered."""
@@ -155,14 +155,14 @@ class BaggageLogRecordProcessor(LogRecordProcessor):
         """Copy; what the record says itself wins."""
         with guard("correlation.log_record"):
             record = log_record.log_record
-            found = correlation_attributes(record.context)
+            values = correlation_attributes(record.context)
             # Log records are not sampled.
-            found.pop(attributes.RL_SAMPLING_PRIORITY, None)
-            if found:
-                record.attributes = {**found, **(record.attributes or {})}
+            values.pop(attributes.RL_SAMPLING_PRIORITY, None)
+            if values:
+                record.attributes = {**values, **(record.attributes or {})}
 
     def shutdown(self) -> None:
-        """Holds nothing."""
+        """Do nothing: it holds nothing."""
 
     def force_flush(self, timeout_millis: int = 30000) -> bool:
         """Nothing is buffered."""

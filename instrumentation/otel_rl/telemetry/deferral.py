@@ -10,7 +10,7 @@ between two computations of the model our code and the SDK's find the processor'
 those of several seconds together, just before it exports.
 
 Not covered: a handler that interrupts the *program's own* call into the SDK. Signal handlers are described in
-``docs/signal-handlers.md``.
+``docs/host-edges.md``.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Moment(NamedTuple):
 
 
 def now() -> Moment:
-    """The present moment, for an end that is recorded later."""
+    """Return the present moment, for an end that is recorded later."""
     # Not Moment(...), which runs Python code; on the trainer's thread that shows.
     return tuple.__new__(Moment, (clock.counter(), clock.now()))
 
@@ -86,7 +86,7 @@ _released_by_ending = False
 
 
 def must_wait() -> bool:
-    """True when a call into the SDK could deadlock on this thread, or on a thread lost in a fork."""
+    """Return whether a call into the SDK could deadlock on this thread, or on a thread lost in a fork."""
     return thread.inside or forks > 0
 
 
@@ -124,7 +124,7 @@ def accept_posts(io_thread: DrainingThread | None) -> None:
 
 
 def posting() -> bool:
-    """True when :func:`post` leaves recordings to an I/O thread."""
+    """Return whether :func:`post` leaves recordings to an I/O thread."""
     return _io_thread is not None and not thread.draining
 
 
@@ -156,12 +156,12 @@ def post(signal: str, recording: Callable[[], None]) -> bool:
 
 
 def is_drained() -> bool:
-    """True while a thread of ours runs that drains the queue."""
+    """Return whether a thread of ours runs that drains the queue."""
     return _io_thread is not None and _io_thread.started
 
 
 def has_posts() -> bool:
-    """True while posts wait, or while a thread is recording them: the last one has left the queue then."""
+    """Return whether posts wait, or while a thread is recording them: the last one has left the queue then."""
     return bool(posted) or _posted_lock.locked()
 
 
@@ -230,7 +230,7 @@ def in_callback_of_sdk() -> Iterator[None]:
 
 
 def mark_io_thread() -> None:
-    """The calling thread is ours: a finaliser that runs in it may find locks of the SDK taken."""
+    """Mark the calling thread as ours: a finaliser that runs in it may find locks of the SDK taken."""
     thread.inside = True
 
 
@@ -247,7 +247,7 @@ def wait_for_ending() -> None:
 
 
 def release_child() -> None:
-    """The state of this forked child is its own now: record again."""
+    """Record again: the state of this forked child is its own now."""
     global forks, _posted_lock
     forks = 0
     posted.clear()

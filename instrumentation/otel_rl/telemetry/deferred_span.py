@@ -36,7 +36,7 @@ _site = guard("deferred_span.set")
 
 
 def below(parent: SpanContext) -> SpanContext:
-    """The ids of a span below ``parent``; of a root where that is none."""
+    """Return the ids of a span below ``parent``; of a root where there is no parent."""
     if parent.is_valid:
         return SpanContext(
             parent.trace_id, _generator.generate_span_id(), False, parent.trace_flags, parent.trace_state
@@ -87,7 +87,7 @@ class DeferredSpan(NonRecordingSpan):
         return self._attributes
 
     def is_recording(self) -> bool:
-        """True until it ends."""
+        """Return whether it has not ended."""
         return not self._ended
 
     def set_attribute(self, key: str, value: Any) -> None:

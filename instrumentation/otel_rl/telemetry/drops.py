@@ -46,7 +46,7 @@ def _fold() -> None:
 
 
 def snapshot() -> dict[tuple[str, str], int]:
-    """Drops so far: ``{(signal, reason): items}``."""
+    """Return drops so far: ``{(signal, reason): items}``."""
     with _lock:
         _fold()
         return dict(_counts)

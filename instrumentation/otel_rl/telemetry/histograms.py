@@ -84,22 +84,22 @@ class Histogram:
         return getattr(self._instrument, "_real_instrument", None) or self._instrument
 
     def _aggregations(self, labels: Labels) -> list[Any] | None:
-        """What the SDK adds a measurement with ``labels`` to; None where these are no histograms that we know."""
+        """Return the SDK's aggregations for ``labels``; None where these are no histograms that we know."""
         try:
             return self._find_aggregations(labels)
         except AttributeError:
             return None
 
     def _find_aggregations(self, labels: Labels) -> list[Any] | None:
-        instrument, found = self._sdk_instrument(), []
+        instrument, matching = self._sdk_instrument(), []
         for reader in instrument._measurement_consumer._reader_storages.values():
             for match in reader._get_or_init_view_instrument_match(instrument):
                 aggregations = list(match._attributes_aggregation.values())
                 same = [aggregation for aggregation in aggregations if aggregation._attributes == labels]
                 if match._view._attribute_keys is not None or len(same) != 1 or not _is_known(same[0]):
                     return None
-                found += same
-        return found
+                matching += same
+        return matching
 
 
 def _is_known(aggregation: Any) -> bool:

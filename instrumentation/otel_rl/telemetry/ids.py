@@ -36,7 +36,7 @@ def derive(*parts: object) -> SpanIds:
 
 @contextmanager
 def pinned(ids: SpanIds) -> Iterator[None]:
-    """The next root span started in this context gets exactly these ids (with our generator installed)."""
+    """Give the next root span started in this context exactly these ids (with our generator installed)."""
     token = _pinned.set(ids)
     try:
         yield
@@ -88,5 +88,5 @@ class IdGenerator(SdkIdGenerator):
         return _random_bits(64) or 1
 
     def is_trace_id_random(self) -> bool:
-        """Sets the W3C random-trace-id flag."""
+        """Return True, which sets the W3C random-trace-id flag."""
         return True

@@ -30,7 +30,7 @@ def at_first_record(callback: Callable[[], None]) -> None:
 
 
 def run_first_record_callbacks() -> None:
-    """Called by every scope when it gets its tracer."""
+    """Run the callbacks of the first record; every scope calls this when it gets its tracer."""
     for callback in _at_first_record:
         with guard("lifecycle.first_record"):
             callback()
@@ -59,7 +59,7 @@ def run_shutdown_callbacks() -> None:
 
 
 def run_after_fork_callbacks() -> None:
-    """Called in the child right after a fork."""
+    """Run the callbacks after a fork, in the child."""
     for callback in _after_fork:
         with guard("lifecycle.after_fork"):
             callback()

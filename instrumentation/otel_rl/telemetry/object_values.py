@@ -30,20 +30,21 @@ def text_of(value: Any) -> str | None:
     is_value = kind is type or kind is complex or kind is range or str(kind.__module__).partition(".")[0] in _LIBRARIES
     if isinstance(value, BaseException):
         is_value = (
-            all(isinstance(one, str | int | float | None) for one in value.args) and kind.__str__ in _OF_EXCEPTIONS
+            all(isinstance(argument, str | int | float | None) for argument in value.args)
+            and kind.__str__ in _OF_EXCEPTIONS
         )
     return str(value) if is_value else None
 
 
 def fields_of(value: Any) -> dict[str, Any] | None:
-    """The fields of ``value`` by name, without those that have no value; None for an object of another kind.
+    """Return the fields of ``value`` by name, without those that have no value; None for an object of another kind.
 
     May raise for a class that is not what it seems.
     """
     kind = type(value)
     if kind is SimpleNamespace:
         return dict(vars(value))
-    if any(one.__name__ == "BaseModel" and str(one.__module__).startswith("pydantic.") for one in kind.__mro__):
+    if any(base.__name__ == "BaseModel" and str(base.__module__).startswith("pydantic.") for base in kind.__mro__):
         return _of_model(value, kind)
     of_dataclass, of_attrs = _static(kind, "__dataclass_fields__"), _static(kind, "__attrs_attrs__")
     if isinstance(of_dataclass, dict):
@@ -57,8 +58,8 @@ def fields_of(value: Any) -> dict[str, Any] | None:
         return None
     # `repr` of attrs may be a function, which masks what it is given.
     names = (field.name for field in declared if field.repr is True and field.name not in hidden)
-    found = {name: _value(value, kind, name) for name in names}
-    return {name: one for name, one in found.items() if one is not _NOTHING}
+    held = {name: _value(value, kind, name) for name in names}
+    return {name: content for name, content in held.items() if content is not _NOTHING}
 
 
 def _of_model(value: Any, kind: type) -> dict[str, Any]:
@@ -67,12 +68,12 @@ def _of_model(value: Any, kind: type) -> dict[str, Any]:
     declared = _static(kind, "__pydantic_fields__", _static(kind, "model_fields"))
     if declared is None:
         hidden = _hidden_by_old(kind)
-        return {name: one for name, one in held.items() if name not in hidden}
+        return {name: field for name, field in held.items() if name not in hidden}
     hidden = _hidden(declared)
     # What is computed once lies beside the fields.
-    found = {name: held[name] for name in declared if name in held and name not in hidden}
+    fields = {name: held[name] for name in declared if name in held and name not in hidden}
     extra = _value(value, kind, "__pydantic_extra__")
-    return {**found, **extra} if isinstance(extra, dict) else found
+    return {**fields, **extra} if isinstance(extra, dict) else fields
 
 
 def _hidden(declared: Any) -> set[str]:
@@ -86,7 +87,7 @@ def _hidden_by_old(kind: type) -> set[str]:
 
 
 def _value(value: Any, kind: type, name: str) -> Any:
-    """The value of an attribute, from its slot or the dictionary of the object."""
+    """Return the value of an attribute, from its slot or the dictionary of the object."""
     of_class = _static(kind, name, _NOTHING)
     if type(of_class) is MemberDescriptorType:
         try:
@@ -103,10 +104,10 @@ def _value(value: Any, kind: type, name: str) -> Any:
 
 
 def _static(kind: type, name: str, default: Any = None) -> Any:
-    """The attribute of a class, without a question to its metaclass, which may answer to every name."""
-    return next((vars(one)[name] for one in kind.__mro__ if name in vars(one)), default)
+    """Return the attribute of a class, without a question to its metaclass, which may answer to every name."""
+    return next((vars(base)[name] for base in kind.__mro__ if name in vars(base)), default)
 
 
 def _class_name(kind: type) -> str:
-    """The name of a class, without a question to its metaclass."""
+    """Return the name of a class, without a question to its metaclass."""
     return str(type.__dict__["__qualname__"].__get__(kind))

@@ -66,7 +66,7 @@ class LateAttributes:
         self._answer = _Answer(None, None, None)
 
     def may_come(self, values: Mapping[str, Any]) -> bool:
-        """True where these, which are clean, may be added after the start."""
+        """Return whether these clean attributes may be added after the start."""
         tracer = self._tracer
         if tracer is None:
             return False
@@ -97,8 +97,8 @@ def _starts(tracer: Any, processors: Any) -> list[object] | None:
         return None
     if not _is_own(tracer, "start_span") or not _decides_without(tracer.sampler):
         return None
-    starts = [one.on_start for one in processors]
-    known = {one.on_start for one in _STARTING if _is_unchanged(one.on_start, one)}
+    starts = [processor.on_start for processor in processors]
+    known = {known_class.on_start for known_class in _STARTING if _is_unchanged(known_class.on_start, known_class)}
     return starts if all(getattr(start, "__func__", None) in known for start in starts) else None
 
 
@@ -114,9 +114,9 @@ def _decides_without(sampler: object) -> bool:
     return _is_own(sampler, "should_sample") and all(map(_decides_without, asked))
 
 
-def _is_own(one: object, name: str) -> bool:
-    """True where a method is the one that its class came with: programs put others in their place."""
-    return name not in vars(one) and _is_unchanged(getattr(type(one), name), type(one))
+def _is_own(processor: object, name: str) -> bool:
+    """Return whether a method is the one that its class came with: programs put others in their place."""
+    return name not in vars(processor) and _is_unchanged(getattr(type(processor), name), type(processor))
 
 
 def _is_unchanged(function: Any, owner: type) -> bool:

@@ -22,6 +22,7 @@ from opentelemetry.trace import get_current_span
 from otel_rl.semconv import attributes
 from otel_rl.telemetry import progress
 from otel_rl.telemetry.attribute_values import text
+from otel_rl.telemetry.tool_matches import ToolMatches
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,12 +34,10 @@ _KEY = create_key("otel_rl.trajectory")
 _entered: ContextVar[OpenTrajectory | None] = ContextVar("otel_rl_trajectory", default=None)
 #: Most names of rewards of one trajectory; scores under further ones count in the sum only. So many metrics, too.
 MAXIMUM_REWARDS = 32
-#: Most turns of one trajectory whose rewards are told apart; rewards of further ones count in the sum only.
+#: Most turns of one trajectory whose rewards are kept apart; rewards of further ones count in the sum only.
 MAXIMUM_TURNS = 512
 #: Most model calls of one trajectory that wait for the program to parse their answers; then the first is counted.
 MOST_UNPARSED = 64
-#: Most ids of calls of tools that are remembered.
-MOST_TOOL_IDS = 128
 #: Longest name, id or reason, in characters.
 MAXIMUM_LENGTH = 256
 #: Longest version that is read as a number, in digits.
@@ -60,32 +59,14 @@ class FailedCall(NamedTuple):
     retry: int
 
 
-class AskedTool:
-    """A call of a tool that a model has asked for.
-
-    Attributes:
-        name: of the tool.
-        group: what it has in common with the others of its answer.
-        has_run: a call with its id is counted.
-    """
-
-    __slots__ = ("group", "has_run", "name")
-
-    def __init__(self, name: str, group: Any, *, has_run: bool) -> None:
-        self.name = name
-        self.group = group
-        self.has_run = has_run
-
-
 class OpenTrajectory:
-    """Counters of one trajectory; a token count is None as long as no answer has told one."""
+    """Counters of one trajectory; a token count is None as long as no answer has one."""
 
     __slots__ = (
         "__weakref__",
         "_highest_version",
         "_lowest_version",
         "advantage",
-        "asked_tools",
         "discard_reason",
         "estimator",
         "event_loop",
@@ -104,9 +85,7 @@ class OpenTrajectory:
         "success",
         "tool_calls",
         "tool_errors",
-        "tool_ids",
         "tool_matches",
-        "tool_results",
         "tool_retries",
         "trained",
         "turn_rewards",
@@ -119,12 +98,7 @@ class OpenTrajectory:
         #: Tool calls that repeat the failed one before them, and that one.
         self.tool_retries = 0
         self.failed_tool: FailedCall | None = None
-        #: Calls of tools that a model has asked for and that wait for their results, by id; how many of the calls are
-        #: counted by their results alone, and how many have the id of one that a model has asked for.
-        self.asked_tools: dict[str, AskedTool] = {}
-        self.tool_results = self.tool_matches = 0
-        #: Counted calls by their ids, which no answer has been seen to ask for yet: it may be parsed later.
-        self.tool_ids: dict[str, int] = {}
+        self.tool_matches = ToolMatches()
         self.input_tokens: int | None = None
         self.output_tokens: int | None = None
         self.stop_reason: str | None = None
@@ -164,7 +138,7 @@ class OpenTrajectory:
         *,
         failed: bool,
     ) -> None:
-        """A model has answered, or not; ``tokens`` are those of the input and the output, where the server told."""
+        """Count a model call that has ended; ``tokens`` are input and output, where the server sent them."""
         self.model_calls += 1
         if failed:
             self.model_errors += 1
@@ -182,34 +156,15 @@ class OpenTrajectory:
             self._highest_version = number if highest is None else max(highest, number)
 
     def tool_call_ended(self, *, failed: bool, call_id: str | None = None) -> None:
-        """A tool has returned, or failed; ``call_id`` is the one that a model gave the call."""
+        """Count a tool call that has ended; ``call_id`` is the one that a model gave the call."""
         self.tool_calls += 1
         if failed:
             self.tool_errors += 1
         if isinstance(call_id, str):
-            self._tool_ran(text(call_id, MAXIMUM_LENGTH))
-
-    def _tool_ran(self, identifier: str) -> None:
-        asked = self.asked_tools.get(identifier)
-        if asked is not None:
-            asked.has_run = True
-            self.tool_matches += 1
-        elif identifier in self.tool_ids or len(self.tool_ids) < MOST_TOOL_IDS:
-            self.tool_ids[identifier] = self.tool_ids.get(identifier, 0) + 1
-
-    def asked_for_tool(self, identifier: str, name: str, group: Any) -> None:
-        """An answer has asked for a call of a tool, which may have run by now: the program has read it before us."""
-        runs = self.tool_ids.pop(identifier, 0)
-        self.tool_matches += runs
-        self.asked_tools[identifier] = AskedTool(name, group, has_run=runs > 0)
-
-    @property
-    def unmatched_tool_calls(self) -> int:
-        """Counted calls of which nobody knows which call of a model they are."""
-        return self.tool_calls - self.tool_results - self.tool_matches
+            self.tool_matches.count_run(text(call_id, MAXIMUM_LENGTH))
 
     def wait_for(self, call: UnparsedCall) -> None:
-        """The answer of ``call`` may be parsed by the program yet, and counts from then on."""
+        """Wait for the answer of ``call``: the program may parse it yet, and it counts from then on."""
         self.unparsed[call] = None
         if len(self.unparsed) > MOST_UNPARSED:
             # A copy: other threads end calls meanwhile.
@@ -261,28 +216,28 @@ class OpenTrajectory:
         return True
 
     def rewards_of_turns(self) -> tuple[list[float | None], list[float]]:
-        """The reward of each turn up to the last one that has a reward, and the sums up to each; empty for none."""
+        """Return the reward of each turn up to the last that has one, and the sums up to each; empty for none."""
         last = max(self.turn_rewards, default=0)
-        found = [self.turn_rewards.get(turn) for turn in range(1, last + 1)]
-        return found, list(accumulate(reward or 0.0 for reward in found))
+        rewards = [self.turn_rewards.get(turn) for turn in range(1, last + 1)]
+        return rewards, list(accumulate(reward or 0.0 for reward in rewards))
 
     def _is_suspect(self, *, failed: bool) -> bool:
-        """The reward is zero and something failed: the score may be that of the failure and not of the policy."""
+        """Return whether the reward is zero and something failed: the score may be the failure's, not the policy's."""
         return self.reward == 0 and bool(failed or self.tool_errors or self.model_errors or self.span_errors)
 
     def totals(self, *, failed: bool = False) -> dict[str, Any]:
-        """The totals as attributes; counters that nothing was seen of are left out.
+        """Return the totals as attributes; counters that nothing was seen of are left out.
 
         ``failed`` where the trajectory itself did.
         """
-        found: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         if self.model_calls:
-            found[attributes.RL_ROLLOUT_TURNS] = self.model_calls - self.model_errors
-            found[attributes.RL_ROLLOUT_MODEL_CALLS] = self.model_calls
-            found[attributes.RL_ROLLOUT_MODEL_ERRORS] = self.model_errors
+            values[attributes.RL_ROLLOUT_TURNS] = self.model_calls - self.model_errors
+            values[attributes.RL_ROLLOUT_MODEL_CALLS] = self.model_calls
+            values[attributes.RL_ROLLOUT_MODEL_ERRORS] = self.model_errors
         if self.model_calls or self.tool_calls:
-            found[attributes.RL_ROLLOUT_TOOL_CALLS] = self.tool_calls
-            found[attributes.RL_ROLLOUT_TOOL_ERRORS] = self.tool_errors
+            values[attributes.RL_ROLLOUT_TOOL_CALLS] = self.tool_calls
+            values[attributes.RL_ROLLOUT_TOOL_ERRORS] = self.tool_errors
         known = {
             attributes.RL_ROLLOUT_INPUT_TOKENS: self.input_tokens,
             attributes.RL_ROLLOUT_OUTPUT_TOKENS: self.output_tokens,
@@ -290,49 +245,49 @@ class OpenTrajectory:
             attributes.RL_ROLLOUT_POLICY_VERSION_MIN: self._lowest_version,
             attributes.RL_ROLLOUT_POLICY_VERSION_MAX: self._highest_version,
         }
-        found |= {key: value for key, value in known.items() if value is not None}
+        values |= {key: value for key, value in known.items() if value is not None}
         if self.tool_retries:
-            found[attributes.RL_ROLLOUT_TOOL_RETRIES] = self.tool_retries
+            values[attributes.RL_ROLLOUT_TOOL_RETRIES] = self.tool_retries
         if self.span_errors:
-            found[attributes.RL_ROLLOUT_SPAN_ERRORS] = self.span_errors
+            values[attributes.RL_ROLLOUT_SPAN_ERRORS] = self.span_errors
         if self._is_suspect(failed=failed):
-            found[attributes.RL_ROLLOUT_SUSPECT] = True
+            values[attributes.RL_ROLLOUT_SUSPECT] = True
         if self.success is not None:
-            found[attributes.RL_ROLLOUT_SUCCESS] = self.success
-        return found
+            values[attributes.RL_ROLLOUT_SUCCESS] = self.success
+        return values
 
 
-#: Stands for none, where a context must not have that of the contexts around it.
-_NONE = OpenTrajectory()
-_NONE.has_ended = True
+#: Shields a context from the trajectory of the contexts around it.
+_NO_TRAJECTORY = OpenTrajectory()
+_NO_TRAJECTORY.has_ended = True
 #: Open ones that have a trace of their own, by its id.
 _by_trace: WeakValueDictionary[int, OpenTrajectory] = WeakValueDictionary()
 
 
-def of(context: Context | None = None) -> OpenTrajectory | None:
-    """The open trajectory that ``context`` is part of, by default the current one."""
-    found = _last_of(context)
-    return None if found is None or found.has_ended else found
+def current(context: Context | None = None) -> OpenTrajectory | None:
+    """Return the open trajectory that ``context`` is part of, by default the current one."""
+    trajectory = _last_of(context)
+    return None if trajectory is None or trajectory.has_ended else trajectory
 
 
 def has_outlived(context: Context) -> bool:
-    """True where ``context`` is that of a trajectory which has ended."""
-    found = _last_of(context)
-    return found is not None and found.has_ended
+    """Return whether ``context`` is that of a trajectory which has ended."""
+    trajectory = _last_of(context)
+    return trajectory is not None and trajectory.has_ended
 
 
 def _last_of(context: Context | None) -> OpenTrajectory | None:
-    found = get_value(_KEY, context)
-    return found if isinstance(found, OpenTrajectory) else _entered.get()
+    trajectory = get_value(_KEY, context)
+    return trajectory if isinstance(trajectory, OpenTrajectory) else _entered.get()
 
 
 def enter(trajectory: OpenTrajectory) -> None:
-    """All that runs in this context of ``contextvars`` is part of it; for a context that is dropped afterwards."""
+    """Make all that runs in this context of ``contextvars`` part of it; for a context that is dropped afterwards."""
     _entered.set(trajectory)
 
 
 def context_with(trajectory: OpenTrajectory, context: Context | None = None) -> Context:
-    """A context that is part of ``trajectory``, made of ``context`` or of the current one."""
+    """Return a context that is part of ``trajectory``, made of ``context`` or of the current one."""
     return set_value(_KEY, trajectory, get_current() if context is None else context)
 
 
@@ -345,6 +300,6 @@ def root_context(trajectory: OpenTrajectory, context: Context) -> Context:
 
 
 def context_of_trace(context: Context) -> Context:
-    """``context``, part of the trajectory whose trace it is in; of none, where none of this process has that trace."""
+    """Return ``context`` as part of the trajectory of its trace; of none, where no trajectory here has that trace."""
     trace_id = get_current_span(context).get_span_context().trace_id
-    return context_with(_by_trace.get(trace_id, _NONE), context)
+    return context_with(_by_trace.get(trace_id, _NO_TRAJECTORY), context)

@@ -57,12 +57,12 @@ def remove_source(source: Callable[[], object]) -> None:
 
 
 def of_sources() -> tuple[object, ...]:
-    """What the sources answer now; may raise what they raise."""
+    """Return the answers of the sources; raises what they raise."""
     return tuple(source() for source in list(_sources))
 
 
 def phase_began(identity: int, name: str) -> None:
-    """A phase has begun; ``identity`` is given to :func:`phase_ended`."""
+    """Note that a phase has begun; ``identity`` is given to :func:`phase_ended`."""
     made[PHASES] += 1
     if len(_open_phases) >= MAXIMUM_OPEN:
         _open_phases.pop(next(iter(_open_phases)), None)
@@ -70,13 +70,13 @@ def phase_began(identity: int, name: str) -> None:
 
 
 def phase_ended(identity: int) -> None:
-    """A phase has ended, or was suspended."""
+    """Note that a phase has ended, or was suspended."""
     made[PHASES] += 1
     _open_phases.pop(identity, None)
 
 
 def call_ended() -> None:
-    """A call of a model or of a tool has ended."""
+    """Note that a call of a model or of a tool has ended."""
     made[CALLS] += 1
 
 
@@ -87,7 +87,7 @@ def watch_event_loops(watcher: Callable[[Any], object] | None) -> None:
 
 
 def event_loop() -> int:
-    """An operation begins; return the id of the event loop that runs in this thread, 0 where none does."""
+    """Return the id of the event loop that runs in this thread, 0 where none does, for an operation that begins."""
     if _loop_watcher is None:
         return 0
     asyncio = sys.modules.get("asyncio.events")
@@ -101,7 +101,7 @@ def event_loop() -> int:
 
 
 def began_in_event_loop(kind: int, operation: InEventLoop) -> None:
-    """A rollout or a model call begins; where an event loop runs in this thread, it counts as waiting in it."""
+    """Count a rollout or model call that begins as waiting in this thread's event loop, if one runs."""
     loop = event_loop()
     if loop:
         operation.event_loop = loop
@@ -111,8 +111,10 @@ def began_in_event_loop(kind: int, operation: InEventLoop) -> None:
 def open_in_event_loop(kind: int, loop: int) -> int:
     """How many began in the event loop with this id and have not ended; for the watchdog's thread."""
     # One copy of the set of references: the set itself may change at any moment.
-    found = (reference() for reference in list(_in_event_loops[kind].data))  # type: ignore[attr-defined]
-    return sum(one is not None and one.event_loop == loop and not one.has_ended for one in found)
+    operations = (reference() for reference in list(_in_event_loops[kind].data))  # type: ignore[attr-defined]
+    return sum(
+        operation is not None and operation.event_loop == loop and not operation.has_ended for operation in operations
+    )
 
 
 def open_phases() -> tuple[str, ...]:

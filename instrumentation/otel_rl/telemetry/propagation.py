@@ -90,14 +90,14 @@ def _with_baggage(sent: Mapping[str, object], everything: Mapping[str, object], 
 
 
 def _has_baggage(headers: Mapping[str, str]) -> bool:
-    """True where the program has written some. Those of ``urllib3`` may be a dictionary, with the name in any case."""
+    """Return whether the program has written some. ``urllib3``'s headers may be a dictionary, names in any case."""
     if not isinstance(headers, dict):
         return _BAGGAGE in headers
     return any(isinstance(name, str | bytes) and name.lower() in (_BAGGAGE, _BAGGAGE.encode()) for name in headers)
 
 
 def host_of(url_or_host: Any) -> str:
-    """The host that a URL, or an object that stands for one, names; empty where it names none."""
+    """Return the host that a URL, or an object that stands for one, names; empty where it names none."""
     host = getattr(url_or_host, "host", None)
     if host is None:
         text = str(url_or_host)
@@ -108,7 +108,7 @@ def host_of(url_or_host: Any) -> str:
 
 
 def may_have_baggage(host: str) -> bool:
-    """True when ``host`` is local, in a private network or a cluster, or allowed by the user."""
+    """Return whether ``host`` is local, in a private network or a cluster, or allowed by the user."""
     return _is_private(host) or _is_named(host, settings.current().propagate_to or ())
 
 
@@ -132,7 +132,7 @@ def _is_private(host: str) -> bool:
 
 
 def extract(carrier: Mapping[str, str], base: Context | None = None) -> Context:
-    """The context that a request or an environment carries, for the server side.
+    """Return the context that a request or an environment carries, for the server side.
 
     The remote span becomes the parent of what starts in the context, see :func:`remote_parent`. Of the baggage only the
     correlation entries are taken: whoever can reach a server could otherwise choose its attributes.
@@ -152,13 +152,13 @@ def extract(carrier: Mapping[str, str], base: Context | None = None) -> Context:
 
 
 def remote_parent(carrier: Mapping[str, str]) -> Context | None:
-    """The context in which the work of a request is a child of the caller's span; None when it sent no trace."""
+    """Return the context in which the work of a request is a child of the caller's span; None when it sent no trace."""
     context = extract(carrier)
     return context if trace_api.get_current_span(context).get_span_context().is_valid else None
 
 
 def link(carrier: Mapping[str, str]) -> Link | None:
-    """A link to the caller's span, for work that has a trace of its own; None when it sent no trace."""
+    """Return a link to the caller's span, for work that has a trace of its own; None when it sent no trace."""
     parent = trace_api.get_current_span(extract(carrier)).get_span_context()
     return Link(parent) if parent.is_valid else None
 

@@ -102,17 +102,17 @@ def _apply(specification: str, value: str) -> str:
 
 
 def _function(specification: str) -> Redact:
-    found = _functions.get(specification)
-    if found is None:
+    loaded = _functions.get(specification)
+    if loaded is None:
         try:
-            found = _functions[specification] = _load(specification)
+            loaded = _functions[specification] = _load(specification)
         except Exception as error:  # noqa: BLE001 - importing the user's module may raise anything
             _report(specification, _in_words(error))
             if not isinstance(error, AttributeError):
                 # A module that is still being imported may get the attribute later; the rest will not mend itself.
                 _functions[specification] = _refuse
             raise Dropped(UNAVAILABLE) from None
-    function: Redact = found
+    function: Redact = loaded
     return function
 
 
@@ -137,12 +137,12 @@ def _load(specification: str) -> Redact:
     module_name, _, path = specification.partition(":")
     if bad_form(specification):
         raise ValueError(_FORM)
-    found: Any = _main_module(module_name) or importlib.import_module(module_name)
+    named: Any = _main_module(module_name) or importlib.import_module(module_name)
     for name in path.split("."):
-        found = getattr(found, name)
-    if not callable(found) or inspect.iscoroutinefunction(found):
+        named = getattr(named, name)
+    if not callable(named) or inspect.iscoroutinefunction(named):
         raise TypeError(f"{path} is not a plain function")
-    function: Redact = found
+    function: Redact = named
     return function
 
 

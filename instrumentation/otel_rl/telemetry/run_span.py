@@ -55,7 +55,7 @@ def set_parent(context: Context) -> None:
 
 
 def fail(error: BaseException) -> None:
-    """The program is ending with this uncaught exception."""
+    """Note that the program is ending with this uncaught exception."""
     global _error
     _error = error
 
@@ -84,7 +84,7 @@ def begin() -> None:
 
 
 def touch() -> None:
-    """Called at the first record of any scope: the process has something to report, so it gets its span and events."""
+    """Give the process its span and events, at the first record of any scope."""
     global _touched
     if _touched:
         return
@@ -110,14 +110,14 @@ def _announce(identity: process_identity.ProcessIdentity) -> None:
 
 
 def _is_final(identity: process_identity.ProcessIdentity) -> bool:
-    """A worker may still become a rank: its identity is final with its first export, which this must not hasten."""
+    """Return whether the identity is final: a worker may become a rank until its first export, not hastened here."""
     if identity.leads or _is_rank_or_driver(identity):
         return process_identity.settled()
     return process_identity.frozen()
 
 
 def _reports(identity: process_identity.ProcessIdentity) -> bool:
-    """True for ranks and drivers, and for other processes that have recorded something."""
+    """Return whether it is a rank or driver, or has recorded something."""
     if data_loader_workers.is_data_loader_worker():
         return False
     return _touched or _is_rank_or_driver(identity)
@@ -169,7 +169,7 @@ def _emit(event: EventDefinition, timestamp: int, further: Mapping[str, object] 
 
 
 def _forget() -> None:
-    """A forked child begins at the fork, and reports it with its first record or a rank of its own."""
+    """Forget the parent's state: a child begins at the fork, and reports it with its first record or rank."""
     global _started, _touched, _announced, _ended, _error, _inherited
     _started, _error = clock.now(), None
     _touched = _announced = _ended = False

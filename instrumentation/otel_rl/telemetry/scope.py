@@ -61,7 +61,7 @@ _thread = deferral.thread
 
 
 def enabled() -> bool:
-    """True when a tracer provider has been set; to be asked first, since even a dropped span costs microseconds."""
+    """Return whether a tracer provider has been set; ask it first, since even a dropped span costs microseconds."""
     return trace_api._TRACER_PROVIDER is not None  # noqa: SLF001 - get_tracer_provider() would create a provider
 
 
@@ -361,14 +361,14 @@ class Scope:
     def _register(self, metric: MetricDefinition, callback: Observe) -> None:
         site = guard(f"{self.name}.{metric.name}")
 
-        def observations(_: CallbackOptions) -> Iterable[Observation]:
-            found: list[Observation] = []
+        def observe(_: CallbackOptions) -> Iterable[Observation]:
+            observations: list[Observation] = []
             with site:
                 for value, values in callback():
                     labels = cardinality_budgets.labels(metric, values)
                     if labels is not None:
-                        found.append(Observation(value, labels))
-            return found
+                        observations.append(Observation(value, labels))
+            return observations
 
         with deferral.inside_sdk():
             meter = self._get_meter()
@@ -376,7 +376,7 @@ class Scope:
                 "gauge": meter.create_observable_gauge,
                 "updowncounter": meter.create_observable_up_down_counter,
             }.get(metric.instrument, meter.create_observable_counter)
-            create(metric.name, [observations], metric.unit, metric.description)
+            create(metric.name, [observe], metric.unit, metric.description)
 
     # -- events ------------------------------------------------------------------------------------------------
 

@@ -171,7 +171,7 @@ class ToolCall:
         # First: whatever becomes of the rest, what the tool calls is inside of it.
         self._tool = OpenTool(self._name, self._scope.name, self.span)
         self._token = attach(open_tools.context_with(self._tool, context))
-        trajectory = open_trajectory.of()
+        trajectory = open_trajectory.current()
         size = plain_size(self._arguments) if self._measures_sizes and self._arguments is not None else None
         values = {attributes.RL_TOOL_ARGUMENTS_SIZE: size}
         if trajectory is not None and self._is_counted:
@@ -191,7 +191,7 @@ class ToolCall:
             attributes.GEN_AI_TOOL_CALL_ID: self._call_id,
             attributes.GEN_AI_TOOL_CALL_ARGUMENTS: self._captured_arguments(),
         }
-        trajectory = open_trajectory.of()
+        trajectory = open_trajectory.current()
         if trajectory is not None:
             values[attributes.RL_ROLLOUT_TURN] = trajectory.turn
         return self._scope.start_span(spans.GEN_AI_EXECUTE_TOOL, f"{OPERATION} {self._name}", attributes=values)

@@ -25,7 +25,7 @@ _INTEGERS = {1: "uint8", 2: "int16", 4: "int32", 8: "int32"}
 
 
 def sum_of(tensor: Any, dtype: Any = None) -> Any:
-    """A tensor with one integer: the sum over ``tensor``, as if it had the floating type ``dtype``; None without data.
+    """Return a tensor with one integer: the sum over ``tensor`` as if of floating type ``dtype``; None without data.
 
     Of a sharded tensor it is that of the part on this rank. Nothing is sent and no kernel is waited for.
     """
@@ -52,7 +52,7 @@ def sum_of(tensor: Any, dtype: Any = None) -> Any:
 
 
 def _parts(tensor: Any) -> Iterator[Any]:
-    """Views of ``tensor`` of at most ``_CHUNK`` elements; the order of the elements counts nothing."""
+    """Return views of ``tensor`` of at most ``_CHUNK`` elements; the order of the elements counts nothing."""
     if tensor.is_contiguous():
         yield from tensor.view(-1).split(_CHUNK)
     elif tensor.numel() <= _CHUNK:
@@ -63,28 +63,28 @@ def _parts(tensor: Any) -> Iterator[Any]:
 
 
 def sums_of(tensors: Iterable[Any], dtype: Any = None) -> list[int | None]:
-    """The sums of several tensors; one wait per device."""
-    found = [sum_of(one, dtype) for one in tensors]
+    """Return the sums of several tensors; one wait per device."""
+    totals = [sum_of(tensor, dtype) for tensor in tensors]
     by_device: dict[Any, list[int]] = {}
-    for index, one in enumerate(found):
-        if one is not None:
-            by_device.setdefault(one.device, []).append(index)
-    sums: list[int | None] = [None] * len(found)
+    for index, total in enumerate(totals):
+        if total is not None:
+            by_device.setdefault(total.device, []).append(index)
+    sums: list[int | None] = [None] * len(totals)
     for indices in by_device.values():
-        values = sys.modules["torch"].stack([found[index] for index in indices]).tolist()
+        values = sys.modules["torch"].stack([totals[index] for index in indices]).tolist()
         for index, value in zip(indices, values, strict=True):
             sums[index] = value
     return sums
 
 
 def sums_of_model(model: Any) -> list[tuple[str, int | None]]:
-    """The parameters of ``model`` by their names; sent to the workers of an engine."""
+    """Return the parameters of ``model`` by their names; sent to the workers of an engine."""
     named = list(model.named_parameters())
     sums = sums_of(parameter for _, parameter in named)
-    return [(name, found) for (name, _), found in zip(named, sums, strict=True)]
+    return [(name, value) for (name, _), value in zip(named, sums, strict=True)]
 
 
 def added(*sums: int) -> int:
-    """The sum of joined tensors, as an integer of 64 bits with a sign."""
+    """Return the sum of joined tensors, as an integer of 64 bits with a sign."""
     total = sum(sums) & _MASK
     return total - (1 << 64) if total >> 63 else total

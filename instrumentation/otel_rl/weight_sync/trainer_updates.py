@@ -39,29 +39,33 @@ class Parameters(NamedTuple):
     shapes: Mapping[int, tuple[Any, ...]]
 
     def since(self, first: Parameters) -> Parameters:
-        """These, and those of ``first`` of the optimizers that are not in them."""
+        """Return these, and those of ``first`` for the optimizers that are not in them."""
         return Parameters(self.updates, {**first.sums, **self.sums}, {**first.shapes, **self.shapes})
 
     def only(self, numbers: Iterable[int]) -> Parameters:
         """Those of the optimizers with these numbers."""
         kept = self.sums.keys() & set(numbers)
-        return Parameters(self.updates, {one: self.sums[one] for one in kept}, {one: self.shapes[one] for one in kept})
+        return Parameters(
+            self.updates,
+            {number: self.sums[number] for number in kept},
+            {number: self.shapes[number] for number in kept},
+        )
 
     def moved_since(self, before: Parameters) -> bool:
-        """True where the parameters of every optimizer that was read both times differ.
+        """Return whether the parameters of every optimizer that was read both times differ.
 
         A critic that moves while the policy stands still says nothing of the policy, and which is which is not known.
         """
         both = self.sums.keys() & before.sums.keys()
-        return bool(both) and all(self.sums[one] != before.sums[one] for one in both)
+        return bool(both) and all(self.sums[number] != before.sums[number] for number in both)
 
     def is_laid_out_as(self, before: Parameters) -> bool:
-        """False where an optimizer holds other parts than before: their sums say nothing of a step.
+        """Return whether every optimizer holds the same parts as before: else their sums say nothing of a step.
 
         Within ``summon_full_params`` of FSDP1 the parameters are whole, and outside a part of them.
         """
         both = self.shapes.keys() & before.shapes.keys()
-        return all(self.shapes[one] == before.shapes[one] for one in both)
+        return all(self.shapes[number] == before.shapes[number] for number in both)
 
 
 class TrainerUpdates:
@@ -110,13 +114,13 @@ class TrainerUpdates:
             self._begun += 1
             if is_new and len(self._optimizers) <= MAXIMUM_OPTIMIZERS:
                 for dtype, first in list(self._first.items()):
-                    one = Parameters(0, {number: _sums(optimizer, dtype)}, {number: _shapes(optimizer)})
-                    self._first[dtype] = one.since(first.only(self._optimizers.values()))
+                    before = Parameters(0, {number: _sums(optimizer, dtype)}, {number: _shapes(optimizer)})
+                    self._first[dtype] = before.since(first.only(self._optimizers.values()))
 
     def _enter(self, number: int, *, is_within_another: bool) -> None:
         thread = threading.get_ident()
         if not is_within_another:
-            # Steps that raised, here or in a thread that is gone: nothing told of their end.
+            # Steps that raised, here or in a thread that is gone: nothing reported their end.
             for other, begun in list(self._stepping.items()):
                 if other != thread and begun[0] == number:
                     self._stepping.pop(other, None)
@@ -137,15 +141,15 @@ class TrainerUpdates:
             self._stepping.pop(thread, None)
 
     def compare_as(self, dtype: Any) -> None:
-        """An engine holds parameters of this floating type: those of the optimizers are read as such."""
+        """Read the parameters of the optimizers in this floating type, which an engine holds."""
         self._first.setdefault(dtype, Parameters(0, {}, {}))
 
     def first(self, dtype: Any) -> Parameters:
-        """The parameters before the first step of their optimizers, of those that began since :meth:`compare_as`."""
+        """Return the parameters before their optimizers' first steps, of those that began since :meth:`compare_as`."""
         return self._first.get(dtype, Parameters(0, {}, {}))
 
     def read(self, dtype: Any) -> Parameters | None:
-        """The parameters as they are, in the floating type ``dtype``; read once between two steps.
+        """Return the parameters as they are, in the floating type ``dtype``; read once between two steps.
 
         None where no optimizer has stepped, or where one steps meanwhile.
         """
@@ -153,35 +157,37 @@ class TrainerUpdates:
         optimizers = self._apart()
         if not optimizers or self._is_stepping():
             return None
-        shapes = {number: _shapes(one) for number, one in optimizers.items()}
-        found = self._latest.get(dtype)
-        if found is None or found.updates != updates or found.shapes != shapes:
-            found = Parameters(updates, {number: _sums(one, dtype) for number, one in optimizers.items()}, shapes)
-            if found.shapes != {number: _shapes(one) for number, one in optimizers.items()}:
+        shapes = {number: _shapes(optimizer) for number, optimizer in optimizers.items()}
+        parameters = self._latest.get(dtype)
+        if parameters is None or parameters.updates != updates or parameters.shapes != shapes:
+            parameters = Parameters(
+                updates, {number: _sums(optimizer, dtype) for number, optimizer in optimizers.items()}, shapes
+            )
+            if parameters.shapes != {number: _shapes(optimizer) for number, optimizer in optimizers.items()}:
                 return None
         if (updates, begun) != (self.updates, self._begun):
             return None
-        self._latest[dtype] = found
-        return found
+        self._latest[dtype] = parameters
+        return parameters
 
     def _is_stepping(self) -> bool:
         living = set(self._optimizers.values())
         return any(not living.isdisjoint(begun) for begun in list(self._stepping.values()))
 
     def _apart(self) -> dict[int, Any]:
-        """The optimizers that are read, by number; not one whose parameters others hold, as one that is wrapped."""
-        found: dict[int, Any] = {}
+        """Return the optimizers that are read, by number; not one whose parameters others hold, e.g. a wrapped one."""
+        optimizers: dict[int, Any] = {}
         held: set[int] = set()
         for reference in self._optimizers.keyrefs()[:MAXIMUM_OPTIMIZERS]:
             optimizer = reference()
             number = None if optimizer is None else self._optimizers.get(optimizer)
-            parameters = {id(one) for one in _parameters(optimizer)} if number is not None else set()
+            parameters = {id(parameter) for parameter in _parameters(optimizer)} if number is not None else set()
             if number is not None and not parameters <= held:
                 held |= parameters
-                found[number] = optimizer
+                optimizers[number] = optimizer
         for dtype, first in list(self._first.items()):
-            self._first[dtype] = first.only(found)
-        return found
+            self._first[dtype] = first.only(optimizers)
+        return optimizers
 
     def forget(self) -> None:
         """As if nothing had stepped."""
@@ -193,7 +199,7 @@ class TrainerUpdates:
 
 
 def _parameters(optimizer: Any) -> Iterator[Any]:
-    return (one for group in optimizer.param_groups for one in group["params"])
+    return (parameter for group in optimizer.param_groups for parameter in group["params"])
 
 
 def _sums(optimizer: Any, dtype: Any) -> tuple[int | None, ...]:
@@ -201,11 +207,11 @@ def _sums(optimizer: Any, dtype: Any) -> tuple[int | None, ...]:
 
 
 def _shapes(optimizer: Any) -> tuple[Any, ...]:
-    return tuple(tuple(one.shape) for one in _parameters(optimizer))
+    return tuple(tuple(parameter.shape) for parameter in _parameters(optimizer))
 
 
 def _is_within_another(step: FrameType) -> bool:
-    """True where ``step``, the frame of a step with hooks, was called by another: ``Optimizer.profile_hook_step``."""
+    """Return whether ``step``, the frame of a step with hooks, was called by one: ``Optimizer.profile_hook_step``."""
     frame = step.f_back
     while frame is not None:
         if frame.f_code is step.f_code:

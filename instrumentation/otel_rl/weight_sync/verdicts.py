@@ -27,7 +27,7 @@ _JOINED, _APART = 3, 2
 
 
 class EngineWeights(NamedTuple):
-    """What an engine tells of its weights.
+    """The weights of an engine, as far as it was asked for them.
 
     Attributes:
         logprobs: log-probabilities of the tokens of a fixed prompt; None where it was not asked.
@@ -44,7 +44,7 @@ class SyncOutcome:
 
     Attributes:
         verdict: a value of ``rl.sync.verdict``.
-        is_problem: it is to be told.
+        is_problem: it is reported.
         updates: steps of the optimizers since the engine was last found to hold what the trainer holds.
         compared: tensors of the engine that could be compared.
         changed: tensors that have changed since the comparison before; None where only log-probabilities are known.
@@ -63,7 +63,7 @@ class SyncVerdicts:
     """The comparisons of one engine with the trainer of its process."""
 
     def __init__(self) -> None:
-        self._told: EngineWeights | None = None
+        self._engine: EngineWeights | None = None
         self._trainer: Parameters | None = None
         #: Tensors of the engine that have held what the trainer holds.
         self._known: set[str] = set()
@@ -75,34 +75,38 @@ class SyncVerdicts:
         #: How often in a row the engine was used although the trainer had moved on, and the most of that so far.
         self._uses, self._most_uses = 0, 0
 
-    def begin(self, told: EngineWeights, trainer: Parameters | None) -> None:
-        """The first time: nothing to compare with."""
-        self._told, self._trainer = told, trainer
+    def begin(self, engine: EngineWeights, trainer: Parameters | None) -> None:
+        """Keep the first contents, with nothing to compare them with."""
+        self._engine, self._trainer = engine, trainer
         if trainer is not None:
             self._current_at = trainer.updates
-            self._learn(told, _contents(trainer))
+            self._learn(engine, _contents(trainer))
 
     def compare(
-        self, told: EngineWeights, trainer: Parameters | None, first: Parameters, *, brought: bool
+        self, engine: EngineWeights, trainer: Parameters | None, first: Parameters, *, after_sync: bool
     ) -> SyncOutcome:
-        """The engine is about to generate; ``brought`` says that an operation has brought weights since the last time.
+        """Return the verdict on an engine that is about to generate.
 
-        ``first`` are the parameters before the first step, for those that had not stepped the last time.
+        Args:
+            engine: its weights now.
+            trainer: the trainer's, None where they cannot be read.
+            first: the parameters before the first step, for those that had not stepped the last time.
+            after_sync: an operation has brought weights since the last time.
         """
-        before = self._told or told
-        changed = _changed(before, told)
-        is_unchanged = not changed if changed is not None else before.logprobs == told.logprobs
+        before = self._engine or engine
+        changed = _changed(before, engine)
+        is_unchanged = not changed if changed is not None else before.logprobs == engine.logprobs
         outcome = SyncOutcome(Verdict.UNKNOWN, changed=None if changed is None else len(changed))
         # What both were like at the same time belongs together.
         if trainer is not None or self._trainer is None:
-            self._told = told
+            self._engine = engine
         if trainer is None:
             return outcome
         held = first if self._trainer is None else self._trainer.since(first)
         self._trainer = trainer
         if not trainer.is_laid_out_as(held):
             self._known.clear()
-            self._learn(told, _contents(trainer))
+            self._learn(engine, _contents(trainer))
             return outcome
         if not self._known:
             self._learn(before, _contents(held))
@@ -110,30 +114,30 @@ class SyncVerdicts:
         outcome.updates = trainer.updates - self._current_at
         moved = trainer.moved_since(held)
         if self._known:
-            self._compare_tensors(outcome, told, _contents(trainer), _contents(held), changed or set())
+            self._compare_tensors(outcome, engine, _contents(trainer), _contents(held), changed or set())
         elif held.sums:
             outcome.verdict = Verdict.SKIPPED if moved and is_unchanged else Verdict.CURRENT
         if outcome.verdict == Verdict.CURRENT and not is_unchanged:
             self._count_sync(outcome, changed or set(), moved=moved)
-        self._learn(told, _contents(trainer))
-        self._follow(outcome, trainer, brought=brought)
+        self._learn(engine, _contents(trainer))
+        self._follow(outcome, trainer, after_sync=after_sync)
         return outcome
 
     def _compare_tensors(
         self,
         outcome: SyncOutcome,
-        told: EngineWeights,
+        engine: EngineWeights,
         contents: frozenset[int],
         earlier: frozenset[int],
         changed: set[str],
     ) -> None:
-        other = {name for name in self._known if not _holds(told, name, contents)}
+        other = {name for name in self._known if not _holds(engine, name, contents)}
         still = other - changed
         if not other:
             outcome.verdict = Verdict.CURRENT
         elif not changed:
             outcome.verdict, outcome.behind = Verdict.SKIPPED, sorted(other)
-        elif all(_holds(told, name, earlier) for name in self._known):
+        elif all(_holds(engine, name, earlier) for name in self._known):
             # All of it is of the version before: the trainer went on after a sync that was not seen.
             outcome.verdict = Verdict.BEHIND
         elif still:
@@ -142,7 +146,7 @@ class SyncVerdicts:
             outcome.verdict = Verdict.DIFFERENT
 
     def _count_sync(self, outcome: SyncOutcome, changed: set[str], *, moved: bool) -> None:
-        """A sync in which nothing that is compared is wrong; of the other tensors their changes tell."""
+        """Count a sync that left no compared tensor behind; of the others, missing changes count."""
         if moved:
             outcome.behind = sorted(
                 name
@@ -155,12 +159,12 @@ class SyncVerdicts:
         for name in changed:
             self._changes[name] = self._changes.get(name, 0) + 1
 
-    def _follow(self, outcome: SyncOutcome, trainer: Parameters, *, brought: bool) -> None:
-        """What is to be told: faults of a sync, and the lack of one where it never took as long."""
+    def _follow(self, outcome: SyncOutcome, trainer: Parameters, *, after_sync: bool) -> None:
+        """Decide what is reported: faults of a sync, and a missing one where it never took as long."""
         if outcome.verdict == Verdict.CURRENT:
             self._current_at, outcome.updates = trainer.updates, 0
             self._uses = 0
-        elif outcome.verdict == Verdict.SKIPPED and not brought:
+        elif outcome.verdict == Verdict.SKIPPED and not after_sync:
             self._uses += 1
             outcome.is_problem = self._syncs > 0 and self._uses > self._most_uses
             self._most_uses = max(self._most_uses, self._uses)
@@ -169,40 +173,40 @@ class SyncVerdicts:
         else:
             outcome.is_problem = outcome.verdict in (Verdict.SKIPPED, Verdict.PARTIAL)
 
-    def _learn(self, told: EngineWeights, contents: frozenset[int]) -> None:
-        """Tensors with the same values as another one are left out: which of them is which is not known."""
-        if told.sums is None or not contents:
+    def _learn(self, engine: EngineWeights, contents: frozenset[int]) -> None:
+        """Add the tensors that hold what the trainer holds; those with equal values cannot be distinguished."""
+        if engine.sums is None or not contents:
             return
-        number = Counter(told.sums.values())
+        number = Counter(engine.sums.values())
         self._known.update(
-            name for name, sums in told.sums.items() if number[sums] == 1 and _holds(told, name, contents)
+            name for name, sums in engine.sums.items() if number[sums] == 1 and _holds(engine, name, contents)
         )
 
 
 def _changed(before: EngineWeights, now: EngineWeights) -> set[str] | None:
-    """Tensors of the engine that differ; None where they are not known."""
+    """Return the tensors of the engine that differ; None where they are not known."""
     if before.sums is None or now.sums is None:
         return None
     return {name for name, sums in now.sums.items() if before.sums.get(name) != sums}
 
 
-def _holds(told: EngineWeights, name: str, contents: frozenset[int]) -> bool:
-    """True where the tensor of the engine holds what the trainer holds; in parts, or each worker all of it."""
-    sums = (told.sums or {}).get(name, ())
+def _holds(engine: EngineWeights, name: str, contents: frozenset[int]) -> bool:
+    """Return whether the tensor of the engine holds what the trainer holds; in parts, or each worker all of it."""
+    sums = (engine.sums or {}).get(name, ())
     return bool(sums) and (added(*sums) in contents or (len(set(sums)) == 1 and sums[0] in contents))
 
 
 def _contents(trainer: Parameters) -> frozenset[int]:
-    """The sums of the trainer's tensors, and those of such as an engine may hold as one."""
-    found: set[int] = set()
+    """Return the sums of the trainer's tensors, and of those that an engine may hold as one."""
+    contents: set[int] = set()
     for sums in trainer.sums.values():
         for apart in range(1, _APART + 1):
             for index in range(len(sums)):
                 joined = sums[index : index + _JOINED * apart : apart]
                 for number in range(1, len(joined) + 1):
-                    parts = [one for one in joined[:number] if one is not None]
+                    parts = [part for part in joined[:number] if part is not None]
                     if len(parts) == number:
-                        found.add(added(*parts))
+                        contents.add(added(*parts))
     # Of tensors that are all zero, such as a new bias: everything that is zero would be the same.
-    found.discard(0)
-    return frozenset(found)
+    contents.discard(0)
+    return frozenset(contents)

@@ -12,7 +12,7 @@ import pytest
 
 from otel_rl.report.aggregate.trajectory_rows import rows
 from otel_rl.store.reader import Reader
-from otel_rl.store.reader.locate import find
+from otel_rl.store.reader.locate import find_run
 
 pytest.importorskip("torch")
 PROGRAM = Path(__file__).with_name("own_loop") / "train.py"
@@ -42,7 +42,7 @@ def run(folder, *launcher, **environ):
 
 def instrumented(folder, **environ):
     out, err = run(folder, LAUNCHER, **NAMES, **environ)
-    return out, err, list(Reader(find(folder / "store", None)).records())
+    return out, err, list(Reader(find_run(folder / "store", None)).records())
 
 
 def everything(folder):

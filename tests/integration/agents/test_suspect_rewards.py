@@ -16,7 +16,7 @@ from support.mcp_sessions import http_server
 from otel_rl.report import write_report
 from otel_rl.report.aggregate.trajectory_rows import rows
 from otel_rl.store.reader import Reader
-from otel_rl.store.reader.locate import find
+from otel_rl.store.reader.locate import find_run
 
 pytest.importorskip("mcp")
 PROGRAM = Path(__file__).with_name("suspect_rewards_program.py")
@@ -51,7 +51,7 @@ def run(tmp_path_factory):
 def test_zeros_after_a_failure_are_marked_and_others_are_not(run):
     folder, injected = run
     found = {}
-    for record in Reader(find(folder, None)).records():
+    for record in Reader(find_run(folder, None)).records():
         if getattr(record, "event", "") == "rl.trajectories":
             found |= {row.get("rl.rollout.id"): row for row in rows(record)}
     assert len(found) == 400

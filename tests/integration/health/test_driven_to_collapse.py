@@ -14,7 +14,7 @@ from otel_rl.health import rule_table
 from otel_rl.health.verdict import State
 from otel_rl.report.aggregate.collected import Collected
 from otel_rl.semconv.attributes import RlHealthCodeValues as Code
-from otel_rl.store.reader import Log, Point, Reader, find
+from otel_rl.store.reader import Log, Point, Reader, find_run
 
 PROGRAM = Path(__file__).with_name("collapsing_program.py")
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -32,7 +32,7 @@ def source(tmp_path_factory):
         command, capture_output=True, text=True, timeout=300, env=environment, cwd=directory, check=False
     )
     assert done.returncode == 0, done.stderr[-4000:]
-    return find(directory / "data", None)
+    return find_run(directory / "data", None)
 
 
 @pytest.fixture(scope="module")

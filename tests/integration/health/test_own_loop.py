@@ -15,7 +15,7 @@ from own_loop_program import GROUPS, ONSET, SAMPLES, STEPS
 from otel_rl.report.aggregate.collected import Collected
 from otel_rl.report.findings import overview
 from otel_rl.semconv.attributes import RlHealthCodeValues as Code
-from otel_rl.store.reader import Log, Reader, find
+from otel_rl.store.reader import Log, Reader, find_run
 
 PROGRAM = Path(own_loop_program.__file__)
 
@@ -36,7 +36,7 @@ def finished(tmp_path_factory):
             command, capture_output=True, text=True, timeout=120, env=environment, cwd=directory, check=False
         )
         assert done.returncode == 0, done.stderr[-4000:]
-        sources[failures] = find(directory / "data", None)
+        sources[failures] = find_run(directory / "data", None)
         return sources[failures]
 
     return run

@@ -45,7 +45,7 @@ GARBAGE_AND_FORKS = (
     + """
 import contextvars, gc, weakref
 def record_apart(name):
-    # As docs/signal-handlers.md tells: before Python 3.12 a finaliser must leave the context as it is.
+    # docs/host-edges.md: before Python 3.12 a finaliser must leave the context as it is.
     contextvars.copy_context().run(record, name)
 class Cycle:
     def __init__(self):

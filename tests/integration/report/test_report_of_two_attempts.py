@@ -12,7 +12,7 @@ import pytest
 from otel_rl.report import write_report
 from otel_rl.report.aggregate.collected import Collected
 from otel_rl.report.findings import overview
-from otel_rl.store.reader import Reader, find
+from otel_rl.store.reader import Reader, find_run
 
 PROGRAM = """
 import os, sys, otel_rl
@@ -50,7 +50,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def collected(folder: Path) -> Collected:
-    return Collected(Reader(find(folder))).read(lambda _: None)
+    return Collected(Reader(find_run(folder))).read(lambda _: None)
 
 
 def test_the_steps_and_curves_are_those_of_the_resumed_attempt_alone(collected: Collected) -> None:

@@ -129,7 +129,7 @@ def test_a_call_inside_whose_answer_is_parsed_after_the_block_counts_once(record
     with otel_rl.rollout():
         with otel_rl.llm("m"):
             inner = InferenceCall(Scope("httpx"), ModelRequest(CHAT, server("127.0.0.1", 80), {"model": "m"}))
-            inner.body_was_read(json.dumps(ANSWER).encode())
+            inner.record_body_read(json.dumps(ANSWER).encode())
         inner.finish()
     found = body()
     assert (found["rl.rollout.model_calls"], found["rl.rollout.input_tokens"]) == ([1], [8])

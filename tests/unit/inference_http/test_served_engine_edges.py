@@ -37,7 +37,7 @@ def test_a_rollout_keeps_no_more_than_a_few_unparsed_answers(server, instrumente
     httpx = pytest.importorskip("httpx")
     with rollout(), httpx.Client() as made:
         kept = [made.post(f"{server.url}/generate", json=BODY) for _ in range(open_trajectory.MOST_UNPARSED + 5)]
-        assert len(open_trajectory.of().unparsed) == open_trajectory.MOST_UNPARSED
+        assert len(open_trajectory.current().unparsed) == open_trajectory.MOST_UNPARSED
 
     assert instrumented.span("rl.rollout").attributes["rl.rollout.model_calls"] == len(kept)
 

@@ -10,7 +10,8 @@ from support.fake_openai import CHAT, RESPONSE
 
 import otel_rl
 from otel_rl.inference import tool_round_trips
-from otel_rl.telemetry.open_trajectory import MOST_TOOL_IDS, OpenTrajectory
+from otel_rl.telemetry.open_trajectory import OpenTrajectory
+from otel_rl.telemetry.tool_matches import MOST_TOOL_IDS
 
 MODEL = "tiny"
 QUESTION = {"role": "user", "content": "2+2?"}
@@ -297,8 +298,8 @@ def test_what_waits_is_bounded():
         tool_round_trips.add(calls, tool_round_trips.calls_in(message))
         tool_round_trips.asked(trajectory, calls)
     assert len(calls) == tool_round_trips.MOST_ASKED
-    assert len(trajectory.asked_tools) == tool_round_trips.MOST_WAITING
-    assert "49-31" in trajectory.asked_tools
+    assert len(trajectory.tool_matches.asked) == tool_round_trips.MOST_WAITING
+    assert "49-31" in trajectory.tool_matches.asked
     for number in range(1000):
         trajectory.tool_call_ended(failed=False, call_id=f"x{number}")
-    assert len(trajectory.tool_ids) == MOST_TOOL_IDS
+    assert len(trajectory.tool_matches.unasked) == MOST_TOOL_IDS

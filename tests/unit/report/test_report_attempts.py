@@ -15,7 +15,7 @@ from otel_rl.report import write_report
 from otel_rl.report.aggregate.collected import Collected
 from otel_rl.report.aggregate.loops import _STRETCHES, Loops
 from otel_rl.report.aggregate.summary import summarise
-from otel_rl.store.reader import Process, Reader, Span, find
+from otel_rl.store.reader import Process, Reader, Span, find_run
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,7 +24,7 @@ SECOND = 1_000_000_000
 
 
 def read(folder: Path) -> Collected:
-    return Collected(Reader(find(folder))).read(lambda _: None)
+    return Collected(Reader(find_run(folder))).read(lambda _: None)
 
 
 def sampling(seconds: float) -> Any:

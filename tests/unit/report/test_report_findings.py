@@ -196,7 +196,7 @@ def test_what_ended_the_run_comes_first_where_nobody_is_known_to_wait(tmp_path: 
     waits = [] if rank is None else ["No rank is known to wait for another."]
     assert first.evidence == waits
     # The section on how the run ended says the same first.
-    postmortem = flight_rings.read(reader.find(run)).postmortem
+    postmortem = flight_rings.read(reader.find_run(run)).postmortem
     assert postmortem is not None
     label = f"process {lifetime.own().pid}" if rank is None else "rank 1"
     assert text.verdict(postmortem)[0] == f"{label} at step 7: uncaught ValueError"
@@ -224,7 +224,7 @@ def test_a_process_without_a_rank_that_was_killed_is_said_with_its_step(tmp_path
     seen = exit_records.make(lifetime.own(), -15, None, "a parent", None)
     line = json.dumps({**asdict(seen), "lifetime": list(seen.lifetime)})
     (tmp_path / f"otel-rl-{tmp_path.name}-node.exits").write_text(line)
-    found = Collected(reader.Reader(reader.find(killed.folder.parent)))
+    found = Collected(reader.Reader(reader.find_run(killed.folder.parent)))
     found.read(lambda _: None)
     found.rings = flight_rings.FlightRings(None, examine(killed.folder.parent, tmp_path))
     [first] = _grave(overview_of(found))

@@ -15,7 +15,7 @@ from otel_rl.report import write_report
 from otel_rl.report.aggregate import health as aggregate
 from otel_rl.report.aggregate.collected import Collected
 from otel_rl.semconv.attributes import RlHealthCodeValues as Code
-from otel_rl.store.reader import Reader, find
+from otel_rl.store.reader import Reader, find_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -61,7 +61,7 @@ class Written:
         writer.write()
 
     def verdicts(self) -> list[Verdict]:
-        return Collected(Reader(find(self.folder, None))).read(lambda _: None).health.verdicts()
+        return Collected(Reader(find_run(self.folder, None))).read(lambda _: None).health.verdicts()
 
     def findings(self) -> dict[str, Verdict]:
         return {one.code: one for one in self.verdicts() if one.is_finding}

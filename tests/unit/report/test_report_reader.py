@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from unit.report.synthetic_run import GrpoRun, write_agent_run
 
-from otel_rl.store.reader import Log, Point, Reader, Span, UnusableInput, find
+from otel_rl.store.reader import Log, Point, Reader, Span, UnusableInput, find_run
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,7 +21,7 @@ def run(tmp_path: Path) -> Path:
 
 
 def _records(path: Path, run: str | None = None) -> tuple[Reader, list[Any]]:
-    reader = Reader(find(path, run))
+    reader = Reader(find_run(path, run))
     return reader, list(reader.records())
 
 
@@ -45,7 +45,7 @@ def test_a_run_is_read_whole(run: Path) -> None:
 def test_a_manifest_whose_run_id_is_no_text_names_no_run(run: Path) -> None:
     for path in run.rglob("manifest.json"):
         path.write_text(json.dumps(json.loads(path.read_text()) | {"run_id": {"a": 1}}))
-    assert find(run, None).run_id is None
+    assert find_run(run, None).run_id is None
 
 
 def test_a_span_comes_after_the_spans_inside_it_whatever_their_scopes(tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_of_several_runs_the_newest_is_read_and_the_others_are_named(tmp_path: P
     GrpoRun(tmp_path, run_id="old", steps=1, started=1_000_000_000_000_000_000).write()
     GrpoRun(tmp_path, run_id="new", steps=1, started=1_700_000_000_000_000_000).write()
     GrpoRun(tmp_path, run_id="middle", steps=1, started=1_500_000_000_000_000_000).write()
-    source = find(tmp_path)
+    source = find_run(tmp_path)
     assert (source.run_id, source.others) == ("new", ["middle", "old"])
 
 
@@ -87,12 +87,12 @@ def test_a_run_is_chosen_by_the_beginning_of_its_id(tmp_path: Path) -> None:
     GrpoRun(tmp_path, run_id="alpha-1", steps=1).write()
     GrpoRun(tmp_path, run_id="alpha-2", steps=1).write()
     write_agent_run(tmp_path, "beta-1", rollouts=1)
-    assert find(tmp_path, "beta").run_id == "beta-1"
-    assert find(tmp_path, "alpha-2").run_id == "alpha-2"
+    assert find_run(tmp_path, "beta").run_id == "beta-1"
+    assert find_run(tmp_path, "alpha-2").run_id == "alpha-2"
     with pytest.raises(UnusableInput, match="2 runs begin with alpha"):
-        find(tmp_path, "alpha")
+        find_run(tmp_path, "alpha")
     with pytest.raises(UnusableInput, match="holds no run gamma; it holds: "):
-        find(tmp_path, "gamma")
+        find_run(tmp_path, "gamma")
 
 
 def test_one_process_alone_can_be_read(run: Path) -> None:
@@ -122,9 +122,9 @@ def test_a_folder_that_holds_one_collectors_files_leads_to_them(tmp_path: Path) 
         (tmp_path / "outputs" / name).mkdir(parents=True)
         (tmp_path / "outputs" / name / "traces.jsonl").write_text(lines)
         if name == "one":
-            assert find(tmp_path / "outputs").path == tmp_path / "outputs" / "one"
+            assert find_run(tmp_path / "outputs").path == tmp_path / "outputs" / "one"
     with pytest.raises(UnusableInput, match=r"several collectors' files; give one of .*one, .*two"):
-        find(tmp_path / "outputs")
+        find_run(tmp_path / "outputs")
 
 
 def test_of_several_runs_in_a_collectors_files_only_the_chosen_one_is_read(tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ def test_of_several_runs_in_a_collectors_files_only_the_chosen_one_is_read(tmp_p
         run = GrpoRun(tmp_path / "data", run_id=run_id, steps=1).write()
         text += "".join(file.read_text() for file in sorted(run.glob("*/traces-*.jsonl")))
     (output / "traces.jsonl").write_text(text)
-    source = find(output)
+    source = find_run(output)
     assert (source.run_id, source.others) == ("second", ["first"])
     reader, records = _records(output, "first")
     assert {record.process.resource["rl.run.id"] for record in records} == {"first"}
@@ -236,7 +236,7 @@ def test_numbers_and_lists_that_no_writer_of_otlp_gives_are_taken_for_nothing(tm
 
 
 def test_progress_tells_every_byte(run: Path) -> None:
-    reader = Reader(find(run))
+    reader = Reader(find_run(run))
     seen: list[int] = []
     list(reader.records(seen.append))
     assert sum(seen) == reader.source.size == sum(file.stat().st_size for file in run.glob("*/*.jsonl"))
@@ -254,21 +254,21 @@ def test_progress_tells_every_byte(run: Path) -> None:
 def test_unusable_input_says_what_to_give_instead(tmp_path: Path, prepare: Any, message: str) -> None:
     prepare(tmp_path / "data")
     with pytest.raises(UnusableInput, match=message):
-        find(tmp_path / "data")
+        find_run(tmp_path / "data")
 
 
 def test_files_that_may_not_be_read_are_named(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any) -> Any:
         raise PermissionError(13, "Permission denied")
 
-    source = find(run)
+    source = find_run(run)
     monkeypatch.setattr("pathlib.Path.open", refuse)
     with pytest.raises(UnusableInput, match=r"none of the files can be read: .*jsonl: Permission denied"):
         list(Reader(source).records())
 
 
 def test_a_file_that_vanished_is_reported_and_the_rest_is_read(run: Path) -> None:
-    source = find(run)
+    source = find_run(run)
     source.files[0].path.unlink()
     reader = Reader(source)
     assert list(reader.records())

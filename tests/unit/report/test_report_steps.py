@@ -8,7 +8,7 @@ from opentelemetry.trace import SpanContext, TraceFlags
 from unit.report.synthetic_run import ProcessWriter, process
 
 from otel_rl.report.aggregate.steps import UNCOVERED, Steps
-from otel_rl.store.reader import Process, Reader, Span, find
+from otel_rl.store.reader import Process, Reader, Span, find_run
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -62,7 +62,7 @@ def test_a_failed_phase_is_not_counted_in_the_time_of_the_phase_or_step_around_i
     writer.write()
 
     steps = Steps()
-    for record in Reader(find(tmp_path / "run")).records():
+    for record in Reader(find_run(tmp_path / "run")).records():
         if isinstance(record, Span):
             steps.add(record)
 

@@ -36,7 +36,7 @@ class Finder:
 @pytest.fixture
 def at_import(monkeypatch):
     """Let something happen when the module is loaded, which it has not been yet."""
-    attribute_values._finders.cache_clear()
+    attribute_values._readers.cache_clear()
     monkeypatch.setattr(instrumentor_status, "_outcomes", {})
     monkeypatch.delitem(sys.modules, MODULE, raising=False)
     monkeypatch.delattr(sys.modules["otel_rl.telemetry"], "object_values", raising=False)
@@ -47,7 +47,7 @@ def at_import(monkeypatch):
         return finder
 
     yield put
-    attribute_values._finders.cache_clear()
+    attribute_values._readers.cache_clear()
 
 
 def _refuse():

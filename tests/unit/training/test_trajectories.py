@@ -363,7 +363,7 @@ async def test_what_a_task_does_after_the_end_of_its_rollout_counts_in_no_trajec
         task = asyncio.create_task(outlives())
         await asyncio.sleep(0)
         otel_rl.reward("exact", 1.0)
-        counters = open_trajectory.of()
+        counters = open_trajectory.current()
     go_on.set()
     await task
 

@@ -78,7 +78,7 @@ class Run:
 
     def use(self, *, brought: bool = True):
         trainer = self.updates.read(self.dtype)
-        return self.verdicts.compare(self.told(), trainer, self.updates.first(self.dtype), brought=brought)
+        return self.verdicts.compare(self.told(), trainer, self.updates.first(self.dtype), after_sync=brought)
 
     def step(self, only: tuple[str, ...] | None = ("qkv", "o", "norm"), lr: float = 0.5):
         """Train, sync these tensors, and use the engine; None stands for no operation."""
@@ -289,7 +289,7 @@ def test_an_engine_that_is_one_version_behind_is_not_partly_updated(updates):
 
 def test_without_a_trainer_nothing_is_judged(updates):
     run = Run(updates)
-    assert run.verdicts.compare(run.told(), None, updates.first(run.dtype), brought=True).verdict == Verdict.UNKNOWN
+    assert run.verdicts.compare(run.told(), None, updates.first(run.dtype), after_sync=True).verdict == Verdict.UNKNOWN
 
 
 def test_optimizers_step_as_without_the_hook_and_are_not_kept_alive(updates, monkeypatch):

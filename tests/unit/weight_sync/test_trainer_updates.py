@@ -178,7 +178,7 @@ def test_parameters_that_are_whole_for_a_while_have_not_moved(updates, sums):
     def outcome():
         optimizer.step()
         told = EngineWeights(None, {"weight": (one_sum,)}) if sums else EngineWeights((-1.0,))
-        return verdicts.compare(told, read(updates), updates.first(torch.float32), brought=True)
+        return verdicts.compare(told, read(updates), updates.first(torch.float32), after_sync=True)
 
     optimizer.step()
     [[one_sum]] = read(updates).sums.values()
@@ -208,6 +208,6 @@ def test_a_version_without_the_trainer_leaves_the_pair_before_it():
     first, second = (trainer_updates.Parameters(number, {0: (number,)}, {0: ((1,),)}) for number in (1, 2))
     nothing = trainer_updates.Parameters(0, {}, {})
     verdicts.begin(EngineWeights((-1.0,)), first)
-    assert verdicts.compare(EngineWeights((-2.0,)), None, nothing, brought=True).verdict == "unknown"
-    outcome = verdicts.compare(EngineWeights((-2.0,)), second, nothing, brought=True)
+    assert verdicts.compare(EngineWeights((-2.0,)), None, nothing, after_sync=True).verdict == "unknown"
+    outcome = verdicts.compare(EngineWeights((-2.0,)), second, nothing, after_sync=True)
     assert (outcome.verdict, outcome.is_problem) == ("current", False)

@@ -1,4 +1,4 @@
-"""What the bodies of a request and of its answer are, told without reading what is long."""
+"""What the bodies of a request and of its answer are, without reading what is long."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _EVENTS = "text/event-stream"
 
 
 def object_of(body: Any) -> dict[str, Any]:
-    """The object that a request sends; empty where that is not known."""
+    """Return the object that a request sends; empty where that is not known."""
     if isinstance(body, bytes | str) and len(body) <= LONGEST_BODY:
         try:
             body = json.loads(body)
@@ -21,7 +21,7 @@ def object_of(body: Any) -> dict[str, Any]:
 
 
 def has_events(response: object) -> bool:
-    """True where the head of an answer announces a stream of events; the clients take a name in any case."""
+    """Return whether the head of an answer announces a stream of events; names of headers match in any case."""
     get = getattr(getattr(response, "headers", None), "get", None)
     kind = None if get is None else get("content-type")
     return isinstance(kind, str) and kind.lower().startswith(_EVENTS)

@@ -70,16 +70,16 @@ class HttpCall:
     trace_context: str | None = None
 
     def leave(self) -> None:
-        """The request has been answered: what runs from here on is no part of it."""
+        """Leave the call: the request has been answered, and what runs from here on is no part of it."""
 
     def failed(self, error: BaseException | None) -> None:
         """No answer came, or one of which nothing is known."""
 
     def answered(self, response: object, status: int, content: bytes | None) -> None:
-        """The head of the answer is there, and all of it where ``content`` is."""
+        """Note that the head of the answer is there, and all of it where ``content`` is."""
 
     def was_sent(self, times: int) -> None:
-        """The client has sent the request so often."""
+        """Note how often the client has sent the request."""
 
     def is_followed_by(self, _reader: object, _response: object) -> bool:
         """Chunks of the answer are of interest."""
@@ -89,7 +89,7 @@ class HttpCall:
 class HttpModelCall(HttpCall):
     """A request for tokens."""
 
-    #: A method of the client reads the answer, and tells how that ends.
+    #: A method of the client reads the answer, and reports how that ends.
     is_being_read = False
     #: Its chunks, while they are followed.
     _events: EventStream | None = None
@@ -111,11 +111,11 @@ class HttpModelCall(HttpCall):
         self._call.enter()
 
     def leave(self) -> None:
-        """The request has been answered."""
+        """Leave the operation: the request has been answered."""
         self._call.leave()
 
     def was_sent(self, times: int) -> None:
-        """The client has sent the request so often."""
+        """Note how often the client has sent the request."""
         self._call.attempts = times
 
     def failed(self, error: BaseException | None) -> None:
@@ -124,19 +124,19 @@ class HttpModelCall(HttpCall):
         self._call.finish(error)
 
     def answered(self, response: object, status: int, content: bytes | None) -> None:
-        """The head of the answer is there, and all of it where ``content`` is."""
+        """Note that the head of the answer is there, and all of it where ``content`` is."""
         call = self._call
         if status >= _FAILED:
             call.answer.failure = str(status)
             call.finish()
             return
         if content is not None:
-            call.body_was_read(content)
+            call.record_body_read(content)
         elif self._is_unread and has_events(response):
             self.is_stream = True
             call.is_streamed(partial(StreamedEngineAnswer, 1))
         call.watch_for_garbage(response)
-        before = of(response)
+        before = call_of(response)
         if before is not None:
             # A transport that answers with one object again and again: it is about this request now.
             before.closed(complete=True)
@@ -146,7 +146,7 @@ class HttpModelCall(HttpCall):
 
     def is_followed_by(self, reader: object, response: object) -> bool:
         """Chunks are taken from ``reader``, a part of ``response``; False where the call has ended."""
-        if of(response) is not self:
+        if call_of(response) is not self:
             return False
         if reader is not response and _know_by(reader, response, self):
             # The program may keep the reader alone.
@@ -155,7 +155,7 @@ class HttpModelCall(HttpCall):
         return True
 
     def chunk(self, data: bytes) -> None:
-        """The program is about to get ``data``."""
+        """Observe ``data``, which the program is about to get."""
         with _CHUNK:
             events = self._events
             if events is not None:
@@ -165,21 +165,21 @@ class HttpModelCall(HttpCall):
                     self._call.finish(ended=RlInferenceStreamEndedValues.COMPLETED)
 
     def exhausted(self) -> None:
-        """The program has got the last chunk."""
+        """Note that the program has got the last chunk."""
         with _EXHAUSTED:
             events, self._events = self._events, None
             if events is None:
                 return
             body = events.end()
             if self.is_stream:
-                self._call.body_was_read(body)
+                self._call.record_body_read(body)
                 self.closed(complete=True)
             else:
                 # The program may parse it yet.
                 self.read(body)
 
     def broke_off(self, error: BaseException) -> None:
-        """The next chunk did not come."""
+        """Note that the next chunk did not come."""
         with _BROKE_OFF:
             self._events = None
             self._call.finish(error)
@@ -187,18 +187,18 @@ class HttpModelCall(HttpCall):
     # -- its answer as a whole -------------------------------------------------------------------------------------
 
     def read(self, content: bytes | None) -> None:
-        """The rest of the answer is there; None where the client does not say what it is."""
-        self._call.body_was_read(content)
+        """Note that the rest of the answer is there; None where the client does not say what it is."""
+        self._call.record_body_read(content)
 
     def parsed(self, value: Any) -> None:
-        """The program has parsed the answer."""
-        self._call.body_was_read()
+        """Note that the program has parsed the answer."""
+        self._call.record_body_read()
         self._call.body = None
         self._call.answer.observe(value)
         self._call.finish(ended=self._how(RlInferenceStreamEndedValues.COMPLETED))
 
     def closed(self, *, complete: bool) -> None:
-        """The program is done with the answer."""
+        """Note that the program is done with the answer."""
         values = RlInferenceStreamEndedValues
         self._call.finish(ended=self._how(values.COMPLETED if complete else values.CLOSED))
 
@@ -236,7 +236,7 @@ class ControlCall(HttpCall):
         self._end(error)
 
     def answered(self, _response: object, status: int, _content: bytes | None) -> None:
-        """The engine answers when the operation is done."""
+        """End the operation: the engine answers when it is done."""
         # SGLang refuses to empty its cache while requests run, and programs ask again until it does.
         self._end(str(status) if status >= _FAILED and self._name != "flush_cache" else None)
 
@@ -251,7 +251,7 @@ class ControlCall(HttpCall):
 
 def _is_timed(target: Target) -> bool:
     # Threads of a pool know nothing of the step: whoever waits for them may be in a phase. A rollout has no phase sync.
-    if ControlCall.timed is not None or steps.in_context() is None or open_trajectory.of() is not None:
+    if ControlCall.timed is not None or steps.in_context() is None or open_trajectory.current() is not None:
         return False
     return is_phase(brings_weights=target.brings_weights)
 
@@ -303,7 +303,7 @@ def begin(library: str, method: str, url: Url, headers: MutableMapping[str, str]
 
 
 def _is_part_of_another() -> bool:
-    """True inside a call that is being sent: by a client for models, or by a client that uses another one."""
+    """Return whether a call is being sent: by a client for models, or by a client that uses another one."""
     call, operation = current.get(), _operation.get()
     return (call is not None and call.is_current) or (operation is not None and not operation.has_ended)
 
@@ -321,14 +321,14 @@ def _know_by(holder: object, response: object, call: HttpModelCall) -> bool:
     """Find ``call`` by ``holder``, which is ``response`` or a part of it, as long as there is one.
 
     Returns:
-        False where that cannot be told (aiohttp's reader), and ``response`` stands for it.
+        False where that cannot be determined (aiohttp's reader), and ``response`` stands for it.
     """
     key = id(holder)
 
     # Without the call itself, which would refer to itself then.
     def forget(reference: ref[object]) -> None:
         known = _open.get(key)
-        if known is not None and any(one is reference for one in known.references):
+        if known is not None and any(known_reference is reference for known_reference in known.references):
             del _open[key]
 
     try:
@@ -344,35 +344,35 @@ def _taken(response: object) -> HttpModelCall | None:
     return _open.pop(id(response), None) if _open else None
 
 
-def of(response: object) -> HttpModelCall | None:
-    """The call that a response, or what it is read from, belongs to until the program has parsed or closed it."""
+def call_of(response: object) -> HttpModelCall | None:
+    """Return the call that a response, or what it is read from, belongs to until the program is done with it."""
     return _open.get(id(response)) if _open else None
 
 
 def read(response: object, content: bytes | None) -> None:
-    """The body of ``response`` is there."""
-    call = of(response)
+    """Note that the body of ``response`` is there."""
+    call = call_of(response)
     if call is not None and content is not None:
         call.read(content)
 
 
 def parsed(response: object, value: Any) -> None:
-    """The program has parsed the body of ``response``."""
+    """Note that the program has parsed the body of ``response``."""
     call = _taken(response)
     if call is not None:
         call.parsed(value)
 
 
 def broke_off(response: object, error: BaseException) -> None:
-    """The body of ``response`` did not come to its end."""
+    """Note that the body of ``response`` did not come to its end."""
     call = _taken(response)
     if call is not None:
         call.failed(error)
 
 
 def closed(response: object, *, complete: bool, content: bytes | None, error: BaseException | None) -> None:
-    """The program is done with ``response``, or has read all of it and may parse it yet."""
-    call = of(response)
+    """Note that the program is done with ``response``, or has read all of it and may parse it yet."""
+    call = call_of(response)
     if call is None:
         return
     if complete and not call.is_stream:
@@ -386,7 +386,7 @@ def closed(response: object, *, complete: bool, content: bytes | None, error: Ba
 
 
 def _after_fork_in_child() -> None:
-    """The parent's answers and operations are its own."""
+    """Forget the answers and operations of the parent."""
     _open.clear()
     ControlCall.timed = None
 

@@ -41,7 +41,7 @@ class Chunks:
         return chunk
 
     def throw(self, *error: Any) -> Any:
-        """What ``yield from`` hands on to a generator; the program's own business."""
+        """Hand on what ``yield from`` throws into a generator, for the program."""
         return self._chunks.throw(*error)  # type: ignore[attr-defined]  # used on generators only
 
     def close(self) -> None:

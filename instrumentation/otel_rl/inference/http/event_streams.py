@@ -68,7 +68,7 @@ class EventStream:
             self._keep(chunk[start:])
 
     def end(self) -> bytes | None:
-        """The stream has ended; the body, where it was no stream of events and not too long."""
+        """End the stream; return the body, where it was no stream of events and not too long."""
         if self._is_events:
             self._kept_line()
             return None
@@ -94,7 +94,7 @@ class EventStream:
         if self._length <= (LONGEST_LINE if self._is_events else LONGEST):
             self._kept += piece
         else:
-            # Enough to tell which field it is.
+            # Enough to recognise the field.
             self._kept = self._kept[: len(_DATA)] + piece[: len(_DATA)]
 
     def _taken(self) -> bytes:

@@ -1,4 +1,4 @@
-"""Requests to inference engines, told from all other traffic by method and path; imports nothing of the pack.
+"""Requests to inference engines, recognised by method and path; imports nothing of the pack.
 
 Sources: vLLM 0.32 (``vllm/entrypoints``), SGLang 0.5.23 (``sglang/srt/entrypoints/http_server.py``), the server of TRL
 (``trl/scripts/vllm_serve.py``), the servers that AReaL, SkyRL and prime-rl put in front of them. Paths that other
@@ -117,13 +117,13 @@ _LAST_PARTS = frozenset(path.rpartition("/")[2] for path in (*_ANYWHERE, *_PRIVA
 
 
 def may_be_target(url: str) -> bool:
-    """False where nothing that the URL, or an end of it, is joined to can be a target; told without parsing it."""
+    """Return whether the URL, or an end of one, can be a target, without parsing it."""
     return url.partition("?")[0].partition("#")[0].rstrip("/").rpartition("/")[2] in _LAST_PARTS
 
 
 @lru_cache(maxsize=1024)
 def target_of(method: str, path: str) -> Target | None:
-    """What a request asks of an engine, if its host is one; None for any other request.
+    """Return what a request asks of an engine, if its host is one; None for any other request.
 
     Args:
         method: in any case.

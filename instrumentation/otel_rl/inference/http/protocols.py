@@ -33,18 +33,18 @@ _MOST_ITEMS = 16384
 
 
 def as_completion_request(body: Mapping[str, Any]) -> dict[str, Any]:
-    """The body of a request for tokens: the parameters of ``sampling_params`` beside the model and the prompt."""
+    """Return the body of a request for tokens: the parameters of ``sampling_params`` beside model and prompt."""
     sampling = body.get("sampling_params")
     if isinstance(sampling, list) and sampling:
         sampling = sampling[0]
-    found = {_SGLANG_PARAMETERS.get(key, key): value for key, value in fields_of(sampling).items()}
+    parameters = {_SGLANG_PARAMETERS.get(key, key): value for key, value in fields_of(sampling).items()}
     for key in ("model", "stream", "messages", "n", "max_tokens", "temperature", "top_p", "top_k"):
         if key in body:
-            found[key] = body[key]
+            parameters[key] = body[key]
     prompt = body.get("text", body.get("prompt"))
     if isinstance(prompt, str):
-        found["prompt"] = prompt
-    return found
+        parameters["prompt"] = prompt
+    return parameters
 
 
 class EngineAnswer(Answer):
@@ -105,16 +105,16 @@ class EngineAnswer(Answer):
         }
 
     def times(self) -> list[Times]:
-        """Times of its requests in s, where the engine says them."""
+        """Return times of its requests in s, where the engine says them."""
         return self._times or super().times()
 
 
 class Length(int):
-    """Stands for a list that was measured and is not kept. A number of a server is none."""
+    """Stands for a list that was measured and is not kept. A number of a server does not count as one."""
 
 
 def length_of(source: Any) -> int:
-    """The length of a list, or the length that stands for it; 0 for anything else that a server sends."""
+    """Return the length of a list, or the length that stands for it; 0 for anything else that a server sends."""
     return source if isinstance(source, Length) else len(items_of(source))
 
 
@@ -141,7 +141,7 @@ def _reason(given: Any) -> str | None:
 
 
 def _times(facts: Mapping[str, Any]) -> Times:
-    """Times of one request of SGLang, in s.
+    """Return times of one request of SGLang, in s.
 
     Upstream says when the whole and its first token were there, since the arrival. With slime's patch of SGLang 0.5.15
     the scheduler of a server that prefills apart from decoding says how long each part took
@@ -157,12 +157,12 @@ def _times(facts: Mapping[str, Any]) -> Times:
 
 
 def _seconds(source: Any) -> float | None:
-    found = milliseconds_of(source)
-    return None if found is None else float(found)
+    milliseconds = milliseconds_of(source)
+    return None if milliseconds is None else float(milliseconds)
 
 
 def _milliseconds(facts: dict[str, Any]) -> dict[str, float]:
-    """Times of one request, which SGLang gives in seconds where its metrics are on."""
+    """Return times of one request, which SGLang gives in seconds where its metrics are on."""
     names = {"queue_time": "queue_time_ms", "first_token_latency": "time_to_first_token_ms"}
     times = {there: facts.get(here) for here, there in names.items()}
     return {name: time * 1000 for name, time in times.items() if isinstance(time, int | float)}

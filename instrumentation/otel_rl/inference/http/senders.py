@@ -36,7 +36,7 @@ class Client(NamedTuple):
         library: of its instrumentor.
         head: method and path of a request.
         url: where a request goes, for ``calls.Url``.
-        follow: tells a call of the chunks of a response that has not been read yet.
+        follow: reports to a call the chunks of a response that has not been read yet.
     """
 
     library: str
@@ -46,26 +46,26 @@ class Client(NamedTuple):
 
 
 def calls() -> Any:
-    """The module :mod:`otel_rl.inference.http.calls`."""
+    """Return the module :mod:`otel_rl.inference.http.calls`."""
     global _calls
     if _calls is None:
         _calls = import_module("otel_rl.inference.http.calls")
     return _calls
 
 
-def of(response: object) -> HttpModelCall | None:
-    """The call that a response belongs to, until the program has parsed or closed it."""
-    return None if _calls is None else _calls.of(response)
+def call_of(response: object) -> HttpModelCall | None:
+    """Return the call that a response belongs to, until the program has parsed or closed it."""
+    return None if _calls is None else _calls.call_of(response)
 
 
 def parsed(response: object, value: Any) -> None:
-    """The program has parsed the body of ``response``."""
+    """Note that the program has parsed the body of ``response``."""
     if _calls is not None:
         _calls.parsed(response, value)
 
 
 def closed(response: object, *, complete: bool, content: bytes | None, error: BaseException | None = None) -> None:
-    """The program has closed ``response``, because of ``error``; ``content`` is its body, where all of it was read."""
+    """Note that the program has closed ``response``, because of ``error``; ``content`` is its body, if read in full."""
     if _calls is not None:
         _calls.closed(response, complete=complete, content=content, error=error)
 
@@ -77,7 +77,7 @@ def keep_body(request: object, body: Any, head: tuple[str, str]) -> None:
 
 
 def sends(client: Client, original: Callable[..., Any]) -> Callable[..., Any]:
-    """Factory for ``send(self, request, ...)``; ``client`` says how the request is read."""
+    """Return a factory for ``send(self, request, ...)``; ``client`` says how the request is read."""
     begin, answered = _timed(client)
 
     @functools.wraps(original)
@@ -97,7 +97,7 @@ def sends(client: Client, original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def sends_async(client: Client, original: Callable[..., Any]) -> Callable[..., Any]:
-    """Factory for an asynchronous ``send``."""
+    """Return a factory for an asynchronous ``send``."""
     begin, answered = _timed(client)
 
     @functools.wraps(original)

@@ -34,7 +34,7 @@ class StreamedEngineAnswer(EngineAnswer):
     """Facts of the events of a stream, each given as its bytes."""
 
     _has_begun = False
-    #: The last events, where nothing told that they have facts; not parsed.
+    #: The last events, where nothing showed that they have facts; not parsed.
     _last: bytes | None = None
     _last_but_one: bytes | None = None
     #: The last event of SGLang's form with samples that are not finished; empty where all are.
@@ -78,7 +78,7 @@ class StreamedEngineAnswer(EngineAnswer):
             self._observe_event_of(chunk)
 
     def _observe_state(self, chunk: bytes) -> None:
-        """An event of SGLang: the sample as it is now, and with a reason when it is finished."""
+        """Observe an event of SGLang: the sample as it is now, and with a reason when it is finished."""
         self.output_chunks += 1
         self._unfinished = chunk
         if _ends_a_sample(chunk) and len(self._finished) < _MOST_SAMPLES:
@@ -86,7 +86,7 @@ class StreamedEngineAnswer(EngineAnswer):
             self._unfinished = b""
 
     def _sample(self, chunk: bytes) -> dict[str, Any]:
-        """What is read of an event of SGLang: its lists of logprobs are the most of it."""
+        """Return what is read of an event of SGLang: its lists of logprobs are the most of it."""
         fields = fields_of(_parsed(chunk))
         given = fields_of(fields.get("meta_info"))
         meta = {key: value for key, value in given.items() if not isinstance(value, list)}
@@ -108,12 +108,12 @@ class StreamedEngineAnswer(EngineAnswer):
         self._last_but_one = self._last = None
 
     def _pass_over(self, chunk: bytes | None) -> None:
-        """An event of which nothing is parsed has its log-probabilities counted."""
+        """Count the log-probabilities of an event of which nothing is parsed."""
         if chunk is not None and _LOGPROBS in chunk:
             self.logprobs += _number_of_logprobs(chunk)
 
     def _observe_event_of(self, chunk: bytes) -> None:
-        """An event in the protocol of OpenAI, or vLLM's from tokens to tokens."""
+        """Observe an event in the protocol of OpenAI, or vLLM's from tokens to tokens."""
         event = fields_of(_parsed(chunk))
         if "request_id" in event and "id" not in event:
             event["id"] = event["request_id"]
@@ -141,7 +141,7 @@ class StreamedEngineAnswer(EngineAnswer):
 
 
 def _ends_a_sample(chunk: bytes) -> bool:
-    """True where a sample of the event is finished; each has the key, with ``null`` as long as it is not."""
+    """Return whether a sample of the event is finished; each has the key, with ``null`` until it is."""
     keys = chunk.count(_REASON)
     return keys > 0 and keys != chunk.count(_NO_REASON) and keys != chunk.count(_NO_REASON_SPACED)
 

@@ -112,7 +112,7 @@ _timed_answered = own_cpu.timed("aiohttp.answered", _answered)
 
 
 def _begin_read(response: Any) -> Any:
-    call = senders.of(response)
+    call = senders.call_of(response)
     if call is None:
         return None
     call.is_being_read = True
@@ -120,7 +120,7 @@ def _begin_read(response: Any) -> Any:
 
 
 def _end_read(response: Any, content: bytes | None, error: BaseException | None) -> None:
-    call = senders.of(response)
+    call = senders.call_of(response)
     if call is not None:
         call.is_being_read = False
     if error is None:
@@ -134,7 +134,7 @@ def _parsed(value: Any, response: Any, **_: Any) -> None:
 
 
 def _closing(response: Any) -> None:
-    call = senders.of(response)
+    call = senders.call_of(response)
     if call is None or call.is_being_read:
         return
     content = response._body  # noqa: SLF001 - there is no public name
@@ -174,7 +174,7 @@ def _takes(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def _read_nowait_chunk(self: Any, n: int) -> Any:
         data = original(self, n)
-        call = senders.of(self)
+        call = senders.call_of(self)
         if call is not None:
             call.chunk(data)
             if self.at_eof():
@@ -185,6 +185,6 @@ def _takes(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _breaking_off(reader: Any, error: BaseException, *_: Any) -> None:
-    call = senders.of(reader)
+    call = senders.call_of(reader)
     if call is not None:
         call.broke_off(error)

@@ -84,7 +84,7 @@ def end_all() -> None:
 
 def _trajectory(run_id: UUID, metadata: dict[str, Any]) -> runs.Trajectory | None:
     """A graph that nothing else called is a trajectory, unless a rollout is open around it."""
-    if open_trajectory.of() is not None:
+    if open_trajectory.current() is not None:
         return None
     trajectories.began(scope, RlTrajectoriesSourceValues.AGENT)
     step = steps.current()
@@ -183,7 +183,7 @@ def _record_reward(update: dict[str, Any], run: runs.TracedRun) -> None:
         while above is not None:
             above.scored = value
             above = above.above
-        counters = run.trajectory.counters if run.trajectory is not None else open_trajectory.of(run.context)
+        counters = run.trajectory.counters if run.trajectory is not None else open_trajectory.current(run.context)
         if counters is not None:
             counters.add_reward(_REWARD, value)
         scope.record(metrics.RL_REWARD_SCORE, value, {attributes.RL_REWARD_NAME: _REWARD}, run.context)

@@ -36,7 +36,7 @@ class _Observed:
                 return
             arguments = args[0] if args else kwargs.get("tool_input")
             if other_instrumentors.is_taken():
-                trajectory = open_trajectory.of()
+                trajectory = open_trajectory.current()
                 if trajectory is not None:
                     self._attempt = Attempt(trajectory, tool.name, arguments)
                 self._tool = OpenTool(tool.name, scope.name, is_measured=False)

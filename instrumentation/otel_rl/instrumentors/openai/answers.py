@@ -31,7 +31,7 @@ def follow_raw(call: InferenceCall, response: Any) -> None:
     """Watch a raw response: its call ends when it is parsed, closed or dropped, at the time its body was complete."""
     http_response = response.http_response
     if getattr(http_response, "is_closed", False):
-        call.body_was_read(_body(http_response))
+        call.record_body_read(_body(http_response))
     setattr(response, CALL, call)
     call.watch_for_garbage(response)
 
@@ -133,7 +133,7 @@ def answered(call: InferenceCall, answer: Any) -> None:
             follow_raw(call, answer)
             return
         if _is_http_response(answer):
-            call.body_was_read(_body(answer))
+            call.record_body_read(_body(answer))
         else:
             call.answer.observe(answer)
     call.finish()
@@ -155,7 +155,7 @@ def _take_body(call: InferenceCall, answer: Any) -> None:
     """Keep what the program read of a raw response by other means than ``parse``, its usage for one."""
     http_response = vars(answer).get("http_response")
     if http_response is not None:
-        call.body_was_read(_body(http_response))
+        call.record_body_read(_body(http_response))
 
 
 _stream_types: tuple[type, ...] = ()

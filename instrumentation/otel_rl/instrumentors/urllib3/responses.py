@@ -34,7 +34,7 @@ def _parsed(value: Any, response: Any) -> None:
 
 
 def _closing(response: Any) -> None:
-    call = senders.of(response)
+    call = senders.call_of(response)
     # A method that reads closes it before it raises. `io.IOBase` says so where the garbage collector closes it: nothing
     # may be recorded there.
     if call is not None and not call.is_being_read and not getattr(response, "_finalizing", False):
@@ -44,7 +44,7 @@ def _closing(response: Any) -> None:
 def _reads(original: Callable[..., Any], *, takes_all: bool) -> Callable[..., Any]:
     @functools.wraps(original)
     def read(self: Any, *args: Any, **kwargs: Any) -> Any:
-        call = senders.of(self)
+        call = senders.call_of(self)
         if call is None:
             return original(self, *args, **kwargs)
         call.is_being_read = True
@@ -84,7 +84,7 @@ def _has_decoded(response: Any) -> bool:
 def _reads_chunked(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def read_chunked(self: Any, *args: Any, **kwargs: Any) -> Generator[bytes, None, Any]:
-        call = senders.of(self)
+        call = senders.call_of(self)
         chunks = original(self, *args, **kwargs)
         return (yield from chunks if call is None else Chunks(call, chunks))
 

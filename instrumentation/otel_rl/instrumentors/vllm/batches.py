@@ -28,7 +28,7 @@ def beginning(operation: str) -> Begin:
     def begin(llm: Any, *args: Any, **kwargs: Any) -> EngineCall | None:
         if not scope.enabled or _inside.get() or ownership.suppressed():
             return None
-        sync_check.generating(llm, args, kwargs)
+        sync_check.before_generation(llm, args, kwargs)
         given = kwargs.get("sampling_params", args[1] if len(args) > 1 else None)
         values = sampling_values(given)
         weights.add_version(values, llm)

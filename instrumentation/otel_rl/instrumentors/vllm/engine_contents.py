@@ -1,4 +1,4 @@
-"""What an engine tells of its weights: log-probabilities of a fixed prompt, and sums over its parameters.
+"""An engine for the check of weights: log-probabilities of a fixed prompt, and sums over its parameters.
 
 The prompt is a request past ``LLM``, so that the program's requests keep their numbers. It samples one token greedily,
 which draws no random number, reads nothing from the prefix cache and is too short to leave anything there. It counts as
@@ -12,6 +12,8 @@ from contextlib import suppress
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from otel_rl.instrumentors.vllm.engines import scope
+from otel_rl.instrumentors.vllm.weights import of_engine
 from otel_rl.weight_sync.tensor_sums import sums_of_model
 from otel_rl.weight_sync.verdicts import EngineWeights
 
@@ -19,50 +21,92 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 #: Plain words: the tokens of a text stand for nothing but text.
-_PROMPT, _MOST_TOKENS = "The quick brown fox jumps over the lazy dog.", 12
-_WITHOUT_TOKENIZER = tuple(range(5, 5 + _MOST_TOKENS))
+_PROMPT, _MAX_TOKENS = "The quick brown fox jumps over the lazy dog.", 12
+_WITHOUT_TOKENIZER = tuple(range(5, 5 + _MAX_TOKENS))
 _numbers = count(1)
 
 
-def unsuitable(engine: Any) -> str | None:
-    """Why an ``LLMEngine`` must not be asked for anything on its own; None where it may be.
+class VLLMContents:
+    """An ``LLMEngine`` as the check of weights sees it: its state, and what it holds."""
 
-    Ranks that drive an engine together all have to ask it for the same. Whether parameters have moved, each would
-    decide on its own.
-    """
-    parallel = engine.vllm_config.parallel_config
-    if parallel.distributed_executor_backend == "external_launcher" and parallel.world_size > 1:
-        return "several ranks drive the engine together"
-    if parallel.data_parallel_size > 1:
-        return "the engine is one of several that compute in step"
-    return None
+    def __init__(self, core: Any) -> None:
+        self.identity = core
+        self.scope = scope
 
+    @property
+    def dtype(self) -> Any:
+        """Floating type of its parameters."""
+        return self.identity.model_config.dtype
 
-def is_idle(engine: Any) -> bool:
-    """True where nothing of the program is in the engine, and it is awake."""
-    return not engine.has_unfinished_requests() and not engine.is_sleeping()
+    @property
+    def is_updating(self) -> bool:
+        """Whether an update of several calls has begun and not ended."""
+        return of_engine(self.identity).is_updating
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing of the program is in the engine, and it is awake."""
+        return not self.identity.has_unfinished_requests() and not self.identity.is_sleeping()
 
-def prompt_of(engine: Any) -> tuple[int, ...] | None:
-    """The tokens of the fixed prompt, fewer than a block of the cache has; None where not even two are."""
-    longest = min(_MOST_TOKENS, engine.model_config.max_model_len - 1, _block_size(engine) - 1)
-    tokens: Sequence[int] = _WITHOUT_TOKENIZER
-    if not engine.model_config.skip_tokenizer_init:
-        tokens = engine.get_tokenizer().encode(_PROMPT)
-    prompt = tuple(tokens)[: max(longest, 0)]
-    # The first token has no log-probability.
-    return prompt if len(prompt) > 1 else None
+    def version(self) -> str:
+        """Return the version of the weights that it generates with."""
+        return of_engine(self.identity).version()
+
+    def unsuitable(self) -> str | None:
+        """Return why the engine must not be asked for anything on its own; None where it may be.
+
+        Ranks that drive an engine together all have to ask it for the same. Whether parameters have moved, each would
+        decide on its own.
+        """
+        parallel = self.identity.vllm_config.parallel_config
+        if parallel.distributed_executor_backend == "external_launcher" and parallel.world_size > 1:
+            return "several ranks drive the engine together"
+        if parallel.data_parallel_size > 1:
+            return "the engine is one of several that compute in step"
+        return None
+
+    def prompt(self) -> tuple[int, ...] | None:
+        """Return the tokens of the fixed prompt, fewer than a block of the cache has; None where not even two are."""
+        config = self.identity.model_config
+        longest = min(_MAX_TOKENS, config.max_model_len - 1, _block_size(self.identity) - 1)
+        tokens: Sequence[int] = _WITHOUT_TOKENIZER
+        if not config.skip_tokenizer_init:
+            tokens = self.identity.get_tokenizer().encode(_PROMPT)
+        prompt = tuple(tokens)[: max(longest, 0)]
+        # The first token has no log-probability.
+        return prompt if len(prompt) > 1 else None
+
+    def sums(self) -> dict[str, tuple[int | None, ...]]:
+        """Return the sums over its parameters by name, of each worker; None for one that holds no data.
+
+        vLLM's CPU build packs the weights of linear layers and leaves empty parameters:
+        ``dispatch_cpu_unquantized_gemm``.
+
+        Raises:
+            TypeError: the engine runs in a process of its own, and vLLM sends no functions there:
+                https://docs.vllm.ai/en/latest/configuration/env_vars.html, VLLM_ALLOW_INSECURE_SERIALIZATION
+        """
+        sums: dict[str, tuple[int | None, ...]] = {}
+        for worker in self.identity.collective_rpc("apply_model", args=(sums_of_model,)):
+            for name, value in worker:
+                sums[name] = (*sums.get(name, ()), value)
+        return sums
+
+    def contents(self, prompt: Sequence[int] | None, *, sums: bool) -> EngineWeights:
+        """Return what the idle engine holds; without a ``prompt`` no log-probabilities."""
+        logprobs = _logprobs(self.identity, prompt) if prompt else None
+        return EngineWeights(logprobs, _readable(self.sums()) if sums else None)
 
 
 def _block_size(engine: Any) -> int:
-    """Tokens of the smallest block that the prefix cache keeps; names of ``CacheConfig`` of vLLM 0.32."""
+    """Return the tokens of the smallest block that the prefix cache keeps; names of ``CacheConfig`` of vLLM 0.32."""
     cache = engine.vllm_config.cache_config
     sizes = (getattr(cache, name, None) for name in ("block_size", "prefix_match_unit", "hash_block_size"))
-    return min((one for one in sizes if one), default=1)
+    return min((size for size in sizes if size), default=1)
 
 
-def logprobs_of(engine: Any, prompt: Sequence[int]) -> tuple[float, ...]:
-    """The log-probabilities of the tokens of ``prompt`` but the first, in an idle engine."""
+def _logprobs(engine: Any, prompt: Sequence[int]) -> tuple[float, ...]:
+    """Return the log-probabilities of the tokens of ``prompt`` but the first, in an idle engine."""
     sampling = sys.modules["vllm"].SamplingParams(temperature=0.0, max_tokens=1, prompt_logprobs=0, detokenize=False)
     # Rendered, as ``LLM`` does it: the engine warns of prompts that are not.
     (rendered,) = engine.renderer.render_cmpl([{"prompt_token_ids": list(prompt)}])
@@ -73,34 +117,13 @@ def logprobs_of(engine: Any, prompt: Sequence[int]) -> tuple[float, ...]:
             answers += engine.step()
     finally:
         # Interrupted: the program must not get an answer to what it has not asked.
-        if not any(one.finished for one in answers):
+        if not any(answer.finished for answer in answers):
             with suppress(Exception):
                 engine.abort_request([request], internal=True)
-    found = answers[-1].prompt_logprobs
-    return tuple(known[token].logprob for token, known in zip(prompt, found, strict=True) if known is not None)
-
-
-def sums_of(engine: Any) -> dict[str, tuple[int | None, ...]]:
-    """The sums over the parameters of ``engine`` by name, of each worker; None for one that holds no data.
-
-    vLLM's CPU build packs the weights of linear layers and leaves empty parameters: ``dispatch_cpu_unquantized_gemm``.
-
-    Raises:
-        TypeError: the engine runs in a process of its own, and vLLM sends no functions there.
-    """
-    found: dict[str, tuple[int | None, ...]] = {}
-    for worker in engine.collective_rpc("apply_model", args=(sums_of_model,)):
-        for name, value in worker:
-            found[name] = (*found.get(name, ()), value)
-    return found
-
-
-def ask(engine: Any, prompt: Sequence[int] | None, *, sums: bool) -> EngineWeights:
-    """What an idle ``engine`` tells; without a ``prompt`` no log-probabilities."""
-    logprobs = logprobs_of(engine, prompt) if prompt else None
-    return EngineWeights(logprobs, _readable(sums_of(engine)) if sums else None)
+    by_position = answers[-1].prompt_logprobs
+    return tuple(known[token].logprob for token, known in zip(prompt, by_position, strict=True) if known is not None)
 
 
 def _readable(sums: dict[str, tuple[int | None, ...]]) -> dict[str, tuple[int, ...]]:
-    known = {name: tuple(one for one in values if one is not None) for name, values in sums.items()}
+    known = {name: tuple(value for value in values if value is not None) for name, values in sums.items()}
     return {name: values for name, values in known.items() if len(values) == len(sums[name])}

@@ -93,7 +93,7 @@ class EngineOperation:
         elif self._kind.changes:
             self._weights.moved()
         if self._kind.changes or self._kind.finishes:
-            sync_check.brought(self._engine, self._name)
+            sync_check.sync_ended(self._engine, self._name)
 
 
 def beginning(name: str) -> Callable[..., EngineOperation | None]:

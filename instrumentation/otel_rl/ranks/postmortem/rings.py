@@ -83,7 +83,7 @@ def find(directory: Path, ring_directory: Path, run: str | None) -> Found:
 
 def _source(directory: Path, ring_directory: Path, run: str | None) -> locate.RunSource:
     try:
-        return locate.find(directory, run)
+        return locate.find_run(directory, run)
     except UnusableInput as error:
         number = len(list(ring_directory.glob(PATTERN)))
         if not number:

@@ -1,6 +1,6 @@
 """Reads what a run left behind: the file store's folders or a collector's output files.
 
-    source = find(Path("./otel-rl"))
+    source = find_run(Path("./otel-rl"))
     reader = Reader(source)
     for record in reader.records():
         ...
@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 from otel_rl.semconv import attributes as names
 from otel_rl.store.reader.errors import UnusableInput
 from otel_rl.store.reader.lines import matching_lines, parse, requests
-from otel_rl.store.reader.locate import RunSource, SignalFile, find, written_together
+from otel_rl.store.reader.locate import RunSource, SignalFile, find_run, written_together
 from otel_rl.store.reader.otlp import records
 from otel_rl.store.reader.processes import Process, ProcessRegistry
 from otel_rl.store.reader.records import Log, Point, Record, Span
@@ -38,7 +38,18 @@ if TYPE_CHECKING:
 
     from otel_rl.store.reader.otlp_values import Attributes
 
-__all__ = ["Log", "Point", "Process", "Reader", "Record", "RunSource", "SignalFile", "Span", "UnusableInput", "find"]
+__all__ = [
+    "Log",
+    "Point",
+    "Process",
+    "Reader",
+    "Record",
+    "RunSource",
+    "SignalFile",
+    "Span",
+    "UnusableInput",
+    "find_run",
+]
 
 
 class Reader:
@@ -54,11 +65,11 @@ class Reader:
     @property
     def processes(self) -> list[Process]:
         """Every process that wrote something or left a manifest, lowest rank first."""
-        found = [*self.source.processes, *self._registry.processes.values()]
-        return sorted(found, key=lambda process: (process.rank is None, process.rank or 0, process.first))
+        processes = [*self.source.processes, *self._registry.processes.values()]
+        return sorted(processes, key=lambda process: (process.rank is None, process.rank or 0, process.first))
 
     def records(self, advance: Callable[[int], object] = lambda _: None) -> Iterator[Record]:
-        """All records of the run; ``advance`` is told the number of bytes read so far, piece by piece.
+        """Yield all records of the run; ``advance`` gets the number of bytes read so far, piece by piece.
 
         Raises:
             UnusableInput: not one of the files can be read.

@@ -45,7 +45,7 @@ def matching_lines(path: Path, needles: list[bytes]) -> Iterator[bytes]:
 
 
 def requests(path: Path, problems: Unreadable, advance: Callable[[int], object]) -> Iterator[dict[str, Any]]:
-    """Export requests of one file; ``advance`` is told the bytes read, ``problems`` collects the rest."""
+    """Yield the export requests of one file; ``advance`` gets the bytes read, ``problems`` collects the rest."""
     try:
         for line in raw_lines(path):
             advance(len(line))
@@ -81,8 +81,8 @@ def run_ids(paths: list[Path]) -> list[str]:
     last_seen: dict[str, None] = {}
     for path in paths:
         for line in matching_lines(path, [names.RL_RUN_ID.encode()]):
-            for found in set(_RUN_ID.findall(line)):
-                name = found.decode("utf-8", "replace")
+            for run_id in set(_RUN_ID.findall(line)):
+                name = run_id.decode("utf-8", "replace")
                 last_seen.pop(name, None)
                 last_seen[name] = None
     return list(reversed(last_seen))

@@ -52,7 +52,7 @@ class RunSource:
         return sum(_size(file.path) for file in self.files)
 
 
-def find(path: Path, run: str | None = None) -> RunSource:
+def find_run(path: Path, run: str | None = None) -> RunSource:
     """Find the run to read below ``path``: the one named ``run`` (a unique beginning will do), else the newest.
 
     Raises:
@@ -101,16 +101,16 @@ def _folders(path: Path) -> list[Path]:
 
 
 def _signal_files(path: Path) -> list[SignalFile]:
-    found = []
+    files = []
     for child in sorted(path.iterdir() if os.access(path, os.R_OK | os.X_OK) else (), key=_rotation_order):
         match = _SIGNAL_FILE.fullmatch(child.name)
         if match and child.is_file():
-            found.append(SignalFile(child, match[1]))
-    return found
+            files.append(SignalFile(child, match[1]))
+    return files
 
 
 def written_together(files: list[SignalFile]) -> Iterator[list[list[SignalFile]]]:
-    """The streams of each process and signal: the files of each in order, those with the errors beside the others."""
+    """Return the streams of each process and signal: the files of each in order, errors beside the others."""
     for _, group in groupby(files, key=lambda file: (id(file.process), file.signal)):
         streams: dict[bool, list[SignalFile]] = {}
         for file in group:

@@ -33,12 +33,12 @@ def records(request: dict[str, Any], process_of: Callable[[Attributes], Process]
         for entry in items_of(request, root):
             process = process_of(key_values(mapping_of(entry, "resource").get("attributes")))
             scopes = items_of(entry, root.replace("resource", "scope"))
-            found = (
+            records = (
                 record
                 for scoped in scopes
                 for record in _READERS[root](scoped, process, str(mapping_of(scoped, "scope").get("name", "")))
             )
-            yield from sorted(found, key=_end) if root == "resourceSpans" else found
+            yield from sorted(records, key=_end) if root == "resourceSpans" else records
 
 
 def _end(span: Any) -> tuple[int, int]:

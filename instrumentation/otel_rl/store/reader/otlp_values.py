@@ -13,7 +13,7 @@ _TOO_LARGE = 2**64  # fixed64 times and counts are unsigned
 
 
 def integer(value: Any) -> int:
-    """An int64 in any of its spellings; 0 when absent or nonsense."""
+    """Return an int64 in any of its spellings; 0 when absent or nonsense."""
     try:
         result = int(value)
     except (TypeError, ValueError, OverflowError):
@@ -22,17 +22,17 @@ def integer(value: Any) -> int:
 
 
 def int_or_none(value: Any) -> int | None:
-    """The value of an attribute that is an integer; None for a boolean and anything else."""
+    """Return the value of an attribute that is an integer; None for a boolean and anything else."""
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def float_or_none(value: Any) -> float | None:
-    """The value of an attribute that is a number; None for a boolean and anything else."""
+    """Return the value of an attribute that is a number; None for a boolean and anything else."""
     return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
 
 def number(value: Any) -> float:
-    """A double in any of its spellings; NaN when absent or nonsense."""
+    """Return a double in any of its spellings; NaN when absent or nonsense."""
     try:
         return float(value)
     except (TypeError, ValueError, OverflowError):
@@ -40,7 +40,7 @@ def number(value: Any) -> float:
 
 
 def any_value(value: Any) -> Any:
-    """An OTLP ``AnyValue`` as a plain Python value."""
+    """Return an OTLP ``AnyValue`` as a plain Python value."""
     if not isinstance(value, dict):
         return None
     for key, item in value.items():
@@ -51,7 +51,7 @@ def any_value(value: Any) -> Any:
 
 
 def key_values(pairs: Any) -> Attributes:
-    """A list of OTLP ``KeyValue`` as a dict; pairs without a key are left out."""
+    """Return a list of OTLP ``KeyValue`` as a dict; pairs without a key are left out."""
     if not isinstance(pairs, list):
         return {}
     return {
@@ -60,18 +60,18 @@ def key_values(pairs: Any) -> Attributes:
 
 
 def list_of(owner: Any, key: str) -> list[Any]:
-    """The list under ``key``; empty when absent or something else."""
+    """Return the list under ``key``; empty when absent or something else."""
     value = owner.get(key) if isinstance(owner, dict) else None
     return value if isinstance(value, list) else []
 
 
 def items_of(owner: Any, key: str) -> list[Any]:
-    """The mappings in the list under ``key``."""
+    """Return the mappings in the list under ``key``."""
     return [item for item in list_of(owner, key) if isinstance(item, dict)]
 
 
 def mapping_of(owner: dict[str, Any], key: str) -> dict[str, Any]:
-    """The mapping under ``key``; empty when absent or something else."""
+    """Return the mapping under ``key``; empty when absent or something else."""
     value = owner.get(key)
     return value if isinstance(value, dict) else {}
 

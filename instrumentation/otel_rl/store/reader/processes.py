@@ -49,7 +49,7 @@ class Process:
     unreadable: Unreadable = field(default_factory=Unreadable)
 
     def identity(self, attribute: str) -> Any:
-        """A resource attribute of this process: from its resource, else from its manifest; ``None`` if unknown."""
+        """Return a resource attribute of this process: its resource's, else its manifest's; ``None`` if unknown."""
         value = self.resource.get(attribute)
         if value is None and self.manifest is not None and attribute in _MANIFEST_KEYS:
             value = self.manifest.get(_MANIFEST_KEYS[attribute])
@@ -80,12 +80,12 @@ class Process:
         return None if self.manifest is None else self.manifest.get("clean_exit") is True
 
     def number(self, key: str) -> int | None:
-        """An integer of the manifest, ``None`` when absent."""
+        """Return an integer of the manifest, ``None`` when absent."""
         value = (self.manifest or {}).get(key)
         return value if isinstance(value, int) and not isinstance(value, bool) and integer(value) == value else None
 
     def mapping(self, key: str) -> dict[str, Any]:
-        """A mapping of the manifest, empty when absent."""
+        """Return a mapping of the manifest, empty when absent."""
         value = (self.manifest or {}).get(key)
         return value if isinstance(value, dict) else {}
 
@@ -103,7 +103,7 @@ def _attempt(text: str) -> tuple[int, ...]:
 
 
 def from_folder(folder: Path) -> Process:
-    """The process whose files lie in ``folder``, with its manifest if that can be read."""
+    """Return the process whose files lie in ``folder``, with its manifest if that can be read."""
     process = Process(key=folder.name)
     try:
         content = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
@@ -126,7 +126,7 @@ class ProcessRegistry:
         self.processes: dict[str, Process] = {}
 
     def of(self, resource: Attributes) -> Process:
-        """The process with this resource; the same one for every resource that names the same instance."""
+        """Return the process with this resource; the same one for every resource that names the same instance."""
         instance = resource.get(names.SERVICE_INSTANCE_ID)
         parts = (instance,) if instance else (resource.get(key) for key in _FALLBACK_IDENTITY)
         key = "/".join(str(part) for part in (resource.get(names.SERVICE_NAME), *parts))

@@ -91,4 +91,4 @@ class FileExporter:
         return True
 
     def shutdown(self, timeout_millis: float = 30_000, **kwargs: Any) -> None:
-        """The store is closed by the process, not by one of its signals."""
+        """Do nothing: the process closes the store, not one of its signals."""

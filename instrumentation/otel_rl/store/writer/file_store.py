@@ -5,7 +5,7 @@ The files' I/O thread is the only one that calls :meth:`FileStore.write`, :meth:
 
 Every stream has its own share of the bound. A full stream loses its oldest file, so the newest data stays; errors are a
 stream of their own, so they stay too. What is removed or cannot be written is counted by reason (``store_full``,
-``disk_full``, ``store_unwritable``) and told once on stderr.
+``disk_full``, ``store_unwritable``) and reported once on stderr.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ class FileStore:
             )
 
     def mark_stale(self) -> None:
-        """The manifest's content has changed; any thread may say so."""
+        """Note that the manifest's content has changed; any thread may call this."""
         self._stale = True
 
     def refresh(self) -> None:

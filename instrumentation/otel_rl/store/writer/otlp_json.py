@@ -185,7 +185,7 @@ def _log_record(readable: ReadableLogRecord) -> str:
 
 
 def _text(name: str, value: Any) -> str:
-    """A member with a comma before it; nothing where there is no text, as in protobuf."""
+    """Return a member with a comma before it; nothing where there is no text, as in protobuf."""
     return f',"{name}":{_quoted(value)}' if value else ""
 
 
@@ -198,16 +198,16 @@ def _list(name: str, texts: list[str]) -> str:
 
 
 def _attributes(values: Mapping[str, Any] | None) -> str:
-    """The member ``attributes`` with a comma before it; nothing where there are none."""
+    """Return the member ``attributes`` with a comma before it; nothing where there are none."""
     if not values:
         return ""
     return _list("attributes", [_key_value(key, value) for key, value in _fields(values).items()])
 
 
 def _fields(values: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The dictionary inside ``BoundedAttributes``, whose views run Python code for each item (SDK 1.44 and 1.45)."""
-    found = getattr(values, "_dict", None)
-    return found if type(found) is dict else values
+    """Return the dictionary inside ``BoundedAttributes``, whose views run Python per item (SDK 1.44 and 1.45)."""
+    fields = getattr(values, "_dict", None)
+    return fields if type(fields) is dict else values
 
 
 def _key_value(key: str, value: Any) -> str:
@@ -245,7 +245,7 @@ def _value(value: Any) -> str:  # noqa: PLR0911 - one kind of value each
 
 
 def _same_kind(values: Sequence[Any]) -> str:
-    """The texts of values that are all of one kind, as in a column of many rows; empty where they are not."""
+    """Return the texts of values that are all of one kind, as in a column of many rows; empty where they are not."""
     kinds = set(map(type, values))
     if len(kinds) != 1:
         return ""

@@ -83,7 +83,7 @@ class ProcessStore:
         """See whether other processes wrote files of this run since this one began. For the files' thread only."""
         manifests = self.run_directory.glob(f"*/{manifest.NAME}")
         # A run id that the user chose may have files of an earlier launch.
-        self.children_recorded = any(found.stat().st_mtime_ns >= self._started for found in manifests)
+        self.children_recorded = any(path.stat().st_mtime_ns >= self._started for path in manifests)
 
     def _value(self, key: str) -> Any:
         return self._resource.attributes.get(key)
@@ -115,14 +115,14 @@ class ProcessStore:
         return content
 
     def end(self, exit_reason: str | None) -> None:
-        """The process ends: complete the manifest, close the files. For the files' thread only."""
+        """Complete the manifest and close the files at the end of the process. For the files' thread only."""
         self.ended, self.exit_reason = time.time_ns(), exit_reason
         self.files.mark_stale()
         self.files.refresh()
         self.files.close()
 
     def after_fork_in_child(self, resource: Resource) -> None:
-        """The child has a directory of its own."""
+        """Give the child a directory of its own."""
         self.describe(resource)
         self._started, self._monotonic = time.time_ns(), time.monotonic_ns()
         self.ended = self.exit_reason = None
@@ -143,12 +143,12 @@ def _loaded_versions() -> dict[str, str]:
     """Versions of the libraries that shape a run, as far as the program has loaded them."""
     from opentelemetry.util._importlib_metadata import PackageNotFoundError, version  # noqa: PLC0415 - costly
 
-    found = {}
+    versions = {}
     for module, distribution in _LIBRARIES.items():
         if module in sys.modules:
             with suppress(PackageNotFoundError):
-                found[distribution] = version(distribution)
-    return found
+                versions[distribution] = version(distribution)
+    return versions
 
 
 def _run_name(who: process_identity.ProcessIdentity) -> str:
