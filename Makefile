@@ -88,7 +88,6 @@ check-generated: $(VENV)/.test ## fail where a generated file differs from its s
 	$(BIN)/python -m instrumentation.rooms_page --check
 	$(BIN)/python -m instrumentation.health_rules --check
 	$(BIN)/python -m dashboards build --check
-	$(BIN)/python -m instrumentation.prose --check
 
 .PHONY: weaver-check
 weaver-check: ## check the registry with OpenTelemetry's weaver, where it is on PATH
