@@ -33,8 +33,8 @@ instrumentor is `degraded`. `otel-rl doctor` compares the table with what is ins
 | --- | --- | --- | --- |
 """
 TAIL = """
-The versions under "Tested" are those of `make test-versions`. An instrumentor that needs another one records only a
-part while that one is off. To switch one off, name it, for example `otel_rl_trl`, in
+The versions under "Tested" are those of `python tests/library_versions.py`. An instrumentor that needs another one
+records only a part while that one is off. To switch one off, name it, for example `otel_rl_trl`, in
 `OTEL_PYTHON_DISABLED_INSTRUMENTATIONS`.
 """
 
