@@ -88,11 +88,6 @@ check-generated: $(VENV)/.test ## fail where a generated file differs from its s
 	$(BIN)/python -m instrumentation.rooms_page --check
 	$(BIN)/python -m instrumentation.health_rules --check
 	$(BIN)/python -m dashboards build --check
-	$(BIN)/python -m instrumentation.prose --check
-
-.PHONY: weaver-check
-weaver-check: ## check the registry with OpenTelemetry's weaver, where it is on PATH
-	./instrumentation/registry/weaver-check.sh
 
 # -- tests ----------------------------------------------------------------------------------------------------------
 
@@ -101,12 +96,19 @@ PARALLEL := -q --numprocesses 2 --dist loadfile
 UNIT := tests/unit tests/conformance
 #: Real programs on this machine; what needs the collector or the backends is test-stack's.
 INTEGRATION := $(filter-out %/collector %/stack %/dashboards,$(wildcard tests/integration/*))
+#: How much of test-{collector,faults,stragglers,health,engines} runs: `quick` is the part of minutes that CI runs; `full`
+#: adds nothing but to test-faults, whose faults of full size no other size has.
+SIZE :=
+$(if $(filter-out quick full,$(SIZE)),$(error SIZE is "$(SIZE)"; it is quick, full or not given))
+QUICK := $(filter quick,$(SIZE))
+#: Suites of test-hosts; without any all run, and the results are written.
+HOSTS :=
 
 .PHONY: test
 test: test-latest test-oldest test-newest ## unit and integration tests, on the latest and the oldest supported packages
 
 .PHONY: test-latest
-test-latest: $(VENV)/.test
+test-latest: $(VENV)/.test ## unit and integration tests in .venv, the largest part of `make test`
 	$(PYTEST) $(PARALLEL) $(UNIT) $(INTEGRATION) -m "not slow"
 
 .PHONY: test-oldest
@@ -118,96 +120,53 @@ test-oldest: $(VENV)/.test ## unit tests on the oldest interpreter and packages
 test-newest: | $(UV) ## unit tests on the newest interpreter at hand
 	$(PYTHON) tests/other_environments.py newest
 
-.PHONY: test-versions
-test-versions: $(VENV)/.test ## tests of each instrumented library on the versions in tests/versions.toml
-	$(BIN)/python tests/library_versions.py
+.PHONY: test-slow
+test-slow: $(VENV)/.test ## what takes more than a minute each, and workers of a real Ray in an environment of its own
+	$(PYTEST) $(UNIT) $(INTEGRATION) -m slow
+	@test -x $(CACHE)/ray/bin/python || $(UV) venv --quiet --python $(PYTHON) $(CACHE)/ray
+	$(UV) pip install --quiet --python $(CACHE)/ray --editable . --group unit 'ray >=2.40'
+	$(CACHE)/ray/bin/python -m pytest -q tests/integration/process/test_process_ray.py
 
 .PHONY: test-trainers
 test-trainers: $(VENV)/.test ## every trainer class of TRL, stable and experimental, and the Transformers Trainer
 	$(PYTEST) $(PARALLEL) tests/integration/trainers tests/unit/training
 
-.PHONY: test-elastic
-test-elastic: $(VENV)/.test ## a job whose rank fails is restarted by torchrun, plain and instrumented (minutes)
-	$(PYTEST) -q tests/integration/process/test_process_elastic.py -m slow
-
 .PHONY: test-hosts
-test-hosts: $(VENV)/.test ## tests of openai, LangChain, mcp, torch, HTTP clients, plain against instrumented; writes the table
-	PYTHONPATH=tests $(BIN)/python -m hosts.compare --write
+test-hosts: $(VENV)/.test ## other projects' tests, plain against instrumented; all write the table, HOSTS=langchain-core is CI's part
+	PYTHONPATH=tests $(BIN)/python -m hosts.compare $(or $(HOSTS),--write)
 
 .PHONY: test-coexistence
 test-coexistence: $(VENV)/.test ## model calls beside other instrumentors, each in an environment of its own; writes the table
 	PYTHONPATH=tests $(BIN)/python -m coexistence.page
 	$(PYTEST) -q tests/coexistence
 
-.PHONY: test-langchain-core
-test-langchain-core: $(VENV)/.test ## the same for langchain-core alone, which is CI's part
-	PYTHONPATH=tests $(BIN)/python -m hosts.compare langchain-core
-
 .PHONY: test-collector
-test-collector: collector-race collector-tests vulnerabilities ## the collector: its Go components, every configuration, redaction, sampling, durability
-
-.PHONY: test-collector-quick
-test-collector-quick: SELECTED := -m "not slow"
-test-collector-quick: collector-tests ## the same, with a covering set of the configurations started instead of all
-
-.PHONY: collector-race
-collector-race: $(VENV)/.test
-	$(BIN)/python otelcol-builder/check.py race
-
-.PHONY: collector-tests
-collector-tests: $(VENV)/.test score-redaction
+test-collector: $(VENV)/.test ## the collector's Go modules, configurations, redaction, durability; SIZE=quick: fewer configurations, no race detector
+	$(if $(QUICK),,$(BIN)/python otelcol-builder/check.py race)
+	$(BIN)/python otelcol-builder/check.py score
 	$(BIN)/python otelcol-builder/check.py test
 	$(BIN)/python otelcol-builder/check.py fuzz
 	$(BIN)/python otelcol-builder/build.py
-	$(PYTEST) $(PARALLEL) tests/integration/collector $(SELECTED)
-
-.PHONY: vulnerabilities
-vulnerabilities: ## known vulnerabilities in what our Go modules call; says so where their database cannot be reached
-	$(PYTHON) otelcol-builder/check.py vulnerabilities
+	$(PYTEST) $(PARALLEL) tests/integration/collector $(if $(QUICK),-m "not slow")
+	$(if $(QUICK),,$(BIN)/python otelcol-builder/check.py vulnerabilities)
 
 FUZZ_SECONDS := 300
 .PHONY: fuzz
 fuzz: ## every fuzz test of our Go modules for FUZZ_SECONDS each; CI gives those of what anybody may send 20 seconds
 	$(PYTHON) otelcol-builder/check.py fuzz $(FUZZ_SECONDS)
 
-.PHONY: cost-redaction
-cost-redaction: ## what a byte costs for every word of the redaction's rules, against plain text (half an hour)
-	$(PYTHON) otelcol-builder/check.py cost
-
-.PHONY: score-redaction
-score-redaction: ## recall of the redaction and the share of look-alikes that it leaves alone, on our own suites
-	$(PYTHON) otelcol-builder/check.py score
-
 .PHONY: test-faults
-test-faults: $(VENV)/.test ## kill, starve and refuse real collectors under load, count what was lost, write the table
+test-faults: $(VENV)/.test ## kill, starve and refuse real collectors under load, write the table; SIZE=quick: 2 minutes, full: an hour's outage
 	$(BIN)/python otelcol-builder/build.py
-	OTEL_RL_FAULTS_RESULTS="$(CURDIR)/benchmarks/results/collector_faults.json" $(PYTEST) tests/faults -m "not full_size"
-
-.PHONY: test-faults-quick
-test-faults-quick: $(VENV)/.test ## a first look at the same, in two minutes
-	$(BIN)/python otelcol-builder/build.py
-	$(PYTEST) tests/faults -m quick
-
-.PHONY: test-faults-full
-test-faults-full: $(VENV)/.test ## the faults at their full size: an hour of outage at 5,000 spans/s, queued and drained
-	$(BIN)/python otelcol-builder/build.py
-	$(PYTEST) tests/faults -m full_size
+	$(if $(SIZE),,OTEL_RL_FAULTS_RESULTS="$(CURDIR)/benchmarks/results/collector_faults.json") $(PYTEST) tests/faults -m "$(or $(QUICK),$(SIZE:full=full_size),not full_size)"
 
 .PHONY: test-stragglers
-test-stragglers: $(VENV)/.test ## late ranks of known place and time are named, healthy jobs raise no alarm (half an hour); writes the results
-	OTEL_RL_STRAGGLERS_RESULTS="$(CURDIR)/benchmarks/results/stragglers.json" $(BIN)/pytest tests/stragglers -m full_size -s
-
-.PHONY: test-stragglers-quick
-test-stragglers-quick: $(VENV)/.test ## six late ranks, of which one may be missed, and two healthy jobs, in three minutes
-	$(BIN)/pytest tests/stragglers -m quick -s
+test-stragglers: $(VENV)/.test ## late ranks of known place and time are named (half an hour), writes the results; SIZE=quick: 3 minutes
+	$(if $(QUICK),,OTEL_RL_STRAGGLERS_RESULTS="$(CURDIR)/benchmarks/results/stragglers.json") $(PYTEST) tests/stragglers -m $(if $(QUICK),quick,full_size) -s
 
 .PHONY: test-health
-test-health: $(VENV)/.test ## real jobs driven into failures are named with place and onset, healthy ones are not (15 minutes); writes the table
-	OTEL_RL_HEALTH_RESULTS="$(CURDIR)/benchmarks/results/health.json" $(BIN)/pytest tests/health -v
-
-.PHONY: test-health-quick
-test-health-quick: $(VENV)/.test ## a part of the same, in three minutes
-	$(BIN)/pytest tests/health -m quick -v
+test-health: $(VENV)/.test ## real jobs driven into failures are named with place and onset (15 minutes), writes the table; SIZE=quick: 3 minutes
+	$(if $(QUICK),,OTEL_RL_HEALTH_RESULTS="$(CURDIR)/benchmarks/results/health.json") $(PYTEST) tests/health $(if $(QUICK),-m quick) -v
 
 .PHONY: test-stack
 test-stack: $(VENV)/.test ## real collector, Prometheus, Tempo and Loki: builds them, sends real runs through, queries
@@ -215,23 +174,9 @@ test-stack: $(VENV)/.test ## real collector, Prometheus, Tempo and Loki: builds 
 	for backend in prometheus tempo loki; do $(BIN)/python compose/backends/build.py $$backend; done
 	$(PYTEST) tests/integration/dashboards tests/integration/stack tests/e2e
 
-.PHONY: test-ray
-test-ray: | $(UV) ## identity of the workers of a real Ray, in an environment of its own
-	@test -x $(CACHE)/ray/bin/python || $(UV) venv --quiet --python $(PYTHON) $(CACHE)/ray
-	$(UV) pip install --quiet --python $(CACHE)/ray --editable . --group unit 'ray >=2.40'
-	$(CACHE)/ray/bin/python -m pytest -q tests/integration/process/test_process_ray.py
-
 .PHONY: test-engines
-test-engines: | $(UV) ## a real vLLM on the CPU, in process and served, in an environment of its own (minutes, 3 GB beside torch)
-	$(PYTHON) tests/library_versions.py vllm
-
-.PHONY: test-engines-quick
-test-engines-quick: | $(UV) ## a part of the same: vLLM in process, and served behind SGLang's router, in two minutes
-	$(PYTHON) tests/library_versions.py vllm --quick
-
-.PHONY: test-slow
-test-slow: $(VENV)/.test ## what takes more than a minute each
-	$(PYTEST) $(UNIT) $(INTEGRATION) -m slow
+test-engines: | $(UV) ## a real vLLM on the CPU in an environment of its own (minutes, 3 GB beside torch); SIZE=quick: 2 minutes
+	$(PYTHON) tests/library_versions.py vllm $(if $(QUICK),--quick)
 
 # -- collector and stack --------------------------------------------------------------------------------------------
 
@@ -250,12 +195,8 @@ stack-down: ## stop exactly the processes that `make stack` started
 # -- figures --------------------------------------------------------------------------------------------------------
 
 .PHONY: bench
-bench: $(VENV)/.test ## measure the figures of docs/performance.md into benchmarks/results
+bench: $(VENV)/.test ## measure the figures of docs/performance.md into benchmarks/results; leaks: benchmarks/run.py soak
 	$(BIN)/python benchmarks/run.py
-
-.PHONY: soak
-soak: $(VENV)/.test ## 100,000 steps without a model, a million calls, 100,000 requests: what grows is a leak (20 minutes)
-	$(BIN)/python benchmarks/run.py soak
 
 .PHONY: bench-collector
 bench-collector: $(VENV)/.test ## measure the collector's figures of docs/performance.md; builds it first

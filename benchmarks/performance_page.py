@@ -18,310 +18,250 @@ from typing import Any, NamedTuple
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "performance.md"
 RESULTS = ROOT / "benchmarks" / "results"
-_TABLE = re.compile(r"<!-- table (\w+): benchmarks/performance_page.py -->\n.*?<!-- end of the table -->", re.DOTALL)
+_TABLE = re.compile(r"<!--table:(\w+)-->\n.*?<!--end-->", re.DOTALL)
 
 
 class Row(NamedTuple):
-    """One line of a table: a figure of a result file and how it is written."""
+    """One line of a table: a figure of a result file in each column, and how it is written."""
 
     meaning: str
     file: str
-    figure: str
+    figures: tuple[str, ...]
     digits: int = 2
     #: What the figure is multiplied by and shown in.
     factor: float = 1
     unit: str = ""
 
 
-def _grpo_step_cpu() -> tuple[Row, ...]:
-    rows = []
-    for rank, what in ((0, "rank 0, which logs and opens the step"), (1, "rank 1")):
-        rows += [
-            Row(
-                f"our CPU time per GRPO step, {what}", "grpo_step_cpu", f"rank {rank}: own CPU per step, ms", unit=" ms"
-            ),
-            Row(
-                "of it on the trainer's thread",
-                "grpo_step_cpu",
-                f"rank {rank}: on the trainer's thread, ms",
-                unit=" ms",
-            ),
-            Row("of it on threads of ours", "grpo_step_cpu", f"rank {rank}: on threads of ours, ms", unit=" ms"),
-            Row(
-                "share of the step's CPU time",
-                "grpo_step_cpu",
-                f"rank {rank}: share of the step's CPU time",
-                2,
-                100,
-                " %",
-            ),
-            Row(
-                "the same with the cost of reading the clock",
-                "grpo_step_cpu",
-                f"rank {rank}: own CPU with the cost of the clock, ms",
-                unit=" ms",
-            ),
-            Row("entries into our code per step", "grpo_step_cpu", f"rank {rank}: entries per step", 0),
-            Row("entries that are not timed", "grpo_step_cpu", f"rank {rank}: entries that are not timed", 0),
-            Row("CPU time of such a step", "grpo_step_cpu", f"rank {rank}: CPU seconds per step", unit=" s"),
-        ]
-    return (
-        *rows,
-        Row("CPU time of a step with us / without", "grpo_step", "GRPO step with / without, CPU time", 3),
-        Row("CPU time of a step without us", "grpo_step", "CPU seconds per step without", unit=" s"),
+class Table(NamedTuple):
+    """A table of figures; ``columns`` names what is measured side by side."""
+
+    columns: tuple[str, ...]
+    rows: tuple[Row, ...]
+
+
+#: Meaning, digits, factor and unit of a line.
+Form = tuple[str, int, float, str]
+
+
+def _simple(file: str, *lines: tuple[str, str, int, float, str]) -> Table:
+    """Return a table of one column; each of ``lines`` begins with the figure."""
+    return Table(("measured",), tuple(Row(meaning, file, (figure,), *form) for figure, meaning, *form in lines))
+
+
+def _side_by_side(file: str, columns: dict[str, str], lines: dict[str, Form]) -> Table:
+    """Return a table of a column per measurement; ``lines`` maps the form of a figure's name to how it is written."""
+    rows = (
+        Row(meaning, file, tuple(figure.format(key) for key in columns), digits, factor, unit)
+        for figure, (meaning, digits, factor, unit) in lines.items()
     )
+    return Table(tuple(columns.values()), tuple(rows))
 
 
-def _soak(load: str) -> tuple[Row, ...]:
-    one = load.removesuffix("s")
-    return (
-        Row("resident memory", "soak", f"{load}: rss_bytes per {one}", 2, unit=f" bytes per {one}"),
-        Row("what noise could hide", "soak", f"{load}: rss_bytes per {one} that noise could hide", 2, unit=" bytes"),
-        Row("objects", "soak", f"{load}: objects per {one}", 5, unit=f" per {one}"),
-        Row("what noise could hide", "soak", f"{load}: objects per {one} that noise could hide", 5),
-        Row("open descriptors more than in the first half", "soak", f"{load}: descriptors more in the last half", 0),
-        Row("threads more than in the first half", "soak", f"{load}: threads more in the last half", 0),
-        Row("dearer at the end", "soak", f"{load}: share by which one became dearer", 1, 100, " %"),
-        Row("bytes in the store, at most", "soak", f"{load}: bytes in the store", 1, 2**-20, " MiB"),
-        Row("resident memory at the end", "soak", f"{load}: MiB at the end", 0, unit=" MiB"),
-        Row(
-            "CPU time on the program's thread",
-            "soak",
-            f"{load}: CPU microseconds per {one}, program's thread",
-            0,
-            unit=" µs",
-        ),
-    )
-
-
-def _watchdog() -> tuple[Row, ...]:
-    return (
-        *(
-            Row(f"{how}: {meaning}", "watchdog", f"{how}: {key}", digits, factor, unit)
-            for how in ("training", "standing still")
-            for key, meaning, digits, factor, unit in (
-                ("us per wake-up", "CPU time per wake-up", 0, 1, " µs"),
-                ("wake-ups per second", "wake-ups per second", 2, 1, ""),
-                ("share of a core", "share of a core", 3, 100, " %"),
+TABLES: dict[str, Table] = {
+    "collectives": Table(
+        ("without the ring", "with the ring"),
+        tuple(
+            Row(meaning, "collective_event", (without, ring), digits, 1, unit)
+            for meaning, without, ring, digits, unit in (
+                (
+                    "launch / exported span",
+                    "launch event / exported span",
+                    "launch event with the ring / exported span",
+                    3,
+                    "",
+                ),
+                (
+                    "launch and wait / exported span",
+                    "launch and wait / exported span",
+                    "launch and wait with the ring / exported span",
+                    3,
+                    "",
+                ),
+                ("launch / span without its export", "launch event / span without export", "", 3, ""),
+                ("launch", "launch event, ns", "launch event with the ring, ns", 0, " ns"),
+                ("launch and wait", "launch and wait, ns", "launch and wait with the ring, ns", 0, " ns"),
             )
         ),
-        Row("memory, its modules included", "watchdog", "KiB of Python memory", 0, unit=" KiB"),
-    )
-
-
-def _exit() -> tuple[Row, ...]:
-    return tuple(
-        Row(f"{sender}, {collector}, {protocol}", "exit_with_dead_collector", f"seconds_{key}", 1, unit=" s")
-        for key, sender, collector, protocol in (
-            ("ours_refused_http", "ours", "nobody listens", "HTTP"),
-            ("ours_refused_grpc", "ours", "nobody listens", "gRPC"),
-            ("ours_mute_http", "ours", "no answer", "HTTP"),
-            ("ours_mute_grpc", "ours", "no answer", "gRPC"),
-            ("official_refused_http", "official distro", "nobody listens", "HTTP"),
-        )
-    )
-
-
-def _throughput() -> tuple[Row, ...]:
-    return tuple(
-        Row(meaning, "collector_throughput", f"{key}_spans_per_second", 0)
-        for key, meaning in (
-            ("plain", "plain"),
-            ("gateway", "gateway"),
-            ("gateway_no_free_text", "gateway, no free text"),
-            ("gateway_cold_cache", "gateway, cold cache: every text is new"),
-            (
-                "gateway_worst_case",
-                "gateway, worst case: every text is new, 80 % dense with secret words, 20 % with a secret",
-            ),
-            ("agent", "agent"),
-            ("agent_no_free_text", "agent, no free text"),
-            ("agent_cold_cache", "agent, cold cache"),
-            ("agent_worst_case", "agent, worst case"),
-        )
-    )
-
-
-def _engine_spans() -> tuple[Row, ...]:
-    return tuple(
-        Row(f"{engine}: {meaning}", "engine_spans", f"{engine}: {key}", digits, factor, unit)
-        for engine in ("server", "LLM.generate", "AsyncLLM.generate", "AsyncLLM.generate, vLLM's own")
-        for key, meaning, digits, factor, unit in (
-            ("share of spans in their rollout", "spans of the engine in the rollout that asked", 1, 100, " %"),
-            ("requests", "requests", 0, 1, ""),
-        )
-    )
-
-
-def _calls() -> tuple[Row, ...]:
-    file = "openai_chat_call"
-    rows = []
-    for sink in ("SDK only", "file store"):
-        rows += [
-            Row(f"{sink}: {meaning}, ours / official", file, f"{sink}: {shape}, ours / official")
-            for shape, meaning in (
-                ("chat", "chat call"),
-                ("async_chat", "asynchronous chat call"),
-                ("agent_turn", "turn of an agent"),
-                ("stream", "streamed call of 22 chunks"),
-                ("chunk", "one more chunk"),
-                ("async_chunk", "one more chunk, asynchronous"),
+    ),
+    "collective_steps": _side_by_side(
+        "collective_step",
+        {"python": "`python`", "auto": "`auto`", "all": "`all`"},
+        {
+            f"{step}, {{}}, counted CPU": (meaning, 4, 1, "")
+            for step, meaning in (("all_reduce", "one all-reduce"), ("ddp", "DDP"), ("fsdp", "FSDP2"))
+        },
+    ),
+    "collective_sources": _side_by_side(
+        "collective_step",
+        {"python": "Python", "reducer": "reducer", "functional": "functional"},
+        {"{} collective, added by all, us": ("added by `all`", 0, 1, " µs")},
+    ),
+    "watchdog": _side_by_side(
+        "watchdog",
+        {"training": "training", "standing still": "standing still"},
+        {
+            "{}: us per wake-up": ("CPU time per wake-up", 0, 1, " µs"),
+            "{}: wake-ups per second": ("wake-ups per second", 2, 1, ""),
+            "{}: share of a core": ("share of a core", 3, 100, " %"),
+            "KiB of Python memory": ("memory with its modules", 0, 1, " KiB"),
+        },
+    ),
+    "event_loops": _simple(
+        "event_loop_blocks",
+        ("asyncio: F1", "F1, asyncio", 2, 1, ""),
+        ("uvloop: F1", "F1, uvloop", 2, 1, ""),
+        ("idle loop: share of a core", "share of a core, idle loop", 2, 100, " %"),
+        ("at work loop: share of a core", "share of a core, busy loop", 2, 100, " %"),
+    ),
+    "health": _simple(
+        "health_step",
+        ("healthy: us of CPU per step", "healthy run", 0, 1, " µs"),
+        ("sick: us of CPU per step", "sick run", 0, 1, " µs"),
+    ),
+    "start": _simple(
+        "process_start",
+        ("child_to_official_with_genai", "ours / official distro with openai and langchain", 3, 1, ""),
+        ("added_time_to_official_bare", "added time / official distro without instrumentors", 2, 1, ""),
+        ("outside_policy_to_plain", "child outside the `launchers` policy / plain Python", 2, 1, ""),
+        ("median_ms_plain", "plain Python", 0, 1, " ms"),
+        ("median_ms_ours", "ours", 0, 1, " ms"),
+    ),
+    "exit": _simple(
+        "exit_with_dead_collector",
+        ("seconds_ours_refused_http", "ours, nobody listens, HTTP", 1, 1, " s"),
+        ("seconds_ours_refused_grpc", "ours, nobody listens, gRPC", 1, 1, " s"),
+        ("seconds_ours_mute_http", "ours, no answer, HTTP", 1, 1, " s"),
+        ("seconds_ours_mute_grpc", "ours, no answer, gRPC", 1, 1, " s"),
+        ("seconds_official_refused_http", "official distro, nobody listens, HTTP", 1, 1, " s"),
+    ),
+    "calls": _side_by_side(
+        "openai_chat_call",
+        {"SDK only": "SDK only", "file store": "file store"},
+        {
+            "{}: chat, ours / official": ("chat call", 2, 1, ""),
+            "{}: async_chat, ours / official": ("asynchronous chat call", 2, 1, ""),
+            "{}: agent_turn, ours / official": ("turn of an agent", 2, 1, ""),
+            "{}: stream, ours / official": ("stream of 22 chunks", 2, 1, ""),
+            "{}: chunk, ours / official": ("one more chunk", 2, 1, ""),
+            "{}: async_chunk, ours / official": ("one more asynchronous chunk", 2, 1, ""),
+            "{}: chat, added by ours, us": ("added to a chat call, ours", 0, 1, " µs"),
+            "{}: chat, added by official, us": ("added to a chat call, official", 0, 1, " µs"),
+        },
+    ),
+    "call_bytecodes": _simple(
+        "openai_chat_call",
+        ("chat, bytecodes, ours / official", "chat call, ours / official", 2, 1, ""),
+        ("chat, bytecodes, share of own code", "of ours, own code", 0, 100, " %"),
+        ("chat, bytecodes, share of OpenTelemetry", "of ours, OpenTelemetry", 0, 100, " %"),
+        ("chat, bytecodes, share of client", "of ours, client", 0, 100, " %"),
+        ("chunk, bytecodes, ours / official", "one more chunk, ours / official", 2, 1, ""),
+    ),
+    "engine_call": _simple(
+        "engine_generate",
+        ("share of the call", "share of the call", 2, 100, " %"),
+        ("own CPU per call, ms", "our CPU time", 1, 1, " ms"),
+        ("on the program's thread, ms", "on the program's thread", 1, 1, " ms"),
+        ("seconds per call", "duration", 2, 1, " s"),
+        ("tokens per call", "tokens", 0, 1, ""),
+    ),
+    "engine_spans": _side_by_side(
+        "engine_spans",
+        {
+            "server": "server",
+            "LLM.generate": "`LLM.generate`",
+            "AsyncLLM.generate": "`AsyncLLM.generate`",
+            "AsyncLLM.generate, vLLM's own": "same, vLLM's own spans",
+        },
+        {
+            "{}: share of spans in their rollout": ("spans in the rollout that asked", 1, 100, " %"),
+            "{}: requests": ("requests", 0, 1, ""),
+        },
+    ),
+    "rollouts": _simple(
+        "concurrent_rollouts",
+        ("rollouts open at once", "rollouts open at once", 0, 1, ""),
+        ("share of spans that were delivered", "spans delivered", 2, 100, " %"),
+        ("spans below their rollout", "spans below their rollout", 0, 1, ""),
+        ("spans with another parent", "spans below another", 0, 1, ""),
+        ("objects more per rollout", "objects more per rollout", 5, 1, ""),
+        ("CPU added per rollout, us", "CPU time added per rollout", 0, 1, " µs"),
+        ("CPU per rollout without, us", "CPU time per rollout without us", 0, 1, " µs"),
+    ),
+    "grpo": _side_by_side(
+        "grpo_step_cpu",
+        {"rank 0": "rank 0, which logs", "rank 1": "rank 1"},
+        {
+            "{}: own CPU per step, ms": ("our CPU time", 2, 1, " ms"),
+            "{}: on the trainer's thread, ms": ("on the trainer's thread", 2, 1, " ms"),
+            "{}: on threads of ours, ms": ("on our threads", 2, 1, " ms"),
+            "{}: share of the step's CPU time": ("share of the step's CPU time", 2, 100, " %"),
+            "{}: own CPU with the cost of the clock, ms": ("with the cost of the clock", 2, 1, " ms"),
+            "{}: entries per step": ("entries into our code", 0, 1, ""),
+            "{}: entries that are not timed": ("entries not timed", 0, 1, ""),
+            "{}: CPU seconds per step": ("CPU time of the step", 2, 1, " s"),
+        },
+    ),
+    "grpo_steps": _simple(
+        "grpo_step",
+        ("GRPO step with / without, CPU time", "step with us / without", 3, 1, ""),
+        ("CPU seconds per step without", "step without us", 2, 1, " s"),
+    ),
+    "grpo_parts": Table((), ()),
+    "soak": Table(
+        ("steps", "calls", "requests"),
+        tuple(
+            Row(
+                meaning,
+                "soak",
+                tuple(f"{load}: {figure.format(load.removesuffix('s'))}" for load in ("steps", "calls", "requests")),
+                *form,
             )
-        ]
-        rows += [
-            Row(f"{sink}: added to a chat call, {whose}", file, f"{sink}: chat, added by {whose}, us", 0, unit=" µs")
-            for whose in ("ours", "official")
-        ]
-    return (
-        *rows,
-        Row("executed bytecodes of a chat call, ours / official", file, "chat, bytecodes, ours / official"),
-        *(
-            Row(f"of ours, {owner}", file, f"chat, bytecodes, share of {owner}", 0, 100, " %")
-            for owner in ("own code", "OpenTelemetry", "client")
-        ),
-        Row("executed bytecodes of one more chunk, ours / official", file, "chunk, bytecodes, ours / official"),
-    )
-
-
-def _start() -> tuple[Row, ...]:
-    return tuple(
-        Row(f"{role}: {meaning}", "collector_start", f"{role}_{key}", digits, unit=unit)
-        for role in ("local", "agent", "gateway")
-        for key, meaning, digits, unit in (
-            ("seconds_to_healthy", "healthy after", 2, " s"),
-            ("cpu_seconds_to_healthy", "CPU time of that", 2, " s"),
-            ("idle_mebibytes", "resident memory, idle for 5 s", 0, " MiB"),
-            ("config_seconds", "`otel-rl collector config`", 2, " s"),
-            ("config_cpu_seconds", "CPU time of that", 2, " s"),
-        )
-    )
-
-
-TABLES: dict[str, tuple[Row, ...]] = {
-    "collectives": (
-        Row("launch / exported span", "collective_event", "launch event / exported span", 3),
-        Row("launch and wait / exported span", "collective_event", "launch and wait / exported span", 3),
-        Row("launch / span without its export", "collective_event", "launch event / span without export", 3),
-        Row("launch", "collective_event", "launch event, ns", 0, unit=" ns"),
-        Row("launch and wait", "collective_event", "launch and wait, ns", 0, unit=" ns"),
-        Row(
-            "with the ring: launch / exported span", "collective_event", "launch event with the ring / exported span", 3
-        ),
-        Row(
-            "with the ring: launch and wait / exported span",
-            "collective_event",
-            "launch and wait with the ring / exported span",
-            3,
-        ),
-        Row("with the ring: launch", "collective_event", "launch event with the ring, ns", 0, unit=" ns"),
-        Row("with the ring: launch and wait", "collective_event", "launch and wait with the ring, ns", 0, unit=" ns"),
-    ),
-    "collective_steps": (
-        *(
-            Row(f"step {step}, {way}", "collective_step", f"{step}, {way}, counted CPU", 4)
-            for step in ("all_reduce", "ddp", "fsdp")
-            for way in ("python", "auto", "all")
-        ),
-        *(
-            Row(f"one of {source}'s, all", "collective_step", f"{source} collective, added by all, us", 0, unit=" µs")
-            for source in ("python", "reducer", "functional")
+            for figure, meaning, *form in (
+                ("rss_bytes per {}", "resident memory, bytes", 2, 1, ""),
+                ("rss_bytes per {} that noise could hide", "hidden by noise, bytes", 2, 1, ""),
+                ("objects per {}", "objects", 5, 1, ""),
+                ("objects per {} that noise could hide", "hidden by noise, objects", 5, 1, ""),
+                ("descriptors more in the last half", "more descriptors", 0, 1, ""),
+                ("threads more in the last half", "more threads", 0, 1, ""),
+                ("share by which one became dearer", "dearer at the end", 1, 100, " %"),
+                ("bytes in the store", "store", 1, 2**-20, " MiB"),
+                ("MiB at the end", "memory at the end", 0, 1, " MiB"),
+                ("CPU microseconds per {}, program's thread", "CPU time, program's thread", 0, 1, " µs"),
+            )
         ),
     ),
-    "watchdog": _watchdog(),
-    "event_loops": (
-        Row("F1 of blocks found and named, asyncio", "event_loop_blocks", "asyncio: F1"),
-        Row("F1 of blocks found and named, uvloop", "event_loop_blocks", "uvloop: F1"),
-        Row("loop that waits: share of a core", "event_loop_blocks", "idle loop: share of a core", 2, 100, " %"),
-        Row("loop at work: share of a core", "event_loop_blocks", "at work loop: share of a core", 2, 100, " %"),
+    "collector_cpu": _simple(
+        "collector_throughput",
+        ("gateway_without_redaction_to_plain", "gateway without redaction / plain", 2, 1, ""),
+        ("gateway_without_redaction_to_plain_zstd", "gateway without redaction / plain with zstd", 2, 1, ""),
+        ("gateway_to_plain", "gateway / plain", 2, 1, ""),
+        ("agent_to_plain", "agent / plain", 2, 1, ""),
     ),
-    "health": tuple(
-        Row(f"{how} run: CPU time per step", "health_step", f"{how}: us of CPU per step", 0, unit=" µs")
-        for how in ("healthy", "sick")
+    "collector_throughput": _side_by_side(
+        "collector_throughput",
+        {"plain": "plain", "gateway": "gateway", "agent": "agent"},
+        {
+            "{}_spans_per_second": ("this corpus", 0, 1, ""),
+            "{}_no_free_text_spans_per_second": ("no free text", 0, 1, ""),
+            "{}_cold_cache_spans_per_second": ("cold cache", 0, 1, ""),
+            "{}_worst_case_spans_per_second": ("worst case", 0, 1, ""),
+        },
     ),
-    "start": (
-        Row(
-            "child of ours / child of the official distro with openai and langchain",
-            "process_start",
-            "child_to_official_with_genai",
-            3,
-        ),
-        Row(
-            "added time / that of the official distro without instrumentors",
-            "process_start",
-            "added_time_to_official_bare",
-        ),
-        Row("child outside the `launchers` policy / plain Python", "process_start", "outside_policy_to_plain"),
-        Row("plain Python", "process_start", "median_ms_plain", 0, unit=" ms"),
-        Row("child of ours", "process_start", "median_ms_ours", 0, unit=" ms"),
+    "collector_start": _side_by_side(
+        "collector_start",
+        {"local": "local", "agent": "agent", "gateway": "gateway"},
+        {
+            "{}_seconds_to_healthy": ("healthy after", 2, 1, " s"),
+            "{}_cpu_seconds_to_healthy": ("CPU time of that", 2, 1, " s"),
+            "{}_idle_mebibytes": ("resident memory, idle", 0, 1, " MiB"),
+            "{}_config_seconds": ("`otel-rl collector config`", 2, 1, " s"),
+            "{}_config_cpu_seconds": ("CPU time of that", 2, 1, " s"),
+        },
     ),
-    "exit": _exit(),
-    "calls": _calls(),
-    "engines": (
-        Row(
-            "CPU time added to a request to an engine",
-            "http_engine_call",
-            "engine: us of CPU added to a request",
-            0,
-            unit=" µs",
-        ),
-        Row(
-            "CPU time added to another request",
-            "http_engine_call",
-            "other: us of CPU added to a request",
-            0,
-            unit=" µs",
-        ),
-        Row(
-            "share of a call of `LLM.generate` with 256 requests", "engine_generate", "share of the call", 2, 100, " %"
-        ),
-        Row("our CPU time in that call", "engine_generate", "own CPU per call, ms", 1, unit=" ms"),
-        Row("of it on the program's thread", "engine_generate", "on the program's thread, ms", 1, unit=" ms"),
-        Row("duration of that call", "engine_generate", "seconds per call", 2, unit=" s"),
-        Row("tokens in it", "engine_generate", "tokens per call", 0),
-        *_engine_spans(),
-    ),
-    "rollouts": (
-        Row("rollouts that are open at once", "concurrent_rollouts", "rollouts open at once", 0),
-        Row("spans that were delivered", "concurrent_rollouts", "share of spans that were delivered", 2, 100, " %"),
-        Row("of them below the rollout that they belong to", "concurrent_rollouts", "spans below their rollout", 0),
-        Row("below another", "concurrent_rollouts", "spans with another parent", 0),
-        Row("objects more per rollout", "concurrent_rollouts", "objects more per rollout", 5),
-        Row("CPU time added per rollout", "concurrent_rollouts", "CPU added per rollout, us", 0, unit=" µs"),
-        Row("CPU time per rollout without us", "concurrent_rollouts", "CPU per rollout without, us", 0, unit=" µs"),
-    ),
-    "files": (
-        Row("CPU time per span, on our thread", "file_store", "cpu_microseconds_per_span", 0, unit=" µs"),
-        Row("bytes per span of five attributes", "file_store", "bytes_per_span", 0),
-    ),
-    "grpo": _grpo_step_cpu(),
-    "grpo_parts": (),
-    "elastic_first": (),
-    "soak_steps": _soak("steps"),
-    "soak_calls": _soak("calls"),
-    "soak_requests": _soak("requests"),
-    "elastic": tuple(
-        Row(f"{meaning}, {mode}", "elastic_restart", f"{key}_{mode}", digits, unit=unit)
-        for key, meaning, digits, unit in (
-            ("runs", "jobs", 0, ""),
-            ("recovered", "went on after a restart", 0, ""),
-            ("hangs", "hung in `init_process_group`", 0, ""),
-            ("median_seconds_to_recover", "median time until the job went on", 0, " s"),
-        )
-        for mode in ("plain", "instrumented")
-    ),
-    "collector_cpu": (
-        Row("gateway without redaction / plain", "collector_throughput", "gateway_without_redaction_to_plain"),
-        Row(
-            "gateway without redaction / plain with zstd",
-            "collector_throughput",
-            "gateway_without_redaction_to_plain_zstd",
-        ),
-        Row("gateway / plain", "collector_throughput", "gateway_to_plain"),
-        Row("agent / plain", "collector_throughput", "agent_to_plain"),
-    ),
-    "collector_throughput": _throughput(),
-    "collector_start": _start(),
 }
+#: Replaced functions below this time per step, in ms, are left to the result file.
+_SHORTEST_PART = 0.5
 
 
 def _figures(file: str) -> dict[str, Any]:
@@ -329,79 +269,71 @@ def _figures(file: str) -> dict[str, Any]:
     return json.loads(path.read_text(encoding="utf-8"))["figures"] if path.exists() else {}
 
 
-def _line(row: Row) -> str:
-    figure = _figures(row.file).get(row.figure)
-    if figure is None:
-        return f"| {row.meaning} | not measured | | |"
+def _cell(row: Row, figure: dict[str, Any]) -> str:
+    """Return one figure with its interval and its limit, as `value [lower, upper] ≤ limit`."""
 
     def number(value: float) -> str:
         return f"{value * row.factor:,.{row.digits}f}"
 
-    value, limit, spread = number(figure["value"]) + row.unit, "", ""
+    value, judged = number(figure["value"]) + row.unit, figure.get("judged")
+    text = value if figure.get("within_limit", True) else f"**{value}**"
     if "lower_95" in figure:
-        spread = f"{number(figure['lower_95'])} to {number(figure['upper_95'])}"
-    elif "longest" in figure or "judged" in figure:
-        spread = f"longest {number(figure.get('longest', figure.get('judged')))}"
+        text += f" [{number(figure['lower_95'])}, {number(figure['upper_95'])}]"
+    elif "longest" in figure or judged is not None:
+        text += f" (longest {number(figure.get('longest', judged))})"
     if "limit" in figure:
-        limit = number(figure["limit"]) + row.unit
-        judged = figure.get("judged")
-        if judged is not None and judged == figure.get("upper_95"):
-            limit += ", upper bound"
-        elif judged is not None and judged == figure.get("lower_95"):
-            limit += ", lower bound"
+        bound = next(
+            (name for name in ("upper", "lower") if judged is not None and judged == figure.get(f"{name}_95")), ""
+        )
+        text += f", {bound} ≤ {number(figure['limit'])}" if bound else f" ≤ {number(figure['limit'])}"
     elif "at_least" in figure:
-        limit = f"at least {number(figure['at_least'])}"
-    if not figure.get("within_limit", True):
-        value = f"**{value}**"
-    return f"| {row.meaning} | {value} | {spread} | {limit} |"
+        text += f" ≥ {number(figure['at_least'])}"
+    return text
+
+
+def _line(row: Row) -> str:
+    figures = _figures(row.file)
+    if not any(name in figures for name in row.figures):
+        return f"| {row.meaning} | not measured |{' |' * (len(row.figures) - 1)}"
+    cells = [_cell(row, figures[name]) if name in figures else "" for name in row.figures]
+    return f"| {row.meaning} | {' | '.join(cells)} |"
 
 
 def _grpo_parts() -> str:
-    """Where the time on the trainer's thread goes: the replaced functions of rank 0, the dearest first."""
+    """Return where the time on the trainer's thread goes: the replaced functions of rank 0, the dearest first."""
     path = RESULTS / "grpo_step_cpu.json"
     ranks = json.loads(path.read_text(encoding="utf-8"))["samples"] if path.exists() else [{"by_function": {}}]
     lines = ["| replaced function | entries per step | ms per step |", "|---|---|---|"]
     for function, part in ranks[0]["by_function"].items():
+        if part["ms_per_step"] < _SHORTEST_PART:
+            continue
         # pybind's own module and class names are no names anybody knows.
         short = ".".join(re.sub(r"^.*_distributed_c10d.*\.", "torch.distributed.", function).rsplit(".", 2)[-2:])
         lines.append(f"| `{short}` | {part['entries_per_step']:g} | {part['ms_per_step']:.2f} |")
     return "\n".join(lines)
 
 
-def _elastic_first() -> str:
-    """Outcomes of the first restart, by what of ours is on."""
-    figures = _figures("elastic_first_restart")
-    outcomes = ("recovered", "refused", "hung", "unknown")
-    lines = ["| job | went on | refused | hung | not known in time |", "|---|---|---|---|---|"]
-    for arm in [name.removeprefix("hung_") for name in figures if name.startswith("hung_")]:
-        cells = [str(figures[f"{outcome}_{arm}"]["value"]) for outcome in outcomes]
-        lines.append(f"| {arm.replace('_', ' ')} | {' | '.join(cells)} |")
-    return "\n".join(lines)
-
-
 def _table(name: str) -> str:
     if name == "grpo_parts":
         return _grpo_parts()
-    if name == "elastic_first":
-        return _elastic_first()
-    rows = TABLES[name]
-    lines = ["| figure | measured | 95 % interval | limit |", "|---|---|---|---|", *map(_line, rows)]
-    return "\n".join(lines)
+    table = TABLES[name]
+    header = f"| figure | {' | '.join(table.columns)} |"
+    return "\n".join([header, f"|{'---|' * (len(table.columns) + 1)}", *map(_line, table.rows)])
 
 
 def with_tables(page: str) -> str:
-    """`page` with every table as the results give it."""
+    """Return `page` with every table as the results give it."""
 
-    def replace(found: re.Match[str]) -> str:
-        name = found.group(1)
-        begin = f"<!-- table {name}: benchmarks/performance_page.py -->"
-        return f"{begin}\n\n{_table(name)}\n\n<!-- end of the table -->"
+    def replace(match: re.Match[str]) -> str:
+        name = match.group(1)
+        begin = f"<!--table:{name}-->"
+        return f"{begin}\n\n{_table(name)}\n\n<!--end-->"
 
     return _TABLE.sub(replace, page)
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Write or compare; returns the exit status."""
+    """Write or compare the page and return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="write nothing; fail when the page is not up to date")
     check = parser.parse_args(arguments).check

@@ -27,9 +27,7 @@ BENCHMARKS = (
     "process_start",
     "exit_with_dead_collector",
     "openai_chat_call",
-    "http_engine_call",
     "concurrent_rollouts",
-    "file_store",
     "grpo_step_cpu",
     "grpo_step",
 )

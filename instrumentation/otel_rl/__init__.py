@@ -114,7 +114,7 @@ def _tell_failure(error: Exception, *lost: str) -> None:
         return
     if raised_by_signal_handler(error):
         raise error
-    launch.tell_failure(error, *lost)
+    launch.report_failure(error, *lost)
 
 
 def _decorated(how: str, function: Any, *given: Any) -> Any:

@@ -27,12 +27,12 @@ _logged: set[str] = set()
 
 
 def raises_internal_errors() -> bool:
-    """True under our own tests: what goes wrong inside surfaces."""
+    """Return whether errors inside surface, as under our own tests."""
     return os.environ.get(RAISE_ENVIRONMENT_VARIABLE, "").strip().lower() in {"1", "true", "yes", "on"}
 
 
 def error_counts() -> dict[str, int]:
-    """Internal errors so far, by site (feeds ``rl.telemetry.errors``)."""
+    """Return the number of internal errors so far, by site (feeds ``rl.telemetry.errors``)."""
     return dict(_errors)
 
 
@@ -58,7 +58,7 @@ def count_error(site: str, error: BaseException) -> None:
 
 
 def raised_by_signal_handler(error: BaseException) -> bool:
-    """True when a signal handler of the program has raised ``error`` inside our code, as ``signal.alarm`` may."""
+    """Return whether a signal handler of the program raised ``error`` inside our code, as ``signal.alarm`` may."""
     frames: set[CodeType] = set()
     traceback = error.__traceback__
     while traceback is not None:

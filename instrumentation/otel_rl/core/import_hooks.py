@@ -50,7 +50,7 @@ class ImportHooks:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Part of the import protocol."""
+        """Create no module of our own, as the import protocol asks."""
         if self._half_imported:
             self._serve_completed()
         if name not in self._callbacks or name in self._names_being_found():
@@ -121,7 +121,7 @@ class ImportHooks:
 
 
 def _is_being_imported(module: ModuleType) -> bool:
-    """True while the module's own code runs: what is to be patched may not exist yet."""
+    """Return whether the module's own code still runs: what is to be patched may not exist yet."""
     return bool(getattr(getattr(module, "__spec__", None), "_initializing", False))
 
 

@@ -47,27 +47,27 @@ def report_unloadable(name: str, error: Exception, loss: str) -> None:
 
 
 def declare_needs(name: str, needs: tuple[str, ...]) -> None:
-    """Instrumentor ``name`` records only part of its telemetry while one of ``needs`` (entry-point names) is off."""
+    """Declare that ``name`` records only part of its telemetry while one of ``needs`` (entry-point names) is off."""
     _needs[name] = needs
 
 
 def declare_of_many_uses(names: Iterable[str]) -> None:
-    """That the library of one of these instrumentors is imported does not tell what the program is for."""
+    """Mark instrumentors whose library most programs import for another purpose than AI work."""
     _of_many_uses.update(names)
 
 
 def is_of_many_uses(name: str) -> bool:
-    """What :func:`declare_of_many_uses` was told."""
+    """Return whether :func:`declare_of_many_uses` has marked this instrumentor."""
     return name in _of_many_uses
 
 
 def snapshot() -> dict[str, ReportedState]:
-    """All outcomes so far, by name; an active one whose needs are not met counts as degraded."""
+    """Return all outcomes so far, by name; an active one whose needs are not met counts as degraded."""
     return {name: _with_needs(name, outcome) for name, outcome in sorted(_outcomes.items())}
 
 
 def missing_need(needs: tuple[str, ...], outcomes: Mapping[str, Mapping[str, Any]]) -> str:
-    """Text that names the first of ``needs`` that records nothing; empty where all do, or may later."""
+    """Return a text that names the first of ``needs`` that records nothing; empty where all do, or may later."""
     for need in needs:
         outcome = outcomes.get(need)
         if outcome is None:

@@ -1,11 +1,11 @@
 """The CPU time that otel-rl takes itself: on the program's threads an estimate, on threads of its own measured.
 
 Reading the clock of a thread is a system call, which would cost as much as some of our hooks. So a call is counted each
-time and timed every :data:`EVERY`-th time. The estimate is the number of calls times their mean. Of each place the
-second and the fourth call are timed too, so that a place that is rarely called has a mean soon. The first call is not:
-it imports and makes things once.
+time and timed every :data:`SAMPLING_PERIOD`-th time. The estimate is the number of calls times their mean. Of each
+place the second and the fourth call are timed too, so that a place that is rarely called has a mean soon. The first
+call is not: it imports and makes things once.
 
-What is too hot even to be counted here tells its estimate through :func:`add_source`.
+What is too hot even to be counted here gives its estimate through :func:`add_source`.
 
 Threads of our own are found by their names, which all begin with ``otel-rl``. Threads that a library starts for an
 exporter, as gRPC does, have other names and are not counted.
@@ -29,15 +29,19 @@ if TYPE_CHECKING:
 Function = TypeVar("Function", bound="Callable[..., Any]")
 
 #: One call in so many is timed.
-EVERY = 16
+SAMPLING_PERIOD = 16
 #: Weight of the latest sample in the mean: the cost of a place changes, for one where something is left out.
-WEIGHT = 1 / 8
+LATEST_SAMPLE_WEIGHT = 1 / 8
 #: What a wrapper of ours costs beside the hook in it, in ns, between two computations of a model, where the caches are
 #: cold; from ``grpo_step_cpu``.
-BESIDE_NS = 4000
-#: A sample counts with at most so many times the mean, a short one always; the first with at most so many ns.
-MOST_TIMES, SHORT_NS, LONGEST_NS = 4, 20_000, 500_000
-_READINGS = 50
+WRAPPER_OVERHEAD_NS = 4000
+#: A sample counts with at most so many times the mean.
+MAXIMUM_MULTIPLE_OF_MEAN = 4
+#: A sample up to so many ns counts whole.
+SHORT_SAMPLE_NS = 20_000
+#: The first sample, which has no mean yet, counts with at most so many ns.
+MAXIMUM_FIRST_SAMPLE_NS = 500_000
+_CLOCK_READINGS = 50
 
 clock = time.thread_time_ns
 thread_clock = time.clock_gettime_ns
@@ -63,14 +67,14 @@ class HookCost:
         self.settled = 0
 
     def sampled(self, elapsed: int) -> None:
-        """A call has taken ``elapsed`` ns."""
+        """Add a timed call of ``elapsed`` ns to the mean."""
         # A garbage collection of the program may fall into our call. It is no cost of ours, and would stay in the mean.
-        own = min(max(elapsed - _clock_ns(), 0) + BESIDE_NS, _longest(self.mean))
-        self.mean = own if self.mean is None else self.mean + (own - self.mean) * WEIGHT
-        self.due = self.calls + min(self.calls, EVERY)
+        own = min(max(elapsed - _clock_ns(), 0) + WRAPPER_OVERHEAD_NS, _maximum_sample_ns(self.mean))
+        self.mean = own if self.mean is None else self.mean + (own - self.mean) * LATEST_SAMPLE_WEIGHT
+        self.due = self.calls + min(self.calls, SAMPLING_PERIOD)
 
     def sampling(self, function: Function) -> Function:
-        """``function`` with the clock around each call: for a caller that counts its calls here by itself."""
+        """Return ``function`` with the clock around each call, for a caller that counts its calls here itself."""
 
         def sampled(*args: Any, **kwargs: Any) -> Any:
             began = clock()
@@ -82,7 +86,7 @@ class HookCost:
         return functools.update_wrapper(sampled, function)  # type: ignore[return-value]  # the same signature
 
     def settle(self) -> float:
-        """Nanoseconds of the calls since the last time."""
+        """Return the ns of the calls since the last settlement."""
         if self.mean is None:
             return 0.0
         calls = self.calls
@@ -95,15 +99,15 @@ _places: dict[str, HookCost] = {}
 _sources: dict[str, Callable[[], float]] = {}
 _settled_ns = 0.0
 _settling = allocate_lock()
-_of_clock: int | None = None
+_clock_reading_ns: int | None = None
 #: Kernel id of a thread of ours -> ns of it at the last look; of one that has ended, up to then.
 _threads: dict[int, int] = {}
 #: Garbage collections of the program in those threads, and what was told of the threads last.
-_collections_ns = _told_ns = 0
+_collections_ns = _reported_ns = 0
 
 
 def place(name: str) -> HookCost:
-    """The place of this name.
+    """Return the place of this name.
 
     Wrappers on a hot path count there as :func:`timed` does, without a call in between::
 
@@ -114,7 +118,7 @@ def place(name: str) -> HookCost:
 
 
 def timed(name: str, function: Function) -> Function:
-    """``function`` as one that takes part in the estimate; those of the same name share a place.
+    """Return ``function`` as one that takes part in the estimate; those of the same name share a place.
 
     Not for functions of the program, nor for what calls them: all of it counts as ours.
     """
@@ -132,7 +136,7 @@ def timed(name: str, function: Function) -> Function:
 
 
 def estimated(name: str) -> Callable[[Function], Function]:
-    """:func:`timed` as a decorator."""
+    """Return :func:`timed` as a decorator."""
     return lambda function: timed(name, function)
 
 
@@ -142,7 +146,7 @@ def add_source(name: str, nanoseconds: Callable[[], float]) -> None:
 
 
 def nanoseconds() -> int:
-    """The estimate for all calls since the process began; it never falls."""
+    """Return the estimate for all calls since the process began; it never falls."""
     global _settled_ns
     # Not waiting: another thread that settles now gives the same figure a moment later.
     if _settling.acquire(blocking=False):
@@ -158,14 +162,14 @@ def nanoseconds() -> int:
 
 
 def by_place() -> dict[str, tuple[int, float]]:
-    """Calls, and mean nanoseconds, of every place that was timed."""
+    """Return calls, and mean nanoseconds, of every place that was timed."""
     return {name: (place.calls, place.mean) for name, place in _places.items() if place.mean is not None}
 
 
 def reset() -> None:
-    """A forked child begins at zero."""
-    global _settled_ns, _settling, _collections_ns, _told_ns
-    _settled_ns, _collections_ns, _told_ns = 0.0, 0, 0
+    """Begin at zero in a forked child."""
+    global _settled_ns, _settling, _collections_ns, _reported_ns
+    _settled_ns, _collections_ns, _reported_ns = 0.0, 0, 0
     _threads.clear()
     _settling = allocate_lock()  # a thread of the parent may hold the other one
     for place in _places.values():
@@ -173,17 +177,17 @@ def reset() -> None:
 
 
 def _clock_ns() -> int:
-    """What a sample contains of reading the clock; measured once."""
-    global _of_clock
-    if _of_clock is None:
-        readings = [clock() for _ in range(_READINGS)]
-        _of_clock = min(later - earlier for earlier, later in itertools.pairwise(readings))
-    return _of_clock
+    """Return the ns that reading the clock adds to a sample; measured once."""
+    global _clock_reading_ns
+    if _clock_reading_ns is None:
+        readings = [clock() for _ in range(_CLOCK_READINGS)]
+        _clock_reading_ns = min(later - earlier for earlier, later in itertools.pairwise(readings))
+    return _clock_reading_ns
 
 
-def _longest(mean: float | None) -> int:
-    """Ns of a sample that count at most; ``mean`` is that of the earlier ones."""
-    return LONGEST_NS if mean is None else int(max(mean * MOST_TIMES, SHORT_NS))
+def _maximum_sample_ns(mean: float | None) -> int:
+    """Return the ns that a sample counts at most; ``mean`` is that of the earlier ones."""
+    return MAXIMUM_FIRST_SAMPLE_NS if mean is None else int(max(mean * MAXIMUM_MULTIPLE_OF_MEAN, SHORT_SAMPLE_NS))
 
 
 # -- threads of our own ------------------------------------------------------------------------------------------------
@@ -205,17 +209,17 @@ class CpuStretch:
         self.left_out = 0
 
     def begin(self) -> None:
-        """The thread begins; the same thread has to end it."""
+        """Begin the thread; the same thread has to end it."""
         self._collections = _full_collections()
         self._began = clock()
 
     def end(self) -> int:
         """Return the CPU time since :meth:`begin` that counts, in ns."""
         elapsed = clock() - self._began
-        own = elapsed if _full_collections() == self._collections else min(elapsed, _longest(self._mean))
+        own = elapsed if _full_collections() == self._collections else min(elapsed, _maximum_sample_ns(self._mean))
         self.left_out = elapsed - own
         if not self.left_out:
-            self._mean = own if self._mean is None else self._mean + (own - self._mean) * WEIGHT
+            self._mean = own if self._mean is None else self._mean + (own - self._mean) * LATEST_SAMPLE_WEIGHT
         return own
 
 
@@ -249,16 +253,16 @@ def find_threads() -> None:
 
 
 def threads_nanoseconds() -> int:
-    """CPU time of all threads found, each since it began, without full garbage collections; it never falls."""
-    global _told_ns
+    """Return the CPU ns of all our threads, each since it began, without full garbage collections; it never falls."""
+    global _reported_ns
     for native in list(_threads):
         # Of a thread that has ended this is an error, where pthread_getcpuclockid() may crash.
         with suppress(OSError):
             _threads[native] = max(thread_clock(_clock_of(native)), _threads[native])
-    _told_ns = max(sum(_threads.values()) - _collections_ns, _told_ns)
-    return _told_ns
+    _reported_ns = max(sum(_threads.values()) - _collections_ns, _reported_ns)
+    return _reported_ns
 
 
 def _clock_of(native: int) -> int:
-    """The CPU clock of a thread by its kernel id, see ``CPUCLOCK_PERTHREAD_MASK`` in Linux."""
+    """Return the CPU clock of a thread by its kernel id, see ``CPUCLOCK_PERTHREAD_MASK`` in Linux."""
     return (~native << 3) | 6

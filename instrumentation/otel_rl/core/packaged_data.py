@@ -19,7 +19,7 @@ class MissingDataError(RuntimeError):
 
 
 def path(name: Name, package: Path = _PACKAGE) -> Path:
-    """The folder with this part of the packaged data.
+    """Return the folder with this part of the packaged data.
 
     Args:
         name: ``collector-config`` (configuration files of the collector), ``otelcol-builder`` (what builds it),

@@ -32,17 +32,18 @@ _OTHERS = (
 _PREFIX = "OTEL_RL_"
 _CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 _CAPTURE_MODES = ("NO_CONTENT", "SPAN_ONLY", "EVENT_ONLY", "SPAN_AND_EVENT", "TRUE", "FALSE")
-#: Similarity of two names (``difflib``), without the prefix of all, from which on one may be meant by the other.
-_NEARLY = 0.6
-#: Most names that nothing reads of which each has a line.
-_MOST_NAMED = 5
+#: Threshold of the similarity (``difflib``) from which on one name, without its prefix, may stand for another.
+_SIMILAR_NAME = 0.6
+#: Largest number of unread variables of which each has a line.
+_MAXIMUM_UNREAD = 5
 
 _TRUE = frozenset({"1", "true", "yes", "on"})
 _FALSE = frozenset({"0", "false", "no", "off"})
-_LONGEST_EXIT = 3600
-_LONGEST_HANG = 86400
+_MAXIMUM_EXIT_SECONDS = 3600
+_MAXIMUM_HANG_SECONDS = 86400
 #: Looking for shorter blocks of an event loop would cost more than they do.
-_SHORTEST_BLOCK, _LONGEST_BLOCK = 0.02, 3600
+_MINIMUM_BLOCK_SECONDS = 0.02
+_MAXIMUM_BLOCK_SECONDS = 3600
 _UNITS = {"kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "kb": 10**3, "mb": 10**6, "gb": 10**9, "b": 1}
 
 
@@ -91,21 +92,21 @@ def _count(text: str) -> int:
 
 def _seconds(text: str) -> float:
     number = float(text)
-    if not 0 <= number <= _LONGEST_EXIT:
+    if not 0 <= number <= _MAXIMUM_EXIT_SECONDS:
         raise ValueError(text)
     return number
 
 
 def _hang_seconds(text: str) -> float:
     number = 0.0 if text.lower() in _FALSE else float(text)
-    if not 0 <= number <= _LONGEST_HANG:
+    if not 0 <= number <= _MAXIMUM_HANG_SECONDS:
         raise ValueError(text)
     return number
 
 
 def _event_loop_seconds(text: str) -> float:
     number = 0.0 if text.lower() in _FALSE else float(text)
-    if number != 0 and not _SHORTEST_BLOCK <= number <= _LONGEST_BLOCK:
+    if number != 0 and not _MINIMUM_BLOCK_SECONDS <= number <= _MAXIMUM_BLOCK_SECONDS:
         raise ValueError(text)
     return number
 
@@ -145,7 +146,7 @@ def _percent(text: str) -> float:
 
 
 def _file_or_off(text: str) -> str:
-    """The program may change its directory before the file is read."""
+    """Return the absolute path: the program may change its directory before the file is read."""
     if text.lower() in _FALSE:
         return "off"
     try:
@@ -371,7 +372,7 @@ class Settings:
 
 
 #: Field of :class:`Settings` -> its variable, in the order of the manual.
-VARIABLES: dict[str, Variable] = {one.name: one.metadata["variable"] for one in fields(Settings)}
+VARIABLES: dict[str, Variable] = {setting.name: setting.metadata["variable"] for setting in fields(Settings)}
 
 
 def load(environ: Mapping[str, str]) -> tuple[Settings, list[str]]:
@@ -404,7 +405,7 @@ def _capture_mode(environ: Mapping[str, str]) -> list[str]:
 
 
 def _misspelt(environ: Mapping[str, str]) -> list[str]:
-    """One sentence for each variable that nothing reads, with the name in the table that may be meant.
+    """Return a sentence for each variable that nothing reads, with the name in the table that may be meant.
 
     Others are left alone: the collector, the stack and the launchers have variables with this prefix too.
     """
@@ -412,15 +413,15 @@ def _misspelt(environ: Mapping[str, str]) -> list[str]:
     set_here = [name for name in environ if name.startswith(_PREFIX) and not name.startswith(_OTHERS)]
     unknown = sorted(set(set_here) - known)
     return [
-        f"otel-rl: {name} is set, but nothing reads it; {_advice(name, known)}" for name in unknown[:_MOST_NAMED]
-    ] + ([f"otel-rl: nothing reads {len(unknown) - _MOST_NAMED} more"] if len(unknown) > _MOST_NAMED else [])
+        f"otel-rl: {name} is set, but nothing reads it; {_advice(name, known)}" for name in unknown[:_MAXIMUM_UNREAD]
+    ] + ([f"otel-rl: nothing reads {len(unknown) - _MAXIMUM_UNREAD} more"] if len(unknown) > _MAXIMUM_UNREAD else [])
 
 
 def _advice(name: str, known: set[str]) -> str:
     import difflib  # noqa: PLC0415 - milliseconds, and every process reads its settings
 
-    endings = [one.removeprefix(_PREFIX) for one in known]
-    near = difflib.get_close_matches(name.removeprefix(_PREFIX), endings, 1, _NEARLY)
+    endings = [variable.removeprefix(_PREFIX) for variable in known]
+    near = difflib.get_close_matches(name.removeprefix(_PREFIX), endings, 1, _SIMILAR_NAME)
     return f"did you mean {_PREFIX}{near[0]}?" if near else "docs/configuration.md lists what is read"
 
 
@@ -429,7 +430,7 @@ _complaints: list[str] = []
 
 
 def current() -> Settings:
-    """The settings of this process, parsed at the first call."""
+    """Return the settings of this process, parsed at the first call."""
     global _current, _complaints
     if _current is None:
         _current, _complaints = load(os.environ)
@@ -437,7 +438,7 @@ def current() -> Settings:
 
 
 def take_complaints() -> list[str]:
-    """Complaints about the settings of this process, each returned once."""
+    """Return the complaints about the settings of this process, each once."""
     global _complaints
     current()
     taken, _complaints = _complaints, []

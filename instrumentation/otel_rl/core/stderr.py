@@ -53,7 +53,7 @@ def _descriptor(stream: io.TextIOWrapper) -> int | None:
 
 
 def _is_standard_error(descriptor: int) -> bool:
-    """False when the program closed its standard error and opened a file that got the same number.
+    """Return whether this is the standard error of the start: a file opened later may have its number.
 
     A descriptor from the parent process or from ``os.dup2`` is inheritable; one that Python opened is not (PEP 446).
     """

@@ -51,7 +51,7 @@ def configure() -> None:
     try:
         _configure()
     except Exception as error:  # noqa: BLE001 - mostly a variable of OpenTelemetry's with a value that the SDK refuses
-        launch.tell_failure(error)
+        launch.report_failure(error)
 
 
 def _configure() -> None:
@@ -86,7 +86,7 @@ def _configure() -> None:
 
 
 def _first_step(step: Step) -> None:
-    """A process without steps pays nothing for what follows them."""
+    """Start what follows steps at the first one: a process without steps pays nothing for it."""
     from otel_rl.training import steps  # noqa: PLC0415 - see above
 
     # Each part starts once, also where a signal handler or another thread opens a step just now.
@@ -114,7 +114,7 @@ def _start_pressure(step: Step) -> None:
 
 
 def _start_health(_: Step) -> None:
-    """As with pressure: where nothing more can be imported there are no health rules, and the steps go on."""
+    """Start the health rules; where nothing more can be imported the steps go on without them."""
     from otel_rl.core import settings  # noqa: PLC0415 - see above
 
     if settings.current().health_rules == "off":
@@ -133,7 +133,7 @@ _following = [_start_health, _start_pressure]
 
 
 def _observe_pressure() -> None:
-    """A process that records nothing observes nothing."""
+    """Observe at the first record: a process that records nothing observes nothing."""
     if _loaded():
         from otel_rl.runtime_metrics import observed  # noqa: PLC0415 - see above
 
@@ -141,7 +141,7 @@ def _observe_pressure() -> None:
 
 
 def _loaded() -> bool:
-    """False in a process that can import no more: without descriptors, in another root, or by an audit hook."""
+    """Return whether the process can still import: not without descriptors, in another root, or under an audit hook."""
     global _is_loaded
     if _is_loaded is None and not _loading.is_here:
         with _loading:
@@ -176,10 +176,10 @@ def _pass_on(error: Exception) -> None:
         raise error
 
 
-def _child_ended(found: Exit) -> None:
+def _child_ended(exit_: Exit) -> None:
     from otel_rl.ending import children  # noqa: PLC0415 - most processes start no child that fails
 
-    children.report(found)
+    children.report(exit_)
 
 
 def _from_variables() -> Telemetry:
@@ -198,7 +198,7 @@ def _from_variables() -> Telemetry:
 
 
 def _complain(line: str) -> None:
-    """All processes of the launch read the same variables: the leading one says it."""
+    """Print complaints in the leading process only: all of the launch read the same variables."""
     from otel_rl.process import process_identity  # noqa: PLC0415 - none of this where nothing is set up
 
     if process_identity.current().leads:

@@ -31,11 +31,11 @@ class OtelRlDistro(BaseDistro):  # type: ignore[misc]  # the base has no annotat
         try:
             active = not launch.disabled(os.environ) and start.begin()
         except Exception as error:  # noqa: BLE001 - whatever it is, the program runs
-            launch.tell_failure(error)
+            launch.report_failure(error)
         _take_over(active)
 
     def load_instrumentor(self, entry_point: Any, **kwargs: Any) -> None:
-        """Nothing: :mod:`otel_rl.distro.loader` has loaded them all, should upstream's loop still run."""
+        """Do nothing: :mod:`otel_rl.distro.loader` has loaded them all, should upstream's loop still run."""
 
 
 def _take_over(active: bool) -> None:
@@ -58,7 +58,7 @@ def _take_over(active: bool) -> None:
 
 
 def _run_users_sitecustomize(folder: str) -> None:
-    """As the interpreter does it: one that raises costs two lines and nothing else."""
+    """Run a hook as the interpreter does: one that raises costs two lines and nothing else."""
     try:
         run_shadowed(folder)  # type: ignore[no-untyped-call]  # no annotations: any Python must be able to read it
     except Exception as error:  # noqa: BLE001 - the program's own
@@ -74,5 +74,5 @@ def _load_instrumentors(_: BaseDistro) -> None:
 
 
 def _load_nothing(_: BaseDistro) -> None:
-    """A launcher, or ``OTEL_SDK_DISABLED``: nothing is patched."""
+    """Patch nothing, in a launcher or with ``OTEL_SDK_DISABLED``."""
     sdk_logging.last_error.end_set_up()

@@ -24,7 +24,7 @@ _STANDARD_LIBRARY = sys.stdlib_module_names - {"test"}
 
 
 def with_bootstrap(python_path: str, replaced: str = "") -> str:
-    """``PYTHONPATH`` with our bootstrap folder at the end, or ahead of the first entry that would hide it."""
+    """Return ``PYTHONPATH`` with our bootstrap folder at the end, or ahead of the first entry that would hide it."""
     entries = [entry for entry in python_path.split(os.pathsep) if entry not in (BOOTSTRAP, replaced)]
     if entries in ([], [""]):
         return BOOTSTRAP
@@ -81,7 +81,7 @@ def _ahead_of_standard_library(path: list[str]) -> list[str]:
 
 
 def _first_entry() -> list[str]:
-    """The entry that the interpreter puts first when it starts the program, which is after this."""
+    """Return the entry that the interpreter puts first when it starts the program, which is after this."""
     if getattr(sys.flags, "safe_path", False) or sys.flags.isolated:
         return []
     arguments, parent = child_processes.original_arguments(), os.getppid()
@@ -100,10 +100,10 @@ def _modules_in(folder: str) -> set[str]:
         names = os.listdir(folder or ".")
     except OSError:
         return set()
-    found = set()
+    modules = set()
     for name in names:
         if name.endswith((".py", *EXTENSION_SUFFIXES)):
-            found.add(name.partition(".")[0])
+            modules.add(name.partition(".")[0])
         elif os.path.exists(os.path.join(folder, name, "__init__.py")):
-            found.add(name)
-    return found
+            modules.add(name)
+    return modules

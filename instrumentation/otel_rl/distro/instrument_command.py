@@ -63,7 +63,7 @@ def separate_program(argv: list[str]) -> None:
 
 
 def _working_directory() -> str:
-    """As ``os.getcwd``, also where the directory has been deleted: the program can start there, so it does."""
+    """Return ``os.getcwd()``, also where the directory has been deleted: the program can start there, so it does."""
     try:
         return os.getcwd()  # noqa: PTH109 - upstream's call
     except FileNotFoundError:

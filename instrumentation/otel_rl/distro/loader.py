@@ -78,16 +78,16 @@ def _run_hooks(group: str) -> None:
 
 
 def _one_owner_each(installed: Iterable[EntryPoint]) -> tuple[list[EntryPoint], list[tuple[EntryPoint, str]]]:
-    """Of several distributions that claim the same name keep one: two would record every call twice."""
+    """Keep one of several distributions that claim the same name: two would record every call twice."""
     owners: dict[str, EntryPoint] = {}
     rejected = []
     for entry_point in sorted(
-        installed, key=lambda one: (not _distribution(one).startswith(_PREFERRED), _distribution(one))
+        installed, key=lambda point: (not _distribution(point).startswith(_PREFERRED), _distribution(point))
     ):
         owner = owners.setdefault(entry_point.name, entry_point)
         if owner is not entry_point and owner.value != entry_point.value:
             rejected.append((entry_point, _distribution(owner)))
-    return sorted(owners.values(), key=lambda one: one.name), rejected
+    return sorted(owners.values(), key=lambda point: point.name), rejected
 
 
 def _distribution(entry_point: EntryPoint) -> str:
@@ -127,7 +127,7 @@ class _WaitingInstrumentor:
 
 
 def _triggers(entry_point: EntryPoint) -> tuple[str, ...]:
-    """From the table, which costs no import; the class of an instrumentor that is not in it is asked itself."""
+    """Look into the table, which costs no import; an instrumentor that is not in it is imported."""
     known = TRIGGERS.get(entry_point.name)
     if known is not None:
         return known
@@ -164,11 +164,11 @@ def _activate(entry_point: EntryPoint) -> None:
 
 def _skip(name: str, conflict: Any) -> None:
     required = conflict.required or ", ".join(map(str, conflict.required_any or ()))
-    found = conflict.found or ", ".join(map(str, getattr(conflict, "found_any", None) or ()))
-    if not found:
+    installed = conflict.found or ", ".join(map(str, getattr(conflict, "found_any", None) or ()))
+    if not installed:
         instrumentor_status.report(name, instrumentor_status.SKIPPED, f"needs {required}, which is not installed")
         return
-    reason = f"supports {required}, installed is {found}"
+    reason = f"supports {required}, installed is {installed}"
     instrumentor_status.report(name, instrumentor_status.SKIPPED, reason)
     process_store.warn_once_per_node(f"otel-rl: {name} {reason}; not instrumented, the program runs on")
 

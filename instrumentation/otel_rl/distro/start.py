@@ -16,7 +16,7 @@ _RAY_HOOK = "RAY_RUNTIME_ENV_HOOK"
 
 
 def begin() -> bool:
-    """Identity of this process, and of its children; False when it is a launcher, which records nothing."""
+    """Set the identity of this process and its children; return False in a launcher, which records nothing."""
     argv = child_processes.original_arguments()
     if child_processes.is_launcher(argv):
         launch.prepare(os.environ, argv, begins=True)
@@ -45,7 +45,7 @@ def begin() -> bool:
 
 
 def _offer_hook_to_ray() -> None:
-    """Workers of a Ray cluster do not inherit our environment: Ray asks a hook what to give them."""
+    """Set Ray's hook for its workers' environment: they do not inherit ours."""
     if _RAY_HOOK in os.environ or find_spec("ray") is None:
         return
     name = "otel_rl_ray_runtime_env"
@@ -60,7 +60,7 @@ def _offer_hook_to_ray() -> None:
 
 
 def _report_invalid_settings() -> None:
-    """All processes of the launch read the same environment: only the leading one prints."""
+    """Print in the leading process only: all of the launch read the same environment."""
     from otel_rl.core import settings, stderr  # noqa: PLC0415 - a launcher needs none of it
     from otel_rl.process import process_identity  # noqa: PLC0415
 
@@ -70,7 +70,7 @@ def _report_invalid_settings() -> None:
 
 
 def start(loaded_before: frozenset[str], path: list[str]) -> None:
-    """Everything, in the first process and in children: upstream's start-up is not involved. Never raises.
+    """Start everything, in the first process and in children, without upstream's start-up. Never raises.
 
     Args:
         loaded_before: Names of the modules that the interpreter had loaded by itself.
@@ -80,7 +80,7 @@ def start(loaded_before: frozenset[str], path: list[str]) -> None:
         if not launch.disabled(os.environ) and begin():
             _set_up()
     except Exception as error:  # noqa: BLE001 - whatever it is, the program runs
-        launch.tell_failure(error)
+        launch.report_failure(error)
     with suppress(Exception):
         import_path.release_names(loaded_before, path)
 

@@ -16,21 +16,21 @@ if TYPE_CHECKING:
 _scope = Scope("process")
 
 
-def report(found: Exit) -> None:
+def report(exit_: Exit) -> None:
     """Emit ``rl.process.exit``, except for an end with status 0."""
-    if found.status == 0:
+    if exit_.status == 0:
         return
     # Pools and parents that clean up end their workers so.
-    is_usual = found.status == -signal.SIGTERM
+    is_usual = exit_.status == -signal.SIGTERM
     _scope.event(
         events.RL_PROCESS_EXIT,
-        body=f"child process {found.cause}",
+        body=f"child process {exit_.cause}",
         severity=SeverityNumber.INFO if is_usual else SeverityNumber.ERROR,
         attributes={
-            attributes.RL_CHILD_PID: found.lifetime.pid,
-            attributes.RL_CHILD_RANK: found.rank,
-            attributes.RL_CHILD_SIGNAL: found.signal,
-            attributes.RL_CHILD_OOM_KILLS: found.oom_kills,
-            attributes.PROCESS_EXIT_CODE: found.status if found.status > 0 else None,
+            attributes.RL_CHILD_PID: exit_.lifetime.pid,
+            attributes.RL_CHILD_RANK: exit_.rank,
+            attributes.RL_CHILD_SIGNAL: exit_.signal,
+            attributes.RL_CHILD_OOM_KILLS: exit_.oom_kills,
+            attributes.PROCESS_EXIT_CODE: exit_.status if exit_.status > 0 else None,
         },
     )

@@ -45,7 +45,7 @@ def watch() -> None:
 
 
 def record_ending() -> None:
-    """At exit: the exception that ended the program, if one did."""
+    """Record at exit the exception that ended the program, if one did."""
     global ending
     error = _uncaught()
     if error is not None:

@@ -44,7 +44,7 @@ def register(telemetry: Telemetry) -> None:
 
 
 def after_fork_in_child() -> None:
-    """The child ends on its own."""
+    """Let the child end on its own."""
     global _summarized
     _summarized = False
 
@@ -78,7 +78,7 @@ def _flush(telemetry: Telemetry, deadline: float) -> bool:
 
 
 def deliver() -> None:
-    """Deliver everything within ``OTEL_RL_EXIT_TIMEOUT`` seconds, close, and say what became of it.
+    """Deliver everything within ``OTEL_RL_EXIT_TIMEOUT`` seconds, close, and print the last line.
 
     The import of an exporter may take up to twice the time more.
 
@@ -114,7 +114,7 @@ def _deliver(telemetry: Telemetry, deadline: float, latest: float) -> None:
 
 
 def _children_may_have_recorded(telemetry: Telemetry) -> bool:
-    """True in the process that speaks for the run, has no file of its own, and has waited for children that worked."""
+    """Return whether this process reports for the run, has no file of its own, and has waited for its children."""
     if settings.current().quiet or not process_identity.current().leads or telemetry.store.files.directory is not None:
         return False
     spent = os.times()
@@ -122,7 +122,7 @@ def _children_may_have_recorded(telemetry: Telemetry) -> bool:
 
 
 def _finish_files(telemetry: Telemetry) -> None:
-    """The last work of the files' thread; a stalled file system stops it here and not the program."""
+    """Do the last work of the files' thread; a stalled file system stops it here and not the program."""
     telemetry.store.end(exceptions.ending)
     with guard("exit.children"):
         if _children_may_have_recorded(telemetry):

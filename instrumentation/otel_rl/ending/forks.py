@@ -58,7 +58,7 @@ def _start_anew(telemetry: Telemetry) -> None:
 
 
 def _mark() -> None:
-    """Workers that this child spawns compare the marker with their parent's pid."""
+    """Set the marker to this child's pid: workers that it spawns compare it with their parent's."""
     ancestor = child_processes.parse_marker(os.environ)
     if ancestor is not None:
         os.environ[child_processes.MARKER] = child_processes.marker(os.getpid(), ancestor[1], os.environ)

@@ -48,15 +48,15 @@ _HINT_OF_STEPS = (
 
 
 def write(telemetry: Telemetry) -> None:
-    """Say what was lost, from any process, and what was recorded, from the leading one unless told to be quiet."""
+    """Print what was lost, from any process, and what was recorded, from the leading one unless quiet."""
     losses = [*_losses(_losing(telemetry)), *_unwritten(telemetry)]
     who, recorded = process_identity.current(), _delivered(telemetry)
     reports = not settings.current().quiet and who.leads and who.rank in (0, None)
-    worth_telling = reports and _is_worth_telling(telemetry, recorded)
+    worth_a_line = reports and _is_worth_a_line(telemetry, recorded)
     if losses:
-        rest = [f"recorded {_recorded(telemetry, recorded)}"] if worth_telling else []
+        rest = [f"recorded {_recorded(telemetry, recorded)}"] if worth_a_line else []
         stderr.write_line(f"{_prefix()}: {'; '.join([*losses, *rest])}")
-    elif worth_telling:
+    elif worth_a_line:
         stderr.write_line(f"otel-rl: recorded {_recorded(telemetry, recorded)}{_degraded()}")
     elif reports and telemetry.store.children_recorded:
         stderr.write_line(f"otel-rl: child processes recorded; {_show(telemetry.store.run_directory)}{_degraded()}")
@@ -72,8 +72,8 @@ def write(telemetry: Telemetry) -> None:
         stderr.write_line(f"otel-rl: nothing was recorded: {_why_nothing()}")
 
 
-def _is_worth_telling(telemetry: Telemetry, recorded: dict[str, int]) -> bool:
-    """True when more was recorded than that the run began and ended."""
+def _is_worth_a_line(telemetry: Telemetry, recorded: dict[str, int]) -> bool:
+    """Return whether more was recorded than that the run began and ended."""
     if _without_spans(telemetry) or _sampled(telemetry):
         return any(recorded.values())
     return recorded["traces"] > 1 or recorded["logs"] > run_span.EVENTS
@@ -87,7 +87,7 @@ def _recorded(telemetry: Telemetry, recorded: dict[str, int]) -> str:
 
 
 def _is_loop_without_steps() -> bool:
-    """True where collectives were counted, and no trainer and no program has said what a step is."""
+    """Return whether collectives were counted, and no trainer and no program has defined a step."""
     from otel_rl.core import reductions  # noqa: PLC0415 - a process that records nothing needs it not
 
     return reductions.COLLECTIVES.offered and steps.last_iteration() is None
@@ -128,7 +128,7 @@ def _dropped() -> str:
 
 
 def _degraded() -> str:
-    """The libraries of which only a part is recorded, and why."""
+    """Return the libraries of which only a part is recorded, and why."""
     reasons = [
         f"{name} is degraded ({outcome['reason']})"
         for name, outcome in instrumentor_status.snapshot().items()
@@ -138,7 +138,7 @@ def _degraded() -> str:
 
 
 def _is_worth_explaining(telemetry: Telemetry) -> bool:
-    """True for a program that ran for a while, and of which nothing was recorded although something was to be.
+    """Return whether a program ran for a while, and nothing was recorded although something was to be.
 
     False for an interactive interpreter, and where a child may have sent something.
     """
@@ -173,20 +173,20 @@ def _why_nothing() -> str:
 
 
 def _patched_something() -> bool:
-    """Some library of ours was imported: the user had reason to expect something."""
+    """Return whether an instrumented library was imported: the user had reason to expect something."""
     patched = instrumentor_status.ACTIVE, instrumentor_status.DEGRADED
     return any(outcome["state"] in patched for outcome in _outcomes().values())
 
 
 def _outcomes() -> dict[str, instrumentor_status.ReportedState]:
-    """Of our instrumentors whose library tells what the program is for."""
-    found = instrumentor_status.snapshot().items()
+    """Return the outcomes of our instrumentors whose library suggests an AI workload."""
+    outcomes = instrumentor_status.snapshot().items()
     of_many_uses = instrumentor_status.is_of_many_uses
-    return {name: one for name, one in found if name.startswith("otel_rl_") and not of_many_uses(name)}
+    return {name: outcome for name, outcome in outcomes if name.startswith("otel_rl_") and not of_many_uses(name)}
 
 
 def _delivered(telemetry: Telemetry) -> dict[str, int]:
-    """Items of each signal that reached a destination; one that reached two counts once."""
+    """Return the items of each signal that reached a destination; one that reached two counts once."""
     return _most(telemetry.sinks, lambda sink: sink.delivered)
 
 
@@ -198,7 +198,7 @@ def _most(sinks: list[Sink], number: Callable[[Sink], int]) -> dict[str, int]:
 
 
 def _losing(telemetry: Telemetry) -> list[Sink]:
-    """Sinks that lost something; the file store has said for itself what it could not write."""
+    """Return the sinks that lost something; the file store reports itself what it could not write."""
     return [sink for sink in telemetry.sinks if sink.lost and not (sink.explains_losses and not sink.timed_out)]
 
 
@@ -256,6 +256,6 @@ def _show(run: Path, what: str = "it") -> str:
 
 
 def _shown(path: str) -> str:
-    """Relative to where the program was started, which is where the user's shell is."""
+    """Return the path relative to where the program was started, which is where the user's shell is."""
     relative = os.path.relpath(path, _started_in)
     return path if relative.startswith("..") else os.path.join(".", relative)

@@ -3,11 +3,11 @@
 Places are given out by the segment. The writer of a segment is what the hot path takes apart, so that it needs no
 attribute and no call of ours::
 
-    take, began, what, again, ended = places.writer
+    take, began, what, began_copy, ended = places.writer
     place = take()                  # IndexError: the segment is used up, `begin` finds another
     began[place] = moment
     what[place] = codes
-    again[place] = moment
+    began_copy[place] = moment
     ...                             # the collective
     ended[place] = moment
 """
@@ -54,14 +54,14 @@ class CollectivePlaces:
         self.writer: Writer | None = self._next_writer()
 
     def _next_writer(self) -> Writer:
-        """The next segment. Two threads at once take two, which does no harm."""
+        """Take the next segment. Two threads at once take two, which does no harm."""
         number = self._next_segment() % layout.SEGMENTS
         segment = self._segments[number]
         # Whoever has a record open refers to the views, to end it. To ask that takes a hundredth of looking at all.
         is_unused = _references(segment) == self._unused
-        began, what, again, ended = segment
+        began, what, began_copy, ended = segment
         free = _ALL.copy() if is_unused else [place for place in _ALL if ended[place] >= began[place]]
-        return free.pop, began, what, again, ended
+        return free.pop, began, what, began_copy, ended
 
     def begin(self, what: float, moment: float) -> Place | None:
         """Begin a record; None where nothing is written any more, or all places are open."""
@@ -69,7 +69,7 @@ class CollectivePlaces:
             writer = self.writer
             if writer is None:
                 return None
-            take, began, whats, again, ended = writer
+            take, began, whats, began_copy, ended = writer
             try:
                 place = take()
             except IndexError:
@@ -79,7 +79,7 @@ class CollectivePlaces:
                 continue
             began[place] = moment
             whats[place] = what
-            again[place] = moment
+            began_copy[place] = moment
             return whats, ended, place
         return None
 
@@ -96,7 +96,7 @@ class CollectivePlaces:
 
 
 def _references(segment: tuple[View, ...]) -> int:
-    """How many there are to the view of the ends."""
+    """Return the number of references to the view of the ends."""
     return getrefcount(segment[-1])
 
 

@@ -32,7 +32,7 @@ class Copies:
         self._next = 0.0
 
     def beat(self) -> None:
-        """Say in the ring that the process runs."""
+        """Write the heartbeat into the ring."""
         ring = flight.ring
         if ring is not None:
             ring.beat()
@@ -48,7 +48,7 @@ class Copies:
             _copy(ring, directory)
 
     def finish(self, directory: Path | None, reason: str | None) -> None:
-        """The process ends in order, ``reason`` says by which exception: copy the ring, then remove it.
+        """Copy the ring, then remove it: the process ends in order, with ``reason`` the exception.
 
         Without a folder the ring of a process that failed stays where it is.
         """

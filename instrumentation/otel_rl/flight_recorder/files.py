@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 
 EXITS = f"otel-rl-*{exit_records.SUFFIX}"
 PATTERN = f"otel-rl-*{layout.SUFFIX}"
-#: Seconds after its last sign during which the ring of a dead process is kept in any case, and after which it goes.
-KEPT, OLD = 3600.0, 7 * 86400.0
+#: Seconds after its last heartbeat for which the ring of a dead process is kept in any case.
+KEPT = 3600.0
+#: Seconds after its last heartbeat from which on the ring of a dead process is removed.
+OLD = 7 * 86400.0
 #: So many rings of dead processes stay (35 MiB); of more the oldest go.
 MOST = 64
 #: So many rings are looked at, which takes a tenth of a millisecond each.
@@ -34,12 +36,12 @@ _RUN_ID_LENGTH = 100
 
 
 def prefix(run_id: str | None) -> str:
-    """How the names of a run's rings begin; runs whose ids begin alike may share it."""
+    """Return how the names of a run's rings begin; runs whose ids begin alike may share it."""
     return f"otel-rl-{_safe((run_id or 'unknown-run')[:_RUN_ID_LENGTH])}-"
 
 
 def name(run_id: str | None, host: str, rank: int | None) -> str:
-    """Name of this process's ring, without its suffix."""
+    """Return the name of this process's ring, without its suffix."""
     process = f"rank{rank}" if rank is not None else f"pid{os.getpid()}"
     return f"{prefix(run_id)}{_safe(host)}-{_safe(process)}-{os.getpid()}"
 
@@ -78,7 +80,7 @@ def remove_own(paths: Iterable[Path]) -> None:
 
 
 def _old_exits(directory: Path) -> Iterable[Path]:
-    """Files in which parents told how processes ended, of runs without a folder."""
+    """Return the files in which parents recorded how processes ended, of runs without a folder."""
     for path in directory.glob(EXITS):
         with suppress(OSError):
             what = path.lstat()

@@ -60,16 +60,19 @@ FAILED_LAUNCHES = Struct("<Q")
 GROUPS = TextTable(NAMES.end, 512, 136, FAILED_LAUNCHES.size)
 OPERATIONS = TextTable(GROUPS.end, 64, 64)
 #: Steps and phases have places of their own: however many tools and model calls are open, these are seen.
-STEP_ENTRIES, CALL_ENTRIES = 64, 448
+STEP_ENTRIES = 64
+CALL_ENTRIES = 448
 ENTRIES = STEP_ENTRIES + CALL_ENTRIES
 ENTRY_SIZE = RECORD_SIZE = 64
 #: A step may have thousands of calls: their records do not overwrite those of steps and phases.
-STEP_RECORDS, CALL_RECORDS = 512, 128
+STEP_RECORDS = 512
+CALL_RECORDS = 128
 RECORDS = STEP_RECORDS + CALL_RECORDS
 COLLECTIVE_WORDS = 4
 COLLECTIVE_SIZE = COLLECTIVE_WORDS * 8
 #: Places are given out by the segment.
-SEGMENTS, SEGMENT = 48, 256
+SEGMENTS = 48
+SEGMENT = 256
 COLLECTIVES = SEGMENTS * SEGMENT
 
 ENTRIES_AT = OPERATIONS.end
@@ -78,28 +81,41 @@ COLLECTIVES_AT = RECORDS_AT + RECORDS * RECORD_SIZE
 SIZE = COLLECTIVES_AT + COLLECTIVES * COLLECTIVE_SIZE
 
 #: Magic, version, then sizes: header, names, groups, operations, entries, records, collectives. Written last.
-FORMAT, FORMAT_AT = Struct("<8s8I"), 0
+FORMAT = Struct("<8s8I")
+FORMAT_AT = 0
 SIZES = (HEADER_SIZE, NAMES.length, GROUPS.length, OPERATIONS.length, ENTRIES, RECORDS, COLLECTIVES)
 #: Pid, its start time in ticks, its pid namespace, boot id.
-LIFETIME, LIFETIME_AT = Struct("<qqq40s"), 64
+LIFETIME = Struct("<qqq40s")
+LIFETIME_AT = 64
 #: Monotonic clock and wall clock in ns, read together: when the ring was made, and at the last heartbeat.
-CLOCKS, CREATED_AT, HEARTBEAT_AT = Struct("<qq"), 160, 176
+CLOCKS = Struct("<qq")
+CREATED_AT = 160
+HEARTBEAT_AT = 176
 #: Rank, world size, rank on this node; -1: not known.
-RANK, RANK_AT = Struct("<qqq"), 192
+RANK = Struct("<qqq")
+RANK_AT = 192
 #: Moment of the orderly end (monotonic, ns); 0 before.
-END, END_AT = Struct("<q"), 216
+END = Struct("<q")
+END_AT = 216
 #: Iteration of the step that began last, and when (monotonic, ns; 0: none).
-LAST_STEP, LAST_STEP_AT = Struct("<qq"), 224
+LAST_STEP = Struct("<qq")
+LAST_STEP_AT = 224
 #: Operations that are open and found no entry: steps and phases, tools and model calls.
-UNLISTED, UNLISTED_AT = Struct("<qq"), 240
+UNLISTED = Struct("<qq")
+UNLISTED_AT = 240
 #: When the step that ended last was over (monotonic, ns), and ns that the process had waited in collectives by then.
-WAITED, WAITED_AT = Struct("<qq"), 256
+WAITED = Struct("<qq")
+WAITED_AT = 256
 #: Texts of the header: run id, attempt, host, why the process ended.
 HEADER_TEXT = Struct("<H254s")
-RUN_ID_AT, ATTEMPT_AT, HOST_AT, REASON_AT = 1024, 1280, 1536, 1792
+RUN_ID_AT = 1024
+ATTEMPT_AT = 1280
+HOST_AT = 1536
+REASON_AT = 1792
 
 #: Of a name that had no room: the tables are bounded. Number 0 is the empty name.
-OTHER, OTHER_TEXT = 1, "_OTHER"
+OTHER = 1
+OTHER_TEXT = "_OTHER"
 FAILED_LAUNCHES_OFFSET = GROUPS.size - GROUPS.more
 
 #: Number, codes, moment, argument, moment of the begin, number. Moments are ns of the monotonic clock. The writer
@@ -108,11 +124,14 @@ RECORD = Struct("<QQqqqQ")
 #: The counter ``begun``, codes, moment, argument, ``begun`` again.
 ENTRY = Struct("<QQqqQ")
 #: Codes: kind, outcome, number of the name; of a step also the number of its loop among those without a name.
-OUTCOME_SHIFT, NAME_SHIFT, LOOP_SHIFT = 8, 16, 32
+OUTCOME_SHIFT = 8
+NAME_SHIFT = 16
+LOOP_SHIFT = 32
 KIND_MASK = OUTCOME_MASK = 0xFF
 NAME_MASK = LOOP_MASK = 0xFFFF
 #: The counter ``ended`` of an entry, behind :data:`ENTRY`.
-ENDED, ENDED_OFFSET = Struct("<Q"), ENTRY.size
+ENDED = Struct("<Q")
+ENDED_OFFSET = ENTRY.size
 #: Bytes of a word, as the writer sees entries and records.
 WORD = 8
 
@@ -121,7 +140,9 @@ WORD = 8
 COLLECTIVE_RECORD = Struct("<dddd")
 #: What it is, in one number of less than 53 bits, which a float holds: the number of the collective in its group, its
 #: operation, its group, and flags.
-SEQUENCE_BITS, OPERATION_BITS, GROUP_BITS = 32, 6, 9
+SEQUENCE_BITS = 32
+OPERATION_BITS = 6
+GROUP_BITS = 9
 OPERATION_SHIFT = SEQUENCE_BITS
 GROUP_SHIFT = OPERATION_SHIFT + OPERATION_BITS
 FLAGS_SHIFT = GROUP_SHIFT + GROUP_BITS

@@ -26,8 +26,10 @@ MOST_RANKS = 1 << 24
 _LAST_MOMENT = 1e10
 #: Steps that :func:`read` gives, however early they ended, where it is asked for the recent past.
 RECENT_STEPS = 16
-#: Places of a segment whose moments tell when it was begun, and segments that may hold earlier and later ones.
-_ASKED, _SEGMENTS_BEFORE = 4, 2
+#: Places of a segment whose moments show when it was begun.
+_SAMPLED_PLACES = 4
+#: Segments before it that may hold earlier and later ones.
+_SEGMENTS_BEFORE = 2
 _LAST_WHAT = layout.HAS_FAILED << 1
 
 
@@ -101,11 +103,11 @@ class RingSnapshot:
         return self.wall(max(newest, self.heartbeat, self.ended, self.last_step[1], self.clocks[0]))
 
     def wall(self, moment: int) -> int:
-        """Wall clock (ns) of a moment of this ring."""
+        """Return the wall clock (ns) of a moment of this ring."""
         return moment - self.clocks[0] + self.clocks[1]
 
     def is_alive(self) -> bool | None:
-        """True while its process runs, False after it has ended; None where that cannot be seen from here."""
+        """Return whether its process runs; None where that cannot be seen from here."""
         return is_alive(self.lifetime)
 
 
@@ -160,7 +162,7 @@ def group_name(text: str) -> str:
 
 
 def header_text(text: str) -> str:
-    """``text`` as a header has it: cut, and without what no terminal should get."""
+    """Return ``text`` as a header has it: cut, and without control characters."""
     form = layout.HEADER_TEXT
     data = text.encode("utf-8", "replace")[: form.size - 2]
     return _text(form.pack(len(data), data), form, 0)
@@ -219,7 +221,7 @@ def _numbering(event: Event) -> tuple[object, ...]:
 
 
 def _recent_records(data: bytes, since: int) -> list[int]:
-    """Places of the newest steps, and of steps and phases that ended at ``since`` or later."""
+    """Return places of the newest steps, and of steps and phases that ended at ``since`` or later."""
     end = layout.RECORDS_AT + layout.STEP_RECORDS * layout.RECORD_SIZE
     words = memoryview(data)[layout.RECORDS_AT : end].cast("q")
     codes, moments = (words[word :: layout.RECORD_SIZE // 8].tolist() for word in (1, 2))
@@ -229,13 +231,13 @@ def _recent_records(data: bytes, since: int) -> list[int]:
 
 
 def _recent_collectives(data: bytes, since: int) -> list[int]:
-    """Places of those that began at ``since`` or later.
+    """Return places of those that began at ``since`` or later.
 
     A segment is filled from its first place on. So those that were begun at ``since`` or later are looked at, and the
     latest before. A few places are asked: the first may belong to a collective that is open for long.
     """
     words, first = memoryview(data)[layout.COLLECTIVES_AT : layout.SIZE].cast("d"), since / 1e9
-    size, asked = layout.SEGMENT * layout.COLLECTIVE_WORDS, _ASKED * layout.COLLECTIVE_WORDS
+    size, asked = layout.SEGMENT * layout.COLLECTIVE_WORDS, _SAMPLED_PLACES * layout.COLLECTIVE_WORDS
     starts = range(0, layout.SEGMENTS * size, size)
     begun = {start: max(words[start : start + asked : layout.COLLECTIVE_WORDS]) for start in starts}
     before = sorted((start for start in starts if begun[start] < first), key=begun.__getitem__)[-_SEGMENTS_BEFORE:]
@@ -307,8 +309,8 @@ def _text(data: bytes, form: Struct, place: int) -> str:
     length, text = form.unpack_from(data, place)
     # Tools are named by models: nothing of a name may reach a terminal as a command.
     return "".join(
-        one if one.isprintable() or one == "\t" else "\N{REPLACEMENT CHARACTER}"
-        for one in bytes(text[:length]).decode("utf-8", "replace")
+        character if character.isprintable() or character == "\t" else "\N{REPLACEMENT CHARACTER}"
+        for character in bytes(text[:length]).decode("utf-8", "replace")
     )
 
 
@@ -327,13 +329,13 @@ class _Texts(dict[int, str]):
 
 
 def _read_entry(ring: RingSnapshot, data: bytes, place: int, names: _Texts) -> None:
-    begun, codes, moment, argument, again = layout.ENTRY.unpack_from(data, place)
+    begun, codes, moment, argument, begun_copy = layout.ENTRY.unpack_from(data, place)
     ended = layout.ENDED.unpack_from(data, place + layout.ENDED_OFFSET)[0]
     # Later than `begun`: a signal handler has kept an operation from being written, and its end was.
-    if begun == again and ended >= begun:
+    if begun == begun_copy and ended >= begun:
         return
     codes |= layout.BEGIN << layout.OUTCOME_SHIFT
-    if begun != again or not _is_sound(codes):
+    if begun != begun_copy or not _is_sound(codes):
         ring.torn += 1
         return
     ring.open.append(_event(codes, (moment, argument, moment), names))
@@ -341,24 +343,24 @@ def _read_entry(ring: RingSnapshot, data: bytes, place: int, names: _Texts) -> N
 
 def _read_record(ring: RingSnapshot, data: bytes, place: int, names: _Texts) -> None:
     at = layout.RECORDS_AT + place * layout.RECORD_SIZE
-    number, codes, moment, argument, began, again = layout.RECORD.unpack_from(data, at)
-    if number == again == codes == 0:
+    number, codes, moment, argument, began, number_copy = layout.RECORD.unpack_from(data, at)
+    if number == number_copy == codes == 0:
         return
-    if number != again or _place(number, codes) != place or not _is_sound(codes):
+    if number != number_copy or _place(number, codes) != place or not _is_sound(codes):
         ring.torn += 1
         return
     ring.records.append(_event(codes, (moment, argument, began), names))
 
 
 def _place(number: int, codes: int) -> int:
-    """Where the record with this number lies."""
+    """Return the place of the record with this number."""
     if codes & layout.KIND_MASK in layout.OF_STEPS:
         return number % layout.STEP_RECORDS
     return layout.STEP_RECORDS + number % layout.CALL_RECORDS
 
 
 def _parts(codes: int) -> tuple[int, int, int, int]:
-    """Kind, outcome, name, loop."""
+    """Return kind, outcome, name, loop."""
     outcome, name = codes >> layout.OUTCOME_SHIFT, codes >> layout.NAME_SHIFT
     return (
         codes & layout.KIND_MASK,
@@ -381,13 +383,13 @@ def _event(codes: int, values: tuple[int, int, int], names: _Texts) -> Event:
 
 def _read_collective(ring: RingSnapshot, data: bytes, place: int, groups: _Texts, operations: _Texts) -> None:
     at = layout.COLLECTIVES_AT + place * layout.COLLECTIVE_SIZE
-    began, what, again, ended = layout.COLLECTIVE_RECORD.unpack_from(data, at)
-    if not (began or what or again or ended):
+    began, what, began_copy, ended = layout.COLLECTIVE_RECORD.unpack_from(data, at)
+    if not (began or what or began_copy or ended):
         # A place that was never used.
         ring.has_lost_collectives = False
         return
     # Not a number is not equal to itself.
-    if began != again or not (0 < began < _LAST_MOMENT and 0 <= what < _LAST_WHAT and ended < _LAST_MOMENT):
+    if began != began_copy or not (0 < began < _LAST_MOMENT and 0 <= what < _LAST_WHAT and ended < _LAST_MOMENT):
         ring.torn += 1
         return
     event = _collective(int(what), began, ended, groups, operations)

@@ -71,12 +71,12 @@ class FlightRecorder:
         directory = Path(settings.current().ring_directory).expanduser()
         kept = {ring.path for ring in self._kept}
         with guard("flight_recorder.remove_before_exec"):
-            found = [path for path in directory.glob(f"otel-rl-*-{os.getpid()}*{layout.SUFFIX}") if path not in kept]
-            if found:
+            stale = [path for path in directory.glob(f"otel-rl-*-{os.getpid()}*{layout.SUFFIX}") if path not in kept]
+            if stale:
                 # Few processes come here: the others import nothing more.
                 from otel_rl.flight_recorder import files  # noqa: PLC0415
 
-                files.remove_own(found)
+                files.remove_own(stale)
 
     def disarm(self) -> None:
         """Record nothing more; the file stays."""
@@ -86,7 +86,7 @@ class FlightRecorder:
 
     def _prepare(self) -> None:
         self._making, self._maker = allocate_lock(), 0
-        self._tell_followers()
+        self._notify_followers()
         self.on, self.begin, self.end = True, self._begin_first, _end_nothing
 
     def _begin_first(
@@ -96,7 +96,7 @@ class FlightRecorder:
         return ring.begin(kind, name, argument, group, sequence, loop=loop) if ring is not None else None
 
     def obtain(self) -> Ring | None:
-        """The ring of this process, made now where there is none; None where there can be none."""
+        """Return the ring of this process, made now where it has none; None where it can have none."""
         # A signal handler may have interrupted this thread while it makes the ring: it gets none.
         if self.on and self.ring is None and self._maker != get_ident():
             making = self._making
@@ -159,9 +159,9 @@ class FlightRecorder:
     def _use(self, ring: Ring) -> None:
         self.ring = ring
         self.on, self.begin, self.end = True, ring.begin, ring.end
-        self._tell_followers()
+        self._notify_followers()
 
-    def _tell_followers(self) -> None:
+    def _notify_followers(self) -> None:
         for follower in list(self.followers):
             follower.ring_changed()
 
@@ -176,7 +176,7 @@ class FlightRecorder:
             _identify(self.ring, who)
 
     def _forked(self) -> None:
-        """The ring is the parent's. Handles of it that the child has inherited are refused by :meth:`Ring.end`."""
+        """Drop the parent's ring. :meth:`Ring.end` refuses its handles that the child has inherited."""
         if self.ring is not None:
             self.ring.places.release()
         self._drop_ring()
@@ -188,7 +188,7 @@ class FlightRecorder:
         if ring is not None:
             ring.places.stop()
             self._kept.append(ring)
-        self._tell_followers()
+        self._notify_followers()
 
 
 def _begin_nothing(*_: Any, **__: Any) -> Handle | None:
@@ -206,7 +206,7 @@ def _identify(ring: Ring, who: process_identity.ProcessIdentity) -> None:
 
 
 def _loaded() -> bool:
-    """False in a process that can import no more: without descriptors, in another root, or by an audit hook."""
+    """Return whether the process can still import: not without descriptors, in another root, or under an audit hook."""
     try:
         from otel_rl.flight_recorder import files, reader, ring  # noqa: F401, PLC0415 - tried here
     except Exception as error:

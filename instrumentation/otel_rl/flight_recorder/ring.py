@@ -32,11 +32,13 @@ _NAMES_TRIED = 10
 MARGIN = 32 << 20
 _COLLECTIVES = frozenset({layout.COLLECTIVE, layout.WAIT})
 #: Words of entries and records, which lie behind each other.
-_ENTRY_WORDS, _RECORD_WORDS = layout.ENTRY_SIZE // layout.WORD, layout.RECORD_SIZE // layout.WORD
+_ENTRY_WORDS = layout.ENTRY_SIZE // layout.WORD
+_RECORD_WORDS = layout.RECORD_SIZE // layout.WORD
 _RECORDS_AT = layout.ENTRIES * _ENTRY_WORDS
 _ENDED = layout.ENDED_OFFSET // layout.WORD
 _NOWHERE = -1
-_DONE, _FAILED = layout.DONE << layout.OUTCOME_SHIFT, layout.FAILED << layout.OUTCOME_SHIFT
+_DONE = layout.DONE << layout.OUTCOME_SHIFT
+_FAILED = layout.FAILED << layout.OUTCOME_SHIFT
 
 clock = time.monotonic_ns
 
@@ -55,7 +57,7 @@ class NameTable:
         self.code(layout.OTHER_TEXT)
 
     def code(self, text: str) -> int:
-        """The number of ``text``, a new one as long as there are any."""
+        """Return the number of ``text``, a new one as long as there are any."""
         known = self.known.get(text)
         if known is not None:
             return known
@@ -165,15 +167,15 @@ class Ring:
             self._write_header_text(place, text)
 
     def beat(self) -> None:
-        """Say that the process runs, and how its clocks stand to each other now."""
+        """Write the heartbeat, and how the process' clocks stand to each other now."""
         layout.CLOCKS.pack_into(self.buffer, layout.HEARTBEAT_AT, clock(), time.time_ns())
 
     def step_over(self, waited: int) -> None:
-        """A step is over, and the process has waited so many ns in collectives since it began."""
+        """Record the end of a step, and the ns that the process has waited in collectives since it began."""
         layout.WAITED.pack_into(self.buffer, layout.WAITED_AT, clock(), waited)
 
     def finish(self, reason: str) -> None:
-        """The process has come to its end in order; ``reason`` names what has ended it, empty: its program did."""
+        """Record an end in order; ``reason`` names what ended the process, empty: its program did."""
         self._writer = None
         self.beat()
         self._write_header_text(layout.REASON_AT, reason)
@@ -266,7 +268,7 @@ class Ring:
             self._count_unlisted(part, -1)
 
     def end_abandoned(self, handle: Handle) -> None:
-        """Nobody can end the operation any more, in no process: a forked child has lost it, and its parent has not."""
+        """Forget an operation that nobody can end any more: a forked child has lost it, and its parent has not."""
         if self._writer is not None and self._writer == os.getpid():
             self.end(handle, failed=True)
 
@@ -278,12 +280,12 @@ class Ring:
     # -- collectives -----------------------------------------------------------------------------------------------
 
     def collective(self, operation: str, group: str) -> float:
-        """What a record of this collective is, without its number in the group and without flags."""
+        """Return the code of this collective, without its number in the group and without flags."""
         codes = self._operations.code(operation), self._groups.code(group)
         return float(codes[0] << layout.OPERATION_SHIFT | codes[1] << layout.GROUP_SHIFT)
 
     def count_failed_launch(self, group: str, number: int) -> None:
-        """So many launches of this group have failed: the ranks may number its collectives differently from now on."""
+        """Record how many launches of a group have failed: from now on ranks may number its collectives differently."""
         at = layout.GROUPS.at + self._groups.code(group) * layout.GROUPS.size + layout.FAILED_LAUNCHES_OFFSET
         layout.FAILED_LAUNCHES.pack_into(self.buffer, at, number)
 
@@ -310,7 +312,7 @@ def create(directory: Path, name: str) -> Ring:
 
 
 def _check_limit() -> None:
-    """Beyond RLIMIT_FSIZE the kernel sends SIGXFSZ, which ends a program that does not ignore it."""
+    """Raise OSError where RLIMIT_FSIZE allows no ring: beyond it the kernel sends SIGXFSZ, which ends a program."""
     limit = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
     if limit != resource.RLIM_INFINITY and limit < layout.SIZE:
         raise OSError(errno.EFBIG, f"RLIMIT_FSIZE is {limit} bytes, a ring has {layout.SIZE}")
@@ -338,7 +340,7 @@ def _cut(text: str, size: int) -> bytes:
 
 
 def _whole(number: float) -> int:
-    """Programs number steps as they like: 1.5, or beyond 64 bits."""
+    """Return a step's number as 64 bits: programs number steps as they like, 1.5 or larger."""
     try:
         return min(max(int(number), -_LARGEST), _LARGEST)
     except (ValueError, OverflowError, TypeError):

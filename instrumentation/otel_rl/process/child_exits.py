@@ -29,7 +29,8 @@ ELASTIC = "torch.distributed.elastic.multiprocessing.api"
 #: ``popen_spawn_posix`` inherits from the first.
 FORKSERVER = "multiprocessing.popen_forkserver"
 MULTIPROCESSING = ("multiprocessing.popen_fork", FORKSERVER)
-AGENT, PARENT = "torchrun's agent", "its multiprocessing parent"
+AGENT = "torchrun's agent"
+PARENT = "its multiprocessing parent"
 #: Most ends that one process records.
 MAXIMUM = 1000
 #: Seconds that a parent waits at most until an end has been written.
@@ -83,7 +84,7 @@ class ChildExits:
             status = context.subprocess_handlers[local].proc.returncode
             if status is not None:
                 who = running.pop(local)
-                self._record(who, status, _number(context.envs[local].get("RANK")), AGENT)
+                self._record(who, status, _rank_number(context.envs[local].get("RANK")), AGENT)
 
     # -- multiprocessing -------------------------------------------------------------------------------------------
 
@@ -107,7 +108,7 @@ class ChildExits:
         module.Popen.poll = poll
 
     def _note(self, popen: Any) -> None:
-        """Before the parent has taken the status: then the pid is free for another process."""
+        """Read the child's lifetime before the parent takes its status: then the pid is free for another process."""
         # A launch that has failed leaves none.
         pid = getattr(popen, "pid", None)
         if pid is not None and popen not in self._children:
@@ -126,7 +127,7 @@ class ChildExits:
 
         if not hasattr(self, "_oom_kills"):
             self._oom_kills = oom_kills.counted()
-        return lifetime.of(pid)
+        return lifetime.child_lifetime(pid)
 
     def _record(self, who: Lifetime, status: int, rank: int | None, reported_by: str) -> None:
         if self._recorded >= MAXIMUM:
@@ -137,23 +138,23 @@ class ChildExits:
         kills, before = oom_kills.counted(), self._oom_kills
         self._oom_kills = kills
         new = kills - before if kills is not None and before is not None else None
-        found = exit_records.make(who, status, rank, reported_by, new)
+        exit_ = exit_records.make(who, status, rank, reported_by, new)
         try:
-            _within_deadline(exit_records.write, found)
+            _within_deadline(exit_records.write, exit_)
         finally:
             if self.report is not None:
-                self.report(found)
+                self.report(exit_)
 
 
-def _within_deadline(write: Callable[[Exit], None], found: Exit) -> None:
-    """Call ``write(found)`` in a thread: the run's folder may be on a file system that does not answer."""
+def _within_deadline(write: Callable[[Exit], None], exit_: Exit) -> None:
+    """Call ``write(exit_)`` in a thread: the run's folder may be on a file system that does not answer."""
     done = allocate_lock()
     done.acquire()
 
     def run() -> None:
         try:
             with _GUARD:
-                write(found)
+                write(exit_)
         finally:
             done.release()
 
@@ -175,7 +176,7 @@ def _after(owner: Any, name: str, observe: Callable[[Any], None]) -> None:
     setattr(owner, name, method)
 
 
-def _number(text: str | None) -> int | None:
+def _rank_number(text: str | None) -> int | None:
     return int(text) if text is not None and text.isdigit() else None
 
 

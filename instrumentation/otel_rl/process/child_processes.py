@@ -73,7 +73,7 @@ def program(argv: Sequence[str]) -> tuple[str, str, list[str]]:
 
 
 def is_launcher(argv: Sequence[str]) -> bool:
-    """True for torchrun, accelerate, deepspeed and the like: they start the processes that matter."""
+    """Return whether this is torchrun, accelerate, deepspeed or the like: they start the processes that matter."""
     kind, which, arguments = program(argv)
     name = os.path.basename(which) if kind == "script" else which
     known = LAUNCHER_SCRIPTS if kind == "script" else LAUNCHER_MODULES if kind == "module" else frozenset()
@@ -81,24 +81,24 @@ def is_launcher(argv: Sequence[str]) -> bool:
 
 
 def starts_ranks(argv: Sequence[str]) -> bool:
-    """True for a launcher whose children are the ranks of one launch; Ray's command starts a cluster for many."""
+    """Return whether a launcher's children are the ranks of one launch; Ray's command starts a cluster for many."""
     _, which, _ = program(argv)
     return is_launcher(argv) and not os.path.basename(which).startswith("ray")
 
 
 def fingerprint(environ: Mapping[str, str]) -> str:
-    """The launch that the environment belongs to; empty outside of any launcher."""
+    """Return the launch that the environment belongs to; empty outside of any launcher."""
     names = _LAUNCH_VARIABLES + (_ELASTIC_VARIABLES if "TORCHELASTIC_RUN_ID" in environ else ())
     return ",".join(f"{name}={environ[name]}" for name in names if name in environ)
 
 
 def marker(pid: int, service_name: str, environ: Mapping[str, str]) -> str:
-    """Value of :data:`MARKER` for a process that records."""
+    """Return the value of :data:`MARKER` for a process that records."""
     return f"{pid}|{service_name.replace('|', '_')}|{fingerprint(environ)}"
 
 
 def parse_marker(environ: Mapping[str, str]) -> tuple[int, str, str] | None:
-    """(pid, service name, fingerprint) of the nearest ancestor that records."""
+    """Return (pid, service name, fingerprint) of the nearest ancestor that records."""
     pid, _, rest = environ.get(MARKER, "").partition("|")
     if not pid.isdigit():
         return None
@@ -107,7 +107,7 @@ def parse_marker(environ: Mapping[str, str]) -> tuple[int, str, str] | None:
 
 
 def is_worker(argv: Sequence[str]) -> bool:
-    """True for the children that multiprocessing and Ray start: they run the parent's code."""
+    """Return whether multiprocessing or Ray started the child: it runs the parent's code."""
     kind, which, _ = program(argv)
     if kind == "code":
         return which.startswith(_MULTIPROCESSING)
@@ -115,7 +115,7 @@ def is_worker(argv: Sequence[str]) -> bool:
 
 
 def wanted(environ: Mapping[str, str], argv: Sequence[str], parent: int) -> bool:  # noqa: PLR0911 - one per rule
-    """True when a Python child with this environment, command line and parent process must record."""
+    """Return whether a Python child with this environment, command line and parent process must record."""
     if is_launcher(argv):
         return False
     if environ.get(MARKER) == FIRST:
@@ -140,7 +140,7 @@ def wanted(environ: Mapping[str, str], argv: Sequence[str], parent: int) -> bool
 
 
 def _is_main_interpreter() -> bool:
-    """False in a sub-interpreter: it imports ``sitecustomize`` too, and our threads must not outlive it."""
+    """Return whether this is the main interpreter: our threads must not outlive a sub-interpreter."""
     for name in ("_interpreters", "_xxsubinterpreters"):
         try:
             current = __import__(name).get_current()
@@ -160,5 +160,5 @@ def command_line(pid: int) -> list[str]:
 
 
 def original_arguments() -> list[str]:
-    """The interpreter's own command line; ``sys.argv`` is not set yet when a sitecustomize runs."""
+    """Return the interpreter's command line; ``sys.argv`` is not set yet when a sitecustomize runs."""
     return list(getattr(sys, "orig_argv", ()))

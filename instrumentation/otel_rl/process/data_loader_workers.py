@@ -6,6 +6,6 @@ import sys
 
 
 def is_data_loader_worker() -> bool:
-    """True inside a PyTorch DataLoader worker, however it was started. Imports nothing."""
+    """Return whether this is a PyTorch DataLoader worker, however it was started; imports nothing."""
     module = sys.modules.get("torch.utils.data._utils.worker")
     return getattr(module, "_worker_info", None) is not None

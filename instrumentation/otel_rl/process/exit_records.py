@@ -124,7 +124,7 @@ def read(path: Path) -> Iterator[Exit]:
     except OSError:
         return
     # A line may be cut, or by somebody else.
-    yield from (found for found in map(_parse, lines) if found is not None)
+    yield from (record for record in map(_parse, lines) if record is not None)
 
 
 def _parse(line: bytes) -> Exit | None:

@@ -30,7 +30,9 @@ DATA_DIRECTORY = "OTEL_RL_DATA_DIR"
 LAUNCH = "OTEL_RL_LAUNCH"
 NAME = "otel_rl"
 
-_LAUNCHER, _CHOSEN, _STEP = "launcher", "chosen", "step"
+_LAUNCHER = "launcher"
+_CHOSEN = "chosen"
+_STEP = "step"
 #: Programs that hand the environment to the ranks that they start; those written in Python mark themselves.
 _NATIVE_LAUNCHERS = frozenset({"srun", "mpirun", "mpiexec", "mpiexec.hydra", "mpirun_rsh", "prun", "prterun"})
 
@@ -58,7 +60,7 @@ class Launch(NamedTuple):
         return self.process == _this_process()
 
     def is_above(self, environ: Mapping[str, str]) -> bool:
-        """True when a launcher stands between the process that began the launch and this one."""
+        """Return whether a launcher stands between the process that began the launch and this one."""
         return not self.own and self.fingerprint != _fingerprint(environ)
 
 
@@ -115,7 +117,7 @@ def _written(launch: Launch) -> str:
 
 
 def _begins_another(launch: Launch, environ: Mapping[str, str], *, begins: bool) -> bool:
-    """True when ``launch`` belongs to an ancestor and this process is part of a new launch."""
+    """Return whether ``launch`` belongs to an ancestor and this process is part of a new launch."""
     if launch.own or launch.launcher:
         return False
     return begins or launch.fingerprint != _fingerprint(environ)
@@ -135,12 +137,12 @@ def _begin(environ: Mapping[str, str], argv: Sequence[str], outer: Launch | None
 
 
 def _own_slurm_step(environ: Mapping[str, str]) -> tuple[int, int] | None:
-    """(job, step) where this process is the step's task: a script in between might start several programs in a row."""
+    """Return (job, step) where this process is the step's task: a script in between may start several programs."""
     return launchers.slurm_step(environ) if environ.get("SLURM_TASK_PID") == str(os.getpid()) else None
 
 
 def _resume_number(step: tuple[int, int] | None) -> int:
-    """A number that is higher at each launch: of the step, which all its tasks know, else the time in UTC."""
+    """Return a number that rises with each launch: of the step, which all its tasks know, else the time in UTC."""
     if step is not None:
         return int(f"{step[0]}{step[1]:06d}")
     now = time.time_ns() // 1000
@@ -167,14 +169,14 @@ def launcher_job(environ: Mapping[str, str], argv: Sequence[str] = ()) -> str | 
 
 def _rendezvous_id(argv: Sequence[str]) -> str | None:
     for position, argument in enumerate(argv):
-        found = re.fullmatch(r"--rdzv[-_]id(?:=(.*))?", argument)
-        if found:
-            return found[1] or (argv[position + 1] if position + 1 < len(argv) else None)
+        rendezvous = re.fullmatch(r"--rdzv[-_]id(?:=(.*))?", argument)
+        if rendezvous:
+            return rendezvous[1] or (argv[position + 1] if position + 1 < len(argv) else None)
     return None
 
 
 def random_run_id() -> str:
-    """A new run id that sorts by start time."""
+    """Return a new run id that sorts by start time."""
     return f"{time.strftime('%Y%m%d-%H%M%S')}-{os.urandom(4).hex()}"
 
 
@@ -209,12 +211,12 @@ def take_over(environ: MutableMapping[str, str], run_id: str, attempt: str) -> N
 
 
 def safe(text: str) -> str:
-    """``text``, a run id for one, as a name of a file."""
+    """Return ``text``, for example a run id, as a file name."""
     return re.sub(r"[^A-Za-z0-9._-]+", "_", text).strip(".") or "_"
 
 
 def _starts_ranks(argv: Sequence[str]) -> bool:
-    """True for the command line ``opentelemetry-instrument [options] mpirun ...``: mpirun cannot say so itself."""
+    """Return whether the command line is ``opentelemetry-instrument [options] mpirun ...``: mpirun does not record."""
     position = 1
     while position < len(argv) and argv[position].startswith("--"):
         position += 1 if "=" in argv[position] else 2
@@ -230,18 +232,18 @@ def _fingerprint(environ: Mapping[str, str]) -> str:
 
 
 def disabled(environ: Mapping[str, str]) -> bool:
-    """True when ``OTEL_SDK_DISABLED`` is ``true``."""
+    """Return whether ``OTEL_SDK_DISABLED`` is ``true``."""
     return environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
 
 
 _SET_UP = "telemetry could not be set up"
-_told: set[str] = set()
+_reported: set[str] = set()
 
 
-def tell_failure(error: Exception, what: str = _SET_UP, loss: str = "nothing is recorded") -> None:
+def report_failure(error: Exception, what: str = _SET_UP, loss: str = "nothing is recorded") -> None:
     """Report once ``what`` failed, and the loss: the set-up if the SDK refused a variable's value (some at import)."""
-    if what not in _told:
-        _told.add(what)
+    if what not in _reported:
+        _reported.add(what)
         reason = (str(error).strip().splitlines() or [""])[0]
         advice = "" if isinstance(error, OSError) or what != _SET_UP else ", check the OTEL_* variables"
         stderr.write_line(f"otel-rl: {what} ({type(error).__name__}: {reason}); {loss}{advice}")

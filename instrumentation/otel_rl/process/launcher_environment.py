@@ -45,11 +45,11 @@ def _launcher(environ: Mapping[str, str], argv: Sequence[str]) -> launchers.Laun
     if child_processes.is_worker(argv):
         kind, _, _ = child_processes.program(argv)
         return launchers.RAY if kind == "script" or "RAY_RAYLET_PID" in environ else launchers.MULTIPROCESSING
-    return launchers.of(environ)
+    return launchers.launcher_of(environ)
 
 
 def _belongs_to_a_rank(environ: Mapping[str, str]) -> bool:
-    """True below a process that records and has the same launcher's variables: they number that one, not its child."""
+    """Return whether the launcher's variables number an ancestor that records, and not this child."""
     ancestor = child_processes.parse_marker(environ)
     return ancestor is not None and ancestor[0] != os.getpid() and ancestor[2] == child_processes.fingerprint(environ)
 
@@ -57,7 +57,7 @@ def _belongs_to_a_rank(environ: Mapping[str, str]) -> bool:
 def _drives(
     environ: Mapping[str, str], argv: Sequence[str], launcher: launchers.Launcher, begun: launch.Launch | None
 ) -> bool:
-    """True for a process without a number that is proven to be the first of its launch."""
+    """Return whether a process without a number is proven to be the first of its launch."""
     if launcher is launchers.RAY or child_processes.is_worker(argv):
         return False
     ancestor = child_processes.parse_marker(environ)
@@ -69,7 +69,7 @@ def _drives(
 
 
 def _agreed(environ: Mapping[str, str], launcher: launchers.Launcher, begun: launch.Launch | None) -> bool:
-    """True when run id and attempt of this rank are those of all ranks; else they meet at ``init_process_group``.
+    """Return whether all ranks have this rank's run id and attempt; else ``init_process_group`` settles them.
 
     Rank 0 need not ask: the others take over what it has.
     """
@@ -106,7 +106,7 @@ def adopt(argv: Sequence[str]) -> None:
 
 
 def service_name(environ: Mapping[str, str], argv: Sequence[str]) -> str:
-    """Default ``service.name``: the script's stem or the module; a worker takes that of the process that started it."""
+    """Return the default ``service.name``: the script's stem or the module; a worker has that of its parent."""
     ancestor = child_processes.parse_marker(environ)
     if ancestor is not None and child_processes.is_worker(argv) and ancestor[1]:
         return ancestor[1]
@@ -117,6 +117,6 @@ def service_name(environ: Mapping[str, str], argv: Sequence[str]) -> str:
 
 
 def command(argv: Sequence[str]) -> str:
-    """The program's name for the manifest; never its arguments, which may hold secrets."""
+    """Return the program's name for the manifest; never its arguments, which may hold secrets."""
     kind, which, _ = child_processes.program(argv)
     return f"-m {which}" if kind == "module" else os.path.basename(which) if kind == "script" else "python"

@@ -123,7 +123,7 @@ NO_JOB = frozenset({"", "none", "ffffffff"})
 _FIRST_SPECIAL_STEP = 0xFFFFFFF0
 
 
-def of(environ: Mapping[str, str]) -> Launcher:
+def launcher_of(environ: Mapping[str, str]) -> Launcher:
     """Return the launcher that started the process with this environment."""
     for launcher in LAUNCHERS:
         if any(sign in environ for sign in launcher.signs) and (launcher.name != "slurm" or slurm_step(environ)):
@@ -132,13 +132,13 @@ def of(environ: Mapping[str, str]) -> Launcher:
 
 
 def slurm_step(environ: Mapping[str, str]) -> tuple[int, int] | None:
-    """(job, step) inside of a step that ``srun`` started; None in a batch script or an interactive shell."""
+    """Return (job, step) inside of a step that ``srun`` started; None in a batch script or an interactive shell."""
     job, step = number(environ.get("SLURM_JOB_ID")), number(environ.get("SLURM_STEP_ID"))
     return None if job is None or step is None or step >= _FIRST_SPECIAL_STEP else (job, step)
 
 
 def job_id(environ: Mapping[str, str], launcher: Launcher) -> str | None:
-    """Id that the scheduler, else the launcher, gave the job; a Ray worker never answers for its node's scheduler."""
+    """Return the job's id by the scheduler, else the launcher; a Ray worker never answers for its node's scheduler."""
     schedulers = () if launcher is RAY else tuple(name for name, _ in SCHEDULER_JOBS)
     return next((environ[name] for name in (*schedulers, *launcher.job) if environ.get(name, "") not in NO_JOB), None)
 

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 #: Fields of ``/proc/PID/stat`` behind the name of the program, see proc_pid_stat(5).
-_STATE, _START_TIME = 0, 19
+_STATE = 0
+_START_TIME = 19
 
 
 class Lifetime(NamedTuple):
@@ -24,14 +25,14 @@ class Lifetime(NamedTuple):
     pid_namespace: int
 
 
-def of(pid: int) -> Lifetime:
-    """The lifetime of a child that has not been waited for, even if it has ended."""
+def child_lifetime(pid: int) -> Lifetime:
+    """Return the lifetime of a child that has not been waited for, even if it has ended."""
     fields = _stat(pid)
     return Lifetime(boot_id(), pid, int(fields[_START_TIME]) if fields else 0, pid_namespace())
 
 
 def boot_id() -> str:
-    """Random id of this kernel's boot; empty where there is none (not Linux)."""
+    """Return the random id of this kernel's boot; empty where it has none (not Linux)."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:
@@ -39,13 +40,13 @@ def boot_id() -> str:
 
 
 def own() -> Lifetime:
-    """The lifetime of this process."""
+    """Return the lifetime of this process."""
     pid = os.getpid()
     return Lifetime(boot_id(), pid, _start_ticks(pid), pid_namespace())
 
 
 def pid_namespace() -> int:
-    """Number of the pid namespace of this process; 0 where there is none (not Linux)."""
+    """Return the number of the pid namespace of this process; 0 where there are none (not Linux)."""
     try:
         return Path("/proc/self/ns/pid").stat().st_ino
     except OSError:
@@ -53,7 +54,7 @@ def pid_namespace() -> int:
 
 
 def is_alive(lifetime: Lifetime) -> bool | None:
-    """True while the process runs, False when it has ended; None where that cannot be seen from here."""
+    """Return whether the process runs; None where that cannot be seen from here."""
     if not lifetime.boot_id or not lifetime.start_ticks or lifetime.boot_id != boot_id():
         return None
     if lifetime.pid_namespace != pid_namespace():
@@ -62,7 +63,7 @@ def is_alive(lifetime: Lifetime) -> bool | None:
 
 
 def is_stopped(lifetime: Lifetime) -> bool:
-    """True while the process, which :func:`is_alive` has seen, is stopped by a signal or a debugger."""
+    """Return whether the process, which :func:`is_alive` has seen, is stopped by a signal or a debugger."""
     fields = _stat(lifetime.pid)
     return bool(fields) and fields[_STATE] in "Tt"
 
@@ -76,7 +77,7 @@ def _start_ticks(pid: int) -> int:
 
 
 def _stat(pid: int) -> list[str]:
-    """Fields of ``/proc/PID/stat`` behind the name of the program; none where there is no such process."""
+    """Return the fields of ``/proc/PID/stat`` behind the program's name; empty without such a process."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:

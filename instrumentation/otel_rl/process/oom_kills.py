@@ -9,7 +9,7 @@ _KEY = "oom_kill"
 
 
 def counted(root: Path = ROOT) -> int | None:
-    """The counter of the cgroup (version 2, else 1) that this process is in; None where it cannot be read."""
+    """Return the counter of this process' cgroup (version 2, else 1); None where it cannot be read."""
     try:
         lines = (root / "proc/self/cgroup").read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -17,13 +17,13 @@ def counted(root: Path = ROOT) -> int | None:
     for line in lines:
         number, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
-        found = None
+        kills = None
         if number == "0" and not controllers:
-            found = _value(root / "sys/fs/cgroup" / path.lstrip("/") / "memory.events")
+            kills = _value(root / "sys/fs/cgroup" / path.lstrip("/") / "memory.events")
         elif "memory" in controllers.split(","):
-            found = _value(root / "sys/fs/cgroup/memory" / path.lstrip("/") / "memory.oom_control")
-        if found is not None:
-            return found
+            kills = _value(root / "sys/fs/cgroup/memory" / path.lstrip("/") / "memory.oom_control")
+        if kills is not None:
+            return kills
     return None
 
 

@@ -67,7 +67,7 @@ _meeting = False
 
 
 def current() -> ProcessIdentity:
-    """The identity as known now."""
+    """Return the identity as known now."""
     return _current
 
 
@@ -120,20 +120,20 @@ def add_listener(listener: Callable[[ProcessIdentity], None]) -> None:
 
 
 def share_no_steps() -> None:
-    """The steps of this process are in traces of its own, until :func:`update` sets another ``steps_key``."""
+    """Keep the steps of this process in traces of its own, until :func:`update` sets another ``steps_key``."""
     global _current
     with _lock:
         _current = replace(_current, steps_key=None)
 
 
 def begin_meeting() -> None:
-    """The ranks are about to agree on run id and attempt: the identity is not settled until :func:`end_meeting`."""
+    """Begin the rendezvous on run id and attempt: the identity is not settled until :func:`end_meeting`."""
     global _meeting
     _meeting = True
 
 
 def end_meeting() -> None:
-    """The ranks have agreed, or will not."""
+    """End the rendezvous: the ranks have agreed, or will not."""
     global _meeting
     _meeting = False
     before = _current
@@ -143,7 +143,7 @@ def end_meeting() -> None:
 
 
 def settled() -> bool:
-    """True when run id and rank can no longer change, as far as is known.
+    """Return whether run id and rank can no longer change, as far as is known.
 
     Before a process group stands, that is: the launcher has numbered the ranks and they have one run id, or the rank is
     known otherwise, or nothing distributed has been imported.
@@ -156,7 +156,7 @@ def settled() -> bool:
 
 
 def will_meet() -> bool:
-    """True for a rank of a launcher that must still learn the run id: a meeting is sure to come."""
+    """Return whether a launcher's rank must still learn the run id: a rendezvous is sure to come."""
     return _current.numbered and not _current.agreed
 
 
@@ -169,7 +169,7 @@ def freeze() -> None:
 
 
 def frozen() -> bool:
-    """True from the first export on."""
+    """Return whether the first export has begun."""
     return _frozen
 
 

@@ -37,7 +37,7 @@ dist.destroy_process_group()
 note("completed")
 """
 #: torch 2.13 keeps one store for all attempts and does not put the attempt into its keys: gloo then often connects to a
-#: peer of the attempt before and hangs, with us and without us (`benchmarks/elastic_restart.py`, pytorch issue 135712).
+#: peer of the attempt before and hangs, with us and without us (https://github.com/pytorch/pytorch/issues/135712).
 #: The tests set TORCH_DISABLE_SHARE_RDZV_TCP_STORE, with which each attempt has its own store.
 TORCHRUN = (
     SCRIPTS / "torchrun",

@@ -1,6 +1,6 @@
 """Real Ray: workers take their identity from their driver, on a cluster of its own and on one that runs already.
 
-`make test-ray` runs this in an environment with Ray.
+`make test-slow` runs this in an environment with Ray.
 """
 
 from __future__ import annotations

@@ -122,15 +122,15 @@ def test_a_link_that_somebody_else_put_there_is_not_followed(environ, tmp_path):
 
 def test_a_child_that_has_ended_still_has_its_lifetime_until_its_parent_waits():
     child = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
-    running = lifetime.of(child.pid)
+    running = lifetime.child_lifetime(child.pid)
     assert running.start_ticks
     assert lifetime.is_alive(running)
     child.stdin.close()
     os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
-    assert lifetime.of(child.pid) == running
+    assert lifetime.child_lifetime(child.pid) == running
     assert not lifetime.is_alive(running)
     child.wait()
-    assert lifetime.of(child.pid).start_ticks == 0
+    assert lifetime.child_lifetime(child.pid).start_ticks == 0
 
 
 def test_the_end_of_a_child_says_how_many_oom_kills_came_since_the_end_before(environ, monkeypatch):

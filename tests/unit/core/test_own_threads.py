@@ -14,7 +14,7 @@ from otel_rl.core import own_cpu
 def none_found(monkeypatch):
     monkeypatch.setattr(own_cpu, "_threads", {})
     monkeypatch.setattr(own_cpu, "_collections_ns", 0)
-    monkeypatch.setattr(own_cpu, "_told_ns", 0)
+    monkeypatch.setattr(own_cpu, "_reported_ns", 0)
 
 
 class Busy:
@@ -103,7 +103,7 @@ class Clock:
 def test_a_stretch_with_a_full_garbage_collection_counts_as_one_without(monkeypatch):
     clock, stretch = Clock(monkeypatch), own_cpu.CpuStretch()
     assert clock.stretch(stretch, 4_000_000) == 4_000_000
-    assert clock.stretch(stretch, 150_000_000, collects=True) == own_cpu.MOST_TIMES * 4_000_000
+    assert clock.stretch(stretch, 150_000_000, collects=True) == own_cpu.MAXIMUM_MULTIPLE_OF_MEAN * 4_000_000
     assert clock.stretch(stretch, 3_000_000, collects=True) == 3_000_000, "it was short all the same"
 
 
@@ -114,7 +114,7 @@ def test_a_long_stretch_without_a_collection_counts_whole(monkeypatch):
 
 def test_the_first_stretch_counts_little_where_a_collection_falls_into_it(monkeypatch):
     clock, stretch = Clock(monkeypatch), own_cpu.CpuStretch()
-    assert clock.stretch(stretch, 150_000_000, collects=True) == own_cpu.LONGEST_NS
+    assert clock.stretch(stretch, 150_000_000, collects=True) == own_cpu.MAXIMUM_FIRST_SAMPLE_NS
 
 
 def test_collections_in_our_threads_are_no_cpu_time_of_ours_and_the_sum_never_falls(monkeypatch):
@@ -130,4 +130,4 @@ def test_collections_in_our_threads_are_no_cpu_time_of_ours_and_the_sum_never_fa
         assert own_cpu.threads_nanoseconds() == 151_000_000
     assert own_cpu.threads_nanoseconds() == 151_000_000
     clock.now += 200_000_000
-    assert own_cpu.threads_nanoseconds() == 351_000_000 - 150_000_000 + own_cpu.MOST_TIMES * 1_000_000
+    assert own_cpu.threads_nanoseconds() == 351_000_000 - 150_000_000 + own_cpu.MAXIMUM_MULTIPLE_OF_MEAN * 1_000_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from otel_rl.core import own_cpu
-from otel_rl.core.own_cpu import BESIDE_NS, EVERY
+from otel_rl.core.own_cpu import SAMPLING_PERIOD, WRAPPER_OVERHEAD_NS
 
 
 class Clock:
@@ -27,7 +27,7 @@ class Clock:
 def clock(monkeypatch):
     found = Clock()
     monkeypatch.setattr(own_cpu, "clock", found)
-    monkeypatch.setattr(own_cpu, "_of_clock", 0)
+    monkeypatch.setattr(own_cpu, "_clock_reading_ns", 0)
     monkeypatch.setattr(own_cpu, "_places", {})
     monkeypatch.setattr(own_cpu, "_sources", {})
     monkeypatch.setattr(own_cpu, "_settled_ns", 0.0)
@@ -39,12 +39,12 @@ def test_calls_that_all_cost_the_same_are_estimated_exactly(clock):
     for _ in range(100):
         hook(5_000)
 
-    assert own_cpu.nanoseconds() == 100 * (5_000 + BESIDE_NS)
+    assert own_cpu.nanoseconds() == 100 * (5_000 + WRAPPER_OVERHEAD_NS)
 
 
 def test_the_clock_is_read_for_one_call_in_many(clock):
     hook = own_cpu.timed("hook", clock.work)
-    for _ in range(10 * EVERY):
+    for _ in range(10 * SAMPLING_PERIOD):
         hook(1)
 
     assert clock.readings <= 2 * (10 + 4)
@@ -56,23 +56,23 @@ def test_the_first_call_which_imports_and_makes_things_is_not_taken_for_the_othe
     for _ in range(9):
         hook(0)
 
-    assert own_cpu.nanoseconds() == 10 * BESIDE_NS
+    assert own_cpu.nanoseconds() == 10 * WRAPPER_OVERHEAD_NS
 
 
 def test_a_place_that_becomes_cheaper_is_followed(clock):
     hook = own_cpu.timed("hook", clock.work)
-    for _ in range(20 * EVERY):
+    for _ in range(20 * SAMPLING_PERIOD):
         hook(100_000)
     dear = own_cpu.nanoseconds()
-    for _ in range(40 * EVERY):
+    for _ in range(40 * SAMPLING_PERIOD):
         hook(0)
     own_cpu.nanoseconds()
     before = own_cpu.nanoseconds()
-    for _ in range(EVERY):
+    for _ in range(SAMPLING_PERIOD):
         hook(0)
 
-    assert dear / (20 * EVERY) > 100_000
-    assert own_cpu.nanoseconds() - before < EVERY * (BESIDE_NS + 1_000)
+    assert dear / (20 * SAMPLING_PERIOD) > 100_000
+    assert own_cpu.nanoseconds() - before < SAMPLING_PERIOD * (WRAPPER_OVERHEAD_NS + 1_000)
 
 
 def test_the_sum_never_falls_and_counts_each_call_once(clock):
@@ -96,7 +96,7 @@ def test_a_hook_that_raises_is_counted_and_its_error_passes(clock):
         with pytest.raises(KeyError, match="mine"):
             hook()
 
-    assert own_cpu.nanoseconds() == 4 * (7 + BESIDE_NS)
+    assert own_cpu.nanoseconds() == 4 * (7 + WRAPPER_OVERHEAD_NS)
 
 
 def test_what_is_too_hot_to_be_timed_tells_its_own_estimate(clock):
@@ -107,12 +107,12 @@ def test_what_is_too_hot_to_be_timed_tells_its_own_estimate(clock):
 
 
 def test_reading_the_clock_is_no_part_of_a_sample(clock, monkeypatch):
-    monkeypatch.setattr(own_cpu, "_of_clock", 400)
+    monkeypatch.setattr(own_cpu, "_clock_reading_ns", 400)
     hook = own_cpu.timed("hook", clock.work)
     for _ in range(4):
         hook(1_000)
 
-    assert own_cpu.nanoseconds() == 4 * (600 + BESIDE_NS)
+    assert own_cpu.nanoseconds() == 4 * (600 + WRAPPER_OVERHEAD_NS)
 
 
 def test_a_forked_child_begins_at_zero(clock):
@@ -124,7 +124,7 @@ def test_a_forked_child_begins_at_zero(clock):
     assert own_cpu.nanoseconds() == 0
     hook(1_000)
     hook(1_000)
-    assert own_cpu.nanoseconds() == 2 * (1_000 + BESIDE_NS)
+    assert own_cpu.nanoseconds() == 2 * (1_000 + WRAPPER_OVERHEAD_NS)
 
 
 def test_a_garbage_collection_within_one_sample_does_not_stay_in_the_estimate(clock):
@@ -133,4 +133,4 @@ def test_a_garbage_collection_within_one_sample_does_not_stay_in_the_estimate(cl
         # A sampled one: 200 ms that are not ours.
         hook(200_000_000 if call == 31 else 5_000)
 
-    assert own_cpu.nanoseconds() < 2 * 320 * (5_000 + BESIDE_NS)
+    assert own_cpu.nanoseconds() < 2 * 320 * (5_000 + WRAPPER_OVERHEAD_NS)

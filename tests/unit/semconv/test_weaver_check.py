@@ -1,4 +1,4 @@
-"""`make weaver-check` says that it is skipped, and tells a fault from the tool's remark on its own form."""
+"""`weaver-check.sh` says that it is skipped, and tells a fault from the tool's remark on its own form."""
 
 import subprocess
 from pathlib import Path

@@ -33,7 +33,7 @@ def _child_processes():
 
 
 def _last():
-    """The entry of ours comes last: nothing in this folder can hide a module of the program or of the library."""
+    """Move our entry to the end: this folder must hide no module of the program or of a library."""
     sys.path[:] = [path for path in sys.path if os.path.abspath(path or ".") != _here] + [_here]
 
 

@@ -25,7 +25,7 @@ var (
 )
 
 // TestTheCostOfAByteIsBoundedForEveryWordOfTheRules repeats each word behind separators in 64 KiB, which shows what is
-// quadratic. OTEL_RL_LONG_COST makes the texts 1 MiB long and takes more separators: `make cost-redaction`, half an hour.
+// quadratic. OTEL_RL_LONG_COST makes the texts 1 MiB long and takes more separators: `check.py cost`, half an hour.
 func TestTheCostOfAByteIsBoundedForEveryWordOfTheRules(t *testing.T) {
 	if underRace {
 		t.Skip("the race detector changes what things cost")
