@@ -33,8 +33,8 @@ others are companions: outside of their range their modules are left alone, and 
 | --- | --- | --- | --- |
 """
 TAIL = """
-"Tested" are the versions of `python tests/library_versions.py`. While an instrumentor is off, those that need it record a part only.
-To switch one off, name it in `OTEL_PYTHON_DISABLED_INSTRUMENTATIONS`, for example `otel_rl_trl`.
+"Tested" are the versions of `python tests/library_versions.py`. While an instrumentor is off, those that need it
+record a part only. To switch one off, name it in `OTEL_PYTHON_DISABLED_INSTRUMENTATIONS`, for example `otel_rl_trl`.
 """
 
 
