@@ -145,3 +145,17 @@ def test_without_the_look_at_the_files_the_program_starts_with_most_of_them(
     given = {f"{PREFIX}{name}": text for name, text in {**good, **bad}.items()}
     with CollectorProcess(otelcol_rl, [file], tmp_path, given) as collector:
         assert "Everything is ready" in collector.log()
+
+
+@pytest.mark.parametrize(
+    ("option", "setting"),
+    [("sink-token", "bearertokenauth/loki.filename"), ("sink-basic", "basicauth/loki.client_auth.password_file")],
+)
+def test_a_file_that_an_option_leaves_to_the_site_is_asked_for_without_the_command_too(
+    otelcol_rl: Path, tmp_path: Path, option: str, setting: str
+):
+    file = tmp_path / "composed.yaml"
+    file.write_text(composed.compose(choices.select("local", ["lgtm"], [option]), None).text)
+    validated = CollectorProcess(otelcol_rl, [file], tmp_path).validate()
+    assert validated.returncode != 0
+    assert f"extensions.{setting} is not set: name the file of the token or password" in validated.stderr
