@@ -6,7 +6,6 @@
 Modules, each importing only those below it:
     text: the table and the sentences for a person, and JSON for a program.
     dump_text: the same of PyTorch's dumps.
-    sources: where the rings and PyTorch's dumps do not say the same.
     dump_comparison: PyTorch's dumps beside each other: who did not enter, and what does not fit.
     dumps: what PyTorch's dump tells of its rank.
     dump_files: the files of PyTorch's flight recorder, read without trust in who wrote them.
@@ -23,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from otel_rl.ranks.postmortem import dump_comparison, dump_files, dumps, ranks, rings, sources, waits
+from otel_rl.ranks.postmortem import dump_comparison, dump_files, dumps, ranks, rings, waits
 from otel_rl.ranks.postmortem.dump_comparison import DumpComparison
 from otel_rl.store.reader.errors import UnusableInput
 
@@ -45,9 +44,8 @@ class Postmortem:
     #: Ranks without a ring, and what is known of them.
     missing: dict[int, str]
     notes: list[str]
-    #: What PyTorch's dumps say, and where the rings say something else.
+    #: What PyTorch's dumps say; with NCCL they are the only evidence of who waits.
     dumps: DumpComparison = field(default_factory=DumpComparison)
-    differences: list[str] = field(default_factory=list)
 
 
 def examine(
@@ -78,7 +76,6 @@ def examine(
         missing=_missing(found, compared),
         notes=found.notes,
         dumps=compared,
-        differences=sources.differences(states, between, compared),
     )
 
 

@@ -29,7 +29,7 @@ _LAST_MOMENT = 1 << 63
 _VERSION = re.compile(r"2\.\d{1,4}")
 _RANK = re.compile(r"\d{1,8}")
 #: Gloo gives no moment of the completion.
-GLOO = "gloo"
+_GLOO = "gloo"
 
 COMPLETED, STARTED, SCHEDULED = "completed", "started", "scheduled"
 #: Of gloo: over, whether in order or with an error. Of NCCL: given up without a completion.
@@ -254,7 +254,7 @@ def _state(told: dict[str, Any], backend: str) -> str:
     if not isinstance(state, str) or state not in _STATES:
         state = SCHEDULED
     if state != COMPLETED and told.get("retired") is True:
-        return RETURNED if backend == GLOO else TIMED_OUT
+        return RETURNED if backend == _GLOO else TIMED_OUT
     return state
 
 

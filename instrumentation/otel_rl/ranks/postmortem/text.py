@@ -36,7 +36,7 @@ def as_text(found: Postmortem) -> str:
     dumped = dump_rows(found)
     if dumped:
         parts.append(f"PyTorch's dumps, the last collective of each group:\n\n{_table(dump_text.TITLES, dumped)}")
-    blocks = (waits(found), unknown(found), differences(found), verdict(found))
+    blocks = (waits(found), unknown(found), verdict(found))
     parts += ["\n".join(sentences) for sentences in blocks if sentences]
     parts += [f"note: {note}" for note in notes(found)]
     return "\n\n".join(parts)
@@ -68,11 +68,6 @@ def _old_copies(found: Postmortem) -> list[str]:
     return [f"only a copy of the ring, made while the process ran, was found of {who}: where it was later is not known"]
 
 
-def differences(found: Postmortem) -> list[str]:
-    """Sentences that say where the rings and PyTorch's dumps do not say the same."""
-    return _bounded([f"rings and dumps differ: {line}" for line in found.differences])
-
-
 def as_json(found: Postmortem) -> dict[str, Any]:
     """The same, with moments in ns since the epoch."""
     return {
@@ -90,7 +85,6 @@ def as_json(found: Postmortem) -> dict[str, Any]:
         "circle": [one.ring.rank for one in found.waits.circle],
         "verdict": verdict(found),
         "torch_dumps": dump_text.as_json(found.dumps),
-        "differences": found.differences,
         "notes": notes(found),
     }
 
