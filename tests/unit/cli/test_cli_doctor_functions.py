@@ -61,9 +61,9 @@ def test_of_a_program_it_tells_what_became_of_each(program: Path, capsys: Any) -
         ("my_rewards:corect", "failed"),
         ("my_rewrads:correct", "failed"),
     ]
+    decorator = "otel_rl.reward_function()"
     assert [why for *_, why in lines][2:] == [
-        "is recorded by its name only, not from ALL: call it by its name, or decorate it with"
-        " otel_rl.reward_function()",
+        f"is recorded by its name only, not from ALL: call it by its name, or decorate it with {decorator}",
         "is missing: my_rewards has no corect",
         "module my_rewrads was not imported in this process and is not on the import path",
     ]
