@@ -81,7 +81,7 @@ def _end_left_open(step: steps.Step) -> None:
     """
     ended, phase = None, innermost()
     while phase is not None and phase is not ended and phase.step is step and phase.is_exclusive:
-        phase.end()
+        phase.close()
         # One that it had suspended goes on.
         ended, phase = phase, innermost()
 
@@ -98,11 +98,11 @@ class _Phase:
 
     def end(self, error: BaseException | str | None, at: Moment | None) -> None:
         if at is None:
-            self._phase.end(error)
+            self._phase.close(error)
             return
         # What the phase has suspended goes on in this thread, now: only what enters the SDK waits.
         with deferral.inside_sdk():
-            self._phase.end(error, at)
+            self._phase.close(error, at)
 
 
 class _Tool:

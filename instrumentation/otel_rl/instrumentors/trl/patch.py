@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from otel_rl.instrumentors.patching import Patches
     from otel_rl.semconv.definitions import SpanDefinition
-    from otel_rl.training.trainer_loop import PhaseHandle
+    from otel_rl.training.phases import PhaseHandle
 
 SYSTEM = "trl"
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from otel_rl.semconv.definitions import SpanDefinition
-    from otel_rl.training.trainer_loop import PhaseHandle
+    from otel_rl.training.phases import PhaseHandle
 
 scope = Scope("trl")
 
@@ -54,7 +54,7 @@ class _Kinds(dict[str, "str | None"]):
 
 
 #: Running contexts that have a phase, by their id: a context may end in another task than the one that entered it.
-_open: dict[int, PhaseHandle | Phase] = {}
+_open: dict[int, PhaseHandle] = {}
 #: Most of them. A context that the program never leaves would stay for ever.
 MAXIMUM_OPEN = 256
 
@@ -119,7 +119,7 @@ def _entered(context: Any) -> None:
         _keep(context, loop.open(definition, scope))
 
 
-def _end(phase: PhaseHandle | Phase, error: BaseException | None) -> None:
+def _end(phase: PhaseHandle, error: BaseException | None) -> None:
     phase.end(error)
 
 
@@ -134,13 +134,13 @@ def _make_room(context: Any) -> None:
         _give_up(_open.pop(next(iter(_open)), None))
 
 
-def _give_up(phase: PhaseHandle | Phase | None) -> None:
+def _give_up(phase: PhaseHandle | None) -> None:
     # Others end with their step.
     if isinstance(phase, Phase):
         phase.abandon()
 
 
-def _keep(context: Any, phase: PhaseHandle | Phase | None) -> None:
+def _keep(context: Any, phase: PhaseHandle | None) -> None:
     if phase is not None:
         _open[id(context)] = phase
 
