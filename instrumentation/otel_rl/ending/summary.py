@@ -181,8 +181,8 @@ def _patched_something() -> bool:
 def _outcomes() -> dict[str, instrumentor_status.ReportedState]:
     """Of our instrumentors whose library tells what the program is for."""
     found = instrumentor_status.snapshot().items()
-    of_many_uses = instrumentor_status.is_of_many_uses
-    return {name: one for name, one in found if name.startswith("otel_rl_") and not of_many_uses(name)}
+    is_general_purpose = instrumentor_status.is_general_purpose
+    return {name: one for name, one in found if name.startswith("otel_rl_") and not is_general_purpose(name)}
 
 
 def _delivered(telemetry: Telemetry) -> dict[str, int]:

@@ -56,8 +56,8 @@ class Instrumentor:
     #: Libraries whose instrumentors of ours open what this one adds to.
     needs: ClassVar[tuple[str, ...]] = ()
 
-    #: Most programs use the library for something else: that it is imported does not tell what they are for.
-    is_of_many_uses: ClassVar[bool] = False
+    #: Importing this library does not suggest an AI workload: the last line does not warn that nothing was recorded.
+    general_purpose: ClassVar[bool] = False
 
     #: As OpenTelemetry's base class names it: who asks for the state of another instrumentor looks here.
     _instance: ClassVar[Instrumentor | None] = None
@@ -153,8 +153,8 @@ class Instrumentor:
         from otel_rl.instrumentors.dynamo import skip_our_frames  # noqa: PLC0415 - not before the first library
 
         skip_our_frames()
-        if self.is_of_many_uses:
-            instrumentor_status.declare_of_many_uses((self.entry_point,))
+        if self.general_purpose:
+            instrumentor_status.declare_general_purpose((self.entry_point,))
         instrumentor_status.declare_needs(self.entry_point, tuple(f"{PREFIX}{library}" for library in self.needs))
         instrumentor_status.report(self.entry_point, instrumentor_status.WAITING, "library not imported yet")
         for name in self.modules:
