@@ -117,5 +117,5 @@ def _tables() -> str:
     lines = ["roles:", *(f"  {name:<16} {brief}" for name, brief in choices.ROLES.items())]
     for title, table in (("sinks (--sink):", choices.SINKS), ("options (--with):", choices.OPTIONS)):
         lines += [title]
-        lines += [f"  {name:<16} {one.brief} ({', '.join(one.roles)})" for name, one in table.items()]
+        lines += [f"  {name:<16} {entry.brief} ({', '.join(entry.roles)})" for name, entry in table.items()]
     return "\n".join([*lines, "", "Variables: collector-config/README.md. Exit codes: 0 done, 2 refused or failed."])

@@ -63,13 +63,13 @@ class Instrumentor:
     _instance: ClassVar[Instrumentor | None] = None
 
     def __new__(cls) -> Self:
-        """The one object of this class."""
+        """Return the one object of this class."""
         instance = cls.__dict__.get("_instance")
         if instance is None:
             instance = cls._instance = super().__new__(cls)
             instance._set_up()
-        one: Self = instance
-        return one
+        existing: Self = instance
+        return existing
 
     def _set_up(self) -> None:
         from opentelemetry.instrumentation.instrumentor import BaseInstrumentor  # noqa: PLC0415 - see the class
@@ -100,7 +100,7 @@ class Instrumentor:
 
     @classmethod
     def supported(cls) -> tuple[str, ...]:
-        """The requirement of the library, under the name of the build that is installed."""
+        """Return the requirement of the library, under the name of the build that is installed."""
         if not cls.builds:
             return cls.requirements[:1]
         from otel_rl.instrumentors.companions import of_installed_build  # noqa: PLC0415 - needed with builds only
@@ -108,7 +108,7 @@ class Instrumentor:
         return (of_installed_build(cls.requirements[0], cls.builds),)
 
     def instrumentation_dependencies(self) -> Collection[str]:
-        """The supported versions of the library, for the dependency check of whoever loads the instrumentor."""
+        """Return the supported versions of the library, for the dependency check of whoever loads the instrumentor."""
         return self.supported()
 
     @classmethod

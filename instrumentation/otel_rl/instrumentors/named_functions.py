@@ -201,7 +201,7 @@ def _named() -> list[_Named]:
 
 
 def can_be_found(module: str, arguments: Sequence[str]) -> bool:
-    """True where the import path has the package of ``module``; code of the program is not run.
+    """Return whether the import path has the package of ``module``; code of the program is not run.
 
     Args:
         module: dotted name.
@@ -224,13 +224,13 @@ def can_be_found(module: str, arguments: Sequence[str]) -> bool:
 
 
 def unfound(module: str) -> str:
-    """The end of the line about a module that cannot be found."""
+    """Return the end of the line about a module that cannot be found."""
     package = module.partition(".")[0]
     return f"cannot be found: no {package} on the import path. Check the name, unless the program adds to sys.path"
 
 
 def _owner(module: ModuleType, path: str) -> tuple[Any, str]:
-    """Module or class that has the function, and its name there."""
+    """Return the module or class that has the function, and its name there."""
     *parents, name = path.split(".")
     owner: Any = module
     for parent in parents:
@@ -245,19 +245,19 @@ def _function_path(module: ModuleType, path: str) -> str:
         _Unusable: it leads to something else.
     """
     owner: Any = module
-    found: Any = module
+    member: Any = module
     for name in path.split("."):
-        if found is not module and not isinstance(found, type):
-            raise _Unusable(f"leads through {type(found).__name__}, which is no class")
-        owner, found = found, inspect.getattr_static(found, name, _MISSING)
-        if found is _MISSING:
+        if member is not module and not isinstance(member, type):
+            raise _Unusable(f"leads through {type(member).__name__}, which is no class")
+        owner, member = member, inspect.getattr_static(member, name, _MISSING)
+        if member is _MISSING:
             raise _Unusable(f"is missing: {owner.__name__} has no {name}")
-    if isinstance(found, type):
+    if isinstance(member, type):
         path = f"{path}.{_CALL}"
-        found = next((vars(base)[_CALL] for base in found.__mro__ if _CALL in vars(base)), None)
-        if found is None:
+        member = next((vars(base)[_CALL] for base in member.__mro__ if _CALL in vars(base)), None)
+        if member is None:
             raise _Unusable("is a class without __call__: name a method of it")
-    function = function_of(found)
+    function = function_of(member)
     if inspect.isfunction(function) or isinstance(function, InheritedMethod):
         return path
     kind = type(function).__qualname__

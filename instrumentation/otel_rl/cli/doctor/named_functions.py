@@ -30,7 +30,7 @@ def states(configured: settings.Settings, command: Sequence[str]) -> list[dict[s
 
 
 def problems(rows: Sequence[Mapping[str, str]]) -> list[str]:
-    """A sentence for each function that cannot be recorded."""
+    """Return a sentence for each function that cannot be recorded."""
     return [f"{row['variable']}: {row['name']} {row['reason']}" for row in rows if row["reason"]]
 
 

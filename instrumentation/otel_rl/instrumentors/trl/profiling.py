@@ -85,7 +85,9 @@ def entering(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
             elif (kind := known[self.name]) is None:
                 if _REWARD in running[0].open_phases:
                     _entered(self)
-            elif kind not in (found := running[0].open_phases) and not (kind in hidden and _FORWARD in found):
+            elif kind not in (open_phases := running[0].open_phases) and not (
+                kind in hidden and _FORWARD in open_phases
+            ):
                 _entered(self)
         except Exception as ours:  # noqa: BLE001 - counted
             _guard.handle(ours)
@@ -96,11 +98,11 @@ def entering(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 def leaving(original: Callable[..., Any]) -> Callable[..., Any]:
     """Return a replacement of ``ProfilingContext.__exit__`` that ends the phase, with the error of the block."""
-    end, found = own_cpu.timed("trl.profiling.leave", _end), _open
+    end, open_by_id = own_cpu.timed("trl.profiling.leave", _end), _open
 
     @functools.wraps(original)
     def leave(self: Any, error_type: Any, error: BaseException | None, traceback: Any) -> Any:
-        if found and (phase := found.pop(id(self), None)) is not None:
+        if open_by_id and (phase := open_by_id.pop(id(self), None)) is not None:
             end(phase, error)
         return original(self, error_type, error, traceback)
 
@@ -146,7 +148,7 @@ def _keep(context: Any, phase: PhaseHandle | None) -> None:
 
 
 def _reward_function(loop: trainer_loop.TrainerLoop, name: str) -> Phase | None:
-    """A span per reward function and no duration: that of the phase around it counts."""
+    """Begin a span per reward function and no duration: that of the phase around it counts."""
     step = loop.step
     if step is None or not scope.enabled or reductions.PARTS.on:
         return None

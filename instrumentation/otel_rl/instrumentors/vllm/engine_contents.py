@@ -39,12 +39,12 @@ def unsuitable(engine: Any) -> str | None:
 
 
 def is_idle(engine: Any) -> bool:
-    """True where nothing of the program is in the engine, and it is awake."""
+    """Return whether nothing of the program is in the engine, and it is awake."""
     return not engine.has_unfinished_requests() and not engine.is_sleeping()
 
 
 def prompt_of(engine: Any) -> tuple[int, ...] | None:
-    """The tokens of the fixed prompt, fewer than a block of the cache has; None where not even two are."""
+    """Return the tokens of the fixed prompt, fewer than a block of the cache has; None where not even two are."""
     longest = min(_MOST_TOKENS, engine.model_config.max_model_len - 1, _block_size(engine) - 1)
     tokens: Sequence[int] = _WITHOUT_TOKENIZER
     if not engine.model_config.skip_tokenizer_init:
@@ -58,11 +58,11 @@ def _block_size(engine: Any) -> int:
     """Tokens of the smallest block that the prefix cache keeps; names of ``CacheConfig`` of vLLM 0.32."""
     cache = engine.vllm_config.cache_config
     sizes = (getattr(cache, name, None) for name in ("block_size", "prefix_match_unit", "hash_block_size"))
-    return min((one for one in sizes if one), default=1)
+    return min((size for size in sizes if size), default=1)
 
 
 def logprobs_of(engine: Any, prompt: Sequence[int]) -> tuple[float, ...]:
-    """The log-probabilities of the tokens of ``prompt`` but the first, in an idle engine."""
+    """Return the log-probabilities of the tokens of ``prompt`` but the first, in an idle engine."""
     sampling = sys.modules["vllm"].SamplingParams(temperature=0.0, max_tokens=1, prompt_logprobs=0, detokenize=False)
     # Rendered, as ``LLM`` does it: the engine warns of prompts that are not.
     (rendered,) = engine.renderer.render_cmpl([{"prompt_token_ids": list(prompt)}])
@@ -73,34 +73,34 @@ def logprobs_of(engine: Any, prompt: Sequence[int]) -> tuple[float, ...]:
             answers += engine.step()
     finally:
         # Interrupted: the program must not get an answer to what it has not asked.
-        if not any(one.finished for one in answers):
+        if not any(answer.finished for answer in answers):
             with suppress(Exception):
                 engine.abort_request([request], internal=True)
-    found = answers[-1].prompt_logprobs
-    return tuple(known[token].logprob for token, known in zip(prompt, found, strict=True) if known is not None)
+    logprobs = answers[-1].prompt_logprobs
+    return tuple(known[token].logprob for token, known in zip(prompt, logprobs, strict=True) if known is not None)
 
 
 def sums_of(engine: Any) -> dict[str, tuple[int | None, ...]]:
-    """The sums over the parameters of ``engine`` by name, of each worker; None for one that holds no data.
+    """Return the sums over the parameters of ``engine`` by name, of each worker; None for one that holds no data.
 
     vLLM's CPU build packs the weights of linear layers and leaves empty parameters: ``dispatch_cpu_unquantized_gemm``.
 
     Raises:
         TypeError: the engine runs in a process of its own, and vLLM sends no functions there.
     """
-    found: dict[str, tuple[int | None, ...]] = {}
+    sums: dict[str, tuple[int | None, ...]] = {}
     for worker in engine.collective_rpc("apply_model", args=(sums_of_model,)):
         for name, value in worker:
-            found[name] = (*found.get(name, ()), value)
-    return found
+            sums[name] = (*sums.get(name, ()), value)
+    return sums
 
 
 def ask(engine: Any, prompt: Sequence[int] | None, *, sums: bool) -> EngineWeights:
-    """What an idle ``engine`` tells; without a ``prompt`` no log-probabilities."""
+    """Read the contents of an idle ``engine``; without a ``prompt`` no log-probabilities."""
     logprobs = logprobs_of(engine, prompt) if prompt else None
     return EngineWeights(logprobs, _readable(sums_of(engine)) if sums else None)
 
 
 def _readable(sums: dict[str, tuple[int | None, ...]]) -> dict[str, tuple[int, ...]]:
-    known = {name: tuple(one for one in values if one is not None) for name, values in sums.items()}
+    known = {name: tuple(value for value in values if value is not None) for name, values in sums.items()}
     return {name: values for name, values in known.items() if len(values) == len(sums[name])}

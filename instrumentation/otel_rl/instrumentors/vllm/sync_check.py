@@ -55,13 +55,13 @@ class EngineCheck:
         self.is_off = False
 
     def brought(self, engine: Any, operation: str) -> None:
-        """An operation that brings weights has ended."""
+        """Record that an operation that brings weights has ended."""
         self._operation = operation
         if not self.is_off:
             self._at_operation = trainer_updates.read(engine.model_config.dtype)
 
     def generating(self, engine: Any) -> None:
-        """The program is about to generate."""
+        """Check the weights before the program generates."""
         is_due = self._operation is not None or self._compared_at != trainer_updates.updates
         if self.is_off or not is_due or of_engine(engine).is_updating:
             return
@@ -75,7 +75,7 @@ class EngineCheck:
         if self._compared_at is None and not self._prepare(engine):
             return
         try:
-            told = engine_contents.ask(engine, self._prompt, sums=self._asks_sums)
+            contents = engine_contents.ask(engine, self._prompt, sums=self._asks_sums)
         except Exception as error:  # noqa: BLE001 - the engine's; the program does not ask for it
             self._switch_off(f"{type(error).__name__}: {error}")
             return
@@ -85,14 +85,14 @@ class EngineCheck:
         is_first = self._compared_at is None
         self._compared_at = trainer_updates.updates
         if is_first:
-            self._verdicts.begin(told, trainer)
+            self._verdicts.begin(contents, trainer)
             return
         first = trainer_updates.first(dtype)
-        outcome = self._verdicts.compare(told, trainer, first, brought=operation is not None)
+        outcome = self._verdicts.compare(contents, trainer, first, brought=operation is not None)
         scope.record(metrics.RL_SYNC_CHECKS, 1, {attributes.RL_SYNC_VERDICT: outcome.verdict})
         scope.record(metrics.RL_SYNC_CHECK_DURATION, time.perf_counter() - began)
         if outcome.is_problem:
-            _tell(engine, outcome, operation)
+            _report_problem(engine, outcome, operation)
 
     def _prepare(self, engine: Any) -> bool:
         """Before the first question; False where there is nothing to ask."""
@@ -119,7 +119,7 @@ class EngineCheck:
             self._asks_sums, self._asks_prompt = False, True
             _warn("no checksums, log-probabilities only: the engine runs in a process that takes no functions")
             return
-        hidden = sum(None in one for one in sums.values())
+        hidden = sum(None in values for values in sums.values())
         if hidden:
             self._asks_prompt = True
             _warn(f"{hidden} of {len(sums)} tensors of the engine cannot be read: it keeps them in a form of its own")
@@ -138,7 +138,7 @@ def watch(patches: Patches) -> None:
 
 
 def brought(engine: Any, operation: str) -> None:
-    """An operation of this name has brought weights, or a part of them, to ``engine``."""
+    """Record that an operation of this name has brought weights, or a part of them, to ``engine``."""
     with _SITE:
         check = None if _READS.match(operation) else _check_of(engine)
         if check is not None:
@@ -146,7 +146,7 @@ def brought(engine: Any, operation: str) -> None:
 
 
 def generating(llm: Any, given: tuple[Any, ...], named: dict[str, Any]) -> None:
-    """The program calls ``llm`` with these arguments, to generate."""
+    """Check the weights of ``llm``, which the program calls with these arguments, to generate."""
     check = _check_of(llm)
     if check is None or _with_adapter(given, named):
         return
@@ -169,19 +169,21 @@ def _check_of(engine: Any) -> EngineCheck | None:
     # An ``AsyncLLM`` is another kind, which cannot be asked from a thread that must not wait.
     if mode == "off" or not hasattr(core, "step"):
         return None
-    found = _checks.get(core)
-    if found is None:
-        found = _checks.setdefault(core, EngineCheck(mode))
-    return found
+    check = _checks.get(core)
+    if check is None:
+        check = _checks.setdefault(core, EngineCheck(mode))
+    return check
 
 
 def _with_adapter(given: tuple[Any, ...], named: dict[str, Any]) -> bool:
-    """True where the program generates with an adapter: its weights are not those of the model."""
+    """Return whether the program generates with an adapter: its weights are not those of the model."""
     values = (*given, *named.values())
-    return any(type(one[0] if isinstance(one, list) and one else one).__name__ == "LoRARequest" for one in values)
+    return any(
+        type(value[0] if isinstance(value, list) and value else value).__name__ == "LoRARequest" for value in values
+    )
 
 
-def _tell(engine: Any, outcome: SyncOutcome, operation: str | None) -> None:
+def _report_problem(engine: Any, outcome: SyncOutcome, operation: str | None) -> None:
     step = steps.current()
     values = {
         attributes.RL_SYNC_VERDICT: outcome.verdict,
