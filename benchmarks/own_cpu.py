@@ -203,7 +203,7 @@ class OwnCpu:
         """Time what others call without a replacement: ends of phases in an ``ExitStack``, kernels, the import hook."""
         from otel_rl.core.import_hooks import ImportHooks
         from otel_rl.instrumentors.torch_distributed import dispatcher
-        from otel_rl.training.trainer_loop import PhaseHandle
+        from otel_rl.training.phases import PhaseHandle
 
         for owner, name in (
             (PhaseHandle, "__exit__"),

@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 
 def table() -> str:
     """The whole module."""
-    of_many_uses = sorted(kind.entry_point_name() for kind in instrumentors() if kind.is_of_many_uses)
+    general_purpose = sorted(kind.entry_point_name() for kind in instrumentors() if kind.general_purpose)
     rows = "".join(f"{kind.entry_point_name()!r}: {kind.triggers()!r}," for kind in instrumentors())
     source = (
         f"{HEAD}TRIGGERS: Final[Mapping[str, tuple[str, ...]]] = {{{rows}}}\n"
         '"""Entry point -> the modules that it patches, and last the library itself."""\n'
-        f"OF_MANY_USES: Final = {tuple(of_many_uses)!r}\n"
-        '"""Entry points whose library does not tell what a program is for."""\n'
+        f"GENERAL_PURPOSE: Final = {tuple(general_purpose)!r}\n"
+        '"""Entry points whose library does not suggest an AI workload."""\n'
     )
     return generated_files.formatted(source)
 

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from opentelemetry import trace as trace_api
-from opentelemetry.context import get_current
+from opentelemetry.context import Context, get_current
 
 from otel_rl.api import awaitables, outcomes, program_metrics, scores
 from otel_rl.api.model_calls import ModelCall
@@ -35,11 +35,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from contextvars import Token
 
-    from opentelemetry.context import Context
-
     from otel_rl.telemetry.deferral import Moment
 
 _scope = Scope("api")
+_EMPTY = Context()
 #: Names that the report and the collector know.
 _OUR_NAMES = "rl."
 _SPANS_BY_PHASE = {
@@ -82,7 +81,7 @@ def _end_left_open(step: steps.Step) -> None:
     """
     ended, phase = None, innermost()
     while phase is not None and phase is not ended and phase.step is step and phase.is_exclusive:
-        phase.end()
+        phase.close()
         # One that it had suspended goes on.
         ended, phase = phase, innermost()
 
@@ -99,11 +98,11 @@ class _Phase:
 
     def end(self, error: BaseException | str | None, at: Moment | None) -> None:
         if at is None:
-            self._phase.end(error)
+            self._phase.close(error)
             return
         # What the phase has suspended goes on in this thread, now: only what enters the SDK waits.
         with deferral.inside_sdk():
-            self._phase.end(error, at)
+            self._phase.close(error, at)
 
 
 class _Tool:
@@ -163,10 +162,16 @@ _OPEN = {kind: own_cpu.timed(f"producer.{kind}.begin", begin) for kind, begin in
 
 
 class Opened:
-    """An operation that has begun, and whether it failed; keeps our errors inside at its end."""
+    """An operation that has begun, and whether it failed; keeps our errors inside at its end.
 
-    def __init__(self, operation: _Operation) -> None:
+    With a ``context`` it is one of a generator, and current only between :meth:`enter` and :meth:`leave`. What the
+    generator itself makes current stays current in it from piece to piece.
+    """
+
+    def __init__(self, operation: _Operation, context: Context = _EMPTY) -> None:
         self._operation = operation
+        self._context = context
+        self._token: Token[Context] | None = None
         #: What takes the items of a generator, where something does.
         self._produced = getattr(operation, "produced", None)
         self._failure: str | None = None
@@ -205,10 +210,21 @@ class Opened:
         """The trajectory, where it is a rollout."""
         return self._operation.trajectory if isinstance(self._operation, Rollout) else None
 
+    def enter(self) -> None:
+        """Make the generator's context current."""
+        with guard("producer.enter"):
+            self._token = attach(self._context)
+
     def leave(self) -> None:
-        """Make current again what was current before."""
+        """Remember the generator's context, make the consumer's current again."""
         with guard("producer.leave"):
-            self._operation.leave()
+            self._context = get_current()
+            self._restore()
+
+    def _restore(self) -> None:
+        token, self._token = self._token, None
+        if token is not None:
+            detach(token)
 
     @own_cpu.estimated("producer.end")
     def close(self, error: BaseException | None) -> None:
@@ -219,6 +235,9 @@ class Opened:
         GeneratorExit is no failure: the consumer of a generator has stopped early. It may come from the garbage
         collector, in the middle of anything, so the end is recorded later.
         """
+        if self._token is not None:
+            with guard("producer.leave"):
+                self._restore()
         with guard("producer.close"):
             if self._forks != lifecycle.forks:
                 self._operation.leave()
@@ -238,64 +257,19 @@ def open_operation(kind: str, arguments: Mapping[str, Any]) -> Opened | None:
     return None
 
 
-class Detached:
-    """An operation that is current only between :meth:`enter` and :meth:`leave`; for generators.
-
-    What the generator itself makes current stays current in it from piece to piece.
-    """
-
-    def __init__(self, opened: Opened | None, context: Context) -> None:
-        self._opened = opened
-        self._context = context
-        self._token: Token[Context] | None = None
-
-    def enter(self) -> None:
-        """Make the generator's context current."""
-        with guard("producer.enter"):
-            self._token = attach(self._context)
-
-    def produced(self, item: Any) -> None:
-        """The generator has made ``item``."""
-        if self._opened is not None:
-            self._opened.produced(item)
-
-    def returned(self, value: Any) -> None:
-        """The generator has returned ``value``."""
-        if self._opened is not None:
-            self._opened.returned(value)
-
-    def leave(self) -> None:
-        """Remember the generator's context, make the consumer's current again."""
-        with guard("producer.leave"):
-            self._context = get_current()
-            self._restore()
-
-    def close(self, error: BaseException | None) -> None:
-        """The generator has ended."""
-        with guard("producer.leave"):
-            self._restore()
-        if self._opened is not None:
-            self._opened.close(error)
-
-    def _restore(self) -> None:
-        token, self._token = self._token, None
-        if token is not None:
-            detach(token)
-
-
-def open_detached(kind: str, arguments: Mapping[str, Any]) -> Detached | None:
+def open_detached(kind: str, arguments: Mapping[str, Any]) -> Opened | None:
     """Begin an operation without making it current; None when that failed inside.
 
     A phase suspends none here: between two pieces of its generator, the consumer's phase goes on.
     """
     with guard(f"producer.{kind}"):
         given = {**arguments, "is_exclusive": False} if kind in _PHASES else arguments
-        opened = open_operation(kind, given)
+        operation = _OPEN[kind](**given)
         context = get_current()
         # Left here and not at its end: the consumer may have made something of its own current until then.
-        if opened is not None:
-            opened.leave()
-        return Detached(opened, context)
+        with guard("producer.leave"):
+            operation.leave()
+        return Opened(operation, context)
     return None
 
 

@@ -84,7 +84,7 @@ class RewardFunction:
         if error is not None and self._trajectory is not None:
             self._trajectory.span_errors += 1
         if at is None:
-            self._phase.end(error)
+            self._phase.close(error)
             return
         with deferral.inside_sdk():
-            self._phase.end(error, at)
+            self._phase.close(error, at)

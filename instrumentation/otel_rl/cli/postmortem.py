@@ -51,8 +51,8 @@ def run(arguments: argparse.Namespace) -> int:
     rings = arguments.ring_dir or Path(settings.load(os.environ)[0].ring_directory)
     try:
         dumps = arguments.torch_dumps.expanduser() if arguments.torch_dumps is not None else None
-        found = examine(run_directory.find(arguments), rings.expanduser(), arguments.run, dumps)
+        result = examine(run_directory.choose_run_directory(arguments), rings.expanduser(), arguments.run, dumps)
     except UnusableInput as error:
         return complain("postmortem", str(error))
-    print(json.dumps(as_json(found), indent=1) if arguments.json else as_text(found))
+    print(json.dumps(as_json(result), indent=1) if arguments.json else as_text(result))
     return 0

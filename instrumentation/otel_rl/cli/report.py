@@ -67,7 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
         from otel_rl.report import write_report  # noqa: PLC0415 - only this command needs the reader
 
         dumps = arguments.torch_dumps.expanduser() if arguments.torch_dumps is not None else None
-        report = write_report(run_directory.find(arguments), arguments.output, arguments.run, dumps)
+        report = write_report(run_directory.choose_run_directory(arguments), arguments.output, arguments.run, dumps)
     except UnusableInput as error:
         return complain("report", str(error))
     except ModuleNotFoundError as error:
@@ -88,14 +88,14 @@ def _print(report: Report, *, as_json: bool) -> None:
     from otel_rl.report.findings import output  # noqa: PLC0415 - as above
 
     if as_json:
-        found = {
+        content = {
             "page": str(report.output),
             **output.as_json(report.overview),
             "trajectories": report.trajectories,
             "engines": report.engines,
             "weight_syncs": report.weight_syncs,
         }
-        print(json.dumps(found, indent=2))
+        print(json.dumps(content, indent=2))
         return
     if not settings.current().quiet:
         for line in output.lines(report.overview):

@@ -32,8 +32,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def find(arguments: argparse.Namespace) -> Path:
-    """The one folder to read.
+def choose_run_directory(arguments: argparse.Namespace) -> Path:
+    """Return the one folder to read.
 
     Raises:
         UnusableInput: several are given.
@@ -41,10 +41,10 @@ def find(arguments: argparse.Namespace) -> Path:
     given: list[Path] = arguments.directory
     if len(given) > 1:
         # A shell may have put files beside them.
-        given = [one for one in given if one.is_dir()] or given
+        given = [path for path in given if path.is_dir()] or given
     if len(given) > 1:
         newest_first = sorted(given, key=_changed, reverse=True)
-        names = " ".join(shlex.quote(str(one)) for one in newest_first[:_NAMED])
+        names = " ".join(shlex.quote(str(path)) for path in newest_first[:_NAMED])
         left = f" and {len(given) - _NAMED} more" if len(given) > _NAMED else ""
         raise UnusableInput(
             f"{len(given)} folders are given, and it reads one: name one of these, newest first: {names}{left};"
@@ -57,6 +57,6 @@ def find(arguments: argparse.Namespace) -> Path:
 def _changed(path: Path) -> float:
     """When the folder got its last process; a page that is written into it later is none."""
     try:
-        return max((one.stat().st_mtime for one in path.iterdir() if one.is_dir()), default=path.stat().st_mtime)
+        return max((child.stat().st_mtime for child in path.iterdir() if child.is_dir()), default=path.stat().st_mtime)
     except OSError:
         return 0.0

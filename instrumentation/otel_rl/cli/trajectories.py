@@ -43,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
     from otel_rl.store.reader.locate import find_run  # noqa: PLC0415 - as above
 
     try:
-        source = find_run(run_directory.find(arguments), arguments.run)
+        source = find_run(run_directory.choose_run_directory(arguments), arguments.run)
         source.files = [file for file in source.files if file.signal == "logs"]
         reader, printed = Reader(source), 0
         for record in reader.records():

@@ -27,7 +27,7 @@ class ReportedState(TypedDict):
 
 _outcomes: dict[str, ReportedState] = {}
 _needs: dict[str, tuple[str, ...]] = {}
-_of_many_uses: set[str] = set()
+_general_purpose: set[str] = set()
 
 
 def report(name: str, state: str, reason: str = "") -> None:
@@ -51,14 +51,14 @@ def declare_needs(name: str, needs: tuple[str, ...]) -> None:
     _needs[name] = needs
 
 
-def declare_of_many_uses(names: Iterable[str]) -> None:
-    """Mark instrumentors whose library most programs import for another purpose than AI work."""
-    _of_many_uses.update(names)
+def declare_general_purpose(names: Iterable[str]) -> None:
+    """Declare that importing the library of one of these instrumentors does not suggest an AI workload."""
+    _general_purpose.update(names)
 
 
-def is_of_many_uses(name: str) -> bool:
-    """Return whether :func:`declare_of_many_uses` has marked this instrumentor."""
-    return name in _of_many_uses
+def is_general_purpose(name: str) -> bool:
+    """Return whether the library of instrumentor ``name`` is declared as general-purpose."""
+    return name in _general_purpose
 
 
 def snapshot() -> dict[str, ReportedState]:

@@ -15,7 +15,7 @@ from opentelemetry.util._importlib_metadata import entry_points
 from otel_rl.core import instrumentor_status, settings
 from otel_rl.core.guard import guard
 from otel_rl.core.import_hooks import hooks
-from otel_rl.distro.own_triggers import OF_MANY_USES, TRIGGERS
+from otel_rl.distro.own_triggers import GENERAL_PURPOSE, TRIGGERS
 from otel_rl.distro.trigger_modules import TARGETS
 from otel_rl.store.writer import process_store
 
@@ -38,7 +38,7 @@ def load_instrumentors(environ: Mapping[str, str] = os.environ) -> None:
         _run_hooks("opentelemetry_pre_instrument")
         disabled = {name.strip() for name in environ.get(DISABLED, "").split(",")}
         kept, rejected = _one_owner_each(entry_points(group=GROUP))
-        instrumentor_status.declare_of_many_uses(OF_MANY_USES)
+        instrumentor_status.declare_general_purpose(GENERAL_PURPOSE)
         for entry_point, owner in rejected:
             reason = f"{entry_point.name} is instrumented by {owner} already; uninstall one of the two"
             instrumentor_status.report(

@@ -81,5 +81,5 @@ TRIGGERS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
 }
 """Entry point -> the modules that it patches, and last the library itself."""
-OF_MANY_USES: Final = ("otel_rl_aiohttp", "otel_rl_httpx", "otel_rl_httpx2", "otel_rl_requests", "otel_rl_urllib3")
-"""Entry points whose library does not tell what a program is for."""
+GENERAL_PURPOSE: Final = ("otel_rl_aiohttp", "otel_rl_httpx", "otel_rl_httpx2", "otel_rl_requests", "otel_rl_urllib3")
+"""Entry points whose library does not suggest an AI workload."""

@@ -181,8 +181,8 @@ def _patched_something() -> bool:
 def _outcomes() -> dict[str, instrumentor_status.ReportedState]:
     """Return the outcomes of our instrumentors whose library suggests an AI workload."""
     outcomes = instrumentor_status.snapshot().items()
-    of_many_uses = instrumentor_status.is_of_many_uses
-    return {name: outcome for name, outcome in outcomes if name.startswith("otel_rl_") and not of_many_uses(name)}
+    is_general_purpose = instrumentor_status.is_general_purpose
+    return {name: outcome for name, outcome in outcomes if name.startswith("otel_rl_") and not is_general_purpose(name)}
 
 
 def _delivered(telemetry: Telemetry) -> dict[str, int]:

@@ -25,7 +25,6 @@ from opentelemetry import trace as trace_api
 from opentelemetry.context import get_current
 from opentelemetry.trace import SpanKind
 
-from otel_rl.core import instrumentor_status
 from otel_rl.core.guard import guard
 from otel_rl.flight_recorder import layout
 from otel_rl.flight_recorder.recorder import flight
@@ -310,9 +309,7 @@ class InferenceCall:
             with _SUMMARY:
                 # Who drops an answer that is there has not left the engine.
                 left = ended if self._read is None else None
-                add = _summary_of_engines()
-                if add is not None:
-                    add(self.answer, error, left, is_private=self._request.is_private)
+                _summary_of_engines()(self.answer, error, left, is_private=self._request.is_private)
 
     def _span_values(self, error: BaseException | None, ended: str | None) -> dict[str, Any]:
         """Attributes for the span, all of them clean."""
@@ -366,13 +363,9 @@ def _sum(before: int | None, further: int | None) -> int | None:
 
 
 @lru_cache(maxsize=1)
-def _summary_of_engines() -> Callable[..., None] | None:
-    """Import it in a program that has steps; return None where nothing more can be imported, for good."""
-    try:
-        add: Callable[..., None] = import_module("otel_rl.inference.engine_answers").add
-    except Exception as error:  # noqa: BLE001 - whatever an audit hook raises
-        instrumentor_status.report_unloadable("engine_summary", error, "no summaries of engines")
-        return None
+def _summary_of_engines() -> Callable[..., None]:
+    """Return what adds an answer to the step's summary; imported in a program that has steps."""
+    add: Callable[..., None] = import_module("otel_rl.inference.engine_answers").add
     return add
 
 

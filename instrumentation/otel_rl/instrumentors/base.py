@@ -56,20 +56,20 @@ class Instrumentor:
     #: Libraries whose instrumentors of ours open what this one adds to.
     needs: ClassVar[tuple[str, ...]] = ()
 
-    #: Most programs use the library for something else: that it is imported does not tell what they are for.
-    is_of_many_uses: ClassVar[bool] = False
+    #: Importing this library does not suggest an AI workload: the last line does not warn that nothing was recorded.
+    general_purpose: ClassVar[bool] = False
 
     #: As OpenTelemetry's base class names it: who asks for the state of another instrumentor looks here.
     _instance: ClassVar[Instrumentor | None] = None
 
     def __new__(cls) -> Self:
-        """The one object of this class."""
+        """Return the one object of this class."""
         instance = cls.__dict__.get("_instance")
         if instance is None:
             instance = cls._instance = super().__new__(cls)
             instance._set_up()
-        one: Self = instance
-        return one
+        existing: Self = instance
+        return existing
 
     def _set_up(self) -> None:
         from opentelemetry.instrumentation.instrumentor import BaseInstrumentor  # noqa: PLC0415 - see the class
@@ -100,7 +100,7 @@ class Instrumentor:
 
     @classmethod
     def supported(cls) -> tuple[str, ...]:
-        """The requirement of the library, under the name of the build that is installed."""
+        """Return the requirement of the library, under the name of the build that is installed."""
         if not cls.builds:
             return cls.requirements[:1]
         from otel_rl.instrumentors.companions import of_installed_build  # noqa: PLC0415 - needed with builds only
@@ -108,7 +108,7 @@ class Instrumentor:
         return (of_installed_build(cls.requirements[0], cls.builds),)
 
     def instrumentation_dependencies(self) -> Collection[str]:
-        """The supported versions of the library, for the dependency check of whoever loads the instrumentor."""
+        """Return the supported versions of the library, for the dependency check of whoever loads the instrumentor."""
         return self.supported()
 
     @classmethod
@@ -153,8 +153,8 @@ class Instrumentor:
         from otel_rl.instrumentors.dynamo import skip_our_frames  # noqa: PLC0415 - not before the first library
 
         skip_our_frames()
-        if self.is_of_many_uses:
-            instrumentor_status.declare_of_many_uses((self.entry_point,))
+        if self.general_purpose:
+            instrumentor_status.declare_general_purpose((self.entry_point,))
         instrumentor_status.declare_needs(self.entry_point, tuple(f"{PREFIX}{library}" for library in self.needs))
         instrumentor_status.report(self.entry_point, instrumentor_status.WAITING, "library not imported yet")
         for name in self.modules:

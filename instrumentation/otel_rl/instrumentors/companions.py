@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def of_installed_build(requirement: str, builds: Iterable[str]) -> str:
-    """``requirement`` under the name of the first of ``builds`` that is installed; as it is where its own name is."""
+    """Return ``requirement`` under the name of the first of ``builds`` that is installed, else as it is."""
     name = Requirement(requirement).name
     for build in (name, *builds):
         try:

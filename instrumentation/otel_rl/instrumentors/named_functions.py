@@ -26,7 +26,7 @@ from otel_rl.instrumentors.base import Instrumentor
 from otel_rl.process import child_processes, process_identity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from types import ModuleType
 
     from typing_extensions import Self
@@ -40,8 +40,11 @@ _OF_SCRIPT = (
     " otel_rl.rollout() and otel_rl.reward_function()"
 )
 _MISSING = object()
-#: Longest list or dictionary of a module that is looked through.
-_LONGEST = 4096
+_CONTAINERS = (list, tuple, set, frozenset, dict)
+#: Longer containers of a module are not searched.
+_MAX_CONTAINER_LENGTH = 4096
+#: Begins the reason of a function that containers of its module hold too.
+RECORDED_BY_NAME = "is recorded by its name only"
 
 
 class _Named(NamedTuple):
@@ -51,6 +54,8 @@ class _Named(NamedTuple):
     module: str
     path: str
     open: Callable[[str], Any]
+    #: What a user writes above the function in its place.
+    decorator: str
 
     def __str__(self) -> str:
         return f"{self.variable}: {self.module}:{self.path}"
@@ -107,7 +112,7 @@ class NamedFunctionsInstrumentor(Instrumentor):
         type(self).modules = dict.fromkeys(modules, self._patch)
         for named in self._named:
             if named.module == _MAIN:
-                self._tell(named, f"is {_OF_SCRIPT}")
+                self._report_problem(named, f"is {_OF_SCRIPT}")
         self._unfound = {name for name in modules if not can_be_found(name, child_processes.original_arguments())}
         for named in self._named:
             if named.module in self._unfound and process_identity.current().leads:
@@ -123,15 +128,19 @@ class NamedFunctionsInstrumentor(Instrumentor):
             try:
                 self._decorate(module, named, patches, done)
             except _Unusable as unusable:
-                self._tell(named, str(unusable))
+                self._report_problem(named, str(unusable))
 
     def _decorate(self, module: ModuleType, named: _Named, patches: Patches, done: set[str]) -> None:
+        holders = _holders_of_name(module, named.path) if named.path not in vars(module) else []
+        if holders:
+            where = ", ".join(holders)
+            raise _Unusable(f"is held by {where} only: name it in the module, or decorate it with {named.decorator}")
         path = _function_path(module, named.path)
         if path in done:
             raise _Unusable("is named twice")
         done.add(path)
         operation = named.open(path.removesuffix(f".{_CALL}"))
-        before = vars(module).get(path)
+        original = vars(module).get(path)
 
         def of_call(names: tuple[str, ...], values: Any) -> Any:
             # Somebody may have patched over ours, which stays then.
@@ -153,16 +162,17 @@ class NamedFunctionsInstrumentor(Instrumentor):
             patches.replace(module, path, replacement)
         except Exception as error:  # noqa: BLE001 - the program's metaclass may raise anything
             raise _Unusable(f"cannot be replaced ({type(error).__name__}: {error})") from None
-        if before is not None:
-            after = vars(module)[path]
-            _exchange(module, before, after)
-            patches.on_restore(lambda: _exchange(module, after, before))
+        holders = _holders(module, original) if original is not None else []
+        if holders:
+            places = ", ".join(holders)
+            advice = f"call it by its name, or decorate it with {named.decorator}"
+            self._report_problem(named, f"{RECORDED_BY_NAME}, not from {places}: {advice}", "")
 
-    def _tell(self, named: _Named, reason: str) -> None:
+    def _report_problem(self, named: _Named, reason: str, consequence: str = "; it is not recorded") -> None:
         """Print one line; all processes of a run have the same variables, so the leading one prints it."""
         self._problems[str(named)] = reason
         if process_identity.current().leads:
-            stderr.write_line(f"otel-rl: {named} {reason}; it is not recorded")
+            stderr.write_line(f"otel-rl: {named} {reason}{consequence}")
 
     def _report(self) -> None:
         reasons = [f"{named} {reason}" for named, reason in self._problems.items()]
@@ -177,20 +187,21 @@ class NamedFunctionsInstrumentor(Instrumentor):
 
 def _named() -> list[_Named]:
     chosen = settings.current()
-    makers: tuple[tuple[str, tuple[str, ...] | None, Callable[[str], Any]], ...] = (
-        ("rollout_functions", chosen.rollout_functions, lambda _: otel_rl.rollout()),
-        ("reward_functions", chosen.reward_functions, otel_rl.reward_function),
+    makers: tuple[tuple[str, tuple[str, ...] | None, Callable[[str], Any], str], ...] = (
+        ("rollout_functions", chosen.rollout_functions, lambda _: otel_rl.rollout(), "otel_rl.rollout()"),
+        ("reward_functions", chosen.reward_functions, otel_rl.reward_function, "otel_rl.reward_function()"),
     )
-    found = []
-    for setting, names, open_one in makers:
+    functions = []
+    for setting, names, open_operation, decorator in makers:
         for name in dict.fromkeys(names or ()):
             module, _, path = name.partition(":")
-            found.append(_Named(settings.VARIABLES[setting].name, module, path, open_one))
-    return found
+            variable = settings.VARIABLES[setting].name
+            functions.append(_Named(variable, module, path, open_operation, decorator))
+    return functions
 
 
 def can_be_found(module: str, arguments: Sequence[str]) -> bool:
-    """True where the import path has the package of ``module``; code of the program is not run.
+    """Return whether the import path has the package of ``module``; code of the program is not run.
 
     Args:
         module: dotted name.
@@ -213,13 +224,13 @@ def can_be_found(module: str, arguments: Sequence[str]) -> bool:
 
 
 def unfound(module: str) -> str:
-    """The end of the line about a module that cannot be found."""
+    """Return the end of the line about a module that cannot be found."""
     package = module.partition(".")[0]
     return f"cannot be found: no {package} on the import path. Check the name, unless the program adds to sys.path"
 
 
 def _owner(module: ModuleType, path: str) -> tuple[Any, str]:
-    """Module or class that has the function, and its name there."""
+    """Return the module or class that has the function, and its name there."""
     *parents, name = path.split(".")
     owner: Any = module
     for parent in parents:
@@ -234,19 +245,19 @@ def _function_path(module: ModuleType, path: str) -> str:
         _Unusable: it leads to something else.
     """
     owner: Any = module
-    found: Any = module
+    member: Any = module
     for name in path.split("."):
-        if found is not module and not isinstance(found, type):
-            raise _Unusable(f"leads through {type(found).__name__}, which is no class")
-        owner, found = found, inspect.getattr_static(found, name, _MISSING)
-        if found is _MISSING:
+        if member is not module and not isinstance(member, type):
+            raise _Unusable(f"leads through {type(member).__name__}, which is no class")
+        owner, member = member, inspect.getattr_static(member, name, _MISSING)
+        if member is _MISSING:
             raise _Unusable(f"is missing: {owner.__name__} has no {name}")
-    if isinstance(found, type):
+    if isinstance(member, type):
         path = f"{path}.{_CALL}"
-        found = next((vars(base)[_CALL] for base in found.__mro__ if _CALL in vars(base)), None)
-        if found is None:
+        member = next((vars(base)[_CALL] for base in member.__mro__ if _CALL in vars(base)), None)
+        if member is None:
             raise _Unusable("is a class without __call__: name a method of it")
-    function = function_of(found)
+    function = function_of(member)
     if inspect.isfunction(function) or isinstance(function, InheritedMethod):
         return path
     kind = type(function).__qualname__
@@ -255,28 +266,36 @@ def _function_path(module: ModuleType, path: str) -> str:
     raise _Unusable(f"is no function but an object of class {kind}")
 
 
-def _exchange(module: ModuleType, old: Any, new: Any) -> None:
-    """Put ``new`` where lists, sets and dictionaries of the module hold ``old``, also as a key.
+def _containers(module: ModuleType) -> Iterator[tuple[str, list[Any], list[Any]]]:
+    """Yield name, keys and values of the lists, tuples, sets and dictionaries of ``module``, which are only read."""
+    for name, held in list(vars(module).items()):
+        if type(held) not in _CONTAINERS or len(held) > _MAX_CONTAINER_LENGTH:
+            continue
+        yield (name, list(held), list(held.values())) if type(held) is dict else (name, [], list(held))
 
-    A program may choose its functions there, or look up what belongs to one.
-    """
-    with guard("functions.exchange"):
-        for held in list(vars(module).values()):
-            if type(held) not in (list, set, dict) or len(held) > _LONGEST:
-                continue
-            if not any(one is old for one in (held.values() if type(held) is dict else held)) and not (
-                type(held) is dict and old in held
-            ):
-                continue
-            if type(held) is dict:
-                items = [(new if key is old else key, new if one is old else one) for key, one in held.items()]
-                held.clear()
-                held.update(items)
-            elif type(held) is set:
-                held.remove(old)
-                held.add(new)
-            else:
-                held[:] = [new if one is old else one for one in held]
+
+def _holders(module: ModuleType, function: Any) -> list[str]:
+    """Return the names of the containers of ``module`` that hold ``function``, also as a key."""
+    with guard("functions.holders"):
+        return [
+            name for name, keys, values in _containers(module) if any(function is item for item in (*keys, *values))
+        ]
+    return []
+
+
+def _holders_of_name(module: ModuleType, name: str) -> list[str]:
+    """Return the names of the containers of ``module`` with a function that is called ``name``, there or by itself."""
+    with guard("functions.holders"):
+        return [
+            container
+            for container, keys, values in _containers(module)
+            if any(inspect.isfunction(item) and item.__name__ == name for item in values)
+            or any(
+                type(key) is str and key == name and inspect.isfunction(value)
+                for key, value in zip(keys, values, strict=False)
+            )
+        ]
+    return []
 
 
 def _not_imported(name: str) -> str:

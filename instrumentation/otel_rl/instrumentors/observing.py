@@ -100,7 +100,7 @@ class _ObservedCall:
 
 
 def with_instance(raw: Any) -> Any:
-    """The object ``raw`` of a class dictionary as a function that takes the instance first.
+    """Return the object ``raw`` of a class dictionary as a function that takes the instance first.
 
     Class and static methods stay what they are; wrapping them is up to the caller.
     """
@@ -133,7 +133,7 @@ def _binding(raw: Any) -> Any:
 
 
 def wrap(raw: Any, hooks: Hooks, switch: Switch) -> Any:
-    """A wrapper of ``raw``, as :func:`with_instance` returns it, that is the same kind of object."""
+    """Return a wrapper of ``raw``, as :func:`with_instance` returns it, that is the same kind of object."""
     if isinstance(raw, classmethod | staticmethod):
         return type(raw)(wrap(raw.__func__, hooks, switch))
     function: Function = raw

@@ -178,11 +178,11 @@ class Patches:
 def _namespace(module: ModuleType) -> dict[str, Any]:
     try:
         # Not `vars`: the attribute of a module that loads lazily would load it.
-        found: dict[str, Any] = object.__getattribute__(module, "__dict__")
+        namespace: dict[str, Any] = object.__getattribute__(module, "__dict__")
     except AttributeError:
         # cffi puts a library that it has loaded (`_cffi_backend.Lib`) among the modules; it has no namespace.
         return {}
-    return found
+    return namespace
 
 
 def _resolve(owner: Any, name: str) -> tuple[Any, str]:

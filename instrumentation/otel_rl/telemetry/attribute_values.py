@@ -15,7 +15,6 @@ from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from otel_rl.core import instrumentor_status
 from otel_rl.core.guard import raised_by_signal_handler
 from otel_rl.telemetry import drops
 
@@ -305,12 +304,9 @@ def _taken(value: Any, *, is_whole: bool) -> Any:
 
 @cache
 def _readers() -> tuple[Callable[[Any], Any], ...]:
-    """Return the functions that read the value of an object; fewer where nothing more can be imported, for good."""
-    try:
-        from otel_rl.telemetry import object_values  # noqa: PLC0415 - few processes record other objects
-    except Exception as error:  # noqa: BLE001 - whatever an audit hook raises
-        instrumentor_status.report_unloadable("object_values", error, "of objects the class is recorded")
-        return _nested, number, _tensor
+    """Return the functions that may know the value of an object."""
+    from otel_rl.telemetry import object_values  # noqa: PLC0415 - few processes record other objects
+
     return _nested, number, object_values.fields_of, _tensor, object_values.text_of
 
 

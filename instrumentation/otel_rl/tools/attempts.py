@@ -18,7 +18,7 @@ _LARGEST = 16_384
 
 
 def mark_of(arguments: object, size: int | None) -> int | None:
-    """A number that stands for ``arguments`` of that size; None where they are unknown, large, deep or not plain."""
+    """Return a number that stands for ``arguments`` of that size; None for unknown, large, deep or other ones."""
     if arguments is None or size is None or size > _LARGEST:
         return None
     try:
@@ -52,7 +52,7 @@ class Attempt:
             trajectory.tool_retries += 1
 
     def ended(self, *, failed: bool) -> None:
-        """The tool has returned, or failed: it counts."""
+        """Count a call whose tool has returned or failed."""
         self._trajectory.tool_call_ended(failed=failed, call_id=self._call_id)
         if failed and self._mark is not None:
             self._trajectory.failed_tool = FailedCall(self._name, self._mark, self.retry)
@@ -61,6 +61,6 @@ class Attempt:
 
 
 def number_of(failed: FailedCall | None, name: str, mark: int | None) -> int:
-    """Number of the repetition, where the call of this name and mark repeats ``failed``; else 0."""
+    """Return the number of the repetition, where the call of this name and mark repeats ``failed``; else 0."""
     is_same = failed is not None and mark is not None and failed.name == name and failed.mark == mark
     return failed.retry + 1 if is_same and failed is not None else 0

@@ -41,7 +41,7 @@ OPERATION = "execute_tool"
 
 
 def current_tool_span(name: str, own_scope: str) -> Span | None:
-    """The current span when it is the ``execute_tool`` span that another instrumentor has opened for this call."""
+    """Return the current span where it is another instrumentor's ``execute_tool`` span for this call."""
     span = trace_api.get_current_span()
     tool = open_tools.here()
     if tool is not None and tool.span is span:
@@ -55,14 +55,14 @@ def current_tool_span(name: str, own_scope: str) -> Span | None:
 
 
 def is_tool_span(span: Span) -> bool:
-    """True for an ``execute_tool`` span of whoever, where it is sampled."""
+    """Return whether this is an ``execute_tool`` span of whoever, where it is sampled."""
     return (getattr(span, "attributes", None) or {}).get(attributes.GEN_AI_OPERATION_NAME) == OPERATION
 
 
 class ToolCall:
     """``with ToolCall(scope, "search") as call``: times the call and marks its outcome.
 
-    A failure that the tool reports without raising is told by :meth:`fail` or :meth:`result`. Where an
+    A failure that the tool reports without raising is given by :meth:`fail` or :meth:`result`. Where an
     ``execute_tool`` span of this tool is current already, that span is enriched and neither a second span nor a second
     duration is recorded. The trajectory counts it once, too: a span of another instrumentor counts nothing there.
 
@@ -117,13 +117,13 @@ class ToolCall:
         self.span: Span = INVALID_SPAN
 
     def fail(self, kind: str | Failure) -> None:
-        """The call failed; ``kind`` becomes ``error.type`` (low cardinality, e.g. ``tool_error``, ``timeout``)."""
-        self._failure = outcomes.told(kind) if isinstance(kind, str) else kind
+        """Mark the call as failed; ``kind`` becomes ``error.type`` (low cardinality, such as ``timeout``)."""
+        self._failure = outcomes.declared(kind) if isinstance(kind, str) else kind
 
     def result(self, value: object) -> None:
         """Record what the tool returned; its content only when content capture is on.
 
-        An exception object is a failure like one that was raised, unless :meth:`fail` has told another.
+        An exception object is a failure like one that was raised, unless :meth:`fail` has given another.
         """
         with guard("tools.result"):
             self._failure = self._failure or outcomes.returned(value)

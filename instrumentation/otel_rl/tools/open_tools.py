@@ -45,13 +45,13 @@ class OpenTool:
 
 
 def here() -> OpenTool | None:
-    """The tool of ours that runs in the current context, the innermost one."""
-    found = get_value(_KEY)
-    return found if isinstance(found, OpenTool) and not found.has_ended else None
+    """Return the tool of ours that runs in the current context, the innermost one."""
+    tool = get_value(_KEY)
+    return tool if isinstance(tool, OpenTool) and not tool.has_ended else None
 
 
 def context_with(tool: OpenTool, context: Context | None = None) -> Context:
-    """A context inside of ``tool``, made of ``context`` or of the current one."""
+    """Return a context inside of ``tool``, made of ``context`` or of the current one."""
     return set_value(_KEY, tool, get_current() if context is None else context)
 
 
@@ -61,6 +61,6 @@ def enter(tool: OpenTool) -> Token[Context]:
 
 
 def leave(tool: OpenTool, token: Token[Context]) -> None:
-    """The tool has returned, or raised."""
+    """End the tool, which has returned or raised."""
     tool.has_ended = True
     detach(token)

@@ -43,17 +43,17 @@ class Failure(NamedTuple):
 
 
 def raised(error: BaseException) -> Failure:
-    """The tool, or the call of it, has raised ``error``, whose traceback begins where the tool was called."""
-    return Failure(error_type(error), of(error))
+    """Return the failure of a tool that raised ``error``, whose traceback begins where it was called."""
+    return Failure(error_type(error), outcome_of(error))
 
 
-def told(kind: str) -> Failure:
-    """The program or a library says that the tool has failed; ``kind`` becomes ``error.type``."""
+def declared(kind: str) -> Failure:
+    """Return a failure that the program or a library declares; ``kind`` becomes ``error.type``."""
     return Failure(kind, kind if kind in _FAILURES else TOOL_ERROR)
 
 
 def returned(result: Any) -> Failure | None:
-    """The failure in what a tool returned: an exception object stands for one that was raised."""
+    """Return the failure in what a tool returned: an exception object stands for one that was raised."""
     # Not isinstance(), which asks an object for its `__class__`: that of a lazy one is not known yet.
     return raised(result) if issubclass(type(result), BaseException) else None
 
@@ -67,9 +67,9 @@ def exit_code(value: object) -> int | None:
     return code if type(code) is int else None
 
 
-def of(error: BaseException) -> str:
-    """The outcome of a call that has ended with ``error``."""
-    names = {one.__name__ for one in type(error).__mro__}
+def outcome_of(error: BaseException) -> str:
+    """Return the outcome of a call that has ended with ``error``."""
+    names = {base.__name__ for base in type(error).__mro__}
     if names & _TIMEOUTS:
         return TIMEOUT
     if names & _CANCELLATIONS:
@@ -82,13 +82,13 @@ def _says_refusal(error: BaseException) -> bool:
         message = error.args[0] if error.args else None
         return isinstance(message, str) and _BINDING.match(message) is not None
     return any(
-        one.__name__ == "ValidationError" and str(one.__module__).partition(".")[0] in _VALIDATORS
-        for one in type(error).__mro__
+        base.__name__ == "ValidationError" and str(base.__module__).partition(".")[0] in _VALIDATORS
+        for base in type(error).__mro__
     )
 
 
 def _has_begun(trace: TracebackType | None) -> bool:
-    """True where code of the tool has run: a frame below the first one that belongs to none of those in between.
+    """Return whether code of the tool has run: a frame below the first one that belongs to none of those in between.
 
     The same exceptions may come from within the tool. An exception that was never raised has no frame at all.
     """

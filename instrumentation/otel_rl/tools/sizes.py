@@ -26,22 +26,22 @@ def size_of(value: Any) -> int:
     total, left, waiting = 0, _MOST, [value]
     while waiting and left:
         left -= 1
-        one = waiting.pop()
+        piece = waiting.pop()
         # What is added below is looked at: at most as many wait as are left.
-        if isinstance(one, str | bytes):
-            total += len(one) + 2
-        elif isinstance(one, dict):
-            total += max(2, 1 + 2 * len(one))
-            waiting += islice(chain(one.keys(), one.values()), left - len(waiting))
-        elif isinstance(one, list | tuple):
-            total += max(2, 1 + len(one))
-            waiting += islice(one, left - len(waiting))
-        elif hasattr(type(one), "model_fields"):
+        if isinstance(piece, str | bytes):
+            total += len(piece) + 2
+        elif isinstance(piece, dict):
+            total += max(2, 1 + 2 * len(piece))
+            waiting += islice(chain(piece.keys(), piece.values()), left - len(waiting))
+        elif isinstance(piece, list | tuple):
+            total += max(2, 1 + len(piece))
+            waiting += islice(piece, left - len(waiting))
+        elif hasattr(type(piece), "model_fields"):
             # An object of the library; fields without a value do not go over the wire.
             if len(waiting) < left:
-                waiting.append({name: part for name, part in vars(one).items() if part is not None})
+                waiting.append({name: part for name, part in vars(piece).items() if part is not None})
         else:
-            total += _of_scalar(one)
+            total += _of_scalar(piece)
     return total
 
 
@@ -55,19 +55,19 @@ def plain_size(value: Any) -> int | None:
     total, left, waiting = 0, _MOST_PLAIN, [value]
     while waiting:
         left -= 1
-        one = waiting.pop()
-        kind = type(one)
+        piece = waiting.pop()
+        kind = type(piece)
         if kind is str or kind is bytes:
-            total += len(one) + 2
-        elif kind in _SCALARS and not (kind is int and one.bit_length() > _MOST_BITS):
-            total += _of_scalar(one)
-        elif kind is dict and len(waiting) + 2 * len(one) <= left:
-            total += max(2, 1 + 2 * len(one))
-            waiting += one.keys()
-            waiting += one.values()
-        elif (kind is list or kind is tuple) and len(waiting) + len(one) <= left:
-            total += max(2, 1 + len(one))
-            waiting += one
+            total += len(piece) + 2
+        elif kind in _SCALARS and not (kind is int and piece.bit_length() > _MOST_BITS):
+            total += _of_scalar(piece)
+        elif kind is dict and len(waiting) + 2 * len(piece) <= left:
+            total += max(2, 1 + 2 * len(piece))
+            waiting += piece.keys()
+            waiting += piece.values()
+        elif (kind is list or kind is tuple) and len(waiting) + len(piece) <= left:
+            total += max(2, 1 + len(piece))
+            waiting += piece
         else:
             return None
     return total

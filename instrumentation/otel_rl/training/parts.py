@@ -19,7 +19,7 @@ from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
 from otel_rl.telemetry import attribute_values, deferral, drops
 from otel_rl.telemetry.context import get_current
 from otel_rl.training import position, step_sampling, steps
-from otel_rl.training.phases import innermost
+from otel_rl.training.phases import PhaseHandle, innermost
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from otel_rl.semconv.definitions import SpanDefinition
     from otel_rl.telemetry import Scope
     from otel_rl.telemetry.deferral import Moment
-    from otel_rl.training.phases import Phase
+    from otel_rl.training.phases import Phase, PhaseOwner
 
 
 class _Stretch(NamedTuple):
@@ -39,8 +39,8 @@ class _Stretch(NamedTuple):
     context: Context
 
 
-class Part:
-    """A part that runs from now on, in ``step``; :meth:`close` ends it. Suspended with the phase around it.
+class Part(PhaseHandle):
+    """A part that runs from now on, in ``step``. Suspended with the phase around it.
 
     Without ``has_span`` it only goes into ``rl.phase.duration``, unless it fails. ``handles`` has handles of the flight
     recorder by the type of the span, of earlier parts: making one costs as much as all the rest. Each has one owner: a
@@ -58,6 +58,7 @@ class Part:
         "_since",
         "_step",
         "_stretches",
+        "loop",
     )
 
     def __init__(
@@ -68,8 +69,10 @@ class Part:
         *,
         has_span: bool,
         handles: dict[str, Handle] | None = None,
+        loop: PhaseOwner | None = None,
     ) -> None:
         self._definition = definition
+        self.loop = loop
         self._scope = scope
         self._step: steps.Step | None = step
         self._has_span = has_span
@@ -92,7 +95,7 @@ class Part:
         #: None while it is suspended.
         self._since: float | None = clock.counter()
 
-    def close(self, error: BaseException | str | None = None) -> None:
+    def close(self, error: BaseException | None = None) -> None:
         """Record it; ``error`` marks it as failed. A second call does nothing."""
         now = clock.counter()
         step, self._step = self._step, None
@@ -106,7 +109,7 @@ class Part:
             # Of many micro-batches all but the first few.
             step.add_duration(self._definition.type, self._scope, now - (self._since or now))
             return
-        self._end(step, now, attribute_values.error_type(error) if isinstance(error, BaseException) else error)
+        self._end(step, now, attribute_values.error_type(error) if error is not None else None)
 
     def _begin_in_ring(self) -> None:
         before = self._handles.pop(self._definition.type, None)

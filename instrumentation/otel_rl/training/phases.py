@@ -74,7 +74,49 @@ class RunningPart(Protocol):
         """The phase goes on; its context was ``before`` and is ``after`` now."""
 
 
-class Phase:
+class PhaseOwner(Protocol):
+    """The loop of a trainer, whose hooks may leave phases open inside of others."""
+
+    def close_down_to(self, kind: str, error: BaseException | None, phase: PhaseHandle | None = None) -> None:
+        """End the phase ``kind``, or this very ``phase``, and those opened after it, innermost first."""
+
+
+class PhaseHandle:
+    """A phase or a part of one; ends once, by :meth:`end` or by leaving the ``with`` block."""
+
+    __slots__ = ()
+    _definition: SpanDefinition
+    #: The trainer's loop that has opened it, if one has.
+    loop: PhaseOwner | None
+
+    def end(self, error: BaseException | None = None) -> None:
+        """End it, with what a trainer has left open inside it; a second call does nothing.
+
+        ``error`` marks it as failed.
+        """
+        loop = self.loop
+        if loop is None:
+            self.close(error)
+            return
+        try:
+            loop.close_down_to(self._definition.type, error, self)
+        except Exception as ours:  # noqa: BLE001 - counted
+            _END.handle(ours)
+
+    def close(self, error: BaseException | None = None) -> None:
+        """End it alone, as its loop does, or who holds it outside of a loop."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.end(error)
+
+
+class Phase(PhaseHandle):
     """One phase; ``start`` and ``end`` for hooks that come in pairs, or a context manager.
 
     ``name`` is the value of ``rl.phase``: the span type without its ``rl.`` prefix. ``limit`` is the largest number of
@@ -99,6 +141,7 @@ class Phase:
         "_token",
         "context",
         "is_exclusive",
+        "loop",
         "name",
         "parts",
         "scope",
@@ -116,8 +159,10 @@ class Phase:
         *,
         has_duration: bool = True,
         is_exclusive: bool = True,
+        loop: PhaseOwner | None = None,
     ) -> None:
         self._definition = definition
+        self.loop = loop
         self._forks = lifecycle.forks
         self._flight: Handle | None = None
         #: False for one that runs beside others, as a generator does beside its consumer: it suspends none.
@@ -164,7 +209,7 @@ class Phase:
             _START.handle(ours)
         return self
 
-    def end(self, error: BaseException | str | None = None, at: Moment | None = None) -> None:
+    def close(self, error: BaseException | str | None = None, at: Moment | None = None) -> None:
         """Close the span and record the duration in seconds; a second call does nothing.
 
         ``error`` (an exception, or an ``error.type`` as text) marks the phase as failed; ``at`` says when it ended,
@@ -225,7 +270,7 @@ class Phase:
             self.scope.end_span(span, error, end_time)
 
     def leave(self) -> bool:
-        """Restore what was current before; :meth:`end` does it too. False where it was not current here."""
+        """Restore what was current before; :meth:`close` does it too. False where it was not current here."""
         self._left = True
         mark, self._mark = self._mark, None
         was_current = mark is not None and _reset(mark)
@@ -238,15 +283,11 @@ class Phase:
         """End it where it was never left; what is current stays, also where that began in this phase."""
         # The tokens would put back what was current before it, of a step long ended.
         self._mark = self._token = None
-        self.end()
+        self.close()
 
     def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(
-        self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.end(error)
+        # That of a trainer's loop has started.
+        return self.start() if self.loop is None else self
 
     # -- stretches -------------------------------------------------------------------------------------------------
 

@@ -46,7 +46,7 @@ class SyncOperation:
     def end(self, error: BaseException | str | None) -> None:
         """It has ended; ``error`` is an exception, or an ``error.type`` as text."""
         seconds = deferral.now().counter - self._began.counter
-        self._phase.end(error)
+        self._phase.close(error)
         labels = {attributes.RL_SYNC_OPERATION: self._name}
         if error is not None:
             labels[attributes.ERROR_TYPE] = error if isinstance(error, str) else error_type(error)

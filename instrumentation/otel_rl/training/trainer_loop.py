@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from abc import ABC, abstractmethod
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -16,13 +15,12 @@ from otel_rl.telemetry import deferral, guard, lifecycle
 from otel_rl.telemetry.context import attach, detach
 from otel_rl.training import steps
 from otel_rl.training.parts import Part
-from otel_rl.training.phases import INTERRUPTING, Phase
+from otel_rl.training.phases import INTERRUPTING, Phase, PhaseHandle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from contextlib import AbstractContextManager
     from contextvars import Token
-    from types import TracebackType
 
     from opentelemetry.context import Context
 
@@ -51,56 +49,7 @@ _FORWARD = spans.RL_FORWARD.type
 HIDDEN_IN_FORWARD = frozenset({spans.RL_LOG_PROBS.type})
 
 _PHASE = guard("training.phase")
-NO_PHASE: AbstractContextManager[None] = nullcontext()
-
-
-class PhaseHandle(ABC):
-    """A phase that is running; ends once, by :meth:`end` or by leaving the ``with`` block."""
-
-    __slots__ = ()
-
-    kind: str
-    loop: TrainerLoop
-
-    def end(self, error: BaseException | None = None) -> None:
-        """Close it, and whatever was left open inside it, with the exception that ended it."""
-        try:
-            self.loop.close_down_to(self.kind, error, self)
-        except Exception as ours:  # noqa: BLE001 - counted
-            _PHASE.handle(ours)
-
-    @abstractmethod
-    def close(self, error: BaseException | str | None = None) -> None:
-        """Close it alone; for the loop only."""
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(
-        self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.end(error)
-
-
-class OpenPhase(PhaseHandle):
-    """A phase in which others may begin."""
-
-    __slots__ = ("kind", "loop", "phase")
-
-    def __init__(self, loop: TrainerLoop, kind: str, phase: Phase) -> None:
-        self.loop = loop
-        self.kind = kind
-        self.phase = phase
-
-    def close(self, error: BaseException | str | None = None) -> None:
-        """End the phase."""
-        self.phase.end(error)
-
-
-class OpenPart(Part, PhaseHandle):
-    """A part of a phase. One object for both: parts are opened with each micro-batch."""
-
-    __slots__ = ("kind", "loop")
+NO_PHASE: AbstractContextManager[object] = nullcontext()
 
 
 class TrainerLoop(steps.Loop):
@@ -169,7 +118,7 @@ class TrainerLoop(steps.Loop):
 
     # -- phases ----------------------------------------------------------------------------------------------------
 
-    def phase(self, definition: SpanDefinition, scope: Scope) -> AbstractContextManager[None]:
+    def phase(self, definition: SpanDefinition, scope: Scope) -> AbstractContextManager[object]:
         """Run a ``with`` block as a phase; does nothing where such a phase is open already or hidden."""
         with _PHASE:
             return self.open(definition, scope) or NO_PHASE
@@ -189,27 +138,21 @@ class TrainerLoop(steps.Loop):
                 # What lies between two updates is not training, which its next part opens again. Inside of a part,
                 # training is only suspended.
                 self.end(spans.RL_TRAIN)
-            phase = Phase(definition, scope, limit=PHASE_SPANS_PER_STEP).start()
-            opened: PhaseHandle = OpenPhase(self, kind, phase)
+            opened: PhaseHandle = Phase(definition, scope, limit=PHASE_SPANS_PER_STEP, loop=self).start()
         else:
             if kind in _TRAINING and spans.RL_TRAIN.type not in found:
                 self._open_training(scope)
             has_span = step is None or (not reductions.PARTS.on and step.take_span(kind, SPANS_PER_STEP))
             if step is not None and (kind in _LEAVES or not has_span):
-                opened = self._open_part(definition, scope, step, has_span)
+                opened = Part(definition, scope, step, has_span=has_span, handles=self._handles, loop=self)
             else:
-                opened = OpenPhase(self, kind, Phase(definition, scope).start())
+                opened = Phase(definition, scope, loop=self).start()
         found[kind] = opened
         return opened
 
-    def _open_part(self, definition: SpanDefinition, scope: Scope, step: steps.Step, has_span: bool) -> OpenPart:
-        part = OpenPart(definition, scope, step, has_span=has_span, handles=self._handles)
-        part.kind, part.loop = definition.type, self
-        return part
-
     def _open_training(self, scope: Scope) -> None:
-        phase = Phase(spans.RL_TRAIN, scope, limit=PHASE_SPANS_PER_STEP).start()
-        self.open_phases[spans.RL_TRAIN.type] = OpenPhase(self, spans.RL_TRAIN.type, phase)
+        phase = Phase(spans.RL_TRAIN, scope, limit=PHASE_SPANS_PER_STEP, loop=self).start()
+        self.open_phases[spans.RL_TRAIN.type] = phase
 
     def end(self, definition: SpanDefinition, error: BaseException | None = None) -> None:
         """End the phase of this kind if it is open."""

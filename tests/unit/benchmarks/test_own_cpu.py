@@ -13,7 +13,10 @@ from otel_rl.core.import_hooks import ImportHooks
 from otel_rl.instrumentors.observing import Hooks, Switch, wrap
 from otel_rl.instrumentors.patching import Patches
 from otel_rl.instrumentors.torch_distributed import dispatcher
-from otel_rl.training.trainer_loop import OpenPhase, PhaseHandle, TrainerLoop
+from otel_rl.semconv import spans
+from otel_rl.telemetry import Scope
+from otel_rl.training.phases import Phase, PhaseHandle
+from otel_rl.training.trainer_loop import TrainerLoop
 
 MILLISECOND = 1_000_000
 
@@ -177,7 +180,7 @@ def test_the_end_of_a_phase_in_a_stack_of_contexts_is_timed(installable):
     own = own_cpu.OwnCpu()
     own.install()
     with ExitStack() as stack:
-        stack.push(OpenPhase(TrainerLoop(), "rl.forward", None))
+        stack.push(Phase(spans.RL_FORWARD, Scope("test"), loop=TrainerLoop()))
     assert own.host.entries == 1
 
 

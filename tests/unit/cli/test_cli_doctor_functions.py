@@ -19,10 +19,12 @@ pytestmark = pytest.mark.usefixtures("no_variables")
 @pytest.fixture
 def program(tmp_path: Path, monkeypatch: Any) -> Path:
     """A program with a module beside it."""
-    (tmp_path / "my_rewards.py").write_text("def correct(answer): return 1.0\ndef collect(): ...\n")
+    (tmp_path / "my_rewards.py").write_text(
+        "def correct(answer): return 1.0\ndef held(answer): return 1.0\nALL = [held]\ndef collect(): ...\n"
+    )
     script = tmp_path / "train.py"
     script.write_text("import my_rewards\nmy_rewards.correct(1)\n")
-    named = ("my_rewards:correct", "my_rewards:corect", "my_rewrads:correct")
+    named = ("my_rewards:correct", "my_rewards:held", "my_rewards:corect", "my_rewrads:correct")
     monkeypatch.setenv("OTEL_RL_REWARD_FUNCTIONS", ",".join(named))
     monkeypatch.setenv("OTEL_RL_ROLLOUT_FUNCTIONS", "my_rewards:collect")
     return script
@@ -38,6 +40,7 @@ def test_without_a_program_their_modules_are_looked_for_and_not_imported(program
     assert _functions(found) == [
         ("OTEL_RL_ROLLOUT_FUNCTIONS", "my_rewards:collect", "ready"),
         ("OTEL_RL_REWARD_FUNCTIONS", "my_rewards:correct", "ready"),
+        ("OTEL_RL_REWARD_FUNCTIONS", "my_rewards:held", "ready"),
         ("OTEL_RL_REWARD_FUNCTIONS", "my_rewards:corect", "ready"),
         ("OTEL_RL_REWARD_FUNCTIONS", "my_rewrads:correct", "failed"),
     ]
@@ -54,10 +57,13 @@ def test_of_a_program_it_tells_what_became_of_each(program: Path, capsys: Any) -
     assert [(name, state) for name, _, state, _ in lines] == [
         ("my_rewards:collect", "active"),
         ("my_rewards:correct", "active"),
+        ("my_rewards:held", "degraded"),
         ("my_rewards:corect", "failed"),
         ("my_rewrads:correct", "failed"),
     ]
+    decorator = "otel_rl.reward_function()"
     assert [why for *_, why in lines][2:] == [
+        f"is recorded by its name only, not from ALL: call it by its name, or decorate it with {decorator}",
         "is missing: my_rewards has no corect",
         "module my_rewrads was not imported in this process and is not on the import path",
     ]

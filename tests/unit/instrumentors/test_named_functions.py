@@ -81,11 +81,17 @@ class Sealed(metaclass=Frozen):
 cached = functools.lru_cache(correct)
 number = 3
 judge = Judge()
-ALL = [correct, judge]
-BY_NAME = {"correct": correct}
-WEIGHTS = {judge: 2.0, correct: 0.5, "correct": 1.0}
-CHOSEN = {correct, judge}
 '''
+HELD = """
+def correct(answer):
+    return 1.0
+
+ALL = (correct, [])
+BY_NAME = {"correct": correct, "short": lambda answer: 0.5}
+WEIGHTS = {correct: 0.5, "correct": 1.0}
+CHOSEN = {correct}
+OTHERS = [len]
+"""
 LOOP = """
 from named_rewards import correct
 
@@ -103,9 +109,10 @@ def program(tmp_path, monkeypatch):
     """The modules of a program, which are not imported yet."""
     (tmp_path / "named_rewards.py").write_text(REWARDS)
     (tmp_path / "named_loop.py").write_text(LOOP)
+    (tmp_path / "held_rewards.py").write_text(HELD)
     monkeypatch.syspath_prepend(str(tmp_path))
     yield importlib.import_module
-    for name in ("named_rewards", "named_loop"):
+    for name in ("named_rewards", "named_loop", "held_rewards"):
         sys.modules.pop(name, None)
 
 
@@ -154,42 +161,47 @@ def test_modules_that_are_imported_already_are_patched_with_the_copies_in_others
     loop = program("named_loop")
     name_functions(rewards="named_rewards:correct")
     rewards = sys.modules["named_rewards"]
-    assert loop.correct is rewards.correct is rewards.ALL[0] is rewards.BY_NAME["correct"]
+    assert loop.correct is rewards.correct
     loop.correct("4")
     assert names(recorded) == ["correct"]
 
 
-def test_what_belongs_to_a_function_is_found_by_it_before_and_after(program, name_functions):
-    rewards = program("named_rewards")
-    original, judge = rewards.correct, rewards.judge
-    held = rewards.WEIGHTS, rewards.CHOSEN
-    name_functions(rewards="named_rewards:correct")
-    assert rewards.correct is not original
-    assert list(rewards.WEIGHTS.items()) == [(judge, 2.0), (rewards.correct, 0.5), ("correct", 1.0)]
-    assert {rewards.correct, judge} == rewards.CHOSEN
-    NamedFunctionsInstrumentor().uninstrument()
-    assert list(rewards.WEIGHTS.items()) == [(judge, 2.0), (original, 0.5), ("correct", 1.0)]
-    assert {original, judge} == rewards.CHOSEN
-    assert held == (rewards.WEIGHTS, rewards.CHOSEN)
-    assert rewards.WEIGHTS is held[0]
-    assert rewards.CHOSEN is held[1]
+def test_containers_that_hold_a_function_stay_as_they_are_and_one_line_says_so(program, name_functions, recorded):
+    rewards = program("held_rewards")
+    original, before = rewards.correct, repr([rewards.ALL, rewards.BY_NAME, rewards.WEIGHTS, rewards.CHOSEN])
+    said = name_functions(rewards="held_rewards:correct")
+    reason = (
+        "OTEL_RL_REWARD_FUNCTIONS: held_rewards:correct is recorded by its name only, not from ALL, BY_NAME, WEIGHTS,"
+        " CHOSEN: call it by its name, or decorate it with otel_rl.reward_function()"
+    )
+    assert said() == f"otel-rl: {reason}\n"
+    assert state() == {"state": "degraded", "reason": reason}
+    assert repr([rewards.ALL, rewards.BY_NAME, rewards.WEIGHTS, rewards.CHOSEN]) == before
+    assert rewards.ALL[0] is rewards.BY_NAME["correct"] is original
+    rewards.BY_NAME["correct"]("4")
+    assert names(recorded) == []
+    rewards.correct("4")
+    assert names(recorded) == ["correct"]
+
+
+def test_a_function_that_only_a_container_holds_is_not_recorded_and_one_line_says_so(program, name_functions, recorded):
+    said = name_functions("held_rewards:short")
+    assert program("held_rewards").BY_NAME["short"]("4") == 0.5
+    assert said() == (
+        "otel-rl: OTEL_RL_ROLLOUT_FUNCTIONS: held_rewards:short is held by BY_NAME only: name it in the module, or"
+        " decorate it with otel_rl.rollout(); it is not recorded\n"
+    )
+    assert recorded.spans == []
 
 
 def test_uninstrumenting_puts_the_very_objects_back(program, name_functions):
     rewards, loop = program("named_rewards"), program("named_loop")
-    before = [
-        dict(vars(rewards)),
-        dict(vars(rewards.Judge)),
-        dict(vars(loop)),
-        list(rewards.ALL),
-        dict(rewards.BY_NAME),
-    ]
+    before = [dict(vars(rewards)), dict(vars(rewards.Judge)), dict(vars(loop))]
     paths = ("correct", "Judge", "Judge.fixed", "Judge.static", "Judge.of_class")
     name_functions("named_loop:turns", ",".join(f"named_rewards:{path}" for path in paths))
     assert before[0]["correct"] is not rewards.correct
     NamedFunctionsInstrumentor().uninstrument()
-    after = [dict(vars(rewards)), dict(vars(rewards.Judge)), dict(vars(loop)), list(rewards.ALL), dict(rewards.BY_NAME)]
-    assert after == before
+    assert [dict(vars(rewards)), dict(vars(rewards.Judge)), dict(vars(loop))] == before
 
 
 @pytest.mark.parametrize("path", ["Judge.fixed", "Judge.static", "Judge.of_class", "Base.__call__"])

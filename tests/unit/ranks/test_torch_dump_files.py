@@ -150,7 +150,7 @@ def test_what_is_no_file_is_left_out(folder):
 
 def test_a_file_that_becomes_a_pipe_is_named(folder):
     (folder / "trace_1").touch()
-    files = dump_files.find(folder / "trace_", [])
+    files = dump_files.find_dumps(folder / "trace_", [])
     (folder / "trace_1").unlink()
     os.mkfifo(folder / "trace_1")
     with pytest.raises(dump_files.UnreadableDump, match="not a file"):
@@ -178,7 +178,7 @@ def test_a_file_that_may_not_be_read_is_named(folder):
 def test_a_name_with_a_line_end_stays_one_line(folder):
     (folder / "a\nnote: 1").write_bytes(b"")
     notes: list[str] = []
-    assert dump_files.find(folder, notes) == []
+    assert dump_files.find_dumps(folder, notes) == []
     assert len("".join(notes).splitlines()) == 1
 
 
@@ -211,17 +211,17 @@ def test_values_that_are_no_end_of_lists_take_no_time(folder):
 
 def test_files_of_other_users_are_left_out_where_nobody_has_named_them(folder):
     notes: list[str] = []
-    assert dump_files.find(folder / "trace_", notes, owners={os.geteuid() + 1}) == []
+    assert dump_files.find_dumps(folder / "trace_", notes, owners={os.geteuid() + 1}) == []
     assert notes == [f"2 files at {folder}/trace_ are of another user and left out"]
 
 
 def test_one_file_can_be_named(folder):
     write(folder, 22, [])
-    assert [file.rank for file in dump_files.find(folder / "trace_2", [])] == [2]
+    assert [file.rank for file in dump_files.find_dumps(folder / "trace_2", [])] == [2]
 
 
 def test_more_files_than_are_read_are_counted(folder, monkeypatch):
     monkeypatch.setattr(dump_files, "MOST_FILES", 1)
     notes: list[str] = []
-    assert [file.rank for file in dump_files.find(folder, notes)] == [0]
+    assert [file.rank for file in dump_files.find_dumps(folder, notes)] == [0]
     assert notes == [f"{folder}: 1 dumps beyond the first 1 are left out"]

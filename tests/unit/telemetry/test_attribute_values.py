@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import enum
 import json
+import os
+import signal
 from dataclasses import dataclass
 from typing import Any
 
@@ -192,3 +194,32 @@ def test_values_that_no_double_holds_are_dropped_and_counted(value, recorded):
     before = drops.snapshot().get(("metrics", "non_finite"), 0)
     _scope.record(metrics.RL_ROLLOUT_DURATION, value)
     assert drops.snapshot()["metrics", "non_finite"] == before + 1
+
+
+class TimeoutOfProgramError(Exception):
+    pass
+
+
+def _time_out(*_: object) -> None:
+    raise TimeoutOfProgramError
+
+
+class Slow(dict):
+    """Its items take until the program's timeout."""
+
+    def items(self):
+        os.kill(os.getpid(), signal.SIGALRM)
+        return super().items()
+
+
+@pytest.fixture
+def timeout():
+    before = signal.signal(signal.SIGALRM, _time_out)
+    yield
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.usefixtures("timeout")
+def test_a_timeout_of_the_program_while_a_value_is_looked_at_reaches_the_program():
+    with pytest.raises(TimeoutOfProgramError):
+        plain(Slow(a=1))

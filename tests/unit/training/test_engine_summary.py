@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 
 import otel_rl
-from otel_rl.core import guard, instrumentor_status
-from otel_rl.inference import calls as model_calls
 from otel_rl.semconv import attributes
 from otel_rl.training import engine_summary
 
@@ -49,23 +46,3 @@ def test_a_step_of_very_many_calls_keeps_few_of_them_and_their_sum(recorded):
         assert len(kept) <= engine_summary._MOST_CALLS + len(threads)
     found = recorded.span("rl.rank.step").attributes
     assert (found[REQUESTS], found[QUEUE]) == (6000, 0.5)
-
-
-def test_where_it_cannot_be_loaded_the_calls_are_recorded_and_nobody_asks_again(recorded, monkeypatch):
-    monkeypatch.setenv("OTEL_RL_RAISE_INTERNAL_ERRORS", "")
-    monkeypatch.setattr(guard, "_errors", {})
-    monkeypatch.setattr(instrumentor_status, "_outcomes", {})
-    monkeypatch.setitem(sys.modules, "otel_rl.inference.engine_answers", None)
-    model_calls._summary_of_engines.cache_clear()
-    try:
-        with otel_rl.step(1):
-            for _ in range(2):
-                with otel_rl.llm("m") as call:
-                    call.usage(input_tokens=1, output_tokens=2)
-        asked = model_calls._summary_of_engines.cache_info().misses
-    finally:
-        model_calls._summary_of_engines.cache_clear()
-    assert [span.name for span in recorded.spans].count("chat m") == 2
-    assert asked == 1
-    assert guard.error_counts() == {}
-    assert instrumentor_status.snapshot()["engine_summary"]["state"] == instrumentor_status.SKIPPED

@@ -19,13 +19,13 @@ def unreadable(
     environ: Mapping[str, str], signals: Mapping[str, list[dict[str, str]]]
 ) -> dict[tuple[str, str], list[str]]:
     """Signal and exporter -> one sentence for each file that it needs and cannot read; OTLP exporters only."""
-    found: dict[tuple[str, str], list[str]] = {}
+    problems: dict[tuple[str, str], list[str]] = {}
     for signal, exporters in signals.items():
         for name in (exporter["exporter"] for exporter in exporters):
             sentences = _sentences(environ, signal, name) if name.startswith("otlp") else []
             if sentences:
-                found[signal, name] = sentences
-    return found
+                problems[signal, name] = sentences
+    return problems
 
 
 def _sentences(environ: Mapping[str, str], signal: str, exporter: str) -> list[str]:
@@ -44,7 +44,7 @@ def _sentences(environ: Mapping[str, str], signal: str, exporter: str) -> list[s
 
 
 def _variable(environ: Mapping[str, str], signal: str, kind: str) -> str | None:
-    """The one that counts: the signal's own, else the one of all signals."""
+    """Return the name that counts: the signal's own, else the one of all signals."""
     names = (f"OTEL_EXPORTER_OTLP_{signal.upper()}_{kind}", f"OTEL_EXPORTER_OTLP_{kind}")
     return next((name for name in names if environ.get(name)), None)
 

@@ -36,7 +36,7 @@ def check(environ: Mapping[str, str], command: Sequence[str] = ()) -> dict[str, 
     planned = exporter_selection.describe(environ)
     problems += planned.pop("complaints")
     instrumentors = installed_instrumentors.states(environ)
-    problems += [f"{name}: {one['reason']}" for name, one in instrumentors.items() if one.get("problem")]
+    problems += [f"{name}: {state['reason']}" for name, state in instrumentors.items() if state.get("problem")]
     problems += _start_problems(planned)
     if planned["config_file"] and (unusable := _unusable_file(planned["config_file"])):
         problems.append(unusable)
@@ -59,7 +59,7 @@ def check(environ: Mapping[str, str], command: Sequence[str] = ()) -> dict[str, 
 
 
 def _versions() -> dict[str, str]:
-    return {name: found for name in _PACKAGES if (found := installed_instrumentors.installed(name)) is not None}
+    return {name: version for name in _PACKAGES if (version := installed_instrumentors.installed(name)) is not None}
 
 
 def _start_problems(planned: dict[str, Any]) -> list[str]:
@@ -95,7 +95,7 @@ def _data_directory(directory: str, signals: Mapping[str, list[dict[str, str]]],
 
 
 def _why_not_writable(path: Path) -> str:
-    """Tries in the nearest folder that exists: the check leaves nothing behind."""
+    """Try in the nearest folder that exists: the check leaves nothing behind."""
     existing = path
     while not existing.exists() and existing != existing.parent:
         existing = existing.parent
@@ -108,7 +108,9 @@ def _why_not_writable(path: Path) -> str:
 
 def _ask_destinations(planned: dict[str, Any], environ: Mapping[str, str], problems: list[str]) -> None:
     """Send an empty request to each OTLP destination that a run would use; ``answers`` says what came of it."""
-    exporters = [(signal, exporter) for signal, found in planned["signals"].items() for exporter in found]
+    exporters = [
+        (signal, exporter) for signal, planned_exporters in planned["signals"].items() for exporter in planned_exporters
+    ]
     for _, exporter in exporters:
         exporter["answers"] = ""
     if planned["disabled"] or planned["config_file"]:
@@ -122,10 +124,10 @@ def _ask_destinations(planned: dict[str, Any], environ: Mapping[str, str], probl
             exporter["answers"] = "was not asked: a file for TLS cannot be read"
         elif exporter["exporter"].startswith("otlp"):
             asked.append((signal, exporter))
-    found: dict[tuple[str, str], list[str]] = {}
+    refusals: dict[tuple[str, str], list[str]] = {}
     sentences = otlp_request.send_all([(signal, exporter["exporter"]) for signal, exporter in asked])
     for (signal, exporter), sentence in zip(asked, sentences, strict=True):
         exporter["answers"] = sentence.partition(";")[0] or "yes"
         if sentence:
-            found.setdefault((exporter["destination"], sentence), []).append(signal)
-    problems += [f"{', '.join(signals)}: {where} {sentence}" for (where, sentence), signals in found.items()]
+            refusals.setdefault((exporter["destination"], sentence), []).append(signal)
+    problems += [f"{', '.join(signals)}: {where} {sentence}" for (where, sentence), signals in refusals.items()]

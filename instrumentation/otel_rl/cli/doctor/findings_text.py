@@ -11,8 +11,8 @@ _UNKNOWN_RUN = "made at start"
 
 
 def as_text(findings: dict[str, Any]) -> str:
-    """The findings for a person, in plain text."""
-    versions = ", ".join(f"{name} {found}" for name, found in findings["versions"].items())
+    """Return the findings for a person, in plain text."""
+    versions = ", ".join(f"{name} {version}" for name, version in findings["versions"].items())
     directory = findings["data_directory"]
     rows = [
         ("versions", versions),
@@ -33,8 +33,8 @@ def as_text(findings: dict[str, Any]) -> str:
         for exporter in exporters or [{"exporter": "off", "destination": "-", "answers": ""}]
     ]
     states = [
-        (name, one["state"], one.get("installed") or "-", one.get("supports") or "-", one["reason"])
-        for name, one in findings["instrumentors"].items()
+        (name, row["state"], row.get("installed") or "-", row.get("supports") or "-", row["reason"])
+        for name, row in findings["instrumentors"].items()
     ]
     parts = [
         _table(rows),
@@ -43,13 +43,15 @@ def as_text(findings: dict[str, Any]) -> str:
     ]
     if findings["functions"]:
         functions = [
-            (one["name"], one["variable"], one["state"], one["reason"] or "-") for one in findings["functions"]
+            (row["name"], row["variable"], row["state"], row["reason"] or "-") for row in findings["functions"]
         ]
         parts.append(_table(functions, ("function", "named by", "state", "why")))
     if "command" in findings:
         parts.append(_command(findings["command"]))
     problems = findings["problems"]
-    parts.append("\n".join(["problems:", *(f"  - {one}" for one in problems)]) if problems else "no problems found")
+    parts.append(
+        "\n".join(["problems:", *(f"  - {problem}" for problem in problems)]) if problems else "no problems found"
+    )
     return "\n\n".join(parts)
 
 

@@ -24,8 +24,8 @@ READY = "ready"
 def states(environ: Mapping[str, str]) -> dict[str, dict[str, Any]]:
     """State, reason, supported and installed versions by entry-point name, ours first; nothing is patched."""
     disabled = {name.strip() for name in environ.get(DISABLED, "").split(",")}
-    installed_ones = sorted(entry_points(group=GROUP), key=lambda one: (not _is_ours(one), one.name))
-    results = {one.name: _state(one, disabled) for one in installed_ones}
+    installed_ones = sorted(entry_points(group=GROUP), key=lambda point: (not _is_ours(point), point.name))
+    results = {point.name: _state(point, disabled) for point in installed_ones}
     for entry_point in filter(_is_ours, installed_ones):
         _check_needs(entry_point, results)
     return results
@@ -50,14 +50,16 @@ def _state(entry_point: EntryPoint, disabled: set[str]) -> dict[str, Any]:
         supported = _requirements(entry_point)
     except Exception as error:  # noqa: BLE001 - loading foreign code may fail in any way, and that is the finding
         return _result(instrumentor_status.FAILED, f"cannot be loaded: {type(error).__name__}: {error}", problem=True)
-    supports = " or ".join(str(one) for one in supported)
-    present = {one.name: number for one in supported if (number := installed(one.name)) is not None}
+    supports = " or ".join(str(requirement) for requirement in supported)
+    present = {
+        requirement.name: number for requirement in supported if (number := installed(requirement.name)) is not None
+    }
     versions = ", ".join(f"{name} {number}" for name, number in present.items())
     if disabled & {"*", entry_point.name}:
         return _result(instrumentor_status.SKIPPED, f"disabled by {DISABLED}", supports, versions)
     if supported and not present:
         return _result(instrumentor_status.SKIPPED, NOT_INSTALLED, supports, versions)
-    if supported and not any(_fits(one, present) for one in supported):
+    if supported and not any(_fits(requirement, present) for requirement in supported):
         return _result(
             instrumentor_status.SKIPPED,
             f"supports {supports}, installed is {versions}",
@@ -69,8 +71,8 @@ def _state(entry_point: EntryPoint, disabled: set[str]) -> dict[str, Any]:
 
 
 def _fits(requirement: Requirement, present: Mapping[str, str]) -> bool:
-    found = present.get(requirement.name)
-    return found is not None and requirement.specifier.contains(found, prereleases=True)
+    present_version = present.get(requirement.name)
+    return present_version is not None and requirement.specifier.contains(present_version, prereleases=True)
 
 
 def _result(
@@ -87,7 +89,7 @@ def _requirements(entry_point: EntryPoint) -> list[Requirement]:
     # What a contrib package instruments is its extra "instruments": read without importing the package.
     distribution = entry_point.dist
     lines = (requires(distribution.name) or []) if distribution is not None else []
-    return [one for one in map(_requirement, lines) if one is not None]
+    return [requirement for requirement in map(_requirement, lines) if requirement is not None]
 
 
 def _requirement(line: str) -> Requirement | None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from otel_rl.cli.doctor.installed_instrumentors import READY
 from otel_rl.core import instrumentor_status, settings
-from otel_rl.instrumentors.named_functions import can_be_found, unfound
+from otel_rl.instrumentors.named_functions import RECORDED_BY_NAME, can_be_found, unfound
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ def states(configured: settings.Settings, command: Sequence[str]) -> list[dict[s
 
 
 def problems(rows: Sequence[Mapping[str, str]]) -> list[str]:
-    """A sentence for each function that cannot be recorded."""
+    """Return a sentence for each function that cannot be recorded."""
     return [f"{row['variable']}: {row['name']} {row['reason']}" for row in rows if row["reason"]]
 
 
@@ -40,9 +40,12 @@ def take_in(rows: Sequence[dict[str, str]], outcome: Mapping[str, Any]) -> None:
     for row in rows:
         of_function = f"{row['variable']}: {row['name']} "
         of_module = f"module {row['name'].partition(':')[0]} "
-        found = [one for one in reasons if one.startswith((of_function, of_module))]
-        row["state"] = instrumentor_status.FAILED if found else str(outcome.get("state", ""))
-        row["reason"] = _SEPARATOR.join(one.removeprefix(of_function) for one in found)
-        if row["state"] == instrumentor_status.DEGRADED:
-            # Others of them are the reason.
-            row["state"] = instrumentor_status.ACTIVE
+        own = [reason for reason in reasons if reason.startswith((of_function, of_module))]
+        row["reason"] = _SEPARATOR.join(reason.removeprefix(of_function) for reason in own)
+        if own:
+            is_partial = row["reason"].startswith(RECORDED_BY_NAME)
+            row["state"] = instrumentor_status.DEGRADED if is_partial else instrumentor_status.FAILED
+        else:
+            state = str(outcome.get("state", ""))
+            # Where the instrumentor is degraded, others of the functions are the reason.
+            row["state"] = instrumentor_status.ACTIVE if state == instrumentor_status.DEGRADED else state

@@ -144,8 +144,8 @@ def _unsent(error: Exception) -> str:
 
 def _ca_bundle() -> str:
     """Name the variable that wins over the exporter's own certificate: github.com/psf/requests/issues/3829."""
-    found = next((name for name in _BUNDLES if os.environ.get(name)), None)
-    return "" if found is None else f", and unset {found}, which wins over it"
+    variable = next((name for name in _BUNDLES if os.environ.get(name)), None)
+    return "" if variable is None else f", and unset {variable}, which wins over it"
 
 
 def _text(details: str, otherwise: str) -> str:
@@ -154,8 +154,8 @@ def _text(details: str, otherwise: str) -> str:
 
 def _cause(error: Exception) -> str:
     """Return what the operating system or the TLS library said: the rest may quote headers and the whole address."""
-    found = _SYSTEM.search(str(error))
-    return _short(found[1]) if found is not None else type(error).__name__
+    match = _SYSTEM.search(str(error))
+    return _short(match[1]) if match is not None else type(error).__name__
 
 
 def _short(text: str) -> str:

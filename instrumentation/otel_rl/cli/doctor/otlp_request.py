@@ -43,12 +43,12 @@ def _send(signal: str, name: str, messages: dict[int, str]) -> str:
         exporter: Any = exporter_class(timeout=TIMEOUT, **({"session": session} if session is not None else {}))
     except Exception as error:  # noqa: BLE001 - a wrong value, a certificate that is not there, somebody's exporter
         return f"the exporter {name} cannot be opened: {type(error).__name__}: {error}"
-    found = _answer(exporter, signal, name, session, messages)
+    problem = _answer(exporter, signal, name, session, messages)
     try:
         exporter.shutdown()
     except Exception as error:  # noqa: BLE001 - as above; what the request met comes first
-        return found or f"the exporter {name} failed at its shutdown: {type(error).__name__}: {error}"
-    return found
+        return problem or f"the exporter {name} failed at its shutdown: {type(error).__name__}: {error}"
+    return problem
 
 
 def _answer(exporter: Any, signal: str, name: str, session: Any, messages: dict[int, str]) -> str:
@@ -96,7 +96,7 @@ def _export(exporter: Any, signal: str) -> bool:
 
 
 def _session(signal: str) -> Any:
-    """A session that remembers its latest outcome; None where the user has a provider of sessions."""
+    """Return a session that remembers its latest outcome; None where the user has a provider of sessions."""
     if any(os.environ.get(_CREDENTIAL_PROVIDER.format(signal=part)) for part in ("", f"{signal.upper()}_")):
         return None
     import requests  # noqa: PLC0415 - the exporter's own library, loaded with it

@@ -62,16 +62,16 @@ def observe(findings: dict[str, Any], command: Sequence[str], *, keep_stdout: bo
         if name == named_functions.INSTRUMENTOR:
             # What the program has found out stands among the problems of the instrumentor.
             before = named_functions.problems(findings["functions"])
-            findings["problems"] = [one for one in findings["problems"] if one not in before]
+            findings["problems"] = [problem for problem in findings["problems"] if problem not in before]
             named_functions.take_in(findings["functions"], outcome)
 
 
 def _find(program: str, advice: str) -> str:
     beside = str(Path(sys.executable).parent)
-    found = shutil.which(program, path=os.pathsep.join([beside, os.environ.get("PATH", os.defpath)]))
-    if found is None:
+    path = shutil.which(program, path=os.pathsep.join([beside, os.environ.get("PATH", os.defpath)]))
+    if path is None:
         raise CannotRun(f"{program}: no such program; {advice}")
-    return found
+    return path
 
 
 def _run(command: Sequence[str], environ: dict[str, str], *, keep_stdout: bool) -> int:

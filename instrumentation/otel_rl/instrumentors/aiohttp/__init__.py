@@ -12,7 +12,7 @@ class AiohttpInstrumentor(Instrumentor):
 
     library: ClassVar[str] = "aiohttp"
     requirements: ClassVar = ("aiohttp >= 3.9, < 4",)
-    is_of_many_uses: ClassVar = True
+    general_purpose: ClassVar = True
     modules: ClassVar = {
         "aiohttp.client": "patch:patch_client",
         "aiohttp.client_reqrep": "patch:patch_response",

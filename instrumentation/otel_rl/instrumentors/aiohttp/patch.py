@@ -144,7 +144,7 @@ def _closing(response: Any) -> None:
 
 
 def _error_of_reader() -> BaseException | None:
-    """The exception that is on its way through a method that reads: a timeout, or the end of the task."""
+    """Return the exception that is on its way through a method that reads: a timeout, or the end of the task."""
     error = sys.exc_info()[1]
     traceback = None if error is None else error.__traceback__
     while traceback is not None:

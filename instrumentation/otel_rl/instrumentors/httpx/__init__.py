@@ -12,5 +12,5 @@ class HttpxInstrumentor(Instrumentor):
 
     library: ClassVar[str] = "httpx"
     requirements: ClassVar = ("httpx >= 0.27, < 1",)
-    is_of_many_uses: ClassVar = True
+    general_purpose: ClassVar = True
     modules: ClassVar = {"httpx._client": "patch:patch_client", "httpx._models": "patch:patch_models"}

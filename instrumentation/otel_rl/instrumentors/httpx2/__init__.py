@@ -12,5 +12,5 @@ class Httpx2Instrumentor(Instrumentor):
 
     library: ClassVar[str] = "httpx2"
     requirements: ClassVar = ("httpx2 >= 2, < 3",)
-    is_of_many_uses: ClassVar = True
+    general_purpose: ClassVar = True
     modules: ClassVar = {"httpx2._client": "patch:patch_client", "httpx2._models": "patch:patch_models"}

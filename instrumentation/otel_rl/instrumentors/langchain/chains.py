@@ -33,7 +33,7 @@ _CONVERSATION_KEYS = ("thread_id", "session_id", "conversation_id")
 
 
 def started(manager: Any, name: str | None, serialized: dict[str, Any] | None, inputs: Any) -> None:
-    """A chain, graph or node has started; ``manager`` is the run manager that LangChain made for it."""
+    """Begin a chain, graph or node; ``manager`` is the run manager that LangChain made for it."""
     if not scope.enabled:
         return
     parent = runs.use(manager.parent_run_id)
@@ -61,9 +61,9 @@ def started(manager: Any, name: str | None, serialized: dict[str, Any] | None, i
 
 
 def returned(run_id: UUID, outputs: Any) -> None:
-    """It returned."""
+    """End a run that returned."""
     with guard("langchain.reward"):
-        run = runs.find(run_id)
+        run = runs.open_run(run_id)
         if run is not None and run.is_node:
             _record_reward(_update_in(outputs), run)
     for run in runs.pop(run_id):
@@ -71,7 +71,7 @@ def returned(run_id: UUID, outputs: Any) -> None:
 
 
 def raised(run_id: UUID, error: BaseException | None) -> None:
-    """It raised, was cancelled, or only passed control flow on."""
+    """End a run that raised, was cancelled, or only passed control flow on."""
     for run in runs.pop(run_id):
         _end(run, error_in(error) if run.run_id == run_id else None)
 
@@ -83,7 +83,7 @@ def end_all() -> None:
 
 
 def _trajectory(run_id: UUID, metadata: dict[str, Any]) -> runs.Trajectory | None:
-    """A graph that nothing else called is a trajectory, unless a rollout is open around it."""
+    """Begin a trajectory for a graph that nothing else called, unless a rollout is open around it."""
     if open_trajectory.current() is not None:
         return None
     trajectories.began(scope, RlTrajectoriesSourceValues.AGENT)
@@ -150,7 +150,7 @@ def _is_node(tags: Any, metadata: dict[str, Any] | None) -> bool:
 
 
 def _is_task(name: str | None, metadata: dict[str, Any]) -> bool:
-    """A ``@task`` of LangGraph's functional API runs as a node that another node pushed, marked at the end of its path.
+    """Return whether this is a ``@task`` of LangGraph's functional API: a pushed node, marked at the end of its path.
 
     langgraph 1.2.22, ``pregel._algo.prepare_push_task_functional``; 0.4.0 does the same. What runs inside has another
     name.
@@ -167,17 +167,17 @@ def _update_in(outputs: Any) -> dict[str, Any]:
 
 
 def _record_reward(update: dict[str, Any], run: runs.TracedRun) -> None:
-    """A node that sets the number ``reward`` in the state of its graph scores the rollout, once."""
-    found = update.get(_REWARD)
-    if found is None:
+    """Record a number ``reward`` that a node sets in the state of its graph as a score of the rollout, once."""
+    reward = update.get(_REWARD)
+    if reward is None:
         return
-    value = score(found)
+    value = score(reward)
     if value is None:
         drops.count(Signal.METRICS, "unsupported_type")
         return
     keys, given = run.given
     # Some nodes return the whole state with the reward they found in it, and a graph that is a node that of its nodes.
-    repeated = (found is given and len(keys) > 1 and update.keys() >= set(keys)) or value == run.scored
+    repeated = (reward is given and len(keys) > 1 and update.keys() >= set(keys)) or value == run.scored
     if not repeated:
         above: runs.TracedRun | None = run
         while above is not None:

@@ -19,7 +19,7 @@ _excused: ContextVar[Failure | None] = ContextVar("otel_rl_langchain_excused_err
 
 def excused(error: BaseException, **_: Any) -> None:
     """Before a tool makes a text of an exception (``langchain_core.tools.base._handle_validation_error``)."""
-    _excused.set(outcomes.told(outcomes.of(error)))
+    _excused.set(outcomes.declared(outcomes.outcome_of(error)))
 
 
 def formatted(content: Any, _: Any, __: Any, ___: Any, status: str) -> None:
@@ -30,21 +30,21 @@ def formatted(content: Any, _: Any, __: Any, ___: Any, status: str) -> None:
     """
     failure = outcomes.returned(content)
     if status == "error":
-        failure = _excused.get() or outcomes.told(outcomes.TOOL_ERROR)
+        failure = _excused.get() or outcomes.declared(outcomes.TOOL_ERROR)
     _excused.set(None)
     _handled.set(failure)
 
 
 def failure_in(result: Any) -> Failure | None:
-    """The failure in what a tool returned: an exception, handled or as an object, or a message of status "error"."""
-    found = _handled.get()
-    if found is not None:
-        return found
-    return outcomes.told(outcomes.TOOL_ERROR) if is_message(result) and result.status == "error" else None
+    """Return the failure in what a tool returned: an exception, handled or returned, or a message of status "error"."""
+    handled = _handled.get()
+    if handled is not None:
+        return handled
+    return outcomes.declared(outcomes.TOOL_ERROR) if is_message(result) and result.status == "error" else None
 
 
 def is_message(result: Any) -> bool:
-    """True for a message of a tool."""
+    """Return whether this is a message of a tool."""
     # Tools return anything: a data frame has its column "status" there, whose comparison has no truth value.
     return hasattr(result, "tool_call_id") and isinstance(getattr(result, "status", None), str)
 

@@ -39,7 +39,7 @@ def patch_runs(module: ModuleType, patches: Patches) -> None:
 
 def _finished(run: Any, error: BaseException | None = None) -> None:
     if error is not None and run.run_id is not None and error_in(error) is not None:
-        _tell(run.invocations.get_invocation(run.run_id), outcomes.raised(error), is_marked=True)
+        _record_failure(run.invocations.get_invocation(run.run_id), outcomes.raised(error), is_marked=True)
 
 
 def _returned(handler: Any, output: Any, *, run_id: Any, **_: Any) -> None:
@@ -49,10 +49,10 @@ def _returned(handler: Any, output: Any, *, run_id: Any, **_: Any) -> None:
 def _settle(handler: Any, run_id: Any, failure: Failure | None, *, is_marked: bool = False) -> None:
     """Put the outcome on the tool's span and duration; ``is_marked`` where the handler makes it an error by itself."""
     # Neither name is public; opentelemetry-instrumentation-genai-langchain keeps the open spans there.
-    _tell(handler._invocation_manager.get_invocation(run_id), failure, is_marked=is_marked)  # noqa: SLF001
+    _record_failure(handler._invocation_manager.get_invocation(run_id), failure, is_marked=is_marked)  # noqa: SLF001
 
 
-def _tell(invocation: Any, failure: Failure | None, *, is_marked: bool) -> None:
+def _record_failure(invocation: Any, failure: Failure | None, *, is_marked: bool) -> None:
     if type(invocation).__name__ != "ToolInvocation":
         return
     values = {attributes.RL_TOOL_OUTCOME: outcomes.OK}

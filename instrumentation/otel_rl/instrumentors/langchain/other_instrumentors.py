@@ -18,7 +18,7 @@ _OTHERS = (
 
 
 def is_taken() -> bool:
-    """True while the official instrumentor, traceloop's or OpenInference's is active."""
+    """Return whether the official instrumentor, traceloop's or OpenInference's is active."""
     for module_name, class_name in _OTHERS:
         kind = getattr(sys.modules.get(module_name), class_name, None)
         instrumentor = getattr(kind, "_instance", None)

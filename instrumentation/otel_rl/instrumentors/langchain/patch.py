@@ -49,12 +49,12 @@ def _raised(manager: Any, error: BaseException, **_: Any) -> None:
 
 
 def patch_config_context(module: ModuleType, patches: Patches) -> None:
-    """The context that is made for the body of a run gets the run's span; langchain-core 0.3.40 makes none."""
+    """Put the run's span into the context of the body of a run; langchain-core 0.3.40 makes none."""
     patches.replace(module, "set_config_context", _sets_config_context)
 
 
 def patch_graph_context(module: ModuleType, patches: Patches) -> None:
-    """The same for nodes of LangGraph 0.6 and later, which has a function of its own."""
+    """Do the same for nodes of LangGraph 0.6 and later, which has a function of its own."""
     patches.replace(module, "set_config_context", _sets_config_context, required=True)
 
 

@@ -122,37 +122,37 @@ def pop(run_id: UUID) -> list[TracedRun]:
 
 def pop_all() -> list[TracedRun]:
     """Forget every run, those that began last first."""
-    found = list(reversed(_runs.values()))
+    open_runs = list(reversed(_runs.values()))
     _runs.clear()
-    return found
+    return open_runs
 
 
-def find(run_id: UUID | None) -> TracedRun | None:
-    """An open run."""
+def open_run(run_id: UUID | None) -> TracedRun | None:
+    """Return an open run."""
     return None if run_id is None else _runs.get(run_id)
 
 
 def use(run_id: UUID | None) -> TracedRun | None:
-    """An open run below which another one starts: neither it nor those above it make room before others do."""
-    run = found = find(run_id)
+    """Return an open run below which another one starts: neither it nor those above it make room before others do."""
+    run = used = open_run(run_id)
     if len(_runs) * 2 < MAXIMUM_RUNS:
-        return found
+        return used
     while run is not None:
         with suppress(KeyError):  # one of those above may have ended
             _runs.move_to_end(run.run_id)
         run = run.above
-    return found
+    return used
 
 
 def context_below(run: TracedRun | None) -> Context | None:
-    """The context for what starts below ``run``: its own, or None (the current one) where that is below it already."""
+    """Return the context for what starts below ``run``: its own, or None (the current one) where that is below it."""
     return None if run is None or _entered.get() is run else run.context
 
 
 def enter_for(config: Any) -> None:
     """Make the run that ``config`` belongs to current, in a context that LangChain made for its body alone."""
     callbacks = config.get("callbacks") if isinstance(config, dict) else None
-    run = find(getattr(callbacks, "parent_run_id", None))
+    run = open_run(getattr(callbacks, "parent_run_id", None))
     context = context_below(run)
     trajectory = None if run is None else run.trajectory
     if trajectory is not None:

@@ -42,7 +42,7 @@ class _Observed:
                 self._tool = OpenTool(tool.name, scope.name, is_measured=False)
                 self._attached = attach(open_tools.context_with(self._tool))
                 return
-            parent = runs.find(getattr(kwargs.get("callbacks"), "parent_run_id", None))
+            parent = runs.open_run(getattr(kwargs.get("callbacks"), "parent_run_id", None))
             context = runs.context_below(parent)
             if context is not None:
                 self._attached = attach(context)
@@ -79,7 +79,7 @@ def begin(tool: Any, *args: Any, **kwargs: Any) -> _Observed:
 
 
 def end(observed: _Observed, result: Any, error: BaseException | None) -> None:
-    """It returned, raised or was cancelled."""
+    """End the call: it returned, raised or was cancelled."""
     observed.end(result, error)
 
 

@@ -44,17 +44,17 @@ class Connection:
     @property
     def session_id(self) -> str | None:
         """Id of the session, where the server has given one."""
-        found = getattr(self._http, "session_id", None)
-        return found if isinstance(found, str) else None
+        session_id = getattr(self._http, "session_id", None)
+        return session_id if isinstance(session_id, str) else None
 
 
 def over_pipe() -> Connection:
-    """A connection over standard input and output."""
+    """Return a connection over standard input and output."""
     return Connection(_THIS_MACHINE, {attributes.NETWORK_TRANSPORT: NetworkTransportValues.PIPE})
 
 
 def over_http(url: str | None = None) -> Connection:
-    """A connection over HTTP; a server does not know the URL that its client uses."""
+    """Return a connection over HTTP; a server does not know the URL that its client uses."""
     labels: dict[str, Any] = {
         attributes.NETWORK_TRANSPORT: NetworkTransportValues.TCP,
         attributes.NETWORK_PROTOCOL_NAME: _HTTP,
@@ -68,7 +68,7 @@ def over_http(url: str | None = None) -> Connection:
 
 
 def of_http_request(request: Any) -> Connection:
-    """The connection that a server got a request of HTTP over."""
+    """Return the connection that a server got a request of HTTP over."""
     connection = over_http()
     headers = getattr(request, "headers", None)
     session = headers.get(_SESSION_ID) if headers is not None else None
@@ -86,8 +86,8 @@ class _Session(NamedTuple):
 _connections: WeakKeyDictionary[Any, Connection] = WeakKeyDictionary()
 
 
-def of(stream: Any) -> Connection:
-    """The connection behind a stream that a session writes to; one of which nothing is known where it is foreign."""
+def connection_of(stream: Any) -> Connection:
+    """Return the connection behind a stream that a session writes to; an unknown one for a foreign stream."""
     try:
         return _connections.setdefault(_key(stream), Connection())
     except TypeError:  # a stream of somebody else that has no weak references or no hash
@@ -130,11 +130,11 @@ def _with_url(url: Any, *_: Any, **__: Any) -> Connection:
 
 
 def _posts(transport: Any, _: Any, __: Any, ___: Any, write_stream: Any, *____: Any, **_____: Any) -> None:
-    of(write_stream).is_of(transport)
+    connection_of(write_stream).is_of(transport)
 
 
 def _noting(describe: Callable[..., Connection]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """A factory of replacements for a context manager of the library that gives a reading and a writing stream."""
+    """Return a factory of replacements for a context manager that gives two streams, to read and to write."""
 
     def factory(original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)

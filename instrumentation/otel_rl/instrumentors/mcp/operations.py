@@ -91,7 +91,7 @@ class McpRequest(NamedTuple):
         return f"{self.method} {target}" if target else self.method
 
     def without_names(self, outcome: RequestOutcome) -> McpRequest:
-        """The operation as metrics and names of spans show it: clients can make up any number of names."""
+        """Return the operation as metrics and names of spans show it: clients can make up any number of names."""
         is_refused = outcome.is_unknown or (self.tool is not None and outcome.code is not None)
         if not is_refused:
             return self
@@ -146,14 +146,14 @@ class RequestOutcome(NamedTuple):
     @property
     def of_tool(self) -> str:
         """The outcome of the tool call, where it was one."""
-        return self.fault or (outcomes.OK if self.error is None else outcomes.told(self.error).outcome)
+        return self.fault or (outcomes.OK if self.error is None else outcomes.declared(self.error).outcome)
 
 
 OK = RequestOutcome()
 
 
 def of_answer(operation: McpRequest, result: Any) -> RequestOutcome:
-    """The outcome of a request that was answered with a result; one that says ``isError`` is a tool's failure."""
+    """Return the outcome of a request that got a result; one that says ``isError`` is a tool's failure."""
     if operation.method != TOOLS_CALL or not (field(result, "isError") or field(result, "is_error")):
         return OK
     message = _message(result)
@@ -163,7 +163,7 @@ def of_answer(operation: McpRequest, result: Any) -> RequestOutcome:
 
 
 def of_error(operation: McpRequest, error: BaseException) -> RequestOutcome:
-    """The outcome of a request that raised, for its sender."""
+    """Return the outcome of a request that raised, for its sender."""
     data = error_data(error)
     if data is None:
         return _of_exception(error)
@@ -178,7 +178,7 @@ def of_error(operation: McpRequest, error: BaseException) -> RequestOutcome:
 
 
 def of_failure(error: BaseException) -> RequestOutcome:
-    """The outcome of a request whose handler raised, for its receiver."""
+    """Return the outcome of a request whose handler raised, for its receiver."""
     data = error_data(error)
     if data is None and type(error).__name__ == "ValidationError" and type(error).__module__.startswith("pydantic"):
         # mcp 2.x answers so: mcp.shared.jsonrpc_dispatcher, `handler_exception_to_error_data`, 2.3.0.
@@ -190,7 +190,7 @@ def of_failure(error: BaseException) -> RequestOutcome:
 
 
 def of_refusal(code: int, message: str = "") -> RequestOutcome:
-    """The outcome of a request that its receiver answered with an error."""
+    """Return the outcome of a request that its receiver answered with an error."""
     is_unknown = _is_unknown(message)
     if code not in _FAULTS_OF_SENDER:
         return RequestOutcome(str(code), str(code), is_unknown)
@@ -203,7 +203,7 @@ def _is_unknown(message: str) -> bool:
 
 
 def _of_exception(error: BaseException) -> RequestOutcome:
-    outcome = outcomes.of(error)
+    outcome = outcomes.outcome_of(error)
     return RequestOutcome(outcome if outcome in (TIMEOUT, CANCELLED) else error_type(error))
 
 
@@ -235,17 +235,17 @@ def version_in(params: Any) -> str | None:
 
 
 def plain(value: Any) -> Any:
-    """A result as the mapping that goes over the wire."""
+    """Return a result as the mapping that goes over the wire."""
     dump = getattr(value, "model_dump", None)
     return dump(by_alias=True, mode="json", exclude_none=True) if dump is not None else value
 
 
 def carrier(meta: Any) -> dict[str, str]:
-    """The trace context in a request's ``_meta``, as far as it is text: anybody may have written it."""
-    found = meta if isinstance(meta, dict) else getattr(meta, "model_extra", None)
-    if not isinstance(found, dict):
+    """Return the trace context in a request's ``_meta``, as far as it is text: anybody may have written it."""
+    fields = meta if isinstance(meta, dict) else getattr(meta, "model_extra", None)
+    if not isinstance(fields, dict):
         return {}
-    texts = {name: found.get(name) for name in _CARRIED}
+    texts = {name: fields.get(name) for name in _CARRIED}
     return {name: text for name, text in texts.items() if isinstance(text, str) and len(text) <= _LONGEST}
 
 

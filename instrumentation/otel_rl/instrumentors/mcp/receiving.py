@@ -92,7 +92,7 @@ class ReceivedRequest:
         }
 
     def answers(self, answer: Any) -> None:
-        """The answer, a result or an error of the protocol, is about to be sent."""
+        """Record the answer that is about to be sent: a result or an error of the protocol."""
         if self._token is None:
             # Over already: a task that the handler has started answers another request.
             return
@@ -108,7 +108,7 @@ class ReceivedRequest:
             self.span.set_attributes({name: value for name, value in values.items() if value is not None})
 
     def end(self, error: BaseException | None = None) -> None:
-        """The request is over; one that has neither answer nor error was cancelled by its sender."""
+        """End the request; one that has neither answer nor error was cancelled by its sender."""
         current.set(self._before)
         token, self._token = self._token, None
         if token is not None:
@@ -139,7 +139,7 @@ class ReceivedRequest:
 
 
 def _context_of(meta: Any) -> Context:
-    """The context that the request came with; without one, what is current unless that is over.
+    """Return the context that the request came with; without one, what is current unless that is over.
 
     A session's tasks go on in the context of the request or rollout that opened it.
     """

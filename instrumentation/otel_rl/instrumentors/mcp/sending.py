@@ -60,7 +60,7 @@ class _ToolCall(ToolCall):
         return self._owned
 
     def was_made_up(self) -> None:
-        """The server has no such tool: its name is a model's invention, which is no label of a metric."""
+        """Record that the server has no such tool: its name is a model's invention, which is no label of a metric."""
         self._metric_name = ErrorTypeValues.OTHER
 
     def _find_owner(self) -> Span | None:
@@ -72,7 +72,7 @@ class _ToolCall(ToolCall):
         return span
 
     def succeeded(self) -> None:
-        """What it repeats has failed before, and the tool has what it wants now."""
+        """Clear the failure of the call that this one repeats: the tool has what it wants now."""
         if self._repeats is not None:
             clear_error(self._repeats)
             ownership.add_attributes(self._repeats, {attributes.RL_TOOL_OUTCOME: outcomes.OK})
@@ -87,7 +87,7 @@ class _ToolCall(ToolCall):
 
 
 class SentRequest:
-    """One request, from :meth:`start` to the answer that :meth:`answered` or :meth:`failed` is told of."""
+    """One request, from :meth:`start` to the answer that :meth:`answered` or :meth:`failed` records."""
 
     __slots__ = ("_before", "_connection", "_forks", "_operation", "_started", "_token", "_tool", "in_library", "span")
 
@@ -129,7 +129,7 @@ class SentRequest:
         ownership.add_attributes(self.span, values)
 
     def answered(self, result: Any) -> None:
-        """The other end has answered with a result."""
+        """Record that the other end has answered with a result."""
         outcome = operations.OK
         with guard("mcp.answer"):
             outcome = operations.of_answer(self._operation, result)
@@ -142,7 +142,7 @@ class SentRequest:
         self._end(outcome)
 
     def failed(self, error: BaseException) -> None:
-        """The other end has answered with an error, or not at all."""
+        """Record that the other end has answered with an error, or not at all."""
         outcome = operations.OK
         with guard("mcp.error"):
             outcome = operations.of_error(self._operation, error)

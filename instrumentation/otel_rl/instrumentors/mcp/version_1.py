@@ -66,7 +66,7 @@ def _begin(session: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple
         request = kwargs["request"] if "request" in kwargs else args[0]
         root = getattr(request, "root", request)
         operation = McpRequest(root.method, field(root, "params"), getattr(session, "_request_id", None))
-        sent = SentRequest(operation, connections.of(getattr(session, "_write_stream", None))).start()
+        sent = SentRequest(operation, connections.connection_of(getattr(session, "_write_stream", None))).start()
         with _INJECT:
             carrying = _carrying(request, sent)
             if "request" in kwargs:
@@ -82,7 +82,7 @@ _timed_failed = own_cpu.timed("mcp.failed", SentRequest.failed)
 
 
 def _carrying(request: Any, sent: SentRequest) -> Any:
-    """A copy of ``request`` that carries the trace context over the wire; the program keeps its own as it was.
+    """Return a copy of ``request`` that carries the trace context over the wire; the program keeps its own as it was.
 
     The library encodes a request by ``model_dump`` and does nothing else with it.
     """
@@ -112,7 +112,7 @@ def _begin_client_request(session: Any, responder: Any) -> ReceivedRequest | Non
 def _received(message: Any, request: Any, session: Any) -> ReceivedRequest | None:
     if not scope.enabled or ownership.suppressed():
         return None
-    connection = connections.of(getattr(session, "_write_stream", None))
+    connection = connections.connection_of(getattr(session, "_write_stream", None))
     over_http = getattr(message.message_metadata, "request_context", None)
     if over_http is not None:
         connection = connections.of_http_request(over_http)

@@ -63,7 +63,7 @@ def patch_client_session(module: ModuleType, patches: Patches) -> None:
 def _begin_sending(dispatcher: Any, method: str, params: Any, *_: Any, **__: Any) -> SentRequest | None:
     if not scope.enabled or ownership.suppressed():
         return None
-    connection = connections.of(getattr(dispatcher, "_write_stream", None))
+    connection = connections.connection_of(getattr(dispatcher, "_write_stream", None))
     return SentRequest(McpRequest(method, params), connection).start()
 
 
@@ -97,7 +97,7 @@ def _connection_of(context: Any) -> connections.Connection:
         return connections.of_http_request(over_http)
     # The context that denies a server its own requests keeps the dispatcher's one inside.
     inner = getattr(context, "_inner", context)
-    return connections.of(getattr(getattr(inner, "_dispatcher", None), "_write_stream", None))
+    return connections.connection_of(getattr(getattr(inner, "_dispatcher", None), "_write_stream", None))
 
 
 def _end_handling(received: ReceivedRequest, result: Any, error: BaseException | None) -> None:
@@ -118,7 +118,7 @@ def _otel_span(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _is_ours(kind: Any = None, attributes: Any = None, **_: Any) -> bool:
-    """True where a span of ours is open for the request that the library wants one for."""
+    """Return whether a span of ours is open for the request that the library wants one for."""
     if kind not in _CURRENT:
         return False
     request = _CURRENT[kind].get()

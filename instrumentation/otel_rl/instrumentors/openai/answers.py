@@ -37,7 +37,7 @@ def follow_raw(call: InferenceCall, response: Any) -> None:
 
 
 def closes(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Factory for a synchronous ``close`` of a stream or raw response."""
+    """Return a replacement for a synchronous ``close`` of a stream or raw response."""
 
     @functools.wraps(original)
     def close(self: Any) -> Any:
@@ -51,7 +51,7 @@ def closes(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def closes_async(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Factory for an asynchronous ``close`` of a stream or raw response."""
+    """Return a replacement for an asynchronous ``close`` of a stream or raw response."""
 
     @functools.wraps(original)
     async def close(self: Any) -> Any:
@@ -83,7 +83,7 @@ def _finish(answer: Any, ended: str) -> None:
 
 
 def parses(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Factory for a synchronous ``parse`` of a raw response."""
+    """Return a replacement for a synchronous ``parse`` of a raw response."""
 
     @functools.wraps(original)
     def parse(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -103,7 +103,7 @@ def parses(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def parses_async(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Factory for an asynchronous ``parse`` of a raw response."""
+    """Return a replacement for an asynchronous ``parse`` of a raw response."""
 
     @functools.wraps(original)
     async def parse(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -140,15 +140,15 @@ def answered(call: InferenceCall, answer: Any) -> None:
 
 
 def _is_http_response(answer: Any) -> bool:
-    """True for the response of httpx or httpx2 itself, which ``cast_to=httpx.Response`` asks for."""
+    """Return whether this is the response of httpx or httpx2 itself, which ``cast_to=httpx.Response`` asks for."""
     return type(answer).__name__ == "Response" and type(answer).__module__.partition(".")[0] in ("httpx", "httpx2")
 
 
 def _body(http_response: Any) -> bytes | None:
-    """The body of a response of httpx where it has been read; it is never read here."""
+    """Return the body of a response of httpx where it has been read; it is never read here."""
     # `content` raises where the body was streamed and not kept.
-    found = vars(http_response).get("_content")
-    return found if isinstance(found, bytes) else None
+    body = vars(http_response).get("_content")
+    return body if isinstance(body, bytes) else None
 
 
 def _take_body(call: InferenceCall, answer: Any) -> None:

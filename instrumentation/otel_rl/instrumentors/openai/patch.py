@@ -135,7 +135,7 @@ _timed_answered = own_cpu.timed("openai.answered", answers.answered)
 
 
 def _build_headers(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Called once per attempt, so it counts retries and puts the trace context on the wire of every transport."""
+    """Count retries and put the trace context on the wire of every transport; called once per attempt."""
 
     @functools.wraps(original)
     def build_headers(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -160,7 +160,7 @@ def _target(client: Any, options: Any) -> Any:
 
 
 def _has_trace_context(client: Any, options: Any) -> bool:
-    """True when the program itself sends a ``traceparent``. A header lookup would trigger encoding detection."""
+    """Return whether the program itself sends a ``traceparent``. A header lookup would trigger encoding detection."""
     for given in (options.headers, client._custom_headers):  # noqa: SLF001
         if given and any(name.lower() == "traceparent" for name in given):
             return True

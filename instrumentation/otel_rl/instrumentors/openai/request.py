@@ -21,7 +21,7 @@ def describe(client: Any, options: Any) -> ModelRequest | None:
 
 
 def _body(options: Any) -> dict[str, Any]:
-    """The body as the client will send it. Versions before 1.30 or so have no separate ``extra_json``."""
+    """Return the body as the client will send it. Versions before 1.30 or so have no separate ``extra_json``."""
     body = options.json_data
     added = getattr(options, "extra_json", None)
     if not isinstance(body, dict):

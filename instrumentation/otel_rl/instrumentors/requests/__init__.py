@@ -12,5 +12,5 @@ class RequestsInstrumentor(Instrumentor):
 
     library: ClassVar[str] = "requests"
     requirements: ClassVar = ("requests >= 2.28, < 3",)
-    is_of_many_uses: ClassVar = True
+    general_purpose: ClassVar = True
     modules: ClassVar = {"requests.sessions": "patch:patch_sessions", "requests.models": "patch:patch_models"}

@@ -101,7 +101,7 @@ class DispatcherKernels:
         return len(self._covered) == len(OPERATORS)
 
     def covers(self, operation: str) -> bool:
-        """True while a collective of this operation passes a kernel."""
+        """Return whether a collective of this operation passes a kernel."""
         return any(known.name in self._covered for known in OPERATORS if known.operation == operation)
 
     def probe(self) -> None:
@@ -258,7 +258,7 @@ class DispatcherKernels:
         return kernel
 
     def _issuing(self, operator: Any) -> Function:
-        """A functional operator that issues a collective: says so to the kernels below, and keeps its results."""
+        """Wrap a functional operator: announce its collective to the kernels below, and keep its results."""
         issuer, keep, redispatch, key = self._issuer, self._keep_results, _redispatch(operator), _key()
 
         def kernel(keys: Any, *args: Any, **kwargs: Any) -> Any:
@@ -327,7 +327,7 @@ class _CollectiveWait:
         self._started = clock()
 
     def end(self) -> None:
-        """The wait is over. Raises nothing."""
+        """End the wait. Raises nothing."""
         try:
             self._recorder.add_wait(self._slot, self._started, clock() - self._started)
             records = self._recorder.flight_records
@@ -346,7 +346,7 @@ def _computed(recorder: CollectiveRecorder, add: Callable[[Function], None], bac
 
 
 def _nothing(*_: Any) -> None:
-    """The flight recorder is off."""
+    """Begin nothing: the flight recorder is off."""
 
 
 def _key() -> Any:
@@ -379,7 +379,7 @@ def _positions(operator: Any, known: Operator) -> tuple[int, int | None]:
 
 
 def _is_fake(message: Any) -> bool:
-    """A tensor without data: a compiler traces the program."""
+    """Return whether a tensor has no data: a compiler traces the program."""
     # The exact types, which the dispatcher passes: asking for subclasses too makes an object at each call.
     while type(message) in _LISTS and message:
         message = message[0]

@@ -83,14 +83,14 @@ def _group_made(module: ModuleType) -> None:
 
 @functools.cache
 def collectives() -> CollectiveReporter:
-    """The one of this process: its counters outlive an uninstrumentation, as instruments cannot be taken back."""
+    """Return the reporter of this process; it outlives an uninstrumentation: instruments cannot be taken back."""
     recorder = CollectiveRecorder(settings.current().slowest, outside_dynamo)
     return CollectiveReporter(recorder, scope, sequence_numbers.read)
 
 
 @functools.cache
 def kernels() -> DispatcherKernels:
-    """The kernels of this process; they are put on when :func:`mode` asks for them."""
+    """Return the kernels of this process; they are put on when :func:`mode` asks for them."""
     # Where a kernel counts the first collective, a lock of PyTorch may be held: no place for the SDK.
     return DispatcherKernels(collectives().recorder, collectives().observe)
 

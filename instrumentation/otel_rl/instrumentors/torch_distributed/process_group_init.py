@@ -39,7 +39,7 @@ class _Meeting:
 
 
 def announce(module: ModuleType, scope: Scope) -> None:
-    """Called after ``init_process_group`` in every rank, on the program's thread: sets state and starts a thread."""
+    """Set state and start a thread; called after ``init_process_group`` in every rank, on the program's thread."""
     rank, world_size = module.get_rank(), module.get_world_size()
     if world_size == 1 or not _has_several_ranks(module):
         process_identity.update(rank=rank, world_size=world_size)

@@ -52,7 +52,7 @@ def key() -> str:
 
 
 def can_clone(store: Any) -> bool:
-    """True for a ``TCPStore``, prefixed or not, of a torch that can clone stores."""
+    """Return whether this is a ``TCPStore``, prefixed or not, of a torch that can clone stores."""
     innermost = getattr(store, "_underlying_non_prefix_store", store)
     return isinstance(innermost, sys.modules["torch.distributed"].TCPStore) and hasattr(store, "clone")
 
@@ -80,5 +80,5 @@ def receive(store: Any, stop: threading.Event, time_limit: float = TIME_LIMIT) -
         if time.monotonic() >= deadline or stop.wait(interval):
             return None
         interval = min(interval * 2, LONGEST_INTERVAL)
-    found = json.loads(bytes(clone.get(key())))
-    return Identity(*(str(found[name]) for name in Identity._fields))
+    fields = json.loads(bytes(clone.get(key())))
+    return Identity(*(str(fields[name]) for name in Identity._fields))

@@ -11,7 +11,7 @@ from otel_rl.semconv import attributes
 
 
 def version() -> str | None:
-    """The version of transformers."""
+    """Return the version of transformers."""
     return getattr(sys.modules.get("transformers"), "__version__", None)
 
 
@@ -20,19 +20,19 @@ def of_trainer(trainer: Any) -> dict[str, Any]:
 
     Batch sizes are per optimizer step and over all ranks, in samples.
     """
-    found: dict[str, Any] = {}
+    details: dict[str, Any] = {}
     with guard("transformers.details"):
         args = trainer.args
         ranks = max(int(args.world_size), 1)
         train = args.train_batch_size * args.gradient_accumulation_steps * ranks
         sampled = getattr(args, "generation_batch_size", None)
-        found = {
+        details = {
             attributes.RL_MODEL_NAME: _model_name(trainer.model),
             attributes.RL_LOSS_TYPE: _text(getattr(args, "loss_type", None)),
             attributes.RL_TRAIN_BATCH_SIZE: train,
             attributes.RL_SAMPLE_BATCH_SIZE: sampled if isinstance(sampled, int) else None,
         }
-    return {key: value for key, value in found.items() if value is not None}
+    return {key: value for key, value in details.items() if value is not None}
 
 
 def _model_name(model: Any) -> str | None:

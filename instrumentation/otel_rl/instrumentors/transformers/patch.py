@@ -37,7 +37,7 @@ _PHASES = {
 
 
 def patch_training_args(module: ModuleType, patches: Patches) -> None:
-    """The configuration is built long before the trainer, and before the process group: the earliest sign of both."""
+    """Patch the configuration, the earliest sign of a trainer: it is built before the process group."""
     patches.observe(module, "TrainingArguments.__post_init__", before=_identify, required=True)
 
 
@@ -47,7 +47,10 @@ def patch_trainer_callback(module: ModuleType, patches: Patches) -> None:
 
 
 def patch_trainer(module: ModuleType, patches: Patches) -> None:
-    """Subclasses reach these methods by ``super()``; where one does not, the phase is missing and nothing else."""
+    """Patch the trainer.
+
+    Subclasses reach these methods by ``super()``; where one does not, the phase is missing and nothing else.
+    """
     patches.on_restore(trainer_loop.close_steps)
     patches.observe(module, "Trainer.__init__", before=_identify, required=True)
     begin = partial(_training_begins, patches)
@@ -106,7 +109,7 @@ def _batches_arrived(wait: _DataWait, result: Any, error: BaseException | None) 
 
 
 def _loss_begins(stack: Any, *_: Any, **__: Any) -> None:
-    """The base ``training_step`` computes the loss inside this context, whatever class defines ``compute_loss``."""
+    """Begin the forward pass: ``training_step`` computes the loss in this context, whatever ``compute_loss`` is."""
     if type(stack) is not ExitStack:
         return
     phase = trainer_loop.current().open(spans.RL_FORWARD, scope)

@@ -39,12 +39,12 @@ class SampleScores(NamedTuple):
 
 def chosen(outcome: SampleScores) -> dict[int, str]:
     """Places of the samples that are chosen, each with the first reason for it."""
-    found: dict[int, str] = {}
+    reasons: dict[int, str] = {}
     if not outcome.lengths:
-        return found
+        return reasons
     for place, reason in _candidates(outcome):
-        found.setdefault(place, reason)
-    return found
+        reasons.setdefault(place, reason)
+    return reasons
 
 
 def _candidates(outcome: SampleScores) -> Iterator[tuple[int, str]]:
@@ -62,7 +62,7 @@ def _candidates(outcome: SampleScores) -> Iterator[tuple[int, str]]:
 
 
 def record_scores(scope: Scope, outcome: SampleScores, columns: Columns, context: Context) -> None:
-    """An evaluation event for each score of each chosen sample; on an I/O thread."""
+    """Record an evaluation event for each score of each chosen sample; on an I/O thread."""
     most = settings.current().evaluated_samples
     for place, reason in islice(chosen(outcome).items(), most):
         of_sample = {key: columns.values[key][place] for key in _IDS if key in columns.values}

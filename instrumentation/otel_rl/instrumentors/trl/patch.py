@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from otel_rl.instrumentors.patching import Patches
     from otel_rl.semconv.definitions import SpanDefinition
-    from otel_rl.training.trainer_loop import PhaseHandle
+    from otel_rl.training.phases import PhaseHandle
 
 SYSTEM = "trl"
 
@@ -41,7 +41,7 @@ def register_system(module: ModuleType, patches: Patches) -> None:
 
 
 def algorithm_of(kind: type) -> str | None:
-    """The algorithm of a trainer class of TRL or of its configuration class; None for bases that have none.
+    """Return the algorithm of a trainer class of TRL or of its configuration class; None for bases that have none.
 
     >>> from trl import GRPOConfig
     >>> algorithm_of(GRPOConfig)
@@ -60,7 +60,7 @@ def patch_profiling(module: ModuleType, patches: Patches) -> None:
 
 
 def patch_vllm_generation(module: ModuleType, patches: Patches) -> None:
-    """The client of the engine; several trainers call it outside of a profiling context."""
+    """Patch the client of the engine; several trainers call it outside of a profiling context."""
     patches.observe(module, "VLLMGeneration.sync_weights", begin=_begin_sync, end=_end_sync, required=True)
     patches.observe(
         module, "VLLMGeneration.generate", begin=_beginning(spans.RL_GENERATE), end=_end_phase, required=True
@@ -137,16 +137,16 @@ def _end_phase(phase: PhaseHandle, _: Any, error: BaseException | None) -> None:
 
 
 def _begin_sync(*_: Any, **__: Any) -> tuple[PhaseHandle | None, PhaseHandle | None]:
-    """The transfer is all of the phase, or, where a profiling context has opened the phase, a part of it."""
+    """Begin the transfer: it is all of the phase, or, where a profiling context has opened the phase, a part of it."""
     loop = trainer_loop.current()
     return loop.open(spans.RL_SYNC, scope), loop.open(spans.RL_WEIGHT_SYNC, scope)
 
 
 def _end_sync(opened: tuple[PhaseHandle | None, PhaseHandle | None], _: Any, error: BaseException | None) -> None:
     phase, transfer = opened
-    for one in (transfer, phase):
-        if one is not None:
-            one.end(error)
+    for opened_phase in (transfer, phase):
+        if opened_phase is not None:
+            opened_phase.end(error)
 
 
 def _begin_environments(trainer: Any, *_: Any, **__: Any) -> PhaseHandle | None:

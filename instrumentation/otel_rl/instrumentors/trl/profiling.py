@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from otel_rl.semconv.definitions import SpanDefinition
-    from otel_rl.training.trainer_loop import PhaseHandle
+    from otel_rl.training.phases import PhaseHandle
 
 scope = Scope("trl")
 
@@ -54,7 +54,7 @@ class _Kinds(dict[str, "str | None"]):
 
 
 #: Running contexts that have a phase, by their id: a context may end in another task than the one that entered it.
-_open: dict[int, PhaseHandle | Phase] = {}
+_open: dict[int, PhaseHandle] = {}
 #: Most of them. A context that the program never leaves would stay for ever.
 MAXIMUM_OPEN = 256
 
@@ -85,7 +85,9 @@ def entering(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
             elif (kind := known[self.name]) is None:
                 if _REWARD in running[0].open_phases:
                     _entered(self)
-            elif kind not in (found := running[0].open_phases) and not (kind in hidden and _FORWARD in found):
+            elif kind not in (open_phases := running[0].open_phases) and not (
+                kind in hidden and _FORWARD in open_phases
+            ):
                 _entered(self)
         except Exception as ours:  # noqa: BLE001 - counted
             _guard.handle(ours)
@@ -96,11 +98,11 @@ def entering(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 def leaving(original: Callable[..., Any]) -> Callable[..., Any]:
     """Return a replacement of ``ProfilingContext.__exit__`` that ends the phase, with the error of the block."""
-    end, found = own_cpu.timed("trl.profiling.leave", _end), _open
+    end, open_by_id = own_cpu.timed("trl.profiling.leave", _end), _open
 
     @functools.wraps(original)
     def leave(self: Any, error_type: Any, error: BaseException | None, traceback: Any) -> Any:
-        if found and (phase := found.pop(id(self), None)) is not None:
+        if open_by_id and (phase := open_by_id.pop(id(self), None)) is not None:
             end(phase, error)
         return original(self, error_type, error, traceback)
 
@@ -119,7 +121,7 @@ def _entered(context: Any) -> None:
         _keep(context, loop.open(definition, scope))
 
 
-def _end(phase: PhaseHandle | Phase, error: BaseException | None) -> None:
+def _end(phase: PhaseHandle, error: BaseException | None) -> None:
     phase.end(error)
 
 
@@ -134,19 +136,19 @@ def _make_room(context: Any) -> None:
         _give_up(_open.pop(next(iter(_open)), None))
 
 
-def _give_up(phase: PhaseHandle | Phase | None) -> None:
+def _give_up(phase: PhaseHandle | None) -> None:
     # Others end with their step.
     if isinstance(phase, Phase):
         phase.abandon()
 
 
-def _keep(context: Any, phase: PhaseHandle | Phase | None) -> None:
+def _keep(context: Any, phase: PhaseHandle | None) -> None:
     if phase is not None:
         _open[id(context)] = phase
 
 
 def _reward_function(loop: trainer_loop.TrainerLoop, name: str) -> Phase | None:
-    """A span per reward function and no duration: that of the phase around it counts."""
+    """Begin a span per reward function and no duration: that of the phase around it counts."""
     step = loop.step
     if step is None or not scope.enabled or reductions.PARTS.on:
         return None

@@ -42,12 +42,12 @@ class RewardScores:
             self._on_device.append((names, scores))
 
     def scored(self) -> None:
-        """The trainer has read the scores itself: reading them now waits for nothing."""
+        """Record the scores, which the trainer has read itself: reading them now waits for nothing."""
         while self._on_device:
             self._record(*self._on_device.pop())
 
     def take(self) -> dict[str, list[float]] | None:
-        """The scores of the samples of this process by function, once."""
+        """Return the scores of the samples of this process by function, once."""
         latest, self._latest = self._latest, None
         return latest
 

@@ -29,7 +29,7 @@ class BatchTexts(NamedTuple):
 
 
 def of_batch(prompts: Any, result: Sequence[Any], count: int) -> BatchTexts | None:
-    """The texts of a batch; None where nobody wants content, or where the trainer returns no texts.
+    """Return the texts of a batch; None where nobody wants content, or where the trainer returns no texts.
 
     Args:
         prompts: what the trainer generates from.
@@ -38,8 +38,10 @@ def of_batch(prompts: Any, result: Sequence[Any], count: int) -> BatchTexts | No
     """
     if not any(capture()) or not isinstance(prompts, list) or len(prompts) != count:
         return None
-    found = (one for one in result[2:4] if isinstance(one, list) and len(one) == count and _is_text(one[0]))
-    completions = next(found, None)
+    texts = (
+        column for column in result[2:4] if isinstance(column, list) and len(column) == count and _is_text(column[0])
+    )
+    completions = next(texts, None)
     return None if completions is None else BatchTexts(prompts, completions)
 
 
@@ -66,8 +68,8 @@ def _content(prompt: Any, completion: Any, stop_reason: str | None) -> dict[str,
     answer = [said.pop()] if said and said[-1]["role"] == "assistant" else []
     if answer and stop_reason is not None:
         answer[0]["finish_reason"] = stop_reason
-    found = {attributes.GEN_AI_INPUT_MESSAGES: said, attributes.GEN_AI_OUTPUT_MESSAGES: answer}
-    return {name: shortening.messages_as_json(given) for name, given in found.items() if given}
+    messages = {attributes.GEN_AI_INPUT_MESSAGES: said, attributes.GEN_AI_OUTPUT_MESSAGES: answer}
+    return {name: shortening.messages_as_json(given) for name, given in messages.items() if given}
 
 
 def _messages(given: Any, role: str) -> list[Message]:

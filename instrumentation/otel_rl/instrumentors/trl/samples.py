@@ -147,7 +147,7 @@ def _record_content(texts: sample_content.BatchTexts, batch: _Batch) -> None:
 
 
 def _recorded(batch: _Batch, context: Context) -> trajectory_columns.Columns:
-    """The columns of the record, and on the way the scores of chosen samples as events; on an I/O thread."""
+    """Return the columns of the record, and on the way the scores of chosen samples as events; on an I/O thread."""
     columns = _columns(batch)
     with guard("trl.evaluations"):
         chosen_samples.record_scores(scope, _outcome(batch, columns.values), columns, context)
@@ -175,7 +175,7 @@ def _ends(trainer: Any) -> set[Any]:
 
 
 def _estimator(trainer: Any, *, is_only_batch: bool) -> str:
-    """The formula of the advantages, from rewards that are weighted sums; empty where it is another one.
+    """Return the formula of the advantages, from rewards that are weighted sums; empty where it is another one.
 
     As ``_generate_and_score_completions`` of TRL 0.27 to 1.16 has it.
     """
@@ -208,15 +208,15 @@ def _tool_calls(completions: Any) -> list[int] | None:
 
 def _advantages(output: Any, count: int) -> Sequence[float] | None:
     """Read after the trainer has read them for its own log: nothing is computed any more, and nothing waits."""
-    found: Any = output.get("advantages") if isinstance(output, dict) else None
-    if getattr(found, "shape", None) != (count,):
+    advantages: Any = output.get("advantages") if isinstance(output, dict) else None
+    if getattr(advantages, "shape", None) != (count,):
         return None
-    values: list[float] = found.tolist()
+    values: list[float] = advantages.tolist()
     return values
 
 
 def _columns(batch: _Batch) -> trajectory_columns.Columns:
-    """The columns of the record, and the scores by reward function; on an I/O thread."""
+    """Return the columns of the record, and the scores by reward function; on an I/O thread."""
     made = batch.made
     count = len(made.inputs)
     # Ids of samples and groups are the same on every rank.
@@ -270,14 +270,14 @@ def _turns(mask: Sequence[int]) -> int:
 
 
 def _rewards(batch: _Batch, count: int) -> list[float | None]:
-    """The weighted sum of the scores that each sample got; None for a sample without any."""
+    """Return the weighted sum of the scores that each sample got; None for a sample without any."""
     weights = [*batch.weights, *[1.0] * (len(batch.scores) - len(batch.weights))]
-    found: list[float | None] = [None] * count
+    totals: list[float | None] = [None] * count
     for weight, scores in zip(weights, batch.scores.values(), strict=False):
         for place, score in enumerate(scores):
             if score == score:  # noqa: PLR0124 - false for NaN only, which says that the function does not apply
-                found[place] = (found[place] or 0.0) + weight * score
-    return found
+                totals[place] = (totals[place] or 0.0) + weight * score
+    return totals
 
 
 samples = Samples()

@@ -97,7 +97,7 @@ class ToolCalls:
         self.failures: dict[int, int] = {}
 
     def watch(self, tools: dict[str, Any], sample: int | None = None) -> dict[str, Any]:
-        """A copy of ``tools`` whose functions note their calls; of all samples, or of one."""
+        """Return a copy of ``tools`` whose functions note their calls; of all samples, or of one."""
         return {name: _WatchedTool(tool, name, self._noter(name, sample)) for name, tool in tools.items()}
 
     def watch_last(self, tools: dict[str, Any], sample: int | None = None) -> dict[str, Any]:
@@ -135,7 +135,7 @@ class ToolCalls:
         return note
 
     def _retry(self, sample: int | None, name: str, mark: int | None, *, failed: bool) -> int:
-        """Number of the repetition; samples that share their tools cannot be told apart."""
+        """Return the number of the repetition; samples that share their tools cannot be told apart."""
         if sample is None or (not failed and sample not in self._last_failed):
             return 0
         retry = attempts.number_of(self._last_failed.get(sample), name, mark)
@@ -232,10 +232,10 @@ class _LastTools(dict[str, Any]):
         self._note_unknown = note_unknown
 
     def __contains__(self, name: object) -> bool:
-        found = super().__contains__(name)
-        if not found:
+        is_known = super().__contains__(name)
+        if not is_known:
             self._note_unknown(str(name))
-        return found
+        return is_known
 
     def __missing__(self, name: object) -> Any:
         # Versions of TRL that index without asking.
@@ -271,7 +271,7 @@ class Watching:
                 if isinstance(original, dict):
                     replacements[name] = watch(original)
                 else:
-                    replacements[name] = [watch(one, place) for place, one in enumerate(original)]
+                    replacements[name] = [watch(tools, place) for place, tools in enumerate(original)]
                     self.failures = self._calls.failures
             self._originals = {name: getattr(self._trainer, name) for name in self._names}
             vars(self._trainer).update(replacements)

@@ -12,7 +12,7 @@ class Urllib3Instrumentor(Instrumentor):
 
     library: ClassVar[str] = "urllib3"
     requirements: ClassVar = ("urllib3 >= 1.26, < 3",)
-    is_of_many_uses: ClassVar = True
+    general_purpose: ClassVar = True
     modules: ClassVar = {
         "urllib3.connectionpool": "patch:patch_connection_pool",
         "urllib3.poolmanager": "patch:patch_pool_manager",

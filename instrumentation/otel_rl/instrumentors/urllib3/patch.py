@@ -73,7 +73,7 @@ def _opens_url(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _is_of_interest(method: Any, url: Any) -> bool:
-    """True for the path of an engine; the rest of the URL is looked at then."""
+    """Return whether this is the path of an engine; the rest of the URL is looked at then."""
     with _BEGIN:
         try:
             if not may_be_target(url):
@@ -100,7 +100,7 @@ def _begin_at_url(manager: Any, method: str, url: str, kwargs: dict[str, Any]) -
 
 
 def _begin(method: str, where: tuple[str, str, int | None, str], all_headers: Any, given: Any, body: Any) -> Any:
-    """The call, and the headers to send: a copy of the program's with the trace context."""
+    """Return the call, and the headers to send: a copy of the program's with the trace context."""
     with _BEGIN:
         if all_headers is not None and not hasattr(all_headers, "keys"):
             # No mapping: the request is about to fail with it.
@@ -136,7 +136,7 @@ def _answered(call: HttpCall, response: Any) -> None:
         # The property would read it. Stand-ins for responses may have neither (vcrpy).
         content = getattr(response, "_body", None)
         history = getattr(getattr(response, "retries", None), "history", None) or ()
-        call.was_sent(1 + sum(one.redirect_location is None for one in history))
+        call.was_sent(1 + sum(attempt.redirect_location is None for attempt in history))
         call.answered(response, response.status, content if isinstance(content, bytes) else None)
         if not content:
             call.is_followed_by(response, response)

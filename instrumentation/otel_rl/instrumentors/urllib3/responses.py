@@ -76,7 +76,7 @@ def _was_read(call: HttpModelCall, response: Any, amount: int | None, data: byte
 
 
 def _has_decoded(response: Any) -> bool:
-    """True where decompression has given more than was asked for (since 2.0), or has not gone on yet."""
+    """Return whether decompression has given more than was asked for (since 2.0), or has not gone on yet."""
     decoder = getattr(response, "_decoder", None)
     return bool(getattr(response, "_decoded_buffer", None) or getattr(decoder, "has_unconsumed_tail", False))
 

@@ -66,7 +66,7 @@ class AsyncRequest:
             self._reasons[index] = candidate.finish_reason
 
     def finish(self, error: BaseException | None) -> None:
-        """The generator has ended, by itself or by the program."""
+        """End a request whose generator has ended, by itself or by the program."""
         values: dict[str, Any] = {attributes.RL_INFERENCE_STREAM_ENDED: Ended.COMPLETED}
         if isinstance(error, GeneratorExit):
             values[attributes.RL_INFERENCE_STREAM_ENDED] = Ended.CLOSED
@@ -100,7 +100,7 @@ def begin(
     trace_headers: Any = None,
     **___: Any,
 ) -> AsyncRequest | None:
-    """The program asks for the first output of a request."""
+    """Begin a request: the program asks for its first output."""
     if not scope.enabled or ownership.suppressed():
         return None
     # A server hands on the headers of its client: the engine's own span belongs to that trace then.
@@ -113,19 +113,19 @@ def begin(
 
 
 def each(request: AsyncRequest, output: Any) -> None:
-    """The engine has given an output."""
+    """Record an output of the engine."""
     request.observe(output)
 
 
 def end(request: AsyncRequest, _: Any, error: BaseException | None) -> None:
-    """The generator has ended."""
+    """End the request: its generator has ended."""
     if _running.get(request.request_id) is request:
         del _running[request.request_id]
     request.finish(error)
 
 
 def add_request(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Factory for ``AsyncLLM.add_request``: with its tracer on, the engine's span becomes a child of ours."""
+    """Return a replacement for ``AsyncLLM.add_request``: with its tracer on, the engine's span is a child of ours."""
 
     @functools.wraps(original)
     async def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:

@@ -23,7 +23,7 @@ _inside: ContextVar[bool] = ContextVar("otel_rl_vllm_batch", default=False)
 
 
 def beginning(operation: str) -> Begin:
-    """A hook that begins a call of ``operation``."""
+    """Return a hook that begins a call of ``operation``."""
 
     def begin(llm: Any, *args: Any, **kwargs: Any) -> EngineCall | None:
         if not scope.enabled or _inside.get() or ownership.suppressed():
@@ -41,7 +41,7 @@ def beginning(operation: str) -> Begin:
 
 
 def end(call: EngineCall, outputs: Any, error: BaseException | None) -> None:
-    """The call has returned the outputs of its requests, or raised."""
+    """End a call that has returned the outputs of its requests, or raised."""
     _inside.set(False)
     values = {}
     try:

@@ -35,7 +35,7 @@ def model_of(engine: Any) -> str:
 def sampling_values(given: Any) -> dict[str, Any]:
     """Attributes of ``SamplingParams``; of a list of them only where all requests have the same object."""
     if isinstance(given, list | tuple):
-        if not given or any(one is not given[0] for one in given):
+        if not given or any(params is not given[0] for params in given):
             return {}
         given = given[0]
     values: dict[str, Any] = {}

@@ -78,7 +78,7 @@ class EngineOperation:
         self.has_ended = False
 
     def end(self, error: BaseException | None) -> None:
-        """It has returned, or raised."""
+        """End the operation, which has returned or raised."""
         self.has_ended = True
         # A coroutine that its program closes may end in another context than it began in.
         with suppress(ValueError):
@@ -97,7 +97,7 @@ class EngineOperation:
 
 
 def beginning(name: str) -> Callable[..., EngineOperation | None]:
-    """A hook that begins the operation of the method ``name``."""
+    """Return a hook that begins the operation of the method ``name``."""
     kind = KINDS[name]
 
     def begin(engine: Any, *args: Any, **kwargs: Any) -> EngineOperation | None:
@@ -131,7 +131,7 @@ def begin_apply(engine: Any, func: Any, *_: Any, **__: Any) -> EngineOperation |
 
 
 def end(operation: EngineOperation, _: Any, error: BaseException | None) -> None:
-    """The operation has returned, or raised."""
+    """End an operation that has returned or raised."""
     operation.end(error)
 
 
@@ -141,6 +141,6 @@ def _wanted() -> bool:
 
 
 def _changes_model(function: Any) -> bool:
-    """True for a function that calls one of the methods that change a model; its own code is looked at, not more."""
+    """Return whether a function calls one of the methods that change a model; its own code is looked at, not more."""
     code = getattr(function, "__code__", None)
     return code is not None and not _CHANGES_MODEL.isdisjoint(code.co_names)

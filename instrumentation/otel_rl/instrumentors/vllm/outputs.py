@@ -33,12 +33,12 @@ def add_output(requests: EngineRequests, output: Any) -> None:
 
 def number_of_logprobs(candidate: Any) -> int:
     """Tokens of a ``CompletionOutput`` whose log-probabilities it has: in a list, or flat (``FlatLogprobs``)."""
-    found = getattr(candidate, "logprobs", None)
-    return 0 if found is None else len(found)
+    logprobs = getattr(candidate, "logprobs", None)
+    return 0 if logprobs is None else len(logprobs)
 
 
 def times_of(metrics: Any) -> Times | None:
-    """Times of a ``RequestStateStats``; None where the engine keeps none (``disable_log_stats``).
+    """Return the times of a ``RequestStateStats``; None where the engine keeps none (``disable_log_stats``).
 
     Its ``arrival_time`` is of the wall clock and of the program's process. The others are of the monotonic clock of the
     engine's process, so only those are compared with each other. A moment that has not come is 0.
@@ -67,12 +67,12 @@ def _between(start: float | None, end: float | None) -> float | None:
 
 
 def weight_versions(outputs: Iterable[Any]) -> str | None:
-    """The versions of the weights that made ``outputs``, as vLLM labels them, joined by commas; None without labels."""
-    found: dict[str, None] = {}
+    """Return the versions of the weights that made ``outputs`` as vLLM labels them, joined by commas, or None."""
+    versions: dict[str, None] = {}
     for output in outputs:
         for candidate in getattr(output, "outputs", None) or ():
             for labelled in getattr(candidate, "weight_versions", None) or ():
                 version = getattr(labelled, "version", None)
-                if version is not None and len(found) < _MOST_VERSIONS:
-                    found[str(version)] = None
-    return ",".join(found) or None
+                if version is not None and len(versions) < _MOST_VERSIONS:
+                    versions[str(version)] = None
+    return ",".join(versions) or None

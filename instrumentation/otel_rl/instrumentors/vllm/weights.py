@@ -35,11 +35,11 @@ class Weights:
         self._updating = False
 
     def started(self) -> None:
-        """An update of several calls has begun."""
+        """Begin an update of several calls."""
         self._updating = True
 
     def changed(self, name: str | None = None) -> None:
-        """The weights have changed; ``name`` is what the program calls this version."""
+        """Record that the weights have changed; ``name`` is what the program calls this version."""
         self._updating = False
         if name is not None or not self._changed:
             self._name = name
@@ -47,7 +47,7 @@ class Weights:
         self._since = time.perf_counter()
 
     def moved(self) -> None:
-        """A part of the weights has changed."""
+        """Record that a part of the weights has changed."""
         if not self._updating:
             self.changed(self._name if self._changed else None)
 
@@ -62,7 +62,7 @@ class Weights:
         return self._updating
 
     def version(self) -> str:
-        """The version that the engine generates with from now on."""
+        """Return the version that the engine generates with from now on."""
         if self._changed and not self._updating:
             self._changed = False
             self._updates += 1
@@ -74,12 +74,12 @@ _weights: WeakKeyDictionary[Any, Weights] = WeakKeyDictionary()
 
 
 def of_engine(engine: Any) -> Weights:
-    """The weights of an ``LLM``, which are those of its ``LLMEngine``, or of an ``AsyncLLM``."""
+    """Return the weights of an ``LLM``, which are those of its ``LLMEngine``, or of an ``AsyncLLM``."""
     engine = getattr(engine, "llm_engine", engine)
-    found = _weights.get(engine)
-    if found is None:
-        found = _weights.setdefault(engine, Weights())
-    return found
+    weights = _weights.get(engine)
+    if weights is None:
+        weights = _weights.setdefault(engine, Weights())
+    return weights
 
 
 def add_version(values: dict[str, Any], engine: Any) -> None:
@@ -99,23 +99,23 @@ def size_of(*given: Any) -> int | None:
     They bring tensors, or describe them by ``shapes`` and ``dtype_names``, as the updates of vLLM's engines for weight
     transfer do (``vllm.distributed.weight_transfer``). Only sizes are read, never a tensor.
     """
-    found = 0
-    waiting = [(one, 0) for one in given]
+    total = 0
+    waiting = [(value, 0) for value in given]
     looked_at = 0
     while waiting and looked_at < _MOST_OBJECTS:
-        one, depth = waiting.pop()
+        value, depth = waiting.pop()
         looked_at += 1
-        size = getattr(one, "nbytes", None)
+        size = getattr(value, "nbytes", None)
         if isinstance(size, int):
-            found += size
+            total += size
             continue
-        fields = one if isinstance(one, dict) else getattr(one, "__dict__", None) if depth == 0 else None
+        fields = value if isinstance(value, dict) else getattr(value, "__dict__", None) if depth == 0 else None
         if isinstance(fields, dict):
-            found += _described(fields)
-            one = list(fields.values())
-        if isinstance(one, list | tuple) and depth < _DEEPEST:
-            waiting.extend((inner, depth + 1) for inner in one[: _MOST_OBJECTS - looked_at])
-    return found or None
+            total += _described(fields)
+            value = list(fields.values())
+        if isinstance(value, list | tuple) and depth < _DEEPEST:
+            waiting.extend((inner, depth + 1) for inner in value[: _MOST_OBJECTS - looked_at])
+    return total or None
 
 
 def _described(fields: dict[Any, Any]) -> int:

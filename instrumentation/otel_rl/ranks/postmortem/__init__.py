@@ -6,7 +6,6 @@
 Modules, each importing only those below it:
     text: the table and the sentences for a person, and JSON for a program.
     dump_text: the same of PyTorch's dumps.
-    sources: where the rings and PyTorch's dumps do not say the same.
     dump_comparison: PyTorch's dumps beside each other: who did not enter, and what does not fit.
     dumps: what PyTorch's dump tells of its rank.
     dump_files: the files of PyTorch's flight recorder, read without trust in who wrote them.
@@ -23,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from otel_rl.ranks.postmortem import dump_comparison, dump_files, dumps, ranks, rings, sources, waits
+from otel_rl.ranks.postmortem import dump_comparison, dump_files, dumps, ranks, rings, waits
 from otel_rl.ranks.postmortem.dump_comparison import DumpComparison
 from otel_rl.store.reader.errors import UnusableInput
 
@@ -45,9 +44,8 @@ class Postmortem:
     #: Ranks without a ring, and what is known of them.
     missing: dict[int, str]
     notes: list[str]
-    #: What PyTorch's dumps say, and where the rings say something else.
+    #: What PyTorch's dumps say; with NCCL they are the only evidence of who waits.
     dumps: DumpComparison = field(default_factory=DumpComparison)
-    differences: list[str] = field(default_factory=list)
 
 
 def examine(
@@ -61,50 +59,51 @@ def examine(
     Raises:
         UnusableInput: nothing was found, with the reason.
     """
-    found, without = _rings(directory, ring_directory, run, torch_dumps)
-    states = sorted((ranks.state_of(ring, found.exits) for ring in found.rings), key=lambda one: one.order)
-    compared = _dumps(found, states, directory, torch_dumps)
+    run_rings, without = _rings(directory, ring_directory, run, torch_dumps)
+    states = sorted((ranks.state_of(ring, run_rings.exits) for ring in run_rings.rings), key=lambda state: state.order)
+    compared = _dumps(run_rings, states, directory, torch_dumps)
     if without is not None and not compared.dumps:
         raise UnusableInput("; ".join([str(without), *compared.notes]))
-    is_running = any(one.is_alive for one in states)
-    last_signs = [one.ring.last_sign for one in states] or [_last_sign(dump) for dump in compared.dumps]
-    between = waits.find(states)
+    is_running = any(state.is_alive for state in states)
+    last_signs = [state.ring.last_sign for state in states] or [_last_sign(dump) for dump in compared.dumps]
+    between = waits.find_waits(states)
     return Postmortem(
-        run_id=found.run_id,
+        run_id=run_rings.run_id,
         at=time.time_ns() if is_running else max(last_signs),
         is_running=is_running,
         ranks=states,
         waits=between,
-        missing=_missing(found, compared),
-        notes=found.notes,
+        missing=_missing(run_rings, compared),
+        notes=run_rings.notes,
         dumps=compared,
-        differences=sources.differences(states, between, compared),
     )
 
 
 def _rings(
     directory: Path, ring_directory: Path, run: str | None, torch_dumps: Path | None
-) -> tuple[rings.Found, UnusableInput | None]:
-    """The rings, and why there are none."""
+) -> tuple[rings.RunRings, UnusableInput | None]:
+    """Return the rings, or why there are none."""
     try:
-        return rings.find(directory, ring_directory, run), None
+        return rings.find_rings(directory, ring_directory, run), None
     except UnusableInput as error:
         if torch_dumps is None:
             raise
-        return rings.Found("without rings", [], notes=[f"no rings: {error}"]), error
+        return rings.RunRings("without rings", [], notes=[f"no rings: {error}"]), error
 
 
-def _dumps(found: rings.Found, states: list[RankState], directory: Path, torch_dumps: Path | None) -> DumpComparison:
+def _dumps(
+    run_rings: rings.RunRings, states: list[RankState], directory: Path, torch_dumps: Path | None
+) -> DumpComparison:
     notes: list[str] = []
     if torch_dumps is not None:
-        files = dump_files.find(torch_dumps, notes)
+        files = dump_files.find_dumps(torch_dumps, notes)
         if not files and not notes:
             notes.append(f"no dump of PyTorch's flight recorder at {dump_files.printable(torch_dumps)}")
     else:
         # The prefix may be one that earlier runs had too, and lie where anybody may write.
         owners = {os.geteuid(), directory.stat().st_uid}
-        every = [file for place in found.torch_dumps for file in dump_files.find(Path(place), notes, owners)]
-        files = [file for file in every if file.written >= found.began]
+        every = [file for place in run_rings.torch_dumps for file in dump_files.find_dumps(Path(place), notes, owners)]
+        files = [file for file in every if file.written >= run_rings.began]
         if len(files) < len(every):
             notes.append(f"{len(every) - len(files)} dumps of PyTorch's flight recorder are older than the run")
     groups = {numbering.group for state in states for numbering in state.entered}
@@ -115,10 +114,10 @@ def _last_sign(dump: dumps.Dump) -> int:
     return max((entry.completed or entry.created or 0 for entry in dump.entries), default=dump.written)
 
 
-def _missing(found: rings.Found, compared: DumpComparison) -> dict[int, str]:
+def _missing(run_rings: rings.RunRings, compared: DumpComparison) -> dict[int, str]:
     """Ranks without a ring: those that the rings, or the groups of the dumps, name."""
-    missing = rings.missing(found)
-    with_ring = {ring.rank for ring in found.rings}
+    missing = rings.missing(run_rings)
+    with_ring = {ring.rank for ring in run_rings.rings}
     for rank in compared.ranks - with_ring:
         missing.setdefault(rank, "no ring")
     return {

@@ -73,20 +73,20 @@ class DumpComparison:
         return {dump.rank for dump in self.dumps}.union(*small)
 
     def of(self, rank: int | None) -> Dump | None:
-        """The dump of ``rank``."""
+        """Return the dump of ``rank``."""
         return next((dump for dump in self.dumps if dump.rank == rank), None)
 
 
 def compare(dumps: list[Dump], notes: list[str]) -> DumpComparison:
     """Compare the dumps with each other."""
-    found = DumpComparison(dumps, notes=notes)
+    comparison = DumpComparison(dumps, notes=notes)
     # In the order in which they were first used.
     for group in dict.fromkeys(group for dump in dumps for group in dump.numbered):
         by_rank = {dump.rank: dump for dump in dumps if _is_member(dump, group)}
-        _find_mismatch(found, group, by_rank)
-        _find_absence(found, group, by_rank)
-    found.unmatched = [entry for dump in dumps for entry in dump.last if entry.number is None]
-    return found
+        _find_mismatch(comparison, group, by_rank)
+        _find_absence(comparison, group, by_rank)
+    comparison.unmatched = [entry for dump in dumps for entry in dump.last if entry.number is None]
+    return comparison
 
 
 def _is_member(dump: Dump, group: RingGroup) -> bool:
@@ -95,7 +95,7 @@ def _is_member(dump: Dump, group: RingGroup) -> bool:
     return dump.rank in group.ranks
 
 
-def _find_absence(found: DumpComparison, group: RingGroup, by_rank: dict[int, Dump]) -> None:
+def _find_absence(comparison: DumpComparison, group: RingGroup, by_rank: dict[int, Dump]) -> None:
     """Look at the first collective of the group that is not over: later ones wait for it."""
     waiting: dict[int, list[DumpEntry]] = defaultdict(list)
     least = min((dump.entered(group) for dump in by_rank.values()), default=0)
@@ -106,25 +106,25 @@ def _find_absence(found: DumpComparison, group: RingGroup, by_rank: dict[int, Du
         entries = sorted(waiting[number], key=lambda entry: entry.rank)
         missing, unknown = _missing(group, entries[0], by_rank)
         entered_by_all = len(entries) == len(group.ranks or by_rank)
-        found.unknown += unknown
+        comparison.unknown += unknown
         if missing:
-            found.absences.append(Absence(entries[0], tuple(entry.rank for entry in entries), missing))
+            comparison.absences.append(Absence(entries[0], tuple(entry.rank for entry in entries), missing))
         if entered_by_all:
-            found.entered_by_all.append(entries[0])
-            found.not_begun += _not_begun(entries)
+            comparison.entered_by_all.append(entries[0])
+            comparison.not_begun += _not_begun(entries)
         if missing or unknown or entered_by_all:
             return
 
 
 def _not_begun(entries: list[DumpEntry]) -> list[DumpEntry]:
-    """The first rank whose device has not begun it. Where none has begun it, PyTorch may not have looked."""
+    """Return the first rank whose device has not begun it. Where none has begun it, PyTorch may not have looked."""
     if not any(entry.state == STARTED for entry in entries):
         return []
     return [entry for entry in entries if entry.state == SCHEDULED][:1]
 
 
 def _has_failed(entry: DumpEntry, least: int) -> bool:
-    """True where gloo has returned from what a rank did not enter."""
+    """Return whether gloo has returned from what a rank did not enter."""
     is_together = any(name in entry.operation for name in KEEP_TOGETHER)
     return entry.state == RETURNED and is_together and (entry.number or 0) > least
 
@@ -160,7 +160,7 @@ def _why_unknown(dump: Dump | None, group: RingGroup, collective: DumpEntry) -> 
     return ""
 
 
-def _find_mismatch(found: DumpComparison, group: RingGroup, by_rank: dict[int, Dump]) -> None:
+def _find_mismatch(comparison: DumpComparison, group: RingGroup, by_rank: dict[int, Dump]) -> None:
     """Find the first: what follows is only its consequence."""
     numbers = {number for dump in by_rank.values() for number in dump.numbered.get(group, ())}
     for number in sorted(numbers):
@@ -171,7 +171,7 @@ def _find_mismatch(found: DumpComparison, group: RingGroup, by_rank: dict[int, D
         }
         mismatch = _mismatch(issued)
         if mismatch is not None:
-            found.mismatches.append(mismatch)
+            comparison.mismatches.append(mismatch)
             return
 
 
@@ -187,8 +187,8 @@ def _mismatch(issued: dict[int, list[DumpEntry]]) -> Mismatch | None:
             ranks[tuple(map(look, entries))].append(rank)
         if len(ranks) > 1:
             first = min(issued)
-            told = tuple((words(issued[of[0]]), tuple(sorted(of))) for of in ranks.values())
-            return Mismatch(what, issued[first][0], tuple(sorted(told, key=lambda one: one[1])))
+            issues = tuple((words(issued[of[0]]), tuple(sorted(of))) for of in ranks.values())
+            return Mismatch(what, issued[first][0], tuple(sorted(issues, key=lambda issue: issue[1])))
     return None
 
 
@@ -197,7 +197,7 @@ def _in_words(entries: Iterable[DumpEntry]) -> str:
 
 
 def _compared(entry: DumpEntry) -> Tensors:
-    """What has to be alike in all ranks: in a scatter only one rank has something to give."""
+    """Return what has to be alike in all ranks: in a scatter only one rank has something to give."""
     tensors = entry.outputs if entry.operation == "scatter" else entry.inputs
     may_differ = "all_to_all" in entry.operation or "_v" in entry.operation
     return tensors._replace(shapes=(), more=0) if may_differ else tensors

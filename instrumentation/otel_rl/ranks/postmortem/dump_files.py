@@ -40,22 +40,22 @@ class DumpFile(NamedTuple):
     owner: int
 
 
-def find(place: Path, notes: list[str], owners: Collection[int] | None = None) -> list[DumpFile]:
+def find_dumps(place: Path, notes: list[str], owners: Collection[int] | None = None) -> list[DumpFile]:
     """Find files at ``place``: a folder, the prefix that PyTorch was given, or one file. One file for each rank.
 
     Files that none of ``owners`` (user ids) owns are left out. ``notes`` gets a line for each thing left out.
     """
     if place.is_dir():
         names = _of_one_prefix(place, notes)
-        found = _looked_at(place, names)
+        candidates = _looked_at(place, names)
     else:
         prefix = "" if place.is_file() else place.name
-        found = _looked_at(place.parent, _after(prefix, place))
-    of_others = [file for file in found if owners is not None and file.owner not in owners]
+        candidates = _looked_at(place.parent, _after(prefix, place))
+    of_others = [file for file in candidates if owners is not None and file.owner not in owners]
     if of_others:
         notes.append(f"{len(of_others)} files at {printable(place)} are of another user and left out")
     newest: dict[int, DumpFile] = {}
-    for file in sorted((file for file in found if file not in of_others), key=lambda file: file.written):
+    for file in sorted((file for file in candidates if file not in of_others), key=lambda file: file.written):
         newest[file.rank] = file
     chosen = sorted(newest.values(), key=lambda file: file.rank)
     if len(chosen) > MOST_FILES:
@@ -93,15 +93,15 @@ def _of_one_prefix(folder: Path, notes: list[str]) -> dict[str, int]:
 
 
 def _looked_at(folder: Path, names: dict[str, int]) -> list[DumpFile]:
-    found = []
+    files = []
     for name, rank in names.items():
         try:
             what = (folder / name).stat()
         except OSError:
             continue
         if stat.S_ISREG(what.st_mode):
-            found.append(DumpFile(folder / name, rank, what.st_mtime_ns, what.st_uid))
-    return found
+            files.append(DumpFile(folder / name, rank, what.st_mtime_ns, what.st_uid))
+    return files
 
 
 def content(path: Path) -> Any:
@@ -147,7 +147,7 @@ def _bytes(path: Path) -> bytes:
 def printable(text: object, most: int = 512) -> str:
     """``text`` cut, and without what no terminal should get."""
     shown = str(text)[:most]
-    return "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in shown)
+    return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in shown)
 
 
 #: What PyTorch's pickler writes for a dump, and Python's for the same content. None of these looks anything up.
@@ -195,7 +195,7 @@ class _Reader(_BASE):
         raise UnreadableDump("it refers to something outside, which no dump does")
 
     def refuse(self) -> None:
-        """An instruction that no dump holds."""
+        """Refuse an instruction that no dump holds."""
         raise UnreadableDump("it holds an instruction that no dump holds")
 
     def load_setitem(self) -> None:

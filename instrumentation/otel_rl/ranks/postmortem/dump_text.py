@@ -22,98 +22,107 @@ _DISAGREE = {
 }
 
 
-def rows(found: DumpComparison, at: int) -> list[tuple[str, ...]]:
-    """The last collective of each rank and group: cells below :data:`TITLES`."""
-    every = [_row(entry, at) for dump in found.dumps for entry in dump.last[:_GROUPS]]
+def rows(comparison: DumpComparison, at: int) -> list[tuple[str, ...]]:
+    """Return the last collective of each rank and group: cells below :data:`TITLES`."""
+    every = [_row(entry, at) for dump in comparison.dumps for entry in dump.last[:_GROUPS]]
     left = len(every) - _ROWS
     return every[:_ROWS] + ([(f"and {left} more", *("-",) * (len(TITLES) - 1))] if left > 0 else [])
 
 
 def last_of(dump: Dump, at: int) -> tuple[str, str, str]:
-    """What the rank did last, the number of that, and how long ago, for the table of ranks."""
+    """Return what the rank did last, its number, and how long ago, for the table of ranks."""
     entry = next(iter(dump.last), None)
     if entry is None:
         return "-", "-", "-"
-    return f"{entry.state} {entry.operation}", _number(entry), _ago(entry, at)
+    return f"{entry.state} {entry.operation}", _number_text(entry), _ago(entry, at)
 
 
-def waits(found: DumpComparison) -> list[str]:
+def waits(comparison: DumpComparison) -> list[str]:
     """Sentences that say who did not enter what the others wait in."""
     return [
-        f"{named_ranks(one.waiting)} issued {one.collective.words} ({one.collective.state}), which"
-        f" {named_ranks(one.missing)} did not enter{_where(one.collective)}"
-        for one in found.absences
+        f"{named_ranks(absence.waiting)} issued {absence.collective.words} ({absence.collective.state}), which"
+        f" {named_ranks(absence.missing)} did not enter{_where(absence.collective)}"
+        for absence in comparison.absences
     ]
 
 
-def unknown(found: DumpComparison) -> list[str]:
+def unknown(comparison: DumpComparison) -> list[str]:
     """Sentences that say of which ranks it is not known whether they entered."""
     return [
-        f"rank {one.collective.rank} issued {one.collective.words} ({one.collective.state}); whether"
-        f" {named_ranks(one.ranks)} entered it is not known: {one.reason}"
-        for one in found.unknown
+        f"rank {entry.collective.rank} issued {entry.collective.words} ({entry.collective.state}); whether"
+        f" {named_ranks(entry.ranks)} entered it is not known: {entry.reason}"
+        for entry in comparison.unknown
     ] + [
         f"rank {dump.rank}: {dump.torn} entries of its dump make no sense and are left out"
-        for dump in found.dumps
+        for dump in comparison.dumps
         if dump.torn
     ]
 
 
-def verdict(found: DumpComparison) -> list[str]:
+def verdict(comparison: DumpComparison) -> list[str]:
     """Sentences that say at whom the waits end, and what cannot fit."""
     by_missing = [
-        f"{named_ranks(one.missing)} did not enter {one.collective.words}, in which {_waiters(one)}"
-        for one in found.absences
+        f"{named_ranks(absence.missing)} did not enter {absence.collective.words}, in which {_waiters(absence)}"
+        for absence in comparison.absences
     ]
     return [
-        *map(_mismatch, found.mismatches),
+        *map(_mismatch, comparison.mismatches),
         *by_missing,
-        *(_entered_by_all(one, found) for one in found.entered_by_all),
-        *(f"rank {one.rank} is in {one.words} ({one.state})" for one in found.unmatched),
+        *(_entered_by_all(entry, comparison) for entry in comparison.entered_by_all),
+        *(f"rank {entry.rank} is in {entry.words} ({entry.state})" for entry in comparison.unmatched),
     ]
 
 
-def _entered_by_all(one: DumpEntry, found: DumpComparison) -> str:
-    late = next((entry for entry in found.not_begun if (entry.group, entry.number) == (one.group, one.number)), None)
-    if late is None:
-        return f"all ranks are in {one.words}: it is slow, or the network is"
-    return f"all ranks issued {one.words}; the device of rank {late.rank} has not begun it, those of others have"
-
-
-def _waiters(one: Absence) -> str:
-    # It may have given up: gloo raises an error, NCCL ends the process.
-    verb = "waited" if one.collective.state in (dumps.RETURNED, dumps.TIMED_OUT) else "waits"
-    return f"{named_ranks(one.waiting)} {'wait' if verb == 'waits' and len(one.waiting) > 1 else verb}"
-
-
-def _mismatch(one: Mismatch) -> str:
-    issued = ", ".join(f"{named_ranks(ranks)} {what}" for what, ranks in one.issued[:_SHOWN])
-    entry = one.collective
-    name = (
-        entry.words if one.what != dump_comparison.OPERATION else f"number {entry.number} of group {entry.group.words}"
+def _entered_by_all(collective: DumpEntry, comparison: DumpComparison) -> str:
+    late = next(
+        (
+            entry
+            for entry in comparison.not_begun
+            if (entry.group, entry.number) == (collective.group, collective.number)
+        ),
+        None,
     )
-    return f"{_DISAGREE[one.what]} in {name}: {issued}; that hangs, or gives wrong data{_where(entry)}"
+    if late is None:
+        return f"all ranks are in {collective.words}: it is slow, or the network is"
+    return f"all ranks issued {collective.words}; the device of rank {late.rank} has not begun it, those of others have"
 
 
-def as_json(found: DumpComparison) -> dict[str, Any]:
-    """The same, with moments in ns since the epoch."""
+def _waiters(absence: Absence) -> str:
+    # It may have given up: gloo raises an error, NCCL ends the process.
+    verb = "waited" if absence.collective.state in (dumps.RETURNED, dumps.TIMED_OUT) else "waits"
+    return f"{named_ranks(absence.waiting)} {'wait' if verb == 'waits' and len(absence.waiting) > 1 else verb}"
+
+
+def _mismatch(mismatch: Mismatch) -> str:
+    issued = ", ".join(f"{named_ranks(ranks)} {what}" for what, ranks in mismatch.issued[:_SHOWN])
+    entry = mismatch.collective
+    name = (
+        entry.words
+        if mismatch.what != dump_comparison.OPERATION
+        else f"number {entry.number} of group {entry.group.words}"
+    )
+    return f"{_DISAGREE[mismatch.what]} in {name}: {issued}; that hangs, or gives wrong data{_where(entry)}"
+
+
+def as_json(comparison: DumpComparison) -> dict[str, Any]:
+    """Return the same, with moments in ns since the epoch."""
     return {
-        "ranks": [_dump_as_json(dump) for dump in found.dumps],
+        "ranks": [_dump_as_json(dump) for dump in comparison.dumps],
         "absences": [
-            {**_key(one.collective), "waiting": list(one.waiting), "missing": list(one.missing)}
-            for one in found.absences
+            {**_key(absence.collective), "waiting": list(absence.waiting), "missing": list(absence.missing)}
+            for absence in comparison.absences
         ],
         "mismatches": [
             {
-                "what": one.what,
-                **_key(one.collective),
-                "issued": [{"what": what, "ranks": list(ranks)} for what, ranks in one.issued],
+                "what": mismatch.what,
+                **_key(mismatch.collective),
+                "issued": [{"what": what, "ranks": list(ranks)} for what, ranks in mismatch.issued],
             }
-            for one in found.mismatches
+            for mismatch in comparison.mismatches
         ],
-        "entered_by_all": [_key(one) for one in found.entered_by_all],
-        "not_known": unknown(found),
-        "notes": found.notes,
+        "entered_by_all": [_key(collective) for collective in comparison.entered_by_all],
+        "not_known": unknown(comparison),
+        "notes": comparison.notes,
     }
 
 
@@ -162,7 +171,7 @@ def _row(entry: DumpEntry, at: int) -> tuple[str, ...]:
         str(entry.rank),
         entry.group.words,
         entry.operation,
-        _number(entry),
+        _number_text(entry),
         entry.state,
         entry.inputs.words or "-",
         f"{_ago(entry, at)} s" if entry.created else "-",
@@ -170,7 +179,7 @@ def _row(entry: DumpEntry, at: int) -> tuple[str, ...]:
     )
 
 
-def _number(entry: DumpEntry) -> str:
+def _number_text(entry: DumpEntry) -> str:
     return "-" if entry.number is None else str(entry.number)
 
 

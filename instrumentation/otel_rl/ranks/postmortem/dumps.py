@@ -29,7 +29,7 @@ _LAST_MOMENT = 1 << 63
 _VERSION = re.compile(r"2\.\d{1,4}")
 _RANK = re.compile(r"\d{1,8}")
 #: Gloo gives no moment of the completion.
-GLOO = "gloo"
+_GLOO = "gloo"
 
 COMPLETED, STARTED, SCHEDULED = "completed", "started", "scheduled"
 #: Of gloo: over, whether in order or with an error. Of NCCL: given up without a completion.
@@ -105,13 +105,13 @@ class DumpEntry:
     def frames(self) -> list[Frame]:
         """Where it was called, the innermost frame first; empty where PyTorch wrote none."""
         raw = self._frames if isinstance(self._frames, list) else []
-        return [_frame(one) for one in raw[:_MOST_FRAMES] if isinstance(one, dict)]
+        return [_frame(frame) for frame in raw[:_MOST_FRAMES] if isinstance(frame, dict)]
 
     @property
     def called_from(self) -> Frame | None:
         """The innermost frame outside of PyTorch, and of our patches of it."""
         frames = self.frames
-        outside = (one for one in frames if not any(folder in one.file for folder in _INSIDE))
+        outside = (frame for frame in frames if not any(folder in frame.file for folder in _INSIDE))
         return next(outside, frames[0] if frames else None)
 
 
@@ -134,15 +134,15 @@ class Dump:
     torn: int = 0
 
     def entered(self, group: RingGroup) -> int:
-        """Number of the last collective of the group; 0: none."""
+        """Return the number of the last collective of the group; 0: none."""
         return max(self.numbered.get(group, ()), default=0)
 
     @property
     def last(self) -> list[DumpEntry]:
         """The last collective of each group, and sends and receives that are not over, the latest first."""
-        found = {group: entries[max(entries)][-1] for group, entries in self.numbered.items()}
+        latest = {group: entries[max(entries)][-1] for group, entries in self.numbered.items()}
         waiting = [entry for entry in self.entries if entry.number is None and not entry.is_over]
-        return sorted([*found.values(), *waiting[-1:]], key=lambda entry: entry.record, reverse=True)
+        return sorted([*latest.values(), *waiting[-1:]], key=lambda entry: entry.record, reverse=True)
 
 
 def read(files: Iterable[DumpFile], notes: list[str], groups: Iterable[RingGroup] = ()) -> list[Dump]:
@@ -151,29 +151,29 @@ def read(files: Iterable[DumpFile], notes: list[str], groups: Iterable[RingGroup
     ``groups`` are known ones. Those of gloo have no ranks in a dump.
     """
     known = {(group.name, group.description): group for group in groups}
-    found = []
+    dumps = []
     for file in files:
         try:
-            found.append(_dump(file, content(file.path), known))
+            dumps.append(_dump(file, content(file.path), known))
         except UnreadableDump as reason:  # noqa: PERF203 - the others are read
             notes.append(str(reason))
-    return found
+    return dumps
 
 
-def _dump(file: DumpFile, told: Any, known: Mapping[tuple[str, str], RingGroup]) -> Dump:
-    if not isinstance(told, dict) or not isinstance(told.get("version"), str) or "pg_config" not in told:
+def _dump(file: DumpFile, document: Any, known: Mapping[tuple[str, str], RingGroup]) -> Dump:
+    if not isinstance(document, dict) or not isinstance(document.get("version"), str) or "pg_config" not in document:
         raise UnreadableDump(f"{printable(file.path)}: not a dump of PyTorch's flight recorder")
-    version = printable(told["version"], 16)
+    version = printable(document["version"], 16)
     if not _VERSION.fullmatch(version):
         raise UnreadableDump(f"{printable(file.path)}: a dump of version {version}; versions 2.x are known")
     # The JSON form has no entries where there are none.
-    raw = told.get("entries", [])
+    raw = document.get("entries", [])
     if not isinstance(raw, list):
         raise UnreadableDump(f"{printable(file.path)}: its entries are no list")
     dump = Dump(file.path, file.rank, version, file.written)
-    groups = _Groups(told["pg_config"], known)
-    for one in islice(raw, max(len(raw) - _MOST_ENTRIES, 0), None):
-        entry = _entry(file.rank, one, groups)
+    groups = _Groups(document["pg_config"], known)
+    for fields in islice(raw, max(len(raw) - _MOST_ENTRIES, 0), None):
+        entry = _entry(file.rank, fields, groups)
         if entry is None:
             dump.torn += 1
             continue
@@ -188,26 +188,26 @@ def _dump(file: DumpFile, told: Any, known: Mapping[tuple[str, str], RingGroup])
 class _Groups:
     """Groups by name and description."""
 
-    def __init__(self, told: Any, known: Mapping[tuple[str, str], RingGroup]) -> None:
-        self._told = told if isinstance(told, dict) else {}
+    def __init__(self, document: Any, known: Mapping[tuple[str, str], RingGroup]) -> None:
+        self._config_by_name = document if isinstance(document, dict) else {}
         self._known = dict(known)
 
     def __call__(self, name: str, description: str) -> RingGroup:
         group = self._known.get((name, description))
         if group is None:
-            found = self._told.get(name) if len(self._known) < _MOST_GROUPS else None
-            ranks = _ranks(found.get("ranks")) if isinstance(found, dict) else None
+            config = self._config_by_name.get(name) if len(self._known) < _MOST_GROUPS else None
+            ranks = _ranks(config.get("ranks")) if isinstance(config, dict) else None
             group = RingGroup(printable(name, _MOST_TEXT), printable(description, _MOST_TEXT), ranks)
             self._known[name, description] = group
         return group
 
 
-def _ranks(told: Any) -> frozenset[int] | None:
+def _ranks(value: Any) -> frozenset[int] | None:
     """Read ``[0, 1]``, which PyTorch writes as a text."""
     numbers = (
-        _RANK.findall(told[:_MOST_RANKS_TEXT]) if isinstance(told, str) else told if isinstance(told, list) else ()
+        _RANK.findall(value[:_MOST_RANKS_TEXT]) if isinstance(value, str) else value if isinstance(value, list) else ()
     )
-    if not numbers or not all(_RANK.fullmatch(one) if isinstance(one, str) else _is_number(one) for one in numbers):
+    if not numbers or not all(_RANK.fullmatch(rank) if isinstance(rank, str) else _is_number(rank) for rank in numbers):
         return None
     ranks = frozenset(map(int, numbers))
     return ranks if max(ranks) <= MOST_RANKS else None
@@ -217,12 +217,12 @@ def _is_number(value: Any) -> TypeGuard[int]:
     return type(value) is int and 0 <= value < _LAST_MOMENT
 
 
-def _entry(rank: int, told: Any, groups: _Groups) -> DumpEntry | None:
+def _entry(rank: int, fields: Any, groups: _Groups) -> DumpEntry | None:
     """None where it is not what an entry is."""
-    if not isinstance(told, dict):
+    if not isinstance(fields, dict):
         return None
-    name, number, record = (told.get(key) for key in ("profiling_name", "collective_seq_id", "record_id"))
-    group = told.get("process_group")
+    name, number, record = (fields.get(key) for key in ("profiling_name", "collective_seq_id", "record_id"))
+    group = fields.get("process_group")
     if not (_is_group(group) and isinstance(name, str) and _is_number(number) and _is_number(record)):
         return None
     backend, _, operation = printable(name, _MOST_TEXT).rpartition(":")
@@ -231,30 +231,30 @@ def _entry(rank: int, told: Any, groups: _Groups) -> DumpEntry | None:
         operation=operation,
         backend=backend,
         group=groups(*group),
-        number=None if told.get("is_p2p") is True or operation.startswith(("send ", "recv ")) else number,
-        state=_state(told, backend),
-        inputs=_tensors(told.get("input_sizes"), told.get("input_dtypes")),
-        outputs=_tensors(told.get("output_sizes"), told.get("output_dtypes")),
-        created=_moment(told.get("time_created_ns")),
-        started=_moment(told.get("time_discovered_started_ns")),
-        completed=_moment(told.get("time_discovered_completed_ns")),
+        number=None if fields.get("is_p2p") is True or operation.startswith(("send ", "recv ")) else number,
+        state=_state(fields, backend),
+        inputs=_tensors(fields.get("input_sizes"), fields.get("input_dtypes")),
+        outputs=_tensors(fields.get("output_sizes"), fields.get("output_dtypes")),
+        created=_moment(fields.get("time_created_ns")),
+        started=_moment(fields.get("time_discovered_started_ns")),
+        completed=_moment(fields.get("time_discovered_completed_ns")),
         record=record,
-        _frames=told.get("frames"),
+        _frames=fields.get("frames"),
     )
 
 
 def _is_group(value: Any) -> TypeGuard[Sequence[str]]:
-    """True for name and description."""
+    """Return whether this is a name with a description."""
     is_pair = isinstance(value, (list, tuple)) and len(value) == 2  # noqa: PLR2004
-    return is_pair and all(isinstance(one, str) for one in value)
+    return is_pair and all(isinstance(text, str) for text in value)
 
 
-def _state(told: dict[str, Any], backend: str) -> str:
-    state = told.get("state")
+def _state(fields: dict[str, Any], backend: str) -> str:
+    state = fields.get("state")
     if not isinstance(state, str) or state not in _STATES:
         state = SCHEDULED
-    if state != COMPLETED and told.get("retired") is True:
-        return RETURNED if backend == GLOO else TIMED_OUT
+    if state != COMPLETED and fields.get("retired") is True:
+        return RETURNED if backend == _GLOO else TIMED_OUT
     return state
 
 
@@ -272,9 +272,9 @@ def _tensors(sizes: Any, types: Any) -> Tensors:
             if isinstance(shape, list)
         ),
         tuple(
-            printable(one, 32)
-            for one in (types[:_MOST_TENSORS] if isinstance(types, list) else ())
-            if isinstance(one, str)
+            printable(name, 32)
+            for name in (types[:_MOST_TENSORS] if isinstance(types, list) else ())
+            if isinstance(name, str)
         ),
         max(len(shapes) - _MOST_TENSORS, 0),
     )
@@ -284,9 +284,9 @@ def _shape(sizes: tuple[int, ...]) -> str:
     return f"[{', '.join(map(str, sizes))}]"
 
 
-def _frame(told: dict[str, Any]) -> Frame:
-    line = told.get("line")
-    return Frame(_text(told.get("name")), _text(told.get("filename")), line if _is_number(line) else 0)
+def _frame(fields: dict[str, Any]) -> Frame:
+    line = fields.get("line")
+    return Frame(_text(fields.get("name")), _text(fields.get("filename")), line if _is_number(line) else 0)
 
 
 def _text(value: Any) -> str:

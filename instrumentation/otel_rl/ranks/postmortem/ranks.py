@@ -91,7 +91,7 @@ class RankState:
     #: Iteration of the last step (None: there was none), and whether it is open.
     step: int | None
     step_is_open: bool
-    #: How its parent saw it end; None: no parent has told.
+    #: How its parent saw it end; None: no parent has reported it.
     exit: Exit | None
     #: Open phases, tools and model calls, the outermost first.
     inside: list[str]
@@ -147,7 +147,7 @@ def state_of(ring: RingSnapshot, exits: Mapping[Lifetime, Exit] = NO_EXITS) -> R
     unfinished = _unfinished(ring)
     latest = next((event for event in reversed(ring.records) if event.kind in _COLLECTIVES), None)
     iteration, begun = ring.last_step
-    found = RankState(
+    rank_state = RankState(
         ring=ring,
         state=state,
         cause=cause,
@@ -160,8 +160,8 @@ def state_of(ring: RingSnapshot, exits: Mapping[Lifetime, Exit] = NO_EXITS) -> R
         failed_launches={group_of(text): number for text, number in ring.failed_launches.items()},
         last=max((event.moment for event in (*ring.records[-1:], *ring.open[-1:])), default=ring.clocks[0]),
     )
-    _enter(found)
-    return found
+    _enter(rank_state)
+    return rank_state
 
 
 def _words(event: Event) -> str:
@@ -171,9 +171,9 @@ def _words(event: Event) -> str:
 def _ending(ring: RingSnapshot, seen: Exit | None) -> tuple[str, str]:
     if ring.ended:
         # The exception says more than the status that it leads to.
-        told = seen is not None and seen.status != 0 and (seen.status < 0 or not ring.end_reason)
+        by_parent = seen is not None and seen.status != 0 and (seen.status < 0 or not ring.end_reason)
         reason = ring.end_reason or "ended in order"
-        return ENDED, f"{reason}; {seen.words}" if seen is not None and told else reason
+        return ENDED, f"{reason}; {seen.words}" if seen is not None and by_parent else reason
     if seen is not None:
         return GONE, seen.words
     alive = ring.is_alive()
@@ -207,12 +207,12 @@ def _enter(state: RankState) -> None:
 
 
 def _unfinished(ring: RingSnapshot) -> list[EnteredCollective]:
-    """Collectives that are open, and the last one where it has failed: that rank had waited for it in vain."""
-    found = [_collective(event, "open") for event in ring.open if event.kind in _COLLECTIVES]
+    """Return the open collectives, and the last one where it has failed: the rank had waited for it in vain."""
+    unfinished = [_collective(event, "open") for event in ring.open if event.kind in _COLLECTIVES]
     latest = next((event for event in reversed(ring.records) if event.kind in _COLLECTIVES), None)
     if latest is not None and latest.what == layout.FAILED:
-        found.append(_collective(latest, "failed"))
-    return found
+        unfinished.append(_collective(latest, "failed"))
+    return unfinished
 
 
 def _collective(event: Event, outcome: str) -> EnteredCollective:
@@ -232,13 +232,13 @@ def group_of(text: str) -> RingGroup:
 
 def _ranks(text: str) -> frozenset[int] | None:
     """Read ``0-2,5``."""
-    found: set[int] = set()
+    ranks: set[int] = set()
     try:
         for part in text.split(","):
             first, _, last = part.partition("-")
             if int(last or first) > MOST_RANKS:
                 return None
-            found.update(range(int(first), int(last or first) + 1))
+            ranks.update(range(int(first), int(last or first) + 1))
     except ValueError:
         return None
-    return frozenset(found)
+    return frozenset(ranks)

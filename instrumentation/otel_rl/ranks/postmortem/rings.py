@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from otel_rl.store.reader.processes import Process
 
 _ANY = f"*{layout.SUFFIX}"
-#: So many ends are told of a run without rings, and so many places of PyTorch's dumps are looked at.
+#: So many ends are listed for a run without rings, and so many places of PyTorch's dumps are looked at.
 _SHOWN = 8
 _EXITS = f"otel-rl-*{exit_records.SUFFIX}"
 
 
 @dataclass
-class Found:
+class RunRings:
     """The rings of one run, one per process, and what its folder says of its processes."""
 
     run_id: str
@@ -42,8 +42,8 @@ class Found:
     @property
     def torch_dumps(self) -> list[str]:
         """Prefixes of files to which PyTorch was to write its own dumps."""
-        told = ((process.manifest or {}).get("torch_dumps") for process in self.processes)
-        return sorted({prefix for prefix in told if isinstance(prefix, str) and prefix})[:_SHOWN]
+        prefixes = ((process.manifest or {}).get("torch_dumps") for process in self.processes)
+        return sorted({prefix for prefix in prefixes if isinstance(prefix, str) and prefix})[:_SHOWN]
 
     @property
     def began(self) -> int:
@@ -52,7 +52,7 @@ class Found:
         return min((moment for moment in begun if moment), default=0)
 
 
-def find(directory: Path, ring_directory: Path, run: str | None) -> Found:
+def find_rings(directory: Path, ring_directory: Path, run: str | None) -> RunRings:
     """Find the run in ``directory`` (a data directory, a run, or a folder of rings) and read its rings.
 
     Raises:
@@ -75,10 +75,10 @@ def find(directory: Path, ring_directory: Path, run: str | None) -> Found:
     exits = _exits([*source.path.glob(_EXITS), *ring_directory.glob(_EXITS)], owners)
     if not rings:
         raise UnusableInput(_nothing(run_id, source.path, ring_directory, notes, _failures(exits, run_id)))
-    found = Found(run_id, _of_newest_attempt(rings, notes), source.processes, notes, exits)
+    run_rings = RunRings(run_id, _of_newest_attempt(rings, notes), source.processes, notes, exits)
     if source.others:
-        found.notes.append(f"newest of {len(source.others) + 1} runs; others: {', '.join(source.others[:5])}")
-    return found
+        run_rings.notes.append(f"newest of {len(source.others) + 1} runs; others: {', '.join(source.others[:5])}")
+    return run_rings
 
 
 def _source(directory: Path, ring_directory: Path, run: str | None) -> locate.RunSource:
@@ -92,12 +92,12 @@ def _source(directory: Path, ring_directory: Path, run: str | None) -> locate.Ru
         raise UnusableInput(f"{error}; but {ring_directory} holds {number} rings: give it as DIR") from None
 
 
-def missing(found: Found) -> dict[int, str]:
+def missing(run_rings: RunRings) -> dict[int, str]:
     """Ranks of the run without a ring, and what is known of them."""
-    world_size = max((ring.world_size or 0 for ring in found.rings), default=0)
-    without = set(range(world_size)) - {ring.rank for ring in found.rings}
-    known = {process.rank: process for process in found.processes if process.rank is not None}
-    exits = {one.rank: one for one in _in_order(found.exits, found.run_id)}
+    world_size = max((ring.world_size or 0 for ring in run_rings.rings), default=0)
+    without = set(range(world_size)) - {ring.rank for ring in run_rings.rings}
+    known = {process.rank: process for process in run_rings.processes if process.rank is not None}
+    exits = {ended.rank: ended for ended in _in_order(run_rings.exits, run_rings.run_id)}
     return {rank: _known(known.get(rank), exits.get(rank)) for rank in sorted(without)}
 
 
@@ -110,15 +110,15 @@ def _known(process: Process | None, seen: Exit | None) -> str:
 
 
 def _in_order(exits: dict[Lifetime, Exit], run_id: str) -> list[Exit]:
-    return sorted((one for one in exits.values() if one.run_id == run_id), key=lambda one: one.at_unix_nano)
+    return sorted((ended for ended in exits.values() if ended.run_id == run_id), key=lambda ended: ended.at_unix_nano)
 
 
 def _failures(exits: dict[Lifetime, Exit], run_id: str) -> list[str]:
-    """What parents say of a run whose processes have left no ring, the first end first."""
-    failed = [one for one in _in_order(exits, run_id) if one.status != 0]
+    """Return how the processes of a run without rings ended, by their parents, the first end first."""
+    failed = [ended for ended in _in_order(exits, run_id) if ended.status != 0]
     return [
-        f"{f'process {one.lifetime.pid}' if one.rank is None else f'rank {one.rank}'} {one.words}"
-        for one in failed[:_SHOWN]
+        f"{f'process {ended.lifetime.pid}' if ended.rank is None else f'rank {ended.rank}'} {ended.words}"
+        for ended in failed[:_SHOWN]
     ]
 
 
@@ -131,7 +131,7 @@ def _nothing(run_id: str, folder: Path, ring_directory: Path, notes: list[str], 
     return "; ".join([f"{looked}: {why}", *failures])
 
 
-def _among(directory: Path, run: str | None) -> Found:
+def _among(directory: Path, run: str | None) -> RunRings:
     """Choose one run of a folder that holds nothing but rings."""
     notes: list[str] = []
     headers = _read(directory.glob(_ANY), notes, None, read_header)
@@ -147,13 +147,13 @@ def _among(directory: Path, run: str | None) -> Found:
     if without:
         notes.append(f"{without} rings have no run id{'' if newest else ' and may be of several runs'}")
     exits = _exits(directory.glob(_EXITS), {os.geteuid(), directory.stat().st_uid})
-    return Found(newest or "without an id", _of_newest_attempt(rings, notes), notes=notes, exits=exits)
+    return RunRings(newest or "without an id", _of_newest_attempt(rings, notes), notes=notes, exits=exits)
 
 
 def _exits(paths: Iterable[Path], owners: Collection[int]) -> dict[Lifetime, Exit]:
     """How parents saw processes end; a file of somebody else is left out."""
     own = (path for path in sorted(paths) if path.is_file() and path.stat().st_uid in owners)
-    return {found.lifetime: found for path in own for found in exit_records.read(path)}
+    return {ended.lifetime: ended for path in own for ended in exit_records.read(path)}
 
 
 def _read(

@@ -28,89 +28,83 @@ _SHOWN = 8
 _RINGS, _DUMPS = "by the rings", "by PyTorch's dumps"
 
 
-def as_text(found: Postmortem) -> str:
-    """The table of ranks, who waits for whom, and where that ends."""
-    moment = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(found.at / 1e9))
-    when = f"now, {moment}" if found.is_running else f"the last sign of the run, {moment}"
-    parts = [f"run {found.run_id}; seconds before {when}", _table(TITLES, rows(found))]
-    dumped = dump_rows(found)
+def as_text(postmortem: Postmortem) -> str:
+    """Return the table of ranks, who waits for whom, and where that ends."""
+    moment = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(postmortem.at / 1e9))
+    when = f"now, {moment}" if postmortem.is_running else f"the last sign of the run, {moment}"
+    parts = [f"run {postmortem.run_id}; seconds before {when}", _table(TITLES, rows(postmortem))]
+    dumped = dump_rows(postmortem)
     if dumped:
         parts.append(f"PyTorch's dumps, the last collective of each group:\n\n{_table(dump_text.TITLES, dumped)}")
-    blocks = (waits(found), unknown(found), differences(found), verdict(found))
+    blocks = (waits(postmortem), unknown(postmortem), verdict(postmortem))
     parts += ["\n".join(sentences) for sentences in blocks if sentences]
-    parts += [f"note: {note}" for note in notes(found)]
+    parts += [f"note: {note}" for note in notes(postmortem)]
     return "\n\n".join(parts)
 
 
-def rows(found: Postmortem) -> list[tuple[str, ...]]:
-    """The table of ranks: cells below :data:`TITLES`."""
+def rows(postmortem: Postmortem) -> list[tuple[str, ...]]:
+    """Return the table of ranks: cells below :data:`TITLES`."""
     return [
-        *(_row(found, one) for one in found.ranks),
-        *(_row_without_ring(found, rank, what) for rank, what in found.missing.items()),
+        *(_row(postmortem, state) for state in postmortem.ranks),
+        *(_row_without_ring(postmortem, rank, what) for rank, what in postmortem.missing.items()),
     ]
 
 
-def dump_rows(found: Postmortem) -> list[tuple[str, ...]]:
-    """The table of PyTorch's dumps: cells below :data:`.dump_text.TITLES`."""
-    return dump_text.rows(found.dumps, found.at)
+def dump_rows(postmortem: Postmortem) -> list[tuple[str, ...]]:
+    """Return the table of PyTorch's dumps: cells below :data:`.dump_text.TITLES`."""
+    return dump_text.rows(postmortem.dumps, postmortem.at)
 
 
-def notes(found: Postmortem) -> list[str]:
-    """What could not be read, and what was left out."""
-    return [*found.notes, *_old_copies(found), *found.dumps.notes]
+def notes(postmortem: Postmortem) -> list[str]:
+    """Return what could not be read, and what was left out."""
+    return [*postmortem.notes, *_old_copies(postmortem), *postmortem.dumps.notes]
 
 
-def _old_copies(found: Postmortem) -> list[str]:
-    old = [one.label for one in found.ranks if one.is_old_copy]
+def _old_copies(postmortem: Postmortem) -> list[str]:
+    old = [state.label for state in postmortem.ranks if state.is_old_copy]
     if not old:
         return []
     who = ", ".join(_bounded(old))
     return [f"only a copy of the ring, made while the process ran, was found of {who}: where it was later is not known"]
 
 
-def differences(found: Postmortem) -> list[str]:
-    """Sentences that say where the rings and PyTorch's dumps do not say the same."""
-    return _bounded([f"rings and dumps differ: {line}" for line in found.differences])
-
-
-def as_json(found: Postmortem) -> dict[str, Any]:
-    """The same, with moments in ns since the epoch."""
+def as_json(postmortem: Postmortem) -> dict[str, Any]:
+    """Return the same, with moments in ns since the epoch."""
     return {
-        "run_id": found.run_id,
-        "at_unix_nano": found.at,
-        "is_running": found.is_running,
-        "ranks": [_rank_as_json(one) for one in found.ranks],
-        "missing_ranks": {str(rank): what for rank, what in found.missing.items()},
+        "run_id": postmortem.run_id,
+        "at_unix_nano": postmortem.at,
+        "is_running": postmortem.is_running,
+        "ranks": [_rank_as_json(state) for state in postmortem.ranks],
+        "missing_ranks": {str(rank): what for rank, what in postmortem.missing.items()},
         "waits": [
             {"rank": wait.waiting.ring.rank, "for_rank": wait.missing.ring.rank, **_as_json(wait.collective)}
-            for wait in found.waits.waits
+            for wait in postmortem.waits.waits
         ],
-        "not_known": unknown(found),
-        "origins": [one.ring.rank for one in found.waits.origins],
-        "circle": [one.ring.rank for one in found.waits.circle],
-        "verdict": verdict(found),
-        "torch_dumps": dump_text.as_json(found.dumps),
-        "differences": found.differences,
-        "notes": notes(found),
+        "not_known": unknown(postmortem),
+        "origins": [state.ring.rank for state in postmortem.waits.origins],
+        "circle": [state.ring.rank for state in postmortem.waits.circle],
+        "verdict": verdict(postmortem),
+        "torch_dumps": dump_text.as_json(postmortem.dumps),
+        "notes": notes(postmortem),
     }
 
 
-def _rank_as_json(one: RankState) -> dict[str, Any]:
+def _rank_as_json(state: RankState) -> dict[str, Any]:
     return {
-        "rank": one.ring.rank,
-        "host": one.ring.host,
-        "pid": one.ring.lifetime.pid,
-        "state": one.state,
-        "cause": one.cause,
-        "exit": _exit_as_json(one.exit) if one.exit is not None else None,
-        "step": one.step,
-        "step_is_open": one.step_is_open,
-        "inside": one.inside,
-        "collective": _as_json(one.collective) if one.collective is not None else None,
-        "last_record_unix_nano": one.ring.wall(one.last),
-        "heartbeat_unix_nano": one.ring.wall(one.ring.heartbeat) if one.ring.heartbeat else None,
-        "ring": str(one.ring.path),
-        "torn_records": one.ring.torn,
+        "rank": state.ring.rank,
+        "host": state.ring.host,
+        "pid": state.ring.lifetime.pid,
+        "state": state.state,
+        "cause": state.cause,
+        "exit": _exit_as_json(state.exit) if state.exit is not None else None,
+        "step": state.step,
+        "step_is_open": state.step_is_open,
+        "inside": state.inside,
+        "collective": _as_json(state.collective) if state.collective is not None else None,
+        "last_record_unix_nano": state.ring.wall(state.last),
+        "heartbeat_unix_nano": state.ring.wall(state.ring.heartbeat) if state.ring.heartbeat else None,
+        "ring": str(state.ring.path),
+        "torn_records": state.ring.torn,
     }
 
 
@@ -134,84 +128,90 @@ def _as_json(collective: EnteredCollective) -> dict[str, Any]:
     }
 
 
-def _row(found: Postmortem, one: RankState) -> tuple[str, ...]:
-    collective = one.collective
-    step = "-" if one.step is None else f"{one.step}" if one.step_is_open else f"{one.step} (over)"
-    seen = "; seen up to the copy of its ring" if one.is_old_copy else ""
+def _row(postmortem: Postmortem, state: RankState) -> tuple[str, ...]:
+    collective = state.collective
+    step = "-" if state.step is None else f"{state.step}" if state.step_is_open else f"{state.step} (over)"
+    seen = "; seen up to the copy of its ring" if state.is_old_copy else ""
     return (
-        str(one.ring.rank) if one.ring.rank is not None else "-",
-        one.ring.host,
-        str(one.ring.lifetime.pid),
+        str(state.ring.rank) if state.ring.rank is not None else "-",
+        state.ring.host,
+        str(state.ring.lifetime.pid),
         step,
-        " > ".join(one.inside) or "-",
+        " > ".join(state.inside) or "-",
         f"{_OUTCOMES[collective.outcome]} {collective.operation}" if collective is not None else "-",
         str(collective.number or "-") if collective is not None else "-",
-        f"{_seconds(found, one.ring.wall(one.last))} s",
-        f"{one.cause}{seen}",
+        f"{_seconds(postmortem, state.ring.wall(state.last))} s",
+        f"{state.cause}{seen}",
     )
 
 
-def _row_without_ring(found: Postmortem, rank: int, what: str) -> tuple[str, ...]:
-    dump = found.dumps.of(rank)
-    collective, number, ago = dump_text.last_of(dump, found.at) if dump is not None else ("-", "-", "-")
+def _row_without_ring(postmortem: Postmortem, rank: int, what: str) -> tuple[str, ...]:
+    dump = postmortem.dumps.of(rank)
+    collective, number, ago = dump_text.last_of(dump, postmortem.at) if dump is not None else ("-", "-", "-")
     return str(rank), "-", "-", "-", "-", collective, number, ago if ago == "-" else f"{ago} s", what
 
 
-def _seconds(found: Postmortem, moment: int) -> str:
-    return f"{max(found.at - moment, 0) / 1e9:.1f}"
+def _seconds(postmortem: Postmortem, moment: int) -> str:
+    return f"{max(postmortem.at - moment, 0) / 1e9:.1f}"
 
 
-def waits(found: Postmortem) -> list[str]:
+def waits(postmortem: Postmortem) -> list[str]:
     """Sentences that say who waits for whom."""
     by_collective: dict[tuple[int, EnteredCollective], list[str]] = {}
-    for wait in found.waits.waits:
+    for wait in postmortem.waits.waits:
         by_collective.setdefault((id(wait.waiting), wait.collective), []).append(str(wait.missing.ring.rank))
-    waiting = {id(wait.waiting): wait.waiting for wait in found.waits.waits}
+    waiting = {id(wait.waiting): wait.waiting for wait in postmortem.waits.waits}
     lines = [
         f"{waiting[who].label} {_OUTCOMES[collective.outcome]} {collective.words}, which"
         f" {dump_text.named_ranks(missing)} did not enter"
         for (who, collective), missing in by_collective.items()
     ]
-    return [*_by(_RINGS, found, _bounded(lines)), *_by(_DUMPS, found, _bounded(dump_text.waits(found.dumps)))]
+    return [
+        *_by(_RINGS, postmortem, _bounded(lines)),
+        *_by(_DUMPS, postmortem, _bounded(dump_text.waits(postmortem.dumps))),
+    ]
 
 
-def unknown(found: Postmortem) -> list[str]:
+def unknown(postmortem: Postmortem) -> list[str]:
     """Sentences that say of which collectives it is not known who has entered them."""
     by_reason: dict[tuple[str, str, str], list[str]] = {}
-    for one in found.waits.unknown:
-        key = one.waiting.label, f"{_OUTCOMES[one.collective.outcome]} {one.collective.words}", one.reason
-        by_reason.setdefault(key, []).append(str(one.other.ring.rank))
+    for wait in postmortem.waits.unknown:
+        key = wait.waiting.label, f"{_OUTCOMES[wait.collective.outcome]} {wait.collective.words}", wait.reason
+        by_reason.setdefault(key, []).append(str(wait.other.ring.rank))
     lines = _bounded(
         [
             f"{who} {collective}; whether {dump_text.named_ranks(others)} entered it is not known: {reason}"
             for (who, collective, reason), others in by_reason.items()
         ]
         + [
-            f"{one.label} has {sum(one.ring.unlisted)} more operations open (no collectives) than its ring has places"
-            for one in found.ranks
-            if any(one.ring.unlisted)
+            f"{rank.label} has {sum(rank.ring.unlisted)} more operations open (no collectives) than its ring has places"
+            for rank in postmortem.ranks
+            if any(rank.ring.unlisted)
         ]
     )
-    return [*_by(_RINGS, found, lines), *_by(_DUMPS, found, _bounded(dump_text.unknown(found.dumps)))]
+    return [*_by(_RINGS, postmortem, lines), *_by(_DUMPS, postmortem, _bounded(dump_text.unknown(postmortem.dumps)))]
 
 
-def verdict(found: Postmortem) -> list[str]:
+def verdict(postmortem: Postmortem) -> list[str]:
     """Sentences that say where the waits end."""
-    by_rings = _bounded(_verdict_of_rings(found))
-    if not found.dumps.dumps:
-        return by_rings or _without_waits(found)
-    by_dumps = _by(_DUMPS, found, _bounded(dump_text.verdict(found.dumps)))
+    by_rings = _bounded(_verdict_of_rings(postmortem))
+    if not postmortem.dumps.dumps:
+        return by_rings or _without_waits(postmortem)
+    by_dumps = _by(_DUMPS, postmortem, _bounded(dump_text.verdict(postmortem.dumps)))
     if by_rings:
-        return [*_by(_RINGS, found, by_rings), *(by_dumps or [f"{_DUMPS}: no rank is known to wait for another"])]
+        return [*_by(_RINGS, postmortem, by_rings), *(by_dumps or [f"{_DUMPS}: no rank is known to wait for another"])]
     # With NCCL only PyTorch sees who waits.
-    return [*by_dumps, *_by(_RINGS, found, _without_waits(found) if found.ranks else [])] or _without_waits(found)
+    return [
+        *by_dumps,
+        *_by(_RINGS, postmortem, _without_waits(postmortem) if postmortem.ranks else []),
+    ] or _without_waits(postmortem)
 
 
-def _verdict_of_rings(found: Postmortem) -> list[str]:
-    between = found.waits
-    sentences = [_of_origin(found, one) for one in between.origins]
+def _verdict_of_rings(postmortem: Postmortem) -> list[str]:
+    between = postmortem.waits
+    sentences = [_of_origin(postmortem, state) for state in between.origins]
     if between.circle:
-        names = [one.label for one in (*between.circle, between.circle[0])]
+        names = [state.label for state in (*between.circle, between.circle[0])]
         sentences.append(f"deadlock: {' waits for '.join(names)}")
     sentences += [
         f"{first.label} issued {collective.words}, {second.label} issued {operation} under the same number: the program"
@@ -220,74 +220,86 @@ def _verdict_of_rings(found: Postmortem) -> list[str]:
     ]
     return [
         *sentences,
-        *(f"all ranks are in {one.words}: it is slow, or the network is" for one in between.entered_by_all),
+        *(
+            f"all ranks are in {collective.words}: it is slow, or the network is"
+            for collective in between.entered_by_all
+        ),
     ]
 
 
-def _by(source: str, found: Postmortem, lines: list[str]) -> list[str]:
+def _by(source: str, postmortem: Postmortem, lines: list[str]) -> list[str]:
     """Name the source where there are two."""
-    return [f"{source}: {line}" for line in lines] if found.dumps.dumps else lines
+    return [f"{source}: {line}" for line in lines] if postmortem.dumps.dumps else lines
 
 
-def _of_origin(found: Postmortem, one: RankState) -> str:
-    collective = found.waits.on(one)[0].collective
-    where = "before its first step" if one.step is None else f"{'in' if one.step_is_open else 'after'} step {one.step}"
-    inside = f" ({' > '.join(one.inside)})" if one.inside else ""
-    seconds = _seconds(found, one.ring.wall(one.last))
-    when = "ago" if found.is_running else "before the last sign of the run"
+def _of_origin(postmortem: Postmortem, state: RankState) -> str:
+    collective = postmortem.waits.on(state)[0].collective
+    where = (
+        "before its first step"
+        if state.step is None
+        else f"{'in' if state.step_is_open else 'after'} step {state.step}"
+    )
+    inside = f" ({' > '.join(state.inside)})" if state.inside else ""
+    seconds = _seconds(postmortem, state.ring.wall(state.last))
+    when = "ago" if postmortem.is_running else "before the last sign of the run"
     return (
-        f"{one.label} {_FIRST[one.state]} {where}{inside} and did not enter {collective.words}; its last record was"
-        f" {seconds} s {when}{_own_wait(one)}; {one.cause}"
+        f"{state.label} {_FIRST[state.state]} {where}{inside} and did not enter {collective.words}; its last record was"
+        f" {seconds} s {when}{_own_wait(state)}; {state.cause}"
     )
 
 
-def _own_wait(one: RankState) -> str:
-    """It is in a collective itself, of which nothing is known."""
-    waiting = [collective for collective in one.unfinished if collective.outcome == "open"]
+def _own_wait(state: RankState) -> str:
+    """Return that it waits in a collective itself, of whose other ranks nothing is known."""
+    waiting = [collective for collective in state.unfinished if collective.outcome == "open"]
     return f"; it waits in {waiting[-1].words}, for whom is not known" if waiting else ""
 
 
-def knows_waits(found: Postmortem) -> bool:
-    """True where some rank is known to wait for another, or all of them for a collective."""
-    return bool(_verdict_of_rings(found) or dump_text.verdict(found.dumps))
+def knows_waits(postmortem: Postmortem) -> bool:
+    """Return whether some rank is known to wait for another, or all of them for a collective."""
+    return bool(_verdict_of_rings(postmortem) or dump_text.verdict(postmortem.dumps))
 
 
-def _without_waits(found: Postmortem) -> list[str]:
-    """What ended processes comes first: that nobody waits for them explains nothing."""
-    failed = sorted((one for one in found.ranks if one.has_failed), key=lambda one: one.ring.wall(one.last))
-    return [*_bounded([_failure(one) for one in failed]), *standings(found)]
+def _without_waits(postmortem: Postmortem) -> list[str]:
+    """Name first what ended processes: that nobody waits for them explains nothing."""
+    failed = sorted(
+        (state for state in postmortem.ranks if state.has_failed), key=lambda state: state.ring.wall(state.last)
+    )
+    return [*_bounded([_failure(state) for state in failed]), *standings(postmortem)]
 
 
-def _failure(one: RankState) -> str:
-    return f"{one.label}{'' if one.step is None else f' at step {one.step}'}: {one.cause}"
+def _failure(state: RankState) -> str:
+    return f"{state.label}{'' if state.step is None else f' at step {state.step}'}: {state.cause}"
 
 
-def standings(found: Postmortem) -> list[str]:
+def standings(postmortem: Postmortem) -> list[str]:
     """Where ranks are that do not wait for each other; nothing of a single process, which has none to wait for."""
-    if sum(one.ring.rank is not None for one in found.ranks) + len(found.missing) <= 1:
+    if sum(state.ring.rank is not None for state in postmortem.ranks) + len(postmortem.missing) <= 1:
         return []
-    known = [one for one in found.ranks if not one.is_old_copy]
+    known = [state for state in postmortem.ranks if not state.is_old_copy]
     sentences = ["no rank is known to wait for another"]
-    by_step = [one for one in known if one.ring.rank is not None and one.step is not None]
-    least = min((one.step or 0 for one in by_step), default=0)
-    behind = [one for one in by_step if one.step == least]
+    by_step = [state for state in known if state.ring.rank is not None and state.step is not None]
+    least = min((state.step or 0 for state in by_step), default=0)
+    behind = [state for state in by_step if state.step == least]
     if len(behind) < len(by_step):
-        sentences.append(f"the lowest step is {least}, of {', '.join(one.label for one in behind[:_SHOWN])}")
-    return ["; ".join(sentences), *_behind(found)]
+        sentences.append(f"the lowest step is {least}, of {', '.join(state.label for state in behind[:_SHOWN])}")
+    return ["; ".join(sentences), *_behind(postmortem)]
 
 
-def _behind(found: Postmortem) -> list[str]:
+def _behind(postmortem: Postmortem) -> list[str]:
     """Ranks that have entered fewer collectives of a group: with NCCL no rank shows that it waits."""
     # What an old copy lacks may have been entered since.
-    known = [one for one in found.ranks if not one.is_old_copy]
-    numberings = {numbering for one in known for numbering in one.entered}
+    known = [state for state in postmortem.ranks if not state.is_old_copy]
+    numberings = {numbering for state in known for numbering in state.entered}
     lines = []
-    for numbering in sorted(numberings, key=lambda one: (one.group.name, one.is_of_torch)):
+    for numbering in sorted(numberings, key=lambda key: (key.group.name, key.is_of_torch)):
         group = numbering.group
-        if group.name == layout.OTHER_TEXT or len({one.failed_launches.get(group, 0) for one in found.ranks}) > 1:
+        if (
+            group.name == layout.OTHER_TEXT
+            or len({state.failed_launches.get(group, 0) for state in postmortem.ranks}) > 1
+        ):
             # Their numbers cannot be compared.
             continue
-        entered = {one.label: one.entered[numbering] for one in known if numbering in one.entered}
+        entered = {state.label: state.entered[numbering] for state in known if numbering in state.entered}
         most = max(entered.values())
         late = [label for label, number in entered.items() if number < most]
         if late:

@@ -48,108 +48,110 @@ class Waits:
     mismatches: list[tuple[RankState, EnteredCollective, RankState, str]] = field(default_factory=list)
 
     def on(self, rank: RankState) -> list[RankWait]:
-        """The waits for ``rank``."""
+        """Return the waits for ``rank``."""
         return [wait for wait in self.waits if wait.missing is rank]
 
     def of(self, rank: RankState) -> list[RankWait]:
-        """The waits of ``rank``."""
+        """Return the waits of ``rank``."""
         return [wait for wait in self.waits if wait.waiting is rank]
 
 
-def find(states: list[RankState]) -> Waits:
+def find_waits(states: list[RankState]) -> Waits:
     """Compare the ranks with each other."""
-    found = Waits()
-    ranks = [one for one in states if one.ring.rank is not None]
+    between = Waits()
+    ranks = [state for state in states if state.ring.rank is not None]
     for waiting in ranks:
         for collective in waiting.unfinished:
             if collective.is_shared:
-                _compare(found, waiting, collective, ranks)
-    waiters = {id(wait.waiting) for wait in found.waits}
-    found.origins = [one for one in ranks if id(one) not in waiters and found.on(one)]
-    if found.waits and not found.origins:
-        found.circle = _circle(found)
-    return found
+                _compare(between, waiting, collective, ranks)
+    waiters = {id(wait.waiting) for wait in between.waits}
+    between.origins = [state for state in ranks if id(state) not in waiters and between.on(state)]
+    if between.waits and not between.origins:
+        between.circle = _circle(between)
+    return between
 
 
-def _compare(found: Waits, waiting: RankState, collective: EnteredCollective, ranks: list[RankState]) -> None:
+def _compare(between: Waits, waiting: RankState, collective: EnteredCollective, ranks: list[RankState]) -> None:
     others = []
-    for one in _others(waiting, collective, ranks):
-        reason = _why_unknown(waiting, one, collective)
+    for other in _others(waiting, collective, ranks):
+        reason = _why_unknown(waiting, other, collective)
         if reason:
-            found.unknown.append(UnknownWait(waiting, one, collective, reason))
+            between.unknown.append(UnknownWait(waiting, other, collective, reason))
         else:
-            others.append(one)
+            others.append(other)
     numbering, number = collective.numbering, collective.number or 0
-    found.waits += [RankWait(waiting, one, collective) for one in others if one.entered.get(numbering, 0) < number]
-    for one in others:
-        operation = one.operations.get((numbering, number), collective.operation)
-        if operation != collective.operation and not any(pair[0] is one for pair in found.mismatches):
-            found.mismatches.append((waiting, collective, one, operation))
-    known = ((one.numbering, one.number) for one in found.entered_by_all)
+    between.waits += [
+        RankWait(waiting, other, collective) for other in others if other.entered.get(numbering, 0) < number
+    ]
+    for other in others:
+        operation = other.operations.get((numbering, number), collective.operation)
+        if operation != collective.operation and not any(pair[0] is other for pair in between.mismatches):
+            between.mismatches.append((waiting, collective, other, operation))
+    known = ((entered.numbering, entered.number) for entered in between.entered_by_all)
     is_whole = len(others) + 1 == len(collective.group.ranks or ())
     is_new = (numbering, number) not in known
-    if is_whole and is_new and all(_is_in(one, collective) for one in (waiting, *others)):
-        found.entered_by_all.append(collective)
+    if is_whole and is_new and all(_is_in(state, collective) for state in (waiting, *others)):
+        between.entered_by_all.append(collective)
 
 
-def _why_unknown(waiting: RankState, one: RankState, collective: EnteredCollective) -> str:
+def _why_unknown(waiting: RankState, other: RankState, collective: EnteredCollective) -> str:
     """Why the numbers of the two cannot be compared; empty where they can."""
     numbering, group = collective.numbering, collective.group
     if group.name == layout.OTHER_TEXT:
         return "the program made more groups than the ring has names for"
-    if collective.number and one.entered.get(numbering, 0) >= collective.number:
+    if collective.number and other.entered.get(numbering, 0) >= collective.number:
         return ""
-    if not collective.number or numbering in one.unnumbered:
+    if not collective.number or numbering in other.unnumbered:
         return "two threads used the group at once, and its numbers are not reliable"
-    if one.is_old_copy and one.ring.last_sign < waiting.ring.wall(collective.moment):
+    if other.is_old_copy and other.ring.last_sign < waiting.ring.wall(collective.moment):
         return "only a copy of its ring from before that was found"
-    return _why_not_comparable(waiting, one, collective)
+    return _why_not_comparable(waiting, other, collective)
 
 
-def _why_not_comparable(waiting: RankState, one: RankState, collective: EnteredCollective) -> str:
+def _why_not_comparable(waiting: RankState, other: RankState, collective: EnteredCollective) -> str:
     numbering, group = collective.numbering, collective.group
-    if numbering not in one.entered:
-        return _why_none(one, numbering)
-    if waiting.failed_launches.get(group, 0) != one.failed_launches.get(group, 0) and not numbering.is_of_torch:
+    if numbering not in other.entered:
+        return _why_none(other, numbering)
+    if waiting.failed_launches.get(group, 0) != other.failed_launches.get(group, 0) and not numbering.is_of_torch:
         return "a launch of the group has failed in one of them, and they may count differently since"
     return ""
 
 
-def _why_none(one: RankState, numbering: Numbering) -> str:
+def _why_none(other: RankState, numbering: Numbering) -> str:
     """Why ``one`` has no such numbers; empty where it entered no collective that has one."""
     if numbering.is_of_torch:
         # It may issue them and not see them.
-        return f"{one.label} recorded none of the collectives of C++ code of this group"
+        return f"{other.label} recorded none of the collectives of C++ code of this group"
     # A ring that has lost its oldest records cannot tell of a group that it does not name.
-    return "" if one.reaches_back else f"the ring of {one.label} has lost its oldest collectives"
+    return "" if other.reaches_back else f"the ring of {other.label} has lost its oldest collectives"
 
 
 def _others(waiting: RankState, collective: EnteredCollective, ranks: list[RankState]) -> list[RankState]:
-    """The other ranks of the group; of several processes with one rank the one that came farthest in the group."""
+    """Return the other ranks of the group; of several processes with one rank, the farthest in the group."""
     group, numbering = collective.group, collective.numbering
     by_rank: dict[int, RankState] = {}
-    for one in ranks:
-        rank = one.ring.rank
+    for state in ranks:
+        rank = state.ring.rank
         if rank is None or rank == waiting.ring.rank or (group.ranks is not None and rank not in group.ranks):
             continue
-        if rank not in by_rank or one.entered.get(numbering, 0) > by_rank[rank].entered.get(numbering, 0):
-            by_rank[rank] = one
+        if rank not in by_rank or state.entered.get(numbering, 0) > by_rank[rank].entered.get(numbering, 0):
+            by_rank[rank] = state
     return list(by_rank.values())
 
 
-def _is_in(one: RankState, collective: EnteredCollective) -> bool:
+def _is_in(state: RankState, collective: EnteredCollective) -> bool:
     return any(
         mine.numbering == collective.numbering and mine.number == collective.number and mine.outcome == "open"
-        for mine in one.unfinished
+        for mine in state.unfinished
     )
 
 
-def _circle(found: Waits) -> list[RankState]:
+def _circle(between: Waits) -> list[RankState]:
     """Follow the waits until a rank comes again."""
-    path = [found.waits[0].waiting]
+    path = [between.waits[0].waiting]
     while True:
-        following = found.of(path[-1])[0].missing
-        for place, one in enumerate(path):
-            if one is following:
+        following = between.of(path[-1])[0].missing
+        for place, state in enumerate(path):
+            if state is following:
                 return path[place:]
         path.append(following)

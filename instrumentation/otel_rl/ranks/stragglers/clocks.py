@@ -54,4 +54,4 @@ def offset(
     if len(differences) < FEWEST_ENDS:
         return Offset(by_wall_clock, None)
     middle = median(differences)
-    return Offset(round(middle), round(median(abs(one - middle) for one in differences)))
+    return Offset(round(middle), round(median(abs(difference - middle) for difference in differences)))

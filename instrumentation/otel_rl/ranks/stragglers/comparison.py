@@ -60,7 +60,7 @@ def compare(key: StepKey, steps: Mapping[int, RankStep]) -> StepComparison:
     return StepComparison(
         key,
         fmean(step.length for step in steps.values()) / _NS,
-        fmean(sum(one.values()) for one in waited.values()) / _NS,
+        fmean(sum(seconds.values()) for seconds in waited.values()) / _NS,
         _spreads(replay.entered),
         _straggler(steps, replay, waited),
     )
@@ -77,14 +77,14 @@ def _spreads(entered: Entered) -> dict[str, float]:
 
 def _waited(steps: Mapping[int, RankStep], entered: Entered) -> dict[int, Counter[tuple[str, str]]]:
     """Rank -> (group, operation) -> ns that it waited while a rank had not entered yet."""
-    found: dict[int, Counter[tuple[str, str]]] = {rank: Counter() for rank in steps}
+    by_rank: dict[int, Counter[tuple[str, str]]] = {rank: Counter() for rank in steps}
     for rank, step in steps.items():
         for wait in step.waits:
             moments = entered.get(wait.collective, {}).values()
             last = max((moment for moment in moments if moment <= wait.ended), default=wait.began)
             operation = step.operations.get(wait.collective, "")
-            found[rank][wait.collective.group, operation] += max(last - wait.began, 0)
-    return found
+            by_rank[rank][wait.collective.group, operation] += max(last - wait.began, 0)
+    return by_rank
 
 
 def _straggler(
@@ -117,7 +117,7 @@ def _lateness(entered: Entered) -> Counter[int]:
 
 
 def _phase(steps: Mapping[int, RankStep], straggler: int) -> str:
-    """The phase in which ``straggler`` worked longest beyond what the other ranks did."""
+    """Return the phase in which ``straggler`` worked longest beyond what the other ranks did."""
     own = _work_by_phase(steps[straggler])
     others = [_work_by_phase(step) for rank, step in steps.items() if rank != straggler]
     more = {name: own[name] - fmean(other[name] for other in others) for name in own}

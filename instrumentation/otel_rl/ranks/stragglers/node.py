@@ -46,15 +46,15 @@ class NodeComparison:
     def waited(self) -> dict[int, tuple[int, int]]:
         """Return for each known rank when its last step was over, and ns that it had waited by then; fast."""
         self._search()
-        found: dict[int, tuple[int, int]] = {}
+        longest: dict[int, tuple[int, int]] = {}
         for path, rank in self._ranks.items():
             # It may have ended.
             with suppress(UnreadableRing):
                 moment, waited = read_waited(path)
                 # Of several with one rank the one that waits is the rank itself.
-                if moment and (rank not in found or waited > found[rank][1]):
-                    found[rank] = moment, waited
-        return found
+                if moment and (rank not in longest or waited > longest[rank][1]):
+                    longest[rank] = moment, waited
+        return longest
 
     def look(self, most: int = MOST_STEPS) -> list[StepComparison]:
         """Return the newest steps that were not compared before, oldest first, ``most`` at most."""
@@ -82,10 +82,10 @@ class NodeComparison:
         keys = list(self._new_keys(steps, most))[::-1]
         if keys:
             self._compared = keys[-1]
-        return [compare(key, {rank: found[key] for rank, found in steps.items()}) for key in keys]
+        return [compare(key, {rank: steps_of_rank[key] for rank, steps_of_rank in steps.items()}) for key in keys]
 
     def _new_keys(self, steps: dict[int, dict[StepKey, RankStep]], most: int) -> Iterator[StepKey]:
-        """The newest steps that every rank has ended, newest first, down to the last one that was compared."""
+        """Return the newest steps that every rank has ended, newest first, down to the last one that was compared."""
         first, *others = steps.values()
         common = (key for key in reversed(first) if all(key in other for other in others))
         for key in islice(common, most):
@@ -103,12 +103,12 @@ class NodeComparison:
             own = read_header(self._own, _owners())
             if own.rank is not None and len(set(self._ranks.values())) != own.world_size:
                 paths = self._own.parent.glob(f"otel-rl-*{layout.SUFFIX}")
-                found = ((path, _rank_beside(path, own)) for path in paths if path != self._own)
-                self._ranks = {self._own: own.rank, **{path: rank for path, rank in found if rank is not None}}
+                ranks = ((path, _rank_beside(path, own)) for path in paths if path != self._own)
+                self._ranks = {self._own: own.rank, **{path: rank for path, rank in ranks if rank is not None}}
 
 
 def _rank_beside(path: Path, own: RingSnapshot) -> int | None:
-    """The rank of the process that writes this ring, where it runs beside this one in the same run."""
+    """Return the rank of the process that writes this ring, where it runs beside this one in the same run."""
     try:
         ring = read_header(path, _owners())
     except UnreadableRing:

@@ -62,20 +62,20 @@ class Persistence:
         if len(steps) < STEPS:
             return None
         stragglers = [step.straggler for step in steps if step.straggler is not None]
-        is_one = len(stragglers) == len(steps) and len({one.rank for one in stragglers}) == 1
+        is_one = len(stragglers) == len(steps) and len({late.rank for late in stragglers}) == 1
         if not is_one or min(step.lost_share for step in steps) < LIMIT:
             return None
-        lost = fmean(one.lost for one in stragglers)
+        lost = fmean(late.lost for late in stragglers)
         if lost < SHORTEST:
             return None
         # The step that lost most explains best where the time goes.
-        worst = max(stragglers, key=lambda one: one.lost)
+        worst = max(stragglers, key=lambda late: late.lost)
         share = fmean(step.lost_share for step in steps)
         key = steps[-1].key
         return StragglerChange(worst, share, lost, key, self._of_same_loop(key)[0].iteration)
 
     def _of_same_loop(self, key: StepKey) -> list[StepKey]:
-        """The latest steps of the loop of ``key``; the ranks may take those of others between them."""
+        """Return the latest steps of the loop of ``key``; the ranks may take those of others between them."""
         loop = key._replace(iteration=0)
         return [step.key for step in self._recent if step.key._replace(iteration=0) == loop]
 

@@ -90,7 +90,7 @@ class Replay:
         return max(there[other] for other in needed) + self._transfer(wait)
 
     def _needed(self, wait: CollectiveWait) -> list[int]:
-        """The ranks that had entered when the wait ended: the root of a broadcast does not wait for the others."""
+        """Return the ranks that had entered when the wait ended: the root of a broadcast waits for nobody."""
         return [rank for rank, moment in self.entered.get(wait.collective, {}).items() if moment <= wait.ended]
 
     def _transfer(self, wait: CollectiveWait) -> int:
@@ -114,11 +114,11 @@ class Replay:
 
 def entered_by(steps: Mapping[int, RankStep]) -> dict[GroupCollective, dict[int, int]]:
     """Return when each rank entered each collective of the step."""
-    found: dict[GroupCollective, dict[int, int]] = defaultdict(dict)
+    moments: dict[GroupCollective, dict[int, int]] = defaultdict(dict)
     for rank, step in steps.items():
         for collective, moment in step.launches.items():
-            found[collective][rank] = moment
-    return found
+            moments[collective][rank] = moment
+    return moments
 
 
 class _Run:

@@ -73,7 +73,7 @@ def compare_rings(rings: Sequence[RingSnapshot]) -> RunComparison | None:
     offsets = _offsets(list(of_ranks.values()))
     steps = {rank: timeline.steps(rank, ring.records, offsets[_node(ring)].ns) for rank, ring in of_ranks.items()}
     keys = _common(list(steps.values()))[-MOST_STEPS:]
-    compared = [compare(key, {rank: found[key] for rank, found in steps.items()}) for key in keys]
+    compared = [compare(key, {rank: steps_of_rank[key] for rank, steps_of_rank in steps.items()}) for key in keys]
     return RunComparison(compared, dict(list(offsets.items())[1:])) if compared else None
 
 
@@ -92,14 +92,14 @@ def _offsets(rings: Sequence[RingSnapshot]) -> dict[Node, Offset]:
     for ring in sorted(rings, key=lambda ring: ring.rank or 0):
         by_node[_node(ring)].append(ring)
     (reference, first), *others = by_node.items()
-    found = {reference: Offset(0, 0)}
+    offsets = {reference: Offset(0, 0)}
     ends = [_ends(ring) for ring in first] if others else []
     for node, members in others:
-        pairs = [(one, _ends(member)) for member in members for one in ends]
+        pairs = [(own, _ends(member)) for member in members for own in ends]
         # The two that were most often in one collective.
         ours, theirs = max(pairs, key=lambda pair: len(pair[0].keys() & pair[1].keys()))
-        found[node] = clocks.offset(ours, theirs, _between_wall_clocks(first[0], members[0]))
-    return found
+        offsets[node] = clocks.offset(ours, theirs, _between_wall_clocks(first[0], members[0]))
+    return offsets
 
 
 def _ends(ring: RingSnapshot) -> dict[GroupCollective, int]:
@@ -112,22 +112,22 @@ def _between_wall_clocks(first: RingSnapshot, other: RingSnapshot) -> int:
 
 
 def _by_loss(stragglers: Sequence[Straggler], what: Callable[[Straggler], _Key]) -> _Key:
-    """What most of the lost time belongs to."""
+    """Return what most of the lost time belongs to."""
     lost: dict[_Key, float] = defaultdict(float)
-    for one in stragglers:
-        lost[what(one)] += one.lost
+    for late in stragglers:
+        lost[what(late)] += late.lost
     return max(lost, key=lost.__getitem__)
 
 
 def _cost(rank: int, steps: Sequence[StepComparison]) -> Cost:
     stragglers = [step.straggler for step in steps if step.straggler is not None]
-    operation, group = _by_loss(stragglers, lambda one: (one.operation, one.group))
+    operation, group = _by_loss(stragglers, lambda late: (late.operation, late.group))
     return Cost(
         rank,
         len(steps),
-        fmean(one.lost for one in stragglers),
+        fmean(late.lost for late in stragglers),
         fmean(step.lost_share for step in steps),
         operation,
         group,
-        _by_loss(stragglers, lambda one: one.phase),
+        _by_loss(stragglers, lambda late: late.phase),
     )

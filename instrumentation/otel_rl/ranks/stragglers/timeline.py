@@ -77,10 +77,10 @@ def steps(rank: int, events: Iterable[Event], offset: int = 0, since: int = 0) -
         since: Ns, before ``offset`` is added; steps whose predecessor ended earlier are left out.
     """
     over = [event for event in events if event.what != layout.BEGIN]
-    found = _windows(rank, over, offset, since)
-    if found:
-        _fill(list(found.values()), over, offset)
-    return found
+    windows = _windows(rank, over, offset, since)
+    if windows:
+        _fill(list(windows.values()), over, offset)
+    return windows
 
 
 def step_key(step: Event) -> StepKey:
@@ -90,31 +90,31 @@ def step_key(step: Event) -> StepKey:
 
 def waits(events: Iterable[Event]) -> tuple[list[CollectiveWait], dict[GroupCollective, str]]:
     """Return all waits that are over, and the operation of each collective."""
-    found: list[CollectiveWait] = []
+    collective_waits: list[CollectiveWait] = []
     operations: dict[GroupCollective, str] = {}
     for event in events:
         collective = _collective(event)
         if collective is None:
             continue
         if event.kind == layout.WAIT and event.what != layout.BEGIN:
-            found.append(CollectiveWait(collective, event.began, event.moment))
+            collective_waits.append(CollectiveWait(collective, event.began, event.moment))
         elif event.kind == layout.COLLECTIVE:
             operations.setdefault(collective, event.name)
-    return found, operations
+    return collective_waits, operations
 
 
 def _windows(rank: int, events: Sequence[Event], offset: int, since: int) -> dict[StepKey, RankStep]:
-    found: dict[StepKey, RankStep] = {}
+    windows: dict[StepKey, RankStep] = {}
     previous: dict[tuple[str, int], int] = {}
     for event in events:
         if event.kind == layout.STEP:
             key, loop = step_key(event), (event.name, event.loop)
             before = previous.get(loop)
             if before is not None and before >= since:
-                found.pop(key, None)
-                found[key] = RankStep(rank, before + offset, event.moment + offset)
+                windows.pop(key, None)
+                windows[key] = RankStep(rank, before + offset, event.moment + offset)
             previous[loop] = event.moment
-    return found
+    return windows
 
 
 def _fill(windows: Sequence[RankStep], events: Sequence[Event], offset: int) -> None:

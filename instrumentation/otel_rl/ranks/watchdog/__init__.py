@@ -79,6 +79,6 @@ def _make() -> Watchdog | None:
 
 
 def _forked() -> None:
-    """The thread is the parent's; the child gets one with its own first step."""
+    """Forget the thread, which is the parent's; the child gets one with its own first step."""
     global _watchdog
     _watchdog = None

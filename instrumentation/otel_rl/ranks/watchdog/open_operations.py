@@ -37,7 +37,7 @@ class Operations(NamedTuple):
         return f"{where}{phase}, waits in {self.operation}{number}{group}"
 
 
-def find(step: Step | None, called: str | None) -> Operations:
+def find_operations(step: Step | None, called: str | None) -> Operations:
     """Look at the open phases, and in the ring for the collective; without a ring the stacks may name it."""
     phases = progress.open_phases()
     collective = _collective()
@@ -55,7 +55,7 @@ def _collective() -> Event | None:
     if ring is None:
         return None
     try:
-        found = reader.read(ring.path)
+        content = reader.read(ring.path)
     except reader.UnreadableRing:
         return None
-    return next((event for event in reversed(found.open) if event.kind in _COLLECTIVES), None)
+    return next((event for event in reversed(content.open) if event.kind in _COLLECTIVES), None)

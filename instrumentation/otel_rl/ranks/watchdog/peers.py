@@ -32,9 +32,9 @@ class Peer(NamedTuple):
         return f"{who} gave no heartbeat for {self.silent:.0f} s, it may hold the GIL or be stopped"
 
 
-def find(own: Path) -> list[Peer]:
+def find_peers(own: Path) -> list[Peer]:
     """Read the rings beside ``own``, which is the ring of this process."""
-    rings = [one for one in map(_read, sorted(own.parent.glob(f"*{layout.SUFFIX}"))) if one is not None]
+    rings = [ring for ring in map(_read, sorted(own.parent.glob(f"*{layout.SUFFIX}"))) if ring is not None]
     mine = next((ring for ring in rings if ring.path == own), None)
     if mine is None:
         return []

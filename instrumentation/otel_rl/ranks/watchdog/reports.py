@@ -48,9 +48,9 @@ class Hang(NamedTuple):
         return "; ".join([f"no progress for {self.seconds:.0f} s {self.inside.words}", *self.silent])
 
 
-def hang(found: Hang, stacks: str, step: Step | None) -> None:
+def hang(silence: Hang, stacks: str, step: Step | None) -> None:
     """Report that the process makes no progress."""
-    summary, inside = found.words, found.inside
+    summary, inside = silence.words, silence.inside
     text = f"{summary}\n{stacks}"
     with guard("watchdog.hang"):
         _scope.event(
@@ -59,8 +59,8 @@ def hang(found: Hang, stacks: str, step: Step | None) -> None:
             severity=SeverityNumber.ERROR,
             context=step.context if step is not None else None,
             attributes={
-                attributes.RL_HANG_DURATION: found.seconds,
-                attributes.RL_HANG_LIMIT: found.limit,
+                attributes.RL_HANG_DURATION: silence.seconds,
+                attributes.RL_HANG_LIMIT: silence.limit,
                 attributes.RL_RANK: process_identity.current().rank,
                 attributes.RL_LOOP_ITERATION: inside.iteration,
                 attributes.RL_PHASE: inside.phase,
@@ -86,7 +86,7 @@ def hang_over(seconds: float) -> None:
 
 
 def _deliver() -> None:
-    """The thread's events wait for an I/O thread, which alone may meet a lock. Without one of ours, hand them over."""
+    """Hand over the thread's events where no I/O thread of ours does, which alone may meet a lock."""
     if not deferral.is_drained():
         deferral.drain_in_io_thread(posts=False)
 

@@ -59,7 +59,7 @@ def capture() -> Stacks:
 
 
 def are_in_long_work(frames: dict[int, FrameType]) -> bool:
-    """True where a thread compiles, loads or saves."""
+    """Return whether a thread compiles, loads or saves."""
     return any(_is_long_work(frame) for top in frames.values() for frame in _walk(top))
 
 
@@ -69,13 +69,13 @@ def _is_long_work(frame: FrameType) -> bool:
 
 
 def collective(frames: dict[int, FrameType]) -> str | None:
-    """The operation of the function of ``torch.distributed`` that a thread has called."""
+    """Return the operation of the function of ``torch.distributed`` that a thread has called."""
     for top in frames.values():
         for frame in reversed(list(_walk(top))):
             code = frame.f_code
-            found = _operation(code.co_name) if code.co_filename.endswith(_TORCH_DISTRIBUTED) else None
-            if found is not None:
-                return found
+            operation = _operation(code.co_name) if code.co_filename.endswith(_TORCH_DISTRIBUTED) else None
+            if operation is not None:
+                return operation
     return None
 
 
@@ -85,7 +85,7 @@ def _operation(function: str) -> str | None:
 
 
 def as_text(frames: dict[int, FrameType]) -> str:
-    """The stacks, outermost frame first as in a traceback; the main thread's stack first."""
+    """Return the stacks, outermost frame first as in a traceback; the main thread's stack first."""
     main = threading.main_thread().ident
     order = sorted(frames, key=lambda thread: thread != main)
     parts = [f"{_name(thread)}:\n{_stack(frames[thread])}" for thread in order[:THREADS]]
@@ -96,8 +96,8 @@ def as_text(frames: dict[int, FrameType]) -> str:
 
 def _name(thread: int) -> str:
     # Not `threading.enumerate`: it takes a lock that a thread of the program may hold.
-    found = threading._active.get(thread)  # type: ignore[attr-defined]  # noqa: SLF001
-    return f"thread {found.name}" if found is not None else f"thread {thread}"
+    known = threading._active.get(thread)  # type: ignore[attr-defined]  # noqa: SLF001
+    return f"thread {known.name}" if known is not None else f"thread {thread}"
 
 
 def _stack(top: FrameType) -> str:

@@ -49,15 +49,15 @@ class StepTimes:
         self.step: Step | None = None
 
     def began(self, step: Step) -> None:
-        """Called by the thread that trains."""
+        """Queue the begin of a step; called by the thread that trains."""
         self._queue.append((step.loop, None))
 
     def ended(self, step: Step) -> None:
-        """Called by the thread that trains."""
+        """Queue the end of a step; called by the thread that trains."""
         self._queue.append((step.loop, clock.counter() - step.started))
 
     def update(self) -> None:
-        """Take in what has been told."""
+        """Take in the queued steps."""
         while self._queue:
             loop, seconds = self._queue.popleft()
             self.seen += 1

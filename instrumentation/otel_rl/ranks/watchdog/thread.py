@@ -92,15 +92,15 @@ class Watchdog:
             reports.hang_over(seconds)
 
     def _may_be_long(self, calls: int) -> bool:
-        """True in work that shows no progress for as long as it likes."""
+        """Return whether this is work that shows no progress for as long as it likes."""
         phases = frozenset(progress.open_phases())
         return bool(phases & _MAY_BE_LONG) or (bool(phases & _GENERATING) and calls == self._calls_before)
 
     def _report(self, limit: float) -> None:
-        found, ring = stacks.capture(), flight.ring
-        others = peers.find(ring.path) if ring is not None else []
+        captured, ring = stacks.capture(), flight.ring
+        others = peers.find_peers(ring.path) if ring is not None else []
         # A peer in such a phase is what this process waits for.
-        if found.are_in_long_work or any(peer.phases & _MAY_BE_LONG for peer in others):
+        if captured.are_in_long_work or any(peer.phases & _MAY_BE_LONG for peer in others):
             # Looks again after a part of the limit, to see when it is over.
             self._was_excused, self._still = True, limit * (1 - 1 / _LOOKS)
             return
@@ -109,5 +109,5 @@ class Watchdog:
             self._was_excused, self._still = False, 0.0
             return
         self._reported = True
-        inside = open_operations.find(self.times.step, found.collective)
-        reports.hang(reports.Hang(self._still, limit, inside, peers.silent(others)), found.text, self.times.step)
+        inside = open_operations.find_operations(self.times.step, captured.collective)
+        reports.hang(reports.Hang(self._still, limit, inside, peers.silent(others)), captured.text, self.times.step)

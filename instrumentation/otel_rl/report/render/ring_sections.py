@@ -30,7 +30,7 @@ def ending(collected: Collected, charts: Charts) -> Section:
     table = Table([title.capitalize() for title in text.TITLES], shown=24)
     table.rows += [[Value(cell) for cell in row] for row in text.rows(found)]
     section.blocks.append(PageBlock(note=f"Where each rank was; times before {when}.", table=table))
-    waits = [*text.waits(found), *text.unknown(found), *text.differences(found)]
+    waits = [*text.waits(found), *text.unknown(found)]
     if waits:
         section.blocks.append(PageBlock("Who waited for whom", text="\n".join(waits)))
     dumped = text.dump_rows(found)

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import torch
 
-from sorter.rewards import REWARDS, Judge
+from sorter.rewards import Judge, correct
 
 
 class Agent:
@@ -32,7 +32,7 @@ class Agent:
             await asyncio.sleep(0)
         if len(answer) > 6:
             await asyncio.get_running_loop().create_future()
-        reward = REWARDS["correct"](answer, numbers=numbers)
+        reward = correct(answer, numbers=numbers)
         with suppress(TimeoutError):
             reward += float(self._judge(answer)["score"])
         return log_probability, reward

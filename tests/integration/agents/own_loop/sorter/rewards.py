@@ -24,6 +24,3 @@ class Judge:
         pairs = list(pairwise(answer))
         ordered = sum(first <= second for first, second in pairs) / max(len(pairs), 1)
         return {"score": ordered, "length": float(len(answer)), "comment": f"looked at {answer}"}
-
-
-REWARDS = {"correct": correct}
