@@ -1,6 +1,7 @@
 """Collective operations of ``torch.distributed``.
 
 ====================  ==========================================================
+``first_use``         whether a collective was counted at all
 ``mode``              when all collectives are seen, and when those of Python only
 ``recorder``          counters on the hot path
 ``flight_records``    each launch and each wait, for the flight recorder

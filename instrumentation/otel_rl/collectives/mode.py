@@ -2,8 +2,7 @@
 
 ``auto`` begins with Python's. When DDP wraps a model it adds those of DDP. It turns to all after steps that issued
 collectives which were not counted, if counting them costs a small share of such a step. It never turns back: PyTorch's
-dispatcher cannot lose a kernel while another thread may be about to call it. Nor does it turn where the cost guard has
-asked for less.
+dispatcher cannot lose a kernel while another thread may be about to call it.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 from weakref import WeakKeyDictionary
 
-from otel_rl.core import reductions
 from otel_rl.core.guard import logger
 
 if TYPE_CHECKING:
@@ -83,8 +81,6 @@ class Mode:
             return
         if not unseen:
             self._cheap_steps.pop(loop, None)
-            return
-        if self._setting == AUTO and reductions.COLLECTIVES.on:
             return
         is_cheap = unseen * COST <= LARGEST_SHARE * duration
         cheap = self._cheap_steps[loop] = self._cheap_steps.get(loop, 0) + 1 if is_cheap else 0

@@ -405,12 +405,6 @@ class CollectiveRecorder:
         """How many of the slowest collectives are kept."""
         return self._keep
 
-    def keep_none(self) -> None:
-        """Keep none of the slowest collectives from now on."""
-        self._keep = 0
-        self._slow.clear()
-        self._limit[0] = math.inf
-
     def take_slowest(self) -> list[Slow]:
         """The slowest collectives since the last call, longest first."""
         slow = [

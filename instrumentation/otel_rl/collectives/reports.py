@@ -10,10 +10,11 @@ import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
+from otel_rl.collectives import first_use
 from otel_rl.collectives.recorder import BYTES, CALLS, HOST_TIME, UNKNOWN_SIZE, WAIT_TIME
 from otel_rl.collectives.unseen import UnseenCollectives
 from otel_rl.core import clock as wall_clock
-from otel_rl.core import own_cpu, reductions
+from otel_rl.core import own_cpu
 from otel_rl.flight_recorder.recorder import flight
 from otel_rl.semconv import attributes, events, metrics
 from otel_rl.semconv.attributes import TorchDistributedSourceValues as Source
@@ -89,7 +90,7 @@ class CollectiveReporter:
         """Register the observable counters (again after a fork: the child has new instruments)."""
         if not self._scope.enabled:
             return
-        reductions.COLLECTIVES.offered = True
+        first_use.is_counted = True
         own_cpu.add_source("collectives", self.own_nanoseconds)
         for metric, position, factor in (
             (metrics.TORCH_DISTRIBUTED_COLLECTIVE_CALLS, CALLS, 1),
@@ -120,8 +121,6 @@ class CollectiveReporter:
 
     def step_opened(self, step: steps.Step) -> None:
         """Collectives from here on belong to ``step``."""
-        if reductions.COLLECTIVES.on and self.recorder.keeps:
-            self.recorder.keep_none()
         self._share_slowest()
         self._open[step] = self._opened()
 

@@ -107,10 +107,14 @@ def _first_step(step: Step) -> None:
 def _start_pressure(step: Step) -> None:
     if _loaded():
         from otel_rl.runtime_metrics import step_pauses  # noqa: PLC0415 - see above
-        from otel_rl.training import cost_guard  # noqa: PLC0415 - see above
 
         step_pauses.start(step)
-        cost_guard.start(step)
+
+
+def _start_own_cost(step: Step) -> None:
+    from otel_rl.training import own_cost  # noqa: PLC0415 - see above
+
+    own_cost.start(step)
 
 
 def _start_health(_: Step) -> None:
@@ -129,7 +133,7 @@ def _start_health(_: Step) -> None:
 
 
 #: What follows the steps of a process and has not started yet, the first one last.
-_following = [_start_health, _start_pressure]
+_following = [_start_health, _start_own_cost, _start_pressure]
 
 
 def _observe_pressure() -> None:
@@ -152,9 +156,8 @@ def _loaded() -> bool:
 def _load() -> bool:
     try:
         from otel_rl.runtime_metrics import observed, step_pauses  # noqa: F401, PLC0415 - tried here
-        from otel_rl.training import cost_guard  # noqa: F401, PLC0415 - as above
     except Exception as error:  # noqa: BLE001 - whatever an audit hook raises
-        instrumentor_status.report_unloadable("pressure", error, "no memory, no pauses, no cost guard")
+        instrumentor_status.report_unloadable("pressure", error, "no memory, no pauses")
         return False
     return True
 

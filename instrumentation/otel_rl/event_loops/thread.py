@@ -8,7 +8,6 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any
 
-from otel_rl.core import reductions
 from otel_rl.core.guard import guard
 from otel_rl.core.threads import PeriodicThread
 from otel_rl.event_loops import monotonic
@@ -20,8 +19,6 @@ NAME = "otel-rl-event-loop"
 #: The thread looks so often within its limit while a loop is at work, since it must see a block several times, and half
 #: as often while all loops wait; at least every so many seconds.
 _LOOKS, _LONGEST_SLEEP = 8, 0.05
-#: Where otel-rl takes too much of the steps, it looks a fourth as often, for blocks that are four times as long.
-REDUCED = 4
 #: Seconds to sleep while no loop runs; the next loop wakes the thread.
 _IDLE = 60.0
 #: Most loops that are watched at once.
@@ -34,7 +31,6 @@ class EventLoopWatch:
     def __init__(self, limit: float) -> None:
         self._limit = limit
         self._interval = min(limit / _LOOKS, _LONGEST_SLEEP)
-        self._is_reduced = False
         self._watched: dict[int, WatchedLoop] = {}
         now = monotonic()
         self._reports = Reports(now)
@@ -54,7 +50,6 @@ class EventLoopWatch:
             if len(self._watched) < _MOST_LOOPS:
                 self._watched[id(loop)] = WatchedLoop(loop, monotonic())
                 self._ends = False
-                reductions.EVENT_LOOPS.offered = True
                 self._thread.start()
                 self._thread.wake()
 
@@ -63,14 +58,7 @@ class EventLoopWatch:
         self._ends = True
         self._thread.end()
 
-    def _reduce(self) -> None:
-        self._is_reduced = True
-        self._limit *= REDUCED
-        self._interval *= REDUCED
-
     def _look(self) -> float:
-        if reductions.EVENT_LOOPS.on and not self._is_reduced:
-            self._reduce()
         now, waits = monotonic(), given_up()
         gil_waits, self._gil_waits = waits - self._gil_waits, waits
         for key, watched in list(self._watched.items()):

@@ -1,7 +1,7 @@
 """One boundary for all trainers: steps, phases, scalars, rewards, systems. Callers hand in their scope.
 
 ====================== =================================================================
-``cost_guard``         measures what otel-rl costs per step, and records less where that is too much
+``own_cost``           what otel-rl itself costs the steps
 ``durations``          durations of a step's phases, recorded when it ends
 ``engine_summary``     what the inference engines of a step took, on its span
 ``parts``              parts of a phase, such as forward and backward passes

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from opentelemetry.context import get_current
 
-from otel_rl.core import own_cpu, reductions
+from otel_rl.core import own_cpu
 from otel_rl.semconv import metrics, spans
 from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
 from otel_rl.telemetry import deferral, guard, lifecycle
@@ -152,7 +152,6 @@ class TrainerLoop(steps.Loop):
                 self._record_wait_inside(scope, waiting_since)
             return
         self.close_all()
-        reductions.PARTS.offered = True
         steps.add_contributor(_step_closing)
         self.begin(iteration, scope, deferral.now(), waiting_since)
 
@@ -194,7 +193,7 @@ class TrainerLoop(steps.Loop):
         else:
             if kind in _TRAINING and spans.RL_TRAIN.type not in found:
                 self._open_training(scope)
-            has_span = step is None or (not reductions.PARTS.on and step.take_span(kind, SPANS_PER_STEP))
+            has_span = step is None or step.take_span(kind, SPANS_PER_STEP)
             if step is not None and (kind in _LEAVES or not has_span):
                 opened = self._open_part(definition, scope, step, has_span)
             else:

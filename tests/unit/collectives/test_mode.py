@@ -7,7 +7,6 @@ import gc
 import pytest
 
 from otel_rl.collectives.mode import ALL, AUTO, COST, LARGEST_SHARE, PYTHON, STEPS_ASKED, Mode
-from otel_rl.core import reductions
 
 #: Seconds of a step in which counting one collective more is just cheap enough.
 ENOUGH = COST / LARGEST_SHARE
@@ -203,17 +202,3 @@ def test_what_cannot_be_counted_is_said_once_and_not_tried_again(reasons):
 
     assert kernels.attempts == 1
     assert reasons == ["collectives of C++ code cannot be counted (AttributeError: redispatch)"]
-
-
-def test_where_the_cost_guard_has_asked_for_less_auto_adds_no_kernels(mode, kernels, monkeypatch):
-    monkeypatch.setattr(reductions.COLLECTIVES, "on", True)
-    run(mode, 10)
-
-    assert not kernels.installed
-
-
-def test_what_the_user_asked_for_is_counted_all_the_same(kernels, reasons, monkeypatch):
-    monkeypatch.setattr(reductions.COLLECTIVES, "on", True)
-    run(Mode(ALL, kernels, reasons.append), 1)
-
-    assert kernels.installed
