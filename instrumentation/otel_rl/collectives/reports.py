@@ -74,16 +74,16 @@ class CollectiveReporter:
     def start(self) -> None:
         """Follow the steps, and register the counters when the first collective comes."""
         self.recorder.on_first_use = self.observe
-        steps.add_opener(self.step_opened)
-        steps.add_contributor(self.step_closing)
+        steps.openers.add(self.step_opened)
+        steps.contributors.add(self.step_closing)
         lifecycle.after_fork_in_child(self.forked)
         progress.add_source(self.recorder.totals)
 
     def stop(self) -> None:
         """Leave the steps alone; the counters keep their last values."""
         self.recorder.on_first_use = None
-        steps.remove_opener(self.step_opened)
-        steps.remove_contributor(self.step_closing)
+        steps.openers.remove(self.step_opened)
+        steps.contributors.remove(self.step_closing)
         progress.remove_source(self.recorder.totals)
 
     def observe(self) -> None:

@@ -80,7 +80,7 @@ def _configure() -> None:
     forks.register(_telemetry)
     for name in _STARTS_CHILDREN:
         hooks.after_import(name, _follow_children)
-    steps.add_opener(_first_step)
+    steps.openers.add(_first_step)
     lifecycle.at_first_record(_observe_pressure)
     run_span.begin()
 
@@ -90,7 +90,7 @@ def _first_step(step: Step) -> None:
     from otel_rl.training import steps  # noqa: PLC0415 - see above
 
     # Each part starts once, also where a signal handler or another thread opens a step just now.
-    if _loading.is_here or not steps.remove_opener(_first_step):
+    if _loading.is_here or not steps.openers.remove(_first_step):
         return
     while _following:
         start = _following.pop()
@@ -100,7 +100,7 @@ def _first_step(step: Step) -> None:
         except BaseException:
             # Of a signal handler of the program: the next step goes on with this part.
             _following.append(start)
-            steps.add_opener(_first_step)
+            steps.openers.add(_first_step)
             raise
 
 

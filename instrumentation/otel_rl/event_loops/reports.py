@@ -65,7 +65,7 @@ class Reports:
 
 
 def _emit(block: EventLoopBlock, number: int, total: float, *, ongoing: bool) -> None:
-    step = steps.current()
+    step = steps.where().step
     place = block.place
     _scope.event(
         events.RL_EVENT_LOOP_BLOCKED,

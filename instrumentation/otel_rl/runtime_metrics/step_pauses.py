@@ -24,8 +24,8 @@ _began: WeakKeyDictionary[steps.Step, tuple[float, float]] = WeakKeyDictionary()
 def start(step: steps.Step | None = None) -> None:
     """Follow the steps of this process, from ``step`` on, which has opened."""
     pauses.watch()
-    steps.add_opener(_opened)
-    steps.add_contributor(_closing)
+    steps.openers.add(_opened)
+    steps.contributors.add(_closing)
     lifecycle.after_fork_in_child(_began.clear)
     if step is not None:
         _opened(step)

@@ -28,10 +28,10 @@ _calls: WeakKeyDictionary[steps.Step, deque[_EngineCall]] = WeakKeyDictionary()
 
 def add(counts: Mapping[str, int], seconds: Mapping[str, Sequence[float]]) -> None:
     """A call has ended: attributes that are sums, and attributes that are means of the values of its requests."""
-    step = steps.current()
+    step = steps.where().step
     if step is None:
         return
-    steps.add_contributor(_contribute)
+    steps.contributors.add(_contribute)
     calls = _calls.get(step)
     if calls is None:
         calls = _calls.setdefault(step, deque())

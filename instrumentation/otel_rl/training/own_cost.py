@@ -109,8 +109,8 @@ _costs = StepCosts()
 
 def start(step: steps.Step) -> None:
     """Measure the steps of this process; called once, when the first ``step`` has opened."""
-    steps.add_opener(_costs.step_opened)
-    steps.add_contributor(_costs.step_closing)
+    steps.openers.add(_costs.step_opened)
+    steps.contributors.add(_costs.step_closing)
     lifecycle.after_fork_in_child(_costs.forget)
     _costs.step_opened(step)
 

@@ -34,7 +34,7 @@ def place() -> tuple[steps.Step | None, Context, bool]:
         if stale and baggage.get_baggage(names.RL_ROLLOUT_ID, context) is None:
             return step, step.context, True
         return step, context, False
-    step = steps.current()
+    step = steps.where().step
     if step is not None and not trace_id:
         return step, step.context, True
     return step, context, False

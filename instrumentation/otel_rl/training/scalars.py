@@ -196,8 +196,8 @@ class ScalarSink:
         context: Context,
         timestamp: int,
     ) -> None:
-        loop = context.get(steps.LOOP)
-        name = loop.name if isinstance(loop, steps.Loop) else None
+        loop = steps.loop_in(context)
+        name = loop.name if loop is not None else None
         covers = {attributes.RL_STEP_FIRST: first, attributes.RL_STEP_LAST: iteration} if first is not None else {}
         scope.event(
             events.RL_STEP,
@@ -312,4 +312,4 @@ def _measure(scope: Scope, key: str, value: float, context: Context | None = Non
 sink = ScalarSink()
 lifecycle.after_fork_in_child(sink.reset)
 # Here and not with the first value: before the listener of the health rules, which judges a step when it has ended.
-steps.add_listener(_record_values)
+steps.listeners.add(_record_values)

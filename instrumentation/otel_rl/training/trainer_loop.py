@@ -123,7 +123,7 @@ class TrainerLoop(steps.Loop):
 
     def enter(self) -> TrainerLoop:
         """Make this the loop of everything that runs in this thread or task from here on."""
-        self._token = attach(steps.running(self))
+        self._token = attach(self.run_context())
         running_loops.append(self)
         return self
 
@@ -152,7 +152,7 @@ class TrainerLoop(steps.Loop):
                 self._record_wait_inside(scope, waiting_since)
             return
         self.close_all()
-        steps.add_contributor(_step_closing)
+        steps.contributors.add(_step_closing)
         self.begin(iteration, scope, deferral.now(), waiting_since)
 
     def _record_wait_inside(self, scope: Scope, since: Moment) -> None:
@@ -274,7 +274,13 @@ def current() -> TrainerLoop:
     if len(running_loops) == 1 and outside.step is None:
         # The usual case: asked several times per micro-batch, and no other loop could be the answer.
         return running_loops[0]
-    loop = steps.current_loop()
+    here = steps.where()
+    if here.step is not None:
+        loop: steps.Loop | None = here.step.loop
+    else:
+        loop = here.loop_of_context
+        if loop is not None and not loop.running:
+            loop = None
     if isinstance(loop, TrainerLoop):
         return loop
     return running_loops[-1] if running_loops else outside

@@ -140,7 +140,7 @@ def add(scope: Scope, source: str, ended: Ended) -> dict[str, Any]:
     if of_turns:
         row[attributes.RL_ROLLOUT_TURN_REWARDS] = of_turns
         row[attributes.RL_ROLLOUT_CUMULATIVE_REWARDS] = sums
-    step = steps.current()
+    step = steps.where().step
     if step is not None and status == RlRolloutStatusValues.FINISHED:
         reward_means.add_rollout(step, iteration, trajectory, row.get(attributes.RL_GROUP_ID))
     context = step.context if step is not None and step.iteration == iteration else NO_CONTEXT
@@ -199,7 +199,7 @@ def add_batch(
     has ``count`` values. Values may be of any kind that the program makes: what can be no value of OTLP becomes empty.
     """
     began(scope, source, count)
-    step = steps.current()
+    step = steps.where().step
     context = step.context if step is not None else NO_CONTEXT
     _keep(_WaitingRows(scope, source, iteration, step, context, count, make))
 
@@ -216,7 +216,7 @@ def _keep(waiting: _WaitingRows) -> None:
     if not _waiting:
         _waits_since = time.monotonic()
     if waiting.step is not None:
-        steps.add_listener(_step_ended)
+        steps.listeners.add(_step_ended)
     _rows += waiting.rows
     _waiting.append(waiting)
     # Asked last: another thread may have ended the step meanwhile, and its end has recorded what was there.

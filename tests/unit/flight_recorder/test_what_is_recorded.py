@@ -73,7 +73,7 @@ def test_a_phase_that_is_suspended_is_not_open_and_neither_are_its_parts(recorde
 
 
 def test_the_name_of_a_loop_is_kept(recorded, flight):
-    loop = steps.program_loop("critic")
+    loop = steps.loop_for_next_step("critic")
     loop.begin(1, _scope)
     assert _open(flight) == ["critic"]
     loop.finish()

@@ -28,8 +28,8 @@ def following(recorded, monkeypatch):
     recorded.clear()
     yield recorded
     steps.finish()
-    steps.remove_opener(step_pauses._opened)
-    steps.remove_contributor(step_pauses._closing)
+    steps.openers.remove(step_pauses._opened)
+    steps.contributors.remove(step_pauses._closing)
     garbage.pauses.leave()
     torch._dynamo.reset()
 

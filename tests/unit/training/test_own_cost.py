@@ -46,12 +46,12 @@ def costs(recorded, clocks, monkeypatch):
     """The measurement of this process."""
     costs = StepCosts(clocks)
     monkeypatch.setattr(own_cost, "_costs", costs)
-    steps.add_opener(costs.step_opened)
-    steps.add_contributor(costs.step_closing)
+    steps.openers.add(costs.step_opened)
+    steps.contributors.add(costs.step_closing)
     yield costs
     steps.finish()
-    steps.remove_opener(costs.step_opened)
-    steps.remove_contributor(costs.step_closing)
+    steps.openers.remove(costs.step_opened)
+    steps.contributors.remove(costs.step_closing)
 
 
 class Program:

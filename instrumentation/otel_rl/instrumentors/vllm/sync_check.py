@@ -182,7 +182,7 @@ def _with_adapter(given: tuple[Any, ...], named: dict[str, Any]) -> bool:
 
 
 def _tell(engine: Any, outcome: SyncOutcome, operation: str | None) -> None:
-    step = steps.current()
+    step = steps.where().step
     values = {
         attributes.RL_SYNC_VERDICT: outcome.verdict,
         attributes.RL_SYNC_OPERATION: operation,
