@@ -8,6 +8,6 @@
 ``payload``           the size of a message
 ``reports``           metrics, step attributes and span events of the counters
 ``unseen``            collectives that were not seen
-``sequence_numbers``  the number of a group's latest collective, by torch
+``sequence_numbers``  the number of a group's latest collective, as torch counts
 ====================  ==========================================================
 """

@@ -61,12 +61,12 @@ class CollectiveReporter:
         numbers: Callable[[], Mapping[int, int]] = dict,
     ) -> None:
         self.recorder = recorder
-        #: Told of the end of each step, when it may change.
+        #: Judges each step that ends, and may change then.
         self.mode: Mode | None = None
         self.unseen = UnseenCollectives(recorder, numbers)
         self._scope = scope
         self._at_start = self._opened()
-        #: Calls of each slot whose cost has been told.
+        #: Calls of each slot whose cost has been returned.
         self._costed: dict[SlotKey, int] = {}
         #: What was counted when each open step began; several loops may have one.
         self._open: WeakKeyDictionary[steps.Step, _Opened] = WeakKeyDictionary()
@@ -101,7 +101,7 @@ class CollectiveReporter:
             self._observe(metric, position, factor)
 
     def own_nanoseconds(self) -> float:
-        """What counting has cost since the last call, see :data:`COST_NS`."""
+        """Return what counting has cost since the last call, see :data:`COST_NS`."""
         costs = {**COST_NS, Source.PYTHON: 2 * self.recorder.own_ns[0]}
         cost = 0.0
         for group, values in self.recorder.values():
@@ -120,7 +120,7 @@ class CollectiveReporter:
         self._scope.observe(metric, observations)
 
     def step_opened(self, step: steps.Step) -> None:
-        """Collectives from here on belong to ``step``."""
+        """Attribute the collectives from here on to ``step``."""
         self._share_slowest()
         self._open[step] = self._opened()
 
@@ -158,7 +158,7 @@ class CollectiveReporter:
             step.rank_span.add_event(name, values, slow.started + epoch_of_clock)
 
     def forked(self) -> None:
-        """In a forked child."""
+        """Begin at zero in a forked child."""
         self.recorder.reset()
         self._costed.clear()
         self._at_start = self._opened()
@@ -168,7 +168,7 @@ class CollectiveReporter:
         return _Opened(self.recorder.totals(), self.unseen.begin(), [])
 
     def _share_slowest(self) -> None:
-        """The slowest collectives up to now belong to every step that is open."""
+        """Add the slowest collectives up to now to every step that is open."""
         slowest = self.recorder.take_slowest()
         for opened in list(self._open.values()) if slowest else ():
             opened.slowest[:] = sorted([*opened.slowest, *slowest], reverse=True)[: self.recorder.keeps]

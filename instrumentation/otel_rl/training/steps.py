@@ -55,7 +55,8 @@ contributors: StepSubscribers[Callable[[Step], None]] = StepSubscribers()
 #: Called with a step, its length in seconds and its end in ns since the epoch when the step and its phases have been
 #: recorded, mostly on an I/O thread.
 listeners: StepSubscribers[Callable[[Step, float, int], None]] = StepSubscribers()
-_OPENER, _CONTRIBUTOR = guard("steps.opener"), guard("steps.contributor")
+_OPENER = guard("steps.opener")
+_CONTRIBUTOR = guard("steps.contributor")
 
 
 class Step(PhaseDurations):
@@ -80,7 +81,7 @@ class Step(PhaseDurations):
         self._spans: dict[str, int] = {}
         #: Calls that record parts of its phases, until an I/O thread makes them.
         self._recordings: deque[Callable[[], None]] = deque()
-        #: True from the post that asks an I/O thread to make them until it begins.
+        #: Whether an I/O-thread call of them is already scheduled.
         self._posted = False
         self._flight: Handle | None = None
         #: By the scope that gave them, the values of its own that the program gave this step, see ``scalars``.
@@ -94,7 +95,7 @@ class Step(PhaseDurations):
 
     @property
     def span_context(self) -> SpanContext:
-        """Of the span that stands for this step here: the rank's own, or the root where it is not the rank's turn."""
+        """The context of the step's span on this rank: the rank's own, or the root where it is not the rank's turn."""
         return trace_api.get_current_span(self.context).get_span_context()
 
     @property
@@ -103,7 +104,7 @@ class Step(PhaseDurations):
         return sum(tuple(self._spans.values()))
 
     def take_span(self, kind: str, limit: int) -> bool:
-        """True for the first ``limit`` spans of ``kind`` in this step."""
+        """Return whether this is among the first ``limit`` spans of ``kind`` in this step."""
         number = self._spans[kind] = self._spans.get(kind, 0) + 1
         return number <= limit
 
@@ -147,7 +148,7 @@ class Step(PhaseDurations):
             deferral.post(Signal.TRACES, lambda: self._record_wait(waiting_since))
 
     def abandon(self) -> None:
-        """Opening it has failed, by a signal handler of the program for one: it is neither current nor in the ring."""
+        """Undo an opening that has failed, e.g. by a signal handler: it is neither current nor in the ring."""
         self.is_open = False
         record, self._flight = self._flight, None
         if record is not None:
@@ -167,8 +168,8 @@ class Step(PhaseDurations):
             attributes.RL_SAMPLING_PRIORITY: sampling.KEEP,
             **self.loop.attributes,
         }
-        again = (self.restarts,) if self.restarts else ()
-        root_ids = ids.derive(identity.steps_key, *self.loop.key, self.iteration, *again)
+        restarts = (self.restarts,) if self.restarts else ()
+        root_ids = ids.derive(identity.steps_key, *self.loop.key, self.iteration, *restarts)
         sampled = step_sampling.root_is_sampled(root_ids.trace_id, values)
         flags = run_span.SAMPLED if sampled else TraceFlags(TraceFlags.RANDOM_TRACE_ID)
         if identity.emits_step_roots:
@@ -196,7 +197,7 @@ class Step(PhaseDurations):
         return self.scope.start_posted_span(spans.RL_RANK_STEP, values, self._parent, links, start_time=start_time)
 
     def _record_wait(self, since: Moment) -> None:
-        """The wait lies before the rank's span, so it is a child of the root."""
+        """Record the wait before the rank's span as a child of the root."""
         values = {
             attributes.RL_PHASE: attributes.RlPhaseValues.DATA_WAIT,
             attributes.RL_LOOP_ITERATION: self.iteration,
@@ -247,8 +248,8 @@ class Step(PhaseDurations):
 class Loop:
     """One sequence of steps; at most one of them is open.
 
-    ``name`` tells a named loop from others; without one, loops are told apart by the order of their first steps, which
-    every rank sees alike. ``attributes`` go onto the root span of each step.
+    ``name`` identifies a named loop; others are identified by the order of their first steps, which every rank sees
+    alike. ``attributes`` go onto the root span of each step.
     """
 
     #: True for the loop of a trainer, which logs the rewards of its steps itself.

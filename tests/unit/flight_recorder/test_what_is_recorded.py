@@ -230,7 +230,7 @@ def test_a_call_and_a_wait_that_raise_are_marked_and_the_exception_is_the_same(f
 def _launched_by_cpp(recorder, group, operation="all_reduce"):
     """As the kernels do; returns the number."""
     records = recorder.flight_records
-    handle = records.of(operation)(group)
+    handle = records.launch_recorder(operation)(group)
     group.number += 1
     records.end(handle, False)
     return [one.sequence for one in read(recorder_module.flight.ring.path).records if one.is_numbered_by_torch][-1]

@@ -24,7 +24,7 @@ def following(recorded, monkeypatch):
     monkeypatch.setattr(torch.nn.parallel.DistributedDataParallel, "_active_ddp_module", None)
     torch._dynamo.reset()
     step_pauses.start()
-    step_pauses.tell()
+    step_pauses.record_recompilations()
     recorded.clear()
     yield recorded
     steps.finish()
