@@ -59,7 +59,7 @@ class _RecordedGroup:
         self.latest = [0.0]
         #: Launches that have raised.
         self.failed = 0
-        #: False where torch gives no number, or we cannot tell any more what it counts.
+        #: False where torch gives no number, or it is unknown by now what it counts.
         self.is_numbered = True
         #: Numbers of torch that went to something else than collectives of the whole group.
         self.taken_off = 0

@@ -1,4 +1,4 @@
-"""The call that an event loop is asked to make while it is at work: it tells that the loop has come round."""
+"""The call that an event loop is asked to make while it is at work: it shows that the loop has come round."""
 
 from __future__ import annotations
 

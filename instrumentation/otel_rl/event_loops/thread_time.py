@@ -1,6 +1,6 @@
 """Time of a thread in which its code could not run: the process was stopped, or others had the CPU.
 
-Such time is no fault of the code. Linux tells in ``schedstat`` how long a thread has waited for a CPU. Where a kernel
+Such time is no fault of the code. Linux writes to ``schedstat`` how long a thread has waited for a CPU. Where a kernel
 is built without it, the switches that the thread did not ask for stand in for it.
 """
 

@@ -256,13 +256,13 @@ def _exact(values: Mapping[str, Any]) -> tuple[dict[str, Scalar], dict[str, floa
         if value is None or isinstance(value, bool | str):
             body[key] = value
             continue
-        found = value if type(value) is float else number(value)
-        if found is None:
+        scalar = value if type(value) is float else number(value)
+        if scalar is None:
             drops.count(Signal.LOGS, "unsupported_type")
-        elif (found := _in_range(found)) is None:
+        elif (scalar := _in_range(scalar)) is None:
             drops.count(Signal.LOGS, "non_finite")
         else:
-            body[key] = numbers[key] = found
+            body[key] = numbers[key] = scalar
     return body, numbers
 
 

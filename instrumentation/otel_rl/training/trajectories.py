@@ -167,7 +167,7 @@ def _of_one(row: dict[str, Any], trajectory: OpenTrajectory) -> Columns:
 
 
 def _add_staleness(scope: Scope, totals: dict[str, Any]) -> None:
-    """The versions of the weights since the oldest that the trajectory was made with, where the engines tell them."""
+    """Count the versions of the weights since the oldest one of the trajectory, where the engines report them."""
     global _newest_version
     highest = totals.get(attributes.RL_ROLLOUT_POLICY_VERSION_MAX)
     if highest is None:
@@ -179,7 +179,7 @@ def _add_staleness(scope: Scope, totals: dict[str, Any]) -> None:
 
 
 def status_of(error: BaseException | str | None, discard_reason: str | None) -> str:
-    """Outcome of a trajectory, as it is known at its end."""
+    """Return the outcome of a trajectory, as it is known at its end."""
     if error is None:
         return RlRolloutStatusValues.FINISHED if discard_reason is None else RlRolloutStatusValues.DISCARDED
     cancelled = type(error).__name__ in _CANCELLED or error == RlRolloutStatusValues.CANCELLED
@@ -193,7 +193,7 @@ def add_batch(
     count: int,
     make: Callable[[], Columns],
 ) -> None:
-    """A trainer has made ``count`` samples at once.
+    """Add ``count`` samples that a trainer has made at once.
 
     ``make`` is called where the record is made, and must not hold tensors of the program. Each column that it returns
     has ``count`` values. Values may be of any kind that the program makes: what can be no value of OTLP becomes empty.
