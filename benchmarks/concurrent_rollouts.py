@@ -92,8 +92,6 @@ def run(directory: Path, number: int, waves: int, *, instrumented: bool) -> list
     variables |= {
         "OTEL_RL_DATA_DIR": str(directory / "data"),
         "OTEL_RL_DATA_MAX_BYTES": str(4 << 30),
-        # There is no step: the guard would measure our share of nothing.
-        "OTEL_RL_COST_LIMIT": "off",
         OUTPUT: str(samples),
         NUMBER: f"{number},{waves}",
     }

@@ -91,7 +91,6 @@ def measure(calls: int) -> dict[str, Any]:
             **kept,
             **VLLM,
             "OTEL_RL_DATA_DIR": str(folder / "data"),
-            "OTEL_RL_COST_LIMIT": "off",
             OUTPUT: str(folder / "samples.json"),
             MODEL: str(tiny_model.build(folder / "tiny", heads=2)),
             NUMBER: str(calls),

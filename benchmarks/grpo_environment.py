@@ -13,8 +13,6 @@ def environment(data_directory: str) -> dict[str, str]:
         **inherited,
         "OTEL_RL_DATA_DIR": data_directory,
         "OTEL_RL_QUIET": "1",
-        # What everything costs is to be measured, also on a machine on which it is too much.
-        "OTEL_RL_COST_LIMIT": "off",
         "OMP_NUM_THREADS": "1",
         "HF_HUB_OFFLINE": "1",
         # The code of this checkout, whatever the environment has installed.

@@ -135,7 +135,7 @@ def milliseconds(step: dict[str, float], clock_ns: float) -> float:
 
 
 def _estimate(steps: list[dict[str, float]]) -> float:
-    """What the cost guard of the process itself makes of all these steps, in ms."""
+    """Return what the process itself estimates for all these steps, in ms."""
     return sum(step["estimated_program_ns"] + step["estimated_threads_ns"] for step in steps) / 1e6
 
 
@@ -161,10 +161,10 @@ def figures_of(rank: int, measured: dict[str, Any]) -> dict[str, Any]:
         ),
         f"rank {rank}: on threads of ours, ms": mean([step["threads_ns"] / 1e6 for step in steps]),
         f"rank {rank}: own CPU with the cost of the clock, ms": mean([milliseconds(step, 0) for step in steps]),
-        f"rank {rank}: cost guard's figure / measured": {
+        f"rank {rank}: own estimate / measured": {
             "value": round(_estimate(steps) / sum(milliseconds(step, clock) for step in steps), 3)
         },
-        f"rank {rank}: on the trainer's thread, cost guard's figure / measured": {
+        f"rank {rank}: on the trainer's thread, own estimate / measured": {
             "value": round(
                 sum(step["estimated_program_ns"] for step in steps)
                 / sum(step["host_ns"] - step["stretches"] * clock for step in steps),

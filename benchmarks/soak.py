@@ -48,8 +48,6 @@ def measure(load: str, total: int) -> list[dict[str, float]]:
             "OTEL_RL_DATA_DIR": str(data),
             "OTEL_RL_DATA_MAX_BYTES": str(STORE_BYTES),
             "OTEL_RL_QUIET": "1",
-            # Steps that do nothing but record: the cost guard would leave out what is looked at here.
-            "OTEL_RL_COST_LIMIT": "off",
         }
         launcher = Path(sys.executable).with_name("opentelemetry-instrument")
         program = Path(__file__).with_name("soak_load.py")

@@ -129,8 +129,7 @@ _TELEMETRY = Row(
         Cell(
             panels.timeseries(
                 "CPU time of otel-rl, by rank",
-                "Share of a process's CPU time that otel-rl takes itself. Above OTEL_RL_COST_LIMIT, half a percent "
-                "unless set, it records less and says so in the log: rl.telemetry.reduced.",
+                "Share of a process's CPU time that otel-rl takes itself.",
                 [
                     PromQuery(
                         f"{rate(metrics.RL_TELEMETRY_CPU_TIME, attributes.RL_RANK)}"

@@ -62,8 +62,8 @@ class _UserStep:
     """A step of the user's own loop; silent inside a step that is open already, of an instrumented trainer for one."""
 
     def __init__(self, iteration: int, loop: str | None = None) -> None:
-        inside = steps.in_context() is not None and loop is None
-        self._step = None if inside else steps.program_loop(loop).begin(iteration, _scope)
+        inside = loop is None and steps.where().step_of_context is not None
+        self._step = None if inside else steps.loop_for_next_step(loop).begin(iteration, _scope)
 
     def leave(self) -> None:
         """The step itself does it when it ends."""
@@ -86,7 +86,7 @@ def _end_left_open(step: steps.Step) -> None:
         ended, phase = phase, innermost()
 
 
-steps.add_contributor(_end_left_open)
+steps.contributors.add(_end_left_open)
 
 
 class _Phase:
@@ -288,10 +288,8 @@ def metric(key: str, value: Any) -> None:
         if value is None:
             # There is none yet.
             return
-        step = steps.surely_current()
-        loop = step.loop if step is not None else steps.sure_loop()
-        iteration = steps.last_iteration() if loop is None or loop.last < 0 else loop.last
-        if not sink.measure(_scope, Source.PRODUCER, iteration, key, value, step, loop):
+        here = steps.where()
+        if not sink.measure(_scope, Source.PRODUCER, here.iteration, key, value, here.certain_step, here.loop):
             say_no_number("the value of", key, value)
 
 
@@ -299,7 +297,7 @@ def trace_id() -> str | None:
     """See :func:`otel_rl.trace_id`."""
     with guard("producer.trace_id"):
         own = trace_api.get_current_span().get_span_context()
-        step = steps.current()
+        step = steps.where().step
         if not own.is_valid and step is not None:
             own = step.span_context
         return trace_api.format_trace_id(own.trace_id) if own.is_valid else None

@@ -67,7 +67,7 @@ class Rollout:
         keep: bool,
         arguments: object,
     ) -> None:
-        step = steps.current()
+        step = steps.where().step
         if iteration is None and step is not None:
             iteration = step.iteration
         reason = sampling.reason_to_keep_rollout(forced=keep, iteration=iteration)

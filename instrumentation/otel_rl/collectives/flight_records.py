@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     #: Whose record it is, where it is, and what it is.
     Handle = tuple[CollectivePlaces, Place, float]
 
-#: In place of a place: the ring has nothing of this collective.
+#: Instead of the places of a collective that is not in the ring.
 _NOWHERE: Any = (None, None, None)
 _POINT_TO_POINT = frozenset({Operation.SEND, Operation.RECV})
 #: After these torch's number is read again.
@@ -38,7 +38,7 @@ _RECORD = guard("collectives.flight_records")
 
 
 def begin_late(places: CollectivePlaces | None, what: float, moment: float, error: Exception) -> Place:
-    """The hot path has failed: its segment is used up, or something is wrong."""
+    """Return a place after the hot path has failed: its segment is used up, or something is wrong."""
     place = None
     if isinstance(error, IndexError) and places is not None:
         with _RECORD:
@@ -59,7 +59,7 @@ class _RecordedGroup:
         self.latest = [0.0]
         #: Launches that have raised.
         self.failed = 0
-        #: False where torch gives no number, or we cannot tell any more what it counts.
+        #: False where torch gives no number, or it is unknown by now what it counts.
         self.is_numbered = True
         #: Numbers of torch that went to something else than collectives of the whole group.
         self.taken_off = 0
@@ -69,17 +69,17 @@ class _RecordedGroup:
         self.watched = 0
 
     def number_of_torch(self, process_group: Any) -> int:
-        """Torch's number of the next collective; 0 where it is not known."""
+        """Return torch's number of the next collective; 0 where it is not known."""
         if not self.is_numbered or self.watched:
             return 0
-        number = sequence_numbers.of(process_group)
+        number = sequence_numbers.latest_number(process_group)
         if number is None:
             self.is_numbered = False
             return 0
         return number + 1 - self.taken_off
 
     def take_off(self, moved: int, is_message: bool) -> None:
-        """A call of Python has moved torch's number so far."""
+        """Take off by how much a call of Python has moved torch's number."""
         if is_message:
             if self.per_message is None:
                 self.per_message = moved
@@ -119,7 +119,7 @@ class FlightRecords:
         self._on_change.append(on_change)
 
     def known(self, operation: str, process_group: Any) -> tuple[float, list[float], CollectivePlaces | None]:
-        """What a launch is in the ring, the number of the latest one, and where it is written. Makes the ring."""
+        """Return the code of a launch in the ring, the latest number and where to write; make the ring."""
         ring, group = flight.obtain(), self._group(process_group)
         latest = [0.0] if operation in _POINT_TO_POINT else group.latest
         if ring is None:
@@ -128,7 +128,7 @@ class FlightRecords:
         return codes if latest is group.latest else codes + layout.HAS_NO_NUMBER, latest, ring.places
 
     def launch_failed(self, process_group: Any, whats: Any, place: int) -> None:
-        """A launch of Python has raised: whether it counts for the other ranks is not known."""
+        """Mark a launch of Python that has raised: whether it counts for the other ranks is not known."""
         with _RECORD:
             whats[place] += layout.HAS_FAILED
             group, ring = self._group(process_group), flight.ring
@@ -137,7 +137,7 @@ class FlightRecords:
                 ring.count_failed_launch(group.text, group.failed)
 
     def watching(self, operation: str, call: Callable[..., Any]) -> Callable[..., Any]:
-        """``call``, which issues ``operation``; how far it moves torch's number is measured where that may differ."""
+        """Wrap ``call`` of ``operation`` to measure how far it moves torch's number, where that may differ."""
         if operation not in _UNEVEN:
             return call
         is_message = operation in _POINT_TO_POINT
@@ -160,7 +160,7 @@ class FlightRecords:
 
     @staticmethod
     def _begin_watching(group: _RecordedGroup, process_group: Any) -> int | None:
-        before = sequence_numbers.of(process_group) if group.is_numbered else None
+        before = sequence_numbers.latest_number(process_group) if group.is_numbered else None
         if before is None:
             group.is_numbered = False
             return None
@@ -172,7 +172,7 @@ class FlightRecords:
 
     @staticmethod
     def _end_watching(group: _RecordedGroup, process_group: Any, before: int, is_message: bool) -> None:
-        after = sequence_numbers.of(process_group)
+        after = sequence_numbers.latest_number(process_group)
         group.watched -= 1
         if after is None:
             group.is_numbered = False
@@ -181,7 +181,7 @@ class FlightRecords:
 
     # -- collectives of C++ --------------------------------------------------------------------------------------
 
-    def of(self, operation: str) -> Callable[[Any], Handle | None]:
+    def launch_recorder(self, operation: str) -> Callable[[Any], Handle | None]:
         """Return what records that a launch of ``operation`` begins, given its process group. May raise."""
         known: dict[int, tuple[float, _RecordedGroup]] = {}
         self.follow(known.clear)
@@ -232,7 +232,7 @@ class FlightRecords:
         return known[0]
 
     def ring_changed(self) -> None:
-        """There is another ring now, or none."""
+        """Notify the followers that there is another ring now, or none."""
         for on_change in self._on_change:
             on_change()
 

@@ -2,8 +2,7 @@
 
 ``auto`` begins with Python's. When DDP wraps a model it adds those of DDP. It turns to all after steps that issued
 collectives which were not counted, if counting them costs a small share of such a step. It never turns back: PyTorch's
-dispatcher cannot lose a kernel while another thread may be about to call it. Nor does it turn where the cost guard has
-asked for less.
+dispatcher cannot lose a kernel while another thread may be about to call it.
 """
 
 from __future__ import annotations
@@ -11,19 +10,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 from weakref import WeakKeyDictionary
 
-from otel_rl.core import reductions
 from otel_rl.core.guard import logger
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-AUTO, PYTHON, ALL, OFF = "auto", "python", "all", "off"
+AUTO = "auto"
+PYTHON = "python"
+ALL = "all"
+OFF = "off"
 #: Share of a step that counting all its collectives may cost, where the program did not ask for it.
 LARGEST_SHARE = 0.005
-#: Seconds that a functional collective takes longer, rather too many; see benchmarks/collective_step.py.
-COST = 80e-6
-#: So many steps in a row must be cheap enough. The first of a program is long, and says nothing.
-STEPS_ASKED = 3
+#: Seconds that counting adds to a functional collective, an upper estimate; see benchmarks/collective_step.py.
+COUNTING_SECONDS = 80e-6
+#: Number of cheap steps in a row that it takes. The first step of a program is long and proves nothing.
+CHEAP_STEPS = 3
 
 
 class Kernels(Protocol):
@@ -31,10 +32,10 @@ class Kernels(Protocol):
 
     @property
     def installed(self) -> bool:
-        """True while it counts all of them."""
+        """Whether it counts all of them."""
 
     def covers(self, operation: str) -> bool:
-        """True while collectives of this operation pass it."""
+        """Return whether collectives of this operation pass it."""
 
     def install(self) -> None:
         """Begin to count; raises where this version of the library does not allow it."""
@@ -44,9 +45,9 @@ class Kernels(Protocol):
 
 
 class Mode:
-    """Puts ``kernels`` on, as ``setting`` says.
+    """Installs ``kernels``, as ``setting`` says.
 
-    ``report`` is told once, in words, why not all collectives can be counted.
+    ``report`` gets, once and in words, why not all collectives can be counted.
     """
 
     def __init__(self, setting: str, kernels: Kernels, report: Callable[[str], None]) -> None:
@@ -58,16 +59,16 @@ class Mode:
         self._failed = self._counts_ddp = False
 
     def covers(self, operation: str) -> bool:
-        """True while collectives of this operation pass a kernel, those of Python too."""
+        """Return whether collectives of this operation pass a kernel, those of Python too."""
         return self._kernels.covers(operation)
 
     def group_made(self) -> None:
-        """The program has made its default process group: collectives can come."""
+        """Install what ``all`` asks for: the program has made its default process group, and collectives can come."""
         if self._setting == ALL:
             self._install(self._kernels.install)
 
     def model_wrapped(self) -> None:
-        """DDP wraps a model: collectives that Python does not issue will come, a few in each step."""
+        """Install the kernels of DDP, which wraps a model: it issues a few collectives in each step by itself."""
         if self._setting == ALL:
             self._install(self._kernels.install)
         elif self._setting == AUTO:
@@ -75,20 +76,18 @@ class Mode:
             self._counts_ddp = not self._failed
 
     def step_closed(self, unseen: int | None, duration: float, loop: object) -> None:
-        """A step of ``loop`` has ended after ``duration`` s, in which ``unseen`` collectives were not counted.
+        """Judge a step of ``loop`` that took ``duration`` s and had ``unseen`` collectives that were not counted.
 
-        None: nothing is known of it.
+        ``unseen`` is None where their number is unknown.
         """
         if unseen is None or self._setting not in (AUTO, ALL) or self._kernels.installed:
             return
         if not unseen:
             self._cheap_steps.pop(loop, None)
             return
-        if self._setting == AUTO and reductions.COLLECTIVES.on:
-            return
-        is_cheap = unseen * COST <= LARGEST_SHARE * duration
+        is_cheap = unseen * COUNTING_SECONDS <= LARGEST_SHARE * duration
         cheap = self._cheap_steps[loop] = self._cheap_steps.get(loop, 0) + 1 if is_cheap else 0
-        if self._setting == ALL or cheap >= STEPS_ASKED:
+        if self._setting == ALL or cheap >= CHEAP_STEPS:
             self._install(self._kernels.install)
 
     def _install(self, install: Callable[[], None]) -> None:

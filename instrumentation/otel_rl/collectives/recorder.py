@@ -42,9 +42,12 @@ SHORTEST_SLOW = 0.001
 MAXIMUM_PENDING = 4096
 #: Size of a message where the wait is not for one collective.
 UNKNOWN_SIZE = -1
-#: Of each slot one call in 64 tells what counting it has cost. The weight of the latest in the mean; what a sample may
-#: be at most: a thread that loses the processor meanwhile costs nothing.
-RARELY, WEIGHT, LONGEST_OWN_NS = 63, 1 / 8, 50_000
+#: Of each slot one call in ``RARELY + 1`` measures what counting it has cost: a mask, for the hot path.
+RARELY = 63
+#: Weight of the latest sample in the mean of that cost.
+SAMPLE_WEIGHT = 1 / 8
+#: Longest sample: a thread that loses the processor meanwhile costs nothing.
+LONGEST_SAMPLE_NS = 50_000
 OTHER_GROUP = "_OTHER"
 
 #: The clock of the flight recorder too: its records need no other reading.
@@ -311,7 +314,7 @@ class CollectiveRecorder:
     def _seldom(self, over: float) -> None:
         """After one launch in ``RARELY + 1``: time the counting since ``over``, and drop the oldest pending work."""
         own = self.own_ns
-        own[0] += (min((clock() - over) * _NS, LONGEST_OWN_NS) - own[0]) * WEIGHT
+        own[0] += (min((clock() - over) * _NS, LONGEST_SAMPLE_NS) - own[0]) * SAMPLE_WEIGHT
         while len(self._pending) > MAXIMUM_PENDING:
             self._pending.pop(next(iter(self._pending)), None)
 
@@ -323,7 +326,7 @@ class CollectiveRecorder:
         self._marks[operation][0] = threads
 
     def _find(self, operation: str, process_group: Any, slots: dict[int, Slot], source: str = Source.PYTHON) -> Slot:
-        """First use of ``process_group`` by a method: groups with the same name and size share a slot."""
+        """Make the slot for ``process_group`` at its first use by a method; groups of one name and size share one."""
         slot: Slot = self._run_rare(self._add_slot, operation, process_group, slots, source)
         return slot
 
@@ -389,14 +392,14 @@ class CollectiveRecorder:
     # -- reading -----------------------------------------------------------------------------------------------
 
     def values(self) -> list[tuple[SlotKey, tuple[int, int, int, int]]]:
-        """Every slot with its sums since the process started: calls, bytes, ns launching, ns waiting."""
+        """Return every slot with its sums since the process started: calls, bytes, ns launching, ns waiting."""
         return [
             (group, (slot[CALLS], slot[BYTES], round(slot[HOST_TIME] * _NS), round(slot[WAIT_TIME] * _NS)))
             for group, slot in list(self._slots.items())
         ]
 
     def totals(self) -> CollectiveSums:
-        """Sums over all slots since the process started."""
+        """Return the sums over all slots since the process started."""
         columns = zip(*(values for _, values in self.values()), strict=True)
         return CollectiveSums(*map(sum, columns)) if self._slots else CollectiveSums(0, 0, 0, 0)
 
@@ -405,14 +408,8 @@ class CollectiveRecorder:
         """How many of the slowest collectives are kept."""
         return self._keep
 
-    def keep_none(self) -> None:
-        """Keep none of the slowest collectives from now on."""
-        self._keep = 0
-        self._slow.clear()
-        self._limit[0] = math.inf
-
     def take_slowest(self) -> list[Slow]:
-        """The slowest collectives since the last call, longest first."""
+        """Return the slowest collectives since the last call, longest first."""
         slow = [
             Slow(round(duration * _NS), round(started * _NS), size, group)
             for duration, started, size, group in sorted(self._slow, reverse=True)

@@ -10,10 +10,11 @@ import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
+from otel_rl.collectives import first_use
 from otel_rl.collectives.recorder import BYTES, CALLS, HOST_TIME, UNKNOWN_SIZE, WAIT_TIME
 from otel_rl.collectives.unseen import UnseenCollectives
 from otel_rl.core import clock as wall_clock
-from otel_rl.core import own_cpu, reductions
+from otel_rl.core import own_cpu
 from otel_rl.flight_recorder.recorder import flight
 from otel_rl.semconv import attributes, events, metrics
 from otel_rl.semconv.attributes import TorchDistributedSourceValues as Source
@@ -60,12 +61,12 @@ class CollectiveReporter:
         numbers: Callable[[], Mapping[int, int]] = dict,
     ) -> None:
         self.recorder = recorder
-        #: Told of the end of each step, when it may change.
+        #: Judges each step that ends, and may change then.
         self.mode: Mode | None = None
         self.unseen = UnseenCollectives(recorder, numbers)
         self._scope = scope
         self._at_start = self._opened()
-        #: Calls of each slot whose cost has been told.
+        #: Calls of each slot whose cost has been returned.
         self._costed: dict[SlotKey, int] = {}
         #: What was counted when each open step began; several loops may have one.
         self._open: WeakKeyDictionary[steps.Step, _Opened] = WeakKeyDictionary()
@@ -73,23 +74,23 @@ class CollectiveReporter:
     def start(self) -> None:
         """Follow the steps, and register the counters when the first collective comes."""
         self.recorder.on_first_use = self.observe
-        steps.add_opener(self.step_opened)
-        steps.add_contributor(self.step_closing)
+        steps.openers.add(self.step_opened)
+        steps.contributors.add(self.step_closing)
         lifecycle.after_fork_in_child(self.forked)
         progress.add_source(self.recorder.totals)
 
     def stop(self) -> None:
         """Leave the steps alone; the counters keep their last values."""
         self.recorder.on_first_use = None
-        steps.remove_opener(self.step_opened)
-        steps.remove_contributor(self.step_closing)
+        steps.openers.remove(self.step_opened)
+        steps.contributors.remove(self.step_closing)
         progress.remove_source(self.recorder.totals)
 
     def observe(self) -> None:
         """Register the observable counters (again after a fork: the child has new instruments)."""
         if not self._scope.enabled:
             return
-        reductions.COLLECTIVES.offered = True
+        first_use.is_counted = True
         own_cpu.add_source("collectives", self.own_nanoseconds)
         for metric, position, factor in (
             (metrics.TORCH_DISTRIBUTED_COLLECTIVE_CALLS, CALLS, 1),
@@ -100,7 +101,7 @@ class CollectiveReporter:
             self._observe(metric, position, factor)
 
     def own_nanoseconds(self) -> float:
-        """What counting has cost since the last call, see :data:`COST_NS`."""
+        """Return what counting has cost since the last call, see :data:`COST_NS`."""
         costs = {**COST_NS, Source.PYTHON: 2 * self.recorder.own_ns[0]}
         cost = 0.0
         for group, values in self.recorder.values():
@@ -119,9 +120,7 @@ class CollectiveReporter:
         self._scope.observe(metric, observations)
 
     def step_opened(self, step: steps.Step) -> None:
-        """Collectives from here on belong to ``step``."""
-        if reductions.COLLECTIVES.on and self.recorder.keeps:
-            self.recorder.keep_none()
+        """Attribute the collectives from here on to ``step``."""
         self._share_slowest()
         self._open[step] = self._opened()
 
@@ -159,7 +158,7 @@ class CollectiveReporter:
             step.rank_span.add_event(name, values, slow.started + epoch_of_clock)
 
     def forked(self) -> None:
-        """In a forked child."""
+        """Begin at zero in a forked child."""
         self.recorder.reset()
         self._costed.clear()
         self._at_start = self._opened()
@@ -169,7 +168,7 @@ class CollectiveReporter:
         return _Opened(self.recorder.totals(), self.unseen.begin(), [])
 
     def _share_slowest(self) -> None:
-        """The slowest collectives up to now belong to every step that is open."""
+        """Add the slowest collectives up to now to every step that is open."""
         slowest = self.recorder.take_slowest()
         for opened in list(self._open.values()) if slowest else ():
             opened.slowest[:] = sorted([*opened.slowest, *slowest], reverse=True)[: self.recorder.keeps]

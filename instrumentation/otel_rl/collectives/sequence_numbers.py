@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 
-def of(process_group: Any) -> int | None:
-    """Return the number; None where the backend numbers nothing.
+def latest_number(process_group: Any) -> int | None:
+    """Return the number; None where the backend numbers none.
 
     ``ProcessGroup._get_sequence_number_for_group`` is not public (the same from torch 2.4 to 2.13).
     """

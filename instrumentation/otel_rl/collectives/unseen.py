@@ -44,11 +44,11 @@ class UnseenCollectives:
         self._blurs = 0
 
     def begin(self) -> Beginning:
-        """A step begins; give the result to :meth:`since` when it ends."""
+        """Return where the numbers are when a step begins, for :meth:`since` when it ends."""
         return Beginning(self._numbers(), self._explained_so_far(), self._blurs)
 
     def blur(self) -> None:
-        """Something has moved the numbers by an amount that is not known: nothing can be said of any open step."""
+        """Give up every open step: something has moved the numbers by an unknown amount."""
         self._blurs += 1
 
     def since(self, beginning: Beginning) -> int | None:

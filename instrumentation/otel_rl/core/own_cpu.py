@@ -10,7 +10,7 @@ What is too hot even to be counted here gives its estimate through :func:`add_so
 Threads of our own are found by their names, which all begin with ``otel-rl``. Threads that a library starts for an
 exporter, as gRPC does, have other names and are not counted.
 
-A leaf, which hot paths import. :mod:`otel_rl.training.cost_guard` reads the figures.
+A leaf, which hot paths import. :mod:`otel_rl.training.own_cost` reads the figures.
 """
 
 from __future__ import annotations

@@ -136,15 +136,6 @@ def _one_of(choices: tuple[str, ...]) -> Callable[[str], str]:
     return parse
 
 
-def _percent(text: str) -> float:
-    if text.lower() in _FALSE:
-        return 0.0
-    number = float(text.removesuffix("%"))
-    if not 0 <= number <= 100:  # noqa: PLR2004 - percent
-        raise ValueError(text)
-    return number
-
-
 def _file_or_off(text: str) -> str:
     """Return the absolute path: the program may change its directory before the file is read."""
     if text.lower() in _FALSE:
@@ -269,14 +260,6 @@ class Settings:
         scope=PROCESS,
         parse=_event_loop_seconds,
         accepted="off, or a number of seconds from 0.02 to 3600",
-    )
-    cost_limit: float = _setting(
-        0.5,
-        "OTEL_RL_COST_LIMIT",
-        "percent of the steps' time that otel-rl may take before it records less, see performance.md; off: no limit",
-        scope=PROCESS,
-        parse=_percent,
-        accepted="a number of percent from 0 to 100, or off",
     )
     health_rules: str | None = _setting(
         None,

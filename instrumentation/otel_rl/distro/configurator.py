@@ -80,7 +80,7 @@ def _configure() -> None:
     forks.register(_telemetry)
     for name in _STARTS_CHILDREN:
         hooks.after_import(name, _follow_children)
-    steps.add_opener(_first_step)
+    steps.openers.add(_first_step)
     lifecycle.at_first_record(_observe_pressure)
     run_span.begin()
 
@@ -90,7 +90,7 @@ def _first_step(step: Step) -> None:
     from otel_rl.training import steps  # noqa: PLC0415 - see above
 
     # Each part starts once, also where a signal handler or another thread opens a step just now.
-    if _loading.is_here or not steps.remove_opener(_first_step):
+    if _loading.is_here or not steps.openers.remove(_first_step):
         return
     while _following:
         start = _following.pop()
@@ -100,17 +100,21 @@ def _first_step(step: Step) -> None:
         except BaseException:
             # Of a signal handler of the program: the next step goes on with this part.
             _following.append(start)
-            steps.add_opener(_first_step)
+            steps.openers.add(_first_step)
             raise
 
 
 def _start_pressure(step: Step) -> None:
     if _loaded():
         from otel_rl.runtime_metrics import step_pauses  # noqa: PLC0415 - see above
-        from otel_rl.training import cost_guard  # noqa: PLC0415 - see above
 
         step_pauses.start(step)
-        cost_guard.start(step)
+
+
+def _start_own_cost(step: Step) -> None:
+    from otel_rl.training import own_cost  # noqa: PLC0415 - see above
+
+    own_cost.start(step)
 
 
 def _start_health(_: Step) -> None:
@@ -129,7 +133,7 @@ def _start_health(_: Step) -> None:
 
 
 #: What follows the steps of a process and has not started yet, the first one last.
-_following = [_start_health, _start_pressure]
+_following = [_start_health, _start_own_cost, _start_pressure]
 
 
 def _observe_pressure() -> None:
@@ -152,9 +156,8 @@ def _loaded() -> bool:
 def _load() -> bool:
     try:
         from otel_rl.runtime_metrics import observed, step_pauses  # noqa: F401, PLC0415 - tried here
-        from otel_rl.training import cost_guard  # noqa: F401, PLC0415 - as above
     except Exception as error:  # noqa: BLE001 - whatever an audit hook raises
-        instrumentor_status.report_unloadable("pressure", error, "no memory, no pauses, no cost guard")
+        instrumentor_status.report_unloadable("pressure", error, "no memory, no pauses")
         return False
     return True
 

@@ -89,7 +89,7 @@ def keep_interrupt_exit_code() -> None:
 def record(error: BaseException) -> None:
     """Emit ``rl.process.exception``."""
     with guard("exceptions.record"):
-        who, step = process_identity.current(), steps.current()
+        who, step = process_identity.current(), steps.where().step
         _scope.event(
             events.RL_PROCESS_EXCEPTION,
             severity=SeverityNumber.FATAL,

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 
+from otel_rl.collectives import first_use
 from otel_rl.core import instrumentor_status, settings, stderr
 from otel_rl.pipeline import exporter_selection
 from otel_rl.pipeline.outage import in_words
 from otel_rl.pipeline.sink import NO_ANSWER
 from otel_rl.process import child_processes, process_identity
 from otel_rl.telemetry import drops, run_span
-from otel_rl.training import step_sampling, steps
+from otel_rl.training import own_cost, step_sampling, steps
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,6 +46,10 @@ _A_WHILE = 10.0
 _HINT_OF_STEPS = (
     " (collectives were counted; `with otel_rl.step(number):` around each iteration shows who is late, and why)"
 )
+#: Follows the cost of otel-rl itself, where that is high.
+_CHEAPER = (
+    "which OTEL_RL_COLLECTIVES=off, OTEL_RL_EVENT_LOOP_SECONDS=off or a longer OTEL_METRIC_EXPORT_INTERVAL would lower"
+)
 
 
 def write(telemetry: Telemetry) -> None:
@@ -55,18 +60,18 @@ def write(telemetry: Telemetry) -> None:
     worth_a_line = reports and _is_worth_a_line(telemetry, recorded)
     if losses:
         rest = [f"recorded {_recorded(telemetry, recorded)}"] if worth_a_line else []
-        stderr.write_line(f"{_prefix()}: {'; '.join([*losses, *rest])}")
+        stderr.write_line(f"{_prefix()}: {'; '.join([*losses, *rest])}{_own_cost() if reports else ''}")
     elif worth_a_line:
-        stderr.write_line(f"otel-rl: recorded {_recorded(telemetry, recorded)}{_degraded()}")
+        stderr.write_line(f"otel-rl: recorded {_recorded(telemetry, recorded)}{_remarks()}")
     elif reports and telemetry.store.children_recorded:
-        stderr.write_line(f"otel-rl: child processes recorded; {_show(telemetry.store.run_directory)}{_degraded()}")
+        stderr.write_line(f"otel-rl: child processes recorded; {_show(telemetry.store.run_directory)}{_remarks()}")
     elif reports and any(recorded.values()) and _is_loop_without_steps():
-        stderr.write_line(f"otel-rl: recorded no step{_HINT_OF_STEPS}; {_where(telemetry)}{_degraded()}")
+        stderr.write_line(f"otel-rl: recorded no step{_HINT_OF_STEPS}; {_where(telemetry)}{_remarks()}")
     elif reports and (any(recorded.values()) or _patched_something()):
         stderr.write_line(
             "otel-rl: no span was recorded: the program used no supported trainer, model client or agent library;"
             " `otel-rl doctor` lists them, and otel_rl.step() and otel_rl.rollout() mark a loop of your own"
-            f"{_degraded()}"
+            f"{_remarks()}"
         )
     elif reports and _is_worth_explaining(telemetry):
         stderr.write_line(f"otel-rl: nothing was recorded: {_why_nothing()}")
@@ -88,9 +93,7 @@ def _recorded(telemetry: Telemetry, recorded: dict[str, int]) -> str:
 
 def _is_loop_without_steps() -> bool:
     """Return whether collectives were counted, and no trainer and no program has defined a step."""
-    from otel_rl.core import reductions  # noqa: PLC0415 - a process that records nothing needs it not
-
-    return reductions.COLLECTIVES.offered and steps.last_iteration() is None
+    return first_use.is_counted and steps.last_iteration() is None
 
 
 def _without_spans(telemetry: Telemetry) -> str:
@@ -127,6 +130,10 @@ def _dropped() -> str:
     return f", dropped ({words}{advice})"
 
 
+def _remarks() -> str:
+    return f"{_degraded()}{_own_cost()}"
+
+
 def _degraded() -> str:
     """Return the libraries of which only a part is recorded, and why."""
     reasons = [
@@ -135,6 +142,14 @@ def _degraded() -> str:
         if outcome["state"] == instrumentor_status.DEGRADED
     ]
     return "".join(f"; {reason}" for reason in reasons)
+
+
+def _own_cost() -> str:
+    """Return what otel-rl itself took of the steps, where that is more than users have to expect."""
+    share = own_cost.excessive_share()
+    if share is None:
+        return ""
+    return f"; otel-rl itself took {share:.1%} of the steps' duration, {_CHEAPER}"
 
 
 def _is_worth_explaining(telemetry: Telemetry) -> bool:

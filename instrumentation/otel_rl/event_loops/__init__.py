@@ -56,7 +56,7 @@ def _first_event_loop(loop: Any) -> None:
             from otel_rl.event_loops.thread import EventLoopWatch  # noqa: PLC0415 - few processes have a loop
     except Exception as error:  # noqa: BLE001 - whatever an audit hook raises
         instrumentor_status.report_unloadable("event_loops", error, "event loops are not watched")
-        # Where nothing more can be imported nobody asks again, and the call goes on.
+        # Where nothing more can be imported it is not tried a second time, and the call goes on.
         progress.watch_event_loops(None)
         return
     _event_loops = EventLoopWatch(settings.current().event_loop_seconds)
@@ -65,7 +65,7 @@ def _first_event_loop(loop: Any) -> None:
 
 
 def _forked() -> None:
-    """The thread is the parent's; the child gets one with its own first event loop."""
+    """Drop the thread of the parent; the child starts one with its own first event loop."""
     global _event_loops
     if _event_loops is not None:
         _event_loops = None

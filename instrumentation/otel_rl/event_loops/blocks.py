@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from otel_rl.event_loops.stacks import RunningCall, RunningFunction
     from otel_rl.event_loops.thread_time import ThreadInterval
 
-#: Most functions of the program that are told apart in one block.
-_FUNCTIONS = 16
+#: Most functions of the program that are distinguished in one block.
+_MAXIMUM_FUNCTIONS = 16
 
 
 class EventLoopBlock(NamedTuple):
@@ -37,13 +37,13 @@ class Running:
     """One call of an event loop that has been seen at work, as long as the loop has not come round.
 
     A call is the same as at the look before when the task is: until a loop has answered a ping, it makes at most one
-    step of each task. Other calls are told apart by their frame, which the ping keeps.
+    step of each task. Other calls are distinguished by their frame, which the ping keeps.
     """
 
     def __init__(self, task: Any, call: RunningCall, ping: Ping) -> None:
         self._task = weakref.ref(task) if task is not None else None
-        is_told_apart = task is None and call.is_certain and ping.keep(call.outermost)
-        self._frame = id(call.outermost) if is_told_apart else 0
+        has_frame = task is None and call.is_certain and ping.keep(call.outermost)
+        self._frame = id(call.outermost) if has_frame else 0
         self._names = _names(task)
         self.seconds = self._computed = 0.0
         #: How often each function of the program was seen, and where it was seen first.
@@ -51,22 +51,22 @@ class Running:
         self._places: dict[CodeType, tuple[RunningFunction, str]] = {}
         #: Rollouts and model calls that were open when it had taken long.
         self.waiting: tuple[int, int] | None = None
-        #: Number of the event that told of it while it ran.
-        self.told = 0
+        #: Number of the event that reported it while it ran; 0 before that.
+        self.reported_as = 0
 
     @property
     def is_confirmed(self) -> bool:
-        """It was seen again, or a stretch was all its own."""
+        """Whether it was seen twice, or filled a whole stretch."""
         return bool(self._seen)
 
     def is_same(self, task: Any, call: RunningCall) -> bool:
-        """True where the loop still makes this call."""
+        """Return whether the loop still makes this call."""
         if self._task is not None or task is not None:
             return task is not None and self._task is not None and self._task() is task
         return self._frame == id(call.outermost)
 
     def add(self, seconds: float, stretch: ThreadInterval) -> None:
-        """It has run for ``seconds`` of the stretch more."""
+        """Add ``seconds`` of the stretch, in which it ran."""
         self.seconds += max(seconds, 0.0)
         self._computed += min(stretch.computed, max(seconds, 0.0))
 
@@ -75,13 +75,13 @@ class Running:
         frame: FrameType = stacks.program_frame(call)
         code = frame.f_code
         if code not in self._places:
-            if len(self._places) >= _FUNCTIONS:
+            if len(self._places) >= _MAXIMUM_FUNCTIONS:
                 return
             self._places[code] = stacks.place(frame), stacks.as_text(call)
         self._seen[code] = self._seen.get(code, 0) + 1
 
     def block(self) -> EventLoopBlock:
-        """As it is reported; of several functions the one that was seen most often."""
+        """Return the block to report; of several functions with the one that was seen most often."""
         code = max(self._seen, key=self._seen.__getitem__, default=None)
         place, stack = self._places[code] if code is not None else (None, "")
         state = State.COMPUTES if 2 * self._computed >= self.seconds else State.WAITS

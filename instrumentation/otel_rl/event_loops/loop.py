@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from otel_rl.event_loops.reports import Reports
     from otel_rl.event_loops.thread_time import ThreadInterval
 
-#: Most looks that wait for the answer of a loop to be told as its lag.
-_LOOKS = 4096
+#: Most looks that wait for the answer of a loop and become samples of its lag.
+_MAXIMUM_LOOKS = 4096
 #: What a loop raises that is closed, or none of asyncio.
 UNUSABLE = (RuntimeError, TypeError, AttributeError)
 #: Seconds after which a block is reported while it lasts.
@@ -46,21 +46,21 @@ class WatchedLoop:
         self._limit = self._interval = 0.0
         call = stacks.call_of(self._thread, 0)
         if call is not None and not call.is_certain:
-            # A loop in C: its answer tells where it ends and a call begins.
+            # A loop in C: its answer shows where it ends and a call begins.
             self._ping = Ping()
             self._ping.send(loop)
 
     def is_of(self, loop: Any) -> bool:
-        """True for the loop it was made for, in its thread; another loop may have the id of one that is gone."""
+        """Return whether it was made for this loop and thread; another loop may have the id of one that is gone."""
         return self._reference() is loop and self._thread == get_ident()
 
     @property
     def is_at_work(self) -> bool:
-        """True where the loop has been asked, and has not answered."""
+        """Whether the loop has been asked, and has not answered."""
         return self._ping is not None
 
     def look(self, now: float, interval: float, limit: float, gil_waits: int, reports: Reports) -> bool:
-        """Look where the loop is, and report blocks of ``limit`` seconds; False when it runs no more."""
+        """Look where the loop is, and report blocks of ``limit`` seconds; return False when it runs no more."""
         self._limit, self._interval = limit, interval
         loop = self._reference()
         if not _runs(loop):
@@ -76,12 +76,12 @@ class WatchedLoop:
         return True
 
     def leave(self, reports: Reports) -> None:
-        """The loop or the process has ended: what blocked the loop last is reported as it is."""
+        """Report what blocked the loop last: the loop or the process has ended."""
         self._end()
         self._report(reports)
 
     def _take_answer(self, stretch: ThreadInterval, reports: Reports) -> float | None:
-        """When the loop has come round since the last look, as far as it has told."""
+        """Return when the loop has come round since the last look, as far as it has answered."""
         ping = self._ping
         answered = ping.answered if ping is not None else None
         if ping is None or answered is None:
@@ -107,7 +107,7 @@ class WatchedLoop:
         ping = self._ask(loop)
         if ping is None:
             return
-        if len(self._asked) < _LOOKS:
+        if len(self._asked) < _MAXIMUM_LOOKS:
             self._asked.append(self._passed + stretch.seconds)
         task, running = asyncio.current_task(loop), self._running
         is_same = running is not None and running.is_same(task, call)
@@ -124,7 +124,7 @@ class WatchedLoop:
             self._count(running)
 
     def _ask(self, loop: Any) -> Ping | None:
-        """The ping that waits for its answer; None where the loop takes none, as one that is being closed."""
+        """Return the ping that waits for its answer; None where the loop takes none, as one that is being closed."""
         if self._ping is None:
             ping = Ping()
             with suppress(*UNUSABLE):
@@ -141,7 +141,7 @@ class WatchedLoop:
             )
 
     def _end(self) -> None:
-        """The loop makes the call no more that it was seen in."""
+        """Finish the call that the loop was seen in."""
         running, self._running = self._running, None
         if running is not None:
             self._count(running)
@@ -151,10 +151,10 @@ class WatchedLoop:
     def _report(self, reports: Reports) -> None:
         while self._ended:
             running = self._ended.pop(0)
-            reports.blocked(running.block(), number=running.told)
+            reports.blocked(running.block(), number=running.reported_as)
         lasting = self._running
-        if lasting is not None and not lasting.told and lasting.seconds >= max(ONGOING, self._limit):
-            lasting.told = reports.blocked(lasting.block(), ongoing=True)
+        if lasting is not None and not lasting.reported_as and lasting.seconds >= max(ONGOING, self._limit):
+            lasting.reported_as = reports.blocked(lasting.block(), ongoing=True)
 
 
 def _runs(loop: Any) -> bool:

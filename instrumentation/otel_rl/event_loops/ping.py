@@ -1,4 +1,4 @@
-"""The call that an event loop is asked to make while it is at work: it tells that the loop has come round."""
+"""The call that an event loop is asked to make while it is at work: it shows that the loop has come round."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 #: In the loops of asyncio every call comes from here; others, such as uvloop's, call from C.
 RUN = Handle._run.__code__  # noqa: SLF001 - there is no public name for where a callback begins
 #: Most stack frames that one ping keeps.
-_KEPT = 64
+_MAXIMUM_FRAMES = 64
 
 
 class Ping:
@@ -37,13 +37,13 @@ class Ping:
 
     def keep(self, frame: FrameType) -> bool:
         """Keep ``frame``, so that no other one gets its id; the loop's thread frees it, with all that it holds."""
-        if len(self._kept) < _KEPT:
+        if len(self._kept) < _MAXIMUM_FRAMES:
             self._kept.append(frame)
             return True
         return False
 
     def __call__(self) -> None:
-        """The loop has come round; in its thread."""
+        """Note that the loop has come round; in its thread."""
         caller = sys._getframe().f_back  # noqa: SLF001 - the loop
         if caller is not None and caller.f_code is not RUN:
             self.under = id(caller)

@@ -1,4 +1,4 @@
-"""What is told of event loops: an event for each block, how long blocks were, and the lag."""
+"""Reports of event loops: an event for each block, how long blocks were, and the lag."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ if TYPE_CHECKING:
     from otel_rl.event_loops.blocks import EventLoopBlock
 
 _scope = Scope("process")
-#: So many events may be emitted at once, and one more in so many seconds.
-_BURST, _SECONDS_PER_EVENT = 60, 10.0
+#: Most events at once: the burst of a token bucket.
+_BURST = 60
+#: Seconds until one more event may be emitted.
+_SECONDS_PER_EVENT = 10.0
 #: Seconds between two recordings of the lag.
 _LAG_INTERVAL = 1.0
 
@@ -30,11 +32,11 @@ class Reports:
         self.lags: list[float] = []
         self._numbers = 0
         self._total = 0.0
-        self._may = float(_BURST)
+        self._tokens = float(_BURST)
         self._refilled = self._recorded = self._now = now
 
     def turn(self, now: float, *, last: bool = False) -> None:
-        """A turn of the thread has ended."""
+        """Record the lag, at the end of a turn of the thread."""
         self._now = now
         if self.lags and (last or now - self._recorded >= _LAG_INTERVAL):
             lags, self.lags, self._recorded = self.lags, [], now
@@ -56,16 +58,16 @@ class Reports:
         return number or self._numbers
 
     def _may_emit(self) -> bool:
-        self._may = min(self._may + (self._now - self._refilled) / _SECONDS_PER_EVENT, _BURST)
+        self._tokens = min(self._tokens + (self._now - self._refilled) / _SECONDS_PER_EVENT, _BURST)
         self._refilled = self._now
-        if self._may < 1:
+        if self._tokens < 1:
             return False
-        self._may -= 1
+        self._tokens -= 1
         return True
 
 
 def _emit(block: EventLoopBlock, number: int, total: float, *, ongoing: bool) -> None:
-    step = steps.current()
+    step = steps.where().step
     place = block.place
     _scope.event(
         events.RL_EVENT_LOOP_BLOCKED,
@@ -99,6 +101,6 @@ def _words(block: EventLoopBlock, *, ongoing: bool) -> str:
 
 
 def _deliver() -> None:
-    """An I/O thread records what our thread tells. Without one of ours, hand it over."""
+    """Hand over what an I/O thread of another pipeline has to record; ours does it by itself."""
     if not deferral.is_drained():
         deferral.drain_in_io_thread(posts=False)

@@ -16,8 +16,10 @@ from otel_rl.event_loops.ping import RUN
 if TYPE_CHECKING:
     from types import CodeType, FrameType
 
-#: Most frames of a stack that are looked at, and most that are written: the innermost.
-DEEPEST, FRAMES = 2000, 40
+#: Most frames of a stack that are looked at.
+MAXIMUM_DEPTH = 2000
+#: Most frames that are written, the innermost ones.
+MAXIMUM_FRAMES = 40
 _LONGEST_PATH = 200
 #: Where asyncio waits for something to do, also where a program has put another method in its place.
 _TURN = "_run_once"
@@ -43,13 +45,13 @@ class RunningFunction(NamedTuple):
 
 
 def call_of(thread: int, under: int) -> RunningCall | None:
-    """The call that the loop of ``thread`` makes now; None where it waits.
+    """Return the call that the loop of ``thread`` makes now; None where it waits.
 
     ``under`` is the id of the frame that runs the loop, where the loop is written in C.
     """
     innermost = sys._current_frames().get(thread)  # noqa: SLF001 - as faulthandler sees them
     frame, inner, looked_at = innermost, innermost, 0
-    while frame is not None and inner is not None and innermost is not None and looked_at < DEEPEST:
+    while frame is not None and inner is not None and innermost is not None and looked_at < MAXIMUM_DEPTH:
         code = frame.f_code
         if code is RUN:
             return RunningCall(frame, innermost)
@@ -62,9 +64,9 @@ def call_of(thread: int, under: int) -> RunningCall | None:
 
 
 def program_frame(call: RunningCall) -> FrameType:
-    """The innermost frame of the program; of a library where there is none, of the standard library at last."""
+    """Return the innermost frame of the program, else of a library, else of the standard library."""
     best, best_rank, frame, looked_at = call.innermost, -1, call.innermost, 0
-    while looked_at < DEEPEST:
+    while looked_at < MAXIMUM_DEPTH:
         # A comprehension is part of its function; it has a frame of its own up to Python 3.11.
         rank = _rank(frame.f_code.co_filename) if frame.f_code.co_name not in _COMPREHENSIONS else -1
         if rank > best_rank:
@@ -91,15 +93,15 @@ def qualified_name(code: CodeType) -> str:
 
 
 def as_text(call: RunningCall) -> str:
-    """The stack of the call, outermost frame first as in a traceback."""
+    """Return the stack of the call, outermost frame first as in a traceback."""
     lines: list[str] = []
     frame: FrameType | None = call.innermost
-    while frame is not None and len(lines) <= FRAMES:
+    while frame is not None and len(lines) <= MAXIMUM_FRAMES:
         if frame.f_code is not RUN:
             lines.append(_line(frame))
         frame = None if frame is call.outermost else frame.f_back
-    left_out = ["  (further outer frames)"] if len(lines) > FRAMES else []
-    return "\n".join([*left_out, *reversed(lines[:FRAMES])])
+    left_out = ["  (further outer frames)"] if len(lines) > MAXIMUM_FRAMES else []
+    return "\n".join([*left_out, *reversed(lines[:MAXIMUM_FRAMES])])
 
 
 def _line(frame: FrameType) -> str:
@@ -107,7 +109,10 @@ def _line(frame: FrameType) -> str:
     return f'  File "{code.co_filename[-_LONGEST_PATH:]}", line {frame.f_lineno}, in {code.co_name[:_LONGEST_PATH]}'
 
 
-_STANDARD, _LIBRARY, _PROGRAM = range(3)
+#: Whose code a file is: that of the standard library, of another library, of the program.
+_STANDARD = 0
+_LIBRARY = 1
+_PROGRAM = 2
 _FOLDERS = {Path(os.__file__).parent, *map(Path, (sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")))}
 _STANDARD_LIBRARIES = tuple(f"{path}{os.sep}" for folder in _FOLDERS for path in (folder, folder.resolve()))
 _LIBRARIES = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")

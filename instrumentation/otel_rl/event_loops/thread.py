@@ -1,4 +1,4 @@
-"""The thread that looks at the event loops of a process, and the loops that it knows.
+"""The thread that looks at the event loops of a process, and the loops that it watches.
 
 It begins with the first operation in an event loop and sleeps while no loop runs.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any
 
-from otel_rl.core import reductions
 from otel_rl.core.guard import guard
 from otel_rl.core.threads import PeriodicThread
 from otel_rl.event_loops import monotonic
@@ -17,24 +16,22 @@ from otel_rl.event_loops.reports import Reports
 from otel_rl.event_loops.thread_time import given_up
 
 NAME = "otel-rl-event-loop"
-#: The thread looks so often within its limit while a loop is at work, since it must see a block several times, and half
-#: as often while all loops wait; at least every so many seconds.
-_LOOKS, _LONGEST_SLEEP = 8, 0.05
-#: Where otel-rl takes too much of the steps, it looks a fourth as often, for blocks that are four times as long.
-REDUCED = 4
+#: Looks within the limit while a loop is at work: a block must be seen several times. Half as many while loops wait.
+_LOOKS_PER_LIMIT = 8
+#: Longest interval between two looks, in seconds.
+_LONGEST_INTERVAL = 0.05
 #: Seconds to sleep while no loop runs; the next loop wakes the thread.
-_IDLE = 60.0
+_IDLE_SECONDS = 60.0
 #: Most loops that are watched at once.
-_MOST_LOOPS = 64
+_MAXIMUM_LOOPS = 64
 
 
 class EventLoopWatch:
-    """Of one process."""
+    """Watches the event loops of one process."""
 
     def __init__(self, limit: float) -> None:
         self._limit = limit
-        self._interval = min(limit / _LOOKS, _LONGEST_SLEEP)
-        self._is_reduced = False
+        self._interval = min(limit / _LOOKS_PER_LIMIT, _LONGEST_INTERVAL)
         self._watched: dict[int, WatchedLoop] = {}
         now = monotonic()
         self._reports = Reports(now)
@@ -43,18 +40,17 @@ class EventLoopWatch:
         self._thread = PeriodicThread(NAME, self._interval, self._look)
 
     def notice(self, loop: Any) -> None:
-        """An operation begins in ``loop``, which runs in this thread. On the way of each model call."""
-        found = self._watched.get(id(loop))
-        if found is None or not found.is_of(loop):
+        """Watch ``loop``, which runs in this thread; called with each operation in it, such as a model call."""
+        watched = self._watched.get(id(loop))
+        if watched is None or not watched.is_of(loop):
             self._watch(loop)
 
     def _watch(self, loop: Any) -> None:
         # A loop of others may not be what asyncio expects of one.
         with guard("event_loops.watch"), suppress(*UNUSABLE):
-            if len(self._watched) < _MOST_LOOPS:
+            if len(self._watched) < _MAXIMUM_LOOPS:
                 self._watched[id(loop)] = WatchedLoop(loop, monotonic())
                 self._ends = False
-                reductions.EVENT_LOOPS.offered = True
                 self._thread.start()
                 self._thread.wake()
 
@@ -63,14 +59,7 @@ class EventLoopWatch:
         self._ends = True
         self._thread.end()
 
-    def _reduce(self) -> None:
-        self._is_reduced = True
-        self._limit *= REDUCED
-        self._interval *= REDUCED
-
     def _look(self) -> float:
-        if reductions.EVENT_LOOPS.on and not self._is_reduced:
-            self._reduce()
         now, waits = monotonic(), given_up()
         gil_waits, self._gil_waits = waits - self._gil_waits, waits
         for key, watched in list(self._watched.items()):
@@ -84,5 +73,5 @@ class EventLoopWatch:
                 del self._watched[key]
         self._reports.turn(now, last=self._ends or not self._watched)
         if not self._watched:
-            return _IDLE
-        return self._interval * (1 if any(one.is_at_work for one in list(self._watched.values())) else 2)
+            return _IDLE_SECONDS
+        return self._interval * (1 if any(watched.is_at_work for watched in list(self._watched.values())) else 2)

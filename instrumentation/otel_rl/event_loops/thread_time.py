@@ -1,6 +1,6 @@
 """Time of a thread in which its code could not run: the process was stopped, or others had the CPU.
 
-Such time is no fault of the code. Linux tells in ``schedstat`` how long a thread has waited for a CPU. Where a kernel
+Such time is no fault of the code. Linux writes to ``schedstat`` how long a thread has waited for a CPU. Where a kernel
 is built without it, the switches that the thread did not ask for stand in for it.
 """
 
@@ -21,10 +21,14 @@ _LITTLE = 0.1
 _THREAD = getattr(resource, "RUSAGE_THREAD", None)
 #: Times that a thread gives up the CPU because ours wants the GIL, in one stretch.
 _FOR_A_LOOK = 2
-#: Least that tells a call which holds the GIL from a process that was stopped: share of the stretch in which the loop's
-#: thread computed, and how often ours asked for the GIL, as a share of the times that it could and as a number. On a
-#: machine that is overloaded both are small.
-_COMPUTED, _ASKED, _FEWEST = 0.1, 0.02, 4
+# Thresholds that distinguish a call which holds the GIL from a process that was stopped. On an overloaded machine both
+# shares are small.
+#: Least share of the stretch in which the loop's thread computed.
+_LEAST_COMPUTED = 0.1
+#: Least share of the possible times at which our thread asked for the GIL.
+_LEAST_ASKED = 0.02
+#: Fewest times that it asked.
+_FEWEST_ASKED = 4
 
 
 class ThreadInterval(NamedTuple):
@@ -52,7 +56,7 @@ class ThreadTime:
         self._waited, self._switches = 0.0, (0, 0, False)
 
     def read_clock(self) -> float:
-        """Seconds of CPU time; those of the last look where the thread has ended."""
+        """Return the seconds of CPU time; those of the last look where the thread has ended."""
         with suppress(OSError):
             return time.clock_gettime_ns(self._clock) / 1e9
         return getattr(self, "_computed", 0.0)
@@ -68,16 +72,16 @@ class ThreadTime:
             return ThreadInterval(passed, computed, held_gil=False)
         # A thread that waits for the GIL wakes at each switch interval; one that is stopped, or has no CPU, does not.
         asks = passed / max(sys.getswitchinterval(), 1e-3)
-        if computed >= _COMPUTED * passed and gil_waits >= max(_ASKED * asks, _FEWEST):
+        if computed >= _LEAST_COMPUTED * passed and gil_waits >= max(_LEAST_ASKED * asks, _FEWEST_ASKED):
             return ThreadInterval(computed, computed, held_gil=True)
         return ThreadInterval(_LATE * interval, min(computed, _LATE * interval), held_gil=False)
 
     def begin(self) -> None:
-        """From now on :meth:`without_cpu` is asked at each look."""
+        """Prepare for :meth:`without_cpu` at each look from now on."""
         self._waited, self._switches = self._read_schedule(), self._read_switches()
 
     def without_cpu(self, stretch: ThreadInterval) -> float:
-        """Seconds of ``stretch`` in which the thread was ready to run and others had the CPU."""
+        """Return the seconds of ``stretch`` in which the thread was ready to run and others had the CPU."""
         left = max(stretch.seconds - stretch.computed, 0.0)
         if self._has_schedule:
             before, self._waited = self._waited, self._read_schedule()
@@ -98,12 +102,12 @@ class ThreadTime:
         return 0.0
 
     def _read_switches(self) -> tuple[int, int, bool]:
-        """How often it gave up the CPU by itself, how often that was taken from it, and whether it is ready to run."""
+        """Return how often it gave up the CPU, how often it lost it, and whether it is ready to run."""
         if not self._has_schedule:
             with suppress(OSError, ValueError):
-                found = _read(self._status)
-                voluntary, others = found.split()[-3::2]
-                return int(voluntary), int(others), b"\nState:\tR" in found
+                status = _read(self._status)
+                voluntary, others = status.split()[-3::2]
+                return int(voluntary), int(others), b"\nState:\tR" in status
         return 0, 0, False
 
 
@@ -114,7 +118,7 @@ def _native_id() -> int:
 
 
 def _read(path: str) -> bytes:
-    """Without a file object: this runs many times a second."""
+    """Read without a file object: this runs many times a second."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         return os.read(descriptor, 8192)
@@ -123,5 +127,5 @@ def _read(path: str) -> bytes:
 
 
 def given_up() -> int:
-    """How often the calling thread has given up the CPU by itself; 0 where that is not told."""
+    """Return how often the calling thread has given up the CPU by itself; 0 where the system does not count it."""
     return resource.getrusage(_THREAD).ru_nvcsw if _THREAD is not None else 0

@@ -69,8 +69,7 @@ class LiveHealth:
         if iteration is None or not process_identity.current().leads:
             return
         with guard("health.logged"):
-            loop = context.get(steps.LOOP)
-            self._feed(loop if isinstance(loop, steps.Loop) else None, iteration, first, values, context)
+            self._feed(steps.loop_in(context), iteration, first, values, context)
 
     def _feed(
         self, loop: steps.Loop | None, iteration: int, first: int | None, values: Mapping[str, Any], context: Context
@@ -223,5 +222,5 @@ def start() -> None:
     """Follow the steps of this process; called once, when the first one has opened."""
     health = LiveHealth(settings.current().health_rules)
     scalars.sink.listener = health.logged
-    steps.add_listener(health.step_recorded)
+    steps.listeners.add(health.step_recorded)
     lifecycle.after_fork_in_child(health.forked)

@@ -27,7 +27,7 @@ def add(answer: Answer, error: BaseException | None, ended: str | None, *, is_pr
 
     What an answer does not say is no zero: the sum of a step is that of the calls that say it.
     """
-    if (answer.engine is None and not is_private) or steps.current() is None:
+    if (answer.engine is None and not is_private) or steps.where().step is None:
         return
     has_left = _has_left(answer, error, ended)
     if not has_left and (error is not None or answer.failure is not None):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from opentelemetry.sdk.metrics import MetricsTimeoutError
 from opentelemetry.sdk.metrics.export import MetricReader
 
-from otel_rl.core import reductions, settings
+from otel_rl.core import settings
 from otel_rl.core.guard import guard
 from otel_rl.pipeline import start_times
 from otel_rl.pipeline.batching import GATE_INTERVAL
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from otel_rl.pipeline.sink import Sink
 
 _SECONDS = 1000.0
-#: So many times longer is the interval where the cost guard has asked for less.
-REDUCED = 4
 
 
 class LazyMetricReader(MetricReader):
@@ -103,8 +101,7 @@ class LazyMetricReader(MetricReader):
     def run(self) -> None:
         """Collect and export, unless the gate is closed."""
         ready = self._gate.is_open()
-        interval = self._interval * (REDUCED if reductions.METRIC_INTERVAL.on else 1)
-        self._next = time.monotonic() + (interval if ready else min(self._interval, GATE_INTERVAL))
+        self._next = time.monotonic() + (self._interval if ready else min(self._interval, GATE_INTERVAL))
         if ready:
             self._collect_guarded()
 

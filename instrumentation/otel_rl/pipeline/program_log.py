@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from opentelemetry._logs import SeverityNumber
 from opentelemetry.context import get_current
 
-from otel_rl.core import own_cpu, reductions
+from otel_rl.core import own_cpu
 from otel_rl.core.guard import guard
 from otel_rl.semconv import SCHEMA_URL
 from otel_rl.telemetry import deferral, drops, redaction
@@ -45,13 +45,11 @@ def record(provider: LoggerProvider | None) -> None:
         return
     original = logging.Logger.callHandlers
     recorder = _Recorder(provider)
-    reductions.PROGRAM_LOG.offered = True
     take = own_cpu.timed("program_log", recorder.take)
 
     @functools.wraps(original)
     def call_handlers(self: logging.Logger, record: logging.LogRecord) -> None:
-        if record.levelno >= logging.WARNING or not reductions.PROGRAM_LOG.on:
-            take(record)
+        take(record)
         return original(self, record)
 
     logging.Logger.callHandlers = call_handlers  # type: ignore[method-assign]

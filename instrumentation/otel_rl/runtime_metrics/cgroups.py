@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 ROOT = Path("/sys/fs/cgroup")
 SELF = Path("/proc/self/cgroup")
-#: A limit of version 1 from which on there is none: the kernel writes the largest number of pages.
+#: Smallest value of version 1 that means no limit: the kernel writes the largest number of pages.
 _NO_LIMIT = 1 << 60
 #: Event of version 2 -> of ours. ``low`` is no trouble of this group.
 _EVENTS = ("high", "max", "oom", "oom_kill")
@@ -44,32 +44,35 @@ class MemoryGroup:
                 self._place(path)
         if self._files is _V1:
             self._place(path)
-        #: None of our business, or not mounted.
+        #: Whether the process has a memory group whose files can be read: False where none is mounted.
         self.exists = (self._directory / self._files.usage).exists()
 
     def _place(self, path: str) -> None:
-        """The folder of the group; inside a container the mount itself may be the group."""
-        found = self._top / path.lstrip("/")
-        self._directory = found if (found / self._files.usage).exists() else self._top
+        """Set the folder of the group; inside a container the mount itself may be the group."""
+        folder = self._top / path.lstrip("/")
+        self._directory = folder if (folder / self._files.usage).exists() else self._top
 
     @property
     def usage(self) -> int | None:
         """Bytes, caches of files included."""
-        return _number(self._directory / self._files.usage)
+        return _read_number(self._directory / self._files.usage)
 
     @property
     def limit(self) -> int | None:
         """Least limit of the group and of those around it, in bytes; None without one."""
-        limits = [_number(folder / self._files.limit) for folder in self._folders()]
+        limits = [_read_number(folder / self._files.limit) for folder in self._folders()]
         return min((limit for limit in limits if limit is not None and limit < _NO_LIMIT), default=None)
 
     @property
     def events(self) -> dict[str, int]:
         """How often each event happened since the group was made."""
         if self._files is _V2:
-            found = _table(self._directory / "memory.events")
-            return {event: found[event] for event in _EVENTS if event in found}
-        failures, killed = _number(self._directory / "memory.failcnt"), _table(self._directory / "memory.oom_control")
+            counts = _read_table(self._directory / "memory.events")
+            return {event: counts[event] for event in _EVENTS if event in counts}
+        failures, killed = (
+            _read_number(self._directory / "memory.failcnt"),
+            _read_table(self._directory / "memory.oom_control"),
+        )
         counted = {"max": failures, "oom_kill": killed.get("oom_kill")}
         return {event: number for event, number in counted.items() if number is not None}
 
@@ -89,12 +92,12 @@ def _lines(path: Path) -> list[str]:
         return []
 
 
-def _number(path: Path) -> int | None:
-    """None for a file that is not there, and for ``max``."""
+def _read_number(path: Path) -> int | None:
+    """Return the number in a file; None for a file that is not there, and for ``max``."""
     text = "".join(_lines(path)).strip()
     return int(text) if text.isdecimal() else None
 
 
-def _table(path: Path) -> dict[str, int]:
+def _read_table(path: Path) -> dict[str, int]:
     pairs = (line.split() for line in _lines(path))
     return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdecimal()}  # noqa: PLR2004 - a pair

@@ -1,4 +1,4 @@
-"""What ``torch.compile`` compiled: how long it took, and why it compiled something again.
+"""What ``torch.compile`` compiled: how long it took, and why it recompiled.
 
 PyTorch keeps a record of its latest compilations, which is read at the end of a step and at an export. Nothing is
 registered with the compiler, so that no frame, guard or graph is another one with us.
@@ -14,7 +14,9 @@ from typing import Any, NamedTuple
 
 from otel_rl.core import instrumentor_status
 
-_MODULE, _READ = "torch._dynamo.utils", "get_compilation_metrics"
+_MODULE = "torch._dynamo.utils"
+#: The function of that module that returns the latest compilations.
+_READER = "get_compilation_metrics"
 STATUS = "torch_compile"
 #: Text in a condition of a guard, such as a prompt; not the name of a variable, ``L['x']``, or of a tensor.
 _TEXT = re.compile(r"""(?<!\[)(?<!tensor )(?P<quote>['"])(?:\\.|(?!(?P=quote)).)*(?P=quote)(?!\])""")
@@ -26,7 +28,7 @@ class Compilation(NamedTuple):
 
     function: str
     seconds: float
-    is_again: bool
+    is_recompilation: bool
     reason: str
 
 
@@ -34,14 +36,14 @@ class Compilations:
     """Counts what PyTorch has compiled since the first :meth:`look`."""
 
     def __init__(self) -> None:
-        self.number = self.again = 0
+        self.number = self.recompilations = 0
         self.seconds = 0.0
         self._last: Any = None
         self._lock = allocate_lock()
-        self._told = False
+        self._has_reported = False
 
     def look(self) -> list[Compilation]:
-        """Compilations that are new since the last look; none while another thread looks."""
+        """Return the compilations since the last look; an empty list while another thread looks."""
         module = sys.modules.get(_MODULE)
         if module is None or not self._lock.acquire(blocking=False):
             return []
@@ -51,9 +53,9 @@ class Compilations:
             self._lock.release()
 
     def _look(self, module: Any) -> list[Compilation]:
-        read = getattr(module, _READ, None)
+        read = getattr(module, _READER, None)
         if read is None:
-            self._tell_missing()
+            self._report_missing()
             return []
         records = read()
         # PyTorch keeps the latest ones only: where the last one seen is gone, all are new.
@@ -63,25 +65,25 @@ class Compilations:
         if records:
             self._last = records[-1]
         self.number += len(new)
-        self.again += sum(one.is_again for one in new)
-        self.seconds += sum(one.seconds for one in new)
+        self.recompilations += sum(compilation.is_recompilation for compilation in new)
+        self.seconds += sum(compilation.seconds for compilation in new)
         return new
 
-    def _tell_missing(self) -> None:
-        if not self._told:
-            self._told = True
-            reason = f"this version of PyTorch lacks {_MODULE}.{_READ}: compilations are not counted"
+    def _report_missing(self) -> None:
+        if not self._has_reported:
+            self._has_reported = True
+            reason = f"this version of PyTorch lacks {_MODULE}.{_READER}: compilations are not counted"
             instrumentor_status.report(STATUS, instrumentor_status.DEGRADED, reason)
 
     def reset(self) -> None:
-        """A forked child begins at zero."""
-        self.number = self.again = 0
+        """Begin at zero in a forked child."""
+        self.number = self.recompilations = 0
         self.seconds = 0.0
         self._lock = allocate_lock()
 
 
 def _compilation(record: Any) -> Compilation:
-    """Of a record of any version: fields that it lacks are unknown."""
+    """Read a record of any version of PyTorch; fields that it lacks are unknown."""
     seconds = _first(record, ("duration_us", 1e-6), ("entire_frame_compile_time_s", 1.0))
     reason = getattr(record, "recompile_reason", None)
     name, file = getattr(record, "co_name", None), getattr(record, "co_filename", None)
@@ -89,8 +91,10 @@ def _compilation(record: Any) -> Compilation:
     place = f" ({PurePath(file).name}:{line})" if file else ""
     # Of backward graphs, which follow their forward ones; before 2.6 they have a class of their own.
     is_backward = getattr(record, "is_forward", True) is False or type(record).__name__.startswith("Bwd")
-    again = not is_backward and (bool(reason) or _number_in_frame(record) > 0)
-    return Compilation(f"{name or 'unknown'}{place}", seconds, again, _without_texts(str(reason)) if reason else "")
+    is_recompilation = not is_backward and (bool(reason) or _number_in_frame(record) > 0)
+    return Compilation(
+        f"{name or 'unknown'}{place}", seconds, is_recompilation, _condition(str(reason)) if reason else ""
+    )
 
 
 def _first(record: Any, *fields: tuple[str, float]) -> float:
@@ -102,14 +106,14 @@ def _first(record: Any, *fields: tuple[str, float]) -> float:
 
 
 def _number_in_frame(record: Any) -> int:
-    """How often the function had been compiled: the second number of an id such as ``3/1``."""
+    """Return how often the function had been compiled: the second number of an id such as ``3/1``."""
     _, _, number = str(getattr(record, "compile_id", "")).partition("/")
     digits = re.match(r"\d+", number)
     return int(digits.group()) if digits else 0
 
 
-def _without_texts(reason: str) -> str:
-    """The condition alone: behind it PyTorch quotes lines of the program, which may hold prompts too."""
+def _condition(reason: str) -> str:
+    """Return the condition alone: behind it PyTorch quotes lines of the program, which may hold prompts too."""
     condition = _TEXT.sub("'...'", reason).splitlines()[0].partition("  #")[0]
     return condition.rstrip()[:_LONGEST_REASON]
 

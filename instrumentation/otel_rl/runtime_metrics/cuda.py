@@ -16,12 +16,13 @@ STATES = {
     State.INACTIVE: "inactive_split_bytes.all.current",
 }
 PEAK = "allocated_bytes.all.peak"
-OUT_OF_MEMORY, RETRIES = "num_ooms", "num_alloc_retries"
+OUT_OF_MEMORY = "num_ooms"
+RETRIES = "num_alloc_retries"
 _PINNED = "allocated_bytes.current"
 
 
 def devices() -> Iterator[tuple[int, dict[str, Any]]]:
-    """Number and statistics of each device on which PyTorch has reserved memory, or failed to.
+    """Yield number and statistics of each device on which PyTorch has reserved memory, or failed to.
 
     These are sums of the allocator: reading them waits for no device and makes no context.
     """
@@ -29,21 +30,21 @@ def devices() -> Iterator[tuple[int, dict[str, Any]]]:
     if cuda is None:
         return
     for number in range(cuda.device_count()):
-        found = cuda.memory_stats(number)
-        if found.get("reserved_bytes.all.peak") or found.get(OUT_OF_MEMORY):
-            yield number, found
+        statistics = cuda.memory_stats(number)
+        if statistics.get("reserved_bytes.all.peak") or statistics.get(OUT_OF_MEMORY):
+            yield number, statistics
 
 
 def pinned() -> int | None:
-    """Bytes of host memory that PyTorch has pinned; None where it does not tell (before 2.6)."""
+    """Return the bytes of host memory that PyTorch has pinned; None before PyTorch 2.6."""
     cuda = _cuda()
     if cuda is None or not hasattr(cuda, "host_memory_stats"):
         return None
-    found: int | None = cuda.host_memory_stats().get(_PINNED)
-    return found
+    size: int | None = cuda.host_memory_stats().get(_PINNED)
+    return size
 
 
 def _cuda() -> Any:
-    """``torch.cuda`` once the program uses it: we never initialise a device."""
+    """Return ``torch.cuda`` once the program uses it: we never initialise a device."""
     cuda = getattr(sys.modules.get("torch"), "cuda", None)
     return cuda if cuda is not None and cuda.is_initialized() else None

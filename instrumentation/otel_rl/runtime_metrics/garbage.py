@@ -38,7 +38,7 @@ class Pauses:
             gc.callbacks.append(self._collector)
 
     def leave(self) -> None:
-        """Follow no collection any more."""
+        """Stop following collections."""
         if self._collector in gc.callbacks:
             gc.callbacks.remove(self._collector)
 
@@ -63,7 +63,7 @@ class Pauses:
             self._began = None
 
     def reset(self) -> None:
-        """A forked child begins at zero; it keeps the callback of its parent."""
+        """Begin at zero in a forked child, which keeps the callback of its parent."""
         self._earlier = [generation["collections"] for generation in gc.get_stats()]
         self.seconds[:] = [0.0] * _GENERATIONS
         self._began = None

@@ -35,7 +35,7 @@ class Gpus:
         self._handles: list[Any] | None = None
 
     def ask(self, question: str) -> Iterator[tuple[str, float]]:
-        """Number and answer of each device that knows one; for our own threads, as the driver may take milliseconds."""
+        """Yield number and answer of each device that has one; for our threads: the driver may take ms."""
         if self._handles is None:
             self._handles = []
             self._open()
@@ -50,7 +50,7 @@ class Gpus:
         try:
             library = importlib.import_module("pynvml")
             library.nvmlInit()
-            self._handles = [library.nvmlDeviceGetHandleByIndex(one) for one in range(library.nvmlDeviceGetCount())]
+            self._handles = [library.nvmlDeviceGetHandleByIndex(index) for index in range(library.nvmlDeviceGetCount())]
         except Exception as error:  # noqa: BLE001 - whatever the driver or the library does not like
             reason = f"NVML cannot be used ({type(error).__name__}: {error}): no hw.gpu metrics"
             instrumentor_status.report(STATUS, instrumentor_status.SKIPPED, reason)

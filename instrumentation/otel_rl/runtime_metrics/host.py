@@ -52,14 +52,14 @@ def node_cpu(proc: Path = PROC) -> dict[str, float]:
 
 
 def node_memory(proc: Path = PROC) -> tuple[int, dict[str, int]] | None:
-    """Bytes that the node has, and how many are in each state, as ``free`` counts them."""
+    """Return the bytes that the node has, and how many are in each state, as ``free`` counts them."""
     try:
         lines = (proc / "meminfo").read_bytes().splitlines()
-        found = {name: int(value.split()[0]) * _KIB for name, _, value in (line.partition(b":") for line in lines)}
-        total, free = found[b"MemTotal"], found[b"MemFree"]
+        sizes = {name: int(value.split()[0]) * _KIB for name, _, value in (line.partition(b":") for line in lines)}
+        total, free = sizes[b"MemTotal"], sizes[b"MemFree"]
     except (OSError, ValueError, KeyError, IndexError):
         return None
-    buffers, cached = found.get(b"Buffers", 0), found.get(b"Cached", 0) + found.get(b"SReclaimable", 0)
+    buffers, cached = sizes.get(b"Buffers", 0), sizes.get(b"Cached", 0) + sizes.get(b"SReclaimable", 0)
     used = max(total - free - buffers - cached, 0)
     return total, {State.USED: used, State.FREE: free, State.BUFFERS: buffers, State.CACHED: cached}
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 #: The instrumentor of OpenTelemetry that reports process and node under the same names; then ours does not.
 OTHER = "system_metrics"
-_NONE: Mapping[str, Any] = {}
+_NO_ATTRIBUTES: Mapping[str, Any] = {}
 #: Question to a GPU -> metric.
 _GPU: Mapping[str, MetricDefinition] = {
     "utilization": metrics.HW_GPU_UTILIZATION,
@@ -68,7 +68,7 @@ def _unless_others(callback: Callable[[], Values]) -> Callable[[], Values]:
 
 
 def _speaks_for_node() -> bool:
-    """One process of each node: its first rank, else the process that leads the run."""
+    """Return whether this is the process that reports its node: the first rank, else the one that leads the run."""
     who = process_identity.current()
     return who.local_rank == 0 if who.local_rank is not None else who.leads
 
@@ -80,18 +80,18 @@ def _process_cpu() -> Values:
 
 def _process_memory(place: int) -> Callable[[], Values]:
     def values() -> Values:
-        found = host.process_memory()
-        if found is not None:
-            yield found[place], _NONE
+        memory = host.process_memory()
+        if memory is not None:
+            yield memory[place], _NO_ATTRIBUTES
 
     return values
 
 
 def _single(read: Callable[[], float | None]) -> Callable[[], Values]:
     def values() -> Values:
-        found = read()
-        if found is not None:
-            yield found, _NONE
+        value = read()
+        if value is not None:
+            yield value, _NO_ATTRIBUTES
 
     return values
 
@@ -103,15 +103,15 @@ def _node_cpu() -> Values:
 
 
 def _node_memory() -> Values:
-    found = host.node_memory() if _speaks_for_node() else None
-    for state, size in found[1].items() if found else ():
+    memory = host.node_memory() if _speaks_for_node() else None
+    for state, size in memory[1].items() if memory else ():
         yield size, {attributes.SYSTEM_MEMORY_STATE: state}
 
 
 def _node_memory_limit() -> Values:
-    found = host.node_memory() if _speaks_for_node() else None
-    if found:
-        yield found[0], _NONE
+    memory = host.node_memory() if _speaks_for_node() else None
+    if memory:
+        yield memory[0], _NO_ATTRIBUTES
 
 
 def _collections() -> Values:
@@ -132,29 +132,29 @@ def _group_events() -> Values:
 def _compiled(read: Callable[[], float]) -> Callable[[], Values]:
     def values() -> Values:
         # Between two steps, or in a process without steps.
-        step_pauses.tell()
+        step_pauses.record_recompilations()
         if compilations.number:
-            yield read(), _NONE
+            yield read(), _NO_ATTRIBUTES
 
     return values
 
 
 def _cuda_memory() -> Values:
-    for device, found in cuda.devices():
+    for device, statistics in cuda.devices():
         for state, key in cuda.STATES.items():
-            yield found.get(key, 0), {attributes.RL_CUDA_DEVICE: device, attributes.RL_CUDA_MEMORY_STATE: state}
+            yield statistics.get(key, 0), {attributes.RL_CUDA_DEVICE: device, attributes.RL_CUDA_MEMORY_STATE: state}
 
 
 def _of_devices(key: str) -> Callable[[], Values]:
     def values() -> Values:
-        for device, found in cuda.devices():
-            yield found.get(key, 0), {attributes.RL_CUDA_DEVICE: device}
+        for device, statistics in cuda.devices():
+            yield statistics.get(key, 0), {attributes.RL_CUDA_DEVICE: device}
 
     return values
 
 
 def _gpu(field: str) -> Callable[[], Values]:
-    kind = {attributes.HW_TYPE: HwTypeValues.GPU} if field in _OF_ALL_HARDWARE else _NONE
+    kind = {attributes.HW_TYPE: HwTypeValues.GPU} if field in _OF_ALL_HARDWARE else _NO_ATTRIBUTES
 
     def values() -> Values:
         for number, value in _gpus.ask(field) if _speaks_for_node() else ():
@@ -182,7 +182,7 @@ _OURS: dict[MetricDefinition, Callable[[], Values]] = {
     metrics.RL_CGROUP_MEMORY_LIMIT: _single(lambda: _group.limit),
     metrics.RL_CGROUP_MEMORY_EVENTS: _group_events,
     metrics.RL_COMPILE_COMPILATIONS: _compiled(lambda: compilations.number),
-    metrics.RL_COMPILE_RECOMPILATIONS: _compiled(lambda: compilations.again),
+    metrics.RL_COMPILE_RECOMPILATIONS: _compiled(lambda: compilations.recompilations),
     metrics.RL_COMPILE_TIME: _compiled(lambda: compilations.seconds),
     metrics.RL_CUDA_MEMORY_USAGE: _cuda_memory,
     metrics.RL_CUDA_MEMORY_PEAK: _of_devices(cuda.PEAK),

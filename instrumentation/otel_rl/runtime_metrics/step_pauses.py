@@ -24,20 +24,20 @@ _began: WeakKeyDictionary[steps.Step, tuple[float, float]] = WeakKeyDictionary()
 def start(step: steps.Step | None = None) -> None:
     """Follow the steps of this process, from ``step`` on, which has opened."""
     pauses.watch()
-    steps.add_opener(_opened)
-    steps.add_contributor(_closing)
+    steps.openers.add(_opened)
+    steps.contributors.add(_closing)
     lifecycle.after_fork_in_child(_began.clear)
     if step is not None:
         _opened(step)
 
 
 def _opened(step: steps.Step) -> None:
-    tell()
+    record_recompilations()
     _began[step] = pauses.total, compilations.seconds
 
 
 def _closing(step: steps.Step) -> None:
-    tell(step)
+    record_recompilations(step)
     collected, compiled = _began.pop(step, (pauses.total, compilations.seconds))
     if step.rank_span.is_recording():
         values = {attributes.RL_LOOP_GC_TIME: pauses.total - collected} if pauses.are_timed else {}
@@ -46,18 +46,18 @@ def _closing(step: steps.Step) -> None:
         step.rank_span.set_attributes(values)
 
 
-def tell(step: steps.Step | None = None) -> None:
+def record_recompilations(step: steps.Step | None = None) -> None:
     """Record an event for each recompilation since the last time; they belong to ``step``, or to none."""
-    for one in compilations.look():
-        if one.is_again:
-            _tell(one, step)
+    for compilation in compilations.look():
+        if compilation.is_recompilation:
+            _record(compilation, step)
 
 
-def _tell(one: Compilation, step: steps.Step | None) -> None:
+def _record(compilation: Compilation, step: steps.Step | None) -> None:
     values = {
-        attributes.RL_COMPILE_FUNCTION: one.function,
-        attributes.RL_COMPILE_REASON: one.reason or None,
-        attributes.RL_COMPILE_DURATION: one.seconds,
+        attributes.RL_COMPILE_FUNCTION: compilation.function,
+        attributes.RL_COMPILE_REASON: compilation.reason or None,
+        attributes.RL_COMPILE_DURATION: compilation.seconds,
         attributes.RL_LOOP_ITERATION: step.iteration if step else None,
     }
     context = step.context if step else _OUTSIDE

@@ -630,9 +630,6 @@ RL_SYSTEM: Final = "rl.system"
 RL_SYSTEM_VERSION: Final = "rl.system.version"
 """Version of the post-training system."""
 
-RL_TELEMETRY_CPU_SHARE: Final = "rl.telemetry.cpu_share"
-"""Share of the iterations' time that otel-rl took, as its cost guard compares it with the limit."""
-
 RL_TELEMETRY_CPU_TIME: Final = "rl.telemetry.cpu_time"
 """CPU time that otel-rl took since the previous iteration of the process ended, in seconds."""
 
@@ -641,9 +638,6 @@ RL_TELEMETRY_DROP_REASON: Final = "rl.telemetry.drop.reason"
 
 RL_TELEMETRY_INSTRUMENTOR: Final = "rl.telemetry.instrumentor"
 """Entry point name of the instrumentor."""
-
-RL_TELEMETRY_REDUCTION: Final = "rl.telemetry.reduction"
-"""Telemetry that otel-rl leaves out from now on."""
 
 RL_TELEMETRY_SIGNAL: Final = "rl.telemetry.signal"
 """Signal that lost an item."""
@@ -1149,21 +1143,6 @@ class RlSystemValues:
     """ROLL."""
     TRANSFORMERS: Final = "transformers"
     """Hugging Face Transformers without a system on top."""
-
-
-class RlTelemetryReductionValues:
-    """Known values of `rl.telemetry.reduction`."""
-
-    SLOW_COLLECTIVES: Final = "slow_collectives"
-    """Slowest collectives of an iteration."""
-    EVENT_LOOPS: Final = "event_loops"
-    """Three of four looks at event loops."""
-    METRIC_INTERVAL: Final = "metric_interval"
-    """Three of four exports of metrics."""
-    PHASE_PARTS: Final = "phase_parts"
-    """Spans inside phases."""
-    PROGRAM_LOG: Final = "program_log"
-    """Log records of the program below WARNING."""
 
 
 class RlTelemetrySignalValues:

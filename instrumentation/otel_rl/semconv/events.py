@@ -252,15 +252,6 @@ RL_SYNC_PROBLEM: Final = definitions.EventDefinition(
         attributes.RL_LOOP_NAME,
     ),
 )
-RL_TELEMETRY_REDUCED: Final = definitions.EventDefinition(
-    name="rl.telemetry.reduced",
-    description="otel-rl records less from here on, because it took more of the iterations' time than is allowed",
-    attributes=(
-        attributes.RL_TELEMETRY_REDUCTION,
-        attributes.RL_TELEMETRY_CPU_SHARE,
-        attributes.RL_LOOP_ITERATION,
-    ),
-)
 RL_TOOL_RETURNED: Final = definitions.EventDefinition(
     name="rl.tool.returned",
     description="A request of a trajectory gives a model the result of a tool that it asked for",

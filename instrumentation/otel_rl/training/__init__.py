@@ -1,17 +1,18 @@
 """One boundary for all trainers: steps, phases, scalars, rewards, systems. Callers hand in their scope.
 
 ====================== =================================================================
-``cost_guard``         measures what otel-rl costs per step, and records less where that is too much
 ``durations``          durations of a step's phases, recorded when it ends
 ``engine_summary``     what the inference engines of a step took, on its span
+``own_cost``           what otel-rl itself costs the steps
 ``parts``              parts of a phase, such as forward and backward passes
 ``phases``             a phase of a step: spans and duration; which phase suspends which
 ``position``           the open step, and whether the current context belongs to it
 ``reward_means``       means of the scores that the program records, per step
 ``rewards``            scores of reward functions
 ``scalars``            values that trainers and trackers log, each from one source
-``steps``              loops, and their step traces in which all ranks meet
 ``step_sampling``      which ranks emit the spans of a step, and the sampler's answer for all
+``step_subscribers``   who is called when a step opens, closes and has been recorded
+``steps``              loops, their step traces in which all ranks meet, and which step a caller is in
 ``sync_operations``    operations on an engine as parts of the phase that syncs
 ``systems``            system, algorithm and role of this process
 ``trajectories``       records with the numbers of every trajectory

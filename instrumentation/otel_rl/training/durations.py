@@ -51,15 +51,15 @@ class PhaseDurations:
             deferral.post(Signal.METRICS, lambda: self._record_kind(kind, scope, durations))
 
     def totals(self) -> dict[str, float]:
-        """Seconds by the name of the metric."""
+        """Return the seconds by the name of the metric."""
         return {name: total for name, (_, _, total) in self._totals.items()}
 
     def totals_of_kinds(self) -> dict[str, float]:
-        """Seconds by the kind of the phase, of those without a metric of their own that wait."""
-        found: dict[str, float] = {}
+        """Return the waiting seconds by the kind of the phase, of kinds without a metric of their own."""
+        totals: dict[str, float] = {}
         for (kind, _), durations in self._durations.items():
-            found[kind] = found.get(kind, 0.0) + sum(durations)
-        return found
+            totals[kind] = totals.get(kind, 0.0) + sum(durations)
+        return totals
 
     def record_durations(self) -> None:
         """Record what waits: the step has ended."""

@@ -22,26 +22,26 @@ class _EngineCall(NamedTuple):
 
 
 #: Calls are added up when so many wait; a step may last for hours.
-_MOST_CALLS = 1024
+_MAXIMUM_CALLS = 1024
 _calls: WeakKeyDictionary[steps.Step, deque[_EngineCall]] = WeakKeyDictionary()
 
 
 def add(counts: Mapping[str, int], seconds: Mapping[str, Sequence[float]]) -> None:
-    """A call has ended: attributes that are sums, and attributes that are means of the values of its requests."""
-    step = steps.current()
+    """Add a call that has ended: attributes that are sums, and those that are means over its requests."""
+    step = steps.where().step
     if step is None:
         return
-    steps.add_contributor(_contribute)
+    steps.contributors.add(_contribute)
     calls = _calls.get(step)
     if calls is None:
         calls = _calls.setdefault(step, deque())
     calls.append(_EngineCall(dict(counts), {name: (sum(values), len(values)) for name, values in seconds.items()}))
-    if len(calls) >= _MOST_CALLS:
+    if len(calls) >= _MAXIMUM_CALLS:
         calls.append(_together(calls))
 
 
 def _together(calls: deque[_EngineCall]) -> _EngineCall:
-    """The sum of ``calls``, which are taken out; several threads may do it at once."""
+    """Return the sum of ``calls``, which are taken out; several threads may do it at once."""
     counts: dict[str, int] = {}
     seconds: dict[str, tuple[float, int]] = {}
     while calls:

@@ -141,14 +141,14 @@ class Part(PhaseHandle):
             step.post(lambda: _record(definition, scope, step, stretches, seconds, error))
 
     def suspend(self, now: Moment) -> None:
-        """The phase around it has been suspended."""
+        """Suspend it with the phase around it."""
         self._end_in_ring(False)
         if self._since is not None:
             self._stretches = [*(self._stretches or ()), _Stretch(now.wall, now.counter - self._since, self._context)]
             self._since = None
 
     def resume(self, now: Moment, before: Context, after: Context) -> None:
-        """The phase around it goes on; its context was ``before`` and is ``after`` now."""
+        """Resume it with the phase around it, whose context was ``before`` and is ``after`` now."""
         if self._since is None and self._step is not None:
             self._since = now.counter
             self._begin_in_ring()
@@ -157,7 +157,7 @@ class Part(PhaseHandle):
 
 
 def _name(definition: SpanDefinition) -> str:
-    """The value of ``rl.phase``."""
+    """Return the value of ``rl.phase``."""
     return definition.type.removeprefix("rl.")
 
 

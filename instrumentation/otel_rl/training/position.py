@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def place() -> tuple[steps.Step | None, Context, bool]:
-    """The open step, the context in which a phase of it begins, and whether that is the step's own trace.
+    """Return the open step, the context in which a phase of it begins, and whether that is the step's own trace.
 
     A rollout is a trace of its own: its phases are no part of the step's time.
     """
@@ -34,7 +34,7 @@ def place() -> tuple[steps.Step | None, Context, bool]:
         if stale and baggage.get_baggage(names.RL_ROLLOUT_ID, context) is None:
             return step, step.context, True
         return step, context, False
-    step = steps.current()
+    step = steps.where().step
     if step is not None and not trace_id:
         return step, step.context, True
     return step, context, False

@@ -197,7 +197,7 @@ _open: dict[_Place, Sums] = {}
 
 def add_score(name: str, score: float, weight: float | None = 1.0) -> None:
     """A function has scored a sample outside of all rollouts; without a weight it is a part of another score."""
-    step = steps.current()
+    step = steps.where().step
     if step is not None and isfinite(score):
         alone = None if weight is None else weight * score
         _add(step, step.iteration, _Sample({text(str(name), MAXIMUM_LENGTH): float(score)}, alone=alone))
@@ -240,5 +240,5 @@ def _number(step: steps.Step) -> tuple[int, int]:
 
 
 # Here and not with the first reward: before the listener of the health rules, which judges a step when it has ended.
-steps.add_listener(_log)
+steps.listeners.add(_log)
 lifecycle.after_fork_in_child(_open.clear)

@@ -103,16 +103,16 @@ class ScalarSink:
         self._calling: ContextVar[Source | None] = ContextVar("otel_rl_log_call", default=None)
         #: Key -> the latest number logged under it, not yet measured: the scope, the number, its context.
         self._latest: dict[str, tuple[Scope, float, Context]] = {}
-        #: Told of each log call when it is recorded: its step, the first step that it covers, its values, its context.
+        #: Called with each recorded log call: its step, the first step that it covers, its values, its context.
         self.listener: Callable[[int | None, int | None, Mapping[str, Any], Context], None] | None = None
 
     def begin_call(self, source: Source) -> Token[Source | None]:
-        """A log call of ``source`` begins: until :meth:`end_call`, those of other sources are part of it."""
+        """Begin a log call of ``source``: until :meth:`end_call`, those of other sources are part of it."""
         outermost = self._calling.get()
         return self._calling.set(source if outermost is None else outermost)
 
     def end_call(self, token: Token[Source | None]) -> None:
-        """The call has returned."""
+        """End the call, which has returned."""
         self._calling.reset(token)
 
     def log(
@@ -153,28 +153,28 @@ class ScalarSink:
         step: steps.Step | None = None,
         loop: steps.Loop | None = None,
     ) -> bool:
-        """Like :meth:`log` for one value; False where it is no number that can be read.
+        """Record one value as :meth:`log` does; return False where it is no number that can be read.
 
         Values given in an open ``step`` are one event when it ends, see :func:`_keep`. Others are in no record. The
-        listener is told of them, but not where their ``loop`` is unknown: another loop has other numbers.
+        listener gets them, but not where their ``loop`` is unknown: another loop has other numbers.
         """
-        found = number(value)
-        if found is None:
+        scalar = number(value)
+        if scalar is None:
             drops.count(Signal.METRICS, "unsupported_type")
             return False
-        found = _in_range(found)
-        if found is None:
+        scalar = _in_range(scalar)
+        if scalar is None:
             drops.count(Signal.METRICS, "non_finite")
         elif self._take(key, source, iteration or 0):
             # In order with what waits.
             self._latest.pop(key, None)
             context = get_current()
-            self._latest[key] = (scope, found, context)
-            if _keep(step, scope, key, found) or self.listener is None or loop is None:
+            self._latest[key] = (scope, scalar, context)
+            if _keep(step, scope, key, scalar) or self.listener is None or loop is None:
                 deferral.post(Signal.METRICS, self._measure_latest)
             else:
-                told = set_value(steps.LOOP, loop, context)
-                deferral.post(Signal.METRICS, lambda: self._measure_and_tell(iteration, key, found, told))
+                of_loop = set_value(steps.LOOP, loop, context)
+                deferral.post(Signal.METRICS, lambda: self._measure_and_notify(iteration, key, scalar, of_loop))
         return True
 
     def record(
@@ -183,9 +183,9 @@ class ScalarSink:
         """Record values as one event, and no gauges; ``timestamp`` in ns since the epoch."""
         self._record(scope, iteration, None, values, context, timestamp)
 
-    def _measure_and_tell(self, iteration: int | None, key: str, value: float, context: Context) -> None:
+    def _measure_and_notify(self, iteration: int | None, key: str, value: float, context: Context) -> None:
         self._measure_latest()
-        self._tell(iteration, None, {key: value}, context)
+        self._notify(iteration, None, {key: value}, context)
 
     def _record(
         self,
@@ -196,8 +196,8 @@ class ScalarSink:
         context: Context,
         timestamp: int,
     ) -> None:
-        loop = context.get(steps.LOOP)
-        name = loop.name if isinstance(loop, steps.Loop) else None
+        loop = steps.loop_in(context)
+        name = loop.name if loop is not None else None
         covers = {attributes.RL_STEP_FIRST: first, attributes.RL_STEP_LAST: iteration} if first is not None else {}
         scope.event(
             events.RL_STEP,
@@ -206,9 +206,9 @@ class ScalarSink:
             context=context,
             timestamp=timestamp,
         )
-        self._tell(iteration, first, body, context)
+        self._notify(iteration, first, body, context)
 
-    def _tell(self, iteration: int | None, first: int | None, values: Mapping[str, Any], context: Context) -> None:
+    def _notify(self, iteration: int | None, first: int | None, values: Mapping[str, Any], context: Context) -> None:
         listener = self.listener
         if listener is not None:
             listener(iteration, first, values, context)
@@ -216,13 +216,13 @@ class ScalarSink:
     def _measure_latest(self) -> None:
         for key in list(self._latest):
             # None where another thread drains the same queue.
-            found = self._latest.pop(key, None)
-            if found is not None:
-                scope, value, context = found
+            latest = self._latest.pop(key, None)
+            if latest is not None:
+                scope, value, context = latest
                 _measure(scope, key, value, context)
 
     def _take(self, key: str, source: Source, step: int) -> bool:
-        """True when ``source`` may record ``key`` at ``step``."""
+        """Return whether ``source`` may record ``key`` at ``step``."""
         owner = self._owners.get(key)
         if owner is None:
             if len(self._owners) < MAXIMUM_KEYS:
@@ -249,25 +249,25 @@ class ScalarSink:
 
 
 def _exact(values: Mapping[str, Any]) -> tuple[dict[str, Scalar], dict[str, float | int]]:
-    """The values that can be recorded, and the numbers among them."""
+    """Return the values that can be recorded, and the numbers among them."""
     body: dict[str, Scalar] = {}
     numbers: dict[str, float | int] = {}
     for key, value in values.items():
         if value is None or isinstance(value, bool | str):
             body[key] = value
             continue
-        found = value if type(value) is float else number(value)
-        if found is None:
+        scalar = value if type(value) is float else number(value)
+        if scalar is None:
             drops.count(Signal.LOGS, "unsupported_type")
-        elif (found := _in_range(found)) is None:
+        elif (scalar := _in_range(scalar)) is None:
             drops.count(Signal.LOGS, "non_finite")
         else:
-            body[key] = numbers[key] = found
+            body[key] = numbers[key] = scalar
     return body, numbers
 
 
 def _in_range(value: float) -> float | None:
-    """A whole number beyond 64 bit as a float; None where it is beyond a float too."""
+    """Return a whole number beyond 64 bit as a float; None where it is beyond a float too."""
     if type(value) is not int or -_INTEGERS <= value < _INTEGERS:
         return value
     try:
@@ -294,7 +294,7 @@ def _keep(step: steps.Step | None, scope: Scope, key: str, value: float) -> bool
 
 
 def _record_values(step: steps.Step, _: float, end_time: int) -> None:
-    """The step has been recorded: so are the values that the program gave in it, as of its end."""
+    """Record the values that the program gave in a recorded step, as of its end."""
     for scope, values in step.values.items():
         sink.record(scope, step.iteration, values, step.context, end_time)
 
@@ -312,4 +312,4 @@ def _measure(scope: Scope, key: str, value: float, context: Context | None = Non
 sink = ScalarSink()
 lifecycle.after_fork_in_child(sink.reset)
 # Here and not with the first value: before the listener of the health rules, which judges a step when it has ended.
-steps.add_listener(_record_values)
+steps.listeners.add(_record_values)

@@ -27,7 +27,7 @@ THINNED = "rank_turn"
 
 
 def has_its_turn(identity: process_identity.ProcessIdentity, iteration: int) -> bool:
-    """True when this rank emits the spans of step ``iteration``."""
+    """Return whether this rank emits the spans of step ``iteration``."""
     rank = identity.rank
     if not rank or identity.steps_key is None or (identity.world_size or 1) <= ALL_RANKS_LIMIT:
         return True
@@ -35,7 +35,7 @@ def has_its_turn(identity: process_identity.ProcessIdentity, iteration: int) -> 
 
 
 def root_is_sampled(trace_id: int, values: Mapping[str, Any]) -> bool:
-    """True when the configured sampler takes the step's root, whose values it sees; all ranks decide alike."""
+    """Return whether the configured sampler takes the step's root, whose values it sees; all ranks decide alike."""
     sampler = getattr(trace_api.get_tracer_provider(), "sampler", None)
     if sampler is None:
         return True

@@ -7,7 +7,7 @@ the (synthetic) root, so a ratio sampler decides alike everywhere. A worker with
 ``rl.rank.step`` begins a trace of its own, linked to the run.
 
 A :class:`Loop` is one sequence of steps: a call of ``train()``, or a loop of the program's own. Several loops can have
-a step open at once. The step of a thread or task is that of the loop in its context, else the one begun last.
+a step open at once. :func:`where` answers which step a caller is in.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from otel_rl.telemetry.context import attach, detach
 from otel_rl.telemetry.scope import Scope, enabled
 from otel_rl.training import step_sampling
 from otel_rl.training.durations import PhaseDurations
+from otel_rl.training.step_subscribers import StepSubscribers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -47,10 +48,15 @@ if TYPE_CHECKING:
 
 #: Where a context holds its loop.
 LOOP = create_key("otel_rl.loop")
-_openers: list[Callable[[Step], None]] = []
-_contributors: list[Callable[[Step], None]] = []
-_listeners: list[Callable[[Step, float, int], None]] = []
-_OPENER, _CONTRIBUTOR = guard("steps.opener"), guard("steps.contributor")
+#: Called with a step that has been opened, before anything of it runs: baselines for deltas.
+openers: StepSubscribers[Callable[[Step], None]] = StepSubscribers()
+#: Called with a step just before its rank span ends.
+contributors: StepSubscribers[Callable[[Step], None]] = StepSubscribers()
+#: Called with a step, its length in seconds and its end in ns since the epoch when the step and its phases have been
+#: recorded, mostly on an I/O thread.
+listeners: StepSubscribers[Callable[[Step, float, int], None]] = StepSubscribers()
+_OPENER = guard("steps.opener")
+_CONTRIBUTOR = guard("steps.contributor")
 
 
 class Step(PhaseDurations):
@@ -75,7 +81,7 @@ class Step(PhaseDurations):
         self._spans: dict[str, int] = {}
         #: Calls that record parts of its phases, until an I/O thread makes them.
         self._recordings: deque[Callable[[], None]] = deque()
-        #: True from the post that asks an I/O thread to make them until it begins.
+        #: Whether an I/O-thread call of them is already scheduled.
         self._posted = False
         self._flight: Handle | None = None
         #: By the scope that gave them, the values of its own that the program gave this step, see ``scalars``.
@@ -89,7 +95,7 @@ class Step(PhaseDurations):
 
     @property
     def span_context(self) -> SpanContext:
-        """Of the span that stands for this step here: the rank's own, or the root where it is not the rank's turn."""
+        """The context of the step's span on this rank: the rank's own, or the root where it is not the rank's turn."""
         return trace_api.get_current_span(self.context).get_span_context()
 
     @property
@@ -98,7 +104,7 @@ class Step(PhaseDurations):
         return sum(tuple(self._spans.values()))
 
     def take_span(self, kind: str, limit: int) -> bool:
-        """True for the first ``limit`` spans of ``kind`` in this step."""
+        """Return whether this is among the first ``limit`` spans of ``kind`` in this step."""
         number = self._spans[kind] = self._spans.get(kind, 0) + 1
         return number <= limit
 
@@ -135,14 +141,14 @@ class Step(PhaseDurations):
         self._token = attach(context)
         self._flight = flight.begin(layout.STEP, self.loop.name or "", self.iteration, loop=self.loop.number)
         # One of them may add others, which begin with the next step.
-        for opener in tuple(_openers):
+        for opener in tuple(openers.callbacks):
             with _OPENER:
                 opener(self)
         if waiting_since is not None:
             deferral.post(Signal.TRACES, lambda: self._record_wait(waiting_since))
 
     def abandon(self) -> None:
-        """Opening it has failed, by a signal handler of the program for one: it is neither current nor in the ring."""
+        """Undo an opening that has failed, e.g. by a signal handler: it is neither current nor in the ring."""
         self.is_open = False
         record, self._flight = self._flight, None
         if record is not None:
@@ -162,8 +168,8 @@ class Step(PhaseDurations):
             attributes.RL_SAMPLING_PRIORITY: sampling.KEEP,
             **self.loop.attributes,
         }
-        again = (self.restarts,) if self.restarts else ()
-        root_ids = ids.derive(identity.steps_key, *self.loop.key, self.iteration, *again)
+        restarts = (self.restarts,) if self.restarts else ()
+        root_ids = ids.derive(identity.steps_key, *self.loop.key, self.iteration, *restarts)
         sampled = step_sampling.root_is_sampled(root_ids.trace_id, values)
         flags = run_span.SAMPLED if sampled else TraceFlags(TraceFlags.RANDOM_TRACE_ID)
         if identity.emits_step_roots:
@@ -191,7 +197,7 @@ class Step(PhaseDurations):
         return self.scope.start_posted_span(spans.RL_RANK_STEP, values, self._parent, links, start_time=start_time)
 
     def _record_wait(self, since: Moment) -> None:
-        """The wait lies before the rank's span, so it is a child of the root."""
+        """Record the wait before the rank's span as a child of the root."""
         values = {
             attributes.RL_PHASE: attributes.RlPhaseValues.DATA_WAIT,
             attributes.RL_LOOP_ITERATION: self.iteration,
@@ -207,7 +213,7 @@ class Step(PhaseDurations):
         """Let contributors add to the rank's span, record the durations, end the spans, ``at`` a moment or now."""
         if self.thinned and error is not None:
             self.rank_span = self._start_rank_span()
-        for contributor in _contributors:
+        for contributor in contributors.callbacks:
             with _CONTRIBUTOR:
                 contributor(self)
         self.is_open = False
@@ -227,7 +233,7 @@ class Step(PhaseDurations):
         sampling.keep_if_slow(self.rank_span, seconds, spans.RL_RANK_STEP.type)
         self.scope.end_span(self.rank_span, error, end_time)
         self.scope.end_span(self.root, error, end_time)
-        for listener in tuple(_listeners):
+        for listener in tuple(listeners.callbacks):
             with guard("steps.listener"):
                 listener(self, seconds, end_time)
 
@@ -242,8 +248,8 @@ class Step(PhaseDurations):
 class Loop:
     """One sequence of steps; at most one of them is open.
 
-    ``name`` tells a named loop from others; without one, loops are told apart by the order of their first steps, which
-    every rank sees alike. ``attributes`` go onto the root span of each step.
+    ``name`` identifies a named loop; others are identified by the order of their first steps, which every rank sees
+    alike. ``attributes`` go onto the root span of each step.
     """
 
     #: True for the loop of a trainer, which logs the rewards of its steps itself.
@@ -312,13 +318,18 @@ class Loop:
             with guard("steps.finish"):
                 step.close(error, at)
 
+    def run_context(self) -> Context:
+        """Mark the loop as running and return the current context with it: the loop of all that runs in there."""
+        self.running = True
+        return set_value(LOOP, self, get_current())
+
     def retire(self) -> None:
-        """No more steps come: threads without the context of a loop are in none of its steps."""
+        """Expect no more steps: threads without the context of a loop are in none of its steps."""
         self.running = False
         _begun.discard(self)
 
     def forget(self) -> None:
-        """In a forked child: the step is the parent's, and the child must not end its spans again."""
+        """Drop the step in a forked child: it is the parent's, and its spans must not end twice."""
         self.step = None
         self.running = False
 
@@ -339,19 +350,13 @@ _last_begun: ref[Loop] | None = None
 _begun: WeakSet[Loop] = WeakSet()
 
 
-def running(loop: Loop) -> Context:
-    """The current context with ``loop`` as its loop; what runs in it finds the steps of ``loop`` and no others."""
-    loop.running = True
-    return set_value(LOOP, loop, get_current())
-
-
-def program_loop(name: str | None = None) -> Loop:
-    """The loop that the program's next step in this thread or task belongs to: its last one, or one that is free."""
+def loop_for_next_step(name: str | None = None) -> Loop:
+    """Return the loop of the program's next step in this thread or task: that of its last step, or a free one."""
     if name is not None:
         return _named.setdefault(name, Loop(name)) if len(_named) < _MAXIMUM_NAMES else _named.get(name, Loop(name))
     loop = _mine.get()
     if loop is None or loop.step is not None:
-        loop = next((one for one in _programs if one.step is None), None)
+        loop = next((free for free in _programs if free.step is None), None)
     if loop is None:
         loop = Loop()
         _programs.append(loop)
@@ -375,95 +380,76 @@ def finish(error: BaseException | str | None = None) -> None:
         _open.pop().finish(error)
 
 
-def in_context() -> Step | None:
-    """The open step that the current context is inside of."""
-    loop = get_value(LOOP)
-    return loop.step if isinstance(loop, Loop) else None
+class StepPosition:
+    """Where in the training a caller is: ``step`` is the open step that it most likely belongs to.
 
-
-def current_loop() -> Loop | None:
-    """The loop of the current context; in a context of none, the loop of this process whose step began last."""
-    loop = get_value(LOOP)
-    if isinstance(loop, Loop) and (loop.step is not None or loop.running):
-        return loop
-    return _open[-1] if _open else None
-
-
-def current() -> Step | None:
-    """The open step of :func:`current_loop`."""
-    loop = current_loop()
-    return loop.step if loop is not None else None
-
-
-def surely_current() -> Step | None:
-    """The open step that the caller is inside of, for what must not go to another loop's.
-
-    A thread without the context of a loop is in the one loop that there is. Of several, it is in none.
+    ``loop_of_context`` is the loop that its context holds, whether or not that has a step open.
     """
-    if isinstance(get_value(LOOP), Loop):
-        return in_context()
-    return current() if len(_begun) == 1 else None
+
+    __slots__ = ("loop_of_context", "step")
+
+    def __init__(self, step: Step | None, loop_of_context: Loop | None) -> None:
+        self.step = step
+        self.loop_of_context = loop_of_context
+
+    @property
+    def loop(self) -> Loop | None:
+        """The caller's loop where that is certain: the one of its context, or the only one of the process."""
+        return self.loop_of_context or _only_loop()
+
+    @property
+    def step_of_context(self) -> Step | None:
+        """The open step of the caller's context; None where the context holds none."""
+        return self.loop_of_context.step if self.loop_of_context is not None else None
+
+    @property
+    def certain_step(self) -> Step | None:
+        """The open step, for what must not go to another loop's; None where several loops could own the caller."""
+        return self.step if self.step is not None and self.step.loop is self.loop else None
+
+    @property
+    def iteration(self) -> int | None:
+        """The iteration that the caller's loop began last; of any loop where its own is not known."""
+        loop = self.loop
+        return _last_iteration if loop is None or loop.last < 0 else loop.last
 
 
-def sure_loop() -> Loop | None:
-    """The loop that the caller belongs to, in a step of it or between two; None where it may be in one of several.
+#: Of a caller without the context of a loop, while no step is open: the usual case in a process without steps.
+_NOWHERE = StepPosition(None, None)
 
-    When the last call of ``train()`` has returned, that is still its loop.
+
+def where() -> StepPosition:
+    """Return which step and loop the caller is in, as of this moment.
+
+    The step is that of the loop in the caller's context. Without one, or between two steps of a loop of the program, it
+    is the step begun last.
     """
     loop = get_value(LOOP)
-    if isinstance(loop, Loop):
-        return loop
+    if not isinstance(loop, Loop):
+        return StepPosition(_open[-1].step, None) if _open else _NOWHERE
+    step = loop.step
+    if step is None and not loop.running and _open:
+        step = _open[-1].step
+    return StepPosition(step, loop)
+
+
+def _only_loop() -> Loop | None:
+    """Return the loop of a process with one, also after the last call of ``train()``; None where there are several."""
     if len(_begun) > 1:
         return None
     only = next(iter(_begun), None)
     return only if only is not None or _last_begun is None else _last_begun()
 
 
+def loop_in(context: Context) -> Loop | None:
+    """Return the loop that ``context`` holds."""
+    loop = context.get(LOOP)
+    return loop if isinstance(loop, Loop) else None
+
+
 def last_iteration() -> int | None:
     """Return the iteration begun last in this process."""
     return _last_iteration
-
-
-def add_opener(opener: Callable[[Step], None]) -> None:
-    """Call ``opener(step)`` when a step has been opened, before anything of it runs (baselines for deltas)."""
-    if opener not in _openers:
-        _openers.append(opener)
-
-
-def remove_opener(opener: Callable[[Step], None]) -> bool:
-    """Undo :func:`add_opener`; False where somebody else has."""
-    try:
-        _openers.remove(opener)
-    except ValueError:
-        return False
-    return True
-
-
-def add_contributor(contributor: Callable[[Step], None]) -> None:
-    """Call ``contributor(step)`` just before a step's rank span ends."""
-    if contributor not in _contributors:
-        _contributors.append(contributor)
-
-
-def remove_contributor(contributor: Callable[[Step], None]) -> None:
-    """Undo :func:`add_contributor`."""
-    if contributor in _contributors:
-        _contributors.remove(contributor)
-
-
-def add_listener(listener: Callable[[Step, float, int], None]) -> None:
-    """Call ``listener(step, seconds, end)`` when a step and its phases have been recorded, mostly on an I/O thread.
-
-    ``seconds`` is the length of the step, ``end`` its end in ns since the epoch.
-    """
-    if listener not in _listeners:
-        _listeners.append(listener)
-
-
-def remove_listener(listener: Callable[[Step, float, int], None]) -> None:
-    """Undo :func:`add_listener`."""
-    if listener in _listeners:
-        _listeners.remove(listener)
 
 
 def _forget() -> None:

@@ -24,7 +24,7 @@ SPANS_PER_STEP = 16
 
 
 def is_phase(*, brings_weights: bool) -> bool:
-    """True where an operation that begins here is the phase, and not a part of one."""
+    """Return whether an operation that begins here is the phase, and not a part of one."""
     return not is_inside(RlPhaseValues.SYNC) if brings_weights else innermost() is None
 
 
@@ -44,7 +44,7 @@ class SyncOperation:
         ).start()
 
     def end(self, error: BaseException | str | None) -> None:
-        """It has ended; ``error`` is an exception, or an ``error.type`` as text."""
+        """End it; ``error`` is an exception, or an ``error.type`` as text."""
         seconds = deferral.now().counter - self._began.counter
         self._phase.close(error)
         labels = {attributes.RL_SYNC_OPERATION: self._name}

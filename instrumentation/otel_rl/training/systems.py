@@ -47,7 +47,7 @@ def identify(kind: type, default: str) -> tuple[str, str | None, str | None]:
 
 
 def configured(kind: type, default: str, version: str | None, role: str) -> None:
-    """A trainer or its configuration is being made: complete the identity of this process.
+    """Complete the identity of this process: a trainer or its configuration is being made.
 
     ``default`` and ``version`` are those of the general system whose hook calls. A system named before stays, unless
     it was such a general one; a role named before stays too.

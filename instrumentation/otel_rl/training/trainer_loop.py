@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from opentelemetry.context import get_current
 
-from otel_rl.core import own_cpu, reductions
+from otel_rl.core import own_cpu
 from otel_rl.semconv import metrics, spans
 from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
 from otel_rl.telemetry import deferral, guard, lifecycle
@@ -72,7 +72,7 @@ class TrainerLoop(steps.Loop):
 
     def enter(self) -> TrainerLoop:
         """Make this the loop of everything that runs in this thread or task from here on."""
-        self._token = attach(steps.running(self))
+        self._token = attach(self.run_context())
         running_loops.append(self)
         return self
 
@@ -101,12 +101,11 @@ class TrainerLoop(steps.Loop):
                 self._record_wait_inside(scope, waiting_since)
             return
         self.close_all()
-        reductions.PARTS.offered = True
-        steps.add_contributor(_step_closing)
+        steps.contributors.add(_step_closing)
         self.begin(iteration, scope, deferral.now(), waiting_since)
 
     def _record_wait_inside(self, scope: Scope, since: Moment) -> None:
-        """More batches for the same step, e.g. after an epoch that ended in the middle of an accumulation."""
+        """Record a wait for more batches of the same step, e.g. after an epoch that ended in an accumulation."""
         phase = Phase(spans.RL_DATA_WAIT, scope, limit=SPANS_PER_STEP)
         phase.start(since)
         phase.end()
@@ -127,27 +126,27 @@ class TrainerLoop(steps.Loop):
     def open(self, definition: SpanDefinition, scope: Scope) -> PhaseHandle | None:
         """Start a phase that another hook ends, see :meth:`end`; None where there is nothing to record."""
         kind = definition.type
-        found = self.open_phases
-        if kind in found or spans.RL_EVALUATE.type in found or (kind in HIDDEN_IN_FORWARD and _FORWARD in found):
+        phases = self.open_phases
+        if kind in phases or spans.RL_EVALUATE.type in phases or (kind in HIDDEN_IN_FORWARD and _FORWARD in phases):
             return None
         step = self.step
         if step is None and (kind not in _OUTSIDE_STEPS or not scope.enabled):
             return None
         if kind in INTERRUPTING:
-            if next(reversed(found), None) == spans.RL_TRAIN.type:
+            if next(reversed(phases), None) == spans.RL_TRAIN.type:
                 # What lies between two updates is not training, which its next part opens again. Inside of a part,
                 # training is only suspended.
                 self.end(spans.RL_TRAIN)
             opened: PhaseHandle = Phase(definition, scope, limit=PHASE_SPANS_PER_STEP, loop=self).start()
         else:
-            if kind in _TRAINING and spans.RL_TRAIN.type not in found:
+            if kind in _TRAINING and spans.RL_TRAIN.type not in phases:
                 self._open_training(scope)
-            has_span = step is None or (not reductions.PARTS.on and step.take_span(kind, SPANS_PER_STEP))
+            has_span = step is None or step.take_span(kind, SPANS_PER_STEP)
             if step is not None and (kind in _LEAVES or not has_span):
                 opened = Part(definition, scope, step, has_span=has_span, handles=self._handles, loop=self)
             else:
                 opened = Phase(definition, scope, loop=self).start()
-        found[kind] = opened
+        phases[kind] = opened
         return opened
 
     def _open_training(self, scope: Scope) -> None:
@@ -159,17 +158,17 @@ class TrainerLoop(steps.Loop):
         self.close_down_to(definition.type, error)
 
     def is_open(self, definition: SpanDefinition) -> bool:
-        """True while a phase of this kind is running."""
+        """Return whether a phase of this kind is running."""
         return definition.type in self.open_phases
 
     def close_down_to(self, kind: str, error: BaseException | None, phase: PhaseHandle | None = None) -> None:
         """End the phase ``kind``, or this very ``phase``, and those opened after it, innermost first."""
-        found = self.open_phases.get(kind)
-        if found is None or (phase is not None and phase is not found):
+        opened = self.open_phases.get(kind)
+        if opened is None or (phase is not None and phase is not opened):
             return
         while self.open_phases:
-            innermost, opened = self.open_phases.popitem()
-            opened.close(error)
+            innermost, inner_phase = self.open_phases.popitem()
+            inner_phase.close(error)
             if innermost == kind:
                 return
 
@@ -179,7 +178,7 @@ class TrainerLoop(steps.Loop):
             self.open_phases.popitem()[1].close(error)
 
     def forget(self) -> None:
-        """In a forked child: the phases are the parent's."""
+        """Drop the phases in a forked child: they are the parent's."""
         super().forget()
         self.open_phases.clear()
         self._handles.clear()
@@ -187,18 +186,18 @@ class TrainerLoop(steps.Loop):
     # -- progress --------------------------------------------------------------------------------------------------
 
     def counts_from(self, iteration: int, tokens: int) -> None:
-        """Training begins here: a resumed run did not train its earlier steps and tokens in this process."""
+        """Count steps and tokens from here on: a resumed run did not train the earlier ones in this process."""
         self._last_logged, self._tokens = iteration, tokens
 
     def count_step(self, scope: Scope, tokens: int) -> None:
-        """One optimizer step more, in the rank that speaks for all; ``tokens`` have been trained on so far."""
+        """Count one optimizer step, in the rank that speaks for all; ``tokens`` have been trained on so far."""
         trained, self._tokens = tokens - self._tokens, tokens
         step = self.step
         context = step.context if step is not None else get_current()
         deferral.post(Signal.METRICS, lambda: _count_step(scope, trained, context))
 
     def covered_since(self, iteration: int) -> int:
-        """The first step that a log call with a loss at ``iteration`` covers; the next call covers what follows."""
+        """Return the first step that a log call with a loss at ``iteration`` covers, from the one before on."""
         first = min(self._last_logged + 1, iteration)
         self._last_logged = iteration
         return first
@@ -211,14 +210,20 @@ outside = TrainerLoop()
 
 
 def current() -> TrainerLoop:
-    """The loop of the trainer that the caller runs in.
+    """Return the loop of the trainer that the caller runs in.
 
     In a thread without context that is the trainer begun last; outside of ``train()``, one that has no steps.
     """
     if len(running_loops) == 1 and outside.step is None:
         # The usual case: asked several times per micro-batch, and no other loop could be the answer.
         return running_loops[0]
-    loop = steps.current_loop()
+    here = steps.where()
+    if here.step is not None:
+        loop: steps.Loop | None = here.step.loop
+    else:
+        loop = here.loop_of_context
+        if loop is not None and not loop.running:
+            loop = None
     if isinstance(loop, TrainerLoop):
         return loop
     return running_loops[-1] if running_loops else outside

@@ -140,7 +140,7 @@ def add(scope: Scope, source: str, ended: Ended) -> dict[str, Any]:
     if of_turns:
         row[attributes.RL_ROLLOUT_TURN_REWARDS] = of_turns
         row[attributes.RL_ROLLOUT_CUMULATIVE_REWARDS] = sums
-    step = steps.current()
+    step = steps.where().step
     if step is not None and status == RlRolloutStatusValues.FINISHED:
         reward_means.add_rollout(step, iteration, trajectory, row.get(attributes.RL_GROUP_ID))
     context = step.context if step is not None and step.iteration == iteration else NO_CONTEXT
@@ -167,7 +167,7 @@ def _of_one(row: dict[str, Any], trajectory: OpenTrajectory) -> Columns:
 
 
 def _add_staleness(scope: Scope, totals: dict[str, Any]) -> None:
-    """The versions of the weights since the oldest that the trajectory was made with, where the engines tell them."""
+    """Count the versions of the weights since the oldest one of the trajectory, where the engines report them."""
     global _newest_version
     highest = totals.get(attributes.RL_ROLLOUT_POLICY_VERSION_MAX)
     if highest is None:
@@ -179,7 +179,7 @@ def _add_staleness(scope: Scope, totals: dict[str, Any]) -> None:
 
 
 def status_of(error: BaseException | str | None, discard_reason: str | None) -> str:
-    """Outcome of a trajectory, as it is known at its end."""
+    """Return the outcome of a trajectory, as it is known at its end."""
     if error is None:
         return RlRolloutStatusValues.FINISHED if discard_reason is None else RlRolloutStatusValues.DISCARDED
     cancelled = type(error).__name__ in _CANCELLED or error == RlRolloutStatusValues.CANCELLED
@@ -193,13 +193,13 @@ def add_batch(
     count: int,
     make: Callable[[], Columns],
 ) -> None:
-    """A trainer has made ``count`` samples at once.
+    """Add ``count`` samples that a trainer has made at once.
 
     ``make`` is called where the record is made, and must not hold tensors of the program. Each column that it returns
     has ``count`` values. Values may be of any kind that the program makes: what can be no value of OTLP becomes empty.
     """
     began(scope, source, count)
-    step = steps.current()
+    step = steps.where().step
     context = step.context if step is not None else NO_CONTEXT
     _keep(_WaitingRows(scope, source, iteration, step, context, count, make))
 
@@ -216,7 +216,7 @@ def _keep(waiting: _WaitingRows) -> None:
     if not _waiting:
         _waits_since = time.monotonic()
     if waiting.step is not None:
-        steps.add_listener(_step_ended)
+        steps.listeners.add(_step_ended)
     _rows += waiting.rows
     _waiting.append(waiting)
     # Asked last: another thread may have ended the step meanwhile, and its end has recorded what was there.

@@ -182,7 +182,7 @@ def check_of(identity: Any) -> EngineCheck | None:
 
 
 def _report(engine: CheckedEngine, outcome: SyncOutcome, operation: str | None) -> None:
-    step = steps.current()
+    step = steps.where().step
     values = {
         attributes.RL_SYNC_VERDICT: outcome.verdict,
         attributes.RL_SYNC_OPERATION: operation,

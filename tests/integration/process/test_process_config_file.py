@@ -96,7 +96,7 @@ def test_forked_child_has_no_step_of_its_parent_and_does_not_lead(configured: Pr
         "from otel_rl.training import steps\n"
         "context = multiprocessing.get_context('fork')\n"
         "queue = context.SimpleQueue()\n"
-        "def child(): queue.put((steps.current() is not None, process_identity.current().leads))\n"
+        "def child(): queue.put((steps.where().step is not None, process_identity.current().leads))\n"
         "with otel_rl.step(1):\n"
         "    process = context.Process(target=child); process.start(); print(queue.get()); process.join()\n"
     )

@@ -122,6 +122,6 @@ def test_where_they_cannot_be_loaded_the_steps_are_recorded_and_the_status_says_
     )
     assert done.code == 0
     assert "'state': 'skipped'" in done.out
-    assert "no memory, no pauses, no cost guard" in done.out
+    assert "no memory, no pauses" in done.out
     assert "internal error" not in done.err
     assert programs.store.span_names().count("rl.rank.step") == 2

@@ -41,7 +41,7 @@ def test_an_early_stop_and_an_exception_inside_a_step_close_it(instrumented, rec
 
     assert iterations(recorded) == [1, 2]
     assert not [span for span in recorded.spans if "error.type" in span.attributes]
-    assert steps.current() is None
+    assert steps.where().step is None
 
     recorded.clear()
     trainer.remove_callback(Stopping)
@@ -61,7 +61,7 @@ def test_an_early_stop_and_an_exception_inside_a_step_close_it(instrumented, rec
     assert caught.value is error
     failed = Counter(span.name for span in recorded.spans if span.attributes.get("error.type") == "ArithmeticError")
     assert failed == Counter(["rl.loop", "rl.rank.step", "rl.train", "rl.optimizer"])
-    assert steps.current() is None
+    assert steps.where().step is None
     assert not any("secret" in span.to_json() for span in recorded.spans)
 
 

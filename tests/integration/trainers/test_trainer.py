@@ -74,7 +74,7 @@ def test_a_supervised_step_has_data_wait_forward_backward_and_optimizer(instrume
         {"rl.loop": 2, "rl.rank.step": 2, "rl.data_wait": 2, "rl.train": 2, "rl.forward": 2, "rl.optimizer": 2}
     )
     assert names(recorded)["rl.backward"] == 2
-    assert steps.current() is None
+    assert steps.where().step is None
 
 
 def test_many_micro_batches_become_few_spans_and_all_durations(instrumented, recorded, tmp_path):
@@ -121,7 +121,7 @@ def test_a_failure_closes_everything_and_is_the_same_object(instrumented, record
         make_trainer(tmp_path, steps=5, callbacks=[Failing()]).train()
 
     assert caught.value is error
-    assert steps.current() is None
+    assert steps.where().step is None
     failed = {span.name for span in recorded.spans if span.attributes.get("error.type") == "KeyboardInterrupt"}
     assert failed == {"rl.loop", "rl.rank.step", "rl.train"}
     from opentelemetry import trace

@@ -116,7 +116,7 @@ def test_an_early_stop_inside_a_step_closes_it_without_an_error(instrumented, re
 
     assert iterations(recorded) == [1, 2]
     assert not [span for span in recorded.spans if "error.type" in span.attributes]
-    assert steps.current() is None
+    assert steps.where().step is None
 
 
 def test_an_exception_inside_a_part_marks_what_was_open(instrumented, recorded, tmp_path):
@@ -134,7 +134,7 @@ def test_an_exception_inside_a_part_marks_what_was_open(instrumented, recorded, 
     assert caught.value is error
     failed = {span.name for span in recorded.spans if span.attributes.get("error.type") == "ArithmeticError"}
     assert failed == {"rl.loop", "rl.rank.step", "rl.train", "rl.forward"}
-    assert steps.current() is None
+    assert steps.where().step is None
     assert not any("secret" in span.to_json() for span in recorded.spans)
 
 
@@ -159,9 +159,9 @@ def test_a_trainer_inside_a_callback_of_another_leaves_the_outer_step_open(instr
 
     make_trainer(tmp_path, max_steps=2, callbacks=[Distilling()]).train()
 
-    loops = [span for span in recorded.spans if span.name == "rl.loop"]
-    assert sorted(span.attributes["rl.loop.iteration"] for span in loops) == [1, 1, 2, 2]
-    outer, *insides = sorted(loops, key=lambda span: span.start_time)[:3]
+    roots = [span for span in recorded.spans if span.name == "rl.loop"]
+    assert sorted(span.attributes["rl.loop.iteration"] for span in roots) == [1, 1, 2, 2]
+    outer, *insides = sorted(roots, key=lambda span: span.start_time)[:3]
     for span in insides:
         assert span.end_time <= outer.end_time
     per_trace = Counter(span.context.trace_id for span in recorded.spans if span.name == "rl.optimizer")
@@ -314,13 +314,13 @@ def test_a_long_generation_by_vllm_is_no_hang_and_a_long_reward_is_one(
         vllm_mode="server",
         vllm_server_base_url=server.url,
     )
-    steps.add_opener(watchdog.times.began)
-    steps.add_contributor(watchdog.times.ended)
+    steps.openers.add(watchdog.times.began)
+    steps.contributors.add(watchdog.times.ended)
     try:
         trainer.train()
     finally:
-        steps.remove_opener(watchdog.times.began)
-        steps.remove_contributor(watchdog.times.ended)
+        steps.openers.remove(watchdog.times.began)
+        steps.contributors.remove(watchdog.times.ended)
         server.shutdown()
 
     assert gathered[0] > FIRST_STEPS

@@ -14,7 +14,7 @@ import torch.distributed._functional_collectives as functional  # noqa: E402
 from torch.distributed import distributed_c10d as c10d  # noqa: E402
 from torch.nn.parallel import DistributedDataParallel  # noqa: E402
 
-from otel_rl.collectives.mode import STEPS_ASKED  # noqa: E402
+from otel_rl.collectives.mode import CHEAP_STEPS  # noqa: E402
 from otel_rl.collectives.recorder import SlotKey  # noqa: E402
 from otel_rl.core import instrumentor_status, settings  # noqa: E402
 from otel_rl.instrumentors.torch_distributed import TorchDistributedInstrumentor, dispatcher, patch  # noqa: E402
@@ -192,11 +192,11 @@ def test_functional_collectives_are_counted_after_a_few_steps_with_them(group, r
         time.sleep(0.03)
         functional.all_reduce(torch.ones(4), "sum", group).sum()
 
-    for iteration in range(1, STEPS_ASKED + 2):
+    for iteration in range(1, CHEAP_STEPS + 2):
         in_a_step(iteration, work)
 
     *before, after = attributes_of_steps(recorded)
-    assert [found[attributes.TORCH_DISTRIBUTED_UNSEEN] for found in before] == [1] * STEPS_ASKED
+    assert [found[attributes.TORCH_DISTRIBUTED_UNSEEN] for found in before] == [1] * CHEAP_STEPS
     assert attributes.TORCH_DISTRIBUTED_UNSEEN not in after
     assert after[attributes.TORCH_DISTRIBUTED_CALLS] == 1
 
@@ -288,11 +288,11 @@ def test_a_program_with_ddp_whose_other_collectives_are_not_seen_has_all_kernels
         functional.all_gather_tensor(torch.ones(4), 0, group).wait()
         time.sleep(0.01)
 
-    for iteration in range(1, STEPS_ASKED + 1):
+    for iteration in range(1, CHEAP_STEPS + 1):
         in_a_step(iteration, work)
     assert patch.kernels().installed
     patch.collectives().recorder.reset()
-    in_a_step(STEPS_ASKED + 1, work)
+    in_a_step(CHEAP_STEPS + 1, work)
 
     assert {group.source: calls for group, (calls, *_) in values().items()} == {"reducer": 1, "functional": 1}
 

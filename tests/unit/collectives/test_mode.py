@@ -6,11 +6,10 @@ import gc
 
 import pytest
 
-from otel_rl.collectives.mode import ALL, AUTO, COST, LARGEST_SHARE, PYTHON, STEPS_ASKED, Mode
-from otel_rl.core import reductions
+from otel_rl.collectives.mode import ALL, AUTO, CHEAP_STEPS, COUNTING_SECONDS, LARGEST_SHARE, PYTHON, Mode
 
 #: Seconds of a step in which counting one collective more is just cheap enough.
-ENOUGH = COST / LARGEST_SHARE
+ENOUGH = COUNTING_SECONDS / LARGEST_SHARE
 
 
 class Kernels:
@@ -79,7 +78,7 @@ def test_the_first_model_that_ddp_wraps_gets_those_that_ddp_needs(mode, kernels)
 
 def test_a_program_with_ddp_that_has_others_too_gets_all(mode, kernels):
     mode.model_wrapped()
-    run(mode, STEPS_ASKED)
+    run(mode, CHEAP_STEPS)
 
     assert kernels.installed
 
@@ -91,7 +90,7 @@ def test_whoever_asks_for_all_gets_all_where_ddp_wraps_a_model_before_the_group_
 
 
 def test_several_steps_with_unseen_collectives_get_them(mode, kernels):
-    run(mode, STEPS_ASKED - 1)
+    run(mode, CHEAP_STEPS - 1)
     assert not kernels.installed
 
     run(mode, 1)
@@ -112,15 +111,15 @@ def test_a_long_first_step_does_not_decide(mode, kernels):
 
 
 def test_a_collective_in_a_step_now_and_then_gets_none(mode, kernels):
-    for _ in range(10 * STEPS_ASKED):
-        run(mode, STEPS_ASKED - 1)
+    for _ in range(10 * CHEAP_STEPS):
+        run(mode, CHEAP_STEPS - 1)
         run(mode, 1, unseen=0)
 
     assert not kernels.installed
 
 
 def test_steps_of_which_nothing_is_known_change_nothing(mode, kernels):
-    for _ in range(STEPS_ASKED):
+    for _ in range(CHEAP_STEPS):
         assert not kernels.installed
         run(mode, 1)
         run(mode, 1, unseen=None)
@@ -130,7 +129,7 @@ def test_steps_of_which_nothing_is_known_change_nothing(mode, kernels):
 
 def test_another_loop_without_such_collectives_changes_nothing(mode, kernels):
     critic = Loop()
-    for _ in range(STEPS_ASKED):
+    for _ in range(CHEAP_STEPS):
         assert not kernels.installed
         run(mode, 1)
         run(mode, 1, unseen=0, loop=critic)
@@ -139,9 +138,9 @@ def test_another_loop_without_such_collectives_changes_nothing(mode, kernels):
 
 
 def test_cheap_steps_of_several_loops_are_not_in_a_row(mode, kernels):
-    loops = [Loop() for _ in range(10 * STEPS_ASKED)]
+    loops = [Loop() for _ in range(10 * CHEAP_STEPS)]
     for loop in loops:
-        run(mode, STEPS_ASKED - 1, loop=loop)
+        run(mode, CHEAP_STEPS - 1, loop=loop)
 
     assert not kernels.installed
 
@@ -158,7 +157,7 @@ def test_what_is_counted_beside_ddp_is_said_rightly_where_the_others_cannot_be(k
     mode = Mode(AUTO, kernels, reasons.append)
     mode.model_wrapped()
     kernels.error = AttributeError("redispatch")
-    run(mode, STEPS_ASKED)
+    run(mode, CHEAP_STEPS)
 
     assert reasons == ["other collectives of C++ code cannot be counted (AttributeError: redispatch)"]
     assert "those of Python and DDP are counted" in caplog.text
@@ -166,7 +165,7 @@ def test_what_is_counted_beside_ddp_is_said_rightly_where_the_others_cannot_be(k
 
 def test_steps_that_become_longer_get_them_later(mode, kernels):
     run(mode, 10, unseen=100, duration=99 * ENOUGH)
-    run(mode, STEPS_ASKED, unseen=100, duration=101 * ENOUGH)
+    run(mode, CHEAP_STEPS, unseen=100, duration=101 * ENOUGH)
 
     assert kernels.installed
 
@@ -203,17 +202,3 @@ def test_what_cannot_be_counted_is_said_once_and_not_tried_again(reasons):
 
     assert kernels.attempts == 1
     assert reasons == ["collectives of C++ code cannot be counted (AttributeError: redispatch)"]
-
-
-def test_where_the_cost_guard_has_asked_for_less_auto_adds_no_kernels(mode, kernels, monkeypatch):
-    monkeypatch.setattr(reductions.COLLECTIVES, "on", True)
-    run(mode, 10)
-
-    assert not kernels.installed
-
-
-def test_what_the_user_asked_for_is_counted_all_the_same(kernels, reasons, monkeypatch):
-    monkeypatch.setattr(reductions.COLLECTIVES, "on", True)
-    run(Mode(ALL, kernels, reasons.append), 1)
-
-    assert kernels.installed

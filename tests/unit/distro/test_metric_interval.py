@@ -1,4 +1,4 @@
-"""How often metrics are collected, also where the cost guard has asked for less."""
+"""How often metrics are collected."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import time
 
 import pytest
 
-from otel_rl.core import reductions
 from otel_rl.pipeline import metric_reader
-from otel_rl.pipeline.metric_reader import REDUCED, LazyMetricReader
+from otel_rl.pipeline.metric_reader import LazyMetricReader
 
 INTERVAL = 15.0
 
@@ -37,9 +36,3 @@ def reader(monkeypatch):
 def test_metrics_are_collected_at_their_interval(reader):
     reader.run()
     assert reader.next_run() == time.monotonic() + INTERVAL
-
-
-def test_where_less_is_asked_for_they_are_collected_a_fourth_as_often(reader, monkeypatch):
-    monkeypatch.setattr(reductions.METRIC_INTERVAL, "on", True)
-    reader.run()
-    assert reader.next_run() == time.monotonic() + REDUCED * INTERVAL

@@ -100,7 +100,7 @@ def following(monkeypatch):
         started.append("second")
 
     monkeypatch.setattr(configurator, "_following", [second, first])
-    monkeypatch.setattr(steps, "_openers", [configurator._first_step])
+    monkeypatch.setattr(steps.openers, "callbacks", [configurator._first_step])
     return started, errors
 
 
@@ -120,12 +120,12 @@ def test_a_part_that_fails_is_left_out_and_the_others_start(following, monkeypat
     errors.append(ValueError("ours"))
     configurator._first_step(None)
     assert started == ["first"]
-    assert steps._openers == []
+    assert steps.openers.callbacks == []
 
 
 def test_a_step_inside_of_the_first_one_starts_no_part_twice(following):
     started, _ = following
-    openers = tuple(steps._openers)
+    openers = tuple(steps.openers.callbacks)
     for opener in (*openers, *openers):
         opener(None)
     assert started == ["first", "second"]

@@ -73,7 +73,7 @@ def test_a_phase_that_is_suspended_is_not_open_and_neither_are_its_parts(recorde
 
 
 def test_the_name_of_a_loop_is_kept(recorded, flight):
-    loop = steps.program_loop("critic")
+    loop = steps.loop_for_next_step("critic")
     loop.begin(1, _scope)
     assert _open(flight) == ["critic"]
     loop.finish()
@@ -230,7 +230,7 @@ def test_a_call_and_a_wait_that_raise_are_marked_and_the_exception_is_the_same(f
 def _launched_by_cpp(recorder, group, operation="all_reduce"):
     """As the kernels do; returns the number."""
     records = recorder.flight_records
-    handle = records.of(operation)(group)
+    handle = records.launch_recorder(operation)(group)
     group.number += 1
     records.end(handle, False)
     return [one.sequence for one in read(recorder_module.flight.ring.path).records if one.is_numbered_by_torch][-1]

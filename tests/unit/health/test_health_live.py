@@ -41,10 +41,10 @@ def health(recorded, rules_file, monkeypatch):
     # A gauge is registered once per process and scope: this test's own asks these rules.
     monkeypatch.setattr(live, "scope", Scope(f"health_{next(_numbers)}"))
     sink.listener = found.logged
-    steps.add_listener(found.step_recorded)
+    steps.listeners.add(found.step_recorded)
     yield found
     steps.finish()
-    steps.remove_listener(found.step_recorded)
+    steps.listeners.remove(found.step_recorded)
     if found.finish in lifecycle._before_shutdown:
         lifecycle._before_shutdown.remove(found.finish)
     # Its gauge stays registered.
@@ -155,14 +155,14 @@ def test_values_of_the_producer_api_are_judged(health, recorded):
 
 
 @pytest.fixture
-def loops(health, monkeypatch):
+def two_loops(health, monkeypatch):
     """An actor that has trained, and a critic in the middle of a step with a number of its own."""
     monkeypatch.setattr(operations, "sink", scalars.sink)
     monkeypatch.setattr(steps, "_begun", WeakSet())
     for iteration in range(1, 31):
         with otel_rl.step(iteration, loop="actor of two"):
             otel_rl.metric("kl", 0.05)
-    critic = steps.program_loop("critic of two")
+    critic = steps.loop_for_next_step("critic of two")
     contextvars.Context().run(critic.begin, 700, _scope)
     yield
     contextvars.Context().run(critic.finish)
@@ -174,7 +174,7 @@ def monitor(health, name):
     return found
 
 
-def test_a_value_between_the_steps_of_one_loop_leaves_the_rules_of_others_as_they_were(loops, health):
+def test_a_value_between_the_steps_of_one_loop_leaves_the_rules_of_others_as_they_were(two_loops, health):
     before = monitor(health, "actor of two").states()
     otel_rl.metric("kl", 0.05)
 
@@ -184,7 +184,7 @@ def test_a_value_between_the_steps_of_one_loop_leaves_the_rules_of_others_as_the
     assert before[KL] == State.HEALTHY
 
 
-def test_a_value_between_two_steps_of_a_trainer_is_of_its_last_one_whatever_goes_on_beside_it(loops, health):
+def test_a_value_between_two_steps_of_a_trainer_is_of_its_last_one_whatever_goes_on_beside_it(two_loops, health):
     trainer = TrainerLoop("trainer beside others").enter()
     trainer.begin_step(3, _scope)
     trainer.finish_step()

@@ -114,7 +114,7 @@ def test_the_end_of_a_context_of_an_earlier_step_leaves_the_present_one_current(
         with inner:
             assert innermost().step.iteration == 2
             assert baggage.get_baggage("rl.loop.iteration") == "2"
-            assert steps.in_context() is loop.step
+            assert steps.where().step_of_context is loop.step
         assert get_current() is current
     assert names(recorded).count("rl.reward") == 4
 

@@ -28,7 +28,7 @@ def armed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(instrumentor_status, "_outcomes", {})
     monkeypatch.setattr(watchdog, "_watchdog", None)
     monkeypatch.setattr(event_loops, "_event_loops", None)
-    monkeypatch.setattr(steps, "_openers", [watchdog._step_began])
+    monkeypatch.setattr(steps.openers, "callbacks", [watchdog._step_began])
     monkeypatch.setattr(progress, "_loop_watcher", event_loops._first_event_loop)
 
 
@@ -55,7 +55,7 @@ def test_nobody_tries_to_load_it_again(recorded, monkeypatch):
     with otel_rl.step(1):
         pass
     assert progress._loop_watcher is None
-    assert watchdog._step_began not in steps._openers
+    assert watchdog._step_began not in steps.openers.callbacks
 
 
 def test_steps_are_recorded_without_an_internal_error(recorded, monkeypatch):

@@ -43,15 +43,15 @@ class Program:
         self.watchdog = thread.Watchdog(MINIMUM)
         self.number = 0
         self.context = get_current()
-        steps.add_opener(self.watchdog.times.began)
-        steps.add_contributor(self.watchdog.times.ended)
+        steps.openers.add(self.watchdog.times.began)
+        steps.contributors.add(self.watchdog.times.ended)
 
     def stop(self):
         self.loop.finish()
         # Loops whose steps overlap leave their contexts in another order.
         attach(self.context)
-        steps.remove_opener(self.watchdog.times.began)
-        steps.remove_contributor(self.watchdog.times.ended)
+        steps.openers.remove(self.watchdog.times.began)
+        steps.contributors.remove(self.watchdog.times.ended)
 
     def begin_step(self):
         self.number += 1

@@ -48,10 +48,10 @@ def test_a_forced_recompilation_has_its_reason_and_the_first_one_none(look):
     doubled(torch.ones(4))
     [second] = look()
 
-    assert (first.is_again, first.reason) == (False, "")
+    assert (first.is_recompilation, first.reason) == (False, "")
     assert first.function.startswith("doubled (test_compilations.py:")
     assert first.seconds > 0
-    assert second.is_again
+    assert second.is_recompilation
     assert "tensor 'x' size mismatch at index 0. expected 3, actual 4" in second.reason
 
 
@@ -64,7 +64,7 @@ def test_a_text_of_the_program_does_not_come_with_the_reason(look):
     answered(torch.ones(3), "another secret")
     again = look()[-1]
 
-    assert again.is_again
+    assert again.is_recompilation
     assert "secret" not in again.reason
     assert "prompt" in again.reason
     assert "#" not in again.reason
@@ -112,7 +112,7 @@ def test_backward_graphs_of_an_old_pytorch_are_no_recompilations(records):
 
     records[:] = [BwdCompilationMetrics(compile_id="0/1", inductor_compile_time_s=0.5)]
     [one] = Compilations().look()
-    assert not one.is_again
+    assert not one.is_recompilation
 
 
 def test_tuning_while_the_program_runs_is_no_compilation(records):
@@ -136,7 +136,7 @@ def test_tuning_while_the_program_runs_is_no_compilation(records):
 def test_what_counts_as_a_recompilation(records, fields, again):
     records[:] = [record(0, **fields)]
     [one] = Compilations().look()
-    assert one.is_again is again
+    assert one.is_recompilation is again
 
 
 def test_a_pytorch_whose_names_moved_is_told_once_and_no_error(records, monkeypatch):

@@ -59,7 +59,7 @@ def test_one_process_of_a_node_speaks_for_it(who, speaks, become):
 
 
 def test_metrics_of_the_compiler_come_with_the_first_compilation(monkeypatch):
-    monkeypatch.setattr(observed.step_pauses, "tell", lambda: None)
+    monkeypatch.setattr(observed.step_pauses, "record_recompilations", lambda: None)
     for number in (0, 2):
         monkeypatch.setattr(observed.compilations, "number", number)
         given_now = list(observed._OURS[metrics.RL_COMPILE_COMPILATIONS]())

@@ -24,12 +24,12 @@ def following(recorded, monkeypatch):
     monkeypatch.setattr(torch.nn.parallel.DistributedDataParallel, "_active_ddp_module", None)
     torch._dynamo.reset()
     step_pauses.start()
-    step_pauses.tell()
+    step_pauses.record_recompilations()
     recorded.clear()
     yield recorded
     steps.finish()
-    steps.remove_opener(step_pauses._opened)
-    steps.remove_contributor(step_pauses._closing)
+    steps.openers.remove(step_pauses._opened)
+    steps.contributors.remove(step_pauses._closing)
     garbage.pauses.leave()
     torch._dynamo.reset()
 

@@ -6,7 +6,6 @@ import os
 
 import pytest
 
-from otel_rl.core import reductions
 from otel_rl.telemetry.content_capture import CAPTURE_ENVIRONMENT_VARIABLE, Capture, capture
 
 NOWHERE, ON_SPANS = Capture(span=False, event=False), Capture(span=True, event=False)
@@ -34,10 +33,3 @@ def test_the_variable_counts_no_more_where_the_environment_is_another_one(monkey
     monkeypatch.setenv(CAPTURE_ENVIRONMENT_VARIABLE, "SPAN_ONLY")
     monkeypatch.setattr(os, "environ", {})
     assert capture() == NOWHERE
-
-
-def test_content_that_the_user_asks_for_stays_whatever_the_cost_guard_leaves_out(monkeypatch):
-    for rung in reductions.LADDER:
-        monkeypatch.setattr(rung, "on", True)
-    monkeypatch.setenv(CAPTURE_ENVIRONMENT_VARIABLE, "SPAN_ONLY")
-    assert capture() == ON_SPANS

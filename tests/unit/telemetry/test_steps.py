@@ -132,11 +132,11 @@ def test_contributors_add_to_the_rank_span_before_it_ends(recorded, identity):
     def contribute(step):
         step.rank_span.set_attribute("torch.distributed.calls", 3)
 
-    steps.add_contributor(contribute)
+    steps.contributors.add(contribute)
     try:
         _record_step(1)
     finally:
-        steps.remove_contributor(contribute)
+        steps.contributors.remove(contribute)
     assert recorded.span("rl.rank.step").attributes["torch.distributed.calls"] == 3
 
 

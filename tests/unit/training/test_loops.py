@@ -168,35 +168,35 @@ def test_trainer_hooks_outside_of_train_find_no_step_of_another_loop(recorded):
             assert loop.open(spans.RL_FORWARD, _scope) is None
         finally:
             loop.leave()
-        assert steps.current() is steps.in_context()
+        assert steps.where().step is steps.where().certain_step
 
     assert list(roots(recorded)) == [1]
 
 
 def test_finishing_closes_every_open_step(recorded):
-    loops = [steps.Loop() for _ in range(3)]
-    for number, loop in enumerate(loops, 1):
+    opened = [steps.Loop() for _ in range(3)]
+    for number, loop in enumerate(opened, 1):
         in_thread(lambda loop=loop, number=number: loop.begin(number, _scope))
     steps.finish()
 
     assert sorted(roots(recorded)) == [1, 2, 3]
-    assert steps.current() is None
+    assert steps.where().step is None
 
 
 def test_a_forked_child_has_no_open_step_of_any_loop(recorded):
     reading, writing = os.pipe()
-    loops = [TrainerLoop().enter(), TrainerLoop()]
-    for loop in loops:
+    trainers = [TrainerLoop().enter(), TrainerLoop()]
+    for loop in trainers:
         loop.begin_step(1, _scope)
     child = os.fork()
     if child == 0:
         steps._forget()
-        os.write(writing, b"none" if steps.current() is None else b"some")
+        os.write(writing, b"none" if steps.where().step is None else b"some")
         os._exit(0)
     os.waitpid(child, 0)
     assert os.read(reading, 4) == b"none"
-    loops[1].finish_step()
-    loops[0].leave()
+    trainers[1].finish_step()
+    trainers[0].leave()
     assert not trace.get_current_span().get_span_context().is_valid
 
 
@@ -207,11 +207,11 @@ def test_two_threads_that_begin_a_step_of_one_loop_leave_it_open_once(recorded):
         if step.iteration == 1:
             in_thread(lambda: other.append(loop.begin(2, _scope)))
 
-    steps.add_opener(begin_another)
+    steps.openers.add(begin_another)
     try:
         loop.begin(1, _scope)
     finally:
-        steps.remove_opener(begin_another)
+        steps.openers.remove(begin_another)
     assert other
     assert steps._open == [loop]
     loop.finish()

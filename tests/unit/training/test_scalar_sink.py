@@ -318,7 +318,7 @@ class TestValuesThatTheProgramGives:
 
     def test_a_loop_of_the_parent_is_none_of_a_forked_child(self, recorded, monkeypatch):
         monkeypatch.setattr(steps, "_begun", WeakSet())
-        parents = steps.program_loop("of the parent")
+        parents = steps.loop_for_next_step("of the parent")
         parents.begin(1, _scope)
         child = os.fork()
         if not child:
@@ -327,7 +327,7 @@ class TestValuesThatTheProgramGives:
                 lifecycle.run_after_fork_callbacks()
                 TrainerLoop().enter().begin_step(1, _scope)
                 # A thread's context: nothing of a loop is in it.
-                found = Context().run(steps.surely_current)
+                found = Context().run(steps.where).certain_step
             finally:
                 os._exit(0 if found is not None else 1)
         _, status = os.waitpid(child, 0)

@@ -474,11 +474,11 @@ def test_rows_of_an_open_step_are_recorded_before_they_crowd_out_others(io_threa
 
 def test_a_row_that_came_while_its_step_ended_is_not_forgotten(io_thread, recorded):
     with otel_rl.step(1):
-        step = steps.current()
+        step = steps.where().step
     io_thread.flush_now()
     # Its thread has asked for the step before, and goes on after its end has been recorded.
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(steps, "current", lambda: step)
+        patch.setattr(steps, "where", lambda: steps.StepPosition(step, None))
         trajectories.add_batch(scope, "trainer", 1, 1, lambda: Columns({"rl.rollout.turns": [1]}, {}))
     io_thread.flush_now()
     assert len(recorded.events("rl.trajectories")) == 1
@@ -493,7 +493,7 @@ def test_rows_that_were_put_back_after_the_end_of_their_step_are_not_forgotten(r
         return held
 
     with otel_rl.step(1):
-        step = steps.current()
+        step = steps.where().step
         rollouts("r")
         monkeypatch.setattr(trajectories, "_record_waiting", meanwhile_the_step_ends)
         trajectories.record()
@@ -513,7 +513,7 @@ def test_without_an_io_thread_rows_that_are_held_back_hurry_no_others(recorded, 
 
 def rollouts_outside(number):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(steps, "current", lambda: None)
+        patch.setattr(steps, "where", lambda: steps.StepPosition(None, None))
         rollouts(f"outside-{number}")
 
 

@@ -251,7 +251,7 @@ class ControlCall(HttpCall):
 
 def _is_timed(target: Target) -> bool:
     # Threads of a pool know nothing of the step: whoever waits for them may be in a phase. A rollout has no phase sync.
-    if ControlCall.timed is not None or steps.in_context() is None or open_trajectory.current() is not None:
+    if ControlCall.timed is not None or steps.where().step_of_context is None or open_trajectory.current() is not None:
         return False
     return is_phase(brings_weights=target.brings_weights)
 

@@ -87,7 +87,7 @@ def _trajectory(run_id: UUID, metadata: dict[str, Any]) -> runs.Trajectory | Non
     if open_trajectory.current() is not None:
         return None
     trajectories.began(scope, RlTrajectoriesSourceValues.AGENT)
-    step = steps.current()
+    step = steps.where().step
     ids: dict[str, Any] = correlation_attributes(None)
     ids.setdefault(attributes.RL_ROLLOUT_ID, str(run_id))
     conversation = _conversation(metadata)

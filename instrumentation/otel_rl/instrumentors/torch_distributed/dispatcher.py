@@ -201,7 +201,7 @@ class DispatcherKernels:
         issuer, unbox = self._issuer, torch.distributed.ProcessGroup.unbox
         in_backward, on_backward_end = torch._C._current_graph_task_id, self._on_backward_end  # noqa: SLF001
         records = self._recorder.flight_records
-        begin = _nothing if records is None else records.of(known.operation)
+        begin = _nothing if records is None else records.launch_recorder(known.operation)
 
         def before(args: tuple[Any, ...]) -> Any:
             return None if payload is not None and _is_fake(args[payload]) else begin(unbox(args[group]))

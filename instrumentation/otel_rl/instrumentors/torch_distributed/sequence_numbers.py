@@ -19,5 +19,5 @@ def read() -> dict[int, int]:
     """
     module: Any = sys.modules.get("torch.distributed.distributed_c10d")
     groups = getattr(getattr(module, "_world", None), "pg_map", None) or {}
-    numbers = ((id(group), sequence_numbers.of(group)) for group in list(groups)[:_MOST_GROUPS])
+    numbers = ((id(group), sequence_numbers.latest_number(group)) for group in list(groups)[:_MOST_GROUPS])
     return {group: number for group, number in numbers if number is not None}

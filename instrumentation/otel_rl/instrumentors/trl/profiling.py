@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
-from otel_rl.core import own_cpu, reductions
+from otel_rl.core import own_cpu
 from otel_rl.semconv import attributes, spans
 from otel_rl.telemetry import Scope, guard
 from otel_rl.training import trainer_loop
@@ -150,7 +150,7 @@ def _keep(context: Any, phase: PhaseHandle | None) -> None:
 def _reward_function(loop: trainer_loop.TrainerLoop, name: str) -> Phase | None:
     """Begin a span per reward function and no duration: that of the phase around it counts."""
     step = loop.step
-    if step is None or not scope.enabled or reductions.PARTS.on:
+    if step is None or not scope.enabled:
         return None
     if not step.take_span(attributes.RL_REWARD_NAME, REWARD_SPANS_PER_STEP):
         return None

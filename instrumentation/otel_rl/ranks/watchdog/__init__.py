@@ -37,8 +37,8 @@ _loading = Loading()
 def arm() -> None:
     """Watch this process from its first step on, unless the user has switched that off."""
     if settings.current().hang_seconds > 0:
-        steps.add_opener(_step_began)
-        steps.add_contributor(_step_ends)
+        steps.openers.add(_step_began)
+        steps.contributors.add(_step_ends)
         lifecycle.after_fork_in_child(_forked)
 
 
@@ -72,7 +72,7 @@ def _make() -> Watchdog | None:
     except Exception as error:  # noqa: BLE001 - whatever an audit hook raises
         instrumentor_status.report_unloadable("watchdog", error, "no watch for hangs")
         # Where nothing more can be imported nobody asks again, and the step goes on.
-        steps.remove_opener(_step_began)
+        steps.openers.remove(_step_began)
         return None
     _watchdog = Watchdog(settings.current().hang_seconds)
     return _watchdog

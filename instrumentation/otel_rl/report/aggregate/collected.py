@@ -128,7 +128,6 @@ class Collected:
             self.conversations.add_log(record)
             self.problems.add_log(record)
             self.health.add_log(record)
-            self.own_cost.add_log(record)
             self.pressure.add_log(record)
             self.weight_syncs.add_log(record)
             self.event_loops.add_log(record)

@@ -1,4 +1,4 @@
-"""What telemetry lost, could not see, or left out."""
+"""What telemetry lost, or could not see."""
 
 from __future__ import annotations
 
@@ -33,21 +33,7 @@ def find(collected: Collected) -> list[Finding]:
     unreadable = sentences.unreadable(collected.reader.problems)
     if unreadable:
         found.append(Finding("unreadable", Severity.NOTICE, unreadable, _SECTION))
-    found += _reduced(collected)
     if internal_errors(collected.totals):
         text = "Errors inside the instrumentation itself."
         found.append(Finding("instrumentation_errors", Severity.WARNING, text, _SECTION))
     return found
-
-
-def _reduced(collected: Collected) -> list[Finding]:
-    """otel-rl took too much of the steps and left something out."""
-    processes = list(collected.own_cost.reduced.values())
-    if not processes:
-        return []
-    first = min((one.iteration for one in processes if one.iteration is not None), default=None)
-    since = "" if first is None else f" from step {first} on"
-    share = max(one.share for one in processes)
-    who = human.listed([one.who for one in processes])
-    text = f"Less was recorded{since} ({who}): otel-rl took {human.percent(share)} of the steps' time."
-    return [Finding("less_recorded", Severity.NOTICE, text, _SECTION, onset=first)]

@@ -1,0 +1,121 @@
+"""What otel-rl itself costs the steps of this process: measured always, judged at the exit.
+
+The span of each step gets our CPU time and that of the whole process. The last line of the process names the cost where
+it is above :data:`WARNING_SHARE`; nothing is switched off. Two shares are measured, the larger one counts:
+
+* our work on the program's threads, by the wall time: an upper bound of how much longer the steps are;
+* all our CPU time, by the wall time or the CPU time of the process, whichever is larger.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+from otel_rl.core import own_cpu
+from otel_rl.semconv import attributes
+from otel_rl.telemetry import lifecycle
+from otel_rl.training import steps
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+#: Share of the steps' duration above which the last line of the process names the cost.
+WARNING_SHARE = 0.02
+#: Number of first steps that do not count: they import, compile and warm up.
+WARM_UP_STEPS = 5
+#: Fewest steps after the warm-up that give a share.
+MINIMUM_STEPS = 10
+#: Shortest duration of those steps, in seconds. Our threads export every 5 and 15 s: within less, one export decides.
+MINIMUM_SECONDS = 30.0
+_SECONDS_PER_NS = 1e-9
+
+
+class CpuSums(NamedTuple):
+    """Sums in seconds up to one moment: ``program``, our work on the program's threads; ``own``, our threads."""
+
+    wall: float
+    cpu: float
+    program: float
+    own: float
+
+    def since(self, earlier: CpuSums) -> CpuSums:
+        """Return what was added between the two."""
+        return CpuSums(*(now - then for now, then in zip(self, earlier, strict=True)))
+
+    @property
+    def share(self) -> float:
+        """The larger one of the two shares that the module describes, 0 to 1."""
+        if self.wall <= 0:
+            return 0.0
+        return max(self.program / self.wall, (self.program + self.own) / max(self.wall, self.cpu))
+
+
+def read() -> CpuSums:
+    """Read all sums; takes some microseconds."""
+    return CpuSums(
+        time.perf_counter(),
+        time.process_time(),
+        own_cpu.nanoseconds() * _SECONDS_PER_NS,
+        own_cpu.threads_nanoseconds() * _SECONDS_PER_NS,
+    )
+
+
+class StepCosts:
+    """Measures the steps of all loops of a process."""
+
+    def __init__(self, reader: Callable[[], CpuSums] = read) -> None:
+        self._read = reader
+        self._steps = 0
+        self._last: CpuSums | None = None
+        self._warmed_up: CpuSums | None = None
+
+    @property
+    def share(self) -> float | None:
+        """Share of the steps' duration since the warm-up, 0 to 1; None before :data:`MINIMUM_STEPS` and seconds."""
+        if self._last is None or self._warmed_up is None or self._steps < WARM_UP_STEPS + MINIMUM_STEPS:
+            return None
+        spent = self._last.since(self._warmed_up)
+        return spent.share if spent.wall >= MINIMUM_SECONDS else None
+
+    def step_opened(self, _: steps.Step) -> None:
+        """Begin with the first step: what was before it belongs to none."""
+        if self._last is None:
+            self._last = self._read()
+
+    def step_closing(self, step: steps.Step) -> None:
+        """Put what was spent since the previous step on the span of ``step``."""
+        now, before = self._read(), self._last
+        self._last = now
+        if before is not None and step.rank_span.is_recording():
+            spent = now.since(before)
+            step.rank_span.set_attributes(
+                {
+                    attributes.RL_TELEMETRY_CPU_TIME: spent.program + spent.own,
+                    attributes.RL_LOOP_CPU_TIME: spent.cpu,
+                }
+            )
+        self._steps += 1
+        if self._steps == WARM_UP_STEPS:
+            self._warmed_up = now
+
+    def forget(self) -> None:
+        """Begin anew in a forked child, which measures its own steps."""
+        self._steps, self._last, self._warmed_up = 0, None, None
+
+
+_costs = StepCosts()
+
+
+def start(step: steps.Step) -> None:
+    """Measure the steps of this process; called once, when the first ``step`` has opened."""
+    steps.openers.add(_costs.step_opened)
+    steps.contributors.add(_costs.step_closing)
+    lifecycle.after_fork_in_child(_costs.forget)
+    _costs.step_opened(step)
+
+
+def excessive_share() -> float | None:
+    """Return the share of the steps' duration where it is above :data:`WARNING_SHARE`, else None."""
+    share = _costs.share
+    return share if share is not None and share > WARNING_SHARE else None
