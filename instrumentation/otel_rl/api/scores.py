@@ -18,7 +18,7 @@ from otel_rl.telemetry import drops, open_trajectory, redaction
 from otel_rl.telemetry.attribute_values import number, numbers_of
 from otel_rl.telemetry.content_capture import capture_content
 from otel_rl.telemetry.scope import Scope
-from otel_rl.training import reward_means, rewards
+from otel_rl.training import rewards
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,7 +67,7 @@ def returned(context: Context, name: str, value: Any, weight: Any) -> None:
     """
     several = _several(value)
     if several is not None and len(several) > 1:
-        _add_each(context, name, several, weight)
+        _add_each(context, name, several)
         return
     if several is not None:
         value = next(iter(several), None)
@@ -92,16 +92,10 @@ def _is_score(value: Any) -> bool:
     return value is None or number(value) is not None
 
 
-def _add_each(context: Context, name: str, values: Sequence[Any], weight: Any) -> None:
+def _add_each(context: Context, name: str, values: Sequence[Any]) -> None:
     drops.count("metrics", "reward_batch_limit", len(values) - MOST_SCORES)
     scores = [_score(value, name) for value in islice(values, MOST_SCORES)]
     rewards.record(_scope, {name: scores}, context)
-    if open_trajectory.of(context) is None and open_trajectory.has_outlived(context):
-        return
-    share = _weight(weight, name)
-    for score in scores:
-        if score is not None:
-            reward_means.add_score(name, score, share)
 
 
 def _add(
@@ -113,26 +107,20 @@ def _add(
     weight: Any,
     parts: Any,
 ) -> None:
-    """Add a score and its parts to the rollout in ``context``, or to the means of the step."""
+    """Add a score and its parts to the rollout in ``context``, where there is one."""
     trajectory = open_trajectory.of(context)
-    # Of a task that outlives its rollout: a score of no sample.
-    is_late = trajectory is None and open_trajectory.has_outlived(context)
     place = None if trajectory is None else _turn(trajectory, turn)
     score = _score(value, name)
     if score is not None:
         share = _weight(weight, name)
         if trajectory is not None:
             trajectory.add_reward(name, score, share, place)
-        elif not is_late:
-            reward_means.add_score(name, score, share)
-        _record(context, name, score, place, None if share == 1 else share, *words)
+        _record(context, trajectory, name, score, place, None if share == 1 else share, *words)
     for part, of_part in _parts(parts, name):
         full_name = f"{name}/{part}"
         if trajectory is not None:
             trajectory.add_part(full_name, of_part)
-        elif not is_late:
-            reward_means.add_score(full_name, of_part, None)
-        _record(context, full_name, of_part, place, 0.0)
+        _record(context, trajectory, full_name, of_part, place, 0.0)
 
 
 def _score(value: Any, name: object) -> float | None:
@@ -170,6 +158,7 @@ def _parts(given: Any, name: object) -> list[tuple[Any, float]]:
 
 def _record(
     context: Context,
+    trajectory: open_trajectory.OpenTrajectory | None,
     name: Any,
     score: float,
     turn: int | None,
@@ -185,6 +174,7 @@ def _record(
             attributes.GEN_AI_EVALUATION_SCORE_VALUE: float(score),
             attributes.GEN_AI_EVALUATION_SCORE_LABEL: label,
             attributes.GEN_AI_EVALUATION_EXPLANATION: _explanation(explanation),
+            attributes.RL_ROLLOUT_ID: None if trajectory is None else trajectory.identifier,
             attributes.RL_ROLLOUT_TURN: turn,
             attributes.RL_REWARD_WEIGHT: weight,
         },

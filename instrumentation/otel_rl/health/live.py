@@ -1,6 +1,7 @@
 """The rules while the job runs: in the leading process, where recordings are made, mostly on an I/O thread.
 
-Values come from the scalar sink when a log call is recorded, durations when a step has been. The gauge ``rl.health``
+Values come from the scalar sink when a log call is recorded, rewards of the program's own loop from the rows of its
+rollouts when their record is made, durations when a step has been recorded. The gauge ``rl.health``
 has the state of each rule, an event tells each change for the worse and its end.
 """
 
@@ -16,12 +17,13 @@ from otel_rl.core.guard import guard
 from otel_rl.health import user_rules
 from otel_rl.health.durations import BETWEEN, OTHER_PHASES, PHASES
 from otel_rl.health.monitor import Monitor
+from otel_rl.health.reward_columns import RewardSteps
 from otel_rl.health.verdict import State
 from otel_rl.process import process_identity
 from otel_rl.semconv import attributes, events, metrics
 from otel_rl.telemetry import deferral, lifecycle
 from otel_rl.telemetry.scope import Scope
-from otel_rl.training import scalars, steps
+from otel_rl.training import scalars, steps, trajectories
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -46,6 +48,7 @@ class _LiveLoop:
 
     def __init__(self, monitor: Monitor) -> None:
         self.monitor = monitor
+        self.rewards = RewardSteps()
         #: Its last step: the number, and when it ended, by the clock of ``time.perf_counter()``.
         self.iteration, self.ended = -1, 0.0
         #: Which of the steps of this process that was.
@@ -83,6 +86,15 @@ class LiveHealth:
         finally:
             self._lock.release()
 
+    def rows_recorded(self, step: steps.Step, body: Mapping[str, Any], iteration: int | None) -> None:
+        """Take in the rows of rollouts that ended in ``step``."""
+        if not process_identity.current().leads or not self._lock.acquire(timeout=_PATIENCE):
+            return
+        try:
+            self._followed(step.loop).rewards.add(body, iteration, step.iteration)
+        finally:
+            self._lock.release()
+
     def step_recorded(self, step: steps.Step, seconds: float, end_time: int) -> None:
         """A step has been recorded with all its phases."""
         if not process_identity.current().leads or not self._lock.acquire(timeout=_PATIENCE):
@@ -97,7 +109,14 @@ class LiveHealth:
                 phases[BETWEEN] = max(period - seconds, 0.0)
             self._steps += 1
             followed.iteration, followed.ended, followed.number = step.iteration, ended, self._steps
-            changes = followed.monitor.step(step.iteration, period, phases)
+            # What the program logs itself under the same key wins.
+            rewards = {
+                key: value
+                for key, value in followed.rewards.end(step.iteration).items()
+                if not scalars.sink.has_logged(key, step.iteration)
+            }
+            changes = followed.monitor.log(step.iteration, rewards)
+            changes += followed.monitor.step(step.iteration, period, phases)
             self._tell(followed.monitor, changes, step.context, end_time)
         finally:
             self._lock.release()
@@ -223,5 +242,6 @@ def start() -> None:
     """Follow the steps of this process; called once, when the first one has opened."""
     health = LiveHealth(settings.current().health_rules)
     scalars.sink.listener = health.logged
+    trajectories.listener = health.rows_recorded
     steps.add_listener(health.step_recorded)
     lifecycle.after_fork_in_child(health.forked)
