@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 _scope = Scope("api")
 #: Most parts of a score; further ones are dropped and counted.
 MOST_PARTS = 16
-_LARGEST = sys.float_info.max
+LARGEST_WEIGHT = sys.float_info.max
 #: Most scores that one call of a reward function gives; further ones are dropped and counted.
 MOST_SCORES = 8192
 #: Key of the score in a dictionary of a reward function, as in those of verl.
 WHOLE = "score"
 #: Advice for what is no score.
-_OF_MAPPING = "give the value that is the score, and the others as parts"
-_OF_OTHERS = "give a number, or None where there is none"
+MAPPING_ADVICE = "give the value that is the score, and the others as parts"
+NUMBER_ADVICE = "give a number, or None where there is none"
 #: Stands for the turn that goes on.
 LAST = "last"
 
@@ -61,7 +61,7 @@ def reward(
 
 
 def returned(context: Context, name: str, value: Any, weight: Any) -> None:
-    """A reward function has returned ``value``: the score of the rollout in ``context``, or one for each sample.
+    """Record what a reward function has returned: the score of the rollout in ``context``, or one per sample.
 
     Which it is, and what else counts as a score, says :func:`otel_rl.reward_function`.
     """
@@ -79,13 +79,13 @@ def returned(context: Context, name: str, value: Any, weight: Any) -> None:
 
 
 def _several(value: Any) -> Sequence[Any] | None:
-    """The scores of several samples; None where ``value`` is no list of scores."""
+    """Return the scores of several samples; None where ``value`` is no list of scores."""
     if isinstance(value, list) or (isinstance(value, tuple) and all(map(_is_score, islice(value, MOST_SCORES)))):
         return value
-    found = numbers_of(value, MOST_SCORES)
-    if found is not None:
-        drops.count("metrics", "reward_batch_limit", value.shape[0] - len(found))
-    return found
+    scores = numbers_of(value, MOST_SCORES)
+    if scores is not None:
+        drops.count("metrics", "reward_batch_limit", value.shape[0] - len(scores))
+    return scores
 
 
 def _is_score(value: Any) -> bool:
@@ -129,13 +129,13 @@ def _score(value: Any, name: object) -> float | None:
     score = number(value)
     if score is None:
         drops.count("metrics", "unsupported_type")
-        say_no_number("the score of", name, value, _OF_MAPPING if isinstance(value, Mapping) else _OF_OTHERS)
+        say_no_number("the score of", name, value, MAPPING_ADVICE if isinstance(value, Mapping) else NUMBER_ADVICE)
     return score
 
 
 def _weight(given: Any, name: object) -> float:
     weight = _score(given, f"{name} (its weight)")
-    return weight if weight is not None and abs(weight) <= _LARGEST else 1.0
+    return weight if weight is not None and abs(weight) <= LARGEST_WEIGHT else 1.0
 
 
 def _turn(trajectory: open_trajectory.OpenTrajectory, given: Any) -> int | None:
@@ -152,8 +152,8 @@ def _parts(given: Any, name: object) -> list[tuple[Any, float]]:
         drops.count("metrics", "unsupported_type")
         return []
     drops.count("metrics", "reward_part_limit", len(given) - MOST_PARTS)
-    found = [(part, _score(value, f"{name}/{part}")) for part, value in islice(given.items(), MOST_PARTS)]
-    return [(part, score) for part, score in found if score is not None]
+    scores = [(part, _score(value, f"{name}/{part}")) for part, value in islice(given.items(), MOST_PARTS)]
+    return [(part, score) for part, score in scores if score is not None]
 
 
 def _record(
