@@ -16,7 +16,7 @@ from otel_rl.semconv.attributes import RlRolloutStatusValues as Status
 from otel_rl.telemetry.open_trajectory import MAXIMUM_REWARDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
 
 REWARD, DEVIATION, ZERO_VARIANCE, EVALUATION = "reward", "reward_std", "frac_reward_zero_std", "eval_reward"
 SUCCESS = "success_rate"
@@ -57,33 +57,35 @@ class _Mean:
 
 
 class SampleSums:
-    """Samples of one step, or of an evaluation in it."""
+    """The samples of one step."""
 
     def __init__(self) -> None:
-        #: The reward, and whether rollouts that say so succeeded: 1 or 0.
+        #: Rewards, those of an evaluation in the step, and whether rollouts succeeded: 1 or 0.
         self._totals: dict[str, _Mean] = {}
         self._functions: dict[str, _Mean] = {}
         self._metrics: dict[str, _Mean] = {}
         #: Group -> samples, lowest and highest reward.
         self._groups: dict[str, tuple[int, float, float]] = {}
 
-    def add(self, body: Mapping[str, Any], places: Sequence[int]) -> None:
-        """Add the rows of a record that lie at these places."""
-        groups = _column(body, attributes.RL_GROUP_ID)
-        for place, reward in _numbers(_column(body, attributes.RL_ROLLOUT_REWARD), places):
-            _add_to(self._totals, REWARD, reward)
-            if place < len(groups) and groups[place] is not None:
+    def add(self, body: Mapping[str, Any]) -> None:
+        """Add the finished rollouts of a record."""
+        finished = {place for place, status in _values(body, attributes.RL_ROLLOUT_STATUS) if status == Status.FINISHED}
+        evaluated = {place for place, value in _values(body, attributes.RL_ROLLOUT_EVALUATION) if value is True}
+        samples = finished - evaluated
+        groups = dict(_values(body, attributes.RL_GROUP_ID))
+        for place, reward in _numbers(body.get(attributes.RL_ROLLOUT_REWARD), finished):
+            _add_to(self._totals, REWARD if place in samples else EVALUATION, reward)
+            if place in samples and groups.get(place) is not None:
                 self._add_to_group(str(groups[place]), reward)
-        successes = _column(body, attributes.RL_ROLLOUT_SUCCESS)
-        for place in places:
-            if place < len(successes) and isinstance(successes[place], bool):
-                _add_to(self._totals, SUCCESS, float(successes[place]))
-        for means, names, values in (
+        for place, success in _values(body, attributes.RL_ROLLOUT_SUCCESS):
+            if place in samples and isinstance(success, bool):
+                _add_to(self._totals, SUCCESS, float(success))
+        for means, names, columns in (
             (self._functions, attributes.RL_REWARD_NAMES, attributes.RL_REWARD_SCORES),
             (self._metrics, attributes.RL_ROLLOUT_METRIC_NAMES, attributes.RL_ROLLOUT_METRIC_VALUES),
         ):
-            for name, column in zip(_column(body, names), _column(body, values), strict=False):
-                for _, value in _numbers(column, places):
+            for (_, name), (_, column) in zip(_values(body, names), _values(body, columns), strict=False):
+                for _, value in _numbers(column, samples):
                     _add_to(means, str(name), value)
 
     def _add_to_group(self, group: str, reward: float) -> None:
@@ -106,48 +108,32 @@ class SampleSums:
             means[ZERO_VARIANCE] = sum(alike) / len(alike)
         return means
 
-    def evaluation_values(self) -> dict[str, float]:
-        """Return the mean reward, where the samples are those of an evaluation."""
-        return {EVALUATION: self._totals[REWARD].mean} if REWARD in self._totals else {}
-
 
 class RewardSteps:
     """Samples of the steps of one loop."""
 
     def __init__(self) -> None:
-        #: Step and whether it is an evaluation -> its samples.
-        self._steps: dict[tuple[int, bool], SampleSums] = {}
+        self._steps: dict[int, SampleSums] = {}
         #: The step that ended last.
         self._last = -1
 
     def add(self, body: Mapping[str, Any], iteration: int | None, ended_in: int) -> None:
         """Add a record of rollouts that name ``iteration`` and ended in step ``ended_in``."""
         step = ended_in if iteration is None else max(iteration, ended_in)
-        evaluations = _column(body, attributes.RL_ROLLOUT_EVALUATION)
-        places: dict[bool, list[int]] = {}
-        for place, status in enumerate(_column(body, attributes.RL_ROLLOUT_STATUS)):
-            if status == Status.FINISHED:
-                is_evaluation = place < len(evaluations) and evaluations[place] is True
-                places.setdefault(is_evaluation, []).append(place)
-        for is_evaluation, of_kind in places.items():
-            key = step, is_evaluation
-            while key not in self._steps and len(self._steps) >= MAXIMUM_STEPS:
-                del self._steps[next(iter(self._steps))]
-            self._steps.setdefault(key, SampleSums()).add(body, of_kind)
+        while step not in self._steps and len(self._steps) >= MAXIMUM_STEPS:
+            del self._steps[next(iter(self._steps))]
+        self._steps.setdefault(step, SampleSums()).add(body)
 
     def end(self, iteration: int) -> dict[str, float]:
-        """End a step and return its means; rows that came after the end of an earlier step count to this one.
+        """End a step and return its means; rows that come later are left out.
 
         A number that is not higher than the one before begins the steps again: samples of later steps are forgotten.
         """
-        if iteration <= self._last:
-            self._steps = {key: sums for key, sums in self._steps.items() if key[0] <= iteration}
+        sums = self._steps.get(iteration)
+        begins_again = iteration <= self._last
+        self._steps = {} if begins_again else {step: later for step, later in self._steps.items() if step > iteration}
         self._last = iteration
-        values: dict[str, float] = {}
-        for key in sorted(key for key in self._steps if key[0] <= iteration):
-            sums = self._steps.pop(key)
-            values |= sums.evaluation_values() if key[1] else sums.values()
-        return values
+        return {} if sums is None else sums.values()
 
 
 def _add_to(means: dict[str, _Mean], name: str, value: float) -> None:
@@ -159,16 +145,14 @@ def _add_to(means: dict[str, _Mean], name: str, value: float) -> None:
     mean.add(value)
 
 
-def _column(body: Mapping[str, Any], key: str) -> Sequence[Any]:
+def _values(body: Mapping[str, Any], key: str) -> Iterable[tuple[int, Any]]:
+    """Return the values of a column with their places."""
     column = body.get(key)
-    return column if isinstance(column, list) else ()
+    return enumerate(column) if isinstance(column, list) else ()
 
 
-def _numbers(column: Any, places: Iterable[int]) -> Iterator[tuple[int, float]]:
-    """Yield the finite numbers of a column at these places."""
-    if not isinstance(column, list):
-        return
-    for place in places:
-        value = column[place] if place < len(column) else None
-        if isinstance(value, (int, float)) and not isinstance(value, bool) and isfinite(value):
+def _numbers(column: Any, places: set[int]) -> Iterator[tuple[int, float]]:
+    """Yield the finite numbers of a column at these places, with their places."""
+    for place, value in enumerate(column) if isinstance(column, list) else ():
+        if place in places and isinstance(value, (int, float)) and not isinstance(value, bool) and isfinite(value):
             yield place, float(value)

@@ -225,12 +225,14 @@ def test_a_rollout_counts_to_the_step_that_it_names_or_else_to_the_one_in_which_
     assert judged() == {2: {"rewards/exact/mean": 0.625, "reward": 0.625, "reward_std": pytest.approx(0.53033)}}
 
 
-def test_rows_that_come_after_the_end_of_their_step_count_to_the_next_one():
+def test_rows_that_come_after_the_end_of_their_step_are_left_out():
     body = {"rl.rollout.status": ["finished"], "rl.rollout.reward": [1.0]}
     rewards = RewardSteps()
     assert rewards.end(1) == {}
     rewards.add(body, 1, 1)
+    rewards.add(body, 1, 2)
     assert rewards.end(2) == {"reward": 1.0}
+    assert rewards._steps == {}
 
 
 def test_an_evaluation_has_a_mean_of_its_own(judged):
@@ -329,7 +331,7 @@ def test_what_a_loop_keeps_is_bounded():
         rewards.add(body, 2 + number, 1)
 
     assert len(rewards._steps) == reward_columns.MAXIMUM_STEPS
-    assert len(rewards.end(reward_columns.MAXIMUM_STEPS)) == reward_columns.MAXIMUM_REWARDS
+    assert len(rewards.end(next(iter(rewards._steps)))) == reward_columns.MAXIMUM_REWARDS
 
 
 def test_groups_beyond_the_limit_do_not_count_to_the_share(judged, monkeypatch):
