@@ -554,9 +554,10 @@ def reward(
     parts: Mapping[str, float] | None = None,
     success: bool | None = None,
 ) -> None:
-    """A score of the current rollout: an evaluation event on its span and a histogram per reward function.
+    """Record a score of the current rollout: in its record, as an evaluation event, in a histogram per function.
 
-    Within :func:`step` the means of a step are logged when it ends, and the health rules judge them.
+    The health rules judge the rewards of the rollouts that end within each :func:`step`. A score outside of all
+    rollouts is an event and in the histogram; no rule judges it, as nothing says which sample it belongs to.
 
     Args:
         name: Reward function, from a bounded set: it is a metric attribute, and after 49 names ``_OTHER`` there.
@@ -593,7 +594,7 @@ def reward_function(name: str, *, weight: float = 1.0, arguments: Any = None) ->
     a dictionary with the key ``score``              the score; other numbers in it are its parts
     ``None``                                         no score
     a list, tuple, array or tensor of several        one score for each sample of a batch: each counts in the
-                                                     histogram and in the means of the step, and in no rollout
+                                                     histogram, and in no rollout
     anything else, a tensor on a device              dropped and counted
     ===============================================  ================================================================
 
@@ -631,10 +632,10 @@ def metric(key: str, value: float | None) -> None:
 
 
 def rollout_metric(name: str, value: float) -> None:
-    """A value of your own of the current rollout: in its record, and as average and sum over those of a step.
+    """Record a value of your own of the current rollout, in its record.
 
-    Within :func:`step` these are logged when it ends, as ``rollout/NAME/mean`` and ``rollout/NAME/sum``. Outside of all
-    rollouts it is counted as dropped.
+    The report and the health rules have its average and sum over the rollouts of each :func:`step`, as
+    ``rollout/NAME/mean`` and ``rollout/NAME/sum``. Outside of all rollouts it is counted as dropped.
 
     Args:
         name: From a bounded set, e.g. ``"hops"``; of more than 32 in a rollout the others are counted as dropped.

@@ -15,12 +15,12 @@ UNFOLLOWED = "unfollowed_awaitable"
 
 
 def is_awaitable(value: object) -> bool:
-    """True where the class of ``value`` says so; no code of the program is run, unless of its metaclass."""
+    """Return whether the class of ``value`` says so; no code of the program is run, unless of its metaclass."""
     return any("__await__" in vars(base) for base in type(value).__mro__)
 
 
 def tell(value: object) -> None:
-    """A function has returned an awaitable: its call ends before the work does."""
+    """Report that a function has returned an awaitable: its call ends before the work does."""
     drops.count(Signal.TRACES, UNFOLLOWED)
     say_once(
         UNFOLLOWED,

@@ -39,13 +39,13 @@ class Result:
         self._items: list[Any] | None = None
 
     def take(self, value: Any) -> None:
-        """The call has returned ``value``."""
+        """Keep what the call has returned."""
         if capture_content() and self._span.is_recording():
             self._has_value = True
             self._record(value)
 
     def add(self, item: Any) -> None:
-        """A generator has made ``item``: it becomes plain at once, as the program may change or free it."""
+        """Keep what a generator has made: it becomes plain at once, as the program may change or free it."""
         if not capture_content() or not self._span.is_recording():
             return
         if self._items is None:
@@ -57,7 +57,7 @@ class Result:
                 count_dropped(dropped)
 
     def finish(self) -> None:
-        """The call ends: record the items, where nothing else stands for the result."""
+        """End the call: record the items, where nothing else stands for the result."""
         items, self._items = self._items, None
         if items and not self._has_value:
             with guard("producer.result"):

@@ -38,7 +38,7 @@ def watch() -> None:
 
 
 def runs_here() -> bool:
-    """True inside of a collection that this thread runs, from the first :func:`watch` on."""
+    """Return whether this thread runs a collection, from the first :func:`watch` on."""
     try:
         return next(reversed(_phases)) == "start" and _here.start is _phases["start"]
     except (StopIteration, RuntimeError, KeyError, AttributeError):

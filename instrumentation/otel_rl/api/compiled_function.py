@@ -34,8 +34,8 @@ def compiled_like(
         place: Module and file that a traceback shows, and that programs find in the frame that called them.
     """
     code = function.__code__ if inspect.isfunction(function) else None
-    found = parameters_of(code) if code is not None else None
-    parameters, arguments = found or ("*args, **kwargs", "*args, **kwargs")
+    signature = parameters_of(code) if code is not None else None
+    parameters, arguments = signature or ("*args, **kwargs", "*args, **kwargs")
     names = {name: f"{PREFIX}{name}" for name in (*values, *variables)}
     known = {"name": f"{PREFIX}call", "parameters": parameters, "arguments": arguments, "forget": _forget(arguments)}
     source = template.format(**known, **names, **words)
@@ -43,7 +43,7 @@ def compiled_like(
     namespace = {"__name__": module, **{names[name]: value for name, value in values.items()}}
     exec(compile(source, file, "exec"), namespace)  # noqa: S102 - a template of ours and names of parameters
     compiled: Any = namespace[f"{PREFIX}call"]
-    if found is not None:
+    if signature is not None:
         compiled.__defaults__, compiled.__kwdefaults__ = function.__defaults__, function.__kwdefaults__
     return compiled
 
@@ -55,7 +55,7 @@ def _forget(arguments: str) -> str:
 
 
 def parameters_of(code: CodeType) -> tuple[str, str] | None:
-    """The parameters of ``code`` and the arguments that hand them on, as source; None when they have odd names.
+    """Return the parameters of ``code`` and the arguments that hand them on, as source; None when they have odd names.
 
     Defaults are not written: the compiled function gets those of the original.
     """

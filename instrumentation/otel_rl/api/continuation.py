@@ -83,7 +83,7 @@ def restore() -> None:
 
 def _replace(owner: Any, name: str, wrapper: Wrapper) -> None:
     original = vars(owner).get(name)
-    if original is None or any(one[:2] == (owner, name) for one in _replaced):
+    if original is None or any(replaced[:2] == (owner, name) for replaced in _replaced):
         return
     ours = functools.wraps(original)(wrapper(original))
     setattr(owner, name, ours)
@@ -91,7 +91,7 @@ def _replace(owner: Any, name: str, wrapper: Wrapper) -> None:
 
 
 def _of_open_rollout() -> Context | None:
-    """The current context where a rollout is open in it."""
+    """Return the current context, where a rollout is open in it."""
     context = get_current()
     if baggage.get_baggage(attributes.RL_ROLLOUT_ID, context) is None or settings.current().propagate == "off":
         return None
@@ -189,7 +189,7 @@ def _starts_process(original: Any) -> Any:
 
 
 def _is_same_python() -> bool:
-    """True when spawned children run the same interpreter, so they can import this package."""
+    """Return whether spawned children run the same interpreter, so they can import this package."""
     spawn = sys.modules.get("multiprocessing.spawn")
     executable = spawn.get_executable() if spawn is not None else sys.executable
     return executable is None or os.fsdecode(executable) == sys.executable
@@ -219,14 +219,14 @@ def _starts_subprocess(original: Any) -> Any:
 
 
 def _environment(given: Mapping[Any, Any] | None, context: Context) -> dict[str, str] | None:
-    """The environment of a child that joins the rollout; None when the child does not record.
+    """Return the environment of a child that joins the rollout; None when the child does not record.
 
     A trace context that the program itself hands on stays.
     """
     try:
         base = os.environ if given is None else {os.fsdecode(key): os.fsdecode(value) for key, value in given.items()}
     except (AttributeError, TypeError):
-        # No environment: the program is told so by the original.
+        # No environment: the original raises that to the program.
         return None
     folders = base.get("PYTHONPATH", "").split(os.pathsep)
     if not any(folder.rstrip(os.sep).endswith(_BOOTSTRAP) for folder in folders):

@@ -64,7 +64,7 @@ _FILE = str(Path(__file__).with_name("<decorator>"))
 
 
 def wrap(function: Any, operation: Operation) -> Any:
-    """``function`` inside a fresh ``operation()`` at every call.
+    """Wrap ``function``: each call runs inside a fresh ``operation()``.
 
     A generator's operation begins with its first item and is current only while the generator runs, so nothing leaks
     into the consumer's code between items. A consumer that stops early is no error.
@@ -189,7 +189,7 @@ class _Operated:
         self.value: Any = None
 
     def take_item(self) -> Any:
-        """The item that the last piece has made."""
+        """Take the item that the last piece has made."""
         item, self._item = self._item, None
         return item
 
@@ -243,7 +243,7 @@ class Pieces(_Operated):
         self._advance()
 
     def _advance_in_collection(self) -> None:
-        """It may have interrupted a change of the context, which must find it as it was."""
+        """Close the generator. It may have interrupted a change of the context, which must find it as it was."""
         from otel_rl.telemetry.context import attach, get_current, unchanged  # noqa: PLC0415 - telemetry is on
 
         before = get_current()

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 _MISSING = object()
 #: Most methods that are wrapped for one class at once; a program that patches its base all the time has no more.
-_MOST = 16
+MAXIMUM_METHODS = 16
 
 
 class InheritedMethod:
@@ -38,7 +38,7 @@ class InheritedMethod:
         return self._wrapped_once(self._next(owner))
 
     def also(self, wrap: Callable[[Any], Any]) -> InheritedMethod:
-        """The same with another wrapper around."""
+        """Return the same with another wrapper around."""
         return InheritedMethod(self._kind, self._name, lambda raw: wrap(self._wrap(raw)))
 
     def _next(self, owner: type) -> Any:
@@ -46,9 +46,9 @@ class InheritedMethod:
         # Somebody may have copied this into a class that is not below ours.
         after = order.index(self._kind) if self._kind in order else -1
         for base in order[after + 1 :]:
-            found = vars(base).get(self._name, _MISSING)
-            if found is not _MISSING:
-                return found.resolve(owner) if isinstance(found, InheritedMethod) else found
+            method = vars(base).get(self._name, _MISSING)
+            if method is not _MISSING:
+                return method.resolve(owner) if isinstance(method, InheritedMethod) else method
         raise AttributeError(f"type object {owner.__name__!r} has no attribute {self._name!r}")
 
     def _wrapped_once(self, raw: Any) -> Any:
@@ -57,7 +57,7 @@ class InheritedMethod:
             return raw
         wrapped = self._wrapped.get(raw)
         if wrapped is None:
-            if len(self._wrapped) >= _MOST:
+            if len(self._wrapped) >= MAXIMUM_METHODS:
                 self._wrapped.clear()
             wrapped = self._wrap(raw)
             # Pickle looks for it under these names, and has to find this very object.
@@ -69,7 +69,7 @@ class InheritedMethod:
 
 
 def function_of(method: Any) -> Any:
-    """The function of a class method or static method; anything else is itself."""
+    """Return the function of a class method or static method; anything else as it is."""
     return method.__func__ if isinstance(method, classmethod | staticmethod) else method
 
 

@@ -43,8 +43,8 @@ class ModelCall:
     def usage(self, input_tokens: Any, output_tokens: Any, cached_tokens: Any) -> None:
         """Tokens as the program counted them; what it does not say stays."""
         answer = self._call.answer
-        found = {"input_tokens": input_tokens, "output_tokens": output_tokens, "cached_tokens": cached_tokens}
-        for name, value in found.items():
+        counts = {"input_tokens": input_tokens, "output_tokens": output_tokens, "cached_tokens": cached_tokens}
+        for name, value in counts.items():
             count = None if value is None else count_of(number(value))
             if count is not None:
                 setattr(answer, name, count)
@@ -54,7 +54,7 @@ class ModelCall:
         self._call.answer.finish(str(reason))
 
     def first_token(self) -> None:
-        """The first token is there."""
+        """Record the time to the first token."""
         self._call.first_chunk_arrived()
 
     def observe(self, value: Any) -> None:

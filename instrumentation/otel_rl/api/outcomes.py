@@ -28,11 +28,11 @@ def _discard(trajectory: OpenTrajectory, reason: object) -> None:
 
 def succeed(trajectory: OpenTrajectory, success: object) -> None:
     """Record whether the task is done. A value that only a device or code of the program could tell is dropped."""
-    found = truth(success)
-    if found is None:
+    is_success = truth(success)
+    if is_success is None:
         drops.count(Signal.LOGS, "unsupported_type")
         return
-    trajectory.success = found
+    trajectory.success = is_success
 
 
 def _train(trajectory: OpenTrajectory, advantage: Any, estimator: object) -> None:

@@ -26,7 +26,7 @@ MOST_METRICS, MOST_SETS, MOST_ATTRIBUTES = 100, 200, 8
 _NAME, _UNIT = re.compile(r"[A-Za-z][A-Za-z0-9_.\-/]{0,254}"), re.compile(r"[ -~]{0,63}")
 #: Names of ours.
 _RESERVED = re.compile(r"(?i)rl\.|otel[._]")
-_OF_REGISTRY = frozenset(one.name for one in vars(metrics).values() if isinstance(one, MetricDefinition))
+_OF_REGISTRY = frozenset(metric.name for metric in vars(metrics).values() if isinstance(metric, MetricDefinition))
 #: The attribute that the metrics SDK of OpenTelemetry sets on what has no room for its own attributes.
 _OVERFLOW = {"otel.metric.overflow": True}
 COUNTER, HISTOGRAM = "counter", "histogram"
@@ -82,14 +82,14 @@ def _measure(kind: str, name: Any, value: Any, unit: Any, values: Mapping[str, A
 
 
 def _finite(name: object, value: Any) -> float | None:
-    found = number(value)
-    if found is None:
+    finite = number(value)
+    if finite is None:
         drops.count("metrics", "unsupported_type")
         say_no_number("the value of", name, value)
         return None
     try:
-        if math.isfinite(found):
-            return float(found)
+        if math.isfinite(finite):
+            return float(finite)
     except OverflowError:
         pass
     drops.count("metrics", "non_finite")
@@ -114,33 +114,33 @@ def _define(kind: str, name: Any, unit: Any) -> MetricDefinition | None:
 
 
 def _labels(metric: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    """The attributes as they may leave the process; those of a set beyond the limit are one for all of them."""
+    """Return the attributes as they may leave the process; sets beyond the limit share one."""
     if not values:
         return {}
-    found: dict[str, Any] = {}
+    labels: dict[str, Any] = {}
     for key, value in values.items():
         if value is None:
             continue
         if key in attributes.IDENTIFIERS:
             # Each id would be a series of its own.
             drops.count("metrics", "identifier")
-        elif len(found) >= MOST_ATTRIBUTES:
+        elif len(labels) >= MOST_ATTRIBUTES:
             drops.count("metrics", "attribute_limit")
         else:
-            found[text(key, MAXIMUM_LENGTH)] = _label(value)
+            labels[text(key, MAXIMUM_LENGTH)] = _label(value)
     # True, 1 and 1.0 are one key, but three series of the SDK.
-    member = tuple(sorted((key, type(value).__name__, value) for key, value in found.items()))
+    member = tuple(sorted((key, type(value).__name__, value) for key, value in labels.items()))
     known = _sets.setdefault(metric, set())
     if member not in known:
         if len(known) >= MOST_SETS:
             drops.count("metrics", "cardinality")
             return _OVERFLOW
         known.add(member)
-    return found
+    return labels
 
 
 def _label(value: Any) -> Any:
-    found = plain(value)
-    if isinstance(found, float) and not math.isfinite(found):
-        return str(found)
-    return found if isinstance(found, bool | int | float) else text(str(found), MAXIMUM_LENGTH)
+    label = plain(value)
+    if isinstance(label, float) and not math.isfinite(label):
+        return str(label)
+    return label if isinstance(label, bool | int | float) else text(str(label), MAXIMUM_LENGTH)

@@ -63,7 +63,7 @@ class RewardFunction:
             phase.span.set_attribute(attributes.RL_REWARD_INPUT, content)
 
     def result(self, value: Any) -> None:
-        """The function has returned ``value``."""
+        """Keep what the function has returned."""
         self._value = value
         if self._result is not None:
             self._result.take(value)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _scope = Scope("api")
 #: Integers of OTLP lie below this one.
-_TOO_LARGE = 1 << 63
+INTEGER_LIMIT = 1 << 63
 #: Baggage that a rollout does not take from the rollout or step around it.
 _OF_ONE_ROLLOUT = (
     attributes.RL_ROLLOUT_ID,
@@ -44,10 +44,10 @@ _OF_ONE_ROLLOUT = (
 
 
 def _attempt(value: object) -> int | None:
-    """A number from 1; anything else is dropped and counted."""
-    found = None if value is None else number(value)
-    if type(found) is int and 0 < found < _TOO_LARGE:
-        return found
+    """Return a number from 1; anything else is dropped and counted."""
+    attempt = None if value is None else number(value)
+    if type(attempt) is int and 0 < attempt < INTEGER_LIMIT:
+        return attempt
     if value is not None:
         drops.count("traces", "unsupported_type")
     return None

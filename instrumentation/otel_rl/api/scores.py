@@ -18,7 +18,7 @@ from otel_rl.telemetry import drops, open_trajectory, redaction
 from otel_rl.telemetry.attribute_values import number, numbers_of
 from otel_rl.telemetry.content_capture import capture_content
 from otel_rl.telemetry.scope import Scope
-from otel_rl.training import reward_means, rewards
+from otel_rl.training import rewards
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 _scope = Scope("api")
 #: Most parts of a score; further ones are dropped and counted.
 MOST_PARTS = 16
-_LARGEST = sys.float_info.max
+LARGEST_WEIGHT = sys.float_info.max
 #: Most scores that one call of a reward function gives; further ones are dropped and counted.
 MOST_SCORES = 8192
 #: Key of the score in a dictionary of a reward function, as in those of verl.
 WHOLE = "score"
 #: Advice for what is no score.
-_OF_MAPPING = "give the value that is the score, and the others as parts"
-_OF_OTHERS = "give a number, or None where there is none"
+MAPPING_ADVICE = "give the value that is the score, and the others as parts"
+NUMBER_ADVICE = "give a number, or None where there is none"
 #: Stands for the turn that goes on.
 LAST = "last"
 
@@ -61,13 +61,13 @@ def reward(
 
 
 def returned(context: Context, name: str, value: Any, weight: Any) -> None:
-    """A reward function has returned ``value``: the score of the rollout in ``context``, or one for each sample.
+    """Record what a reward function has returned: the score of the rollout in ``context``, or one per sample.
 
     Which it is, and what else counts as a score, says :func:`otel_rl.reward_function`.
     """
     several = _several(value)
     if several is not None and len(several) > 1:
-        _add_each(context, name, several, weight)
+        _add_each(context, name, several)
         return
     if several is not None:
         value = next(iter(several), None)
@@ -79,29 +79,23 @@ def returned(context: Context, name: str, value: Any, weight: Any) -> None:
 
 
 def _several(value: Any) -> Sequence[Any] | None:
-    """The scores of several samples; None where ``value`` is no list of scores."""
+    """Return the scores of several samples; None where ``value`` is no list of scores."""
     if isinstance(value, list) or (isinstance(value, tuple) and all(map(_is_score, islice(value, MOST_SCORES)))):
         return value
-    found = numbers_of(value, MOST_SCORES)
-    if found is not None:
-        drops.count("metrics", "reward_batch_limit", value.shape[0] - len(found))
-    return found
+    scores = numbers_of(value, MOST_SCORES)
+    if scores is not None:
+        drops.count("metrics", "reward_batch_limit", value.shape[0] - len(scores))
+    return scores
 
 
 def _is_score(value: Any) -> bool:
     return value is None or number(value) is not None
 
 
-def _add_each(context: Context, name: str, values: Sequence[Any], weight: Any) -> None:
+def _add_each(context: Context, name: str, values: Sequence[Any]) -> None:
     drops.count("metrics", "reward_batch_limit", len(values) - MOST_SCORES)
     scores = [_score(value, name) for value in islice(values, MOST_SCORES)]
     rewards.record(_scope, {name: scores}, context)
-    if open_trajectory.current(context) is None and open_trajectory.has_outlived(context):
-        return
-    share = _weight(weight, name)
-    for score in scores:
-        if score is not None:
-            reward_means.add_score(name, score, share)
 
 
 def _add(
@@ -113,26 +107,20 @@ def _add(
     weight: Any,
     parts: Any,
 ) -> None:
-    """Add a score and its parts to the rollout in ``context``, or to the means of the step."""
+    """Add a score and its parts to the rollout in ``context``, where there is one."""
     trajectory = open_trajectory.current(context)
-    # Of a task that outlives its rollout: a score of no sample.
-    is_late = trajectory is None and open_trajectory.has_outlived(context)
     place = None if trajectory is None else _turn(trajectory, turn)
     score = _score(value, name)
     if score is not None:
         share = _weight(weight, name)
         if trajectory is not None:
             trajectory.add_reward(name, score, share, place)
-        elif not is_late:
-            reward_means.add_score(name, score, share)
-        _record(context, name, score, place, None if share == 1 else share, *words)
+        _record(context, trajectory, name, score, place, None if share == 1 else share, *words)
     for part, of_part in _parts(parts, name):
         full_name = f"{name}/{part}"
         if trajectory is not None:
             trajectory.add_part(full_name, of_part)
-        elif not is_late:
-            reward_means.add_score(full_name, of_part, None)
-        _record(context, full_name, of_part, place, 0.0)
+        _record(context, trajectory, full_name, of_part, place, 0.0)
 
 
 def _score(value: Any, name: object) -> float | None:
@@ -141,13 +129,13 @@ def _score(value: Any, name: object) -> float | None:
     score = number(value)
     if score is None:
         drops.count("metrics", "unsupported_type")
-        say_no_number("the score of", name, value, _OF_MAPPING if isinstance(value, Mapping) else _OF_OTHERS)
+        say_no_number("the score of", name, value, MAPPING_ADVICE if isinstance(value, Mapping) else NUMBER_ADVICE)
     return score
 
 
 def _weight(given: Any, name: object) -> float:
     weight = _score(given, f"{name} (its weight)")
-    return weight if weight is not None and abs(weight) <= _LARGEST else 1.0
+    return weight if weight is not None and abs(weight) <= LARGEST_WEIGHT else 1.0
 
 
 def _turn(trajectory: open_trajectory.OpenTrajectory, given: Any) -> int | None:
@@ -164,12 +152,13 @@ def _parts(given: Any, name: object) -> list[tuple[Any, float]]:
         drops.count("metrics", "unsupported_type")
         return []
     drops.count("metrics", "reward_part_limit", len(given) - MOST_PARTS)
-    found = [(part, _score(value, f"{name}/{part}")) for part, value in islice(given.items(), MOST_PARTS)]
-    return [(part, score) for part, score in found if score is not None]
+    scores = [(part, _score(value, f"{name}/{part}")) for part, value in islice(given.items(), MOST_PARTS)]
+    return [(part, score) for part, score in scores if score is not None]
 
 
 def _record(
     context: Context,
+    trajectory: open_trajectory.OpenTrajectory | None,
     name: Any,
     score: float,
     turn: int | None,
@@ -185,6 +174,7 @@ def _record(
             attributes.GEN_AI_EVALUATION_SCORE_VALUE: float(score),
             attributes.GEN_AI_EVALUATION_SCORE_LABEL: label,
             attributes.GEN_AI_EVALUATION_EXPLANATION: _explanation(explanation),
+            attributes.RL_ROLLOUT_ID: None if trajectory is None else trajectory.identifier,
             attributes.RL_ROLLOUT_TURN: turn,
             attributes.RL_REWARD_WEIGHT: weight,
         },

@@ -7,14 +7,14 @@ from otel_rl.process import process_identity
 from otel_rl.telemetry.attribute_values import is_tensor, text
 
 #: Most lines of one kind. Each has its own: many names with a bad value must not hide another advice.
-_MOST = 8
+MAXIMUM_LINES = 8
 _said: dict[str, set[str]] = {}
 
 
 def say_once(kind: str, line: str) -> None:
     """Write ``line`` to standard error; all processes of a run have the same code, so the leading one says it."""
     said = _said.setdefault(kind, set())
-    if line in said or len(said) >= _MOST:
+    if line in said or len(said) >= MAXIMUM_LINES:
         return
     said.add(line)
     if process_identity.current().leads:

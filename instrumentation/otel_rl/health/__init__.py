@@ -6,6 +6,7 @@
 ``machine``           the state machine of one rule
 ``policy``            rules on KL, entropy, learning rate, gradient, values that are not finite
 ``rewards``           rules on rewards and evaluations
+``reward_columns``    their inputs in a loop of the program's own, from the rows of its rollouts
 ``output``            rules on answers: garbled, truncated, stale, of a drifting engine
 ``durations``         the rule on step times
 ``reading``           what a rule reads from the curves at one step

@@ -17,35 +17,35 @@ KEPT = 128
 #: First values that are kept for good, to compare with.
 FIRST = 16
 #: Most keys whose input is remembered; further ones are looked up again each time.
-_KEYS = 4096
+MAXIMUM_KEYS = 4096
 #: Most curves of one input that has several, such as one for each reward function.
-_FUNCTIONS = 16
+MAXIMUM_CURVES = 16
 #: Log calls without its key after which an input takes another key that is logged.
-_ABSENT = 10
+KEY_SWITCH_CALLS = 10
 #: Values of a curve with which a more trusted key still takes its place.
-_YOUNG = 3
+MAXIMUM_AGE_FOR_BETTER_KEY = 3
 #: Latest values in which the beginning of a fall is looked for, and the fewest before it.
-_FALL, _LEVEL = 40, 3
+FALL_WINDOW, FALL_MINIMUM_BEFORE = 40, 3
 #: Weight of the latest change in the usual one, and its largest size in multiples of the usual one.
-_WEIGHT, _LARGEST = 1 / 16, 4.0
+CHANGE_WEIGHT, LARGEST_CHANGE = 1 / 16, 4.0
 #: Rank of what this package has measured.
-_OWN = -1
+OWN_RANK = -1
 #: Transformers puts it before the keys that it hands to trackers.
-_PREFIX = "train/"
+TRAINER_PREFIX = "train/"
 #: The input that has one curve for each of its keys.
 FUNCTIONS = "reward_function"
 #: Inputs that a log call does not give, whatever its keys, where it has one of these keys too.
-_NOT_BESIDE = {
-    name: frozenset({*item.not_beside, *(f"{_PREFIX}{key}" for key in item.not_beside)})
+EXCLUDING_KEYS = {
+    name: frozenset({*item.not_beside, *(f"{TRAINER_PREFIX}{key}" for key in item.not_beside)})
     for name, item in INPUTS.items()
     if item.not_beside
 }
 #: Inputs that must be finite. A reward function may give none for a whole batch, and its mean is then no number.
-_FINITE = frozenset(name for needed in RULES[Code.NON_FINITE].needs for name in needed)
+FINITE_INPUTS = frozenset(name for needed in RULES[Code.NON_FINITE].needs for name in needed)
 
 
 def middle(values: Sequence[float]) -> float:
-    """The median; ``statistics`` would cost milliseconds to import."""
+    """Return the median; ``statistics`` would cost milliseconds to import."""
     ordered = sorted(values)
     half = len(ordered) // 2
     return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2
@@ -73,14 +73,14 @@ class InputWindow:
         self.change, self.peak = 0.0, float("-inf")
 
     def add(self, first: int, last: int, value: float) -> None:
-        """The trainer logged ``value`` for the steps ``first`` to ``last``."""
+        """Add the value that the trainer logged for the steps ``first`` to ``last``."""
         values, number, change = self.values, self.number, self.change
         if number:
             step = abs(value - values[-1])
             if number > FIRST // 2:
-                if step > _LARGEST * change > 0:
-                    step = _LARGEST * change
-                self.change = change + (step - change) * _WEIGHT
+                if step > LARGEST_CHANGE * change > 0:
+                    step = LARGEST_CHANGE * change
+                self.change = change + (step - change) * CHANGE_WEIGHT
             else:
                 self.change = change + (step - change) / number
         values.append(value)
@@ -110,7 +110,7 @@ class InputWindow:
         return known
 
     def highest(self) -> float:
-        """The best median of three values in a row; at least three are needed."""
+        """Return the best median of three values in a row; at least three are needed."""
         number, best = self.best
         if number < self.number:
             new = min(self.number - number, len(self.values) - 2)
@@ -121,25 +121,25 @@ class InputWindow:
 
     def since(self, test: Callable[[float], bool], gap: int = 0) -> int:
         """First step of the latest values that all pass ``test``; ``gap`` values in a row may fail in between."""
-        found, failed = len(self.values) - 1, 0
-        for index in range(found, -1, -1):
+        earliest, failed = len(self.values) - 1, 0
+        for index in range(earliest, -1, -1):
             if test(self.values[index]):
-                found, failed = index, 0
+                earliest, failed = index, 0
             else:
                 failed += 1
                 if failed > gap:
                     break
-        return self.firsts[found]
+        return self.firsts[earliest]
 
     def began_to_fall(self) -> int:
-        """The step at which the latest values left their level: by least squares, a level and what is below it.
+        """Return the step at which the latest values left their level, by least squares.
 
         What is below is a line that falls from the level, or a lower level. Noise before the fall moves neither, as it
         would move the step that first passes a threshold.
         """
-        values = self.values[-_FALL:]
-        errors = [_error_of_fall(values, place) for place in range(_LEVEL, len(values))]
-        best = min(range(len(errors)), key=errors.__getitem__) + _LEVEL if errors else 0
+        values = self.values[-FALL_WINDOW:]
+        errors = [_error_of_fall(values, place) for place in range(FALL_MINIMUM_BEFORE, len(values))]
+        best = min(range(len(errors)), key=errors.__getitem__) + FALL_MINIMUM_BEFORE if errors else 0
         return self.firsts[best - len(values)]
 
 
@@ -183,35 +183,37 @@ class Curves:
         self.first, self.last = -1, -1
 
     def get(self, name: str) -> InputWindow | None:
-        """The curve of an input; None where it has not been logged."""
+        """Return the curve of an input; None where it has not been logged."""
         return self._by_input.get(name)
 
     def has(self, name: str) -> bool:
-        """True when the input has been logged."""
+        """Return whether the input has been logged."""
         return bool(self.functions) if name == FUNCTIONS else name in self._by_input
 
     def input_of(self, key: str) -> tuple[str, int] | None:
-        """The input that a key of a trainer gives, and how far back in its list the key is."""
+        """Return the input that a key of a trainer gives, and how far back in its list the key is."""
         try:
             return self._found[key]
         except KeyError:
-            found = self._look_up(key) or (
-                self._look_up(key.removeprefix(_PREFIX)) if key.startswith(_PREFIX) else None
+            known_input = self._look_up(key) or (
+                self._look_up(key.removeprefix(TRAINER_PREFIX)) if key.startswith(TRAINER_PREFIX) else None
             )
-            if len(self._found) < _KEYS:
-                self._found[key] = found
-            return found
+            if len(self._found) < MAXIMUM_KEYS:
+                self._found[key] = known_input
+            return known_input
 
     def known(self, values: Mapping[str, Any]) -> list[tuple[str, float, tuple[str, int]]]:
-        """The keys that give an input, with their numbers; most keys of most trainers give none."""
+        """Return the keys that give an input, with their numbers; most keys of most trainers give no input."""
         cache, numbers = self._found, []
         for key, value in values.items():
             # The method is called for new keys only: this runs for every value that a trainer logs.
-            found = cache[key] if key in cache else self.input_of(key)
-            if found is None or (found[0] in _NOT_BESIDE and not _NOT_BESIDE[found[0]].isdisjoint(values)):
+            known_input = cache[key] if key in cache else self.input_of(key)
+            if known_input is None or (
+                known_input[0] in EXCLUDING_KEYS and not EXCLUDING_KEYS[known_input[0]].isdisjoint(values)
+            ):
                 continue
-            if (number := _number(value)) is not None:
-                numbers.append((key, number, found))
+            if (number := _as_float(value)) is not None:
+                numbers.append((key, number, known_input))
         return numbers
 
     def _look_up(self, key: str) -> tuple[str, int] | None:
@@ -221,20 +223,20 @@ class Curves:
         return next(((name, rank) for pattern, name, rank in self._patterns if pattern.fullmatch(key)), None)
 
     def goes_back(self, last: int, key: str, name: str) -> bool:
-        """True when ``key`` has a value of a later step already: the steps have begun again."""
+        """Return whether ``key`` has a value of a later step already: the steps have begun again."""
         curve = self.functions.get(key) if name == FUNCTIONS else self._by_input.get(name)
         return curve is not None and curve.key == key and curve.last > last
 
-    def add(self, first: int, last: int, key: str, value: float, found: tuple[str, int]) -> str | None:
-        """Take in one value of the input that was ``found`` for the key; return its name if the value is new."""
-        name, rank = found
+    def add(self, first: int, last: int, key: str, value: float, known_input: tuple[str, int]) -> str | None:
+        """Take in a value of the input that the key gives; return the input's name if the value is new."""
+        name, rank = known_input
         curve = self._by_input.get(name)
         if curve is None or curve.key != key or self._absent:
             curve = self._function(key) if name == FUNCTIONS else self._curve(name, rank, key)
         if curve is None or curve.last >= last:
             return None
         if value - value != 0:  # NaN and the infinities
-            if name in _FINITE:
+            if name in FINITE_INPUTS:
                 self._add_not_finite(last, key, name)
             curve.last = last
             return name
@@ -243,7 +245,7 @@ class Curves:
 
     def _function(self, key: str) -> InputWindow | None:
         curve = self.functions.get(key)
-        if curve is None and len(self.functions) < _FUNCTIONS:
+        if curve is None and len(self.functions) < MAXIMUM_CURVES:
             curve = self.functions[key] = InputWindow(key)
         return curve
 
@@ -253,13 +255,13 @@ class Curves:
             if name in self._absent:
                 del self._absent[name]
             return curve
-        if self._ranks.get(name) == _OWN:
+        if self._ranks.get(name) == OWN_RANK:
             return None
         if curve is not None:
             missing = self._absent[name] = self._absent.get(name, 0) + 1
-            is_better = rank < self._ranks[name] and curve.number < _YOUNG
+            is_better = rank < self._ranks[name] and curve.number < MAXIMUM_AGE_FOR_BETTER_KEY
             # The trainer logs both: the one found first stays.
-            if not is_better and missing <= _ABSENT:
+            if not is_better and missing <= KEY_SWITCH_CALLS:
                 return None
         self._ranks[name] = rank
         self._absent.pop(name, None)
@@ -280,14 +282,14 @@ class Curves:
         curve = self._by_input.get(name)
         if curve is None or curve.key != key:
             curve = self._by_input[name] = InputWindow(key)
-            self._ranks[name] = _OWN
+            self._ranks[name] = OWN_RANK
         if curve.last < step:
             curve.add(step, step, value)
 
     def add_phases(self, step: int, seconds: Mapping[str, float]) -> None:
         """Take in the seconds that a step spent in each phase; one that is not among them took none."""
         for name in sorted(seconds.keys() - self.phases.keys()):
-            if len(self.phases) < _FUNCTIONS:
+            if len(self.phases) < MAXIMUM_CURVES:
                 curve = self.phases[name] = InputWindow(name)
                 # It was in none of the steps before.
                 earlier = min(self._by_input["step_time"].number - 1, KEPT)
@@ -297,8 +299,8 @@ class Curves:
                 curve.add(step, step, seconds.get(name, 0.0))
 
 
-def _number(value: Any) -> float | None:
-    """A number as a float; None for texts, booleans and whatever else trainers log."""
+def _as_float(value: Any) -> float | None:
+    """Return a number as a float; None for texts, booleans and whatever else trainers log."""
     if type(value) is float:
         return value
     if isinstance(value, bool) or not isinstance(value, (int, float)):

@@ -24,13 +24,13 @@ OTHER_PHASES = frozenset({spans.RL_EVALUATE.type, spans.RL_CHECKPOINT.type})
 #: Time that belongs to no step.
 BETWEEN = "the time between steps"
 #: Latest steps that are compared with.
-_REFERENCE = 50
+REFERENCE_WINDOW = 50
 #: Steps after which the reference is computed anew.
-_REFRESH = 16
+REFRESH_STEPS = 16
 #: The reference follows the run, but not further than to this multiple of the lowest one: a slow rise adds up.
-_DRIFT = 1.3
+MAXIMUM_DRIFT = 1.3
 #: Share of the difference from which on a phase is its cause.
-_EXPLAINS = 0.4
+CAUSE_SHARE = 0.4
 
 
 class SlowStepRule:
@@ -47,7 +47,7 @@ class SlowStepRule:
         warm_up = int(limits["warm_up"])
         if curve is None or curve.number < warm_up + window + limits["reference"]:
             return TOO_FEW
-        if not self._reference or (state < State.WARNING and curve.number % _REFRESH == 0):
+        if not self._reference or (state < State.WARNING and curve.number % REFRESH_STEPS == 0):
             self._refer(curves, curve, window, warm_up)
         value, usual = curve.now(window), self._reference
         expected = usual * max(self._longer(curves), 1.0)
@@ -68,21 +68,21 @@ class SlowStepRule:
 
     def _refer(self, curves: Curves, curve: InputWindow, window: int, warm_up: int) -> None:
         kept = curve.values if curve.number > len(curve.values) else curve.values[warm_up:]
-        before = kept[-_REFERENCE - window : -window]
-        found = middle(before)
-        self._lowest = min(self._lowest or found, found)
-        self._reference = min(found, _DRIFT * self._lowest)
-        self._spread = middle([abs(value - found) for value in before])
+        before = kept[-REFERENCE_WINDOW - window : -window]
+        usual = middle(before)
+        self._lowest = min(self._lowest or usual, usual)
+        self._reference = min(usual, MAXIMUM_DRIFT * self._lowest)
+        self._spread = middle([abs(value - usual) for value in before])
         length = curves.get("length")
         self._length = _before(length, window) if length is not None else 0.0
         self._phases = {name: _before(phase, window) for name, phase in curves.phases.items()}
 
     def _is_small(self, curve: InputWindow, value: float, expected: float, limits: Limits) -> bool:
-        """True for a difference within the noise, and for one that has cost little so far."""
+        """Return whether a difference is within the noise, or has cost little so far."""
         if value - expected < max(limits["shortest"], limits["noise"] * self._spread):
             return True
         first = curve.since(from_on((value + self._reference) / 2), gap=1)
-        slow = [one for step, one in zip(curve.firsts, curve.values, strict=True) if step >= first]
+        slow = [seconds for step, seconds in zip(curve.firsts, curve.values, strict=True) if step >= first]
         return sum(slow) - expected * len(slow) < limits["lost"]
 
     def _longer(self, curves: Curves) -> float:
@@ -99,7 +99,7 @@ class SlowStepRule:
         if not grown or more <= 0:
             return ""
         difference, name, phase = max(grown, key=_by_size)
-        if difference < _EXPLAINS * more:
+        if difference < CAUSE_SHARE * more:
             return ", which no phase explains"
         before = quantity(self._phases.get(name, 0.0), "s")
         return f"; {name} takes {quantity(phase.now(window), 's')} of it, {before} before"
@@ -111,5 +111,5 @@ def _by_size(grown: tuple[float, str, InputWindow]) -> float:
 
 def _before(curve: InputWindow, window: int) -> float:
     """Median of the values before the latest ones; 0 where there are none."""
-    before = curve.values[-_REFERENCE - window : -window]
+    before = curve.values[-REFERENCE_WINDOW - window : -window]
     return middle(before) if before else 0.0

@@ -1,7 +1,8 @@
 """The rules while the job runs: in the leading process, where recordings are made, mostly on an I/O thread.
 
-Values come from the scalar sink when a log call is recorded, durations when a step has been. The gauge ``rl.health``
-has the state of each rule, an event tells each change for the worse and its end.
+Values come from the scalar sink when a log call is recorded, rewards of the program's own loop from the rows of its
+rollouts when their record is made, durations when a step has been recorded. The gauge ``rl.health``
+has the state of each rule, an event records each change for the worse and its end.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ from otel_rl.core.guard import guard
 from otel_rl.health import user_rules
 from otel_rl.health.durations import BETWEEN, OTHER_PHASES, PHASES
 from otel_rl.health.monitor import Monitor
+from otel_rl.health.reward_columns import RewardSteps
 from otel_rl.health.verdict import State
 from otel_rl.process import process_identity
 from otel_rl.semconv import attributes, events, metrics
 from otel_rl.telemetry import deferral, lifecycle
 from otel_rl.telemetry.scope import Scope
-from otel_rl.training import scalars, steps
+from otel_rl.training import scalars, steps, trajectories
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -34,9 +36,9 @@ if TYPE_CHECKING:
 #: Most loops of the process that are followed; of more, the oldest is given up.
 MAXIMUM_LOOPS = 8
 #: The gauge has the states of loops that had one of so many latest steps of the process.
-_ACTIVE_STEPS = 100
+ACTIVE_STEPS = 100
 #: Seconds that one recording waits for another one, of a thread that drains the same queue.
-_PATIENCE = 1.0
+LOCK_TIMEOUT = 1.0
 STATUS = "health"
 scope = Scope("health")
 
@@ -46,6 +48,7 @@ class _LiveLoop:
 
     def __init__(self, monitor: Monitor) -> None:
         self.monitor = monitor
+        self.rewards = RewardSteps()
         #: Its last step: the number, and when it ended, by the clock of ``time.perf_counter()``.
         self.iteration, self.ended = -1, 0.0
         #: Which of the steps of this process that was.
@@ -65,7 +68,7 @@ class LiveHealth:
     # -- what comes in, on the thread that records -----------------------------------------------------------------
 
     def logged(self, iteration: int | None, first: int | None, values: Mapping[str, Any], context: Context) -> None:
-        """A log call has been recorded."""
+        """Take in a log call that has been recorded."""
         if iteration is None or not process_identity.current().leads:
             return
         with guard("health.logged"):
@@ -74,17 +77,26 @@ class LiveHealth:
     def _feed(
         self, loop: steps.Loop | None, iteration: int, first: int | None, values: Mapping[str, Any], context: Context
     ) -> None:
-        if not self._lock.acquire(timeout=_PATIENCE):
+        if not self._lock.acquire(timeout=LOCK_TIMEOUT):
             return
         try:
             followed = self._followed(loop)
-            self._tell(followed.monitor, followed.monitor.log(iteration, values, first), context)
+            self._record_changes(followed.monitor, followed.monitor.log(iteration, values, first), context)
+        finally:
+            self._lock.release()
+
+    def rows_recorded(self, step: steps.Step, body: Mapping[str, Any], iteration: int | None) -> None:
+        """Take in the rows of rollouts that ended in ``step``."""
+        if not process_identity.current().leads or not self._lock.acquire(timeout=LOCK_TIMEOUT):
+            return
+        try:
+            self._followed(step.loop).rewards.add(body, iteration, step.iteration)
         finally:
             self._lock.release()
 
     def step_recorded(self, step: steps.Step, seconds: float, end_time: int) -> None:
-        """A step has been recorded with all its phases."""
-        if not process_identity.current().leads or not self._lock.acquire(timeout=_PATIENCE):
+        """Take in a step that has been recorded with all its phases."""
+        if not process_identity.current().leads or not self._lock.acquire(timeout=LOCK_TIMEOUT):
             return
         try:
             followed = self._followed(step.loop)
@@ -96,8 +108,15 @@ class LiveHealth:
                 phases[BETWEEN] = max(period - seconds, 0.0)
             self._steps += 1
             followed.iteration, followed.ended, followed.number = step.iteration, ended, self._steps
-            changes = followed.monitor.step(step.iteration, period, phases)
-            self._tell(followed.monitor, changes, step.context, end_time)
+            # What the program logs itself under the same key wins.
+            rewards = {
+                key: value
+                for key, value in followed.rewards.end(step.iteration).items()
+                if not scalars.sink.has_logged(key, step.iteration)
+            }
+            changes = followed.monitor.log(step.iteration, rewards)
+            changes += followed.monitor.step(step.iteration, period, phases)
+            self._record_changes(followed.monitor, changes, step.context, end_time)
         finally:
             self._lock.release()
 
@@ -127,11 +146,11 @@ class LiveHealth:
 
     # -- what goes out ---------------------------------------------------------------------------------------------
 
-    def _tell(
+    def _record_changes(
         self, monitor: Monitor, changes: Iterable[StateChange], context: Context | None, timestamp: int | None = None
     ) -> None:
         for change in changes:
-            if change.is_told:
+            if change.is_reported:
                 got_worse = change.state > change.before and change.state >= State.WARNING
                 scope.event(
                     events.RL_HEALTH_CHANGED,
@@ -142,29 +161,29 @@ class LiveHealth:
                 )
 
     def states(self) -> dict[str, State]:
-        """The worst state of each rule over the loops that are at work."""
-        found: dict[str, State] = {}
+        """Return the worst state of each rule over the loops that are at work."""
+        worst: dict[str, State] = {}
         for followed in tuple(self._loops.values()):
-            if followed.number >= self._steps - _ACTIVE_STEPS:
+            if followed.number >= self._steps - ACTIVE_STEPS:
                 for code, state in followed.monitor.states().items():
-                    found[code] = max(state, found.get(code, State.UNOBSERVED))
-        return found
+                    worst[code] = max(state, worst.get(code, State.UNOBSERVED))
+        return worst
 
     def _observed(self) -> Iterator[tuple[float, dict[str, Any]]]:
         for code, state in self.states().items():
             yield int(state), {attributes.RL_HEALTH_CODE: code}
 
     def finish(self) -> None:
-        """Judge what has come since the last step, and tell the final states."""
-        # What the program has given of a step that is open yet is told at its end.
+        """Judge what has come since the last step, and record the final states."""
+        # Values of a step that is open yet are recorded at its end.
         steps.finish()
         deferral.drain_all()
-        if not self._lock.acquire(timeout=_PATIENCE):
+        if not self._lock.acquire(timeout=LOCK_TIMEOUT):
             return
         try:
             for followed in tuple(self._loops.values()):
                 monitor = followed.monitor
-                self._tell(monitor, monitor.judge(), None)
+                self._record_changes(monitor, monitor.judge(), None)
                 scope.event(events.RL_HEALTH_FINAL, attributes=_final(monitor))
         finally:
             self._lock.release()
@@ -177,9 +196,9 @@ class LiveHealth:
 
 def _phases(step: steps.Step) -> dict[str, float]:
     """Seconds of each phase of the step."""
-    found = {PHASES[name]: seconds for name, seconds in step.totals().items() if name in PHASES}
+    phases = {PHASES[name]: seconds for name, seconds in step.totals().items() if name in PHASES}
     others = step.totals_of_kinds()
-    return found | {kind: others[kind] for kind in others.keys() & OTHER_PHASES}
+    return phases | {kind: others[kind] for kind in others.keys() & OTHER_PHASES}
 
 
 def _attributes(change: StateChange, loop: str) -> dict[str, Any]:
@@ -222,5 +241,6 @@ def start() -> None:
     """Follow the steps of this process; called once, when the first one has opened."""
     health = LiveHealth(settings.current().health_rules)
     scalars.sink.listener = health.logged
+    trajectories.listener = health.rows_recorded
     steps.listeners.add(health.step_recorded)
     lifecycle.after_fork_in_child(health.forked)

@@ -38,8 +38,8 @@ JUDGES: dict[str, Callable[[], Judge]] = {
 _COUNTS = frozenset({Code.NO_SIGNAL, Code.LEARNING_RATE, Code.NON_FINITE})
 #: A rule whose state has been the same at so many steps in a row is asked more rarely, until that changes: at every
 #: second step while it warns, at every fourth while it is critical.
-STEADY = 8
-SELDOM = {State.WARNING: 2, State.CRITICAL: 4}
+STEADY_READINGS = 8
+READING_INTERVAL = {State.WARNING: 2, State.CRITICAL: 4}
 #: A rule is unobserved when its inputs have not come for so many steps, and for so many of their usual distances.
 SILENT_STEPS, SILENT_DISTANCES = 20, 5
 
@@ -50,7 +50,7 @@ class Episode:
 
     severity: State
     onset: int
-    #: The reading that tells most, and its evidence in words.
+    #: The reading that is worst, and its evidence in words.
     reading: RuleReading
     evidence: str
     #: The step at which it was over.
@@ -75,7 +75,7 @@ class Machine:
         self.restart()
 
     def restart(self, step: int | None = None) -> None:
-        """The steps begin anew after ``step``: forget what was seen, keep what was found."""
+        """Begin anew after ``step``: forget what was seen, keep what was found."""
         self._close(step)
         self.state = State.UNOBSERVED
         self.judged = 0
@@ -96,9 +96,9 @@ class Machine:
             return self._miss(step)
         self._distance = max(self._distance, self._idle)
         self._idle, self._has_needs = 0, True
-        if self._steady >= STEADY:
+        if self._steady >= STEADY_READINGS:
             self._passed += 1
-            if self._passed % SELDOM[self.state]:
+            if self._passed % READING_INTERVAL[self.state]:
                 return None
         reading = self._judge(curves, self._limits, self.state)
         if reading.level == State.UNOBSERVED:
@@ -113,7 +113,7 @@ class Machine:
         return before
 
     def has_needs(self, curves: Curves) -> bool:
-        """True when one of the alternatives of inputs has been logged."""
+        """Return whether one of the alternatives of inputs has been logged."""
         return any(all(map(curves.has, needed)) for needed in self.rule.needs)
 
     def _miss(self, step: int) -> State | None:
@@ -132,7 +132,7 @@ class Machine:
         self._criticals = self._criticals + 1 if level >= State.CRITICAL else 0
         if self.episode is None:
             # The rise begins where its first reading saw it begin; a later reading may see less far back.
-            onset = reading.tell().onset if level >= State.WARNING else None
+            onset = reading.describe().onset if level >= State.WARNING else None
             self._onset = onset if onset is None or self._onset is None else min(self._onset, onset)
         rises = self._rises()
         if rises > self.state:
@@ -150,7 +150,7 @@ class Machine:
             self._warnings, self._onset = 0, None
 
     def _rises(self) -> State:
-        """The level that enough readings in a row have reached."""
+        """Return the level that enough readings in a row have reached."""
         if self._criticals >= self._raise_after:
             return State.CRITICAL
         return State.WARNING if self._warnings >= self._raise_after else State.HEALTHY
@@ -168,7 +168,7 @@ class Machine:
         self._better, self._best = 0, State.UNOBSERVED
         if reading is not None:
             if self.episode is None:
-                onset, evidence = reading.tell()
+                onset, evidence = reading.describe()
                 self.episode = Episode(state, onset if self._onset is None else self._onset, reading, evidence)
             else:
                 self.episode.severity = max(self.episode.severity, state)
@@ -179,12 +179,12 @@ class Machine:
         return before
 
     def _keep(self, reading: RuleReading) -> None:
-        """Keep the reading that tells most."""
+        """Keep the reading that is worst."""
         episode = self.episode
         if episode is None or reading.level < episode.reading.level:
             return
         if reading.level > episode.reading.level or reading.weight > episode.reading.weight:
-            episode.reading, episode.evidence = reading, reading.tell().evidence
+            episode.reading, episode.evidence = reading, reading.describe().evidence
 
     def _close(self, step: int | None) -> None:
         episode, self.episode = self.episode, None

@@ -38,7 +38,7 @@ class StateChange(NamedTuple):
     next_steps: tuple[str, ...]
 
     @property
-    def is_told(self) -> bool:
+    def is_reported(self) -> bool:
         """True for a change that deserves an event: to or from a warning or something critical."""
         return max(self.before, self.state) >= State.WARNING
 
@@ -65,14 +65,14 @@ class Monitor:
         if last < 0:
             return changes
         known = curves.known(values)
-        if last < curves.last and any(curves.goes_back(last, key, found[0]) for key, _, found in known):
+        if last < curves.last and any(curves.goes_back(last, key, input_of_key[0]) for key, _, input_of_key in known):
             changes += self.restart()
             curves = self._curves
         elif last > curves.last:
             changes += self.judge()
         begin = last if first is None or not 0 <= first <= last else first
-        for key, number, found in known:
-            name = curves.add(begin, last, key, number, found)
+        for key, number, input_of_key in known:
+            name = curves.add(begin, last, key, number, input_of_key)
             if name is not None:
                 self._fresh.add(name)
         if self._fresh:
@@ -117,7 +117,7 @@ class Monitor:
         return changes
 
     def restart(self) -> list[StateChange]:
-        """The steps begin anew: judge what has come, then forget it."""
+        """Begin the steps anew: judge what has come, then forget it."""
         changes, step = self.judge(), self._curves.last
         for machine in self.machines:
             before, was = machine.state, machine.episode
@@ -140,7 +140,7 @@ class Monitor:
         return {machine.code: machine.state for machine in self.machines}
 
     def verdicts(self) -> list[Verdict]:
-        """What every rule says, the heaviest first. What is over is said too."""
+        """Return the verdict of every rule, the heaviest first, also of what is over."""
         return sorted((self._verdict(machine) for machine in self.machines), key=by_weight)
 
     def _verdict(self, machine: Machine) -> Verdict:
@@ -208,7 +208,7 @@ class Monitor:
         # The alternative that lacks least.
         has, given = self._curves.has, self.given
         lacking = min(
-            ([one for one in needed if not has(one) and one not in given] for needed in machine.rule.needs), key=len
+            ([name for name in needed if not has(name) and name not in given] for needed in machine.rule.needs), key=len
         )
         if not lacking:
             return "given by otel_rl.metric: judged only while the program runs, and it came to no verdict"

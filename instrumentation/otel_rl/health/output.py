@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from otel_rl.health.reading import Limits
 
 _LENGTH = "{token}"
-_FEW = 3
-#: Most values that tell what is usual.
-_REFERENCE = 40
+SPIKE_WINDOW = 3
+#: Most values of the baseline.
+REFERENCE_WINDOW = 40
 #: Share of the present value down to which the curve is followed back.
-_BACK = 0.8
+ONSET_SHARE = 0.8
 
 
 def truncation(curves: Curves, limits: Limits, state: State) -> RuleReading:
@@ -26,7 +26,7 @@ def truncation(curves: Curves, limits: Limits, state: State) -> RuleReading:
 
 
 def staleness(curves: Curves, limits: Limits, state: State) -> RuleReading:
-    """Samples of a policy that is many versions behind."""
+    """Read how many versions the policy of the samples is behind."""
     return _stays_high(curves, "staleness", limits, state, "{version}")
 
 
@@ -45,7 +45,7 @@ def _stays_high(curves: Curves, name: str, limits: Limits, state: State, unit: s
         limits["warning"],
         limits["critical"],
         unit,
-        lambda: curve.since(from_on(_BACK * value), gap=1),
+        lambda: curve.since(from_on(ONSET_SHARE * value), gap=1),
     )
 
 
@@ -64,7 +64,7 @@ class EngineDrift:
         value = curve.now(window)
         if state < State.WARNING:
             # What it was stands still while it is too high.
-            before = curve.values[-_REFERENCE - window : -window]
+            before = curve.values[-REFERENCE_WINDOW - window : -window]
             self._reference = middle(before) if len(before) >= limits["reference"] else None
         usual, warning = self._reference, limits["warning"]
         if usual is not None:
@@ -99,24 +99,24 @@ def _short(curves: Curves, limits: Limits) -> RuleReading:
     start = curve.start(limits["baseline"]) if curve is not None else None
     if curve is None or start is None:
         return TOO_FEW
-    value, threshold = curve.now(_FEW), limits["short_share"] * start
+    value, threshold = curve.now(SPIKE_WINDOW), limits["short_share"] * start
     if value > threshold:
         return HEALTHY
     # Where answers were short from the start, a share of that says nothing.
     level = State.CRITICAL if value <= limits["short"] else State.WARNING
 
-    def tell() -> Evidence:
+    def describe() -> Evidence:
         evidence = f"{curve.key} is {quantity(value, _LENGTH)}, {quantity(start, _LENGTH)} in the first steps"
         return Evidence(curve.since(below(max(2 * threshold, value)), gap=1), evidence)
 
-    return RuleReading(level, curve.key, value, threshold, _LENGTH, threshold / max(value, 1e-3), tell)
+    return RuleReading(level, curve.key, value, threshold, _LENGTH, threshold / max(value, 1e-3), describe)
 
 
 def _share(curves: Curves, name: str, limits: Limits, state: State) -> RuleReading:
     curve = curves.get(name)
-    if curve is None or curve.number < _FEW:
+    if curve is None or curve.number < SPIKE_WINDOW:
         return TOO_FEW
-    value, warning, critical = curve.now(_FEW), limits[f"{name}_warning"], limits[f"{name}_critical"]
+    value, warning, critical = curve.now(SPIKE_WINDOW), limits[f"{name}_warning"], limits[f"{name}_critical"]
     level = above(value, warning, critical, state)
     if level == State.HEALTHY:
         return HEALTHY
@@ -124,19 +124,19 @@ def _share(curves: Curves, name: str, limits: Limits, state: State) -> RuleReadi
 
 
 def _repeats(curves: Curves, limits: Limits) -> RuleReading:
-    """The next token is nearly certain, and yet the answers have no end."""
+    """Read the entropy of answers without an end: the next token is nearly certain."""
     entropy, truncated = curves.get("entropy"), curves.get("truncated")
-    if entropy is None or truncated is None or min(entropy.number, truncated.number) < _FEW:
+    if entropy is None or truncated is None or min(entropy.number, truncated.number) < SPIKE_WINDOW:
         return TOO_FEW
-    value, cut = entropy.now(_FEW), truncated.now(_FEW)
+    value, cut = entropy.now(SPIKE_WINDOW), truncated.now(SPIKE_WINDOW)
     if not 0 <= value <= limits["flat_entropy"] or cut < limits["cap"]:
         return HEALTHY
 
-    def tell() -> Evidence:
+    def describe() -> Evidence:
         evidence = (
             f"{quantity(cut, '%')} of the answers reach the limit at an {entropy.key} of {quantity(value, '{nat}')}: "
             "they repeat the same tokens"
         )
         return Evidence(entropy.since(below(max(limits["flat_entropy"], value)), gap=1), evidence)
 
-    return RuleReading(State.WARNING, entropy.key, value, limits["flat_entropy"], "{nat}", 1.0, tell)
+    return RuleReading(State.WARNING, entropy.key, value, limits["flat_entropy"], "{nat}", 1.0, describe)

@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 
 _NAT = "{nat}"
 #: Values whose median is judged: a single spike is no explosion, and an estimate of the KL has heavy tails.
-_FEW = 3
+SPIKE_WINDOW = 3
 #: Values between those that are judged and those they are compared with.
-_JUMP = 10
-#: Log calls of late that are looked at for values that are not finite.
-_LATE = 10
+JUMP_DISTANCE = 10
+#: Latest log calls that are searched for values that are not finite.
+NOT_FINITE_WINDOW = 10
 #: Steps from a quarter to the threshold within which a fall of the entropy is one; a healthy one takes hundreds.
-_FAST = 10
-_NO_GRADIENT = 1e-12
-_REFERENCE = 50
+FAST_FALL_STEPS = 10
+ZERO_GRADIENT = 1e-12
+REFERENCE_WINDOW = 50
 
 _DIVERGENCES = (
     ("kl", "kl_warning", "kl_critical"),
@@ -36,7 +36,7 @@ def kl_explosion(curves: Curves, limits: Limits, state: State) -> RuleReading:
     readings = []
     for name, warning, critical in _DIVERGENCES:
         curve = curves.get(name)
-        if curve is not None and curve.number >= _FEW:
+        if curve is not None and curve.number >= SPIKE_WINDOW:
             readings.append(_divergence(curve, limits, limits[warning], limits[critical], state, name == "kl"))
     return worst(*readings)
 
@@ -44,10 +44,15 @@ def kl_explosion(curves: Curves, limits: Limits, state: State) -> RuleReading:
 def _divergence(
     curve: InputWindow, limits: Limits, warning: float, critical: float, state: State, may_jump: bool
 ) -> RuleReading:
-    value, limit = curve.now(_FEW), warning
+    value, limit = curve.now(SPIKE_WINDOW), warning
     level = above(value, warning, critical, state, limits["clear_share"])
-    if level == State.HEALTHY and may_jump and value >= limits["jump_floor"] and len(curve.values) >= _JUMP + _FEW:
-        before = middle(curve.values[-_JUMP - _FEW : -_JUMP])
+    if (
+        level == State.HEALTHY
+        and may_jump
+        and value >= limits["jump_floor"]
+        and len(curve.values) >= JUMP_DISTANCE + SPIKE_WINDOW
+    ):
+        before = middle(curve.values[-JUMP_DISTANCE - SPIKE_WINDOW : -JUMP_DISTANCE])
         if value >= limits["jump"] * before:
             level, warning = State.WARNING, max(limits["jump"] * before, limits["jump_floor"])
     if level == State.HEALTHY:
@@ -60,7 +65,7 @@ def _divergence(
         return curve.since(from_on(min(floor, warning / 2)))
 
     reading = high(curve, value, level, warning, critical, _NAT, onset, lambda: _at_first(curve))
-    # A jump has a lower threshold: a higher value later on tells more all the same.
+    # A jump has a lower threshold: a higher value later on is worse all the same.
     return reading if level >= State.CRITICAL else reading._replace(weight=value / limit)
 
 
@@ -72,9 +77,9 @@ def _at_first(curve: InputWindow) -> str:
 def entropy_collapse(curves: Curves, limits: Limits, state: State) -> RuleReading:
     """P4: an entropy near zero, and far below that of the first steps."""
     curve = curves.get("entropy")
-    if curve is None or curve.number < _FEW:
+    if curve is None or curve.number < SPIKE_WINDOW:
         return TOO_FEW
-    value = curve.now(_FEW)
+    value = curve.now(SPIKE_WINDOW)
     if value < 0:
         # A loss with the entropy in it: not an entropy.
         return TOO_FEW
@@ -89,19 +94,19 @@ def entropy_collapse(curves: Curves, limits: Limits, state: State) -> RuleReadin
     is_critical = value <= (critical * stay if state >= State.CRITICAL else critical)
     threshold = critical if is_critical else warning
 
-    def tell() -> Evidence:
+    def describe() -> Evidence:
         evidence = f"{curve.key} is {quantity(value, _NAT)}, threshold {quantity(threshold, _NAT)}{_at_first(curve)}"
         return Evidence(_beginning(curve, warning * stay, start), evidence)
 
     level = State.CRITICAL if is_critical else State.WARNING
-    return RuleReading(level, curve.key, value, threshold, _NAT, threshold / max(value, 1e-9), tell)
+    return RuleReading(level, curve.key, value, threshold, _NAT, threshold / max(value, 1e-9), describe)
 
 
 def _beginning(curve: InputWindow, threshold: float, start: float | None) -> int:
-    """The step at which the entropy passed the threshold; where it fell fast, the one at which the fall began."""
+    """Return the step at which the entropy passed the threshold, or at which a fast fall began."""
     passed = curve.since(below(threshold), gap=1)
     fell = curve.since(below(max(threshold, (start or 0.0) / 4)), gap=1)
-    return fell if passed - fell <= _FAST else passed
+    return fell if passed - fell <= FAST_FALL_STEPS else passed
 
 
 class LearningRate:
@@ -135,7 +140,9 @@ class LearningRate:
             warning,
             "",
             lambda: curve.since(from_on(warning)),
-            lambda: "" if hurt is None else f"; {hurt.key} is {quantity(hurt.now(_FEW), _NAT)}{_at_first(hurt)}",
+            lambda: (
+                "" if hurt is None else f"; {hurt.key} is {quantity(hurt.now(SPIKE_WINDOW), _NAT)}{_at_first(hurt)}"
+            ),
         )
 
     def _follow(self, value: float, limits: Limits) -> None:
@@ -150,14 +157,14 @@ class LearningRate:
 
 
 def _hurt(curves: Curves, limits: Limits) -> InputWindow | None:
-    """The curve that shows that the policy suffers."""
+    """Return the curve that shows that the policy suffers."""
     kl, entropy = curves.get("kl"), curves.get("entropy")
-    if kl is not None and kl.number >= _FEW and kl.now(_FEW) >= limits["hurt_kl"]:
+    if kl is not None and kl.number >= SPIKE_WINDOW and kl.now(SPIKE_WINDOW) >= limits["hurt_kl"]:
         return kl
     # An entropy near zero is what supervised training aims at.
     if entropy is not None and curves.has("reward"):
         start = entropy.start(5)
-        if start is not None and 0 <= entropy.now(_FEW) <= limits["hurt_entropy"] * start:
+        if start is not None and 0 <= entropy.now(SPIKE_WINDOW) <= limits["hurt_entropy"] * start:
             return entropy
     return None
 
@@ -179,7 +186,7 @@ class GradientNorm:
             # The usual case, and cheap.
             return HEALTHY
         if state < State.WARNING or not self._reference:
-            before = [one for one in curve.values[-_REFERENCE - window : -window] if one > _NO_GRADIENT]
+            before = [norm for norm in curve.values[-REFERENCE_WINDOW - window : -window] if norm > ZERO_GRADIENT]
             if len(before) < limits["reference"]:
                 return TOO_FEW
             self._reference = middle(before)
@@ -214,13 +221,17 @@ class NotFinite:
         if not self._steps or self._steps[-1] != curves.last:
             self._steps.append(curves.last)
             self._number += 1
-            del self._steps[:-_LATE]
+            del self._steps[:-NOT_FINITE_WINDOW]
         if not curves.not_finite:
             return HEALTHY
-        late = [one for one in curves.not_finite[-_LATE:] if one[0] >= self._steps[0]]
+        late = [record for record in curves.not_finite[-NOT_FINITE_WINDOW:] if record[0] >= self._steps[0]]
         gradients = sum(only_gradient for _, _, only_gradient in late)
         # Loss scaling begins high, and halves with each gradient that overflows.
-        scaling = int(limits["scaling"]) if self._number > 2 * _LATE else max(int(limits["scaling"]), _LATE // 2)
+        scaling = (
+            int(limits["scaling"])
+            if self._number > 2 * NOT_FINITE_WINDOW
+            else max(int(limits["scaling"]), NOT_FINITE_WINDOW // 2)
+        )
         number = len(late) - (min(gradients, scaling) if gradients == len(late) else 0)
         if number < limits["warning"]:
             return HEALTHY
@@ -228,21 +239,21 @@ class NotFinite:
         threshold = limits["critical"] if level == State.CRITICAL else limits["warning"]
         step, key, _ = late[-1]
 
-        def tell() -> Evidence:
+        def describe() -> Evidence:
             evidence = (
                 f"{key} is not a finite number; "
                 f"{len(late)} of {len(self._steps)} steps up to step {step} have such a value, threshold {threshold:g}"
             )
             return Evidence(self._since(curves), evidence)
 
-        return RuleReading(level, key, float(len(late)), threshold, "{step}", float(len(late)), tell)
+        return RuleReading(level, key, float(len(late)), threshold, "{step}", float(len(late)), describe)
 
     def _since(self, curves: Curves) -> int:
-        """The first of the values that follow each other within so many steps as are looked at."""
+        """Return the first of the values that follow each other within the window."""
         spread = max(self._steps[-1] - self._steps[0], 1)
-        found = curves.not_finite[-1][0]
+        earliest = curves.not_finite[-1][0]
         for step, _, _ in reversed(curves.not_finite):
-            if found - step > spread:
+            if earliest - step > spread:
                 break
-            found = step
-        return found
+            earliest = step
+        return earliest

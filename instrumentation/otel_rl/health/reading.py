@@ -29,10 +29,10 @@ class RuleReading(NamedTuple):
     value: float = 0.0
     threshold: float = 0.0
     unit: str = ""
-    #: How bad the value is, to keep the reading that tells most.
+    #: How bad the value is, to keep the reading that is worst.
     weight: float = 0.0
     #: Onset and evidence; asked for before the next value comes, and only where they are needed.
-    tell: Callable[[], Evidence] = lambda: Evidence(-1, "")
+    describe: Callable[[], Evidence] = lambda: Evidence(-1, "")
 
 
 #: Nothing found; and not enough values to judge by.
@@ -47,7 +47,7 @@ class Judge(Protocol):
 
 
 def above(value: float, warning: float, critical: float, state: State, clear: float = 1.0) -> State:
-    """The level of a value that should be low; a state falls below the share ``clear`` of its threshold."""
+    """Return the level of a value that should be low; a state falls below the share ``clear`` of its threshold."""
     if value >= (critical * clear if state >= State.CRITICAL else critical):
         return State.CRITICAL
     if value >= (warning * clear if state >= State.WARNING else warning):
@@ -65,24 +65,24 @@ def high(
     onset: Callable[[], int],
     words: Callable[[], str] = str,
 ) -> RuleReading:
-    """A reading of a value that should be low; ``words`` are added to the evidence."""
+    """Return a reading of a value that should be low; ``words`` are added to the evidence."""
     threshold = critical if level >= State.CRITICAL else warning
 
-    def tell() -> Evidence:
+    def describe() -> Evidence:
         evidence = f"{curve.key} is {quantity(value, unit)}, threshold {quantity(threshold, unit)}{words()}"
         return Evidence(onset(), evidence)
 
     weight = value / threshold if threshold > 0 else value
-    return RuleReading(level, curve.key, value, threshold, unit, weight, tell)
+    return RuleReading(level, curve.key, value, threshold, unit, weight, describe)
 
 
 def worst(*readings: RuleReading) -> RuleReading:
-    """The one with the highest level; too few values only where nothing else was read."""
-    found = TOO_FEW
+    """Return the reading with the highest level; too few values only where nothing else was read."""
+    highest = TOO_FEW
     for reading in readings:
-        if reading.level > found.level or (reading.level == found.level and reading.weight > found.weight):
-            found = reading
-    return found
+        if reading.level > highest.level or (reading.level == highest.level and reading.weight > highest.weight):
+            highest = reading
+    return highest
 
 
 #: Units of the registry that are words of their own; others are not said.
@@ -90,17 +90,17 @@ _SPOKEN = {"{nat}": " nat", "s": " s", "{token}": " tokens", "{version}": " vers
 
 
 def quantity(value: float, unit: str = "") -> str:
-    """A number as a reader wants it: three digits that count, shares in percent."""
+    """Format a number for a reader: three digits that count, shares in percent."""
     if unit == "%":
         return f"{value:.0%}"
     return f"{value:.3g}{_SPOKEN.get(unit, '')}"
 
 
 def below(limit: float) -> Callable[[float], bool]:
-    """True for values up to ``limit``."""
+    """Return a test for values up to ``limit``."""
     return lambda value: value <= limit
 
 
 def from_on(limit: float) -> Callable[[float], bool]:
-    """True for values from ``limit`` on."""
+    """Return a test for values from ``limit`` on."""
     return lambda value: value >= limit

@@ -14,33 +14,33 @@ if TYPE_CHECKING:
     from otel_rl.health.reading import Limits
 
 #: Values whose median is the present level of a reward.
-_NOW = 5
+LEVEL_WINDOW = 5
 #: Share of the best value from which on a reward that has risen counts as solved.
-_SOLVED = 0.95
-#: Log calls of late over which the policy must stand still.
-_STILL = 20
+SOLVED_SHARE = 0.95
+#: Latest log calls over which the policy must stand still.
+STILL_WINDOW = 20
 #: The latest values, whose median is cheap and is asked first.
-_FEW = 3
+QUICK_WINDOW = 3
 #: Growth of a divergence within the window from which on the policy moves.
-_GROWS = 1.5
-#: Steps with a signal from which on there was one.
-_ALIVE = 3
-#: So many runs of calls without a signal are expected by chance, at most, where one is a finding.
-_CHANCE = 0.01
-#: So many windows are looked at where each step has one group.
-_OF_ONE_GROUP = 8
-#: A spread of rewards that is none but for rounding.
-_NO_SPREAD = 1e-6
+GROWTH_OF_MOVING_POLICY = 1.5
+#: Steps with a signal from which on the run has had one.
+MINIMUM_STEPS_WITH_SIGNAL = 3
+#: Most runs of calls without a signal that chance alone may explain where one is a finding.
+FALSE_POSITIVE_RATE = 0.01
+#: Windows that are read where each step has one group.
+WINDOWS_FOR_SINGLE_GROUPS = 8
+#: Largest spread of rewards that is rounding.
+ROUNDING_SPREAD = 1e-6
 
 
 def is_solved(reward: InputWindow | None) -> bool:
-    """True for a reward that has risen and is at its best: nothing is left to learn, which is no fault."""
+    """Return whether a reward has risen and is at its best: nothing is left to learn, which is no fault."""
     if reward is None:
         return False
-    start = reward.start(_NOW)
+    start = reward.start(LEVEL_WINDOW)
     if start is None or reward.peak <= start:
         return False
-    return reward.now(_NOW) - start >= _SOLVED * (reward.peak - start)
+    return reward.now(LEVEL_WINDOW) - start >= SOLVED_SHARE * (reward.peak - start)
 
 
 def plateau(curves: Curves, limits: Limits, _: State) -> RuleReading:
@@ -59,7 +59,7 @@ def plateau(curves: Curves, limits: Limits, _: State) -> RuleReading:
     if abs(now - before) > threshold:
         return HEALTHY
 
-    def tell() -> Evidence:
+    def describe() -> Evidence:
         evidence = (
             f"{reward.key} went from {quantity(before)} to {quantity(now)} within {window} log calls, "
             f"less than {quantity(limits['rise'], '%')}, and {still}"
@@ -67,19 +67,21 @@ def plateau(curves: Curves, limits: Limits, _: State) -> RuleReading:
         near = max(threshold, 3 * reward.change)
         return Evidence(reward.since(lambda value: abs(value - now) <= near, gap=2), evidence)
 
-    return RuleReading(State.WARNING, reward.key, now, threshold, "", 1.0, tell)
+    return RuleReading(State.WARNING, reward.key, now, threshold, "", 1.0, describe)
 
 
 def _still(curves: Curves, limits: Limits) -> str | None:
     """Words for a policy that does not move; None for one that does."""
     for name, limit, unit in (("kl", "still_kl", "{nat}"), ("gradient_norm", "still_norm", "")):
         curve = curves.get(name)
-        if curve is None or curve.number < _STILL or abs(curve.now(_FEW)) >= limits[limit]:
+        if curve is None or curve.number < STILL_WINDOW or abs(curve.now(QUICK_WINDOW)) >= limits[limit]:
             continue
-        earlier = curve.values[-int(limits["window"]) :][:_STILL]
+        earlier = curve.values[-int(limits["window"]) :][:STILL_WINDOW]
         # A divergence that grows is small because the run is young.
-        if abs(curve.now(_STILL)) < limits[limit] and curve.now(_STILL) <= _GROWS * middle(earlier):
-            return f"{curve.key} is {quantity(curve.now(_STILL), unit)}"
+        if abs(curve.now(STILL_WINDOW)) < limits[limit] and curve.now(STILL_WINDOW) <= GROWTH_OF_MOVING_POLICY * middle(
+            earlier
+        ):
+            return f"{curve.key} is {quantity(curve.now(STILL_WINDOW), unit)}"
     return None
 
 
@@ -99,19 +101,19 @@ def oscillation(curves: Curves, limits: Limits, _: State) -> RuleReading:
     deviation = curves.get("reward_std")
     # Of rewards around zero the mean is no level.
     level = max(abs(mean), deviation.now(window) if deviation is not None and deviation.values else 0.0)
-    if spread < limits["swing"] * level or spread <= _NO_SPREAD or rise > spread / 2:
+    if spread < limits["swing"] * level or spread <= ROUNDING_SPREAD or rise > spread / 2:
         return HEALTHY
     state = State.CRITICAL if share >= limits["clip_critical"] else State.WARNING
     threshold = limits["clip_critical"] if state == State.CRITICAL else limits["clip_warning"]
 
-    def tell() -> Evidence:
+    def describe() -> Evidence:
         evidence = (
             f"{reward.key} swings by {quantity(spread)} around {quantity(mean)}, "
             f"and {clipped.key} is {quantity(share, '%')}, threshold {quantity(threshold, '%')}"
         )
         return Evidence(clipped.since(from_on(limits["clip_warning"]), gap=2), evidence)
 
-    return RuleReading(state, clipped.key, share, threshold, "%", share / max(threshold, 1e-9), tell)
+    return RuleReading(state, clipped.key, share, threshold, "%", share / max(threshold, 1e-9), describe)
 
 
 # -- hacking -----------------------------------------------------------------------------------------------------------
@@ -128,9 +130,9 @@ def _change(curve: InputWindow, limits: Limits) -> float:
     start = curve.start(baseline)
     if start is None or curve.number < 2 * baseline:
         return 0.0
-    change = curve.now(_NOW) - start
+    change = curve.now(LEVEL_WINDOW) - start
     least = limits["noise"] * curve.change
-    return 0.0 if -least < change < least or -_NO_SPREAD < change < _NO_SPREAD else change
+    return 0.0 if -least < change < least or -ROUNDING_SPREAD < change < ROUNDING_SPREAD else change
 
 
 def _rises(curve: InputWindow, limits: Limits) -> bool:
@@ -155,40 +157,40 @@ def _parting(curves: Curves, limits: Limits) -> RuleReading:
 
 
 def _parted(up: InputWindow, down: InputWindow, curves: Curves, limits: Limits) -> RuleReading:
-    start, now = down.start(limits["baseline"]) or 0.0, down.now(_NOW)
+    start, now = down.start(limits["baseline"]) or 0.0, down.now(LEVEL_WINDOW)
     lost = (start - now) / max(abs(start), 1e-9)
     # Of a penalty nothing can be gone: a small one soon has manyfold its size.
     also = _at_the_limit(curves, limits) if start > 0 and lost >= limits["gone"] else None
     threshold = start - limits["fall"] * abs(start)
 
-    def tell() -> Evidence:
+    def describe() -> Evidence:
         evidence = (
             f"{down.key} fell from {quantity(start)} to {quantity(now)} while {up.key} rose from "
-            f"{quantity(up.start(limits['baseline']) or 0.0)} to {quantity(up.now(_NOW))}{_words(also)}"
+            f"{quantity(up.start(limits['baseline']) or 0.0)} to {quantity(up.now(LEVEL_WINDOW))}{_words(also)}"
         )
         return Evidence(down.began_to_fall(), evidence)
 
     level = State.CRITICAL if also is not None else State.WARNING
-    return RuleReading(level, down.key, now, threshold, "", max(lost, 0.0), tell)
+    return RuleReading(level, down.key, now, threshold, "", max(lost, 0.0), describe)
 
 
 def _at_the_limit(curves: Curves, limits: Limits) -> InputWindow | None:
-    """The curve that shows answers that use the whole length, or that are all alike."""
+    """Return the curve that shows answers that use the whole length, or that are all alike."""
     truncated, entropy = curves.get("truncated"), curves.get("entropy")
-    if truncated is not None and truncated.values and truncated.now(_NOW) >= limits["cap"]:
+    if truncated is not None and truncated.values and truncated.now(LEVEL_WINDOW) >= limits["cap"]:
         return truncated
-    if entropy is not None and entropy.values and 0 <= entropy.now(_NOW) <= limits["low_entropy"]:
+    if entropy is not None and entropy.values and 0 <= entropy.now(LEVEL_WINDOW) <= limits["low_entropy"]:
         return entropy
     return None
 
 
 def _words(also: InputWindow | None) -> str:
-    return "" if also is None else f"; {also.key} is {quantity(also.now(_NOW))}"
+    return "" if also is None else f"; {also.key} is {quantity(also.now(LEVEL_WINDOW))}"
 
 
 def _against_evaluation(curves: Curves, limits: Limits) -> RuleReading:
     reward, evaluation = curves.get("reward"), curves.get("evaluation_reward")
-    if reward is None or evaluation is None or evaluation.number < _NOW:
+    if reward is None or evaluation is None or evaluation.number < LEVEL_WINDOW:
         return TOO_FEW
     if not _rises(reward, limits):
         return HEALTHY
@@ -197,41 +199,41 @@ def _against_evaluation(curves: Curves, limits: Limits) -> RuleReading:
         return HEALTHY
     now, threshold = evaluation.now(2), best - limits["fall"] * abs(best)
 
-    def tell() -> Evidence:
+    def describe() -> Evidence:
         evidence = (
             f"{evaluation.key} fell from {quantity(best)} to {quantity(now)} while {reward.key} rose to "
-            f"{quantity(reward.now(_NOW))}"
+            f"{quantity(reward.now(LEVEL_WINDOW))}"
         )
         return Evidence(evaluation.since(below(best - fall / 2)), evidence)
 
-    return RuleReading(State.WARNING, evaluation.key, now, threshold, "", fall / max(abs(best), 1e-9), tell)
+    return RuleReading(State.WARNING, evaluation.key, now, threshold, "", fall / max(abs(best), 1e-9), describe)
 
 
 def _against_length(curves: Curves, limits: Limits) -> RuleReading:
     reward, truncated = curves.get("reward"), curves.get("truncated")
     if reward is None or truncated is None or min(reward.number, truncated.number) < 2 * limits["baseline"]:
         return TOO_FEW
-    start, share = truncated.start(limits["baseline"]) or 0.0, truncated.now(_NOW)
+    start, share = truncated.start(limits["baseline"]) or 0.0, truncated.now(LEVEL_WINDOW)
     if share < limits["cap"] or start > limits["cap"] / 2:
         return HEALTHY
     if not _rises(reward, limits):
         return HEALTHY
 
-    def tell() -> Evidence:
+    def describe() -> Evidence:
         evidence = (
             f"{reward.key} rises while answers grow into the length limit: {truncated.key} is {quantity(share, '%')}, "
             f"{quantity(start, '%')} in the first steps"
         )
         return Evidence(truncated.since(from_on((start + share) / 2), gap=1), evidence)
 
-    return RuleReading(State.WARNING, truncated.key, share, limits["cap"], "%", share, tell)
+    return RuleReading(State.WARNING, truncated.key, share, limits["cap"], "%", share, describe)
 
 
 # -- validation --------------------------------------------------------------------------------------------------------
 
 
 def _fall(evaluation: InputWindow) -> tuple[float, float]:
-    """The best level of an evaluation, and how far the latest two are below it."""
+    """Return the best level of an evaluation, and how far the latest two are below it."""
     # A single lucky evaluation is no level.
     best = evaluation.highest()
     return best, best - max(evaluation.values[-2:])
@@ -250,11 +252,11 @@ def validation_collapse(curves: Curves, limits: Limits, _: State) -> RuleReading
     share = limits["gone"] if level == State.CRITICAL else limits["fall"]
     threshold, now = best - share * scale, evaluation.values[-1]
 
-    def tell() -> Evidence:
+    def describe() -> Evidence:
         evidence = f"{evaluation.key} is {quantity(now)}, {quantity(best)} at its best, threshold {quantity(threshold)}"
         return Evidence(evaluation.since(below(best - fall / 2)), evidence)
 
-    return RuleReading(level, evaluation.key, now, threshold, "", fall / scale, tell)
+    return RuleReading(level, evaluation.key, now, threshold, "", fall / scale, describe)
 
 
 # -- signal ------------------------------------------------------------------------------------------------------------
@@ -272,7 +274,9 @@ class NoSignal:
 
     def __call__(self, curves: Curves, limits: Limits, state: State) -> RuleReading:
         """Read the curves."""
-        name, curve = next(((name, curve) for name in _SIGNS if (curve := curves.get(name)) is not None), ("", None))
+        name, curve = next(
+            ((name, curve) for name in SIGNAL_INPUTS if (curve := curves.get(name)) is not None), ("", None)
+        )
         if curve is None or not curve.values:
             return TOO_FEW
         reward = curves.get("reward")
@@ -297,19 +301,19 @@ class NoSignal:
             self._alive += 1
 
     def _is_usual(self) -> bool:
-        """True where calls without a signal are so frequent that by chance many follow each other: few groups."""
+        """Return whether calls without a signal are so frequent that many follow each other by chance: few groups."""
         before = self._dead_before + self._alive
         # A share of few calls is uncertain (Agresti and Coull).
         share = (self._dead_before + 2) / (before + 4)
-        return self._alive >= _ALIVE and before * share**self._dead > _CHANCE
+        return self._alive >= MINIMUM_STEPS_WITH_SIGNAL and before * share**self._dead > FALSE_POSITIVE_RATE
 
     def _of_run(self, curve: InputWindow, reward: InputWindow | None, limits: Limits) -> RuleReading:
-        lived = self._alive >= _ALIVE
+        lived = self._alive >= MINIMUM_STEPS_WITH_SIGNAL
         critical = limits["after_life"] if lived else limits["never"]
         level = State.CRITICAL if self._dead >= critical else State.WARNING
         threshold = critical if level == State.CRITICAL else limits["window"]
 
-        def tell() -> Evidence:
+        def describe() -> Evidence:
             mean = f"; {reward.key} is {quantity(reward.values[-1])}" if reward is not None and reward.values else ""
             evidence = (
                 f"{curve.key} is {quantity(curve.values[-1])}: no difference in reward within any group in "
@@ -317,21 +321,21 @@ class NoSignal:
             )
             return Evidence(self._since, evidence)
 
-        # The weight does not grow with each step: the first sentence that is told stays.
-        return RuleReading(level, curve.key, curve.values[-1], threshold, "{step}", 1.0, tell)
+        # The weight does not grow with each step: the first sentence stays.
+        return RuleReading(level, curve.key, curve.values[-1], threshold, "{step}", 1.0, describe)
 
 
-_SIGNS = ("zero_variance", "reward_std", "reward")
+SIGNAL_INPUTS = ("zero_variance", "reward_std", "reward")
 
 
 def _is_dead(name: str, curve: InputWindow, reward: InputWindow | None, limits: Limits) -> bool:
-    """True for a step whose rewards teach nothing."""
+    """Return whether the rewards of a step teach nothing."""
     value = curve.values[-1]
     if name == "zero_variance":
         return value >= limits["dead"]
     if name == "reward_std":
         scale = abs(reward.values[-1]) if reward is not None and reward.values else 1.0
-        return value <= _NO_SPREAD * max(scale, 1.0)
+        return value <= ROUNDING_SPREAD * max(scale, 1.0)
     # The mean of a batch that is the same to the last digit: the reward is constant.
     return len(curve.values) > 1 and value == curve.values[-2]
 
@@ -342,15 +346,15 @@ def _few(curve: InputWindow, limits: Limits) -> RuleReading:
     values = curve.values[-window:]
     if set(values) <= {0.0, 1.0}:
         # With one group per step, most of a few steps lack a difference by chance.
-        values = curve.values[-_OF_ONE_GROUP * window :]
-        if len(values) < _OF_ONE_GROUP * window:
+        values = curve.values[-WINDOWS_FOR_SINGLE_GROUPS * window :]
+        if len(values) < WINDOWS_FOR_SINGLE_GROUPS * window:
             return HEALTHY
     share = sum(values) / len(values)
     if share < limits["few"]:
         return HEALTHY
 
-    def tell() -> Evidence:
+    def describe() -> Evidence:
         evidence = f"{curve.key} is {quantity(share, '%')}, threshold {quantity(limits['few'], '%')}"
         return Evidence(curve.since(from_on(limits["few"]), gap=1), evidence)
 
-    return RuleReading(State.WARNING, curve.key, share, limits["few"], "%", share, tell)
+    return RuleReading(State.WARNING, curve.key, share, limits["few"], "%", share, describe)

@@ -26,17 +26,17 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
 #: Largest file that is read: PyYAML takes a second for so much.
-_LARGEST = 1 << 16
+MAXIMUM_FILE_BYTES = 1 << 16
 _NUMBER = re.compile(r"([-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?)\s*(.*)")
 #: Limits that count log calls or steps: whole numbers from 1.
-_COUNTS = frozenset({"{step}", "{evaluation}"})
+COUNTING_UNITS = frozenset({"{step}", "{evaluation}"})
 #: Longest count that a curve keeps values for.
-_LONGEST = 128
+MAXIMUM_COUNT = 128
 #: Keys below keys whose lines are known; a limit is the third.
-_DEEPEST = 2
-_SIMILAR = 0.6
+MAXIMUM_DEPTH = 2
+SIMILARITY_CUTOFF = 0.6
 #: A key with more would take long to compare.
-_MOST_STARS = 3
+MAXIMUM_STARS = 3
 
 
 class RefusedRulesError(ValueError):
@@ -44,7 +44,7 @@ class RefusedRulesError(ValueError):
 
 
 def defaults() -> Rules:
-    """The rules without a file."""
+    """Return the rules without a file."""
     return Rules(
         {name: item.keys for name, item in INPUTS.items()},
         {code: {name: limit.value for name, limit in rule.limits.items()} for code, rule in RULES.items()},
@@ -52,7 +52,7 @@ def defaults() -> Rules:
 
 
 def load(path: str | None) -> tuple[Rules, str]:
-    """The rules in force, and a complaint about the file ``path``, or nothing. Never raises for a bad file."""
+    """Return the rules in force, and a complaint about the file ``path``, or nothing. Never raises for a bad file."""
     if not path:
         return defaults(), ""
     try:
@@ -62,7 +62,7 @@ def load(path: str | None) -> tuple[Rules, str]:
 
 
 def read(path: Path) -> Rules:
-    """The rules with what the file says.
+    """Return the rules with the changes of the file.
 
     Raises:
         RefusedRulesError: it cannot be read, or has a mistake.
@@ -74,13 +74,13 @@ def read(path: Path) -> Rules:
         raise RefusedRulesError(f"{path}: {error.strerror or type(error).__name__}") from error
     except UnicodeDecodeError as error:
         raise RefusedRulesError(f"{path}: is no text in UTF-8") from error
-    if len(raw) > _LARGEST:
-        raise RefusedRulesError(f"{path}: is larger than {_LARGEST} bytes")
+    if len(raw) > MAXIMUM_FILE_BYTES:
+        raise RefusedRulesError(f"{path}: is larger than {MAXIMUM_FILE_BYTES} bytes")
     return _RulesFile(path, text).rules()
 
 
 def _content(path: Path) -> bytes:
-    """The first bytes of the file; a pipe would never end.
+    """Read the first bytes of the file; a pipe would never end.
 
     Raises:
         RefusedRulesError: it is no file.
@@ -89,7 +89,7 @@ def _content(path: Path) -> bytes:
     if not stat.S_ISREG(path.stat().st_mode):
         raise RefusedRulesError(f"{path}: is not a file")
     with path.open("rb") as stream:
-        return stream.read(_LARGEST + 1)
+        return stream.read(MAXIMUM_FILE_BYTES + 1)
 
 
 class _RulesFile:
@@ -102,10 +102,10 @@ class _RulesFile:
         self._lines: dict[tuple[str, ...], int] = {}
 
     def rules(self) -> Rules:
-        found = defaults()
+        usual = defaults()
         content = self._mapping((), self._parsed())
         self._known((), content, ("inputs", "rules"))
-        keys, limits = dict(found.keys), {code: dict(of_rule) for code, of_rule in found.limits.items()}
+        keys, limits = dict(usual.keys), {code: dict(of_rule) for code, of_rule in usual.limits.items()}
         for name, given in self._mapping(("inputs",), content.get("inputs") or {}).items():
             self._known(("inputs",), {name: given}, INPUTS)
             keys[name] = (*self._keys(("inputs", name), given), *keys[name])
@@ -151,16 +151,16 @@ class _RulesFile:
             raise self._refusal(f"is no JSON: {error}", None) from error
 
     def _once(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        mapping: dict[str, Any] = {}
         for key, value in pairs:
-            if key in found:
+            if key in mapping:
                 raise self._refusal(f"{key} is there twice", self._line_of_text(key))
-            found[key] = value
-        return found
+            mapping[key] = value
+        return mapping
 
     def _mark(self, node: Any, place: tuple[str, ...]) -> None:
         """Remember the lines of keys, and refuse one that is there twice."""
-        if node.id != "mapping" or len(place) > _DEEPEST:
+        if node.id != "mapping" or len(place) > MAXIMUM_DEPTH:
             return
         for key, value in node.value:
             if key.id != "scalar":
@@ -191,8 +191,8 @@ class _RulesFile:
         keys = [given] if isinstance(given, str) else given
         if not isinstance(keys, list) or not all(isinstance(key, str) and key for key in keys):
             raise self._wrong(place, f"must be a key of the trainer, or a list of them, not {_shown(given)}")
-        if any(key.count("*") > _MOST_STARS for key in keys):
-            raise self._wrong(place, f"has a key with more than {_MOST_STARS} stars")
+        if any(key.count("*") > MAXIMUM_STARS for key in keys):
+            raise self._wrong(place, f"has a key with more than {MAXIMUM_STARS} stars")
         return keys
 
     def _is_off(self, place: tuple[str, ...], given: Any) -> bool:
@@ -207,11 +207,11 @@ class _RulesFile:
         self._known(place, self._mapping(place, given), limits)
         for name, value in given.items():
             limit = RULES[code].limits[name]
-            limits[name] = self._number((*place, name), value, limit.unit)
+            limits[name] = self._limit_value((*place, name), value, limit.unit)
         self._order(code, limits)
 
     def _order(self, code: str, limits: dict[str, float]) -> None:
-        """A warning must come before what is critical, on whichever side the default has it."""
+        """Check that a warning comes before what is critical, on whichever side the default has it."""
         usual = RULES[code].limits
         for name, warning in limits.items():
             other = name.replace("warning", "critical")
@@ -222,7 +222,7 @@ class _RulesFile:
             if (warning > critical) if rises else (warning < critical):
                 raise self._wrong(("rules", code), f"has {name} ({warning:g}) behind {other} ({critical:g})")
 
-    def _number(self, place: tuple[str, ...], value: Any, unit: str) -> float:
+    def _limit_value(self, place: tuple[str, ...], value: Any, unit: str) -> float:
         if isinstance(value, str):
             value = self._with_unit(place, value, unit)
         if isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -233,19 +233,19 @@ class _RulesFile:
             number = float("inf")
         if not 0 <= number < float("inf"):
             raise self._wrong(place, f"must be a number from 0 on, not {_shown(value)}")
-        if unit in _COUNTS and (number != int(number) or not 1 <= number <= _LONGEST):
-            raise self._wrong(place, f"counts steps: it must be a whole number from 1 to {_LONGEST}")
+        if unit in COUNTING_UNITS and (number != int(number) or not 1 <= number <= MAXIMUM_COUNT):
+            raise self._wrong(place, f"counts steps: it must be a whole number from 1 to {MAXIMUM_COUNT}")
         return number
 
     def _with_unit(self, place: tuple[str, ...], text: str, unit: str) -> float:
-        found = _NUMBER.fullmatch(text.strip())
+        match = _NUMBER.fullmatch(text.strip())
         try:
-            number = float(found.group(1)) if found else None
+            number = float(match.group(1)) if match else None
         except ValueError:
             number = None
-        if found is None or number is None:
+        if match is None or number is None:
             raise self._wrong(place, f"must be a number{_in(unit)}, not {_shown(text)}")
-        given = found.group(2).strip()
+        given = match.group(2).strip()
         if unit == "1" and given == "%":
             return number / 100
         if given and given.strip("{}") != unit.strip("{}"):
@@ -282,6 +282,6 @@ def _in(unit: str) -> str:
 def _meant(name: str, known: Collection[str]) -> str:
     import difflib  # noqa: PLC0415 - only for a mistake
 
-    begins = [one for one in known if len(name) > 1 and one.startswith(name)]
-    near = begins or difflib.get_close_matches(name, list(known), 1, _SIMILAR)
+    begins = [candidate for candidate in known if len(name) > 1 and candidate.startswith(name)]
+    near = begins or difflib.get_close_matches(name, list(known), 1, SIMILARITY_CUTOFF)
     return f"; did you mean {near[0]}?" if near else f"; there are {', '.join(known)}"

@@ -40,7 +40,7 @@ class Verdict:
     next_steps: tuple[str, ...]
     #: Key under which the trainer logged the metric, for a link to its chart; empty where there is none.
     metric: str
-    #: The value that told most, and the threshold that it passed, both in ``unit``.
+    #: The worst value, and the threshold that it passed, both in ``unit``.
     value: float | None
     threshold: float | None
     unit: str

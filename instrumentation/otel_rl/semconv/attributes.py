@@ -474,6 +474,9 @@ RL_ROLLOUT_CUMULATIVE_REWARDS: Final = "rl.rollout.cumulative_rewards"
 RL_ROLLOUT_DISCARD_REASON: Final = "rl.rollout.discard_reason"
 """Reason not to use the trajectory."""
 
+RL_ROLLOUT_EVALUATION: Final = "rl.rollout.evaluation"
+"""The trajectory ended within the phase rl.evaluate."""
+
 RL_ROLLOUT_ID: Final = "rl.rollout.id"
 """Identity of the trajectory."""
 
@@ -677,6 +680,9 @@ RL_TRAJECTORIES_SOURCE: Final = "rl.trajectories.source"
 
 RL_TRAJECTORIES_STARTED: Final = "rl.trajectories.started"
 """Trajectories that began in this process since its previous record."""
+
+RL_TRAJECTORIES_STEP: Final = "rl.trajectories.step"
+"""Step of the program's own loop in which the trajectories ended, whose rewards they are."""
 
 RL_TRAJECTORY_REASON: Final = "rl.trajectory.reason"
 """Reason to record this sample on its own, of those of its batch."""
@@ -1326,6 +1332,7 @@ IDENTIFIERS: Final[tuple[str, ...]] = (
     RL_SAMPLE_ID,
     RL_STEP_FIRST,
     RL_STEP_LAST,
+    RL_TRAJECTORIES_STEP,
     SERVICE_INSTANCE_ID,
 )
 """Attributes without a bound on their values: never on a metric."""

@@ -276,6 +276,8 @@ RL_TRAJECTORIES: Final = definitions.EventDefinition(
     description="Numbers of the samples that ended in a process in one iteration, a row per sample and no content",
     attributes=(
         attributes.RL_LOOP_ITERATION,
+        attributes.RL_LOOP_NAME,
+        attributes.RL_TRAJECTORIES_STEP,
         attributes.RL_TRAJECTORIES_SOURCE,
         attributes.RL_TRAJECTORIES_STARTED,
         attributes.RL_TRAJECTORIES_LEFT_OUT,

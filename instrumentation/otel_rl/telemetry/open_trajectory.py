@@ -72,6 +72,7 @@ class OpenTrajectory:
         "event_loop",
         "failed_tool",
         "has_ended",
+        "identifier",
         "input_tokens",
         "is_recorded",
         "metrics",
@@ -93,7 +94,9 @@ class OpenTrajectory:
         "weights",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, identifier: str | None = None) -> None:
+        #: Its ``rl.rollout.id``, where the baggage does not have it.
+        self.identifier = identifier
         self.model_calls = self.model_errors = self.tool_calls = self.tool_errors = self.span_errors = 0
         #: Tool calls that repeat the failed one before them, and that one.
         self.tool_retries = 0

@@ -7,7 +7,6 @@
 ``parts``              parts of a phase, such as forward and backward passes
 ``phases``             a phase of a step: spans and duration; which phase suspends which
 ``position``           the open step, and whether the current context belongs to it
-``reward_means``       means of the scores that the program records, per step
 ``rewards``            scores of reward functions
 ``scalars``            values that trainers and trackers log, each from one source
 ``step_sampling``      which ranks emit the spans of a step, and the sampler's answer for all
@@ -15,7 +14,7 @@
 ``steps``              loops, their step traces in which all ranks meet, and which step a caller is in
 ``sync_operations``    operations on an engine as parts of the phase that syncs
 ``systems``            system, algorithm and role of this process
-``trajectories``       records with the numbers of every trajectory
+``trajectories``       records with the numbers of every trajectory, the exact form of its rewards
 ``trajectory_columns`` lists of values per column
 ``trajectory_counts``  counters of trajectories, by what became of them
 ``trainer_loop``       order of steps and phases as the hooks of a trainer report them

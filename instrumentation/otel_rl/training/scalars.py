@@ -90,8 +90,6 @@ class Source(IntEnum):
     SWANLAB = 6
     TRACKIO = 7
     TENSORBOARD = 8
-    #: What this package computes itself: means of the rewards that the program records.
-    OWN = 9
 
 
 class ScalarSink:
@@ -122,19 +120,15 @@ class ScalarSink:
         iteration: int | None,
         values: Mapping[str, Any],
         first: int | None = None,
-        belongs: tuple[Context, int] | None = None,
     ) -> None:
-        """Record one log call at step ``iteration``; it covers the steps from ``first`` on.
-
-        It belongs to the current context and to now, unless to a context and a time in ns since the epoch.
-        """
+        """Record one log call at step ``iteration``; it covers the steps from ``first`` on."""
         calling = self._calling.get()
         if not scope.enabled or (calling is not None and calling is not source):
             return
         owned = {str(key): value for key, value in values.items() if self._take(str(key), source, iteration or 0)}
         if owned:
             body, numbers = _exact(owned)
-            context, timestamp = belongs or (get_current(), clock.now())
+            context, timestamp = get_current(), clock.now()
             # A gauge has one value per export: of several log calls that are recorded together, the last one's.
             for key, value in numbers.items():
                 # Taken out first: keys of one metric are measured in the order in which they were logged last.
@@ -241,6 +235,11 @@ class ScalarSink:
             return False
         self._owners[key] = (source, step)
         return True
+
+    def has_logged(self, key: str, step: int) -> bool:
+        """Return whether a source has logged ``key`` in the steps before ``step``, or at it."""
+        owner = self._owners.get(key)
+        return owner is not None and step - owner[1] <= KEPT_FOR_STEPS
 
     def reset(self) -> None:
         """Forget who logged what."""

@@ -73,6 +73,8 @@ class Step(PhaseDurations):
         self.rank_span: Span = INVALID_SPAN
         self.trace_id = 0
         self.is_open = True
+        #: Its end in ns since the epoch.
+        self.end_time: int | None = None
         #: It is not this rank's turn: its step and phase spans are left out unless they fail.
         self.thinned = False
         self._parent = Context()
@@ -221,6 +223,7 @@ class Step(PhaseDurations):
         if record is not None:
             flight.end(record, error is not None)
         ended = at or deferral.now()
+        self.end_time = ended.wall
         if self._token is not None:
             detach(self._token)
         kind = attribute_values.error_type(error) if isinstance(error, BaseException) else error

@@ -4,6 +4,8 @@ Trajectories that end one by one (:func:`add`) wait for the end of the step that
 whatever is exported meanwhile; those outside of all steps for the next export. What a trainer makes in a batch
 (:func:`add_batch`) is columns already. Everything but the call itself happens on an I/O thread, where there is one.
 
+The records are the exact form of rewards: the health rules read them, live through :data:`listener`.
+
 At most :data:`MAXIMUM_ROWS` wait. Further ones are counted as dropped (``trajectory_limit``) and in the record.
 """
 
@@ -20,13 +22,13 @@ from opentelemetry.context import Context
 from opentelemetry.trace import INVALID_SPAN
 
 from otel_rl.core.guard import guard
-from otel_rl.semconv import attributes, events, metrics
+from otel_rl.semconv import attributes, events, metrics, spans
 from otel_rl.semconv.attributes import RlRolloutStatusValues
 from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
 from otel_rl.telemetry import deferral, drops, lifecycle
 from otel_rl.telemetry.attribute_values import PlainBody
 from otel_rl.telemetry.open_trajectory import MAXIMUM_REWARDS
-from otel_rl.training import reward_means, steps, trajectory_columns, trajectory_counts
+from otel_rl.training import phases, steps, trajectory_columns, trajectory_counts
 from otel_rl.training.trajectory_columns import ROWS_PER_RECORD, Columns
 
 if TYPE_CHECKING:
@@ -61,6 +63,7 @@ _IDS = (
 #: Exceptions by which a program gives a trajectory up.
 _CANCELLED = frozenset({"CancelledError", "GeneratorExit"})
 
+_EVALUATE = spans.RL_EVALUATE.type.removeprefix("rl.")
 _SITE = guard("trajectories.record")
 
 
@@ -79,6 +82,11 @@ class _WaitingRows(NamedTuple):
     def is_held(self) -> bool:
         """True while further rows may come for the same record."""
         return self.step is not None and self.step.is_open
+
+    @property
+    def own_step(self) -> steps.Step | None:
+        """The step whose rewards the rows are; None outside of all steps, and where a trainer logs the rewards."""
+        return None if self.step is None or self.step.loop.logs_rewards else self.step
 
 
 class Ended(NamedTuple):
@@ -112,6 +120,8 @@ _waits_since = 0.0
 _posted = False
 #: The newest version of the weights that an engine has answered a trajectory with.
 _newest_version = 0
+#: Called with the step, the body and the iteration of each record whose rewards count to a step.
+listener: Callable[[steps.Step, Mapping[str, Any], int | None], None] | None = None
 
 
 def began(scope: Scope, source: str, count: int = 1) -> None:
@@ -135,14 +145,15 @@ def add(scope: Scope, source: str, ended: Ended) -> dict[str, Any]:
     if own is not None and own.is_valid:
         row[attributes.RL_ROLLOUT_TRACE_ID] = trace_api.format_trace_id(own.trace_id)
     row[attributes.RL_ROLLOUT_SECONDS] = round(ended.seconds, 6)
-    status = row[attributes.RL_ROLLOUT_STATUS] = status_of(ended.error, trajectory.discard_reason)
+    row[attributes.RL_ROLLOUT_STATUS] = status_of(ended.error, trajectory.discard_reason)
     of_turns, sums = trajectory.rewards_of_turns()
     if of_turns:
         row[attributes.RL_ROLLOUT_TURN_REWARDS] = of_turns
         row[attributes.RL_ROLLOUT_CUMULATIVE_REWARDS] = sums
+    phase = phases.innermost()
+    if phase is not None and phase.name == _EVALUATE:
+        row[attributes.RL_ROLLOUT_EVALUATION] = True
     step = steps.where().step
-    if step is not None and status == RlRolloutStatusValues.FINISHED:
-        reward_means.add_rollout(step, iteration, trajectory, row.get(attributes.RL_GROUP_ID))
     context = step.context if step is not None and step.iteration == iteration else NO_CONTEXT
     _keep(_WaitingRows(scope, source, iteration, step, context, 1, lambda: _of_one(row, trajectory)))
     return totals
@@ -215,8 +226,6 @@ def _keep(waiting: _WaitingRows) -> None:
         return
     if not _waiting:
         _waits_since = time.monotonic()
-    if waiting.step is not None:
-        steps.listeners.add(_step_ended)
     _rows += waiting.rows
     _waiting.append(waiting)
     # Asked last: another thread may have ended the step meanwhile, and its end has recorded what was there.
@@ -242,31 +251,33 @@ def _record_soon() -> None:
 
 def _step_ended(*_: object) -> None:
     """Record the rows of the step; on an I/O thread where there is one."""
-    record()
+    if _waiting:
+        record()
 
 
 def record() -> None:
     """Record what waits, a record per iteration and source; rows of an open step wait on while there is room."""
     global _posted
     _posted = False
-    again = True
-    while again:
+    must_repeat = True
+    while must_repeat:
         held = _record_waiting(everything=_is_crowded())
         # Put back after their step had ended: its end has found nothing.
-        again = any(not waiting.is_held for waiting in held)
+        must_repeat = any(not waiting.is_held for waiting in held)
 
 
 def _record_waiting(*, everything: bool) -> list[_WaitingRows]:
     """Record the rows that wait, all of them or those of no open step; return the others, which wait on."""
     global _rows, _held, _left_out, _waits_since
-    groups: dict[tuple[str, int | None, str], list[_WaitingRows]] = {}
+    groups: dict[tuple[str, int | None, str, steps.Step | None], list[_WaitingRows]] = {}
     held: list[_WaitingRows] = []
     for waiting in _taken(_waiting):
         if waiting.is_held and not everything:
             held.append(waiting)
             continue
         _rows -= waiting.rows
-        groups.setdefault((waiting.scope.name, waiting.iteration, waiting.source), []).append(waiting)
+        key = waiting.scope.name, waiting.iteration, waiting.source, waiting.own_step
+        groups.setdefault(key, []).append(waiting)
     if not _waiting and not held:
         _rows = 0  # two threads that counted at once may have counted one
     _waiting.extendleft(reversed(held))
@@ -278,7 +289,7 @@ def _record_waiting(*, everything: bool) -> list[_WaitingRows]:
         started[scope.name, source] = started.get((scope.name, source), 0) + count
         unrecorded[scope.name, source] = scope
     left_out, _left_out = _left_out, 0
-    for (name, _, source), group in groups.items():
+    for (name, _, source, _), group in groups.items():
         unrecorded.pop((name, source), None)
         with _SITE:
             _record(group, started.pop((name, source), 0), left_out)
@@ -304,8 +315,10 @@ def _taken(queue: deque[Taken]) -> Iterator[Taken]:
 
 
 def _record(group: Sequence[_WaitingRows], started: int, left_out: int) -> None:
-    first, counts = group[0], [one.rows for one in group]
-    made = [one.make() for one in group]
+    first, counts = group[0], [waiting.rows for waiting in group]
+    made = [waiting.make() for waiting in group]
+    step = first.own_step
+    timestamp = None if step is None else step.end_time
     columns = trajectory_columns.joined([one.values for one in made], counts, trajectory_columns.plain)
     scores = trajectory_columns.joined([one.scores for one in made], counts, trajectory_columns.finite, MAXIMUM_REWARDS)
     metrics = trajectory_columns.joined(
@@ -313,6 +326,8 @@ def _record(group: Sequence[_WaitingRows], started: int, left_out: int) -> None:
     )
     weights = [trajectory_columns.weight_of(name, made) for name in scores]
     common = {
+        attributes.RL_LOOP_NAME: None if first.step is None else first.step.loop.name,
+        attributes.RL_TRAJECTORIES_STEP: None if step is None else step.iteration,
         attributes.RL_ADVANTAGE_ESTIMATOR: trajectory_columns.common(one.estimator for one in made),
         attributes.RL_GROUP_SIZE: trajectory_columns.common(one.group_size for one in made),
     }
@@ -332,7 +347,9 @@ def _record(group: Sequence[_WaitingRows], started: int, left_out: int) -> None:
             body[attributes.RL_REWARD_SCORES] = [values[begin:end] for values in scores.values()]
         if metrics:
             body[attributes.RL_ROLLOUT_METRIC_VALUES] = [values[begin:end] for values in metrics.values()]
-        _emit(first.scope, body, first.context, first.iteration, first.source, started, left_out, common)
+        _emit(first.scope, body, first.context, first.iteration, first.source, started, left_out, common, timestamp)
+        if step is not None and listener is not None:
+            listener(step, body, first.iteration)
         started = left_out = 0
     trajectory_counts.count_ended(first.scope, first.source, columns, count, first.context)
 
@@ -346,6 +363,7 @@ def _emit(
     started: int,
     left_out: int,
     common: Mapping[str, Any] = MappingProxyType({}),
+    timestamp: int | None = None,
 ) -> None:
     trajectory_counts.count_started(scope, source, started)
     scope.event(
@@ -359,6 +377,7 @@ def _emit(
             **common,
         },
         context=context,
+        timestamp=timestamp,
     )
 
 
@@ -371,4 +390,6 @@ def _forget() -> None:
     _posted = False
 
 
+# Here and not with the first row: before the listener of the health rules, which judges a step when it has ended.
+steps.listeners.add(_step_ended)
 lifecycle.after_fork_in_child(_forget)

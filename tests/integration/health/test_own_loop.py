@@ -13,6 +13,7 @@ from conformance.live_check import check
 from own_loop_program import GROUPS, ONSET, SAMPLES, STEPS
 
 from otel_rl.report.aggregate.collected import Collected
+from otel_rl.report.aggregate.reward_curves import RewardCurves
 from otel_rl.report.findings import overview
 from otel_rl.semconv.attributes import RlHealthCodeValues as Code
 from otel_rl.store.reader import Log, Reader, find_run
@@ -58,14 +59,17 @@ def report(source):
 
 
 def test_the_means_of_each_step_cover_all_its_samples(finished):
-    logged = events(finished("healthy"), "rl.step")
+    curves, source = RewardCurves(), finished("healthy")
+    logs = [call for log in Reader(source).records() if isinstance(log, Log) for call in curves.add_log(log)]
+    logs += curves.close()
 
-    assert [one.attributes["rl.loop.iteration"] for one in logged] == list(range(1, STEPS + 1))
+    assert [log.attributes["rl.loop.iteration"] for log in logs] == list(range(1, STEPS + 1))
     expected = "frac_reward_zero_std reward reward_std rewards/correct/mean rewards/polite/mean"
-    for one in logged:
-        assert " ".join(sorted(one.body)) == expected
-        right = one.body["rewards/correct/mean"] * GROUPS * SAMPLES
+    for log in logs:
+        assert " ".join(sorted(log.body)) == expected
+        right = log.body["rewards/correct/mean"] * GROUPS * SAMPLES
         assert right == pytest.approx(round(right))
+    assert events(source, "rl.step") == []
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 import pytest
+from support.reward_readers import reward_means
 
 import otel_rl
 from otel_rl.telemetry import drops
@@ -106,13 +107,9 @@ def test_a_weight_counts_in_the_reward_and_not_in_the_score(recorded, bodies):
     assert body["rl.reward.weights"] == [1.0, 0.25]
     events = recorded.events("gen_ai.evaluation.result")
     assert [event.attributes.get("rl.reward.weight") for event in events] == [None, 0.25, None, 0.25]
-    assert logged(recorded)["reward"] == 0.75
-    assert logged(recorded)["rewards/format/mean"] == 1.0
-
-
-def logged(recorded):
-    [log] = recorded.events("rl.step")
-    return log.body
+    means = reward_means(recorded)[1]
+    assert means["reward"] == 0.75
+    assert means["rewards/format/mean"] == 1.0
 
 
 def test_parts_have_means_of_their_own_and_count_in_no_reward(recorded, bodies):
@@ -124,16 +121,20 @@ def test_parts_have_means_of_their_own_and_count_in_no_reward(recorded, bodies):
     assert body["rl.rollout.reward"] == [1.0, 1.0]
     assert body["rl.reward.names"] == ["quality", "quality/style", "quality/length"]
     assert body["rl.reward.weights"] == [1.0, 0.0, 0.0]
-    assert logged(recorded)["rewards/quality/style/mean"] == 0.75
-    assert logged(recorded)["reward"] == 1.0
+    means = reward_means(recorded)[1]
+    assert means["rewards/quality/style/mean"] == 0.75
+    assert means["reward"] == 1.0
     points = recorded.metrics()["rl.reward.score"]
     assert {point.attributes["rl.reward.name"]: point.sum for point in points}["quality/style"] == 1.5
 
 
-def test_parts_outside_of_a_rollout_are_no_rewards_either(recorded):
+def test_a_score_and_its_parts_outside_of_a_rollout_are_events_and_in_no_mean(recorded):
     with otel_rl.step(1):
         otel_rl.reward("quality", 1.0, weight=0.5, parts={"style": 0.25})
-    assert logged(recorded) == {"rewards/quality/mean": 1.0, "rewards/quality/style/mean": 0.25, "reward": 0.5}
+    events = recorded.events("gen_ai.evaluation.result")
+    assert [event.attributes["gen_ai.evaluation.score.value"] for event in events] == [1.0, 0.25]
+    assert [event.attributes["rl.reward.weight"] for event in events] == [0.5, 0.0]
+    assert reward_means(recorded) == {}
 
 
 def test_parts_without_a_score_are_recorded_and_too_many_are_counted(recorded, bodies):
@@ -168,7 +169,7 @@ def test_success_is_in_the_record_on_the_span_and_a_rate_per_step(recorded, bodi
             pass
     [body] = bodies()
     assert body["rl.rollout.success"] == [True, False, True, None]
-    assert logged(recorded)["success_rate"] == pytest.approx(2 / 3)
+    assert reward_means(recorded)[1]["success_rate"] == pytest.approx(2 / 3)
     spans = {span.attributes["rl.rollout.id"]: span for span in recorded.spans if span.name == "rl.rollout"}
     assert spans["b"].attributes["rl.rollout.success"] is False
     assert "rl.rollout.success" not in spans["d"].attributes
@@ -189,14 +190,14 @@ def test_a_truth_value_that_cannot_be_asked_reaches_nobody(recorded, bodies, mon
     assert body["rl.rollout.reward"] == [1.0]
 
 
-def test_many_values_of_rollouts_leave_the_reward_of_lone_scores_known(recorded):
+def test_many_values_of_rollouts_leave_their_reward_known(recorded):
     with otel_rl.step(1):
-        otel_rl.reward("exact", 0.5)
         for first in (0, 32):
             with otel_rl.rollout():
+                otel_rl.reward("exact", 0.5)
                 for number in range(first, first + 32):
                     otel_rl.rollout_metric(f"m{number}", 1)
-    assert logged(recorded)["reward"] == 0.5
+    assert reward_means(recorded)[1]["reward"] == 0.5
 
 
 def test_scores_of_one_name_with_several_weights_have_none(bodies):
@@ -217,5 +218,4 @@ def test_a_score_of_a_task_that_outlives_its_rollout_is_no_part_of_the_step_s_re
             outlived = contextvars.copy_context()
         outlived.run(otel_rl.reward, "exact", 5.0)
 
-    [logged] = recorded.events("rl.step")
-    assert logged.body["reward"] == 1.0
+    assert reward_means(recorded)[1]["reward"] == 1.0

@@ -74,7 +74,7 @@ def monitor(values, seconds=None, phases=None, rules=None, first=1):
     for step, logged in enumerate(values, first):
         changes += fed.log(step, logged)
         changes += fed.step(step, seconds(step) if seconds else 1.0, phases(step) if phases else None)
-    fed.changes = [change for change in changes if change.is_told]
+    fed.changes = [change for change in changes if change.is_reported]
     return fed
 
 

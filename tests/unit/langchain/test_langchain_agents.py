@@ -13,6 +13,7 @@ from opentelemetry import trace
 from opentelemetry.trace import StatusCode
 
 from otel_rl.telemetry import drops
+from otel_rl.training import trajectories
 
 pytest.importorskip("langgraph")
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
@@ -336,6 +337,9 @@ def test_a_node_that_sets_the_reward_scores_the_rollout(mode, recorded):
     assert event.attributes["gen_ai.evaluation.name"] == "reward"
     assert event.attributes["gen_ai.evaluation.score.value"] == 0.5
     assert event.trace_id == rollout.get_span_context().trace_id
+    trajectories.record()
+    (record,) = recorded.events("rl.trajectories")
+    assert record.body["rl.rollout.id"] == [event.attributes["rl.rollout.id"]]
     (point,) = recorded.metrics()["rl.reward.score"]
     assert (point.attributes["rl.reward.name"], point.sum) == ("reward", 0.5)
 

@@ -1,4 +1,4 @@
-"""Scores of chosen samples of a trainer's batch are no base for a mean: the report leaves them out of its own."""
+"""Where the scores of the report come from: rows, and events of scores outside of all rollouts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from types import SimpleNamespace
 
 from otel_rl.report.aggregate.rewards import Rewards
 from otel_rl.report.aggregate.totals import MetricTotals
-from otel_rl.report.aggregate.trajectories import Trajectories
 from otel_rl.semconv import metrics
 from otel_rl.store.reader import Point, Process
 from otel_rl.store.reader.records import Log
@@ -20,31 +19,63 @@ def evaluation(score, **attributes):
     )
 
 
-def test_the_scores_of_chosen_samples_are_left_out_and_those_of_rollouts_are_not():
-    rewards, none = Rewards(), SimpleNamespace(by=lambda *_: {})
-    rewards.add_log(evaluation(5.0, **{"rl.trajectory.reason": "highest_reward"}))
-    assert rewards.scores(none, {}) == {}
-    assert rewards.by_trace == {}
-    rewards.add_log(evaluation(0.5))
-    assert rewards.scores(none, {})["f"].cell.count == 1
-    assert rewards.by_trace == {"a" * 32: 0.5}
-
-
-def test_quantiles_come_from_events_or_rows_where_these_have_as_many_scores_as_the_histogram():
-    totals = MetricTotals((metrics.RL_REWARD_SCORE,))
-    for name in ("f", "of_samples"):
-        point = Point(
-            Process("one"), "s", metrics.RL_REWARD_SCORE.name, "histogram", True, 1, 2, 6.0, {"rl.reward.name": name},
-            10, 0.0, 1.0, [0.5, 2.0], [4, 6],
-        )  # fmt: skip
-        totals.add(point)
-    totals.close()
-    rewards, trajectories = Rewards(), Trajectories()
-    for score in (0.0,) * 4 + (1.0,) * 6:
-        rewards.add_log(evaluation(score))
-    body = {"rl.reward.names": ["of_samples"], "rl.reward.scores": [[0.0] * 4 + [1.0] * 6], "rl.rollout.id": [""] * 10}
+def rows(*scores):
+    body = {"rl.reward.names": ["f"], "rl.reward.scores": [list(scores)], "rl.rollout.id": [""] * len(scores)}
     process = SimpleNamespace(rank=0, attempt=(0,))
-    trajectories.add_log(Log(process, "s", "rl.trajectories", 1, 9, "INFO", body, {}, ""))
-    scores = rewards.scores(totals, trajectories.scores)
-    assert {name: spread.quantile(0.5) for name, spread in scores.items()} == {"f": 1.0, "of_samples": 1.0}
-    assert {name: spread.quantile(0.05) for name, spread in scores.items()} == {"f": 0.0, "of_samples": 0.0}
+    return Log(process, "s", "rl.trajectories", 1, 9, "INFO", body, {"rl.loop.iteration": 1}, "")
+
+
+def histogram(name):
+    totals = MetricTotals((metrics.RL_REWARD_SCORE,))
+    totals.add(
+        Point(
+            Process("one"),
+            "s",
+            metrics.RL_REWARD_SCORE.name,
+            "histogram",
+            True,
+            1,
+            2,
+            6.0,
+            {"rl.reward.name": name},
+            10,
+            0.0,
+            1.0,
+            [0.5, 2.0],
+            [4, 6],
+        )
+    )
+    totals.close()
+    return totals
+
+
+NOTHING = MetricTotals(())
+
+
+def test_the_scores_of_chosen_samples_and_of_rollouts_come_from_their_rows_alone():
+    rewards = Rewards()
+    rewards.add_log(evaluation(5.0, **{"rl.trajectory.reason": "highest_reward", "rl.rollout.id": "1-3"}))
+    rewards.add_log(evaluation(1.0, **{"rl.rollout.id": "r"}))
+    assert rewards.scores(NOTHING) == {}
+    rewards.add_log(rows(5.0, 1.0, None, True))
+    assert (rewards.scores(NOTHING)["f"].cell.count, rewards.scores(NOTHING)["f"].cell.total) == (2, 6.0)
+    [line] = rewards.scores_over_time.lines().values()
+    assert (line.x, line.means) == ([1], [3.0])
+
+
+def test_scores_outside_of_all_rollouts_are_added_to_those_of_rows():
+    rewards = Rewards()
+    rewards.add_log(rows(0.0))
+    rewards.add_log(evaluation(0.5))
+    rewards.add_log(evaluation(1.0))
+    assert (rewards.scores(NOTHING)["f"].cell.count, rewards.scores(NOTHING)["f"].cell.total) == (3, 1.5)
+    [curve] = rewards.curves()
+    assert curve.y == [0.5, 1.0]
+
+
+def test_quantiles_are_exact_where_scores_are_recorded_one_by_one_and_else_those_of_the_histogram():
+    rewards = Rewards()
+    rewards.add_log(rows(*(0.0,) * 4, *(1.0,) * 6))
+    scores = rewards.scores(histogram("f"))
+    assert [scores["f"].quantile(share) for share in (0.05, 0.5)] == [0.0, 1.0]
+    assert Rewards().scores(histogram("f"))["f"].cell.count == 10

@@ -60,7 +60,6 @@ def test_the_order_of_sources_is_the_documented_one():
         "SWANLAB",
         "TRACKIO",
         "TENSORBOARD",
-        "OWN",
     ]
 
 
@@ -203,7 +202,7 @@ def test_keys_beyond_the_budget_are_dropped_and_counted(sink, recorded, monkeypa
 def test_what_is_remembered_of_keys_is_bounded(sink, monkeypatch):
     monkeypatch.setattr(cardinality_budgets, "_seen", {})
     for number in range(MAXIMUM_KEYS + 10):
-        sink.measure(_scope, Source.OWN, number, f"key {number}", 1.0)
+        sink.measure(_scope, Source.TENSORBOARD, number, f"key {number}", 1.0)
 
     assert len(sink._owners) == MAXIMUM_KEYS
 

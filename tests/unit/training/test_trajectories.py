@@ -63,6 +63,7 @@ def test_a_step_has_one_record_of_all_its_rollouts(recorded):
     assert record.trace_id == recorded.span("rl.loop").context.trace_id
     assert dict(record.attributes) == {
         "rl.loop.iteration": 3,
+        "rl.trajectories.step": 3,
         "rl.trajectories.source": "rollout",
         "rl.trajectories.started": 3,
     }

@@ -95,7 +95,7 @@ def _trajectory(run_id: UUID, metadata: dict[str, Any]) -> runs.Trajectory | Non
         ids[attributes.GEN_AI_CONVERSATION_ID] = text(conversation, MAXIMUM_LENGTH)
     if step is not None:
         ids.setdefault(attributes.RL_LOOP_ITERATION, step.iteration)
-    return runs.Trajectory(open_trajectory.OpenTrajectory(), ids)
+    return runs.Trajectory(open_trajectory.OpenTrajectory(ids[attributes.RL_ROLLOUT_ID]), ids)
 
 
 def _end_trajectory(run: runs.TracedRun, error: BaseException | None, *, left_open: bool) -> None:
@@ -190,6 +190,7 @@ def _record_reward(update: dict[str, Any], run: runs.TracedRun) -> None:
         scope.event(
             events.GEN_AI_EVALUATION_RESULT,
             attributes={
+                attributes.RL_ROLLOUT_ID: None if counters is None else counters.identifier,
                 attributes.GEN_AI_EVALUATION_NAME: _REWARD,
                 attributes.GEN_AI_EVALUATION_SCORE_VALUE: value,
             },

@@ -15,6 +15,7 @@ Modules:
     pressure: memory over time, garbage collections, compilations.
     event_loops: blocks of the event loops of asyncio programs.
     rewards: scores per reward function.
+    reward_curves: means of the rewards of the program's own loops, as log calls.
     trajectories: samples of the run, counted, and those that are worth a look.
     trajectory_rows: the samples of a record, one by one.
     groups: groups of samples: what they teach, and whether their advantages are right.

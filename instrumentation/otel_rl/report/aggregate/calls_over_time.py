@@ -11,8 +11,6 @@ from otel_rl.semconv import attributes as names
 from otel_rl.store.reader.otlp_values import int_or_none
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from otel_rl.store.reader import Span
 
 TOOL, MODEL = "tool", "model"
@@ -91,13 +89,10 @@ class CallsOverTime:
         if isinstance(reward, (int, float)) and len(self._rewards) < _TRACES:
             self._rewards[span.trace_id] = float(reward)
 
-    def rewards_of(self, tool: str, scores: Mapping[str, float]) -> tuple[Cell, Cell]:
-        """Rewards of the trajectories in which ``tool`` failed, and of the others.
-
-        ``scores`` by trace stand in where no trajectory has a reward of its own.
-        """
+    def rewards_of(self, tool: str) -> tuple[Cell, Cell]:
+        """Return the rewards of the trajectories in which ``tool`` failed, and of the others."""
         with_failure, without = Cell(), Cell()
-        for trace, reward in (self._rewards or scores).items():
+        for trace, reward in self._rewards.items():
             (with_failure if tool in self._failed_tools.get(trace, ()) else without).add(reward)
         return with_failure, without
 

@@ -17,6 +17,7 @@ from otel_rl.report.aggregate import (
     own_cost,
     pressure,
     problems,
+    reward_curves,
     rewards,
     timeline,
     trajectories,
@@ -55,6 +56,7 @@ class Collected:
         self.scalars = Scalars()
         self.calls = calls.Calls()
         self.rewards = rewards.Rewards()
+        self.reward_curves = reward_curves.RewardCurves()
         self.trajectories = trajectories.Trajectories()
         self.conversations = conversations.Conversations()
         self.problems = problems.Problems()
@@ -103,6 +105,8 @@ class Collected:
         """
         for record in self.reader.records(advance):
             self._add(record)
+        for log in self.reward_curves.close():
+            self._add_log_call(log)
         self.totals.close()
         self.loops.close()
         self.event_loops.close()
@@ -122,12 +126,13 @@ class Collected:
             self.health.add_span(record)
             self.own_cost.add_span(record)
         elif isinstance(record, Log):
-            self.scalars.add_log(record)
+            for log in self.reward_curves.add_log(record):
+                self._add_log_call(log)
+            self._add_log_call(record)
             self.rewards.add_log(record)
             self.trajectories.add_log(record)
             self.conversations.add_log(record)
             self.problems.add_log(record)
-            self.health.add_log(record)
             self.pressure.add_log(record)
             self.weight_syncs.add_log(record)
             self.event_loops.add_log(record)
@@ -137,6 +142,10 @@ class Collected:
             self.scalars.add_point(record)
             self.health.add_point(record)
             self.pressure.add_point(record)
+
+    def _add_log_call(self, log: Log) -> None:
+        self.scalars.add_log(log)
+        self.health.add_log(log)
 
     def _read_timelines(self) -> None:
         slowest = self.steps.slowest.items()[:1]

@@ -1,4 +1,4 @@
-"""Scores per reward function, from histograms, evaluation events and the spans of the functions."""
+"""Scores per reward function: the columns of trajectories, and events of scores outside of all rollouts."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from otel_rl.report.aggregate.statistics import BinnedSeries, Spread
 from otel_rl.report.aggregate.totals import MetricTotals, combined
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import events, metrics
+from otel_rl.store.reader.otlp_values import float_or_none
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from otel_rl.store.reader import Log, Span
 
 METRICS = (metrics.RL_REWARD_SCORE,)
@@ -21,7 +20,6 @@ _NAMES = 200
 _CELLS = 6_000
 _SERIES_CELLS = 30_000
 _CURVES = 8
-_TRACES = 100_000
 
 
 class Rewards:
@@ -31,9 +29,7 @@ class Rewards:
         self.seconds: dict[str, Spread] = {}
         #: Seconds of a call of a function, and scores, by (name, rank).
         self.functions, self.scores_over_time = OverTime(_SERIES_CELLS), OverTime(_SERIES_CELLS)
-        self._evaluations: dict[str, Spread] = {}
-        #: Last score by trace, of a bounded number of traces.
-        self.by_trace: dict[str, float] = {}
+        self._scores: dict[str, Spread] = {}
         self._sequence = BinnedSeries(_CELLS)
         self._count = 0
 
@@ -45,20 +41,26 @@ class Rewards:
             self._add(self.functions, str(name), span, span.end, span.seconds)
 
     def add_log(self, log: Log) -> None:
-        """Take in an evaluation result; others are ignored."""
-        if log.event != events.GEN_AI_EVALUATION_RESULT.name or names.RL_TRAJECTORY_REASON in log.attributes:
-            # Some samples of a trainer's batch, chosen by their scores: all are in the histogram.
-            return
-        name = str(log.attributes.get(names.GEN_AI_EVALUATION_NAME) or "score")
-        score = log.attributes.get(names.GEN_AI_EVALUATION_SCORE_VALUE)
-        if not isinstance(score, (int, float)) or (name not in self._evaluations and len(self._evaluations) >= _NAMES):
-            return
-        self._evaluations.setdefault(name, Spread()).add(float(score))
-        self._sequence.add(self._count, name, float(score))
-        self._add(self.scores_over_time, name, log, log.time, float(score))
-        if log.trace_id and (log.trace_id in self.by_trace or len(self.by_trace) < _TRACES):
-            self.by_trace[log.trace_id] = float(score)
-        self._count += 1
+        """Take in the columns of scores of a record of trajectories, and scores outside of all rollouts."""
+        if log.event == events.RL_TRAJECTORIES.name and isinstance(log.body, dict):
+            columns = (log.body.get(key) for key in (names.RL_REWARD_NAMES, names.RL_REWARD_SCORES))
+            for name, scores in zip(*(column if isinstance(column, list) else () for column in columns), strict=False):
+                for score in map(float_or_none, scores if isinstance(scores, list) else ()):
+                    if score is not None:
+                        self._add_score(str(name), score, log)
+        elif log.event == events.GEN_AI_EVALUATION_RESULT.name and names.RL_ROLLOUT_ID not in log.attributes:
+            name = str(log.attributes.get(names.GEN_AI_EVALUATION_NAME) or "score")
+            score = float_or_none(log.attributes.get(names.GEN_AI_EVALUATION_SCORE_VALUE))
+            if score is not None:
+                self._add_score(name, score, log)
+                if name in self._scores:
+                    self._sequence.add(self._count, name, score)
+                    self._count += 1
+
+    def _add_score(self, name: str, score: float, log: Log) -> None:
+        if name in self._scores or len(self._scores) < _NAMES:
+            self._scores.setdefault(name, Spread()).add(score)
+            self._add(self.scores_over_time, name, log, log.time, score)
 
     def leave_out(self, attempts: frozenset[tuple[int, ...]]) -> None:
         """Leave the steps of these attempts out of all series."""
@@ -69,17 +71,15 @@ class Rewards:
         process = record.process
         series.add((name, process.rank), _iteration(record), time, value, process.attempt)
 
-    def scores(self, totals: MetricTotals, of_samples: Mapping[str, Spread]) -> dict[str, Spread]:
-        """Scores by name, from what counted most: events, rows of samples, histograms; of equal ones the exact."""
-        result = {str(key[0]): combined(series) for key, series in totals.by(*METRICS, names.RL_REWARD_NAME).items()}
-        for exact in (of_samples, self._evaluations):
-            for name, spread in exact.items():
-                if name not in result or spread.cell.count >= result[name].cell.count:
-                    result[name] = spread
-        return dict(sorted(result.items()))
+    def scores(self, totals: MetricTotals) -> dict[str, Spread]:
+        """Return the scores by name; a name of which no score was recorded by itself has its histogram."""
+        histograms = {
+            str(key[0]): combined(series) for key, series in totals.by(*METRICS, names.RL_REWARD_NAME).items()
+        }
+        return dict(sorted((histograms | self._scores).items()))
 
     def curves(self) -> list[Curve]:
-        """Scores of evaluation events in the order in which they came, for the rewards that have several."""
+        """Return scores outside of all rollouts in the order in which they came, for the rewards that have several."""
         lines = [(name, line) for name, line in self._sequence.lines().items() if len(line) > 1]
         return [
             Curve(str(name), [float(first + 1) for first, _ in line], [cell.mean for _, cell in line], len(line))

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 #: Rows kept of each kind, and of all parts of the run together.
 OF_A_KIND, OF_ALL_PARTS = 40, 80
 _REASONS = 100
-_FUNCTIONS = 200
 TRAINED, NOT_TRAINED = "trained", "not trained"
 _TRAINED: dict[Any, str] = {True: TRAINED, False: NOT_TRAINED}
 #: Outcomes whose durations are told, in this order.
@@ -58,8 +57,6 @@ class Trajectories:
     groups: Groups = field(default_factory=Groups)
     #: Seconds by outcome: the statuses, and whether a sample was trained on.
     durations: dict[str, Spread] = field(default_factory=dict)
-    #: Scores by reward function.
-    scores: dict[str, Spread] = field(default_factory=dict)
     _failed: Largest[Row] = field(default_factory=lambda: Largest(OF_A_KIND))
     _slowest: Largest[Row] = field(default_factory=lambda: Largest(OF_A_KIND))
     _lowest: Largest[Row] = field(default_factory=lambda: Largest(OF_A_KIND))
@@ -92,9 +89,6 @@ class Trajectories:
         self.succeeded += success is True
         self.suspect += bool(row.get(names.RL_ROLLOUT_SUSPECT))
         self._add_reward(row)
-        for name, score in row.scores.items():
-            if name in self.scores or len(self.scores) < _FUNCTIONS:
-                self.scores.setdefault(name, Spread()).add(score)
         self.groups.add(row, attempt)
         if row.is_failed:
             self._failed.add(0.0, row)

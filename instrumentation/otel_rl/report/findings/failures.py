@@ -45,7 +45,7 @@ def _of_tool(collected: Collected, one: CallStatistics) -> Finding:
         f" ({human.number(rate.failed)} of {human.number(rate.number)}: {inside}){rate.first}"
     )
     cost = one.failed / one.number
-    with_it, without = calls.rewards_of(one.name, collected.rewards.by_trace)
+    with_it, without = calls.rewards_of(one.name)
     if with_it.count and without.count:
         text += f"; mean reward {with_it.mean:.3g} with the failure, {without.mean:.3g} without"
         cost = with_it.count / (with_it.count + without.count)

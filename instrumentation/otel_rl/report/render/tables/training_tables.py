@@ -161,7 +161,7 @@ def slow_collectives(found: list[SlowCollective]) -> Table:
 def rewards(collected: Collected) -> Table:
     """Scores by reward function."""
     table = Table(["Reward", ">Scores", ">Mean", ">p5", ">Median", ">p95", ">Lowest", ">Highest", ">Time per call"])
-    scores = collected.rewards.scores(collected.totals, collected.trajectories.scores)
+    scores = collected.rewards.scores(collected.totals)
     seconds = collected.rewards.seconds
     for name in sorted({*scores, *seconds}):
         spread, spent = scores.get(name, Spread()), seconds.get(name, Spread())

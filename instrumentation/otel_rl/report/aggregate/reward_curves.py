@@ -1,0 +1,55 @@
+"""Means of the rewards of a loop of the program's own, made of the rows of its rollouts: a log call per step."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from otel_rl.health.reward_columns import RewardSteps
+from otel_rl.semconv import attributes as names
+from otel_rl.semconv import events
+from otel_rl.store.reader.otlp_values import int_or_none
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from otel_rl.store.reader import Log
+
+
+class RewardCurves:
+    """Makes log calls of records of trajectories; what the program logs itself under the same key wins."""
+
+    def __init__(self) -> None:
+        #: Process and loop -> samples of its steps, and the latest record.
+        self._loops: dict[tuple[str, str], tuple[RewardSteps, Log]] = {}
+        self._logged: dict[tuple[str, str], set[str]] = {}
+
+    def add_log(self, log: Log) -> Iterator[Log]:
+        """Take in a record; yield the log call of a step that it shows to be over."""
+        place = log.process.key, str(log.attributes.get(names.RL_LOOP_NAME) or "")
+        if not isinstance(log.body, dict):
+            return
+        if log.event == events.RL_STEP.name:
+            self._logged.setdefault(place, set()).update(map(str, log.body))
+            return
+        step = int_or_none(log.attributes.get(names.RL_TRAJECTORIES_STEP))
+        if log.event != events.RL_TRAJECTORIES.name or step is None:
+            return
+        steps, latest = self._loops.get(place) or (RewardSteps(), log)
+        if step != latest.attributes[names.RL_TRAJECTORIES_STEP]:
+            yield from self._end(place)
+        self._loops[place] = steps, log
+        steps.add(log.body, int_or_none(log.attributes.get(names.RL_LOOP_ITERATION)), step)
+
+    def close(self) -> Iterator[Log]:
+        """Yield the log calls of the steps that came last."""
+        for place in self._loops:
+            yield from self._end(place)
+
+    def _end(self, place: tuple[str, str]) -> Iterator[Log]:
+        steps, latest = self._loops[place]
+        step, logged = latest.attributes[names.RL_TRAJECTORIES_STEP], self._logged.get(place, ())
+        values = {key: value for key, value in steps.end(step).items() if key not in logged}
+        if values:
+            attributes: dict[str, Any] = {names.RL_LOOP_ITERATION: step, names.RL_LOOP_NAME: place[1]}
+            yield replace(latest, event=events.RL_STEP.name, body=values, attributes=attributes)
