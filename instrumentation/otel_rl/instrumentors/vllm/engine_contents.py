@@ -1,4 +1,4 @@
-"""What an engine tells of its weights: log-probabilities of a fixed prompt, and sums over its parameters.
+"""The weights of an engine from outside: log-probabilities of a fixed prompt, and sums over its parameters.
 
 The prompt is a request past ``LLM``, so that the program's requests keep their numbers. It samples one token greedily,
 which draws no random number, reads nothing from the prefix cache and is too short to leave anything there. It counts as
