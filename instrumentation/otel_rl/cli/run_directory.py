@@ -55,7 +55,7 @@ def choose_run_directory(arguments: argparse.Namespace) -> Path:
 
 
 def _changed(path: Path) -> float:
-    """When the folder got its last process; a page that is written into it later is none."""
+    """Return when the folder got its last process; a page that is written into it later does not count."""
     try:
         return max((child.stat().st_mtime for child in path.iterdir() if child.is_dir()), default=path.stat().st_mtime)
     except OSError:

@@ -121,7 +121,7 @@ def _session(signal: str) -> Any:
 
 @contextmanager
 def _log_kept() -> Iterator[dict[int, str]]:
-    """Keep what the exporters log, by thread, and show none of it; gRPC's core is told to print nothing."""
+    """Keep what the exporters log, by thread, and show none of it; gRPC's core prints nothing."""
     messages: dict[int, str] = {}
 
     class Keeping(logging.Handler):

@@ -81,7 +81,7 @@ class McpRequest(NamedTuple):
 
     @property
     def arguments(self) -> Any:
-        """What the tool is called with."""
+        """The arguments of the tool."""
         return field(self.params, "arguments")
 
     @property

@@ -39,7 +39,7 @@ _LISTS = frozenset({list, tuple})
 
 
 class _Issuer(threading.local):
-    """What this thread is doing."""
+    """The state of this thread."""
 
     source: str = Source.REDUCER
     #: The functional collective that is being issued.

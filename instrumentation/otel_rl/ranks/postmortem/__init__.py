@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Postmortem:
-    """What was found."""
+    """The state of all ranks, and who waits for whom."""
 
     run_id: str
     #: Wall clock (ns) that "seconds ago" refers to: now while a process runs, else the last sign of any.

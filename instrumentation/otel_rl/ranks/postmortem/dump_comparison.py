@@ -51,7 +51,7 @@ class Mismatch(NamedTuple):
 
 @dataclass
 class DumpComparison:
-    """What the dumps say together."""
+    """The dumps of all ranks, and where they differ."""
 
     dumps: list[Dump] = field(default_factory=list)
     absences: list[Absence] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""What PyTorch's dumps say: a table and sentences for a person, and JSON for a program."""
+"""PyTorch's dumps in words: a table and sentences for a person, and JSON for a program."""
 
 from __future__ import annotations
 

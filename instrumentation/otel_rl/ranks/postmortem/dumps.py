@@ -117,7 +117,7 @@ class DumpEntry:
 
 @dataclass
 class Dump:
-    """What one file tells of one rank."""
+    """The dump of one rank: the contents of one file."""
 
     path: Path
     rank: int

@@ -82,7 +82,7 @@ class EnteredCollective(NamedTuple):
 
 @dataclass
 class RankState:
-    """What a ring tells of its process."""
+    """The state of one process, as its ring has it."""
 
     ring: RingSnapshot
     #: One of :data:`RUNNING`, :data:`ENDED`, :data:`GONE`, :data:`UNKNOWN`.
@@ -125,7 +125,7 @@ class RankState:
 
     @property
     def label(self) -> str:
-        """What it is called in sentences."""
+        """Its name in sentences."""
         return f"rank {self.ring.rank}" if self.ring.rank is not None else f"process {self.ring.lifetime.pid}"
 
     @property

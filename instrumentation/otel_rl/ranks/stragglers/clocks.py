@@ -22,7 +22,7 @@ FEWEST_ENDS = 5
 
 
 class Offset(NamedTuple):
-    """What must be added to a node's moments."""
+    """The offset to add to a node's moments."""
 
     ns: int
     #: Half of the ends lie within this much of it, in ns; None: taken from the wall clocks, error not known.

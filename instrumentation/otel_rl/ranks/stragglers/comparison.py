@@ -35,7 +35,7 @@ class Straggler(NamedTuple):
 
 @dataclass(frozen=True)
 class StepComparison:
-    """What one step tells."""
+    """The comparison of the ranks in one step."""
 
     key: StepKey
     #: Mean length of the step over the ranks, in seconds.

@@ -20,7 +20,7 @@ SHORTEST = 0.005
 
 
 class StragglerChange(NamedTuple):
-    """A straggler has been found, or is none any more."""
+    """A straggler that begins, or that is over."""
 
     straggler: Straggler
     #: Share of the step that the others lose, and seconds of each step; means over the steps that were looked at.

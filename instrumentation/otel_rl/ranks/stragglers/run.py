@@ -34,7 +34,7 @@ class Node(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """What one rank cost the others, over the steps in which it cost them most."""
+    """The cost of one rank to the others, over the steps in which it cost them most."""
 
     rank: int
     steps: int

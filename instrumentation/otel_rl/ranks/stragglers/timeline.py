@@ -145,7 +145,7 @@ def _add(step: RankStep, event: Event, offset: int) -> None:
 
 
 def _collective(event: Event) -> GroupCollective | None:
-    """None where the event is none, or has no number or no group that the ranks share."""
+    """Return the collective of the event; None without a number and a group that the ranks share."""
     if event.group == layout.OTHER_TEXT:
         return None
     return GroupCollective(event.group, event.sequence, event.is_numbered_by_torch) if event.sequence else None

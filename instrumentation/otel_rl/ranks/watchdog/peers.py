@@ -27,7 +27,7 @@ class Peer(NamedTuple):
 
     @property
     def words(self) -> str:
-        """What is said of a silent one."""
+        """The sentence about a silent peer."""
         who = f"rank {self.rank}" if self.rank is not None else f"process {self.pid}"
         return f"{who} gave no heartbeat for {self.silent:.0f} s, it may hold the GIL or be stopped"
 

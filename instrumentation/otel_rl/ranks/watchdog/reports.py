@@ -33,7 +33,7 @@ _HINT = "; `otel-rl postmortem` shows who waits for whom"
 
 
 class Hang(NamedTuple):
-    """What is known of a hang."""
+    """A hang: its duration, its limit and what is open."""
 
     #: Without progress.
     seconds: float

@@ -39,7 +39,7 @@ _OPERATIONS = sorted(
 
 
 class Stacks(NamedTuple):
-    """What the threads do."""
+    """The stacks of the threads, and whether they are in long work."""
 
     text: str
     #: A thread compiles, loads or saves, or waits in a debugger.
