@@ -39,9 +39,9 @@ LEARNING = Row(
     (
         _scalar(
             "Reward",
-            "Mean reward of the batch and its standard deviation. The deviation is the learning signal of GRPO: near "
-            "0, all samples score alike and nothing is learnt. Reward up with length and KL up: suspect reward "
-            "hacking.",
+            "Mean reward of the batch and its standard deviation, as the trainer logs them; scores of a loop of your "
+            "own are on the board of rollouts. The deviation is the learning signal of GRPO: near 0, all samples "
+            "score alike and nothing is learnt. Reward up with length and KL up: suspect reward hacking.",
             "short",
             (metrics.RL_ENVIRONMENT_REWARD_MEAN, "mean"),
             (metrics.RL_ENVIRONMENT_REWARD_STD, "standard deviation"),
