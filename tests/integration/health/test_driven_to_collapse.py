@@ -12,7 +12,7 @@ from conformance.live_check import check
 
 from otel_rl.health import rule_table
 from otel_rl.health.verdict import State
-from otel_rl.report.aggregate.collected import Collected
+from otel_rl.report.core.collected import Collected
 from otel_rl.semconv.attributes import RlHealthCodeValues as Code
 from otel_rl.store.reader import Log, Point, Reader, find
 

@@ -12,8 +12,8 @@ import pytest
 from conformance.live_check import check
 from own_loop_program import GROUPS, ONSET, SAMPLES, STEPS
 
-from otel_rl.report.aggregate.collected import Collected
-from otel_rl.report.findings import overview
+from otel_rl.report.core.collected import Collected
+from otel_rl.report.subjects import overview
 from otel_rl.semconv.attributes import RlHealthCodeValues as Code
 from otel_rl.store.reader import Log, Reader, find
 

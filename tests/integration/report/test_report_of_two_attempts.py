@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from otel_rl.report import write_report
-from otel_rl.report.aggregate.collected import Collected
-from otel_rl.report.findings import overview
+from otel_rl.report.core.collected import Collected
+from otel_rl.report.subjects import overview
 from otel_rl.store.reader import Reader, find
 
 PROGRAM = """

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from opentelemetry.trace import SpanContext, TraceFlags
 from unit.report.synthetic_run import ProcessWriter, process
 
-from otel_rl.report.aggregate.collected import Collected
-from otel_rl.report.findings import overview
+from otel_rl.report.core.collected import Collected
+from otel_rl.report.subjects import overview
 from otel_rl.store.reader import Reader, find
 
 if TYPE_CHECKING:

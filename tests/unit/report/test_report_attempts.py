@@ -12,9 +12,9 @@ from unit.report.made_up_jobs import STARTED, Job, context, examined, rollout
 from unit.report.synthetic_run import ProcessWriter, process
 
 from otel_rl.report import write_report
-from otel_rl.report.aggregate.collected import Collected
-from otel_rl.report.aggregate.loops import _STRETCHES, Loops
-from otel_rl.report.aggregate.summary import summarise
+from otel_rl.report.core.collected import Collected
+from otel_rl.report.core.loops import _STRETCHES, Loops
+from otel_rl.report.core.summary import summarise
 from otel_rl.store.reader import Process, Reader, Span, find
 
 if TYPE_CHECKING:

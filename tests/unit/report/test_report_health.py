@@ -12,8 +12,8 @@ from unit.report.synthetic_run import process
 from otel_rl.core import settings
 from otel_rl.health.verdict import State, Verdict
 from otel_rl.report import write_report
-from otel_rl.report.aggregate import health as aggregate
-from otel_rl.report.aggregate.collected import Collected
+from otel_rl.report.core.collected import Collected
+from otel_rl.report.subjects.health import aggregate
 from otel_rl.semconv.attributes import RlHealthCodeValues as Code
 from otel_rl.store.reader import Reader, find
 

@@ -13,8 +13,8 @@ import pytest
 from unit.report.synthetic_run import GrpoRun, process, write_agent_run
 
 from otel_rl.report import write_report
-from otel_rl.report.aggregate.scalars import Scalars
-from otel_rl.report.render import page_head
+from otel_rl.report.page import page_head
+from otel_rl.report.subjects.training.aggregate import Scalars
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otel_rl.report import human
-from otel_rl.report.aggregate.calls import METRICS, Calls
-from otel_rl.report.aggregate.statistics import BinnedSeries, Largest, Spread
-from otel_rl.report.aggregate.totals import MetricTotals, combined
-from otel_rl.report.render.tables import call_tables
+from otel_rl.report.core import human
+from otel_rl.report.core.statistics import BinnedSeries, Largest, Spread
+from otel_rl.report.core.totals import MetricTotals, combined
+from otel_rl.report.subjects.calls import call_tables
+from otel_rl.report.subjects.calls.aggregate import METRICS, Calls
 from otel_rl.semconv import metrics
 from otel_rl.store.reader import Point, Process, Span
 

@@ -1,0 +1,1 @@
+"""Rollouts, tool calls, model calls and agents."""

@@ -1,0 +1,1 @@
+"""What takes longer since a step."""

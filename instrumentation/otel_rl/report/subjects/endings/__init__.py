@@ -1,0 +1,1 @@
+"""How the run ended, where that was not in order."""

@@ -1,0 +1,1 @@
+"""What inference engines did in the steps."""

@@ -1,0 +1,1 @@
+"""Errors, uncaught exceptions and hangs."""

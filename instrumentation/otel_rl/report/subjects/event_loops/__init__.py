@@ -1,0 +1,1 @@
+"""Blocks of the event loops of asyncio programs."""

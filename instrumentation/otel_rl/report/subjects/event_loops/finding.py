@@ -1,0 +1,70 @@
+"""Event loops that were blocked while rollouts or model calls waited."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from otel_rl.report.core import human, thresholds
+from otel_rl.report.core.finding import Finding, Severity
+
+if TYPE_CHECKING:
+    from otel_rl.report.core.collected import Collected
+    from otel_rl.report.subjects.event_loops.aggregate import BlockingFunction
+
+_OTHERS = 3
+
+
+def find(collected: Collected) -> list[Finding]:
+    """One finding, with the functions that block most; nothing where nobody waited, or not for long."""
+    waited = [one for one in collected.event_loops.functions() if one.stretches]
+    waited.sort(key=lambda one: -one.waited)
+    seconds = sum(one.waited for one in waited)
+    cost = _cost(collected, waited)
+    is_notable = cost is not None and cost >= thresholds.NOTABLE_SHARE
+    if not waited or not (is_notable or seconds >= thresholds.LOST_SECONDS):
+        return []
+    worst = waited[0]
+    steps = sorted({step for one in waited for step in one.steps})
+    finding = Finding(
+        "blocked_event_loop",
+        Severity.WARNING if is_notable or cost is None else Severity.NOTICE,
+        f"{_text(waited, seconds)}{_waiting(waited)}{_of_steps(steps)}{_loss(cost)}.",
+        "pressure",
+        cost=cost,
+        onset=steps[0] if steps else None,
+    )
+    finding.evidence = [
+        f"{one.place} blocked it for {human.duration(one.waited)} of that." for one in waited[1 : 1 + _OTHERS]
+    ]
+    finding.look_at = [f"{worst.function}: an asynchronous client, or `await asyncio.to_thread(...)` around it."]
+    return [finding]
+
+
+def _cost(collected: Collected, waited: list[BlockingFunction]) -> float | None:
+    """Share of the rollouts' time; None where no rollout was recorded."""
+    everything = collected.calls.rollouts.statistics.durations.cell.total
+    return min(sum(one.rollout_seconds for one in waited) / everything, 1.0) if everything > 0 else None
+
+
+def _text(waited: list[BlockingFunction], seconds: float) -> str:
+    who = human.listed(sorted({name for one in waited for name in one.who}))
+    number = human.amount(sum(one.stretches for one in waited), "stretch", "stretches")
+    worst = waited[0]
+    most = "" if len(waited) == 1 else f"{human.duration(worst.waited)} of it "
+    return f"The event loop of {who} was blocked for {human.duration(seconds)} in {number}, {most}by {worst.place}"
+
+
+def _waiting(waited: list[BlockingFunction]) -> str:
+    rollouts, calls = max(one.rollouts for one in waited), max(one.model_calls for one in waited)
+    what = human.amount(rollouts, "rollout") if rollouts > 1 else human.amount(calls, "model call")
+    return f"; up to {what} were open"
+
+
+def _of_steps(steps: list[int]) -> str:
+    if not steps:
+        return ""
+    return f" in step {steps[0]}" if len(steps) == 1 else f" in {len(steps)} steps from {steps[0]} to {steps[-1]}"
+
+
+def _loss(cost: float | None) -> str:
+    return f": rollouts lose {human.percent(cost)} of their time" if cost is not None else ""

@@ -1,0 +1,1 @@
+"""Verdicts of the health rules."""

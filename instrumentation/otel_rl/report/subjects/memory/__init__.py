@@ -1,0 +1,1 @@
+"""Memory over time, garbage collections and compilations."""

@@ -1,0 +1,1 @@
+"""Scores and durations of the reward functions."""

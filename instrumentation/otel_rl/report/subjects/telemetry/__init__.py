@@ -1,0 +1,1 @@
+"""What the telemetry lost or could not see, and its own cost."""

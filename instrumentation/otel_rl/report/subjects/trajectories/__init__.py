@@ -1,0 +1,1 @@
+"""The samples of the run: counts, groups, advantages, and what was said in some."""

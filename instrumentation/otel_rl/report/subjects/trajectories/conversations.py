@@ -1,0 +1,181 @@
+"""What was said in a few trajectories, where the user captured content: samples of a trainer, and traces of rollouts.
+
+A run may have recorded the content of millions. Kept are the lowest and highest rewards and some of every part of the
+run; of traces those whose spans are listed.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from otel_rl.report.core.statistics import EveryNth, Largest
+from otel_rl.report.subjects.calls.aggregate import MODEL_OPERATIONS
+from otel_rl.semconv import attributes as names
+from otel_rl.semconv import events
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from otel_rl.store.reader import Log, Span
+
+#: Samples kept of each kind, and of all parts of the run together.
+OF_A_KIND, OF_ALL_PARTS = 12, 16
+#: Longest conversation of the page, in characters.
+LONGEST = 32_768
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """Who said what."""
+
+    role: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A sample that a trainer made in a batch. ``reason``: why its content was recorded."""
+
+    name: str
+    iteration: int | None
+    rank: int | None
+    reward: float | None
+    reason: str
+    messages: tuple[Message, ...]
+
+    @property
+    def key(self) -> tuple[str, int | None, int | None]:
+        """What its row in the table of trajectories has too."""
+        return self.name, self.iteration, self.rank
+
+
+class Conversations:
+    """Those that are kept."""
+
+    def __init__(self) -> None:
+        self._lowest: Largest[Sample] = Largest(OF_A_KIND)
+        self._highest: Largest[Sample] = Largest(OF_A_KIND)
+        self._spread: EveryNth[Sample] = EveryNth(OF_ALL_PARTS)
+        #: Conversations of rollouts by their trace.
+        self.of_traces: dict[str, tuple[Message, ...]] = {}
+
+    def add_log(self, log: Log) -> None:
+        """Take in the content of a sample; other records are ignored."""
+        if log.event != events.RL_TRAJECTORY_CONTENT.name:
+            return
+        sample = _sample(log)
+        if not sample.messages:
+            return
+        self._spread.add(sample)
+        if sample.reward is not None:
+            self._lowest.add(-sample.reward, sample)
+            self._highest.add(sample.reward, sample)
+
+    def add_trace(self, trace: str, found: Iterable[Span]) -> None:
+        """Take in the spans of a trajectory that has a trace of its own."""
+        said = of_spans(found)
+        if said:
+            self.of_traces[trace] = said
+
+    def samples(self) -> list[Sample]:
+        """Those that are kept, in the order of the steps."""
+        kinds = (self._lowest, self._highest, self._spread)
+        found = {id(sample): sample for kind in kinds for sample in kind.items()}
+        return sorted(found.values(), key=lambda one: (one.iteration or 0, one.rank or 0, one.name))
+
+
+def _sample(log: Log) -> Sample:
+    given = log.attributes
+    iteration, reward = given.get(names.RL_LOOP_ITERATION), given.get(names.RL_ROLLOUT_REWARD)
+    if isinstance(reward, bool) or not isinstance(reward, (int, float)) or not math.isfinite(reward):
+        reward = None
+    return Sample(
+        str(given.get(names.RL_ROLLOUT_ID) or ""),
+        iteration if isinstance(iteration, int) else None,
+        log.process.rank,
+        reward,
+        str(given.get(names.RL_TRAJECTORY_REASON) or ""),
+        tuple(_messages_of(given)),
+    )
+
+
+def of_spans(found: Iterable[Span]) -> tuple[Message, ...]:
+    """The conversation of a trace: what each call of a model adds to what has been said before it.
+
+    Around it stands what the rollout's own function was given and has returned.
+    """
+    said: list[Message] = []
+    known: set[Message] = set()
+    in_order = sorted(found, key=lambda span: span.start)
+    given = [_of_rollout(span, names.RL_ROLLOUT_INPUT, "input of the rollout") for span in in_order]
+    returned = [_of_rollout(span, names.RL_ROLLOUT_OUTPUT, "output of the rollout") for span in reversed(in_order)]
+    calls = [span for span in in_order if span.attributes.get(names.GEN_AI_OPERATION_NAME) in MODEL_OPERATIONS]
+    # A framework whose model calls are not recorded says it on the span of the agent.
+    for span in calls if any(names.GEN_AI_OUTPUT_MESSAGES in span.attributes for span in calls) else in_order:
+        of_call = _messages_of(span.attributes)
+        is_longer = of_call[: len(said)] == said
+        said += of_call[len(said) :] if is_longer else [one for one in of_call if one not in known]
+        known.update(of_call)
+    return tuple(one for one in (*given, *said, *returned) if one is not None)
+
+
+def _of_rollout(span: Span, name: str, role: str) -> Message | None:
+    encoded = span.attributes.get(name)
+    if not isinstance(encoded, str):
+        return None
+    try:
+        return Message(role, _plain(json.loads(encoded)))
+    except (ValueError, RecursionError):
+        return Message(role, encoded)
+
+
+def _messages_of(given: Mapping[str, Any]) -> list[Message]:
+    return [
+        message
+        for name in (names.GEN_AI_INPUT_MESSAGES, names.GEN_AI_OUTPUT_MESSAGES)
+        for message in _parsed(given.get(name))
+    ]
+
+
+def _parsed(encoded: Any) -> list[Message]:
+    """Messages from JSON in the form of the GenAI conventions; what has another form is left out."""
+    if isinstance(encoded, str):
+        try:
+            encoded = json.loads(encoded)
+        except (ValueError, RecursionError):
+            return []
+    if not isinstance(encoded, list):
+        return []
+    return [Message(str(one.get("role") or "?"), _text(one.get("parts"))) for one in encoded if isinstance(one, dict)]
+
+
+def _text(parts: Any) -> str:
+    return "\n".join(_part(part) for part in parts if isinstance(part, dict)) if isinstance(parts, list) else ""
+
+
+def _part(part: dict[str, Any]) -> str:
+    kind = str(part.get("type") or "?")
+    if isinstance(part.get("content"), str):
+        return part["content"] if kind == "text" else f"[{kind}] {part['content']}"
+    if kind == "tool_call":
+        return f"[calls {part.get('name')}] {_plain(part.get('arguments'))}"
+    if kind == "tool_call_response":
+        return _plain(part.get("response", part.get("result")))
+    return f"[{kind}] {_plain({key: value for key, value in part.items() if key != 'type'})}"
+
+
+def _plain(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def as_text(messages: Iterable[Message]) -> str:
+    """A paragraph for each message; what is too long ends with a line that says so."""
+    found = "\n\n".join(f"{one.role}\n{_indented(one.text)}" for one in messages)
+    return found if len(found) <= LONGEST else f"{found[:LONGEST]}\n[{len(found) - LONGEST} more characters]"
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"    {line}" for line in text.splitlines())

@@ -1,0 +1,177 @@
+"""The section on trajectories: how many there were, and a table of those that are worth a look."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from otel_rl.report.core import human
+from otel_rl.report.core.blocks import PageBlock, Section
+from otel_rl.report.core.statistics import Spread
+from otel_rl.report.subjects.trajectories import trajectory_tables
+from otel_rl.report.subjects.trajectories.aggregate import NOT_TRAINED, OF_A_KIND, OF_ALL_PARTS, TRAINED
+from otel_rl.report.subjects.trajectories.conversations import as_text
+from otel_rl.report.subjects.trajectories.groups import NO_ADVANTAGE
+from otel_rl.semconv.attributes import RlRolloutStatusValues as Status
+
+if TYPE_CHECKING:
+    from otel_rl.report.core.collected import Collected
+    from otel_rl.report.core.timeline import Timeline
+    from otel_rl.report.subjects.trajectories.aggregate import Trajectories
+    from otel_rl.report.subjects.trajectories.conversations import Sample
+    from otel_rl.report.subjects.trajectories.groups import Checked
+
+_POLICY = (
+    f"The latest {OF_A_KIND} that failed or got a zero after a failure, the {OF_A_KIND} slowest, the {OF_A_KIND} with "
+    f"the lowest and with the highest reward, and up to {OF_ALL_PARTS} from all parts of the run. "
+    "Filter a column by a text, or a column of numbers by one like 3, 2..5, >0.5 or <1."
+)
+_SURVIVORS = "Means of what is used say nothing of what is not. Trajectories that never end are in none of these."
+_EFFECT = "Effective are tokens of samples that are trained on with an advantage that is not zero."
+#: Steps of the table, the latest.
+_STEPS = 200
+#: So many of both are needed to compare them; what is not used takes so many times as long, or it is not said.
+_FEWEST, _LONGER = 10, 1.5
+
+
+def build(collected: Collected) -> Section:
+    """The section; empty where no sample was recorded."""
+    found = collected.trajectories
+    filler = "Samples come from TRL's GRPO and RLOO trainers, from LangGraph, or from otel_rl.rollout()."
+    section = Section("trajectories", "Trajectories", filler)
+    if not found.ended and not found.started:
+        return section
+    section.lead = " ".join(sentences(found))
+    spans, said = collected.trajectory_spans, collected.conversations
+    places = {trace: f"spans-{trace}" for trace in spans}
+    samples = {sample.key: (f"said-{number}", sample) for number, sample in enumerate(said.samples(), 1)}
+    texts: dict[object, str] = {key: place for key, (place, _) in samples.items()}
+    texts |= {trace: f"said-{trace}" for trace in said.of_traces}
+    rows = found.chosen()
+    title = f"{human.number(len(rows))} of {human.amount(found.ended, 'trajectory', 'trajectories')}"
+    section.blocks.append(PageBlock(title, _POLICY, trajectory_tables.trajectories(rows, places, texts)))
+    if len(found.durations) > 1:
+        section.blocks.append(PageBlock("Durations by outcome", _SURVIVORS, trajectory_tables.durations(found)))
+    steps = [step for step in found.groups.steps if step.groups or step.tokens][-_STEPS:]
+    if any(step.tokens for step in steps):
+        section.blocks.append(
+            PageBlock("Groups and tokens by step", _EFFECT, trajectory_tables.groups_and_tokens(steps))
+        )
+    elif steps:
+        section.blocks.append(PageBlock("Groups by step", table=trajectory_tables.groups(steps)))
+    section.blocks += [
+        PageBlock(_title(sample), text=as_text(sample.messages), folded=True, anchor=place)
+        for place, sample in samples.values()
+    ]
+    section.blocks += [
+        PageBlock(f"Said in trace {trace[:16]}", text=as_text(messages), folded=True, anchor=f"said-{trace}")
+        for trace, messages in said.of_traces.items()
+    ]
+    section.blocks += [
+        PageBlock(f"Spans of trace {trace[:16]}", text=_lines(one), folded=True, anchor=places[trace])
+        for trace, one in spans.items()
+    ]
+    return section
+
+
+def _title(sample: Sample) -> str:
+    parts = [f"Said in sample {sample.name}"]
+    if sample.rank is not None:
+        parts.append(f"rank {sample.rank}")
+    if sample.reward is not None:
+        parts.append(f"reward {human.number(sample.reward)}")
+    return ", ".join([*parts, sample.reason.replace("_", " ")])
+
+
+def sentences(found: Trajectories) -> list[str]:
+    """How many began, ended, and were used."""
+    unfinished = max(found.started - found.ended, 0)
+    outcomes = ", ".join(f"{human.number(number)} {status}" for status, number in sorted(found.by_status.items()))
+    said = [f"{human.number(found.started)} began and {human.number(found.ended)} ended: {outcomes}."]
+    if unfinished:
+        said.append(f"{human.number(unfinished)} have not ended, so long ones may be missing here.")
+    if found.by_reason:
+        reasons = ", ".join(f"{reason} {human.number(number)}" for reason, number in found.by_reason.most_common())
+        said.append(f"Discarded because of: {reasons}.")
+    if found.judged:
+        said.append(f"Trained on {human.number(found.trained)} of {human.number(found.judged)}.")
+    if found.tried:
+        said.append(f"{human.number(found.succeeded)} of {human.number(found.tried)} succeeded.")
+    said += _survivors(found)
+    groups = found.groups
+    if groups.compared:
+        said.append(
+            f"In {human.number(groups.dead)} of {human.amount(groups.compared, 'group')} all rewards are equal: such a "
+            "group teaches nothing."
+        )
+    said += _tokens(found)
+    said += _advantages(groups.checked)
+    if found.suspect:
+        said.append(_suspicion(found))
+    if found.left_out:
+        said.append(f"{human.number(found.left_out)} have no row: too many ended at once.")
+    return said
+
+
+def _suspicion(found: Trajectories) -> str:
+    text = f"{human.number(found.suspect)} got a zero reward after they, or a call in them, had failed"
+    mean, without = found.mean_reward, found.mean_reward_without
+    if mean is None or without is None:
+        return f"{text}."
+    text += f"; the mean reward is {human.number(mean)} with them and {human.number(without)} without."
+    shift = found.groups.shift
+    if shift.samples:
+        text += (
+            f" They lower the mean of their groups: the advantages of {human.amount(shift.samples, 'other sample')} "
+            f"there are {human.number(shift.advantage)} higher on average, in units of the reward."
+        )
+    return text
+
+
+def _advantages(checked: Checked) -> list[str]:
+    if checked.samples:
+        known = human.amount(checked.samples, "advantage")
+        return [f"{known} computed again from the rewards, {human.number(checked.differing)} differ."]
+    if checked.unobserved == NO_ADVANTAGE:
+        return []
+    return [f"The advantages were not computed again: {checked.unobserved}."]
+
+
+def _tokens(found: Trajectories) -> list[str]:
+    """What of the tokens that were trained on teaches something."""
+    steps = found.groups.steps
+    tokens, effective = sum(step.tokens for step in steps), sum(step.effective for step in steps)
+    if not tokens:
+        return []
+    share, all_tokens = human.percent(effective / tokens), human.short_number(tokens)
+    return [f"{share} of the {all_tokens} tokens that were trained on have an advantage that is not zero."]
+
+
+def _survivors(found: Trajectories) -> list[str]:
+    """Whether what is used is shorter than what is not."""
+    used = found.durations.get(TRAINED) or found.durations.get(Status.FINISHED)
+    unused = Spread()
+    for outcome in (NOT_TRAINED,) if TRAINED in found.durations else ():
+        unused.merge(found.durations.get(outcome, Spread()))
+    if not unused.cell.count:
+        for outcome in (Status.DISCARDED, Status.FAILED, Status.CANCELLED):
+            unused.merge(found.durations.get(outcome, Spread()))
+    if used is None or min(used.cell.count, unused.cell.count) < _FEWEST:
+        return []
+    of_used, of_unused = used.quantile(0.5), unused.quantile(0.5)
+    if of_unused < of_used * _LONGER:
+        return []
+    medians = human.duration(of_unused), human.duration(of_used)
+    said = "Those that are not used took {} (median), those that are used {}: what is learned from is what was quick."
+    return [said.format(*medians)]
+
+
+def _lines(timeline: Timeline) -> str:
+    """One line per span: its start, how long it took, its name and its error."""
+    lines = [
+        f"{human.duration(bar.start):>10}  {human.duration(bar.seconds):>10}  {bar.row}"
+        + (f"  [{bar.error}]" if bar.error else "")
+        for bar in timeline.bars
+    ]
+    if timeline.left_out:
+        lines.append(f"{human.amount(timeline.left_out, 'more span')} not listed")
+    return "\n".join([f"{'starts':>10}  {'took':>10}  span", *lines])
