@@ -18,6 +18,7 @@ from otel_rl.ranks.postmortem import examine, text
 from otel_rl.report import write_report
 from otel_rl.report.core import flight_rings, output
 from otel_rl.report.core.collected import Collected
+from otel_rl.report.subjects import load
 from otel_rl.report.subjects.overview import examine as overview_of
 from otel_rl.store import reader
 
@@ -25,8 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from otel_rl.report.core.finding import Finding
-    from otel_rl.report.subjects.overview import Overview
+    from otel_rl.report.core.finding import Finding, Overview
 
 PHASES = {"sample": 0.4, "reward": 0.02, "train": 0.2}
 
@@ -223,7 +223,7 @@ def test_a_process_without_a_rank_that_was_killed_is_said_with_its_step(tmp_path
     seen = exit_records.make(lifetime.own(), -15, None, "a parent", None)
     line = json.dumps({**asdict(seen), "lifetime": list(seen.lifetime)})
     (tmp_path / f"otel-rl-{tmp_path.name}-node.exits").write_text(line)
-    found = Collected(reader.Reader(reader.find(killed.folder.parent)))
+    found = Collected(reader.Reader(reader.find(killed.folder.parent)), load())
     found.read(lambda _: None)
     found.rings = flight_rings.FlightRings(None, examine(killed.folder.parent, tmp_path))
     [first] = _grave(overview_of(found))

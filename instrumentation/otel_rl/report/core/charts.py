@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
     from bokeh.models import Model
 
+    from otel_rl.report.core.curves import Curve
     from otel_rl.report.core.over_time import Line
     from otel_rl.report.core.statistics import Cell
     from otel_rl.report.core.steps import Steps
     from otel_rl.report.core.timeline import Timeline
-    from otel_rl.report.subjects.training.aggregate import Curve
 
 _BARS = 150
 _LINES = 8

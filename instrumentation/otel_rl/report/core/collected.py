@@ -1,151 +1,172 @@
-"""One pass over a run: every record goes to the sections that want it, none is kept."""
+"""A subject of the report, and one pass over a run for all: every record goes to the aggregates that read it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from copy import copy
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from otel_rl.report.core import flight_rings, loops, timeline
+from otel_rl.report.core import flight_rings, timeline
+from otel_rl.report.core.aggregate import AddsLogs, AddsPoints, AddsSpans, Closes, CountsSteps
+from otel_rl.report.core.finding import Finding
+from otel_rl.report.core.flight_rings import FlightRings
+from otel_rl.report.core.loops import Loops
 from otel_rl.report.core.steps import METRICS as STEP_METRICS
 from otel_rl.report.core.totals import MetricTotals
-from otel_rl.report.subjects.calls import aggregate as calls
-from otel_rl.report.subjects.errors import aggregate as problems
-from otel_rl.report.subjects.event_loops import aggregate as event_loops
-from otel_rl.report.subjects.health import aggregate as health
-from otel_rl.report.subjects.memory import aggregate as pressure
-from otel_rl.report.subjects.ranks import aggregate as late_ranks
-from otel_rl.report.subjects.ranks import collectives
-from otel_rl.report.subjects.rewards import aggregate as rewards
-from otel_rl.report.subjects.telemetry import aggregate as own_cost
-from otel_rl.report.subjects.training.aggregate import Scalars
-from otel_rl.report.subjects.trajectories import aggregate as trajectories
-from otel_rl.report.subjects.trajectories import conversations
-from otel_rl.report.subjects.weight_syncs import aggregate as weight_syncs
 from otel_rl.semconv import metrics
 from otel_rl.store.reader import Log, Reader, Span
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
+    from otel_rl.report.core.blocks import PageBlock, Section
+    from otel_rl.report.core.charts import Charts
+    from otel_rl.report.core.finding import Check
     from otel_rl.report.core.steps import Steps
+    from otel_rl.semconv.definitions import MetricDefinition
     from otel_rl.store.reader import Record
 
-_TIMELINES = 3
-#: Trajectories whose spans are listed.
-_LISTED_TRACES = 12
 _OWN_METRICS = (metrics.RL_TRAIN_STEPS, metrics.RL_TRAIN_TOKENS, metrics.RL_SAMPLE_SAMPLES)
 
 
-class Collected:
-    """Everything the page shows, from all records of ``reader``, and PyTorch's dumps at ``torch_dumps``."""
+#: What the subjects before this one have found, by their names.
+Known: TypeAlias = Mapping[str, list[Finding]]
+_Aggregate = TypeVar("_Aggregate")
 
-    def __init__(self, reader: Reader, torch_dumps: Path | None = None) -> None:
+
+def _no_findings(_collected: Collected, _known: Known) -> list[Finding]:
+    return []
+
+
+def _no_checks(_collected: Collected) -> list[Check]:
+    return []
+
+
+def _no_traces(_collected: Collected) -> Iterable[str]:
+    return ()
+
+
+def _ignore_traces(_collected: Collected, _traces: Mapping[str, list[Span]]) -> None:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """One subject; every part is optional.
+
+    Attributes:
+        name: of its folder in :mod:`otel_rl.report.subjects`.
+        aggregates: classes whose instances take in the records one at a time, with those of the methods ``add_span``,
+            ``add_log``, ``add_point``, ``close`` and ``leave_out`` that they need. ``collected[Class]`` is the
+            instance.
+        metrics: metrics of which it reads ``collected.totals``.
+        findings: returns what is wrong, given what the subjects before it have found.
+        checks: returns what was looked for, and why it could not be observed.
+        sections: key of a section of the page -> function that builds it.
+        blocks: key of a section of another subject -> function that builds blocks at its end.
+        traces: returns ids of traces whose spans it shows.
+        add_traces: takes in the spans of all traces that any subject asked for, by id.
+    """
+
+    name: str
+    aggregates: tuple[type[object], ...] = ()
+    metrics: tuple[MetricDefinition, ...] = ()
+    findings: Callable[[Collected, Known], list[Finding]] = _no_findings
+    checks: Callable[[Collected], list[Check]] = _no_checks
+    sections: Mapping[str, Callable[[Collected, Charts], Section]] = field(default_factory=dict)
+    blocks: Mapping[str, Callable[[Collected, Charts], list[PageBlock]]] = field(default_factory=dict)
+    traces: Callable[[Collected], Iterable[str]] = _no_traces
+    add_traces: Callable[[Collected, Mapping[str, list[Span]]], None] = _ignore_traces
+
+
+class Collected:
+    """What ``subjects`` aggregate from all records of ``reader``, and PyTorch's dumps at ``torch_dumps``.
+
+    ``collected[Class]`` is the aggregate of that class.
+    """
+
+    def __init__(self, reader: Reader, subjects: Iterable[Subject], torch_dumps: Path | None = None) -> None:
         self.reader = reader
+        self.subjects = tuple(subjects)
         self._torch_dumps = torch_dumps
         #: Of a view: the steps that it is on.
         self.only: Steps | None = None
-        self.loops = loops.Loops()
+        self.loops = Loops()
         #: Attempts that a later one follows.
         self.superseded: frozenset[tuple[int, ...]] = frozenset()
-        self.scalars = Scalars()
-        self.calls = calls.Calls()
-        self.rewards = rewards.Rewards()
-        self.trajectories = trajectories.Trajectories()
-        self.conversations = conversations.Conversations()
-        self.problems = problems.Problems()
-        self.health = health.HealthReplay()
-        self.own_cost = own_cost.OwnCost()
-        self.pressure = pressure.Pressure()
-        self.weight_syncs = weight_syncs.WeightSyncs()
-        self.event_loops = event_loops.EventLoopBlocks()
-        self.late_ranks = late_ranks.LateRanks()
-        self.totals = MetricTotals(
-            (
-                *_OWN_METRICS,
-                *STEP_METRICS,
-                *calls.METRICS,
-                *collectives.METRICS,
-                *rewards.METRICS,
-                *problems.METRICS,
-                *pressure.METRICS,
-                *weight_syncs.METRICS,
-                *event_loops.METRICS,
-            )
-        )
-        self.rings = flight_rings.FlightRings()
-        self.slowest_step: list[timeline.Timeline] = []
-        self.slowest_rollouts: list[timeline.Timeline] = []
-        #: Spans of trajectories by trace, of those that are listed.
-        self.trajectory_spans: dict[str, timeline.Timeline] = {}
+        of_subjects = (metric for subject in self.subjects for metric in subject.metrics)
+        self.totals = MetricTotals((*_OWN_METRICS, *STEP_METRICS, *of_subjects))
+        self.rings = FlightRings()
+        self._aggregates: dict[type[Any], Any] = {
+            kind: kind() for subject in self.subjects for kind in subject.aggregates
+        }
+        aggregates = list(self._aggregates.values())
+        self._add_span = [self.loops.add, *(one.add_span for one in aggregates if isinstance(one, AddsSpans))]
+        self._add_log = [one.add_log for one in aggregates if isinstance(one, AddsLogs)]
+        self._add_point = [self.totals.add, *(one.add_point for one in aggregates if isinstance(one, AddsPoints))]
+
+    def __getitem__(self, kind: type[_Aggregate]) -> _Aggregate:
+        """Return the aggregate of this class.
+
+        Raises:
+            KeyError: no subject of this report has it.
+        """
+        aggregate: _Aggregate = self._aggregates[kind]
+        return aggregate
 
     @property
     def steps(self) -> Steps:
-        """The steps that the page shows: the last stretch of the main loop, or the one of :meth:`of`."""
+        """The steps that the page shows: the last stretch of the main loop, or the one of :meth:`view`."""
         return self.only or self.loops.main
 
-    def of(self, steps: Steps) -> Collected:
-        """A view on nothing but these steps."""
+    def view(self, steps: Steps) -> Collected:
+        """Return a view on nothing but these steps; aggregates with series over steps are empty in it."""
         view = copy(self)
-        view.only, view.calls, view.rewards = steps, calls.Calls(), rewards.Rewards()
-        view.rings = flight_rings.FlightRings()
+        view.only, view.rings = steps, FlightRings()
+        view._aggregates = {  # noqa: SLF001 - of its own class
+            kind: kind() if isinstance(aggregate, CountsSteps) else aggregate
+            for kind, aggregate in self._aggregates.items()
+        }
         return view
 
     def read(self, advance: Callable[[int], object]) -> Collected:
-        """Read it all; ``advance`` is told the bytes read.
+        """Read it all, and return itself; ``advance`` is called with the bytes read.
 
         Raises:
             UnusableInput: not one of the files can be read.
         """
         for record in self.reader.records(advance):
-            self._add(record)
-        self.totals.close()
-        self.loops.close()
-        self.event_loops.close()
-        self.superseded = self.loops.superseded(process.attempt for process in self.reader.processes)
-        self.calls.leave_out(self.superseded)
-        self.rewards.leave_out(self.superseded)
-        self._read_timelines()
+            self.add(record)
+        self._close()
+        self._read_traces()
         self.rings = flight_rings.read(self.reader.source, self._torch_dumps)
         return self
 
-    def _add(self, record: Record) -> None:
+    def add(self, record: Record) -> None:
+        """Take in one record."""
         if isinstance(record, Span):
-            self.loops.add(record)
-            self.calls.add(record)
-            self.rewards.add_span(record)
-            self.problems.add_span(record)
-            self.health.add_span(record)
-            self.own_cost.add_span(record)
+            for add_span in self._add_span:
+                add_span(record)
         elif isinstance(record, Log):
-            self.scalars.add_log(record)
-            self.rewards.add_log(record)
-            self.trajectories.add_log(record)
-            self.conversations.add_log(record)
-            self.problems.add_log(record)
-            self.health.add_log(record)
-            self.own_cost.add_log(record)
-            self.pressure.add_log(record)
-            self.weight_syncs.add_log(record)
-            self.event_loops.add_log(record)
-            self.late_ranks.add_log(record)
+            for add_log in self._add_log:
+                add_log(record)
         else:
-            self.totals.add(record)
-            self.scalars.add_point(record)
-            self.health.add_point(record)
-            self.pressure.add_point(record)
+            for add_point in self._add_point:
+                add_point(record)
 
-    def _read_timelines(self) -> None:
-        slowest = self.steps.slowest.items()[:1]
-        rollouts = self.calls.rollouts.slowest.items()[:_TIMELINES]
-        listed = self.trajectories.traces(_LISTED_TRACES)
-        wanted = {*(one.trace_id for one in slowest), *(one.trace_id for one in rollouts), *listed} - {""}
-        traces = timeline.collect(self.reader.traces(wanted)) if wanted else {}
-        of_steps = [timeline.of_step(str(one.iteration), traces.get(one.trace_id, [])) for one in slowest]
-        self.slowest_step = [one for one in of_steps if one is not None]
-        of_rollouts = [timeline.of_rollout(one.name, traces.get(one.trace_id, [])) for one in rollouts]
-        self.slowest_rollouts = [one for one in of_rollouts if one is not None]
-        of_trajectories = {trace: timeline.of_rollout(trace, traces.get(trace, [])) for trace in listed}
-        self.trajectory_spans = {trace: one for trace, one in of_trajectories.items() if one is not None}
-        for trace in listed:
-            self.conversations.add_trace(trace, traces.get(trace, []))
+    def _close(self) -> None:
+        self.totals.close()
+        self.loops.close()
+        self.superseded = self.loops.superseded(process.attempt for process in self.reader.processes)
+        for aggregate in self._aggregates.values():
+            if isinstance(aggregate, Closes):
+                aggregate.close()
+            if isinstance(aggregate, CountsSteps):
+                aggregate.leave_out(self.superseded)
+
+    def _read_traces(self) -> None:
+        wanted = {trace for subject in self.subjects for trace in subject.traces(self)} - {""}
+        traces = timeline.by_trace(self.reader.traces(wanted)) if wanted else {}
+        for subject in self.subjects:
+            subject.add_traces(self, traces)

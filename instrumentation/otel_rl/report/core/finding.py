@@ -64,3 +64,43 @@ class Check:
     what: str
     unobserved: str = ""
     codes: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Overview:
+    """Findings, the most important first, and the checks behind them."""
+
+    findings: list[Finding]
+    checks: list[Check]
+
+    @property
+    def worst(self) -> Severity | None:
+        """Severity of the gravest finding."""
+        return min((one.severity for one in self.findings), key=lambda one: one.order, default=None)
+
+    def marks(self) -> dict[str, list[int]]:
+        """Steps at which something began, by the key of the chart that shows it."""
+        found: dict[str, list[int]] = {}
+        for one in self.findings:
+            for each in (one, *one.symptoms):
+                if each.chart and each.onset is not None and each.onset not in found.get(each.chart, ()):
+                    found.setdefault(each.chart, []).append(each.onset)
+        return found
+
+
+def unexplained(constant: list[Finding], changed: list[Finding]) -> list[Finding]:
+    """Return what is slower all along and no change explains; the rest becomes a symptom of the change."""
+    left = []
+    for finding in constant:
+        cause = next((change for change in changed if _is_the_same(finding, change)), None)
+        if cause is None:
+            left.append(finding)
+        else:
+            cause.symptoms.append(finding)
+    return left
+
+
+def _is_the_same(finding: Finding, change: Finding) -> bool:
+    if finding.subject:
+        return any(finding.subject == part.subject for part in (change, *change.symptoms))
+    return bool(finding.ranks) and finding.ranks == change.ranks

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from otel_rl.report.core.finding import Finding
-    from otel_rl.report.subjects.overview import Overview
+    from otel_rl.report.core.finding import Finding, Overview
 
 #: Version of the JSON: a key is removed or changes its meaning only with another number.
 FORMAT = 1

@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     from otel_rl.store.reader.unreadable import Unreadable
 
 
+NO_MANIFEST = "the files of a collector do not tell"
+NO_STEP = "no trace of a step was recorded"
+
+
 def model(name: str) -> str:
     """The model of a span ``{operation} {model}``; the whole name where there is no operation."""
     return name.partition(" ")[2] or name

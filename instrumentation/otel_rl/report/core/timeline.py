@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from otel_rl.report.subjects.calls.aggregate import MODEL_OPERATIONS, error_of
+from otel_rl.report.core.operations import MODEL_OPERATIONS, error_of
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import spans
 from otel_rl.semconv.attributes import GenAiOperationNameValues as Operation
@@ -41,8 +41,8 @@ class Timeline:
     left_out: int = 0
 
 
-def collect(found: Iterable[Span]) -> dict[str, list[Span]]:
-    """Spans by trace, at most some thousands of each."""
+def by_trace(found: Iterable[Span]) -> dict[str, list[Span]]:
+    """Return spans by trace, at most some thousands of each."""
     traces: dict[str, list[Span]] = {}
     for span in found:
         spans_of_trace = traces.setdefault(span.trace_id, [])

@@ -10,8 +10,7 @@ from otel_rl.report.core.finding import Severity
 
 if TYPE_CHECKING:
     from otel_rl.report.core.blocks import Section
-    from otel_rl.report.core.finding import Finding
-    from otel_rl.report.subjects.overview import Overview
+    from otel_rl.report.core.finding import Finding, Overview
 
 _TONES = {Severity.CRITICAL: "bad", Severity.WARNING: "warn", Severity.NOTICE: "notice"}
 _SYMPTOMS = 6

@@ -25,7 +25,7 @@ from otel_rl.report.page import finding_list, page_head, sections
 
 if TYPE_CHECKING:
     from otel_rl.report.core.collected import Collected
-    from otel_rl.report.subjects.overview import Overview
+    from otel_rl.report.core.finding import Overview
 
 # What could end a script element early; in code this never occurs, in its strings the escape means the same.
 _ENDS_SCRIPT = re.compile(r"<(?=!--|/?script)", re.IGNORECASE)

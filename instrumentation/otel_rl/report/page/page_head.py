@@ -6,6 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from otel_rl.report.core import human
 from otel_rl.report.core.summary import first_value
+from otel_rl.report.subjects.calls.aggregate import Calls
+from otel_rl.report.subjects.errors.aggregate import Problems
+from otel_rl.report.subjects.telemetry.aggregate import OwnCost
+from otel_rl.report.subjects.training.aggregate import Scalars
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import metrics
 from otel_rl.semconv.attributes import RlLauncherValues
@@ -70,14 +74,14 @@ def tiles(collected: Collected, summary: Summary) -> list[tuple[str, str, str]]:
             ("Tokens", human.short_number(tokens), f"{speed}, {human.amount(samples, 'sample')}" if samples else speed)
         )
     for name, statistics in (
-        ("Rollouts", _some(collected.calls.rollouts.statistics)),
-        ("Model calls", collected.calls.models(totals)),
-        ("Tool calls", collected.calls.tools(totals)),
+        ("Rollouts", _some(collected[Calls].rollouts.statistics)),
+        ("Model calls", collected[Calls].models(totals)),
+        ("Tool calls", collected[Calls].tools(totals)),
     ):
         if statistics:
             failed = sum(one.failed for one in statistics)
             found.append((name, human.short_number(sum(one.number for one in statistics)), f"{failed} failed"))
-    errors, uncaught = collected.problems.number, len(collected.problems.exceptions)
+    errors, uncaught = collected[Problems].number, len(collected[Problems].exceptions)
     said = f"{uncaught} uncaught, {errors - uncaught} spans and log records" if errors else "none recorded"
     found.append(("Errors", human.short_number(errors), said))
     return [tile for tile in found if tile[1]]
@@ -91,7 +95,7 @@ _MOVED = (("Reward", "Reward"), ("KL", "KL divergence"), ("Entropy", "Entropy"))
 
 
 def _moved(collected: Collected, name: str, panel: str) -> tuple[str, str, str]:
-    ends = collected.scalars.first_and_last(panel)
+    ends = collected[Scalars].first_and_last(panel)
     if ends is None:
         return (name, "", "")
     first, last = ends
@@ -115,5 +119,5 @@ def _part(part: CurveMean) -> str:
 
 def own_share(collected: Collected) -> str:
     """One sentence on the cost of otel-rl itself, ``""`` where it is not known."""
-    share = collected.own_cost.share
+    share = collected[OwnCost].share
     return "" if share is None else f"otel-rl used {human.percent(share)} of the CPU time of the steps."

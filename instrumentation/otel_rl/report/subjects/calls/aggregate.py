@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from otel_rl.report.core.operations import MODEL_OPERATIONS, error_of
 from otel_rl.report.core.over_time import OverTime
 from otel_rl.report.core.statistics import Largest, Spread
 from otel_rl.report.core.totals import MetricTotals, combined
@@ -15,13 +16,13 @@ from otel_rl.semconv.attributes import GenAiOperationNameValues as Operation
 from otel_rl.semconv.attributes import GenAiTokenTypeValues as TokenType
 
 if TYPE_CHECKING:
+    from otel_rl.report.core.timeline import Timeline
     from otel_rl.semconv.definitions import MetricDefinition
     from otel_rl.store.reader import Span
 
 _SLOWEST = 15
 _NAMES = 500
 _CELLS = 20_000
-MODEL_OPERATIONS = {Operation.CHAT, Operation.TEXT_COMPLETION, Operation.GENERATE_CONTENT, Operation.EMBEDDINGS}
 
 METRICS = (
     metrics.GEN_AI_CLIENT_OPERATION_DURATION,
@@ -101,9 +102,11 @@ class Calls:
         self.over_time = CallsOverTime()
         self.slowest_tools: Largest[SlowCall] = Largest(_SLOWEST)
         self.slowest_model_calls: Largest[SlowCall] = Largest(_SLOWEST)
+        #: Spans of the slowest rollouts.
+        self.slowest_rollouts: list[Timeline] = []
         self._spans: dict[str, dict[str, CallStatistics]] = {TOOL: {}, MODEL: {}, "agent": {}}
 
-    def add(self, span: Span) -> None:
+    def add_span(self, span: Span) -> None:
         """Take in a span; only rollouts and the operations of agents count."""
         if span.name == spans.RL_ROLLOUT.type:
             self._rollouts.add(span, str(span.attributes.get(names.RL_ROLLOUT_ID) or span.trace_id[:8]))
@@ -235,14 +238,6 @@ def _count_usage(statistics: CallStatistics, span: Span) -> None:
 
 
 _USAGE = ((names.GEN_AI_USAGE_INPUT_TOKENS, TokenType.INPUT), (names.GEN_AI_USAGE_OUTPUT_TOKENS, TokenType.OUTPUT))
-
-
-def error_of(span: Span) -> str:
-    """The kind of error of a span, ``""`` when it went well."""
-    error = span.attributes.get(names.ERROR_TYPE)
-    if error:
-        return str(error)
-    return (span.message or "error") if span.failed else ""
 
 
 def _slow(span: Span, name: str, detail: str = "") -> SlowCall:

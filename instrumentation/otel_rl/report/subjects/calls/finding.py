@@ -5,27 +5,50 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from otel_rl.report.core import change_points, human, sentences, thresholds
-from otel_rl.report.core.finding import Finding, Severity
+from otel_rl.report.core.finding import Check, Finding, Severity
 from otel_rl.report.core.over_time import merged
+from otel_rl.report.subjects.calls.aggregate import Calls
 from otel_rl.report.subjects.calls.calls_over_time import MODEL, TOOL
-from otel_rl.semconv import events
+from otel_rl.report.subjects.rewards.aggregate import Rewards
 
 if TYPE_CHECKING:
-    from otel_rl.report.core.collected import Collected
+    from otel_rl.report.core.collected import Collected, Known
     from otel_rl.report.core.over_time import Line
     from otel_rl.report.subjects.calls.aggregate import CallStatistics
-    from otel_rl.report.subjects.errors.aggregate import ErrorGroup
 
 _ERROR_TYPES = 3
-#: So many reports of hangs are said.
-_HANGS, _LINE = 4, "\n"
 
 
-def tools(collected: Collected) -> list[Finding]:
+def findings(collected: Collected, known: Known) -> list[Finding]:
+    """Return tools, then models, of which calls fail or are sent again."""
+    changed = {change.subject for change in known["changes"] if change.section == "models"}
+    return [*_tools(collected), *_models(collected, changed)]
+
+
+def checks(collected: Collected) -> list[Check]:
+    """Return which calls were recorded, and what is known of them."""
+    series = collected[Calls].over_time
+    kinds = {called.kind for called in series.seconds.lines()}
+    no_model_call = "" if MODEL in kinds else _NO_CALL
+    first_chunk = "" if series.first_chunk.lines() else no_model_call or "no call was streamed"
+    retries = "" if series.retried.lines() else no_model_call or "the clients do not tell"
+    return [
+        Check("tools", "" if TOOL in kinds else _NO_CALL, ("slower_tool", "slow_tool", "failing_tool")),
+        Check("model calls", no_model_call, _OF_MODELS),
+        Check("time to the first chunk", first_chunk, ("slower_model",)),
+        Check("retries", retries, _OF_MODELS),
+    ]
+
+
+_OF_MODELS = ("slower_model", "slow_server", "failing_model", "retried_model")
+_NO_CALL = "no call was recorded"
+
+
+def _tools(collected: Collected) -> list[Finding]:
     """Tools of which a notable share of the calls fails: rate, error types, since when, and the reward with it."""
     return [
         _of_tool(collected, one)
-        for one in collected.calls.tools(collected.totals)
+        for one in collected[Calls].tools(collected.totals)
         if _is_notable(one.failed, one.number)
     ]
 
@@ -35,7 +58,7 @@ def _is_notable(failed: float, number: float) -> bool:
 
 
 def _of_tool(collected: Collected, one: CallStatistics) -> Finding:
-    calls = collected.calls.over_time
+    calls = collected[Calls].over_time
     rate = _rate(collected, (TOOL, one.name, None), one.failed, one.number)
     inside = "; ".join(part for part in (_types(one.errors), rate.before) if part)
     text = (
@@ -43,7 +66,7 @@ def _of_tool(collected: Collected, one: CallStatistics) -> Finding:
         f" ({human.number(rate.failed)} of {human.number(rate.number)}: {inside}){rate.first}"
     )
     cost = one.failed / one.number
-    with_it, without = calls.rewards_of(one.name, collected.rewards.by_trace)
+    with_it, without = calls.rewards_of(one.name, collected[Rewards].by_trace)
     if with_it.count and without.count:
         text += f"; mean reward {with_it.mean:.3g} with the failure, {without.mean:.3g} without"
         cost = with_it.count / (with_it.count + without.count)
@@ -86,7 +109,7 @@ class _Rate(NamedTuple):
 
 def _rate(collected: Collected, key: tuple[str, str, str | None], failed: float, number: float) -> _Rate:
     """The rate since it rose; where it did not, that of all calls, ``failed`` of ``number``, and the first failure."""
-    calls = collected.calls.over_time
+    calls = collected[Calls].over_time
     kind, name, place = key
     lines = {key: line for key, line in calls.failed.lines().items() if key[:2] == (kind, name)}
     lines = {key: line for key, line in lines.items() if place is None or key.place == place}
@@ -116,10 +139,10 @@ def _rise(line: Line) -> change_points.Rise | None:
     return change_points.rise(line.means, factor=1.0, least=thresholds.NOTABLE_RATE, ratio=False)
 
 
-def models(collected: Collected, named: set[str]) -> list[Finding]:
+def _models(collected: Collected, named: set[str]) -> list[Finding]:
     """Model calls that fail, or that were sent again, all along; ``named`` are models of which that has been said."""
     found: list[Finding] = []
-    calls = collected.calls.over_time
+    calls = collected[Calls].over_time
     for what, series, code in (
         ("failed", calls.failed, "failing_model"),
         ("were retried", calls.retried, "retried_model"),
@@ -139,7 +162,7 @@ def _of_model(collected: Collected, what: str, code: str, name: str, place: str,
     rate = _Rate(of_them, number)
     types = ""
     if code == "failing_model":
-        failures = collected.calls.over_time.failures.get((MODEL, name, place))
+        failures = collected[Calls].over_time.failures.get((MODEL, name, place))
         types = _types(failures.errors) if failures is not None else ""
         rate = _rate(collected, (MODEL, name, place), of_them, number)
     cost = of_them / number
@@ -151,63 +174,3 @@ def _of_model(collected: Collected, what: str, code: str, name: str, place: str,
     severity = Severity.CRITICAL if cost >= thresholds.CRITICAL_SHARE and code == "failing_model" else Severity.WARNING
     chart = "model-failed" if code == "failing_model" else "model-retried"
     return Finding(code, severity, f"{text}.", "models", subject=model, chart=chart, cost=cost, onset=rate.onset)
-
-
-def hangs(collected: Collected, explained: list[Finding]) -> list[Finding]:
-    """What the watchdogs of the processes told while they hung; below the end of the run where that was no order."""
-    told = sorted((group for group in collected.problems.table() if _is_hang(group)), key=lambda one: one.first)
-    found = [
-        Finding(
-            "hang",
-            Severity.WARNING,
-            f"{group.who}: {group.message.partition(_LINE)[0]}.",
-            "errors",
-            onset=group.iteration,
-        )
-        for group in told[:_HANGS]
-    ]
-    ended = next((one for one in explained if one.code == "ended"), None)
-    if ended is None:
-        return found
-    ended.symptoms += found
-    return []
-
-
-def _is_hang(group: ErrorGroup) -> bool:
-    return group.where == events.RL_HANG.name
-
-
-def errors(collected: Collected, explained: list[Finding]) -> list[Finding]:
-    """All failed spans and error records as one finding, below the cause where another finding names it."""
-    problems = collected.problems
-    groups = [group for group in problems.table() if not _is_hang(group)]
-    if not groups:
-        return []
-    number = sum(group.number for group in groups)
-    besides = len(problems.exceptions)
-    first = groups[0]
-    more = f" besides {human.amount(besides, 'uncaught exception')}" if besides else ""
-    text = f"{human.amount(number, 'failed span or error record', 'failed spans and error records')}{more}"
-    finding = Finding(
-        "errors",
-        Severity.WARNING,
-        f"{text}, most often {first.kind} in {first.where}.",
-        "errors",
-        onset=first.iteration,
-    )
-    cause = next((one for one in explained if _is_cause(one, groups, collected)), None)
-    if cause is None:
-        return [finding]
-    cause.symptoms.append(finding)
-    return []
-
-
-def _is_cause(one: Finding, groups: list[ErrorGroup], collected: Collected) -> bool:
-    """True where most errors are of a tool or model that another finding names, or of the exception that ended it."""
-    number = sum(group.number for group in groups)
-    if one.code == "ended":
-        kinds = {exception.kind for exception in collected.problems.exceptions}
-        return 2 * sum(group.number for group in groups if group.kind in kinds) > number
-    if one.code not in ("failing_tool", "failing_model"):
-        return False
-    return 2 * sum(group.number for group in groups if group.where.rpartition(" ")[2] == one.subject) > number

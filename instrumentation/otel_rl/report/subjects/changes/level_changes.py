@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from otel_rl.report.core import change_points, thresholds
 from otel_rl.report.core.over_time import merged
 from otel_rl.report.core.steps import BETWEEN
+from otel_rl.report.subjects.calls.aggregate import Calls
 from otel_rl.report.subjects.calls.calls_over_time import MODEL, TOOL
 from otel_rl.report.subjects.changes.series import (
     SeriesKind,
@@ -68,8 +69,8 @@ class LevelChange:
     symptoms: list[LevelChange] = field(default_factory=list)
 
 
-def find(collected: Collected) -> list[LevelChange]:
-    """Changes that nothing else explains, each with those that it explains; the dearest first."""
+def level_changes(collected: Collected) -> list[LevelChange]:
+    """Return changes that nothing else explains, each with those that it explains; the dearest first."""
     context = _Context(collected)
     changes = _gather_models(list(_changes(context)))
     dear = [one for one in changes if one.share >= thresholds.NOTABLE_SHARE or one.kind is SeriesKind.RETRIED]
@@ -98,7 +99,7 @@ class _Context:
     def __init__(self, collected: Collected) -> None:
         self.collected = collected
         self.steps, self.gaps = step_lines(collected), gap_lines(collected)
-        calls = collected.calls
+        calls = collected[Calls]
         self.rollouts: Line | None = merged(calls.rollouts.seconds.lines(), lambda _: None).get(None)
         self.waiting: dict[int | None, StepSeries] = {}
 
@@ -106,7 +107,7 @@ class _Context:
         if one.kind is SeriesKind.ROLLOUT:
             return True
         kind = TOOL if one.kind is SeriesKind.TOOL else MODEL if one.kind.is_of_model else ""
-        calls = self.collected.calls.over_time
+        calls = self.collected[Calls].over_time
         series = [line for called, line in calls.seconds.lines().items() if called[:3] == (kind, one.name, one.place)]
         inside = calls.in_rollouts.get((kind, one.name, one.place), 0)
         return self.rollouts is not None and 2 * inside > sum(line.count for line in series) > 0

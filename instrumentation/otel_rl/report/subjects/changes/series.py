@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from otel_rl.report.core.over_time import Line, merged
 from otel_rl.report.core.steps import BETWEEN, UNCOVERED
+from otel_rl.report.subjects.calls.aggregate import Calls
 from otel_rl.report.subjects.calls.calls_over_time import MODEL, TOOL
+from otel_rl.report.subjects.rewards.aggregate import Rewards
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -67,17 +69,17 @@ def all_series(collected: Collected) -> Iterator[StepSeries]:
     yield from _functions(collected)
     yield from _of_calls(collected)
     yield from _of_steps(collected)
-    for rank, line in collected.calls.rollouts.seconds.lines().items():
+    for rank, line in collected[Calls].rollouts.seconds.lines().items():
         yield _per_call(SeriesKind.ROLLOUT, "", "", rank, line)
 
 
 def _functions(collected: Collected) -> Iterator[StepSeries]:
-    for (name, rank), line in collected.rewards.functions.lines().items():
+    for (name, rank), line in collected[Rewards].functions.lines().items():
         yield _per_call(SeriesKind.REWARD, name, "", rank, line)
 
 
 def _of_calls(collected: Collected) -> Iterator[StepSeries]:
-    found = collected.calls.over_time
+    found = collected[Calls].over_time
     for kind, series in (
         (SeriesKind.MODEL, found.seconds),
         (SeriesKind.FIRST_CHUNK, found.first_chunk),

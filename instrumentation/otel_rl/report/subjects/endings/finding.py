@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING
 
 from otel_rl.ranks.postmortem import text
 from otel_rl.ranks.postmortem.ranks import GONE
-from otel_rl.report.core import human
-from otel_rl.report.core.finding import Finding, Severity
+from otel_rl.report.core import human, sentences
+from otel_rl.report.core.finding import Check, Finding, Severity
+from otel_rl.report.core.summary import summarise
+from otel_rl.report.subjects.errors.aggregate import Problems
 from otel_rl.semconv import attributes as names
 from otel_rl.store.reader.otlp_values import int_or_none
 
 if TYPE_CHECKING:
-    from otel_rl.report.core.collected import Collected
+    from otel_rl.report.core.collected import Collected, Known
     from otel_rl.report.core.summary import Summary
     from otel_rl.store.reader import Process
 
@@ -36,8 +38,16 @@ class _Stop:
     iteration: int | None = None
 
 
-def find(collected: Collected, summary: Summary) -> list[Finding]:
-    """How the run ended, where that was not in order, and ranks that are missing."""
+def checks(collected: Collected) -> list[Check]:
+    """Return whether the ends of the processes are known."""
+    has_manifest = any(process.manifest is not None for process in collected.reader.processes)
+    unobserved = "" if has_manifest else sentences.NO_MANIFEST
+    return [Check("how the processes ended", unobserved, ("ended", "missing_ranks", "hang"))]
+
+
+def findings(collected: Collected, _known: Known) -> list[Finding]:
+    """Return how the run ended, where that was not in order, and ranks that are missing."""
+    summary = summarise(collected)
     found = []
     stops = sorted([*_exceptions(collected), *_vanished(collected, summary)], key=lambda stop: stop.time)
     rings = _of_rings(collected)
@@ -137,7 +147,7 @@ def _exceptions(collected: Collected) -> list[_Stop]:
             "errors",
             one.iteration,
         )
-        for one in collected.problems.exceptions
+        for one in collected[Problems].exceptions
     ]
 
 
@@ -147,7 +157,7 @@ def _died(who: str, kind: str, iteration: int | None) -> str:
 
 
 def _vanished(collected: Collected, summary: Summary) -> list[_Stop]:
-    died = {one.who for one in collected.problems.exceptions}
+    died = {one.who for one in collected[Problems].exceptions}
     causes = _causes(collected)
     return [
         _Stop(

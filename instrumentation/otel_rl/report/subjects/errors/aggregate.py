@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from otel_rl.report.subjects.calls.aggregate import error_of
+from otel_rl.report.core.operations import error_of
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import events, metrics
 from otel_rl.store.reader.records import ERROR_SEVERITY

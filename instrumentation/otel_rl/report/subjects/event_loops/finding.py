@@ -5,18 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from otel_rl.report.core import human, thresholds
-from otel_rl.report.core.finding import Finding, Severity
+from otel_rl.report.core.finding import Check, Finding, Severity
+from otel_rl.report.subjects.calls.aggregate import Calls
+from otel_rl.report.subjects.event_loops.aggregate import EventLoopBlocks
+from otel_rl.semconv import metrics
 
 if TYPE_CHECKING:
-    from otel_rl.report.core.collected import Collected
+    from otel_rl.report.core.collected import Collected, Known
     from otel_rl.report.subjects.event_loops.aggregate import BlockingFunction
 
 _OTHERS = 3
 
 
-def find(collected: Collected) -> list[Finding]:
+def findings(collected: Collected, _known: Known) -> list[Finding]:
     """One finding, with the functions that block most; nothing where nobody waited, or not for long."""
-    waited = [one for one in collected.event_loops.functions() if one.stretches]
+    waited = [one for one in collected[EventLoopBlocks].functions() if one.stretches]
     waited.sort(key=lambda one: -one.waited)
     seconds = sum(one.waited for one in waited)
     cost = _cost(collected, waited)
@@ -40,9 +43,21 @@ def find(collected: Collected) -> list[Finding]:
     return [finding]
 
 
+def checks(collected: Collected) -> list[Check]:
+    """Return whether an event loop was watched."""
+    is_watched = any(collected.totals.of(metrics.RL_EVENT_LOOP_LAG))
+    return [
+        Check(
+            "blocks of event loops",
+            "" if is_watched else "no operation was seen in one",
+            ("blocked_event_loop",),
+        )
+    ]
+
+
 def _cost(collected: Collected, waited: list[BlockingFunction]) -> float | None:
     """Share of the rollouts' time; None where no rollout was recorded."""
-    everything = collected.calls.rollouts.statistics.durations.cell.total
+    everything = collected[Calls].rollouts.statistics.durations.cell.total
     return min(sum(one.rollout_seconds for one in waited) / everything, 1.0) if everything > 0 else None
 
 

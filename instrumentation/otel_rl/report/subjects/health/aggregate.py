@@ -1,6 +1,6 @@
 """The health rules over the records of a run: the monitor that runs live, fed with log records and step spans.
 
-    verdicts = Collected(Reader(source)).read(advance).health.verdicts()
+    verdicts = Collected(Reader(source), subjects.load()).read(advance)[HealthReplay].verdicts()
 
 Each attempt, process and loop has a monitor of its own. Steps that begin again start anew, as they do live. Per attempt
 and loop counts the process with the lowest rank, which is rank 0 where its files are there. Without them the rules on

@@ -8,10 +8,12 @@ from otel_rl.health.rule_table import RULES
 from otel_rl.health.verdict import State
 from otel_rl.report.core import thresholds
 from otel_rl.report.core.finding import Check, Finding, Severity
+from otel_rl.report.core.summary import summarise
+from otel_rl.report.subjects.health.aggregate import HealthReplay
 
 if TYPE_CHECKING:
     from otel_rl.health.verdict import Verdict
-    from otel_rl.report.core.collected import Collected
+    from otel_rl.report.core.collected import Collected, Known
 
 _SEVERITIES = {State.WARNING: Severity.WARNING, State.CRITICAL: Severity.CRITICAL}
 _SECTION = "training"
@@ -19,23 +21,30 @@ _SECTION = "training"
 _SLOW_STEP = "P7"
 
 
-def find(collected: Collected, attempt: str) -> tuple[list[Finding], list[Check]]:
-    """What was found, and for every rule without a finding what was checked, or why it could not be.
+def findings(collected: Collected, known: Known) -> list[Finding]:
+    """Return what the rules found; slow steps that another finding explains go below it."""
+    attempt = summarise(collected).attempt
+    verdicts = collected[HealthReplay].verdicts()
+    several = len({verdict.loop for verdict in verdicts}) > 1
+    judged = []
+    for verdict in verdicts:
+        if verdict.is_finding:
+            # The latest attempt is not named.
+            of_attempt = f"attempt {verdict.attempt or '0.0.0'}" if verdict.attempt != attempt else ""
+            places = [of_attempt, f"loop {verdict.loop}" if several else ""]
+            judged.append(_finding(verdict, ", ".join(filter(None, places))))
+    return _unexplained(judged, [finding for of_subject in known.values() for finding in of_subject])
 
-    ``attempt`` is the latest; it is not said.
-    """
-    found, checks = [], {}
-    verdicts = collected.health.verdicts()
-    several = len({one.loop for one in verdicts}) > 1
-    for one in verdicts:
-        if one.is_finding:
-            of_attempt = f"attempt {one.attempt or '0.0.0'}" if one.attempt != attempt else ""
-            places = [of_attempt, f"loop {one.loop}" if several else ""]
-            found.append(_finding(one, ", ".join(filter(None, places))))
-        elif one.title not in checks or one.severity == State.HEALTHY:
-            # Judged in one of several loops.
-            checks[one.title] = Check(one.title, one.evidence if one.severity == State.UNOBSERVED else "")
-    return found, list(checks.values())
+
+def checks(collected: Collected) -> list[Check]:
+    """Return what was checked by every rule without a finding, or why it could not be."""
+    by_title: dict[str, Check] = {}
+    for verdict in collected[HealthReplay].verdicts():
+        # Judged in one of several loops.
+        if not verdict.is_finding and (verdict.title not in by_title or verdict.severity == State.HEALTHY):
+            unobserved = verdict.evidence if verdict.severity == State.UNOBSERVED else ""
+            by_title[verdict.title] = Check(verdict.title, unobserved)
+    return list(by_title.values())
 
 
 def _finding(one: Verdict, place: str) -> Finding:
@@ -57,7 +66,7 @@ def _finding(one: Verdict, place: str) -> Finding:
     )
 
 
-def explained(found: list[Finding], causes: list[Finding]) -> list[Finding]:
+def _unexplained(found: list[Finding], causes: list[Finding]) -> list[Finding]:
     """Findings of the rules without those on step times that another finding explains; these go below it."""
     left = []
     for one in found:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from otel_rl.report.core.curves import Curve
 from otel_rl.report.core.statistics import BinnedSeries
-from otel_rl.report.subjects.training.aggregate import Curve
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import events, metrics
 from otel_rl.semconv.attributes import RlCgroupMemoryEventValues as MemoryEvent

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from otel_rl.report.core import human
 from otel_rl.report.core.blocks import PageBlock, Section
 from otel_rl.report.core.cells import Table, Value, number_cell, seconds_cell
+from otel_rl.report.subjects.memory.aggregate import Pressure
 
 if TYPE_CHECKING:
     from otel_rl.report.core.charts import Charts, Drawing
@@ -17,7 +18,7 @@ _TIME = "time (s)"
 
 def build(collected: Collected, charts: Charts) -> Section:
     """Memory over time, garbage collection per step, and what was compiled again."""
-    found = collected.pressure
+    found = collected[Pressure]
     section = Section("pressure", "Memory and pauses", "Every process that records tells them every 15 s.")
     section.blocks += memory(collected, charts, "Memory")
     drawings: list[Drawing] = []
@@ -34,17 +35,12 @@ def build(collected: Collected, charts: Charts) -> Section:
     if recompiled.rows:
         note = f"{found.left_out} further recompilations are not listed." if found.left_out else ""
         section.blocks.append(PageBlock("Compiled again by torch.compile", note, recompiled))
-    blocked = _blocked(collected)
-    if blocked.rows:
-        number, seconds = collected.event_loops.untold
-        left = f"{human.amount(number, 'further block')}, {human.duration(seconds)}, have no event." if number else ""
-        section.blocks.append(PageBlock("Functions that blocked an event loop", left, blocked))
     return section
 
 
 def memory(collected: Collected, charts: Charts, title: str) -> list[PageBlock]:
     """The memory of the processes with most of it, over time; nothing where none told it twice."""
-    curves = collected.pressure.memory()
+    curves = collected[Pressure].memory()
     if not any(len(curve.x) > 1 for curve in curves):
         return []
     hint = "physical memory in MiB; a line that rises from step to step is a leak"
@@ -55,29 +51,16 @@ def _processes(collected: Collected) -> Table:
     table = Table(
         ["Process", ">Most memory", ">Limit", ">Kills", ">Garbage collection", ">Compiling", ">Compiled again"], shown=8
     )
-    for one in collected.pressure.processes(collected.totals):
+    for one in collected[Pressure].processes(collected.totals):
         limit = Value(human.UNKNOWN) if one.limit is None else Value(human.size(one.limit), one.limit)
         sums = [seconds_cell(one.collecting), seconds_cell(one.compiling), number_cell(one.recompilations)]
         table.rows.append([Value(one.who), Value(human.size(one.peak), one.peak), limit, number_cell(one.kills), *sums])
     return table
 
 
-def _blocked(collected: Collected) -> Table:
-    table = Table(
-        ["Function", ">Blocks", ">Took", ">Longest", "While it", ">Rollouts", ">Model calls", ">First step", "Where"],
-        shown=8,
-    )
-    for one in collected.event_loops.functions():
-        times = [number_cell(one.number), seconds_cell(one.seconds), seconds_cell(one.longest), Value(one.state)]
-        first = number_cell(min(one.steps, default=None))
-        numbers = [number_cell(one.rollouts), number_cell(one.model_calls), first]
-        table.rows.append([Value(one.place), *times, *numbers, Value(human.listed(sorted(one.who)))])
-    return table
-
-
 def _recompiled(collected: Collected) -> Table:
     table = Table(["Function", "Reason", ">Times", ">Took", ">First step", "Where"], shown=8)
-    for one in collected.pressure.recompiled():
+    for one in collected[Pressure].recompiled():
         numbers = [number_cell(one.number), seconds_cell(one.seconds), number_cell(one.first)]
         table.rows.append([Value(one.function), Value(one.reason), *numbers, Value(human.listed(sorted(one.who)))])
     return table

@@ -8,16 +8,18 @@ from operator import itemgetter
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
 
-from otel_rl.report.core import human, thresholds
-from otel_rl.report.core.finding import Finding, Severity
+from otel_rl.report.core import human, sentences, thresholds
+from otel_rl.report.core.finding import Check, Finding, Severity, unexplained
 from otel_rl.report.core.over_time import merged
 from otel_rl.report.core.steps import UNCOVERED
+from otel_rl.report.subjects.ranks.aggregate import LateRanks
+from otel_rl.report.subjects.rewards.aggregate import Rewards
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from otel_rl.ranks.stragglers.run import Cost, RunComparison
-    from otel_rl.report.core.collected import Collected
+    from otel_rl.report.core.collected import Collected, Known
     from otel_rl.report.core.over_time import Line
     from otel_rl.report.core.statistics import BinnedSeries, Cell
     from otel_rl.report.subjects.ranks.aggregate import LateRank
@@ -26,8 +28,28 @@ _CODE, _SECTION, _CHART = "late_rank", "ranks", "own-work"
 _FEWEST_STEPS = 3
 
 
-def find(collected: Collected) -> list[Finding]:
-    """One finding for each rank that is, or was, late."""
+def findings(collected: Collected, known: Known) -> list[Finding]:
+    """Return one finding for each rank that is, or was, late, and of which no change tells the reason."""
+    return unexplained(_late_ranks(collected), known["changes"])
+
+
+def checks(collected: Collected) -> list[Check]:
+    """Return whether the ranks could be compared."""
+    codes = ("late_rank", "slower_rank", "slower_collectives", "hang")
+    return [Check("a rank that is late in its steps", _unobserved(collected), codes)]
+
+
+def _unobserved(collected: Collected) -> str:
+    ranks = [rank for rank in collected.steps.ranks if rank is not None]
+    if not collected.steps.ranks:
+        return sentences.NO_STEP
+    if len(ranks) < 2:  # noqa: PLR2004 - nothing to compare
+        return "it takes two ranks, and the steps are of one"
+    return "" if collected.steps.seen.count else "the collectives of the steps were not seen"
+
+
+def _late_ranks(collected: Collected) -> list[Finding]:
+    """Return one finding for each rank that is, or was, late."""
     found = _in_records(collected)
     traced = _TracedSteps(collected.steps.by_rank)
     for rank, stretches in _told(collected).items():
@@ -47,7 +69,7 @@ def find(collected: Collected) -> list[Finding]:
 def _told(collected: Collected) -> dict[int, list[LateRank]]:
     """Rank -> when it was late, in the steps that the page shows."""
     found: dict[int, list[LateRank]] = {}
-    for one in collected.late_ranks.items():
+    for one in collected[LateRanks].items():
         if _is_shown(one, collected):
             found.setdefault(one.rank, []).append(one)
     return found
@@ -216,7 +238,7 @@ def _typical(collected: Collected, rank: int) -> tuple[float, float]:
 
 def _place(collected: Collected, rank: int, more: float) -> str:
     """The reward function, else the phase, in which a rank works longer than the others."""
-    functions = _per_step(merged(collected.rewards.functions.lines(), lambda one: one), collected)
+    functions = _per_step(merged(collected[Rewards].functions.lines(), lambda one: one), collected)
     parts = {key: _sum(line) for key, line in collected.steps.parts.lines().items()}
     for what, seconds in (("reward function", functions), ("phase", parts)):
         differences = _differences(seconds, rank, collected)

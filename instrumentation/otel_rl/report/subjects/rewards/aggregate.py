@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from otel_rl.report.core.curves import Curve
 from otel_rl.report.core.over_time import OverTime
 from otel_rl.report.core.statistics import BinnedSeries, Spread
 from otel_rl.report.core.totals import MetricTotals, combined
-from otel_rl.report.subjects.training.aggregate import Curve
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import events, metrics
 

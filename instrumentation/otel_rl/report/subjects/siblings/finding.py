@@ -7,13 +7,15 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.report.core import human, sentences, thresholds
-from otel_rl.report.core.finding import Finding, Severity
+from otel_rl.report.core.finding import Finding, Severity, unexplained
 from otel_rl.report.core.over_time import merged
 from otel_rl.report.core.statistics import Cell
+from otel_rl.report.subjects.calls.aggregate import Calls
 from otel_rl.report.subjects.calls.calls_over_time import MODEL, TOOL
+from otel_rl.report.subjects.rewards.aggregate import Rewards
 
 if TYPE_CHECKING:
-    from otel_rl.report.core.collected import Collected
+    from otel_rl.report.core.collected import Collected, Known
     from otel_rl.report.core.over_time import Line
 
 
@@ -32,19 +34,24 @@ class _Siblings:
     fewest: int = thresholds.FEWEST_SIBLINGS
 
 
-def siblings(collected: Collected) -> list[Finding]:
-    """Tools, reward functions and servers that take many times as long as the others of their kind."""
+def findings(collected: Collected, known: Known) -> list[Finding]:
+    """Return what is slower than its siblings, and what no change explains."""
+    return unexplained(_slow_siblings(collected), known["changes"])
+
+
+def _slow_siblings(collected: Collected) -> list[Finding]:
+    """Return tools, reward functions and servers that take many times as long as the others of their kind."""
     found = [one for group in _groups(collected) if (one := _slow_one(group)) is not None]
     return sorted(found, key=lambda one: -(one.cost or 0.0))
 
 
 def _groups(collected: Collected) -> list[_Siblings]:
-    calls, spent_in_steps = collected.calls, collected.steps.lengths.cell.total
+    calls, spent_in_steps = collected[Calls], collected.steps.lengths.cell.total
     in_rollouts = calls.rollouts.statistics.durations.cell.total
     spent, of = (in_rollouts, "the rollouts' time") if in_rollouts else (spent_in_steps, "the steps' time")
     lines = calls.over_time.seconds.lines()
     tools = merged({key: line for key, line in lines.items() if key.kind == TOOL}, lambda called: called.name)
-    functions = merged(collected.rewards.functions.lines(), lambda key: key[0])
+    functions = merged(collected[Rewards].functions.lines(), lambda key: key[0])
     groups = [
         _Siblings("slow_tool", "Tool", "tools", "tool-seconds", _cells(tools), spent, of),
         _Siblings(

@@ -5,16 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from otel_rl.report.core import human, sentences, thresholds
-from otel_rl.report.core.finding import Finding, Severity
+from otel_rl.report.core.finding import Check, Finding, Severity
 from otel_rl.report.subjects.errors.aggregate import drops, internal_errors
+from otel_rl.report.subjects.telemetry.aggregate import OwnCost
 
 if TYPE_CHECKING:
-    from otel_rl.report.core.collected import Collected
+    from otel_rl.report.core.collected import Collected, Known
 
 _SECTION = "telemetry"
 
 
-def find(collected: Collected) -> list[Finding]:
+def findings(collected: Collected, _known: Known) -> list[Finding]:
     """Findings on the recording itself; most of them are notices."""
     found = []
     if collected.steps.unseen.count > collected.steps.seen.count:
@@ -39,9 +40,15 @@ def find(collected: Collected) -> list[Finding]:
     return found
 
 
+def checks(collected: Collected) -> list[Check]:
+    """Return whether drops were counted."""
+    has_manifest = any(process.manifest is not None for process in collected.reader.processes)
+    return [Check("lost telemetry", "" if has_manifest else sentences.NO_MANIFEST, ("lost_telemetry",))]
+
+
 def _reduced(collected: Collected) -> list[Finding]:
     """otel-rl took too much of the steps and left something out."""
-    processes = list(collected.own_cost.reduced.values())
+    processes = list(collected[OwnCost].reduced.values())
     if not processes:
         return []
     first = min((one.iteration for one in processes if one.iteration is not None), default=None)

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from otel_rl.report.core.curves import Curve
 from otel_rl.report.core.statistics import BinnedSeries
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import events, metrics
@@ -99,17 +100,6 @@ PANELS = (
 )
 
 _GAUGES = {panel.gauge for panel in PANELS if panel.gauge}
-
-
-@dataclass(slots=True)
-class Curve:
-    """One line: iterations (or seconds since the start) against means of ``number`` values in all."""
-
-    name: str
-    x: list[float]
-    y: list[float]
-    number: int
-    over_time: bool = False
 
 
 @dataclass(frozen=True, slots=True)

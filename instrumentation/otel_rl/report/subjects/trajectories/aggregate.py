@@ -21,6 +21,7 @@ from otel_rl.semconv.attributes import RlRolloutStatusValues as Status
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from otel_rl.report.core.timeline import Timeline
     from otel_rl.report.subjects.trajectories.trajectory_rows import Row
     from otel_rl.store.reader import Log
 
@@ -60,6 +61,8 @@ class Trajectories:
     durations: dict[str, Spread] = field(default_factory=dict)
     #: Scores by reward function.
     scores: dict[str, Spread] = field(default_factory=dict)
+    #: Spans of those that are listed, by trace.
+    spans: dict[str, Timeline] = field(default_factory=dict)
     _failed: Largest[Row] = field(default_factory=lambda: Largest(OF_A_KIND))
     _slowest: Largest[Row] = field(default_factory=lambda: Largest(OF_A_KIND))
     _lowest: Largest[Row] = field(default_factory=lambda: Largest(OF_A_KIND))

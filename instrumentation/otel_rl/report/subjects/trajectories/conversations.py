@@ -11,8 +11,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from otel_rl.report.core.operations import MODEL_OPERATIONS
 from otel_rl.report.core.statistics import EveryNth, Largest
-from otel_rl.report.subjects.calls.aggregate import MODEL_OPERATIONS
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import events
 

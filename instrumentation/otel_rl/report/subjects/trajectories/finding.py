@@ -6,17 +6,18 @@ from typing import TYPE_CHECKING
 
 from otel_rl.report.core import human
 from otel_rl.report.core.finding import Check, Finding, Severity
+from otel_rl.report.subjects.trajectories.aggregate import Trajectories
 
 if TYPE_CHECKING:
-    from otel_rl.report.core.collected import Collected
+    from otel_rl.report.core.collected import Collected, Known
 
 _SECTION = "trajectories"
 _DIFFERS = "advantage_differs"
 
 
-def find(collected: Collected) -> list[Finding]:
+def findings(collected: Collected, _known: Known) -> list[Finding]:
     """Advantages that the recorded rewards do not give."""
-    checked = collected.trajectories.groups.checked
+    checked = collected[Trajectories].groups.checked
     first = checked.first
     if first is None:
         return []
@@ -36,6 +37,6 @@ def find(collected: Collected) -> list[Finding]:
     return [finding]
 
 
-def check(collected: Collected) -> Check:
-    """Whether advantages could be computed again."""
-    return Check("advantages", collected.trajectories.groups.checked.unobserved, (_DIFFERS,))
+def checks(collected: Collected) -> list[Check]:
+    """Return whether advantages could be computed again."""
+    return [Check("advantages", collected[Trajectories].groups.checked.unobserved, (_DIFFERS,))]

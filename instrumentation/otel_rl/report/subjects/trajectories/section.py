@@ -8,15 +8,15 @@ from otel_rl.report.core import human
 from otel_rl.report.core.blocks import PageBlock, Section
 from otel_rl.report.core.statistics import Spread
 from otel_rl.report.subjects.trajectories import trajectory_tables
-from otel_rl.report.subjects.trajectories.aggregate import NOT_TRAINED, OF_A_KIND, OF_ALL_PARTS, TRAINED
-from otel_rl.report.subjects.trajectories.conversations import as_text
+from otel_rl.report.subjects.trajectories.aggregate import NOT_TRAINED, OF_A_KIND, OF_ALL_PARTS, TRAINED, Trajectories
+from otel_rl.report.subjects.trajectories.conversations import Conversations, as_text
 from otel_rl.report.subjects.trajectories.groups import NO_ADVANTAGE
 from otel_rl.semconv.attributes import RlRolloutStatusValues as Status
 
 if TYPE_CHECKING:
+    from otel_rl.report.core.charts import Charts
     from otel_rl.report.core.collected import Collected
     from otel_rl.report.core.timeline import Timeline
-    from otel_rl.report.subjects.trajectories.aggregate import Trajectories
     from otel_rl.report.subjects.trajectories.conversations import Sample
     from otel_rl.report.subjects.trajectories.groups import Checked
 
@@ -33,15 +33,15 @@ _STEPS = 200
 _FEWEST, _LONGER = 10, 1.5
 
 
-def build(collected: Collected) -> Section:
+def build(collected: Collected, _charts: Charts) -> Section:
     """The section; empty where no sample was recorded."""
-    found = collected.trajectories
+    found = collected[Trajectories]
     filler = "Samples come from TRL's GRPO and RLOO trainers, from LangGraph, or from otel_rl.rollout()."
     section = Section("trajectories", "Trajectories", filler)
     if not found.ended and not found.started:
         return section
     section.lead = " ".join(sentences(found))
-    spans, said = collected.trajectory_spans, collected.conversations
+    spans, said = collected[Trajectories].spans, collected[Conversations]
     places = {trace: f"spans-{trace}" for trace in spans}
     samples = {sample.key: (f"said-{number}", sample) for number, sample in enumerate(said.samples(), 1)}
     texts: dict[object, str] = {key: place for key, (place, _) in samples.items()}

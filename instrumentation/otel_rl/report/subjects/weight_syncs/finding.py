@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from otel_rl.report.core import human
 from otel_rl.report.core.finding import Check, Finding, Severity
-from otel_rl.report.subjects.weight_syncs.aggregate import compared
+from otel_rl.report.subjects.weight_syncs.aggregate import WeightSyncs, compared
 from otel_rl.semconv.attributes import RlSyncVerdictValues as Verdict
 
 if TYPE_CHECKING:
-    from otel_rl.report.core.collected import Collected
+    from otel_rl.report.core.collected import Collected, Known
     from otel_rl.report.subjects.weight_syncs.aggregate import SyncProblem
 
 CODES = {Verdict.SKIPPED: "skipped_sync", Verdict.PARTIAL: "partial_sync"}
@@ -21,9 +21,9 @@ _HOW = {
 _NOT_COMPARED = "OTEL_RL_SYNC_CHECK is off, or no engine runs beside a trainer"
 
 
-def find(collected: Collected) -> list[Finding]:
+def findings(collected: Collected, _known: Known) -> list[Finding]:
     """A finding per process and kind of problem."""
-    found = collected.weight_syncs.problems.values()
+    found = collected[WeightSyncs].problems.values()
     several = len({one.who for one in found}) > 1
     return [_finding(one, f" ({one.who})" if several else "") for one in found if one.verdict in CODES]
 
@@ -45,7 +45,7 @@ def _finding(one: SyncProblem, where: str) -> Finding:
     )
 
 
-def check(collected: Collected) -> Check:
-    """Whether that was looked for."""
+def checks(collected: Collected) -> list[Check]:
+    """Return whether that was looked for."""
     reason = "" if compared(collected.totals) else _NOT_COMPARED
-    return Check("weights of the engine against the trainer's", reason, tuple(CODES.values()))
+    return [Check("weights of the engine against the trainer's", reason, tuple(CODES.values()))]
