@@ -37,7 +37,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the lines."""
     from otel_rl.report.core import sentences  # noqa: PLC0415 - as above
-    from otel_rl.report.subjects.trajectories.trajectory_rows import rows  # noqa: PLC0415 - as above
+    from otel_rl.report.core.trajectory_rows import rows  # noqa: PLC0415 - as above
     from otel_rl.semconv import events  # noqa: PLC0415 - as above
     from otel_rl.store.reader import Log, Reader  # noqa: PLC0415 - only this command needs the reader
     from otel_rl.store.reader.locate import find  # noqa: PLC0415 - as above

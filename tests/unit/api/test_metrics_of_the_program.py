@@ -9,7 +9,7 @@ import pytest
 
 import otel_rl
 from otel_rl.api import program_metrics
-from otel_rl.report.subjects.trajectories.trajectory_rows import rows
+from otel_rl.report.core.trajectory_rows import rows
 from otel_rl.telemetry import drops
 from otel_rl.training import trajectories
 

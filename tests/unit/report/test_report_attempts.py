@@ -185,7 +185,7 @@ def test_of_very_many_restarts_the_last_ones_are_kept() -> None:
     loops.close()
 
     assert len(loops._kept) == _STRETCHES
-    assert (loops.shown.again, loops.title) == (2999, "the steps since their numbers began again")
+    assert (loops.shown.restarts, loops.title) == (2999, "the steps since their numbers began again")
     assert loops.left_out == 1000
     assert loops.main.lengths.cell.count == 2
 

@@ -9,6 +9,7 @@ Modules:
     engines: what inference engines did in the steps.
     totals: counters and histograms over all processes.
     operations: which operations are model calls, and how one failed.
+    trajectory_rows: the samples of a record of trajectories, one by one.
     timeline: the spans of a few chosen traces, as bars.
     flight_rings: who was late in the last steps, and where each rank stopped.
     over_time: many series over the steps.

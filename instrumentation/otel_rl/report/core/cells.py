@@ -42,17 +42,17 @@ class Table:
 
 
 def seconds_cell(value: float | None) -> Value:
-    """A duration, given in s."""
+    """Return a cell with a duration, given in s."""
     return Value(human.duration(value), value)
 
 
 def number_cell(value: float | None) -> Value:
-    """A number."""
+    """Return a cell with a number."""
     return Value(human.number(value), value)
 
 
 def quantile_cell(spread: Spread, share: float, words: Callable[[float | None], str] = human.duration) -> Value:
-    """A quantile, or what it is at most where a histogram tells no more."""
+    """Return a cell with a quantile, or with its upper bound where a histogram knows no more."""
     bound = spread.bound(share)
     value = spread.quantile(share) if bound is None else bound
     return Value(words(value) if bound is None else f"\N{LESS-THAN OR EQUAL TO} {words(bound)}", value)

@@ -51,7 +51,7 @@ class Rise:
 
 
 def rise(values: Sequence[float], *, factor: float = 1.3, least: float = 0.0, ratio: bool = True) -> Rise | None:
-    """The largest lasting rise of a series; None where there is none.
+    """Return the largest lasting rise of a series, or None.
 
     Args:
         values: one per step, none of them missing.
@@ -66,13 +66,21 @@ def rise(values: Sequence[float], *, factor: float = 1.3, least: float = 0.0, ra
     level = _median if ratio else _mean
     starts = [0, *sorted(_changes(compared, 0, _DEEPEST)), len(array)]
     levels = [level(compared[begin:end]) for begin, end in pairwise(starts)]
-    found = []
+    candidates = []
     for number in range(1, len(levels)):
         end = _end(levels, number, level(compared[: starts[number]]))
         if end is not None:
-            found.append(_rise(array, starts, levels, number, end, level))
-    notable = [one for one in found if one.after >= factor * one.before and one.after - one.before >= least]
-    return max(notable, key=lambda one: (one.after - one.before) * (one.last + 1 - one.first), default=None)
+            candidates.append(_rise(array, starts, levels, number, end, level))
+    notable = [
+        candidate
+        for candidate in candidates
+        if candidate.after >= factor * candidate.before and candidate.after - candidate.before >= least
+    ]
+    return max(
+        notable,
+        key=lambda candidate: (candidate.after - candidate.before) * (candidate.last + 1 - candidate.first),
+        default=None,
+    )
 
 
 def _median(values: Array) -> float:
@@ -84,7 +92,7 @@ def _mean(values: Array) -> float:
 
 
 def _end(levels: list[float], number: int, before: float) -> int | None:
-    """The part at which a rise that begins with part ``number`` is over; None where none begins there."""
+    """Return the part at which a rise that begins with part ``number`` is over; None where no rise begins there."""
     if levels[number] <= max(before, levels[number - 1]):
         return None
     end = number
@@ -105,7 +113,7 @@ def _rise(
 
 
 def _changes(values: Array, offset: int, depth: int) -> list[int]:
-    """Places at which a new level begins."""
+    """Return places at which a new level begins."""
     if len(values) < 2 * FEWEST or depth == 0:
         return []
     places = _stretch(values)
@@ -119,7 +127,7 @@ def _changes(values: Array, offset: int, depth: int) -> list[int]:
 
 
 def _stretch(values: Array) -> list[int]:
-    """Begin and end of the stretch that differs most, where chance does not explain it; without ends of the series."""
+    """Return begin and end of the stretch that differs most, or no ends where chance explains it."""
     parts = np.array_split(values, min(len(values), _POINTS))
     few = np.array([part.mean() for part in parts])
     begins, ends = _stretches(len(few))
@@ -130,8 +138,8 @@ def _stretch(values: Array) -> list[int]:
         return []
     first = np.cumsum([0, *map(len, parts)])
     width = len(parts[0])
-    found = [int(first[edge]) for edge in (begins[best], ends[best]) if 0 < edge < len(few)]
-    return found if width == 1 else [_located(values, place, 2 * width) for place in found]
+    edges = [int(first[edge]) for edge in (begins[best], ends[best]) if 0 < edge < len(few)]
+    return edges if width == 1 else [_located(values, place, 2 * width) for place in edges]
 
 
 def _is_chance(few: Array, largest: float) -> bool:
@@ -147,7 +155,7 @@ def _is_chance(few: Array, largest: float) -> bool:
 
 
 def _stretches(number: int) -> tuple[Indices, Indices]:
-    """Begins and ends of all stretches with enough points inside and outside; the outside stands for the last ones."""
+    """Return begins and ends of all stretches with enough points inside and outside, the outside for the last ones."""
     begins, ends = np.triu_indices(number, k=FEWEST)
     kept = (begins == 0) | (begins >= FEWEST)
     kept &= ends <= number - FEWEST
@@ -155,7 +163,7 @@ def _stretches(number: int) -> tuple[Indices, Indices]:
 
 
 def _differences(rows: Array, begins: Indices, ends: Indices) -> tuple[Array, Array]:
-    """For each row and stretch: difference to the rest, in units of its standard error, and as it is."""
+    """Return for each row and stretch its difference to the rest, in units of its standard error, and as it is."""
     number = rows.shape[1]
     sums = np.zeros((len(rows), number + 1))
     rows.cumsum(axis=1, out=sums[:, 1:])
@@ -171,7 +179,7 @@ def _differences(rows: Array, begins: Indices, ends: Indices) -> tuple[Array, Ar
 
 
 def _located(values: Array, place: int, reach: int) -> int:
-    """The place among all points, at most ``reach`` from the one that was found among averages."""
+    """Return the place among all points, at most ``reach`` from the place among averages."""
     begin, end = max(place - reach, 0), min(place + reach, len(values))
     window = values[np.newaxis, begin:end]
     ends = np.arange(FEWEST, window.shape[1] - FEWEST + 1)

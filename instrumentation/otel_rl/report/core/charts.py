@@ -79,7 +79,7 @@ class Charts:
         self._seen: list[float] = []
 
     def phases(self, title: str, steps: Steps) -> Drawing:
-        """Stacked step time by phase, in s: mean over ranks."""
+        """Draw stacked step time by phase, in s: mean over ranks."""
         bins, table = steps.mean_phases()
         phases = sorted((phase for phase in table if any(table[phase])), key=colours.order)
         width = steps.phases.width
@@ -88,7 +88,7 @@ class Charts:
         columns |= {"x": middles, "total": [sum(values) for values in zip(*table.values(), strict=True)]}
         source = ColumnDataSource(columns)
         chart = self._over_steps(middles, height=300, bin_width=width)
-        names, fills = list(columns)[: len(phases)], [colours.of(phase) for phase in phases]
+        names, fills = list(columns)[: len(phases)], [colours.colour_of(phase) for phase in phases]
         if len(bins) <= _BARS:
             chart.vbar_stack(names, x="x", width=width * 0.86, color=fills, source=source, line_width=0)
         else:
@@ -102,7 +102,7 @@ class Charts:
         return Drawing(title, "", self._finished(chart, _SECONDS, from_zero=True), legend, "phase-seconds")
 
     def over_time(self, key: str, title: str, hint: str, lines: dict[str, Line], unit: str) -> Drawing:
-        """Means of several series over the steps, or over time; of many series those with the largest sum."""
+        """Draw means of several series over the steps, or over time; of many series those with the largest sum."""
         by_step = 2 * sum(line.by_step for line in lines.values()) >= len(lines)
         same = {name: line for name, line in lines.items() if line.by_step == by_step}
         ordered = sorted(same, key=lambda name: -sum(cell.total for cell in same[name].cells))
@@ -131,7 +131,7 @@ class Charts:
             chart.add_layout(Label(x=step - 0.5, y=2, y_units="screen", x_offset=4, **label))
 
     def curves(self, title: str, hint: str, curves: list[Curve], *, x_label: str = STEP, height: int = 190) -> Drawing:
-        """Lines of trainer values; only those over steps share the range of the steps."""
+        """Draw lines of trainer values; only those over steps share the range of the steps."""
         is_wide, key = _spans_magnitudes(curves), f"values-{len(self.figures)}"
         scale = "log" if is_wide else "linear"
         if x_label == self.STEP:
@@ -159,20 +159,20 @@ class Charts:
         return Drawing(title, hint, self._finished(chart), legend if len(curves) > 1 else [], key)
 
     def ranks(self, title: str, hint: str, lines: dict[Any, list[tuple[int, Cell]]], key: str = "") -> Drawing:
-        """One line for each rank, in s; of many ranks the fastest, the median and the slowest of every step."""
+        """Draw one line for each rank, in s; of many ranks the fastest, the median and the slowest of every step."""
         points = _extremes(lines) if len(lines) > _LINES else {}
         for rank in sorted(lines, key=lambda rank: (rank is None, rank)) if not points else ():
             points[f"rank {rank}"] = [(float(first), cell.mean) for first, cell in lines[rank]]
         chart = self._over_steps([x for line in points.values() for x, _ in line], height=260)
         for (name, line), colour in zip(points.items(), colours.LINES, strict=False):
-            x, y = [one for one, _ in line], [one for _, one in line]
+            x, y = [first for first, _ in line], [mean for _, mean in line]
             self._line(chart, name, x, y, colour, self.STEP)
         legend = list(zip(points, colours.LINES, strict=False))
         self._mark(chart, key)
         return Drawing(title, hint, self._finished(chart, _SECONDS, from_zero=True), legend, key)
 
     def timeline(self, title: str, hint: str, timeline: Timeline) -> Drawing:
-        """Spans of one trace as bars over time in s."""
+        """Draw the spans of one trace as bars over time in s."""
         height = max(_ROW_HEIGHT * len(timeline.rows) + 60, 130)
         chart = figure(
             height=height,
@@ -191,8 +191,8 @@ class Charts:
                 "seconds": [bar.seconds for bar in bars],
                 "name": [bar.name for bar in bars],
                 "error": [bar.error or "none" for bar in bars],
-                "fill": [colours.of(bar.kind) for bar in bars],
-                "line": [colours.FAILED if bar.error else colours.of(bar.kind) for bar in bars],
+                "fill": [colours.colour_of(bar.kind) for bar in bars],
+                "line": [colours.FAILED if bar.error else colours.colour_of(bar.kind) for bar in bars],
                 "line_width": [2.5 if bar.error else 0.5 for bar in bars],
             }
         )
@@ -205,7 +205,7 @@ class Charts:
         self._tools(chart)
         chart.ygrid.grid_line_color = None
         kinds = sorted({bar.kind for bar in bars}, key=colours.order)
-        return Drawing(title, hint, chart, [(kind, colours.of(kind)) for kind in kinds])
+        return Drawing(title, hint, chart, [(kind, colours.colour_of(kind)) for kind in kinds])
 
     def close(self) -> None:
         """Set the shared range once all charts are known."""
@@ -256,7 +256,7 @@ class Charts:
 
 
 def _spans_magnitudes(curves: list[Curve]) -> bool:
-    """True where a linear scale would show most values as a flat line at zero."""
+    """Return whether a linear scale would show most values as a flat line at zero."""
     values = [value for curve in curves for value in curve.y]
     positive = sorted(value for value in values if value > 0)
     if len(positive) < _FEWEST_FOR_LOGARITHM or min(values) < 0 or 2 * len(positive) < len(values):

@@ -102,9 +102,15 @@ class Collected:
             kind: kind() for subject in self.subjects for kind in subject.aggregates
         }
         aggregates = list(self._aggregates.values())
-        self._add_span = [self.loops.add, *(one.add_span for one in aggregates if isinstance(one, AddsSpans))]
-        self._add_log = [one.add_log for one in aggregates if isinstance(one, AddsLogs)]
-        self._add_point = [self.totals.add, *(one.add_point for one in aggregates if isinstance(one, AddsPoints))]
+        self._add_span = [
+            self.loops.add,
+            *(aggregate.add_span for aggregate in aggregates if isinstance(aggregate, AddsSpans)),
+        ]
+        self._add_log = [aggregate.add_log for aggregate in aggregates if isinstance(aggregate, AddsLogs)]
+        self._add_point = [
+            self.totals.add,
+            *(aggregate.add_point for aggregate in aggregates if isinstance(aggregate, AddsPoints)),
+        ]
 
     def __getitem__(self, kind: type[_Aggregate]) -> _Aggregate:
         """Return the aggregate of this class.

@@ -31,8 +31,8 @@ LINES = ("#2f7ed8", "#e8590c", "#1f8a5b", "#8e5bb5", "#c2255c", "#14a3a8", "#b08
 FAILED = "#e03131"
 
 
-def of(kind: str) -> str:
-    """Colour of a phase or kind; grey for one without a colour of its own."""
+def colour_of(kind: str) -> str:
+    """Return the colour of a phase or kind; grey for one without a colour of its own."""
     return BY_KIND.get(kind, BY_KIND["other"])
 
 

@@ -58,7 +58,7 @@ class EngineWork:
         return self.cached_tokens / self.input_tokens if self.input_tokens and self.cached_tokens is not None else None
 
     def share(self, samples: int) -> float | None:
-        """``samples`` as a share of all."""
+        """Return ``samples`` as a share of all."""
         return samples / self.samples if self.samples else None
 
 
@@ -76,7 +76,7 @@ class Engines:
 
     def add(self, span: Span, iteration: int) -> None:
         """Take in the span of a step on a rank; one without calls of engines is ignored."""
-        counts = {attribute: _number(span, attribute) for attribute in _COUNTS}
+        counts = {attribute: _value_of(span, attribute) for attribute in _COUNTS}
         if not counts[names.RL_ENGINE_REQUESTS]:
             return
         for attribute, number in counts.items():
@@ -84,38 +84,38 @@ class Engines:
                 self._series.add(iteration, attribute, number)
         profiled = counts[names.RL_ENGINE_PROFILED_REQUESTS] or 0.0
         for attribute in SECONDS:
-            mean = _number(span, attribute)
+            mean = _value_of(span, attribute)
             if mean is not None and profiled > 0:
                 self._series.add(iteration, attribute, mean * profiled)
                 self._series.add(iteration, (attribute,), profiled)
 
     def steps(self) -> list[EngineWork]:
-        """By step, or by as many steps as share a row."""
+        """Return the work by step, or by as many steps as share a row."""
         totals: dict[int, dict[Any, float]] = {}
         for key, line in self._series.lines().items():
             for first, cell in line:
                 totals.setdefault(first, {})[key] = cell.total
-        return [_work(first, found) for first, found in sorted(totals.items())]
+        return [_work(first, sums) for first, sums in sorted(totals.items())]
 
     def whole(self) -> EngineWork:
-        """Of all steps."""
+        """Return the work of all steps."""
         lines = self._series.lines().items()
         return _work(None, {key: sum(cell.total for _, cell in line) for key, line in lines})
 
 
 def as_json(engines: Engines) -> dict[str, Any] | None:
-    """For programs: all steps together and each row; None where no engine was asked."""
+    """Return all steps together and each row, for programs; None where no engine was asked."""
     steps = engines.steps()
     if not steps:
         return None
     whole = _as_json(engines.whole())
-    return {"whole": whole, "steps_of_a_row": engines.width, "steps": [_as_json(one) for one in steps]}
+    return {"whole": whole, "steps_of_a_row": engines.width, "steps": [_as_json(work) for work in steps]}
 
 
-def _as_json(one: EngineWork) -> dict[str, Any]:
-    found: dict[str, Any] = {} if one.first is None else {"step": one.first}
-    found.update({name: getattr(one, name) for name in _COUNTS.values()})
-    return {**found, "cached_share": one.cached_share, "mean_seconds": one.seconds}
+def _as_json(work: EngineWork) -> dict[str, Any]:
+    keys: dict[str, Any] = {} if work.first is None else {"step": work.first}
+    keys.update({name: getattr(work, name) for name in _COUNTS.values()})
+    return {**keys, "cached_share": work.cached_share, "mean_seconds": work.seconds}
 
 
 def _work(first: int | None, totals: dict[Any, float]) -> EngineWork:
@@ -129,6 +129,6 @@ def _work(first: int | None, totals: dict[Any, float]) -> EngineWork:
     return work
 
 
-def _number(span: Span, attribute: str) -> float | None:
+def _value_of(span: Span, attribute: str) -> float | None:
     value = span.attributes.get(attribute)
     return float(value) if isinstance(value, (int, float)) else None

@@ -19,7 +19,7 @@ class Severity(str, Enum):
         return list(Severity).index(self)
 
     def is_at_least(self, other: str) -> bool:
-        """True where it is as grave as ``other``, or graver."""
+        """Return whether it is as grave as ``other``, or graver."""
         return self.order <= Severity(other).order
 
 
@@ -76,16 +76,16 @@ class Overview:
     @property
     def worst(self) -> Severity | None:
         """Severity of the gravest finding."""
-        return min((one.severity for one in self.findings), key=lambda one: one.order, default=None)
+        return min((finding.severity for finding in self.findings), key=lambda finding: finding.order, default=None)
 
     def marks(self) -> dict[str, list[int]]:
-        """Steps at which something began, by the key of the chart that shows it."""
-        found: dict[str, list[int]] = {}
-        for one in self.findings:
-            for each in (one, *one.symptoms):
-                if each.chart and each.onset is not None and each.onset not in found.get(each.chart, ()):
-                    found.setdefault(each.chart, []).append(each.onset)
-        return found
+        """Return the steps at which something began, by the key of the chart that shows it."""
+        marks: dict[str, list[int]] = {}
+        for finding in self.findings:
+            for each in (finding, *finding.symptoms):
+                if each.chart and each.onset is not None and each.onset not in marks.get(each.chart, ()):
+                    marks.setdefault(each.chart, []).append(each.onset)
+        return marks
 
 
 def unexplained(constant: list[Finding], changed: list[Finding]) -> list[Finding]:

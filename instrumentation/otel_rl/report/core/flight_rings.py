@@ -30,30 +30,36 @@ class FlightRings:
     @property
     def ended_badly(self) -> bool:
         """True where a process is gone, was ended by an exception, or is stuck while others wait for it."""
-        found = self.postmortem
-        if found is None:
+        postmortem = self.postmortem
+        if postmortem is None:
             return False
-        return any(one.has_failed for one in found.ranks) or _is_stuck(found) or _is_stuck_by_dumps(found.dumps)
+        return (
+            any(rank.has_failed for rank in postmortem.ranks)
+            or _is_stuck(postmortem)
+            or _is_stuck_by_dumps(postmortem.dumps)
+        )
 
 
 def read(source: RunSource, torch_dumps: Path | None = None) -> FlightRings:
     """Read the rings of the run, which are copies in its folder and in memory of this node, and PyTorch's dumps."""
     rings = Path(settings.current().ring_directory).expanduser()
     try:
-        found = examine(source.path, rings, source.run_id, torch_dumps)
+        postmortem = examine(source.path, rings, source.run_id, torch_dumps)
     except UnusableInput:
         return FlightRings()
-    return FlightRings(compare_rings([one.ring for one in found.ranks]), found)
+    return FlightRings(compare_rings([rank.ring for rank in postmortem.ranks]), postmortem)
 
 
-def _is_stuck(found: Postmortem) -> bool:
-    """A healthy job that runs has ranks which wait for each other, too, but not for long."""
-    waited_for = (*found.waits.origins, *found.waits.circle)
-    return any((found.at - one.ring.wall(one.last)) / 1e9 > STUCK for one in waited_for)
+def _is_stuck(postmortem: Postmortem) -> bool:
+    """Return whether ranks have waited for long; in a healthy job they wait for each other, too."""
+    waited_for = (*postmortem.waits.origins, *postmortem.waits.circle)
+    return any((postmortem.at - rank.ring.wall(rank.last)) / 1e9 > STUCK for rank in waited_for)
 
 
-def _is_stuck_by_dumps(found: DumpComparison) -> bool:
-    """A program may write dumps while all is well, too."""
-    written = max((dump.written for dump in found.dumps), default=0)
-    waits = ((written - one.collective.created) / 1e9 for one in found.absences if one.collective.created)
+def _is_stuck_by_dumps(comparison: DumpComparison) -> bool:
+    """Return whether a collective in the dumps is old; a program may write dumps while all is well, too."""
+    written = max((dump.written for dump in comparison.dumps), default=0)
+    waits = (
+        (written - absence.collective.created) / 1e9 for absence in comparison.absences if absence.collective.created
+    )
     return any(seconds > STUCK for seconds in waits)

@@ -11,7 +11,7 @@ _LISTED = 12
 
 
 def duration(seconds: float | None) -> str:
-    """``83 µs``, ``412 ms``, ``2.41 s``, ``3 min 12 s``, ``5 h 07 min``, ``2 d 3 h``."""
+    """Return ``83 µs``, ``412 ms``, ``2.41 s``, ``3 min 12 s``, ``5 h 07 min``, ``2 d 3 h``."""
     if seconds is None or not math.isfinite(seconds):
         return UNKNOWN
     if seconds < 0:
@@ -36,7 +36,7 @@ def _long(seconds: int) -> str:
 
 
 def number(value: float | None) -> str:
-    """``0.00042``, ``3.14``, ``12,345``, ``1.2e+09``: four digits that matter."""
+    """Return ``0.00042``, ``3.14``, ``12,345``, ``1.2e+09``: four digits that matter."""
     if value is None or not math.isfinite(value):
         return UNKNOWN
     if value == int(value) and abs(value) < 1e9:  # noqa: PLR2004
@@ -47,7 +47,7 @@ def number(value: float | None) -> str:
 
 
 def short_number(value: float) -> str:
-    """``81,920``, ``24.6 M``, ``3.2 G``: for a place with little room."""
+    """Return ``81,920``, ``24.6 M``, ``3.2 G``: for a place with little room."""
     for scale, unit in ((1e9, "G"), (1e6, "M")):
         if abs(value) >= scale:
             return f"{value / scale:,.3g} {unit}"
@@ -55,7 +55,7 @@ def short_number(value: float) -> str:
 
 
 def size(value: float | None) -> str:
-    """Bytes: ``512 B``, ``3.1 KiB``, ``2.4 GiB``."""
+    """Return bytes: ``512 B``, ``3.1 KiB``, ``2.4 GiB``."""
     if value is None or not math.isfinite(value):
         return UNKNOWN
     for unit in ("B", "KiB", "MiB", "GiB"):
@@ -66,7 +66,7 @@ def size(value: float | None) -> str:
 
 
 def percent(share: float | None) -> str:
-    """``0.4 %``, ``37 %``."""
+    """Return ``0.4 %``, ``37 %``."""
     if share is None or not math.isfinite(share):
         return UNKNOWN
     value = share * 100
@@ -74,18 +74,18 @@ def percent(share: float | None) -> str:
 
 
 def moment(nanoseconds: int | None) -> str:
-    """Date and time in UTC."""
+    """Return date and time in UTC."""
     if not nanoseconds:
         return UNKNOWN
     return datetime.fromtimestamp(nanoseconds / 1e9, timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def amount(value: float, noun: str, plural: str | None = None) -> str:
-    """``1 step``, ``20 steps``."""
+    """Return ``1 step``, ``20 steps``."""
     return f"{number(value)} {noun if value == 1 else plural or noun + 's'}"
 
 
 def listed(items: list[str]) -> str:
-    """``a, b, c``; long lists are cut with the number left out."""
+    """Return ``a, b, c``; of a long list the first ones and the number of the rest."""
     more = f" and {len(items) - _LISTED} more" if len(items) > _LISTED else ""
     return ", ".join(items[:_LISTED]) + more

@@ -30,7 +30,7 @@ class RisingSteps(NamedTuple):
     """Steps of one loop whose numbers rise; in the order of the attempts, and of the restarts in a process."""
 
     attempt: tuple[int, ...]
-    again: int
+    restarts: int
     loop: str
 
 
@@ -39,14 +39,14 @@ class _Last(NamedTuple):
 
     iteration: int
     end: int
-    again: int
+    restarts: int
 
 
 _NONE = _Last(-1, 0, 0)
 
 
 def written(attempt: tuple[int, ...]) -> str:
-    """As ``rl.run.attempt`` has it."""
+    """Return the attempt as ``rl.run.attempt`` has it."""
     return ".".join(map(str, attempt))
 
 
@@ -76,7 +76,7 @@ class Loops:
             # It ends after the step of its own rank.
             loop = _loop(span)
             last = self._last.get((span.process.key, loop), _NONE)
-            self._add_to(RisingSteps(span.process.attempt, last.again, loop), span)
+            self._add_to(RisingSteps(span.process.attempt, last.restarts, loop), span)
         elif names.RL_PHASE in span.attributes:
             if names.RL_LOOP_ITERATION in span.attributes and names.RL_ROLLOUT_ID not in span.attributes:
                 self._waiting.setdefault((span.process.key, span.trace_id), []).append(span)
@@ -98,10 +98,10 @@ class Loops:
         iteration = int_or_none(span.attributes.get(names.RL_LOOP_ITERATION))
         iteration = last.iteration if iteration is None else iteration
         # A collector may have changed the order: what began before the other's end is no restart.
-        again = last.again + (iteration < last.iteration and span.start >= last.end)
-        if again > last.again or iteration >= last.iteration:
-            self._last[key] = _Last(iteration, span.end, again)
-        stretch = self._latest[span.process.key] = RisingSteps(span.process.attempt, again, loop)
+        restarts = last.restarts + (iteration < last.iteration and span.start >= last.end)
+        if restarts > last.restarts or iteration >= last.iteration:
+            self._last[key] = _Last(iteration, span.end, restarts)
+        stretch = self._latest[span.process.key] = RisingSteps(span.process.attempt, restarts, loop)
         return stretch
 
     def _latest_of(self, span: Span) -> RisingSteps:
@@ -122,15 +122,17 @@ class Loops:
         steps.add(span)
 
     def _leave_out(self) -> None:
-        """The oldest one that another of its loop follows; without such, the one that came last."""
-        followed = [one for one in self._kept if any(one.loop == other.loop and one < other for other in self._kept)]
+        """Leave out the oldest one that another of its loop follows; without such, the one that came last."""
+        followed = [
+            kept for kept in self._kept if any(kept.loop == other.loop and kept < other for other in self._kept)
+        ]
         stretch = min(followed, default=next(reversed(self._kept)))
         del self._kept[stretch]
         if len(self._left_out) < _NAMES:
             self._left_out.add(stretch)
 
     def close(self) -> None:
-        """Nothing more comes: phases of steps that never ended count to the last ones."""
+        """Count the phases of steps that never ended to the last steps: no more spans come."""
         for key in list(self._waiting):
             self._give_up(key)
 
@@ -143,7 +145,7 @@ class Loops:
         for stretch, steps in self._kept.items():
             seconds[stretch.loop] = seconds.get(stretch.loop, 0.0) + steps.lengths.cell.total
         loop = max(seconds, key=seconds.__getitem__, default="")
-        return max((one for one in self._kept if one.loop == loop), default=RisingSteps((), 0, ""))
+        return max((kept for kept in self._kept if kept.loop == loop), default=RisingSteps((), 0, ""))
 
     @property
     def main(self) -> Steps:
@@ -151,7 +153,7 @@ class Loops:
         return self._kept.get(self.shown) or Steps()
 
     def superseded(self, present: Iterable[tuple[int, ...]]) -> frozenset[tuple[int, ...]]:
-        """Of the attempts of all processes, those that a later one follows.
+        """Return those of the attempts of all processes that a later one follows.
 
         A scheduler or launcher counts restarts in the first two numbers. The third is the moment of a launch under a
         given run id, which may be that of a server beside the training: it is a restart where both made steps.
@@ -159,16 +161,16 @@ class Loops:
         made = {stretch.attempt for stretch in (*self._kept, *self._left_out)}
         known = {attempt for attempt in present if attempt}
         return frozenset(
-            one
-            for one in known
-            if any(one[:2] < other[:2] or (one < other and {one, other} <= made) for other in known)
+            earlier
+            for earlier in known
+            if any(earlier[:2] < other[:2] or (earlier < other and {earlier, other} <= made) for other in known)
         )
 
     def others(self) -> dict[RisingSteps, Steps]:
-        """All that are not shown and have steps, the latest first."""
+        """Return all that are not shown and have steps, the latest first."""
         shown = self.shown
         ordered = sorted(self._kept, reverse=True)
-        return {one: self._kept[one] for one in ordered if one != shown and self._kept[one].ranks}
+        return {stretch: self._kept[stretch] for stretch in ordered if stretch != shown and self._kept[stretch].ranks}
 
     @property
     def left_out(self) -> int:
@@ -178,22 +180,22 @@ class Loops:
     @property
     def title(self) -> str:
         """The stretch that is shown, in words."""
-        attempt, again, loop = self.shown
+        attempt, restarts, loop = self.shown
         parts = [f"loop {loop}" if loop else "", f"attempt {written(attempt)}" if attempt else ""]
-        parts.append("the steps since their numbers began again" if again else "")
+        parts.append("the steps since their numbers began again" if restarts else "")
         return ", ".join(filter(None, parts)) or "the loop without a name"
 
     def all(self) -> list[tuple[RisingSteps, Steps]]:
-        """All that have steps, the one that is shown first."""
+        """Return all that have steps, the one that is shown first."""
         return [(self.shown, self.main), *self.others().items()]
 
     def name(self, stretch: RisingSteps) -> str:
-        """What sets it apart from the one that is shown: its loop, its attempt, or that its numbers came again."""
+        """Return how it differs from the one that is shown: by loop, by attempt, or by a restart of its numbers."""
         shown, parts = self.shown, []
         if stretch.loop != shown.loop:
             parts.append(f"loop {stretch.loop}" if stretch.loop else "the loop without a name")
         if stretch.attempt != shown.attempt:
             parts.append(f"attempt {written(stretch.attempt) or 'without a number'}")
         elif stretch.loop == shown.loop:
-            parts.append("before its steps began again" if stretch.again == shown.again - 1 else "earlier steps")
+            parts.append("before its steps began again" if stretch.restarts == shown.restarts - 1 else "earlier steps")
         return ", ".join(parts)

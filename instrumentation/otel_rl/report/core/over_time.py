@@ -46,7 +46,7 @@ class OverTime:
         self.left_out = 0
 
     def leave_out(self, attempts: frozenset[tuple[int, ...]]) -> None:
-        """Steps of these attempts were made again by a later one: only those of the others count."""
+        """Leave out the steps of these attempts, which a later attempt repeats."""
         self._superseded = attempts
 
     def add(self, key: Hashable, iteration: int | None, time: int, value: float, attempt: tuple[int, ...] = ()) -> None:
@@ -62,17 +62,17 @@ class OverTime:
             self._by_step.add(iteration, (attempt, key), value)
 
     def lines(self) -> dict[Any, Line]:
-        """For every key its series over steps, over time where most of its values belong to no step."""
-        found: dict[Any, Line] = {}
+        """Return for every key its series over steps; over time where most of its values belong to no step."""
+        lines: dict[Any, Line] = {}
         for (attempt, key), cells in self._by_step.lines().items():
             if attempt not in self._superseded:
                 by_step = _line(cells, self._by_step.width, by_step=True)
-                found[key] = _sum([found[key], by_step]) if key in found else by_step
+                lines[key] = _sum([lines[key], by_step]) if key in lines else by_step
         for key, line in self._by_second.lines().items():
             by_time = _line(line, self._by_second.width, by_step=False)
-            if key not in found or by_time.count > found[key].count:
-                found[key] = by_time
-        return found
+            if key not in lines or by_time.count > lines[key].count:
+                lines[key] = by_time
+        return lines
 
 
 def _line(line: list[tuple[int, Cell]], width: int, *, by_step: bool) -> Line:
@@ -80,10 +80,10 @@ def _line(line: list[tuple[int, Cell]], width: int, *, by_step: bool) -> Line:
 
 
 def merged(lines: dict[Any, Line], key: Callable[[Any], Hashable]) -> dict[Any, Line]:
-    """Lines whose keys have the same ``key`` as one; of those over steps and over time the more numerous."""
+    """Return lines whose keys have the same ``key`` as one; of those over steps and over time the more numerous."""
     groups: dict[Hashable, list[Line]] = {}
-    for one, line in lines.items():
-        groups.setdefault(key(one), []).append(line)
+    for line_key, line in lines.items():
+        groups.setdefault(key(line_key), []).append(line)
     return {name: _sum(group) for name, group in groups.items()}
 
 

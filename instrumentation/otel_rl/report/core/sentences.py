@@ -16,12 +16,12 @@ NO_STEP = "no trace of a step was recorded"
 
 
 def model(name: str) -> str:
-    """The model of a span ``{operation} {model}``; the whole name where there is no operation."""
+    """Return the model of a span ``{operation} {model}``; the whole name where there is no operation."""
     return name.partition(" ")[2] or name
 
 
 def unseen(steps: Steps) -> str:
-    """One sentence on collectives that were not seen, ``""`` when there were none."""
+    """Return one sentence on collectives that were not seen, ``""`` when there were none."""
     if not steps.unseen.count:
         return ""
     several, each = human.number(steps.unseen.count), human.number(round(steps.unseen.mean))
@@ -37,12 +37,12 @@ def unseen(steps: Steps) -> str:
 
 
 def unreadable(problems: Unreadable) -> str:
-    """One sentence on the lines and files that could not be read, ``""`` when there were none."""
+    """Return one sentence on the lines and files that could not be read, ``""`` when there were none."""
     parts = [
         (problems.cut_off, "line cut off at the end of a file", "lines cut off at the end of files"),
         (problems.unreadable, "line is no JSON", "lines are no JSON"),
         (problems.foreign, "line is no OTLP", "lines are no OTLP"),
         (len(problems.errors), "file cannot be read", "files cannot be read"),
     ]
-    said = [human.amount(number, one, many) for number, one, many in parts if number]
+    said = [human.amount(number, singular, plural) for number, singular, plural in parts if number]
     return f"Not read: {', '.join(said)}." if said else ""

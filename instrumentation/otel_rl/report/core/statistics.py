@@ -78,14 +78,14 @@ class BinnedSeries:
         self._cells = merged
 
     def lines(self) -> dict[Any, list[tuple[int, Cell]]]:
-        """For every key its cells with the first iteration of their bins, ascending."""
+        """Return for every key its cells with the first iteration of their bins, ascending."""
         lines: dict[Any, list[tuple[int, Cell]]] = {}
         for (place, key), cell in sorted(self._cells.items(), key=lambda item: item[0][0]):
             lines.setdefault(key, []).append((place * self.width, cell))
         return lines
 
     def bins(self) -> list[int]:
-        """First iteration of every bin that holds something, ascending."""
+        """Return the first iteration of every bin that holds something, ascending."""
         return sorted({place * self.width for place, _ in self._cells})
 
 
@@ -123,20 +123,20 @@ class Spread:
         self._seen[bounds] = min(low, least), max(high, most)
 
     def quantile(self, share: float) -> float:
-        """Value below which ``share`` (0 to 1) of the values lie; NaN when nothing is known of the buckets."""
-        found = self._bucket(share)
-        return math.nan if found is None else self._within(*self._seen.get(found[0], found[0]), found[1])
+        """Return the value below which ``share`` (0 to 1) of the values lie; NaN when no bucket is known."""
+        bucket = self._bucket(share)
+        return math.nan if bucket is None else self._within(*self._seen.get(bucket[0], bucket[0]), bucket[1])
 
     def bound(self, share: float) -> float | None:
-        """The upper bound of that quantile where no more is known: it is in the first bucket of a histogram."""
-        found = self._bucket(share)
-        if found is None or self.cell.minimum == self.cell.maximum:
+        """Return the upper bound of a quantile in the first bucket of a histogram, of which no more is known."""
+        bucket = self._bucket(share)
+        if bucket is None or self.cell.minimum == self.cell.maximum:
             return None
-        low, high = found[0]
+        low, high = bucket[0]
         return high if low == -math.inf and math.isfinite(high) else None
 
     def _bucket(self, share: float) -> tuple[tuple[float, float], float] | None:
-        """The bucket in which a quantile is, and how far in it."""
+        """Return the bucket in which a quantile is, and how far in it."""
         entries = sorted((item for item in self.buckets.items() if item[1] > 0), key=lambda item: (item[0][1], item[0]))
         wanted = share * sum(number for _, number in entries)
         seen = 0
@@ -170,7 +170,7 @@ class Largest(Generic[T]):
             heapq.heapreplace(self._heap, entry)
 
     def items(self) -> list[T]:
-        """Kept items, largest first."""
+        """Return kept items, largest first."""
         return [item for _, _, item in sorted(self._heap, key=lambda entry: (-entry[0], entry[1]))]
 
 
@@ -189,9 +189,9 @@ class EveryNth(Generic[T]):
             self._kept.append((self._seen, item))
             if len(self._kept) > self._limit:
                 self._every *= 2
-                self._kept = [one for one in self._kept if one[0] % self._every == 0]
+                self._kept = [kept for kept in self._kept if kept[0] % self._every == 0]
         self._seen += 1
 
     def items(self) -> list[T]:
-        """Those that are kept, in their order."""
+        """Return those that are kept, in their order."""
         return [item for _, item in self._kept]

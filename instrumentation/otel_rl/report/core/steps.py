@@ -206,7 +206,7 @@ class Steps:
             totals.own.add(span.seconds - collectives)
 
     def _add_gap(self, span: Span, iteration: int, rank: int | None, waited_below: float) -> None:
-        """What lies between the step before and this one."""
+        """Add what lies between the step before and this one."""
         key = span.process.key
         waited = self._waited.pop(key, 0.0)
         if waited:
@@ -251,7 +251,7 @@ class Steps:
         return len(met)
 
     def mean_phases(self) -> tuple[list[int], dict[str, list[float]]]:
-        """Mean seconds of each phase per step and rank, by bin.
+        """Return mean seconds of each phase per step and rank, by bin.
 
         The parts add up to the mean step time and the wait for data before it.
         """
@@ -268,12 +268,12 @@ class Steps:
 
 
 def from_histograms(totals: MetricTotals) -> dict[str, Spread]:
-    """Durations of steps and phases from their histograms, for a run whose traces were not kept."""
-    found = {name: combined(list(totals.of(metric))) for name, metric in _NAMED.items()}
-    found |= {
+    """Return durations of steps and phases from their histograms, for a run whose traces were not kept."""
+    spreads = {name: combined(list(totals.of(metric))) for name, metric in _NAMED.items()}
+    spreads |= {
         str(key[0]): combined(series) for key, series in totals.by(metrics.RL_PHASE_DURATION, names.RL_PHASE).items()
     }
-    return {name: spread for name, spread in found.items() if spread.cell.count}
+    return {name: spread for name, spread in spreads.items() if spread.cell.count}
 
 
 def _seconds(span: Span, attribute: str) -> float:

@@ -68,11 +68,11 @@ def _versions(processes: list[Process]) -> list[tuple[str, str]]:
         for name, key in ((names.TELEMETRY_DISTRO_NAME, names.TELEMETRY_DISTRO_VERSION),):
             if process.manifest is None and process.resource.get(name):
                 versions.setdefault(str(process.resource[name]), set()).add(str(process.resource.get(key, "")))
-    return [(name, ", ".join(sorted(found))) for name, found in sorted(versions.items())]
+    return [(name, ", ".join(sorted(different))) for name, different in sorted(versions.items())]
 
 
 def first_value(processes: list[Process], attribute: str) -> Any:
-    """The first value of a resource attribute that a process knows, ``None`` if none does."""
+    """Return the first value of a resource attribute that a process knows, or None."""
     # The launcher reports little of itself: prefer what the others say.
     ordered = sorted(processes, key=lambda process: process.identity(names.RL_ROLE) == Role.LAUNCHER)
     return next((value for process in ordered if (value := process.identity(attribute)) is not None), None)

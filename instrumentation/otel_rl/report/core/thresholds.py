@@ -1,8 +1,8 @@
-"""What is large enough to be said. Shares are of the steps' time, or of the rollouts' for what happens in them."""
+"""What is large enough to be a finding. Shares are of the steps' time, or of the rollouts' for what happens in them."""
 
 from __future__ import annotations
 
-#: A cost below this share is not said; from the second on it is critical: half of the time is lost.
+#: A cost below this share is not reported; from the second on it is critical: half of the time is lost.
 NOTABLE_SHARE, CRITICAL_SHARE = 0.05, 0.5
 #: A part of the steps below this share of the whole run is not examined.
 TINY = 0.002

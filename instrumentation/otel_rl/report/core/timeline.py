@@ -41,10 +41,10 @@ class Timeline:
     left_out: int = 0
 
 
-def by_trace(found: Iterable[Span]) -> dict[str, list[Span]]:
+def by_trace(records: Iterable[Span]) -> dict[str, list[Span]]:
     """Return spans by trace, at most some thousands of each."""
     traces: dict[str, list[Span]] = {}
-    for span in found:
+    for span in records:
         spans_of_trace = traces.setdefault(span.trace_id, [])
         if len(spans_of_trace) < _MAX_SPANS:
             spans_of_trace.append(span)
@@ -52,7 +52,7 @@ def by_trace(found: Iterable[Span]) -> dict[str, list[Span]]:
 
 
 def of_step(title: str, trace: list[Span]) -> Timeline | None:
-    """Rows are ranks; spans inside of spans get rows of their own below the rank's."""
+    """Draw a row for each rank; spans inside of spans get rows of their own below the rank's."""
     depths = _depths(trace)
     inside = [span for span in trace if span.name not in (spans.RL_LOOP.type, spans.RL_RANK_STEP.type)]
     if not inside:
@@ -70,7 +70,7 @@ def of_step(title: str, trace: list[Span]) -> Timeline | None:
 
 
 def of_rollout(title: str, trace: list[Span]) -> Timeline | None:
-    """One row for each span, in the order in which they began."""
+    """Draw one row for each span, in the order in which they began."""
     if len(trace) < 2:  # noqa: PLR2004 - the rollout alone shows nothing
         return None
     depths = _depths(trace)

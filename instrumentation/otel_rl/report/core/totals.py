@@ -1,6 +1,6 @@
 """Totals of counters and histograms over all processes, with restarts handled; last values of gauges.
 
-A cumulative series is told apart by process, scope, metric and attributes. Its start time moving on, or its value
+A cumulative series is identified by process, scope, metric and attributes. Its start time moving on, or its value
 falling, means that it began again: what it had reached is kept and the new values are added to it.
 """
 
@@ -99,19 +99,19 @@ class MetricTotals:
     def close(self) -> None:
         """Call once, after the last point."""
         for series in self._series.values():
-            for one in series.values():
-                one.close()
+            for of_process in series.values():
+                of_process.close()
 
     def of(self, metric: MetricDefinition) -> Iterator[MetricSeries]:
-        """All series of ``metric``; complete after :meth:`close`."""
+        """Return all series of ``metric``; complete after :meth:`close`."""
         yield from self._series.get(metric.name, {}).values()
 
     def sum(self, metric: MetricDefinition) -> float:
-        """Sum of all series of ``metric``."""
+        """Return the sum of all series of ``metric``."""
         return sum(series.value for series in self.of(metric))
 
     def by(self, metric: MetricDefinition, *attributes: str) -> dict[tuple[Any, ...], list[MetricSeries]]:
-        """Series of ``metric`` grouped by the values of some attributes."""
+        """Return series of ``metric`` grouped by the values of some attributes."""
         groups: dict[tuple[Any, ...], list[MetricSeries]] = {}
         for series in self.of(metric):
             groups.setdefault(tuple(_scalar(series.attributes.get(name)) for name in attributes), []).append(series)
@@ -123,8 +123,8 @@ def _scalar(value: Any) -> Any:
 
 
 def combined(series: list[MetricSeries]) -> Spread:
-    """The histograms of several series as one."""
+    """Return the histograms of several series as one."""
     result = Spread()
-    for one in series:
-        result.merge(one.spread)
+    for of_process in series:
+        result.merge(of_process.spread)
     return result

@@ -30,27 +30,27 @@ class FindingEntry:
 
 
 def entries(overview: Overview, sections: list[Section], figures: dict[str, str]) -> list[FindingEntry]:
-    """All findings, with links to what the page has; ``figures`` are its charts by the key of what they show."""
+    """Return all findings, with links into the page; ``figures`` are its charts by the key of what they show."""
     filled = {section.key for section in sections if section.blocks}
-    return [_entry(one, filled, figures) for one in overview.findings]
+    return [_entry(finding, filled, figures) for finding in overview.findings]
 
 
 def checked(overview: Overview) -> str:
-    """What was checked and has no finding; without any finding the section says so already."""
+    """Return what was checked and has no finding; without any finding the section says so already."""
     names = output.nothing_found(overview) if overview.findings else []
     return f"Checked, nothing found: {', '.join(names)}." if names else ""
 
 
-def _entry(one: Finding, sections: set[str], figures: dict[str, str]) -> FindingEntry:
-    symptoms = [symptom.text for symptom in one.symptoms]
+def _entry(finding: Finding, sections: set[str], figures: dict[str, str]) -> FindingEntry:
+    symptoms = [symptom.text for symptom in finding.symptoms]
     if len(symptoms) > _SYMPTOMS:
         symptoms = [*symptoms[:_SYMPTOMS], f"{len(symptoms) - _SYMPTOMS} more."]
     return FindingEntry(
-        tone=_TONES[one.severity],
-        text=one.text,
-        rows=f"#{one.section}" if one.section in sections else "#not-in-this-run",
-        chart=f"#chart-{figures[one.chart]}" if one.chart in figures else "",
-        evidence=one.evidence,
+        tone=_TONES[finding.severity],
+        text=finding.text,
+        rows=f"#{finding.section}" if finding.section in sections else "#not-in-this-run",
+        chart=f"#chart-{figures[finding.chart]}" if finding.chart in figures else "",
+        evidence=finding.evidence,
         symptoms=symptoms,
-        look_at="; ".join(one.look_at),
+        look_at="; ".join(finding.look_at),
     )

@@ -58,7 +58,7 @@ _THEME = Theme(
 
 
 def render(collected: Collected, overview: Overview) -> str:
-    """The whole page."""
+    """Return the whole page as HTML."""
     charts = Charts(overview.marks())
     built = sections.build(collected, charts)
     models: dict[str, Any] = {}

@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 
 def facts(collected: Collected, summary: Summary) -> list[tuple[str, str]]:
-    """Identity of the run: (name, value), without what is not known."""
+    """Return the identity of the run: (name, value), without what is not known."""
     processes = collected.reader.processes
     hosts = sorted({str(host) for process in processes if (host := process.identity(names.HOST_NAME))})
     command = next((process.manifest.get("command") for process in processes if process.manifest), None)
-    found: list[tuple[str, Any]] = [
+    entries: list[tuple[str, Any]] = [
         ("Run", summary.run_id),
         ("Attempt", summary.attempt or None),
         ("Program", command),
@@ -40,7 +40,7 @@ def facts(collected: Collected, summary: Summary) -> list[tuple[str, str]]:
         ("Ranks", _ranks(summary)),
         ("Hosts", human.listed(hosts)),
     ]
-    return [(name, str(value)) for name, value in found if value not in (None, "")]
+    return [(name, str(value)) for name, value in entries if value not in (None, "")]
 
 
 def _launcher(processes: list[Process]) -> str | None:
@@ -55,22 +55,22 @@ def _ranks(summary: Summary) -> str:
 
 
 def tiles(collected: Collected, summary: Summary) -> list[tuple[str, str, str]]:
-    """The few numbers to see first: (name, value, what it says)."""
+    """Return the few numbers to see first: (name, value, note)."""
     steps, totals = collected.steps, collected.totals
-    found = [("Length", human.duration(summary.seconds), human.moment(summary.start))]
+    entries = [("Length", human.duration(summary.seconds), human.moment(summary.start))]
     count = steps.loops or round(totals.sum(metrics.RL_TRAIN_STEPS))
     if count:
         length = steps.lengths
         shown = f"median {human.duration(length.quantile(0.5))}, p95 {human.duration(length.quantile(0.95))}"
-        found.append(("Steps", human.number(count), shown if length.cell.count else ""))
-    found += [_moved(collected, title, name) for title, name in _MOVED]
+        entries.append(("Steps", human.number(count), shown if length.cell.count else ""))
+    entries += [_moved(collected, title, name) for title, name in _MOVED]
     tokens, samples = totals.sum(metrics.RL_TRAIN_TOKENS), totals.sum(metrics.RL_SAMPLE_SAMPLES)
     # Of the steps where there are any: a program's start would make a fast trainer look slow.
     # One rank counts the tokens of all, so the time is that of one rank.
     seconds = steps.lengths.cell.total / max(len(steps.ranks), 1) or summary.seconds
     if tokens and seconds:
         speed = f"{human.number(round(tokens / seconds, 1))} per s of all ranks"
-        found.append(
+        entries.append(
             ("Tokens", human.short_number(tokens), f"{speed}, {human.amount(samples, 'sample')}" if samples else speed)
         )
     for name, statistics in (
@@ -79,12 +79,14 @@ def tiles(collected: Collected, summary: Summary) -> list[tuple[str, str, str]]:
         ("Tool calls", collected[Calls].tools(totals)),
     ):
         if statistics:
-            failed = sum(one.failed for one in statistics)
-            found.append((name, human.short_number(sum(one.number for one in statistics)), f"{failed} failed"))
+            failed = sum(statistic.failed for statistic in statistics)
+            entries.append(
+                (name, human.short_number(sum(statistic.number for statistic in statistics)), f"{failed} failed")
+            )
     errors, uncaught = collected[Problems].number, len(collected[Problems].exceptions)
     said = f"{uncaught} uncaught, {errors - uncaught} spans and log records" if errors else "none recorded"
-    found.append(("Errors", human.short_number(errors), said))
-    return [tile for tile in found if tile[1]]
+    entries.append(("Errors", human.short_number(errors), said))
+    return [tile for tile in entries if tile[1]]
 
 
 def _some(statistics: CallStatistics) -> list[CallStatistics]:
@@ -109,7 +111,7 @@ def _rounded(value: float) -> str:
 
 
 def _part(part: CurveMean) -> str:
-    """``steps 41 to 50``, as the axis of the chart counts them, or ``40 s to 50 s``."""
+    """Return ``steps 41 to 50``, as the axis of the chart counts them, or ``40 s to 50 s``."""
     over_time = part.over_time
     show = human.duration if over_time else human.number
     if part.first == part.last:
@@ -118,6 +120,6 @@ def _part(part: CurveMean) -> str:
 
 
 def own_share(collected: Collected) -> str:
-    """One sentence on the cost of otel-rl itself, ``""`` where it is not known."""
+    """Return one sentence on the cost of otel-rl itself, ``""`` where it is not known."""
     share = collected[OwnCost].share
     return "" if share is None else f"otel-rl used {human.percent(share)} of the CPU time of the steps."

@@ -23,7 +23,7 @@ def examine(collected: Collected) -> Overview:
 
 
 def _order(finding: Finding) -> tuple[int, bool, float]:
-    """By severity; what ended the run comes before what it cost to run."""
+    """Order by severity; what ended the run comes before what it cost to run."""
     return finding.severity.order, finding.code not in ("ended", "missing_ranks"), -(finding.cost or 0.0)
 
 

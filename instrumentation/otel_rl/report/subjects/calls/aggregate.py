@@ -152,15 +152,15 @@ class Calls:
         return statistics
 
     def tools(self, totals: MetricTotals) -> list[CallStatistics]:
-        """Per tool, from its spans, or from its histogram where that saw more; most time first."""
+        """Return calls per tool, from its spans, or from its histogram where that saw more; most time first."""
         return self._merged(TOOL, totals, metrics.GEN_AI_EXECUTE_TOOL_DURATION, (names.GEN_AI_TOOL_NAME,))
 
     def agents(self, totals: MetricTotals) -> list[CallStatistics]:
-        """Per agent."""
+        """Return calls per agent."""
         return self._merged("agent", totals, metrics.GEN_AI_INVOKE_AGENT_DURATION, (names.GEN_AI_AGENT_NAME,))
 
     def models(self, totals: MetricTotals) -> list[CallStatistics]:
-        """Per operation and model, with tokens and time to the first chunk."""
+        """Return calls per operation and model, with tokens and time to the first chunk."""
         key = (names.GEN_AI_OPERATION_NAME, names.GEN_AI_REQUEST_MODEL)
         merged = self._merged(MODEL, totals, metrics.GEN_AI_CLIENT_OPERATION_DURATION, key)
         by_name = {statistics.name: statistics for statistics in merged}
@@ -171,7 +171,7 @@ class Calls:
         tokens: dict[str, dict[str, float]] = {}
         for values, series in totals.by(metrics.GEN_AI_CLIENT_TOKEN_USAGE, *key, names.GEN_AI_TOKEN_TYPE).items():
             by_type = tokens.setdefault(_name(values[:2]), {})
-            by_type[str(values[2])] = sum(one.value for one in series)
+            by_type[str(values[2])] = sum(of_process.value for of_process in series)
         for name, counted in tokens.items():
             if name in by_name:
                 by_name[name].tokens = counted
@@ -184,11 +184,13 @@ class Calls:
         for values, series in totals.by(metric, *key).items():
             counted = CallStatistics(_name(values), combined(series))
             counted.number = counted.durations.cell.count
-            for one in series:
-                error = one.attributes.get(names.ERROR_TYPE)
+            for of_process in series:
+                error = of_process.attributes.get(names.ERROR_TYPE)
                 if error:
-                    _add(counted.errors, error, one.spread.cell.count)
-                    _add(counted.outcomes, one.attributes.get(names.RL_TOOL_OUTCOME), one.spread.cell.count)
+                    _add(counted.errors, error, of_process.spread.cell.count)
+                    _add(
+                        counted.outcomes, of_process.attributes.get(names.RL_TOOL_OUTCOME), of_process.spread.cell.count
+                    )
             known = result.get(counted.name)
             # A process that was killed leaves spans but not its last metrics: believe the larger count. Of equal ones
             # the spans know exact durations.

@@ -92,7 +92,7 @@ class CallsOverTime:
             self._rewards[span.trace_id] = float(reward)
 
     def rewards_of(self, tool: str, scores: Mapping[str, float]) -> tuple[Cell, Cell]:
-        """Rewards of the trajectories in which ``tool`` failed, and of the others.
+        """Return rewards of the trajectories in which ``tool`` failed, and of the others.
 
         ``scores`` by trace stand in where no trajectory has a reward of its own.
         """

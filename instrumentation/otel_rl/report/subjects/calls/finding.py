@@ -45,11 +45,11 @@ _NO_CALL = "no call was recorded"
 
 
 def _tools(collected: Collected) -> list[Finding]:
-    """Tools of which a notable share of the calls fails: rate, error types, since when, and the reward with it."""
+    """Return tools of which a notable share of the calls fails: rate, error types, onset, and the reward with it."""
     return [
-        _of_tool(collected, one)
-        for one in collected[Calls].tools(collected.totals)
-        if _is_notable(one.failed, one.number)
+        _of_tool(collected, tool)
+        for tool in collected[Calls].tools(collected.totals)
+        if _is_notable(tool.failed, tool.number)
     ]
 
 
@@ -57,25 +57,25 @@ def _is_notable(failed: float, number: float) -> bool:
     return failed >= thresholds.FEWEST_FAILED and failed >= thresholds.NOTABLE_RATE * number
 
 
-def _of_tool(collected: Collected, one: CallStatistics) -> Finding:
+def _of_tool(collected: Collected, tool: CallStatistics) -> Finding:
     calls = collected[Calls].over_time
-    rate = _rate(collected, (TOOL, one.name, None), one.failed, one.number)
-    inside = "; ".join(part for part in (_types(one.errors), rate.before) if part)
+    rate = _rate(collected, (TOOL, tool.name, None), tool.failed, tool.number)
+    inside = "; ".join(part for part in (_types(tool.errors), rate.before) if part)
     text = (
-        f"Tool {one.name} fails in {human.percent(rate.share)} of its calls{rate.since}"
+        f"Tool {tool.name} fails in {human.percent(rate.share)} of its calls{rate.since}"
         f" ({human.number(rate.failed)} of {human.number(rate.number)}: {inside}){rate.first}"
     )
-    cost = one.failed / one.number
-    with_it, without = calls.rewards_of(one.name, collected[Rewards].by_trace)
+    cost = tool.failed / tool.number
+    with_it, without = calls.rewards_of(tool.name, collected[Rewards].by_trace)
     if with_it.count and without.count:
         text += f"; mean reward {with_it.mean:.3g} with the failure, {without.mean:.3g} without"
         cost = with_it.count / (with_it.count + without.count)
     return Finding(
         "failing_tool",
-        Severity.CRITICAL if one.failed >= thresholds.CRITICAL_SHARE * one.number else Severity.WARNING,
+        Severity.CRITICAL if tool.failed >= thresholds.CRITICAL_SHARE * tool.number else Severity.WARNING,
         f"{text}.",
         "tools",
-        subject=one.name,
+        subject=tool.name,
         chart="tool-failed",
         cost=cost,
         onset=rate.onset,
@@ -108,7 +108,7 @@ class _Rate(NamedTuple):
 
 
 def _rate(collected: Collected, key: tuple[str, str, str | None], failed: float, number: float) -> _Rate:
-    """The rate since it rose; where it did not, that of all calls, ``failed`` of ``number``, and the first failure."""
+    """Return the rate since it rose; else that of all calls, ``failed`` of ``number``, and the first failure."""
     calls = collected[Calls].over_time
     kind, name, place = key
     lines = {key: line for key, line in calls.failed.lines().items() if key[:2] == (kind, name)}
@@ -126,8 +126,8 @@ def _rate(collected: Collected, key: tuple[str, str, str | None], failed: float,
             f"{human.percent(rise.before)} before",
             onset=onset,
         )
-    first = [one for (of, called, _), one in calls.failures.items() if (of, called) == (kind, name)]
-    steps = [one.first_step for one in first if one.first_step is not None]
+    first = [failures for (of, called, _), failures in calls.failures.items() if (of, called) == (kind, name)]
+    steps = [failures.first_step for failures in first if failures.first_step is not None]
     if not steps:
         return _Rate(failed, number)
     return _Rate(failed, number, first=f", first in step {min(steps)}", onset=min(steps))
@@ -140,8 +140,8 @@ def _rise(line: Line) -> change_points.Rise | None:
 
 
 def _models(collected: Collected, named: set[str]) -> list[Finding]:
-    """Model calls that fail, or that were sent again, all along; ``named`` are models of which that has been said."""
-    found: list[Finding] = []
+    """Return model calls that fail or are retried all along, without the models in ``named``."""
+    failing: list[Finding] = []
     calls = collected[Calls].over_time
     for what, series, code in (
         ("failed", calls.failed, "failing_model"),
@@ -149,10 +149,10 @@ def _models(collected: Collected, named: set[str]) -> list[Finding]:
     ):
         lines = {key: line for key, line in series.lines().items() if key.kind == MODEL}
         for (name, place), line in merged(lines, lambda key: (key.name, key.place)).items():
-            one = _of_model(collected, what, code, name, place, line)
-            if one is not None and one.subject not in named:
-                found.append(one)
-    return found
+            finding = _of_model(collected, what, code, name, place, line)
+            if finding is not None and finding.subject not in named:
+                failing.append(finding)
+    return failing
 
 
 def _of_model(collected: Collected, what: str, code: str, name: str, place: str, line: Line) -> Finding | None:

@@ -19,10 +19,10 @@ _SHARE, _SECONDS = "share of the calls", "seconds"
 
 
 def tools(collected: Collected, charts: Charts) -> list[PageBlock]:
-    """Duration and failures by tool."""
-    found = collected[Calls].over_time
-    seconds = _of_kind(found.seconds.lines(), TOOL, lambda called: called.name)
-    failed = _of_kind(found.failed.lines(), TOOL, lambda called: called.name)
+    """Return duration and failures by tool."""
+    calls = collected[Calls].over_time
+    seconds = _of_kind(calls.seconds.lines(), TOOL, lambda called: called.name)
+    failed = _of_kind(calls.failed.lines(), TOOL, lambda called: called.name)
     return some_charts(
         line_chart(charts, "tool-seconds", "Duration of a call", "mean of the step", seconds, _SECONDS),
         line_chart(charts, "tool-failed", "Failed calls", "", _some(failed), _SHARE),
@@ -30,9 +30,9 @@ def tools(collected: Collected, charts: Charts) -> list[PageBlock]:
 
 
 def models(collected: Collected, charts: Charts) -> list[PageBlock]:
-    """Latency, time to the first chunk, retries and failures by model and server."""
-    found = collected[Calls].over_time
-    all_series = (found.seconds, found.first_chunk, found.retried, found.failed)
+    """Return latency, time to the first chunk, retries and failures by model and server."""
+    calls = collected[Calls].over_time
+    all_series = (calls.seconds, calls.first_chunk, calls.retried, calls.failed)
     seconds, first_chunk, retried, failed = (_of_kind(series.lines(), MODEL, _model) for series in all_series)
     return some_charts(
         line_chart(charts, "model-seconds", "Duration of a call", "mean of the step", seconds, _SECONDS),
@@ -53,5 +53,5 @@ def _of_kind(lines: dict[Any, Line], kind: str, name: Callable[[Any], str]) -> d
 
 
 def _some(lines: dict[str, Line]) -> dict[str, Line]:
-    """A chart of nothing but zeros says less than its absence."""
+    """Return the lines where one is not zero throughout: a chart of zeros says less than its absence."""
     return lines if any(cell.total for line in lines.values() for cell in line.cells) else {}

@@ -17,9 +17,9 @@ def tools(collected: Collected, charts: Charts) -> Section:
     """Return the section on tool calls."""
     filler = "Tool calls come from tools given to a supported trainer or agent framework, or from otel_rl.tool()."
     section = Section("tools", "Tool calls", filler)
-    found = collected[Calls].tools(collected.totals)
-    if found:
-        section.blocks.append(PageBlock(table=call_tables.calls(found, "Tool")))
+    statistics = collected[Calls].tools(collected.totals)
+    if statistics:
+        section.blocks.append(PageBlock(table=call_tables.calls(statistics, "Tool")))
     section.blocks += over_time_charts.tools(collected, charts)
     slow = collected[Calls].slowest_tools.items()
     if slow:
@@ -31,9 +31,9 @@ def models(collected: Collected, charts: Charts) -> Section:
     """Return the section on model calls."""
     filler = "Model calls come from a client library such as openai, called by this run."
     section = Section("models", "Model calls", filler)
-    found = collected[Calls].models(collected.totals)
-    if found:
-        section.blocks.append(PageBlock(table=call_tables.models(found)))
+    statistics = collected[Calls].models(collected.totals)
+    if statistics:
+        section.blocks.append(PageBlock(table=call_tables.models(statistics)))
     section.blocks += over_time_charts.models(collected, charts)
     slow = collected[Calls].slowest_model_calls.items()
     if slow:

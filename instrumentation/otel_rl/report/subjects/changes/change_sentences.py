@@ -39,65 +39,66 @@ _LOOK_AT = {
 _LISTED_RANKS = 4
 
 
-def findings(found: list[LevelChange], collected: Collected) -> list[Finding]:
-    """One finding for each change."""
+def findings(changes: list[LevelChange], collected: Collected) -> list[Finding]:
+    """Return one finding for each change."""
     start = min((process.first for process in collected.reader.processes if process.first), default=0) // 10**9
     several = len([rank for rank in collected.steps.ranks if rank is not None]) > 1
-    return [_finding(one, start, several=several) for one in found]
+    return [_finding(change, start, several=several) for change in changes]
 
 
-def _finding(one: LevelChange, start: int, *, several: bool) -> Finding:
-    code, section, chart = _PLACES[one.kind]
-    severity = Severity.CRITICAL if one.share >= thresholds.CRITICAL_SHARE else Severity.WARNING
-    if one.kind is SeriesKind.FIRST_CHUNK or any(other.kind is SeriesKind.FIRST_CHUNK for other in one.with_it):
+def _finding(change: LevelChange, start: int, *, several: bool) -> Finding:
+    code, section, chart = _PLACES[change.kind]
+    severity = Severity.CRITICAL if change.share >= thresholds.CRITICAL_SHARE else Severity.WARNING
+    if change.kind is SeriesKind.FIRST_CHUNK or any(other.kind is SeriesKind.FIRST_CHUNK for other in change.with_it):
         chart = "model-first-chunk"
     return Finding(
         code=code,
         severity=severity,
-        text=_sentence(one, start, several=several),
+        text=_sentence(change, start, several=several),
         section=section,
-        subject=_about(one),
+        subject=_about(change),
         chart=chart,
-        cost=one.share or None,
-        onset=one.onset if one.by_step else None,
-        ranks=[rank for rank in one.ranks if rank is not None],
-        symptoms=[_finding(symptom, start, several=several) for symptom in one.symptoms],
-        look_at=[_LOOK_AT[kind]] if (kind := _group(one.kind)) in _LOOK_AT else [],
+        cost=change.share or None,
+        onset=change.onset if change.by_step else None,
+        ranks=[rank for rank in change.ranks if rank is not None],
+        symptoms=[_finding(symptom, start, several=several) for symptom in change.symptoms],
+        look_at=[_LOOK_AT[kind]] if (kind := _group(change.kind)) in _LOOK_AT else [],
     )
 
 
-def _about(one: LevelChange) -> str:
-    if one.kind.is_of_model:
-        return sentences.model(one.name)
-    return one.name if one.kind in (SeriesKind.TOOL, SeriesKind.REWARD) else ""
+def _about(change: LevelChange) -> str:
+    if change.kind.is_of_model:
+        return sentences.model(change.name)
+    return change.name if change.kind in (SeriesKind.TOOL, SeriesKind.REWARD) else ""
 
 
 def _group(kind: SeriesKind) -> SeriesKind:
     return SeriesKind.MODEL if kind.is_of_model else kind
 
 
-def _sentence(one: LevelChange, start: int, *, several: bool) -> str:
-    if one.kind.is_of_model:
-        return _of_model(one, start)
+def _sentence(change: LevelChange, start: int, *, several: bool) -> str:
+    if change.kind.is_of_model:
+        return _of_model(change, start)
     return (
-        f"{_subject(one)}{_where(one, several=several)} {_verb(one)} {human.duration(one.after)}{_per(one)}"
-        f" {_when(one, start)} ({_before(one, several=several)}): {_cost(one)}."
+        f"{_subject(change)}{_where(change, several=several)} {_verb(change)} {human.duration(change.after)}"
+        f"{_per(change)}"
+        f" {_when(change, start)} ({_before(change, several=several)}): {_cost(change)}."
     )
 
 
-def _before(one: LevelChange, *, several: bool) -> str:
-    unchanged = f"; {_ranks(one.unchanged)} unchanged" if several and one.unchanged else ""
-    return f"{human.duration(one.before)} before{unchanged}"
+def _before(change: LevelChange, *, several: bool) -> str:
+    unchanged = f"; {_ranks(change.unchanged)} unchanged" if several and change.unchanged else ""
+    return f"{human.duration(change.before)} before{unchanged}"
 
 
-def _subject(one: LevelChange) -> str:
-    if one.kind is SeriesKind.REWARD:
-        return f"Reward function {one.name}"
-    if one.kind is SeriesKind.TOOL:
-        return f"Tool {one.name}"
-    if one.kind is SeriesKind.PHASE:
-        return _TIMES.get(one.name, f"Phase {one.name}")
-    return _SUBJECTS[one.kind]
+def _subject(change: LevelChange) -> str:
+    if change.kind is SeriesKind.REWARD:
+        return f"Reward function {change.name}"
+    if change.kind is SeriesKind.TOOL:
+        return f"Tool {change.name}"
+    if change.kind is SeriesKind.PHASE:
+        return _TIMES.get(change.name, f"Phase {change.name}")
+    return _SUBJECTS[change.kind]
 
 
 _TIMES = {UNCOVERED: "Time outside of all phases", BETWEEN: "Time between steps"}
@@ -110,15 +111,15 @@ _SUBJECTS = {
 }
 
 
-def _verb(one: LevelChange) -> str:
-    return "is" if one.kind is SeriesKind.WAIT or one.name in _TIMES else "takes" if one.lasts else "took"
+def _verb(change: LevelChange) -> str:
+    return "is" if change.kind is SeriesKind.WAIT or change.name in _TIMES else "takes" if change.lasts else "took"
 
 
-def _where(one: LevelChange, *, several: bool) -> str:
-    ranks = [rank for rank in one.ranks if rank is not None]
+def _where(change: LevelChange, *, several: bool) -> str:
+    ranks = [rank for rank in change.ranks if rank is not None]
     if not several or not ranks:
         return ""
-    return f" on {_ranks(ranks)}" if one.unchanged else " on all ranks" if len(ranks) > 1 else f" on rank {ranks[0]}"
+    return f" on {_ranks(ranks)}" if change.unchanged else " on all ranks" if len(ranks) > 1 else f" on rank {ranks[0]}"
 
 
 def _ranks(ranks: list[int]) -> str:
@@ -127,58 +128,58 @@ def _ranks(ranks: list[int]) -> str:
     return f"rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, sorted(ranks)))}"
 
 
-def _per(one: LevelChange) -> str:
-    if one.kind is SeriesKind.TOOL:
+def _per(change: LevelChange) -> str:
+    if change.kind is SeriesKind.TOOL:
         return " a call"
-    return " a step" if one.kind in (SeriesKind.PHASE, SeriesKind.WORK, SeriesKind.PAUSE, SeriesKind.WAIT) else ""
+    return " a step" if change.kind in (SeriesKind.PHASE, SeriesKind.WORK, SeriesKind.PAUSE, SeriesKind.WAIT) else ""
 
 
-def _when(one: LevelChange, start: int) -> str:
-    if not one.by_step:
-        first, last = (human.duration(max(moment - start, 0)) for moment in (one.onset, one.last))
-        return f"since {first} after the start" if one.lasts else f"from {first} to {last} after the start"
-    about = "about " if one.width > 1 else ""
-    if one.lasts:
-        return f"since {about}step {human.number(one.onset)}"
-    return f"from {about}step {human.number(one.onset)} to {human.number(one.last + one.width - 1)}"
+def _when(change: LevelChange, start: int) -> str:
+    if not change.by_step:
+        first, last = (human.duration(max(moment - start, 0)) for moment in (change.onset, change.last))
+        return f"since {first} after the start" if change.lasts else f"from {first} to {last} after the start"
+    about = "about " if change.width > 1 else ""
+    if change.lasts:
+        return f"since {about}step {human.number(change.onset)}"
+    return f"from {about}step {human.number(change.onset)} to {human.number(change.last + change.width - 1)}"
 
 
-def _cost(one: LevelChange) -> str:
-    share = human.percent(one.share)
-    if one.in_rollouts:
+def _cost(change: LevelChange) -> str:
+    share = human.percent(change.share)
+    if change.in_rollouts:
         return f"{share} of the rollouts' time"
-    if not one.by_step:
+    if not change.by_step:
         return f"{share} of the time"
-    if one.all_lose:
+    if change.all_lose:
         return f"all ranks lose {share} of the step"
-    ranks = [rank for rank in one.ranks if rank is not None]
-    if one.unchanged and ranks:
+    ranks = [rank for rank in change.ranks if rank is not None]
+    if change.unchanged and ranks:
         return f"{_ranks(ranks)} {'loses' if len(ranks) == 1 else 'lose'} {share} of the step"
     return f"{share} of the step"
 
 
-def _of_model(one: LevelChange, start: int) -> str:
-    """Latency, time to the first chunk, retries and failures of one model at one server as one sentence."""
-    parts = {each.kind: each for each in (*one.with_it, one)}
-    where = f"of model {sentences.model(one.name)}" + (f" at {one.place}" if one.place else "")
-    said = []
+def _of_model(change: LevelChange, start: int) -> str:
+    """Return one sentence on latency, time to the first chunk, retries and failures of a model at a server."""
+    parts = {each.kind: each for each in (*change.with_it, change)}
+    where = f"of model {sentences.model(change.name)}" + (f" at {change.place}" if change.place else "")
+    clauses = []
     first_chunk, latency = parts.get(SeriesKind.FIRST_CHUNK), parts.get(SeriesKind.MODEL)
     head = first_chunk or latency
     if head is not None:
         what = "Time to the first chunk" if head is first_chunk else "The duration of calls"
-        said.append(f"{what} {where} rose {_from_to(head)} {_when(head, start)}")
+        clauses.append(f"{what} {where} rose {_from_to(head)} {_when(head, start)}")
     retried, failed = parts.get(SeriesKind.RETRIED), parts.get(SeriesKind.FAILED)
-    calls = "of the calls" if said else f"of the calls {where}"
+    calls = "of the calls" if clauses else f"of the calls {where}"
     if retried is not None:
-        said.append(f"{human.percent(retried.after)} {calls} were retried{_rate_since(retried, one, start)}")
+        clauses.append(f"{human.percent(retried.after)} {calls} were retried{_rate_since(retried, change, start)}")
     if failed is not None:
-        said.append(f"{human.percent(failed.after)} {calls} failed{_rate_since(failed, one, start)}")
-    cost = f": {_cost(one)}" if one.share else ""
-    return f"{'; '.join(said)}{cost}."
+        clauses.append(f"{human.percent(failed.after)} {calls} failed{_rate_since(failed, change, start)}")
+    cost = f": {_cost(change)}" if change.share else ""
+    return f"{'; '.join(clauses)}{cost}."
 
 
-def _from_to(one: LevelChange) -> str:
-    return f"from {human.duration(one.before)} to {human.duration(one.after)}"
+def _from_to(change: LevelChange) -> str:
+    return f"from {human.duration(change.before)} to {human.duration(change.after)}"
 
 
 def _rate_since(rate: LevelChange, head: LevelChange, start: int) -> str:

@@ -73,24 +73,26 @@ def level_changes(collected: Collected) -> list[LevelChange]:
     """Return changes that nothing else explains, each with those that it explains; the dearest first."""
     context = _Context(collected)
     changes = _gather_models(list(_changes(context)))
-    dear = [one for one in changes if one.share >= thresholds.NOTABLE_SHARE or one.kind is SeriesKind.RETRIED]
+    dear = [
+        change for change in changes if change.share >= thresholds.NOTABLE_SHARE or change.kind is SeriesKind.RETRIED
+    ]
     roots: list[LevelChange] = []
-    for one in sorted(dear, key=lambda one: (_rank_of_kind(one, context), -one.extra)):
-        cause = next((root for root in roots if _explains(root, one)), None)
+    for change in sorted(dear, key=lambda change: (_rank_of_kind(change, context), -change.extra)):
+        cause = next((root for root in roots if _explains(root, change)), None)
         if cause is not None:
-            cause.symptoms.append(one)
-        elif _is_cause(one):
-            roots.append(one)
+            cause.symptoms.append(change)
+        elif _is_cause(change):
+            roots.append(change)
     for root in roots:
         root.all_lose = context.all_lose(root)
-    return sorted(roots, key=lambda one: -one.share)
+    return sorted(roots, key=lambda change: -change.share)
 
 
-def _is_cause(one: LevelChange) -> bool:
-    """True for what is said on its own, and not only as what follows from something else."""
-    if not one.kind.is_function and one.extra < thresholds.LOST_SECONDS:
+def _is_cause(change: LevelChange) -> bool:
+    """Return whether it is a finding of its own, and not only a symptom of another."""
+    if not change.kind.is_function and change.extra < thresholds.LOST_SECONDS:
         return False
-    return one.kind < SeriesKind.WORK or one.after >= thresholds.SLOWER * one.before
+    return change.kind < SeriesKind.WORK or change.after >= thresholds.SLOWER * change.before
 
 
 class _Context:
@@ -103,59 +105,61 @@ class _Context:
         self.rollouts: Line | None = merged(calls.rollouts.seconds.lines(), lambda _: None).get(None)
         self.waiting: dict[int | None, StepSeries] = {}
 
-    def is_in_rollouts(self, one: LevelChange) -> bool:
-        if one.kind is SeriesKind.ROLLOUT:
+    def is_in_rollouts(self, change: LevelChange) -> bool:
+        if change.kind is SeriesKind.ROLLOUT:
             return True
-        kind = TOOL if one.kind is SeriesKind.TOOL else MODEL if one.kind.is_of_model else ""
+        kind = TOOL if change.kind is SeriesKind.TOOL else MODEL if change.kind.is_of_model else ""
         calls = self.collected[Calls].over_time
-        series = [line for called, line in calls.seconds.lines().items() if called[:3] == (kind, one.name, one.place)]
-        inside = calls.in_rollouts.get((kind, one.name, one.place), 0)
+        series = [
+            line for called, line in calls.seconds.lines().items() if called[:3] == (kind, change.name, change.place)
+        ]
+        inside = calls.in_rollouts.get((kind, change.name, change.place), 0)
         return self.rollouts is not None and 2 * inside > sum(line.count for line in series) > 0
 
     def is_tiny(self, series: StepSeries) -> bool:
-        """True for a part of a step that takes next to nothing of the run: no change of it can be notable."""
+        """Return whether a part of a step takes so little of the run that no change of it can be notable."""
         if series.kind not in (SeriesKind.PHASE, SeriesKind.REWARD, SeriesKind.PAUSE) or series.rank not in self.steps:
             return False
         seconds = sum(value * times for value, times in zip(series.values, series.times, strict=True))
         return seconds < thresholds.TINY * sum(cell.total for cell in self.steps[series.rank].cells)
 
-    def spent(self, one: LevelChange) -> float:
-        """Seconds of all steps, or rollouts, while it lasted; per rank where it is of a rank."""
-        last = one.last + one.width - 1
-        if one.in_rollouts:
-            return seconds_between(self.rollouts, one.onset, last)
-        if one.by_step and self.steps:
-            of_ranks = [self.steps[rank] for rank in one.ranks if rank in self.steps]
-            seconds = [seconds_between(line, one.onset, last) for line in of_ranks or self.steps.values()]
-            if of_ranks and one.name in _BETWEEN_STEPS:
-                seconds += [seconds_between(self.gaps.get(rank), one.onset, last) for rank in one.ranks]
+    def spent(self, change: LevelChange) -> float:
+        """Return the seconds of all steps, or rollouts, while it lasted; per rank where it is of a rank."""
+        last = change.last + change.width - 1
+        if change.in_rollouts:
+            return seconds_between(self.rollouts, change.onset, last)
+        if change.by_step and self.steps:
+            of_ranks = [self.steps[rank] for rank in change.ranks if rank in self.steps]
+            seconds = [seconds_between(line, change.onset, last) for line in of_ranks or self.steps.values()]
+            if of_ranks and change.name in _BETWEEN_STEPS:
+                seconds += [seconds_between(self.gaps.get(rank), change.onset, last) for rank in change.ranks]
                 return sum(seconds) / len(of_ranks)
             return fmean(seconds) if of_ranks else sum(seconds)
-        return 0.0 if one.by_step else float(last + 1 - one.onset)
+        return 0.0 if change.by_step else float(last + 1 - change.onset)
 
-    def all_lose(self, one: LevelChange) -> bool:
-        """True where the steps of the unchanged ranks became longer by at least half of it."""
-        if not one.by_step or one.in_rollouts or not one.unchanged:
+    def all_lose(self, change: LevelChange) -> bool:
+        """Return whether the steps of the unchanged ranks became longer by at least half of it."""
+        if not change.by_step or change.in_rollouts or not change.unchanged:
             return False
         more = []
-        for rank in one.unchanged:
+        for rank in change.unchanged:
             line = self.steps.get(rank)
             if line is None:
                 return False
-            before = [cell.mean for x, cell in zip(line.x, line.cells, strict=True) if x < one.onset]
-            during = [cell.mean for x, cell in zip(line.x, line.cells, strict=True) if one.onset <= x <= one.last]
+            before = [cell.mean for x, cell in zip(line.x, line.cells, strict=True) if x < change.onset]
+            during = [cell.mean for x, cell in zip(line.x, line.cells, strict=True) if change.onset <= x <= change.last]
             if not before or not during:
                 return False
             more.append(median(during) - median(before))
-        steps = max(self.count(one), 1)
-        return fmean(more) >= 0.5 * one.extra / steps
+        steps = max(self.count(change), 1)
+        return fmean(more) >= 0.5 * change.extra / steps
 
-    def count(self, one: LevelChange) -> int:
-        """Steps of a rank in which it lasted."""
-        line = next((self.steps[rank] for rank in (*one.ranks, *one.unchanged) if rank in self.steps), None)
+    def count(self, change: LevelChange) -> int:
+        """Return the number of a rank's steps in which it lasted."""
+        line = next((self.steps[rank] for rank in (*change.ranks, *change.unchanged) if rank in self.steps), None)
         if line is None:
             return 0
-        return sum(cell.count for x, cell in zip(line.x, line.cells, strict=True) if one.onset <= x <= one.last)
+        return sum(cell.count for x, cell in zip(line.x, line.cells, strict=True) if change.onset <= x <= change.last)
 
 
 def _changes(context: _Context) -> Iterable[LevelChange]:
@@ -177,18 +181,19 @@ def _rise(series: StepSeries) -> change_points.Rise | None:
 
 
 def _of_place(group: list[StepSeries], context: _Context) -> Iterable[LevelChange]:
-    """One change for all ranks on which the same thing rose at about the same step."""
+    """Yield one change for all ranks on which the same thing rose at about the same step."""
     examined = [series for series in group if not context.is_tiny(series)]
     rises = [(series, rise) for series in examined if (rise := _rise(series)) is not None]
-    rises.sort(key=lambda one: one[0].line.x[one[1].first])
+    rises.sort(key=lambda risen: risen[0].line.x[risen[1].first])
     while rises:
         onset, by_step = rises[0][0].line.x[rises[0][1].first], rises[0][0].line.by_step
         near = [
-            one
-            for one in rises
-            if one[0].line.by_step == by_step and one[0].line.x[one[1].first] - onset <= _together(one[0].line.width)
+            risen
+            for risen in rises
+            if risen[0].line.by_step == by_step
+            and risen[0].line.x[risen[1].first] - onset <= _together(risen[0].line.width)
         ]
-        rises = [one for one in rises if one not in near]
+        rises = [risen for risen in rises if risen not in near]
         yield _change(near, group, context)
 
 
@@ -227,60 +232,62 @@ def _change(
 
 def _extra(series: StepSeries, rise: change_points.Rise) -> float:
     span = range(rise.first, rise.last + 1)
-    return max(sum((series.values[one] - rise.before) * series.times[one] for one in span), 0.0)
+    return max(sum((series.values[point] - rise.before) * series.times[point] for point in span), 0.0)
 
 
 def _is_long(change: LevelChange, context: _Context) -> bool:
-    """A step, or a call in a rollout, must lose some milliseconds."""
+    """Return whether a step, or a call in a rollout, loses some milliseconds."""
     if change.in_rollouts or not context.count(change):
         return change.after - change.before >= thresholds.NOTABLE_CHANGE
     return change.extra / context.count(change) >= thresholds.NOTABLE_CHANGE
 
 
 def _gather_models(changes: list[LevelChange]) -> list[LevelChange]:
-    """One change per model and server: its latency, with the time to the first chunk, retries and failures below it."""
-    rest = [one for one in changes if not one.kind.is_of_model]
+    """Return one change per model and server: its latency, with first chunk, retries and failures below it."""
+    rest = [change for change in changes if not change.kind.is_of_model]
     groups: dict[tuple[str, str], list[LevelChange]] = {}
-    for one in changes:
-        if one.kind.is_of_model:
-            groups.setdefault((one.name, one.place), []).append(one)
+    for change in changes:
+        if change.kind.is_of_model:
+            groups.setdefault((change.name, change.place), []).append(change)
     for group in groups.values():
-        head, *others = sorted(group, key=lambda one: one.kind)
-        head.with_it = [one for one in others if _is_near(head, one) or head.onset <= one.onset <= head.last]
+        head, *others = sorted(group, key=lambda change: change.kind)
+        head.with_it = [
+            change for change in others if _is_near(head, change) or head.onset <= change.onset <= head.last
+        ]
         rest.append(head)
-    return [one for one in rest if one.kind is not SeriesKind.FAILED]
+    return [change for change in rest if change.kind is not SeriesKind.FAILED]
 
 
-def _is_near(one: LevelChange, other: LevelChange) -> bool:
-    tolerance = max(_together(one.width), _together(other.width))
-    return one.by_step == other.by_step and abs(one.onset - other.onset) <= tolerance
+def _is_near(change: LevelChange, other: LevelChange) -> bool:
+    tolerance = max(_together(change.width), _together(other.width))
+    return change.by_step == other.by_step and abs(change.onset - other.onset) <= tolerance
 
 
-def _rank_of_kind(one: LevelChange, context: _Context) -> int:
-    """What may explain others comes first; a phase that is longer because it waits comes last."""
-    if one.kind is not SeriesKind.PHASE:
-        return int(one.kind)
-    waited = [_more(context.waiting[rank], one) for rank in one.ranks if rank in context.waiting]
-    steps = max(context.count(one), 1)
-    return int(SeriesKind.WAIT if waited and fmean(waited) >= 0.5 * one.extra / steps else SeriesKind.PHASE)
+def _rank_of_kind(change: LevelChange, context: _Context) -> int:
+    """Return its place: causes come first, and a phase that is longer because it waits last."""
+    if change.kind is not SeriesKind.PHASE:
+        return int(change.kind)
+    waited = [_more(context.waiting[rank], change) for rank in change.ranks if rank in context.waiting]
+    steps = max(context.count(change), 1)
+    return int(SeriesKind.WAIT if waited and fmean(waited) >= 0.5 * change.extra / steps else SeriesKind.PHASE)
 
 
 def _more(series: StepSeries, change: LevelChange) -> float:
-    """So much higher a series is while a change lasts."""
+    """Return by how much a series is higher while a change lasts."""
     pairs = list(zip(series.line.x, series.values, strict=True))
     before = [value for x, value in pairs if x < change.onset]
     during = [value for x, value in pairs if change.onset <= x <= change.last]
     return median(during) - median(before) if before and during else 0.0
 
 
-def _explains(root: LevelChange, one: LevelChange) -> bool:
+def _explains(root: LevelChange, change: LevelChange) -> bool:
     lost = root.extra * (len(root.ranks) if root.in_rollouts else 1)
-    most = thresholds.EXPLAINED_WHOLE if one.kind >= SeriesKind.WORK else thresholds.EXPLAINED
-    if root.by_step != one.by_step or one.extra > most * lost:
+    most = thresholds.EXPLAINED_WHOLE if change.kind >= SeriesKind.WORK else thresholds.EXPLAINED
+    if root.by_step != change.by_step or change.extra > most * lost:
         return False
-    if one.kind.is_function and one.kind == root.kind:
+    if change.kind.is_function and change.kind == root.kind:
         # Two tools are two causes.
         return False
-    if one.kind >= SeriesKind.WORK and root.onset - _together(one.width) <= one.onset <= root.last:
+    if change.kind >= SeriesKind.WORK and root.onset - _together(change.width) <= change.onset <= root.last:
         return True
-    return _is_near(root, one)
+    return _is_near(root, change)

@@ -65,7 +65,7 @@ class StepSeries:
 
 
 def all_series(collected: Collected) -> Iterator[StepSeries]:
-    """Every series of the run that can change."""
+    """Return every series of the run that can change."""
     yield from _functions(collected)
     yield from _of_calls(collected)
     yield from _of_steps(collected)
@@ -79,12 +79,12 @@ def _functions(collected: Collected) -> Iterator[StepSeries]:
 
 
 def _of_calls(collected: Collected) -> Iterator[StepSeries]:
-    found = collected[Calls].over_time
+    calls = collected[Calls].over_time
     for kind, series in (
-        (SeriesKind.MODEL, found.seconds),
-        (SeriesKind.FIRST_CHUNK, found.first_chunk),
-        (SeriesKind.RETRIED, found.retried),
-        (SeriesKind.FAILED, found.failed),
+        (SeriesKind.MODEL, calls.seconds),
+        (SeriesKind.FIRST_CHUNK, calls.first_chunk),
+        (SeriesKind.RETRIED, calls.retried),
+        (SeriesKind.FAILED, calls.failed),
     ):
         lines = series.lines()
         models = {called: line for called, line in lines.items() if called.kind == MODEL}
@@ -126,33 +126,33 @@ def _counts(line: list[tuple[int, Cell]]) -> dict[int, int]:
 
 
 def _per_step(
-    phase: str, rank: int | None, binned: BinnedSeries, found: list[tuple[int, Cell]], counts: dict[int, int]
+    phase: str, rank: int | None, binned: BinnedSeries, cells: list[tuple[int, Cell]], counts: dict[int, int]
 ) -> StepSeries:
-    """A phase may come several times in a step: what counts is its time per step."""
-    line = _line([(first, cell) for first, cell in found if first in counts], binned.width)
+    """Return the time of a phase per step, in which it may come several times."""
+    line = _line([(first, cell) for first, cell in cells if first in counts], binned.width)
     times = [float(counts[first]) for first in line.x]
     values = [cell.total / number for cell, number in zip(line.cells, times, strict=True)]
     return StepSeries(SeriesKind.PHASE, phase, "", rank, line, values, times)
 
 
-def _line(found: list[tuple[int, Cell]], width: int) -> Line:
-    return Line([first for first, _ in found], [cell for _, cell in found], width, by_step=True)
+def _line(cells: list[tuple[int, Cell]], width: int) -> Line:
+    return Line([first for first, _ in cells], [cell for _, cell in cells], width, by_step=True)
 
 
 def seconds_between(line: Line | None, first: int, last: int) -> float:
-    """Sum of the values of a line from bin ``first`` to bin ``last``."""
+    """Return the sum of the values of a line from bin ``first`` to bin ``last``."""
     if line is None:
         return 0.0
     return sum(cell.total for x, cell in zip(line.x, line.cells, strict=True) if first <= x <= last)
 
 
 def step_lines(collected: Collected) -> dict[Any, Line]:
-    """Length of the steps of each rank."""
+    """Return the length of the steps of each rank."""
     return _by_rank(collected.steps.by_rank)
 
 
 def gap_lines(collected: Collected) -> dict[Any, Line]:
-    """Time between the steps of each rank."""
+    """Return the time between the steps of each rank."""
     return _by_rank(collected.steps.gaps)
 
 

@@ -48,36 +48,36 @@ def checks(collected: Collected) -> list[Check]:
 def findings(collected: Collected, _known: Known) -> list[Finding]:
     """Return how the run ended, where that was not in order, and ranks that are missing."""
     summary = summarise(collected)
-    found = []
+    endings = []
     stops = sorted([*_exceptions(collected), *_vanished(collected, summary)], key=lambda stop: stop.time)
     rings = _of_rings(collected)
     if rings is not None and (rings.ranks or not stops or _tells_who_waits(collected)):
         # That the first to stop has no end of its own has been said.
         others = [stop for stop in stops if not (stop.is_vanished and stop.rank in rings.ranks)]
         rings.symptoms += [_finding(stop) for stop in others[:_SHOWN]]
-        found.append(rings)
+        endings.append(rings)
     elif stops:
         first = _first(stops)
         if rings is not None:
             first.section, first.look_at = rings.section, rings.look_at
             first.evidence += _standings(collected)
-        found.append(first)
+        endings.append(first)
     if summary.missing:
         ranks = human.listed([str(rank) for rank in summary.missing])
         plural = "s" if len(summary.missing) > 1 else ""
         said = f"Rank{plural} {ranks} of {summary.world_size} did not report."
-        found.append(Finding("missing_ranks", Severity.CRITICAL, said, "processes", ranks=summary.missing))
-    return found
+        endings.append(Finding("missing_ranks", Severity.CRITICAL, said, "processes", ranks=summary.missing))
+    return endings
 
 
 def _of_rings(collected: Collected) -> Finding | None:
-    """What the flight recorders say, where they name a rank that the others waited for."""
-    found = collected.rings.postmortem
-    if found is None or not collected.rings.ended_badly:
+    """Return the finding of the flight recorders, where they name a rank that the others waited for."""
+    postmortem = collected.rings.postmortem
+    if postmortem is None or not collected.rings.ended_badly:
         return None
-    first, *more = map(_sentence, text.verdict(found))
-    ranks = [one.ring.rank for one in found.waits.origins if one.ring.rank is not None]
-    steps = [one.step for one in found.waits.origins if one.step is not None]
+    first, *more = map(_sentence, text.verdict(postmortem))
+    ranks = [origin.ring.rank for origin in postmortem.waits.origins if origin.ring.rank is not None]
+    steps = [origin.step for origin in postmortem.waits.origins if origin.step is not None]
     look_at = ["The section on how the run ended: where each rank was, and who waited for whom."]
     return Finding(
         "ended", Severity.CRITICAL, first, SECTION, cost=1.0, onset=min(steps, default=None), ranks=ranks,
@@ -90,28 +90,28 @@ def _sentence(line: str) -> str:
 
 
 def _tells_who_waits(collected: Collected) -> bool:
-    """False where nobody is known to wait: what ended the first process says more then."""
-    found = collected.rings.postmortem
-    return found is not None and text.knows_waits(found) and not _is_unresolved(collected)
+    """Return whether the rings know who waits; where they do not, what ended the first process says more."""
+    postmortem = collected.rings.postmortem
+    return postmortem is not None and text.knows_waits(postmortem) and not _is_unresolved(collected)
 
 
 def _standings(collected: Collected) -> list[str]:
-    """Where the ranks were, below what ended them."""
-    found = collected.rings.postmortem
-    return [] if found is None else [_sentence(line) for line in text.standings(found)[:_STANDINGS]]
+    """Return where the ranks were, below what ended them."""
+    postmortem = collected.rings.postmortem
+    return [] if postmortem is None else [_sentence(line) for line in text.standings(postmortem)[:_STANDINGS]]
 
 
 def _is_unresolved(collected: Collected) -> bool:
-    """True where the rings of some ranks are old copies: the order of the last records says more then."""
-    found = collected.rings.postmortem
-    between = found.waits if found is not None else None
-    if found is None or between is None or between.circle or between.mismatches or found.dumps.dumps:
+    """Return whether the rings of some ranks are old copies: then the order of the last records says more."""
+    postmortem = collected.rings.postmortem
+    between = postmortem.waits if postmortem is not None else None
+    if postmortem is None or between is None or between.circle or between.mismatches or postmortem.dumps.dumps:
         return False
-    return any(one.is_old_copy for one in found.ranks)
+    return any(rank.is_old_copy for rank in postmortem.ranks)
 
 
 def _first(stops: list[_Stop]) -> Finding:
-    """The first to stop, with the others below it; processes of which only the end is missing are one line."""
+    """Return the first to stop, with the others below it; processes without an end only are one finding."""
     if all(stop.is_vanished for stop in stops):
         who = human.listed([stop.who for stop in stops])
         causes = {stop.text.partition(": ")[2] for stop in stops}
@@ -139,15 +139,15 @@ def _exceptions(collected: Collected) -> list[_Stop]:
     ranks = {process.label: process.rank for process in collected.reader.processes}
     return [
         _Stop(
-            one.who,
-            ranks.get(one.who),
-            one.time,
+            exception.who,
+            ranks.get(exception.who),
+            exception.time,
             False,
-            _died(one.who, one.kind, one.iteration),
+            _died(exception.who, exception.kind, exception.iteration),
             "errors",
-            one.iteration,
+            exception.iteration,
         )
-        for one in collected[Problems].exceptions
+        for exception in collected[Problems].exceptions
     ]
 
 
@@ -157,7 +157,7 @@ def _died(who: str, kind: str, iteration: int | None) -> str:
 
 
 def _vanished(collected: Collected, summary: Summary) -> list[_Stop]:
-    died = {one.who for one in collected[Problems].exceptions}
+    died = {exception.who for exception in collected[Problems].exceptions}
     causes = _causes(collected)
     return [
         _Stop(
@@ -171,19 +171,19 @@ def _vanished(collected: Collected, summary: Summary) -> list[_Stop]:
 
 
 def _key(process: Process) -> tuple[int | None, int | None]:
-    """A rank is one process; what has none is told apart by its id."""
+    """Return the rank; a process without a rank is identified by its id."""
     return process.rank, int_or_none(process.identity(names.PROCESS_PID)) if process.rank is None else None
 
 
 def _causes(collected: Collected) -> dict[tuple[int | None, int | None], str]:
-    """How processes ended, and at which step, where their parents or their rings have told."""
-    found = collected.rings.postmortem
+    """Return how processes ended, and at which step, where their parents or their rings have recorded it."""
+    postmortem = collected.rings.postmortem
     causes = {}
-    for one in found.ranks if found is not None else ():
-        rank, is_seen = one.ring.rank, one.state == GONE and not one.is_old_copy
-        if is_seen or one.exit is not None:
-            at = f"; at step {one.step}" if is_seen and one.step is not None else ""
-            causes[rank, one.ring.lifetime.pid if rank is None else None] = f"{one.cause}{at}."
+    for ended in postmortem.ranks if postmortem is not None else ():
+        rank, is_seen = ended.ring.rank, ended.state == GONE and not ended.is_old_copy
+        if is_seen or ended.exit is not None:
+            at = f"; at step {ended.step}" if is_seen and ended.step is not None else ""
+            causes[rank, ended.ring.lifetime.pid if rank is None else None] = f"{ended.cause}{at}."
     return causes
 
 

@@ -16,28 +16,28 @@ if TYPE_CHECKING:
 
 
 def build(collected: Collected, charts: Charts) -> Section:
-    """How the run ended, first on the page; empty where all processes ended in order."""
+    """Return how the run ended, first on the page; empty where all processes ended in order."""
     filler = "Every process with a flight recorder ended in order, or has none."
     section = Section(endings.SECTION, "How the run ended", filler)
-    found = collected.rings.postmortem
-    if found is None or not collected.rings.ended_badly:
+    postmortem = collected.rings.postmortem
+    if postmortem is None or not collected.rings.ended_badly:
         return section
-    section.lead = " ".join(_sentence(line) for line in text.verdict(found))
-    when = "now" if found.is_running else "the last sign of the run"
+    section.lead = " ".join(_sentence(line) for line in text.verdict(postmortem))
+    when = "now" if postmortem.is_running else "the last sign of the run"
     table = Table([title.capitalize() for title in text.TITLES], shown=24)
-    table.rows += [[Value(cell) for cell in row] for row in text.rows(found)]
+    table.rows += [[Value(cell) for cell in row] for row in text.rows(postmortem)]
     section.blocks.append(PageBlock(note=f"Where each rank was; times before {when}.", table=table))
-    waits = [*text.waits(found), *text.unknown(found), *text.differences(found)]
+    waits = [*text.waits(postmortem), *text.unknown(postmortem), *text.differences(postmortem)]
     if waits:
         section.blocks.append(PageBlock("Who waited for whom", text="\n".join(waits)))
-    dumped = text.dump_rows(found)
+    dumped = text.dump_rows(postmortem)
     if dumped:
         dumps = Table([title.capitalize() for title in dump_text.TITLES], shown=24)
         dumps.rows += [[Value(cell) for cell in row] for row in dumped]
         note = f"The last collective of each rank and group; times before {when}."
         section.blocks.append(PageBlock("PyTorch's flight recorder", note, dumps))
     section.blocks += pressure_section.memory(collected, charts, "Memory up to the end")
-    notes = text.notes(found)
+    notes = text.notes(postmortem)
     if notes:
         section.blocks.append(PageBlock("Rings and dumps", text="\n".join(notes)))
     return section

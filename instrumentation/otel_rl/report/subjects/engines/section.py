@@ -28,7 +28,7 @@ _FEWEST = 2
 
 
 def build(collected: Collected, charts: Charts) -> Section:
-    """A table by step, and charts where there are several."""
+    """Return a table by step, and charts where there are several."""
     filler = "They are seen where a step asks vLLM in the process, or an engine behind HTTP."
     section = Section("engines", "Inference engines", filler)
     engines = collected.steps.engines
@@ -44,7 +44,7 @@ def build(collected: Collected, charts: Charts) -> Section:
         else "What engines did in each step, summed over the ranks. Times are means of all requests."
     )
     section.blocks.append(PageBlock(table=_table(whole, steps, engines.width)))
-    drawings = [one for one in _drawings(charts, steps, engines.width) if one is not None]
+    drawings = [drawing for drawing in _drawings(charts, steps, engines.width) if drawing is not None]
     if drawings:
         section.blocks.append(PageBlock(charts=drawings))
     return section
@@ -56,45 +56,47 @@ def _table(whole: EngineWork, steps: list[EngineWork], width: int) -> Table:
     columns += [f">{title}" for title in times.values()]
     columns += [">Cut off", ">Aborted", ">Preempted", ">With times"]
     table = Table(columns, shown=9)
-    for one in (whole, *steps):
-        cells = [_steps(one, width), number_cell(one.requests), number_cell(one.input_tokens)]
-        cells += [_percent(one.cached_share), number_cell(one.output_tokens)]
-        cells += [seconds_cell(one.seconds.get(name)) for name in times]
-        cells += [_percent(one.share(one.truncated_samples)), number_cell(one.aborted_samples)]
-        cells += [number_cell(one.preemptions), _with_times(one)]
+    for work in (whole, *steps):
+        cells = [_steps(work, width), number_cell(work.requests), number_cell(work.input_tokens)]
+        cells += [_percent(work.cached_share), number_cell(work.output_tokens)]
+        cells += [seconds_cell(work.seconds.get(name)) for name in times]
+        cells += [_percent(work.share(work.truncated_samples)), number_cell(work.aborted_samples)]
+        cells += [number_cell(work.preemptions), _with_times(work)]
         table.rows.append(cells)
     return table
 
 
-def _steps(one: EngineWork, width: int) -> Value:
-    if one.first is None:
+def _steps(work: EngineWork, width: int) -> Value:
+    if work.first is None:
         return Value("all", -1.0)
-    return Value(str(one.first) if width == 1 else f"{one.first} to {one.first + width - 1}", float(one.first))
+    return Value(str(work.first) if width == 1 else f"{work.first} to {work.first + width - 1}", float(work.first))
 
 
 def _percent(share: float | None) -> Value:
     return Value(human.percent(share), share)
 
 
-def _with_times(one: EngineWork) -> Value:
-    text = f"{human.number(one.profiled_requests)} of {human.number(one.requests)}"
-    return Value(text, float(one.profiled_requests), "muted" if one.profiled_requests == one.requests else "")
+def _with_times(work: EngineWork) -> Value:
+    text = f"{human.number(work.profiled_requests)} of {human.number(work.requests)}"
+    return Value(text, float(work.profiled_requests), "muted" if work.profiled_requests == work.requests else "")
 
 
 def _drawings(charts: Charts, steps: list[EngineWork], width: int) -> list[Drawing | None]:
     def line(value: Callable[[EngineWork], float | None]) -> Line:
-        found = [(one.first, number) for one in steps if one.first is not None and (number := value(one)) is not None]
-        return Line([first for first, _ in found], [_cell(number) for _, number in found], width, by_step=True)
+        points = [
+            (work.first, number) for work in steps if work.first is not None and (number := value(work)) is not None
+        ]
+        return Line([first for first, _ in points], [_cell(number) for _, number in points], width, by_step=True)
 
-    times = {title: line(lambda one, name=name: one.seconds.get(name)) for name, title in _TIMES.items()}  # type: ignore[misc]
+    times = {title: line(lambda work, name=name: work.seconds.get(name)) for name, title in _TIMES.items()}  # type: ignore[misc]
     tokens = {
-        "out": line(lambda one: _thousands(one.output_tokens, width)),
-        "in": line(lambda one: _thousands(one.input_tokens, width)),
+        "out": line(lambda work: _thousands(work.output_tokens, width)),
+        "in": line(lambda work: _thousands(work.input_tokens, width)),
     }
     shares = {
-        "prompt from cache": line(lambda one: one.cached_share),
-        "cut off": line(lambda one: one.share(one.truncated_samples)),
-        "aborted": line(lambda one: one.share(one.aborted_samples)),
+        "prompt from cache": line(lambda work: work.cached_share),
+        "cut off": line(lambda work: work.share(work.truncated_samples)),
+        "aborted": line(lambda work: work.share(work.aborted_samples)),
     }
     return [
         _drawing(charts, "engine-seconds", "Times of a request", "mean of those that tell them", times, "seconds"),

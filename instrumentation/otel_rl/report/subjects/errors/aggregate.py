@@ -96,7 +96,7 @@ class Problems:
             self._add(f"tool {tool}", "unknown tool", "", log.time, log.process, log.attributes)
 
     def _is_counted(self, span_id: str, source: str) -> bool:
-        """True when an unknown tool has been counted by the other of the two that tell it: error span and event."""
+        """Return whether an unknown tool has been counted already: its error span and its event both report it."""
         if len(self._unknown_tools) >= _UNKNOWN_TOOLS:
             return False
         return bool(span_id) and self._unknown_tools.setdefault(span_id, source) != source
@@ -115,7 +115,7 @@ class Problems:
         self.groups[key] = ErrorGroup(where, kind, message, 1, time, process.label, _iteration(values))
 
     def table(self) -> list[ErrorGroup]:
-        """Groups of errors, the most frequent first."""
+        """Return groups of errors, the most frequent first."""
         return sorted(self.groups.values(), key=lambda group: (-group.number, group.first))
 
 
@@ -154,7 +154,7 @@ def drops(processes: list[Process], totals: MetricTotals) -> list[Drop]:
 
 
 def internal_errors(totals: MetricTotals) -> dict[str, int]:
-    """Errors inside the instrumentation itself, by the place where they happened."""
+    """Return errors inside the instrumentation itself, by the place where they happened."""
     sites: dict[str, int] = {}
     for series in totals.of(metrics.RL_TELEMETRY_ERRORS):
         site = str(series.attributes.get(names.RL_TELEMETRY_SITE))

@@ -28,9 +28,11 @@ def checks(_collected: Collected) -> list[Check]:
 
 
 def _hangs(collected: Collected, explained: list[Finding]) -> list[Finding]:
-    """What the watchdogs of the processes told while they hung; below the end of the run where that was no order."""
-    told = sorted((group for group in collected[Problems].table() if _is_hang(group)), key=lambda one: one.first)
-    found = [
+    """Return what the watchdogs reported; it goes below the end of the run where that was not in order."""
+    reported = sorted(
+        (group for group in collected[Problems].table() if _is_hang(group)), key=lambda group: group.first
+    )
+    hangs = [
         Finding(
             "hang",
             Severity.WARNING,
@@ -38,12 +40,12 @@ def _hangs(collected: Collected, explained: list[Finding]) -> list[Finding]:
             "errors",
             onset=group.iteration,
         )
-        for group in told[:_HANGS]
+        for group in reported[:_HANGS]
     ]
-    ended = next((one for one in explained if one.code == "ended"), None)
+    ended = next((group for group in explained if group.code == "ended"), None)
     if ended is None:
-        return found
-    ended.symptoms += found
+        return hangs
+    ended.symptoms += hangs
     return []
 
 
@@ -52,7 +54,7 @@ def _is_hang(group: ErrorGroup) -> bool:
 
 
 def _errors(collected: Collected, explained: list[Finding]) -> list[Finding]:
-    """All failed spans and error records as one finding, below the cause where another finding names it."""
+    """Return all failed spans and error records as one finding, or put it below the finding that is its cause."""
     problems = collected[Problems]
     groups = [group for group in problems.table() if not _is_hang(group)]
     if not groups:
@@ -69,19 +71,19 @@ def _errors(collected: Collected, explained: list[Finding]) -> list[Finding]:
         "errors",
         onset=first.iteration,
     )
-    cause = next((one for one in explained if _is_cause(one, groups, collected)), None)
+    cause = next((candidate for candidate in explained if _is_cause(candidate, groups, collected)), None)
     if cause is None:
         return [finding]
     cause.symptoms.append(finding)
     return []
 
 
-def _is_cause(one: Finding, groups: list[ErrorGroup], collected: Collected) -> bool:
-    """True where most errors are of a tool or model that another finding names, or of the exception that ended it."""
+def _is_cause(finding: Finding, groups: list[ErrorGroup], collected: Collected) -> bool:
+    """Return whether most errors are of the tool or model of a finding, or of the exception that ended the run."""
     number = sum(group.number for group in groups)
-    if one.code == "ended":
+    if finding.code == "ended":
         kinds = {exception.kind for exception in collected[Problems].exceptions}
         return 2 * sum(group.number for group in groups if group.kind in kinds) > number
-    if one.code not in ("failing_tool", "failing_model"):
+    if finding.code not in ("failing_tool", "failing_model"):
         return False
-    return 2 * sum(group.number for group in groups if group.where.rpartition(" ")[2] == one.subject) > number
+    return 2 * sum(group.number for group in groups if group.where.rpartition(" ")[2] == finding.subject) > number

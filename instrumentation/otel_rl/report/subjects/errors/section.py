@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 
 def build(collected: Collected, _charts: Charts) -> Section:
-    """Uncaught exceptions and groups of errors."""
+    """Return uncaught exceptions and groups of errors."""
     problems = collected[Problems]
     section = Section("errors", "Errors", "No error was recorded: no failed span, no log record of severity ERROR.")
-    for one in problems.exceptions:
-        at = f", step {one.iteration}" if one.iteration is not None else ""
-        title = f"{one.who} died of {one.kind}{at}"
-        section.blocks.append(PageBlock(title, one.message, text=one.stacktrace, folded=True))
+    for exception in problems.exceptions:
+        at = f", step {exception.iteration}" if exception.iteration is not None else ""
+        title = f"{exception.who} died of {exception.kind}{at}"
+        section.blocks.append(PageBlock(title, exception.message, text=exception.stacktrace, folded=True))
     table = _table(collected)
     if table.rows:
         left = problems.groups_left_out
@@ -30,7 +30,7 @@ def build(collected: Collected, _charts: Charts) -> Section:
 
 
 def _table(collected: Collected) -> Table:
-    """Errors that look alike, the most frequent first."""
+    """Return errors that look alike, the most frequent first."""
     table = Table(["Where", "Error", "Message", ">Times", "First by", ">First at step"])
     for group in collected[Problems].table():
         first = [Value(group.who), number_cell(group.iteration)]

@@ -62,9 +62,9 @@ class EventLoopBlocks:
         """Take in the event of a block; others are ignored."""
         if log.event != events.RL_EVENT_LOOP_BLOCKED.name:
             return
-        key = (log.process.key, int(_number(log.attributes.get(names.RL_EVENT_LOOP_BLOCKED_NUMBER))))
+        key = (log.process.key, int(_float_or_zero(log.attributes.get(names.RL_EVENT_LOOP_BLOCKED_NUMBER))))
         number, seconds = self._totals.get(key[0], (0, 0.0))
-        total = _number(log.attributes.get(names.RL_EVENT_LOOP_BLOCKED_TOTAL))
+        total = _float_or_zero(log.attributes.get(names.RL_EVENT_LOOP_BLOCKED_TOTAL))
         self._totals[key[0]] = max(number, key[1]), max(seconds, total)
         self._ongoing.pop(key, None)
         if not log.attributes.get(names.RL_EVENT_LOOP_BLOCKED_ONGOING):
@@ -73,7 +73,7 @@ class EventLoopBlocks:
             self._ongoing[key] = log
 
     def close(self) -> None:
-        """All has been read: what lasts has no end."""
+        """Count the blocks that still last: all records have been read."""
         while self._ongoing:
             self._count(self._ongoing.popitem()[1])
 
@@ -82,38 +82,39 @@ class EventLoopBlocks:
         key = str(get(names.CODE_FUNCTION_NAME) or "unknown code"), str(get(names.CODE_FILE_PATH) or "")
         if key not in self._functions and len(self._functions) >= _FUNCTIONS:
             return
-        found = self._functions.setdefault(key, BlockingFunction(*key))
-        seconds = _number(get(names.RL_EVENT_LOOP_BLOCKED_DURATION))
-        rollouts, calls = (int(_number(get(name))) for name in (_ROLLOUTS, names.RL_EVENT_LOOP_MODEL_CALLS))
-        found.number += 1
-        found.seconds += seconds
-        if seconds > found.longest:
-            found.longest, found.state = seconds, str(get(names.RL_EVENT_LOOP_BLOCKED_STATE) or "")
-            found.line = int(_number(get(names.CODE_LINE_NUMBER)))
-        found.rollouts, found.model_calls = max(found.rollouts, rollouts), max(found.model_calls, calls)
+        function = self._functions.setdefault(key, BlockingFunction(*key))
+        seconds = _float_or_zero(get(names.RL_EVENT_LOOP_BLOCKED_DURATION))
+        rollouts, calls = (int(_float_or_zero(get(name))) for name in (_ROLLOUTS, names.RL_EVENT_LOOP_MODEL_CALLS))
+        function.number += 1
+        function.seconds += seconds
+        if seconds > function.longest:
+            function.longest, function.state = seconds, str(get(names.RL_EVENT_LOOP_BLOCKED_STATE) or "")
+            function.line = int(_float_or_zero(get(names.CODE_LINE_NUMBER)))
+        function.rollouts, function.model_calls = max(function.rollouts, rollouts), max(function.model_calls, calls)
         if max(rollouts, calls) >= _TWO:
-            found.stretches += 1
-            found.waited += seconds
-            found.rollout_seconds += seconds * max(rollouts - 1, 0)
+            function.stretches += 1
+            function.waited += seconds
+            function.rollout_seconds += seconds * max(rollouts - 1, 0)
         iteration = get(names.RL_LOOP_ITERATION)
         if isinstance(iteration, int):
-            found.steps.add(iteration)
-        found.who.add(log.process.label)
+            function.steps.add(iteration)
+        function.who.add(log.process.label)
 
     def functions(self) -> list[BlockingFunction]:
-        """Those that blocked, the one that blocked longest first."""
-        return sorted(self._functions.values(), key=lambda one: -one.seconds)
+        """Return the functions that blocked, the one that blocked longest first."""
+        return sorted(self._functions.values(), key=lambda function: -function.seconds)
 
     @property
-    def untold(self) -> tuple[int, float]:
+    def without_event(self) -> tuple[int, float]:
         """Number and seconds of blocks that have no event."""
-        number = sum(one for one, _ in self._totals.values()) - sum(one.number for one in self._functions.values())
-        seconds = sum(one for _, one in self._totals.values()) - sum(one.seconds for one in self._functions.values())
+        functions = self._functions.values()
+        number = sum(blocks for blocks, _ in self._totals.values()) - sum(function.number for function in functions)
+        seconds = sum(spent for _, spent in self._totals.values()) - sum(function.seconds for function in functions)
         return max(number, 0), max(seconds, 0.0) if number > 0 else 0.0
 
 
 _ROLLOUTS = names.RL_EVENT_LOOP_ROLLOUTS
 
 
-def _number(value: Any) -> float:
+def _float_or_zero(value: Any) -> float:
     return float(value) if isinstance(value, (int, float)) else 0.0

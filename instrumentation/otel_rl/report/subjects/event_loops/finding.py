@@ -18,16 +18,16 @@ _OTHERS = 3
 
 
 def findings(collected: Collected, _known: Known) -> list[Finding]:
-    """One finding, with the functions that block most; nothing where nobody waited, or not for long."""
-    waited = [one for one in collected[EventLoopBlocks].functions() if one.stretches]
-    waited.sort(key=lambda one: -one.waited)
-    seconds = sum(one.waited for one in waited)
+    """Return one finding with the functions that block most; none where no rollout or call waited for long."""
+    waited = [function for function in collected[EventLoopBlocks].functions() if function.stretches]
+    waited.sort(key=lambda function: -function.waited)
+    seconds = sum(function.waited for function in waited)
     cost = _cost(collected, waited)
     is_notable = cost is not None and cost >= thresholds.NOTABLE_SHARE
     if not waited or not (is_notable or seconds >= thresholds.LOST_SECONDS):
         return []
     worst = waited[0]
-    steps = sorted({step for one in waited for step in one.steps})
+    steps = sorted({step for function in waited for step in function.steps})
     finding = Finding(
         "blocked_event_loop",
         Severity.WARNING if is_notable or cost is None else Severity.NOTICE,
@@ -37,7 +37,8 @@ def findings(collected: Collected, _known: Known) -> list[Finding]:
         onset=steps[0] if steps else None,
     )
     finding.evidence = [
-        f"{one.place} blocked it for {human.duration(one.waited)} of that." for one in waited[1 : 1 + _OTHERS]
+        f"{function.place} blocked it for {human.duration(function.waited)} of that."
+        for function in waited[1 : 1 + _OTHERS]
     ]
     finding.look_at = [f"{worst.function}: an asynchronous client, or `await asyncio.to_thread(...)` around it."]
     return [finding]
@@ -56,21 +57,21 @@ def checks(collected: Collected) -> list[Check]:
 
 
 def _cost(collected: Collected, waited: list[BlockingFunction]) -> float | None:
-    """Share of the rollouts' time; None where no rollout was recorded."""
+    """Return the share of the rollouts' time; None where no rollout was recorded."""
     everything = collected[Calls].rollouts.statistics.durations.cell.total
-    return min(sum(one.rollout_seconds for one in waited) / everything, 1.0) if everything > 0 else None
+    return min(sum(function.rollout_seconds for function in waited) / everything, 1.0) if everything > 0 else None
 
 
 def _text(waited: list[BlockingFunction], seconds: float) -> str:
-    who = human.listed(sorted({name for one in waited for name in one.who}))
-    number = human.amount(sum(one.stretches for one in waited), "stretch", "stretches")
+    who = human.listed(sorted({name for function in waited for name in function.who}))
+    number = human.amount(sum(function.stretches for function in waited), "stretch", "stretches")
     worst = waited[0]
     most = "" if len(waited) == 1 else f"{human.duration(worst.waited)} of it "
     return f"The event loop of {who} was blocked for {human.duration(seconds)} in {number}, {most}by {worst.place}"
 
 
 def _waiting(waited: list[BlockingFunction]) -> str:
-    rollouts, calls = max(one.rollouts for one in waited), max(one.model_calls for one in waited)
+    rollouts, calls = max(function.rollouts for function in waited), max(function.model_calls for function in waited)
     what = human.amount(rollouts, "rollout") if rollouts > 1 else human.amount(calls, "model call")
     return f"; up to {what} were open"
 

@@ -19,7 +19,7 @@ def blocked(collected: Collected, _charts: Charts) -> list[PageBlock]:
     table = _table(collected)
     if not table.rows:
         return []
-    number, seconds = collected[EventLoopBlocks].untold
+    number, seconds = collected[EventLoopBlocks].without_event
     left = f"{human.amount(number, 'further block')}, {human.duration(seconds)}, have no event." if number else ""
     return [PageBlock("Functions that blocked an event loop", left, table)]
 
@@ -29,9 +29,14 @@ def _table(collected: Collected) -> Table:
         ["Function", ">Blocks", ">Took", ">Longest", "While it", ">Rollouts", ">Model calls", ">First step", "Where"],
         shown=8,
     )
-    for one in collected[EventLoopBlocks].functions():
-        times = [number_cell(one.number), seconds_cell(one.seconds), seconds_cell(one.longest), Value(one.state)]
-        first = number_cell(min(one.steps, default=None))
-        numbers = [number_cell(one.rollouts), number_cell(one.model_calls), first]
-        table.rows.append([Value(one.place), *times, *numbers, Value(human.listed(sorted(one.who)))])
+    for function in collected[EventLoopBlocks].functions():
+        times = [
+            number_cell(function.number),
+            seconds_cell(function.seconds),
+            seconds_cell(function.longest),
+            Value(function.state),
+        ]
+        first = number_cell(min(function.steps, default=None))
+        numbers = [number_cell(function.rollouts), number_cell(function.model_calls), first]
+        table.rows.append([Value(function.place), *times, *numbers, Value(human.listed(sorted(function.who)))])
     return table

@@ -9,7 +9,7 @@ step times judge the lowest rank that is; those on what rank 0 logs are unobserv
 Log records and spans come from different files, one after the other. They are kept, as short as the rules need them,
 and fed in the order of their times at the end. Of a run with more than ``KEPT``, step times are judged on their own.
 
-Values of ``otel_rl.metric`` outside of all steps are in no record, only gauges tell of them. What a rule has said of
+Values of ``otel_rl.metric`` outside of all steps are in no record, only gauges have them. What a rule has said of
 them live is taken from its events: what it has found, and at the end that it has judged and found nothing.
 """
 
@@ -97,15 +97,15 @@ class _ReplayedLoop:
         self._kept = []
 
     def verdicts(self, given: frozenset[str]) -> list[Verdict]:
-        """What every rule says; ``given`` are inputs of which there are gauges."""
+        """Return the verdict of every rule; ``given`` are inputs of which there are gauges."""
         self._feed_kept()
         self._monitor.given = given
         self._monitor.judge()
-        found = self._monitor.verdicts()
+        verdicts = self._monitor.verdicts()
         if self._durations is None:
-            return found
-        timed = [one for one in self._durations.verdicts() if one.code == Code.P7_SLOW_STEP]
-        return [one for one in found if one.code != Code.P7_SLOW_STEP] + timed
+            return verdicts
+        timed = [verdict for verdict in self._durations.verdicts() if verdict.code == Code.P7_SLOW_STEP]
+        return [verdict for verdict in verdicts if verdict.code != Code.P7_SLOW_STEP] + timed
 
 
 def _feed(monitor: Monitor, item: _Logged | _TimedStep) -> None:
@@ -131,9 +131,11 @@ class HealthReplay:
         #: Process and trace -> seconds of each phase.
         self._phases: dict[tuple[str, str], dict[str, float]] = {}
         #: Attempt, code and loop -> what its events say.
-        self._told: dict[tuple[tuple[int, ...], str, str], Verdict] = {}
+        self._live: dict[tuple[tuple[int, ...], str, str], Verdict] = {}
         #: Attempt and loop -> the rules that have found nothing at the end of the process.
         self._healthy: dict[tuple[str, str], frozenset[str]] = {}
+        #: Verdicts on what has come so far; None where something has come since.
+        self._verdicts: list[Verdict] | None = None
         #: Attempt and rank -> keys of which there are gauges.
         self._gauges: dict[tuple[tuple[int, ...], int], dict[str, float]] = {}
 
@@ -141,6 +143,7 @@ class HealthReplay:
 
     def add_log(self, log: Log) -> None:
         """Take in a record of a trainer's log call, or an event of a rule; others are ignored."""
+        self._verdicts = None
         if log.event == events.RL_STEP.name:
             iteration = int_or_none(log.attributes.get(names.RL_LOOP_ITERATION))
             followed = self._of(log.process, log.attributes)
@@ -149,7 +152,7 @@ class HealthReplay:
                 first = int_or_none(log.attributes.get(names.RL_STEP_FIRST))
                 followed.add(_Logged(log.time, iteration, values, first))
         elif log.event == events.RL_HEALTH_CHANGED.name:
-            self._add_told(log)
+            self._add_event(log)
         elif log.event == events.RL_HEALTH_FINAL.name and len(self._healthy) < _MONITORS:
             codes = log.attributes.get(names.RL_HEALTH_HEALTHY)
             loop = str(log.attributes.get(names.RL_LOOP_NAME) or "")
@@ -157,6 +160,7 @@ class HealthReplay:
 
     def add_point(self, point: Point) -> None:
         """Take in that there is a gauge of a training value; others are ignored."""
+        self._verdicts = None
         if point.metric == metrics.RL_TRAINER_METRIC.name:
             keys = self._gauges.setdefault((point.process.attempt, _rank(point.process)), {})
             if len(keys) < _KEYS:
@@ -164,6 +168,7 @@ class HealthReplay:
 
     def add_span(self, span: Span) -> None:
         """Take in the step of a rank, or a phase; others are ignored."""
+        self._verdicts = None
         if span.name in _PHASES:
             if names.RL_REWARD_NAME not in span.attributes and names.RL_ROLLOUT_ID not in span.attributes:
                 of_step = self._phases.setdefault((span.process.key, span.trace_id), {})
@@ -187,7 +192,7 @@ class HealthReplay:
         followed.add(_TimedStep(span.end, iteration, period, phases))
 
     def _of(self, process: Process, attributes: dict[str, Any]) -> _ReplayedLoop | None:
-        """The monitor of a process and loop; None for a rank above one that has reported."""
+        """Return the monitor of a process and loop; None for a rank above one that has reported."""
         attempt = process.attempt
         rank = _rank(process)
         lowest = self._lowest.setdefault(attempt, rank)
@@ -201,7 +206,7 @@ class HealthReplay:
             followed = self._followed[key] = _ReplayedLoop(self._rules, rank, loop, _words(attempt))
         return followed
 
-    def _add_told(self, log: Log) -> None:
+    def _add_event(self, log: Log) -> None:
         get = log.attributes.get
         code, state = str(get(names.RL_HEALTH_CODE)), _STATES.get(str(get(names.RL_HEALTH_STATE)))
         loop, attempt = str(get(names.RL_LOOP_NAME) or ""), log.process.attempt
@@ -209,9 +214,9 @@ class HealthReplay:
         if rule is None or state is None:
             return
         key = (attempt, code, loop)
-        known, iteration = self._told.get(key), int_or_none(get(names.RL_LOOP_ITERATION))
+        known, iteration = self._live.get(key), int_or_none(get(names.RL_LOOP_ITERATION))
         before = _STATES.get(str(get(names.RL_HEALTH_PREVIOUS_STATE)), State.UNOBSERVED)
-        self._told[key] = Verdict(
+        self._live[key] = Verdict(
             code=code,
             title=rule.title,
             severity=max(state, before, known.severity if known is not None else state),
@@ -231,50 +236,55 @@ class HealthReplay:
     # -- what comes out --------------------------------------------------------------------------------------------
 
     def verdicts(self) -> list[Verdict]:
-        """What every rule says of the latest attempt, and what was found in earlier ones; the heaviest first."""
-        if self._is_off:
-            return []
+        """Return the verdict of every rule on the latest attempt, and findings in earlier ones; the gravest first."""
+        if self._verdicts is None:
+            self._verdicts = [] if self._is_off else self._judge()
+        return self._verdicts
+
+    def _judge(self) -> list[Verdict]:
         latest = max(self._followed, default=((), "", ""))[0]
         chosen: dict[tuple[tuple[int, ...], str], _ReplayedLoop] = {}
         for (attempt, _, loop), followed in self._followed.items():
             other = chosen.get((attempt, loop))
             if other is None or followed.rank < other.rank:
                 chosen[attempt, loop] = followed
-        found: list[Verdict] = []
+        verdicts: list[Verdict] = []
         for (attempt, _), followed in chosen.items():
             known = self._curves.known(self._gauges.get((attempt, followed.rank), {}))
-            said = followed.verdicts(frozenset(name for _, _, (name, _) in known))
-            found += [one for one in said if one.is_finding or attempt == latest]
-        found = found or Monitor(self._rules).verdicts()
-        return sorted(map(self._judged_live, self._with_told(found)), key=by_weight)
+            of_loop = followed.verdicts(frozenset(name for _, _, (name, _) in known))
+            verdicts += [verdict for verdict in of_loop if verdict.is_finding or attempt == latest]
+        verdicts = verdicts or Monitor(self._rules).verdicts()
+        return sorted(map(self._judged_live, self._with_live(verdicts)), key=by_weight)
 
-    def _judged_live(self, one: Verdict) -> Verdict:
-        """Where the records do not show what a rule has judged, its last event says that it has found nothing."""
-        if one.severity != State.UNOBSERVED or one.code not in self._healthy.get((one.attempt, one.loop), ()):
-            return one
-        return replace(one, severity=State.HEALTHY, evidence="judged while the program ran, by values in no record")
+    def _judged_live(self, verdict: Verdict) -> Verdict:
+        """Return the verdict, healthy where the records lack its inputs and its last event says so."""
+        if verdict.severity != State.UNOBSERVED or verdict.code not in self._healthy.get(
+            (verdict.attempt, verdict.loop), ()
+        ):
+            return verdict
+        return replace(verdict, severity=State.HEALTHY, evidence="judged while the program ran, by values in no record")
 
-    def _with_told(self, found: list[Verdict]) -> list[Verdict]:
-        """Records do not show all that a rule has judged live: where its events say something worse, they count.
+    def _with_live(self, verdicts: list[Verdict]) -> list[Verdict]:
+        """Return the verdicts, with those of the live events where they are graver: records do not show all values.
 
         They do not where the rules of the report are other ones: the events are of the limits that were in force live.
         """
-        worst = {(one.attempt, one.code, one.loop): one for one in found}
-        for told in self._told.values():
-            key = (told.attempt, told.code, told.loop)
+        worst = {(verdict.attempt, verdict.code, verdict.loop): verdict for verdict in verdicts}
+        for live in self._live.values():
+            key = (live.attempt, live.code, live.loop)
             known = worst.get(key)
-            if self._has_limits_of(told) and (known is None or told.severity > known.severity):
+            if self._has_limits_of(live) and (known is None or live.severity > known.severity):
                 # What it has cost is known from records only.
-                worst[key] = replace(told, cost=known.cost) if known is not None else told
+                worst[key] = replace(live, cost=known.cost) if known is not None else live
         return list(worst.values())
 
-    def _has_limits_of(self, told: Verdict) -> bool:
-        """True where the rule is on, and its limits are as usual, or one of them is the threshold that was passed."""
-        limits = self._rules.limits.get(told.code)
+    def _has_limits_of(self, live: Verdict) -> bool:
+        """Return whether the rule is on, with its usual limits or with the threshold that was passed."""
+        limits = self._rules.limits.get(live.code)
         if limits is None:
             return False
-        usual = all(limits[name] == limit.value for name, limit in RULES[told.code].limits.items())
-        return usual or told.threshold in limits.values()
+        usual = all(limits[name] == limit.value for name, limit in RULES[live.code].limits.items())
+        return usual or live.threshold in limits.values()
 
 
 def _rank(process: Process) -> int:

@@ -47,38 +47,38 @@ def checks(collected: Collected) -> list[Check]:
     return list(by_title.values())
 
 
-def _finding(one: Verdict, place: str) -> Finding:
-    since = "" if one.onset is None else f" since step {one.onset}"
-    if one.until is not None and one.onset is not None:
-        since = f" from step {one.onset} to {one.until}"
+def _finding(verdict: Verdict, place: str) -> Finding:
+    since = "" if verdict.onset is None else f" since step {verdict.onset}"
+    if verdict.until is not None and verdict.onset is not None:
+        since = f" from step {verdict.onset} to {verdict.until}"
     where = f" ({place})" if place else ""
     return Finding(
-        code=one.code,
-        severity=_SEVERITIES[one.severity],
-        text=f"{one.title}{since}{where}: {one.evidence}{'' if one.evidence.endswith('.') else '.'}",
+        code=verdict.code,
+        severity=_SEVERITIES[verdict.severity],
+        text=f"{verdict.title}{since}{where}: {verdict.evidence}{'' if verdict.evidence.endswith('.') else '.'}",
         section=_SECTION,
-        subject=one.metric,
-        chart=one.metric,
-        cost=one.cost or None,
-        onset=one.onset,
-        evidence=[RULES[one.code].means],
-        look_at=list(one.next_steps),
+        subject=verdict.metric,
+        chart=verdict.metric,
+        cost=verdict.cost or None,
+        onset=verdict.onset,
+        evidence=[RULES[verdict.code].means],
+        look_at=list(verdict.next_steps),
     )
 
 
-def _unexplained(found: list[Finding], causes: list[Finding]) -> list[Finding]:
-    """Findings of the rules without those on step times that another finding explains; these go below it."""
+def _unexplained(judged: list[Finding], causes: list[Finding]) -> list[Finding]:
+    """Return findings of the rules; those on step times that another finding explains go below it."""
     left = []
-    for one in found:
-        cause = next((cause for cause in causes if _explains(cause, one)), None)
+    for finding in judged:
+        cause = next((cause for cause in causes if _explains(cause, finding)), None)
         if cause is None:
-            left.append(one)
+            left.append(finding)
         else:
-            cause.symptoms.append(one)
+            cause.symptoms.append(finding)
     return left
 
 
-def _explains(cause: Finding, one: Finding) -> bool:
-    if not one.code.startswith(_SLOW_STEP) or cause.onset is None or one.onset is None:
+def _explains(cause: Finding, finding: Finding) -> bool:
+    if not finding.code.startswith(_SLOW_STEP) or cause.onset is None or finding.onset is None:
         return False
-    return abs(cause.onset - one.onset) <= thresholds.TOGETHER
+    return abs(cause.onset - finding.onset) <= thresholds.TOGETHER

@@ -85,39 +85,39 @@ class Pressure:
             return
         group = self._recompiled.setdefault(key, Recompiled(*key))
         group.number += 1
-        group.seconds += _number(get(names.RL_COMPILE_DURATION))
+        group.seconds += _float_or_zero(get(names.RL_COMPILE_DURATION))
         group.who.add(log.process.label)
         iteration = get(names.RL_LOOP_ITERATION)
         if isinstance(iteration, int):
             group.first = iteration if group.first is None else min(group.first, iteration)
 
     def memory(self) -> list[Curve]:
-        """MiB over seconds since the first point, of the processes with most memory."""
+        """Return MiB over seconds since the first point, of the processes with most memory."""
         lines = self._memory.lines()
         start = min((line[0][0] for line in lines.values()), default=0)
         largest = sorted(lines, key=lambda who: -self._peaks[who])[:_CURVES]
         return [_curve(who, lines[who], start) for who in sorted(largest)]
 
     def recompiled(self) -> list[Recompiled]:
-        """Recompilations, those that took longest first."""
+        """Return recompilations, those that took longest first."""
         return sorted(self._recompiled.values(), key=lambda group: -group.seconds)
 
     def processes(self, totals: MetricTotals) -> list[ProcessMetrics]:
-        """Every process that told its memory."""
-        found = {who: ProcessMetrics(who, peak) for who, peak in sorted(self._peaks.items())}
+        """Return every process that recorded its memory."""
+        by_label = {who: ProcessMetrics(who, peak) for who, peak in sorted(self._peaks.items())}
         for metric, attribute in _SUMS.items():
             for series in totals.of(metric):
-                process = found.get(series.process.label)
+                process = by_label.get(series.process.label)
                 if process is not None:
                     setattr(process, attribute, getattr(process, attribute) + series.value)
         for series in totals.of(metrics.RL_CGROUP_MEMORY_LIMIT):
-            if series.process.label in found:
-                found[series.process.label].limit = series.value
+            if series.process.label in by_label:
+                by_label[series.process.label].limit = series.value
         for series in totals.of(metrics.RL_CGROUP_MEMORY_EVENTS):
             is_kill = series.attributes.get(names.RL_CGROUP_MEMORY_EVENT) == MemoryEvent.OOM_KILL
-            if is_kill and series.process.label in found:
-                found[series.process.label].kills += series.value
-        return list(found.values())
+            if is_kill and series.process.label in by_label:
+                by_label[series.process.label].kills += series.value
+        return list(by_label.values())
 
 
 _SUMS: dict[MetricDefinition, str] = {
@@ -132,5 +132,5 @@ def _curve(who: str, line: list[tuple[int, Cell]], start: int) -> Curve:
     return Curve(who, [float(first - start) for first, _ in line], [cell.mean for _, cell in line], number)
 
 
-def _number(value: Any) -> float:
+def _float_or_zero(value: Any) -> float:
     return float(value) if isinstance(value, (int, float)) else 0.0

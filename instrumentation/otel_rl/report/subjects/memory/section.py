@@ -17,8 +17,8 @@ _TIME = "time (s)"
 
 
 def build(collected: Collected, charts: Charts) -> Section:
-    """Memory over time, garbage collection per step, and what was compiled again."""
-    found = collected[Pressure]
+    """Return memory over time, garbage collection per step, and what was compiled again."""
+    pressure = collected[Pressure]
     section = Section("pressure", "Memory and pauses", "Every process that records tells them every 15 s.")
     section.blocks += memory(collected, charts, "Memory")
     drawings: list[Drawing] = []
@@ -33,13 +33,13 @@ def build(collected: Collected, charts: Charts) -> Section:
         section.blocks.append(PageBlock(table=table))
     recompiled = _recompiled(collected)
     if recompiled.rows:
-        note = f"{found.left_out} further recompilations are not listed." if found.left_out else ""
+        note = f"{pressure.left_out} further recompilations are not listed." if pressure.left_out else ""
         section.blocks.append(PageBlock("Compiled again by torch.compile", note, recompiled))
     return section
 
 
 def memory(collected: Collected, charts: Charts, title: str) -> list[PageBlock]:
-    """The memory of the processes with most of it, over time; nothing where none told it twice."""
+    """Return the memory of the largest processes over time; nothing where no process has two points."""
     curves = collected[Pressure].memory()
     if not any(len(curve.x) > 1 for curve in curves):
         return []
@@ -51,16 +51,26 @@ def _processes(collected: Collected) -> Table:
     table = Table(
         ["Process", ">Most memory", ">Limit", ">Kills", ">Garbage collection", ">Compiling", ">Compiled again"], shown=8
     )
-    for one in collected[Pressure].processes(collected.totals):
-        limit = Value(human.UNKNOWN) if one.limit is None else Value(human.size(one.limit), one.limit)
-        sums = [seconds_cell(one.collecting), seconds_cell(one.compiling), number_cell(one.recompilations)]
-        table.rows.append([Value(one.who), Value(human.size(one.peak), one.peak), limit, number_cell(one.kills), *sums])
+    for process in collected[Pressure].processes(collected.totals):
+        limit = Value(human.UNKNOWN) if process.limit is None else Value(human.size(process.limit), process.limit)
+        sums = [seconds_cell(process.collecting), seconds_cell(process.compiling), number_cell(process.recompilations)]
+        table.rows.append(
+            [
+                Value(process.who),
+                Value(human.size(process.peak), process.peak),
+                limit,
+                number_cell(process.kills),
+                *sums,
+            ]
+        )
     return table
 
 
 def _recompiled(collected: Collected) -> Table:
     table = Table(["Function", "Reason", ">Times", ">Took", ">First step", "Where"], shown=8)
-    for one in collected[Pressure].recompiled():
-        numbers = [number_cell(one.number), seconds_cell(one.seconds), number_cell(one.first)]
-        table.rows.append([Value(one.function), Value(one.reason), *numbers, Value(human.listed(sorted(one.who)))])
+    for function in collected[Pressure].recompiled():
+        numbers = [number_cell(function.number), seconds_cell(function.seconds), number_cell(function.first)]
+        table.rows.append(
+            [Value(function.function), Value(function.reason), *numbers, Value(human.listed(sorted(function.who)))]
+        )
     return table

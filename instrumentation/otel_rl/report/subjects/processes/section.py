@@ -73,6 +73,6 @@ def ending(process: Process) -> Value:
 
 
 def lifetime(process: Process) -> float | None:
-    """Seconds from start to end, as its manifest says, else as its records show."""
+    """Return seconds from start to end, as its manifest says, else as its records show."""
     start, end = process.number("started_unix_nano") or process.first, process.number("ended_unix_nano") or process.last
     return (end - start) / 1e9 if start and end and end >= start else None

@@ -53,7 +53,7 @@ class LateRanks:
     """Collects these stretches."""
 
     def __init__(self) -> None:
-        #: By the process that told of it, rank, loop and first step: the event of the end has all that the first had.
+        #: By the process that reported it, rank, loop and first step: the event of the end has all that the first had.
         self._found: dict[tuple[str, int, str, int], LateRank] = {}
         self.left_out = 0
 
@@ -92,26 +92,28 @@ class LateRanks:
         )
 
     def items(self) -> list[LateRank]:
-        """All of them, by attempt, loop and first step."""
+        """Return all of them, by attempt, loop and first step."""
         lines: dict[tuple[tuple[int, ...], str, int], list[LateRank]] = {}
-        for one in self._found.values():
-            lines.setdefault((one.attempt, one.loop, one.rank), []).append(one)
-        found = [one for line in lines.values() for one in _ended(line)]
-        return sorted(found, key=lambda one: (one.attempt, one.loop, one.since, one.rank, one.last))
+        for stretch in self._found.values():
+            lines.setdefault((stretch.attempt, stretch.loop, stretch.rank), []).append(stretch)
+        stretches = [stretch for line in lines.values() for stretch in _ended(line)]
+        return sorted(
+            stretches, key=lambda stretch: (stretch.attempt, stretch.loop, stretch.since, stretch.rank, stretch.last)
+        )
 
 
 def _ended(line: list[LateRank]) -> list[LateRank]:
-    """Stretches of one rank, each over before the next one begins."""
-    begins = sorted({one.since for one in line})
+    """Return stretches of one rank, each over before the next one begins."""
+    begins = sorted({stretch.since for stretch in line})
     following = dict(pairwise(begins))
     return [
-        replace(one, until=following[one.since] - 1, is_end_lost=True)
-        if one.until is None and one.since in following
-        else one
-        for one in line
+        replace(stretch, until=following[stretch.since] - 1, is_end_lost=True)
+        if stretch.until is None and stretch.since in following
+        else stretch
+        for stretch in line
     ]
 
 
 def _positive(value: Any) -> float | None:
-    found = float_or_none(value)
-    return found if found is not None and isfinite(found) and found > 0 else None
+    number = float_or_none(value)
+    return number if number is not None and isfinite(number) and number > 0 else None

@@ -39,19 +39,19 @@ class CollectiveTotals:
         """The rank that waited longest in it, and how long."""
         if not self.wait_by_rank:
             return None
-        rank = max(self.wait_by_rank, key=lambda one: self.wait_by_rank[one])
+        rank = max(self.wait_by_rank, key=lambda waiting: self.wait_by_rank[waiting])
         return rank, self.wait_by_rank[rank]
 
 
 def table(totals: MetricTotals) -> list[CollectiveTotals]:
-    """All collectives, the ones that cost most time first."""
-    found: dict[tuple[str, str, str], CollectiveTotals] = {}
+    """Return all collectives, the ones that cost most time first."""
+    by_key: dict[tuple[str, str, str], CollectiveTotals] = {}
     for metric, field_name in _FIELDS:
-        for one, value, rank in _values(totals, metric, found):
-            setattr(one, field_name, getattr(one, field_name) + value)
+        for collective, value, rank in _values(totals, metric, by_key):
+            setattr(collective, field_name, getattr(collective, field_name) + value)
             if field_name == "wait" and rank is not None:
-                one.wait_by_rank[rank] = one.wait_by_rank.get(rank, 0.0) + value
-    return sorted(found.values(), key=lambda one: -(one.wait + one.launch))
+                collective.wait_by_rank[rank] = collective.wait_by_rank.get(rank, 0.0) + value
+    return sorted(by_key.values(), key=lambda collective: -(collective.wait + collective.launch))
 
 
 _FIELDS = (
@@ -64,16 +64,16 @@ _KEY = (names.TORCH_DISTRIBUTED_OPERATION, names.TORCH_DISTRIBUTED_GROUP_NAME, n
 
 
 def _values(
-    totals: MetricTotals, metric: MetricDefinition, found: dict[tuple[str, str, str], CollectiveTotals]
+    totals: MetricTotals, metric: MetricDefinition, by_key: dict[tuple[str, str, str], CollectiveTotals]
 ) -> list[tuple[CollectiveTotals, float, int | None]]:
     result = []
     for values, series in totals.by(metric, *_KEY).items():
         operation, group, size = ("" if value is None else str(value) for value in values)
-        one = found.setdefault((operation, group, size), CollectiveTotals(operation, group, size))
-        result += [(one, each.value, each.process.rank) for each in series]
+        collective = by_key.setdefault((operation, group, size), CollectiveTotals(operation, group, size))
+        result += [(collective, each.value, each.process.rank) for each in series]
     return result
 
 
 def clock_offsets(totals: MetricTotals) -> dict[str, float]:
-    """Wall clock against rank 0's in s, by the key of the process."""
+    """Return wall clock against rank 0's in s, by the key of the process."""
     return {series.process.key: series.value for series in totals.of(metrics.TORCH_DISTRIBUTED_CLOCK_OFFSET)}

@@ -1,4 +1,4 @@
-"""The rank that the others wait for: of the whole run, of its last steps, and as it was told while the job ran."""
+"""The rank that the others wait for: of the whole run, of its last steps, and as the job reported it."""
 
 from __future__ import annotations
 
@@ -50,42 +50,45 @@ def _unobserved(collected: Collected) -> str:
 
 def _late_ranks(collected: Collected) -> list[Finding]:
     """Return one finding for each rank that is, or was, late."""
-    found = _in_records(collected)
+    late = _in_records(collected)
     traced = _TracedSteps(collected.steps.by_rank)
-    for rank, stretches in _told(collected).items():
-        told = _of_told(collected, traced, stretches)
-        same = next((one for one in found if one.ranks == [rank]), None)
+    for rank, stretches in _reported(collected).items():
+        reported = _reported_finding(collected, traced, stretches)
+        same = next((finding for finding in late if finding.ranks == [rank]), None)
         if same is not None:
-            same.onset = told.onset
-            same.evidence.append(told.text)
-        elif _is_notable(traced, stretches, told.cost):
-            found.append(told)
-    return found
+            same.onset = reported.onset
+            same.evidence.append(reported.text)
+        elif _is_notable(traced, stretches, reported.cost):
+            late.append(reported)
+    return late
 
 
-# -- as the job told -----------------------------------------------------------------------------------------------
+# -- as the job reported it ------------------------------------------------------------------------------------------
 
 
-def _told(collected: Collected) -> dict[int, list[LateRank]]:
-    """Rank -> when it was late, in the steps that the page shows."""
-    found: dict[int, list[LateRank]] = {}
-    for one in collected[LateRanks].items():
-        if _is_shown(one, collected):
-            found.setdefault(one.rank, []).append(one)
-    return found
+def _reported(collected: Collected) -> dict[int, list[LateRank]]:
+    """Return rank -> when it was late, in the steps that the page shows."""
+    by_rank: dict[int, list[LateRank]] = {}
+    for stretch in collected[LateRanks].items():
+        if _is_shown(stretch, collected):
+            by_rank.setdefault(stretch.rank, []).append(stretch)
+    return by_rank
 
 
-def _is_shown(one: LateRank, collected: Collected) -> bool:
+def _is_shown(stretch: LateRank, collected: Collected) -> bool:
     if not collected.steps.ranks:
         # No step was traced; the page is on the latest attempt.
-        return one.attempt not in collected.superseded
+        return stretch.attempt not in collected.superseded
     shown = collected.loops.shown
     # Where the numbers began again in a process, the event does not say whether it is of the steps before that.
-    return (one.attempt, one.loop) == (shown.attempt, shown.loop) and not shown.again
+    return (stretch.attempt, stretch.loop) == (shown.attempt, shown.loop) and not shown.restarts
 
 
-def _of_told(collected: Collected, traced: _TracedSteps, stretches: list[LateRank]) -> Finding:
-    worst, cost = max(stretches, key=lambda one: one.share), _share_of_steps(_steps(collected), traced, stretches)
+def _reported_finding(collected: Collected, traced: _TracedSteps, stretches: list[LateRank]) -> Finding:
+    worst, cost = (
+        max(stretches, key=lambda stretch: stretch.share),
+        _share_of_steps(_steps(collected), traced, stretches),
+    )
     lost = f"{'up to ' if len(stretches) > 1 else ''}{human.duration(worst.lost)} ({human.percent(worst.share)})"
     waited = f", who waited in {worst.operation}" if worst.operation else ""
     where = f"in phase {worst.phase}" if worst.phase else "outside of all phases"
@@ -100,7 +103,7 @@ def _of_told(collected: Collected, traced: _TracedSteps, stretches: list[LateRan
 
 
 def _severity(cost: float | None) -> Severity:
-    """Where rollouts are of uneven length, one rank is late in eight steps in a row by chance too: that is no habit."""
+    """Return the severity: by chance alone one rank is late in eight steps in a row where rollouts are uneven."""
     if cost is None:
         return Severity.WARNING
     if cost >= thresholds.CRITICAL_SHARE:
@@ -109,36 +112,36 @@ def _severity(cost: float | None) -> Severity:
 
 
 def _when(stretches: list[LateRank]) -> str:
-    first, ends = stretches[0].since, [one.until for one in stretches if one.until is not None]
+    first, ends = stretches[0].since, [stretch.until for stretch in stretches if stretch.until is not None]
     when = f"since step {first}" if len(ends) < len(stretches) else f"from step {first} to {max(ends)}"
-    number = sum(one.since == since for one, since, _ in _apart(stretches))
+    number = sum(stretch.since == since for stretch, since, _ in _apart(stretches))
     return when if number == 1 else f"{when}, in {number} stretches"
 
 
 def _apart(stretches: list[LateRank]) -> Iterator[tuple[LateRank, int, float]]:
-    """Each with its first and last iteration; what several processes have told of comes once."""
+    """Return each with its first and last iteration; what several processes have reported comes once."""
     ends: dict[tuple[tuple[int, ...], str], float] = {}
-    for one in stretches:
-        loop = (one.attempt, one.loop)
-        told = ends.get(loop, -inf)
-        if one.last > told:
-            ends[loop] = one.last
-            yield one, int(max(one.since, told + 1)), one.last
+    for stretch in stretches:
+        loop = (stretch.attempt, stretch.loop)
+        reported = ends.get(loop, -inf)
+        if stretch.last > reported:
+            ends[loop] = stretch.last
+            yield stretch, int(max(stretch.since, reported + 1)), stretch.last
 
 
 def _share_of_steps(steps: float, traced: _TracedSteps, stretches: list[LateRank]) -> float | None:
-    """Share of all steps' time that the others lost; None where the steps are not known."""
-    late = [(one.share, traced.count(since, until)) for one, since, until in _apart(stretches)]
+    """Return the share of all steps' time that the others lost; None where the steps are not known."""
+    late = [(stretch.share, traced.count(since, until)) for stretch, since, until in _apart(stretches)]
     if not any(number for _, number in late):
         return None
     return float(min(sum(share * number for share, number in late) / steps, 1.0))
 
 
 def _is_notable(traced: _TracedSteps, stretches: list[LateRank], cost: float | None) -> bool:
-    """What lasts is said; of what is over, that which cost something."""
-    if cost is None or cost >= thresholds.NOTABLE_SHARE or any(one.until is None for one in stretches):
+    """Return whether it lasts, or is over and has cost something."""
+    if cost is None or cost >= thresholds.NOTABLE_SHARE or any(stretch.until is None for stretch in stretches):
         return True
-    lost = sum(one.lost * traced.count(since, until) for one, since, until in _apart(stretches))
+    lost = sum(stretch.lost * traced.count(since, until) for stretch, since, until in _apart(stretches))
     return lost >= thresholds.LOST_SECONDS
 
 
@@ -149,7 +152,7 @@ class _TracedSteps:
         self._width, self._lines = series.width, list(series.lines().values())
 
     def count(self, since: int, until: float) -> float:
-        """Of the rank with most of them."""
+        """Return the steps of the rank with most of them."""
         return max((self._of(line, since, until) for line in self._lines), default=0)
 
     def _of(self, line: list[tuple[int, Cell]], since: int, until: float) -> float:
@@ -158,7 +161,7 @@ class _TracedSteps:
         return sum(self._part(first, cell.count, since, until) for first, cell in line[begin:end])
 
     def _part(self, first: int, count: int, since: int, until: float) -> float:
-        """Of the steps in a bin, those in the stretch: at least the one with which it begins or ends."""
+        """Return the steps of a bin that are in the stretch: at least the one with which it begins or ends."""
         inside = min(first + self._width - 1, until) - max(first, since) + 1
         return max(count * inside / self._width, 1.0)
 
@@ -171,7 +174,7 @@ def _steps(collected: Collected) -> float:
 
 
 def _in_records(collected: Collected) -> list[Finding]:
-    """The rank that is late over the whole run, and what the last steps would have been without it."""
+    """Return the rank that is late over the whole run, with the last steps as they were without it."""
     over_all = _most_work(collected)
     last = _of_late(collected, alone=over_all is None)
     if over_all is None:
@@ -208,12 +211,12 @@ def _look_at(rank: int) -> str:
 
 
 def _is_often(late: int, steps: int, ranks: int) -> bool:
-    """True where a rank is the late one in most steps, and more often than chance makes one."""
+    """Return whether a rank is the late one in most steps, and more often than by chance."""
     return _chance(late, steps, ranks) <= thresholds.LATE_BY_CHANCE
 
 
 def _chance(late: int, steps: int, ranks: int) -> float:
-    """How likely one rank is the late one so often by accident (a binomial test); 1 below most steps."""
+    """Return how likely one rank is the late one so often by accident (a binomial test); 1 below most steps."""
     if late < thresholds.LATE_STEPS * steps:
         return 1.0
     share = 1 / max(ranks, 2)
@@ -225,26 +228,26 @@ def _chance(late: int, steps: int, ranks: int) -> float:
 
 
 def _typical(collected: Collected, rank: int) -> tuple[float, float]:
-    """How much longer a rank works than the others, and the length of a step: medians, for a checkpoint is no habit."""
+    """Return how much longer a rank works than the others, and the length of a step: medians, robust to checkpoints."""
     by_bin: dict[int, dict[int, float]] = {}
-    for one, line in collected.steps.own.lines().items():
-        if one is not None:
+    for other, line in collected.steps.own.lines().items():
+        if other is not None:
             for first, cell in line:
-                by_bin.setdefault(first, {})[one] = cell.mean
+                by_bin.setdefault(first, {})[other] = cell.mean
     met = [cells for cells in by_bin.values() if rank in cells and len(cells) > 1]
-    more = [cells[rank] - fmean(value for one, value in cells.items() if one != rank) for cells in met]
+    more = [cells[rank] - fmean(value for other, value in cells.items() if other != rank) for cells in met]
     return (median(more) if more else 0.0), collected.steps.lengths.quantile(0.5)
 
 
 def _place(collected: Collected, rank: int, more: float) -> str:
-    """The reward function, else the phase, in which a rank works longer than the others."""
-    functions = _per_step(merged(collected[Rewards].functions.lines(), lambda one: one), collected)
+    """Return the reward function, else the phase, in which a rank works longer than the others."""
+    functions = _per_step(merged(collected[Rewards].functions.lines(), lambda item: item), collected)
     parts = {key: _sum(line) for key, line in collected.steps.parts.lines().items()}
     for what, seconds in (("reward function", functions), ("phase", parts)):
         differences = _differences(seconds, rank, collected)
         if not differences:
             continue
-        name, (own, others) = max(differences.items(), key=lambda one: one[1][0] - one[1][1])
+        name, (own, others) = max(differences.items(), key=lambda item: item[1][0] - item[1][1])
         if own - others >= 0.5 * more:
             where = "outside of all phases" if name == UNCOVERED else f"in {what} {name}"
             return f", {where} ({human.duration(own)} a step, {human.duration(others)} on the others)"
@@ -262,17 +265,17 @@ def _per_step(lines: dict[Any, Line], collected: Collected) -> dict[Any, float]:
 
 
 def _differences(seconds: dict[Any, float], rank: int, collected: Collected) -> dict[str, tuple[float, float]]:
-    """Name -> seconds of a step on this rank, and on the others."""
-    counts = {one: totals.steps.count for one, totals in collected.steps.ranks.items() if one is not None}
-    found = {}
+    """Return name -> seconds of a step on this rank, and on the others."""
+    counts = {other: totals.steps.count for other, totals in collected.steps.ranks.items() if other is not None}
+    differences = {}
     for name in {name for name, _ in seconds}:
-        of_rank = {one: seconds.get((name, one), 0.0) / count for one, count in counts.items()}
-        found[name] = of_rank[rank], fmean(value for one, value in of_rank.items() if one != rank)
-    return found
+        of_rank = {other: seconds.get((name, other), 0.0) / count for other, count in counts.items()}
+        differences[name] = of_rank[rank], fmean(value for other, value in of_rank.items() if other != rank)
+    return differences
 
 
 def _of_late(collected: Collected, *, alone: bool = True) -> Finding | None:
-    """The rank without which the last steps would have been shorter, from the flight recorders."""
+    """Return the rank without which the last steps would have been shorter, from the flight recorders."""
     comparison = collected.rings.comparison
     costs = comparison.costs() if comparison is not None else []
     if comparison is None or not costs or len(comparison.steps) < _FEWEST_STEPS:
@@ -296,7 +299,7 @@ def _of_late(collected: Collected, *, alone: bool = True) -> Finding | None:
 
 
 def _share_of_run(cost: Cost, collected: Collected) -> float:
-    """The rings know the last steps only: the share that these are of the run is what was surely lost."""
+    """Return the share of the run that was surely lost: the rings know the last steps only."""
     steps = _steps(collected)
     return float(cost.share * min(cost.steps / steps, 1.0)) if steps else float(cost.share)
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def stragglers(collected: Collected) -> list[PageBlock]:
-    """What each rank cost the others in the last steps."""
+    """Return what each rank cost the others in the last steps."""
     comparison = collected.rings.comparison
     if comparison is None or not comparison.costs():
         return []
@@ -30,16 +30,16 @@ def stragglers(collected: Collected) -> list[PageBlock]:
     return [PageBlock("Who made the others wait, of late", note, table)]
 
 
-def told_stragglers(collected: Collected) -> list[PageBlock]:
-    """Ranks of which the job told, while it ran, that they were late."""
-    found, left_out = collected[LateRanks].items(), collected[LateRanks].left_out
-    if not found:
+def reported_stragglers(collected: Collected) -> list[PageBlock]:
+    """Return the ranks that the job reported as late while it ran."""
+    stretches, left_out = collected[LateRanks].items(), collected[LateRanks].left_out
+    if not stretches:
         return []
     table = Table(
         ["Late rank", ">From step", ">To step", ">Lost per step", ">Share of a step", "Waited in", "Works longer in"]
     )
-    table.rows += [_told(one) for one in found]
-    places = [_place(one, collected) for one in found]
+    table.rows += [_reported(stretch) for stretch in stretches]
+    places = [_place(stretch, collected) for stretch in stretches]
     if any(places):
         table.columns = [*table.columns, "Of"]
         for row, place in zip(table.rows, places, strict=True):
@@ -50,33 +50,33 @@ def told_stragglers(collected: Collected) -> list[PageBlock]:
     return [PageBlock("Late ranks, as told while the job ran", note, table)]
 
 
-def _told(one: LateRank) -> list[Value]:
+def _reported(stretch: LateRank) -> list[Value]:
     return [
-        Value(f"rank {one.rank}" + (f" ({one.host})" if one.host else ""), one.rank),
-        number_cell(one.since),
-        _end(one),
-        seconds_cell(one.lost),
-        Value(human.percent(one.share), one.share),
-        Value(one.operation),
-        Value(one.phase or "no phase"),
+        Value(f"rank {stretch.rank}" + (f" ({stretch.host})" if stretch.host else ""), stretch.rank),
+        number_cell(stretch.since),
+        _end(stretch),
+        seconds_cell(stretch.lost),
+        Value(human.percent(stretch.share), stretch.share),
+        Value(stretch.operation),
+        Value(stretch.phase or "no phase"),
     ]
 
 
-def _end(one: LateRank) -> Value:
-    if one.until is None:
+def _end(stretch: LateRank) -> Value:
+    if stretch.until is None:
         return Value("not over")
-    return Value(f"{one.until} at the latest", one.until) if one.is_end_lost else number_cell(one.until)
+    return Value(f"{stretch.until} at the latest", stretch.until) if stretch.is_end_lost else number_cell(stretch.until)
 
 
-def _place(one: LateRank, collected: Collected) -> str:
-    """Its attempt and loop, where the page shows the steps of another; what is not known of its steps."""
+def _place(stretch: LateRank, collected: Collected) -> str:
+    """Return its attempt and loop, where the page shows the steps of another; what is not known of its steps."""
     shown = collected.loops.shown
-    of = shown._replace(attempt=one.attempt, loop=one.loop)
+    of = shown._replace(attempt=stretch.attempt, loop=stretch.loop)
     if not collected.steps.ranks:
         return ""
     if of != shown:
         return collected.loops.name(of)
-    return "the steps above, or those before their numbers began again" if shown.again else ""
+    return "the steps above, or those before their numbers began again" if shown.restarts else ""
 
 
 def _cost(cost: Cost) -> list[Value]:
@@ -91,7 +91,7 @@ def _cost(cost: Cost) -> list[Value]:
 
 
 def _clocks(comparison: RunComparison) -> str:
-    """How well the clocks of several nodes could be brought together."""
+    """Return how well the clocks of several nodes could be brought together."""
     if not comparison.offsets:
         return ""
     errors = [offset.error for offset in comparison.offsets.values()]

@@ -34,34 +34,34 @@ def ranks(steps: Steps, compared: int) -> Table:
     return table
 
 
-def collective_totals(found: list[CollectiveTotals]) -> Table:
-    """Collectives by operation and group, over all ranks."""
+def collective_totals(collectives: list[CollectiveTotals]) -> Table:
+    """Return collectives by operation and group, over all ranks."""
     table = Table(
         ["Operation", "Group", ">Calls", ">Data", ">Waiting", ">Launching", ">Wait per call", "Waits longest"]
     )
-    for one in found:
-        longest = one.longest_wait
+    for collective in collectives:
+        longest = collective.longest_wait
         table.rows.append(
             [
-                Value(one.operation),
-                Value(f"{one.group or human.UNKNOWN} ({one.size or '?'} ranks)"),
-                number_cell(one.calls),
-                Value(human.size(one.bytes), one.bytes),
-                seconds_cell(one.wait),
-                seconds_cell(one.launch),
-                seconds_cell(one.wait / one.calls if one.calls else None),
+                Value(collective.operation),
+                Value(f"{collective.group or human.UNKNOWN} ({collective.size or '?'} ranks)"),
+                number_cell(collective.calls),
+                Value(human.size(collective.bytes), collective.bytes),
+                seconds_cell(collective.wait),
+                seconds_cell(collective.launch),
+                seconds_cell(collective.wait / collective.calls if collective.calls else None),
                 Value(f"rank {longest[0]}, {human.duration(longest[1])}" if longest else human.UNKNOWN),
             ]
         )
     return table
 
 
-def slow_collectives(found: list[SlowCollective]) -> Table:
-    """Single collectives that took longest."""
+def slow_collectives(collectives: list[SlowCollective]) -> Table:
+    """Return single collectives that took longest."""
     table = Table(["Operation", "Group", ">Took", ">Data", ">Step", ">Rank"], shown=5)
-    for one in found:
-        group = f"{one.group or human.UNKNOWN} ({one.ranks or '?'} ranks)"
-        size = Value(human.size(one.size), one.size)
-        place = [number_cell(one.iteration), number_cell(one.rank)]
-        table.rows.append([Value(one.operation), Value(group), seconds_cell(one.seconds), size, *place])
+    for collective in collectives:
+        group = f"{collective.group or human.UNKNOWN} ({collective.ranks or '?'} ranks)"
+        size = Value(human.size(collective.size), collective.size)
+        place = [number_cell(collective.iteration), number_cell(collective.rank)]
+        table.rows.append([Value(collective.operation), Value(group), seconds_cell(collective.seconds), size, *place])
     return table

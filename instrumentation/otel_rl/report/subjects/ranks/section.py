@@ -19,7 +19,7 @@ def build(collected: Collected, charts: Charts) -> Section:
     filler = "Ranks and collectives come from torch.distributed; this run used none of it, or nothing recorded it."
     section = Section("ranks", "Ranks and collectives", filler)
     several = len([rank for rank in steps.ranks if rank is not None]) > 1
-    found = collectives.table(collected.totals)
+    totals = collectives.table(collected.totals)
     if several:
         compared = steps.count_slowest()
         section.lead = (
@@ -34,9 +34,9 @@ def build(collected: Collected, charts: Charts) -> Section:
             section.blocks.append(PageBlock(charts=[drawing]))
         section.blocks.append(PageBlock(table=rank_tables.ranks(steps, compared)))
         section.blocks += late_rank_tables.stragglers(collected)
-    section.blocks += late_rank_tables.told_stragglers(collected)
-    if found:
-        section.blocks.append(PageBlock("Collectives", "All ranks together.", rank_tables.collective_totals(found)))
+    section.blocks += late_rank_tables.reported_stragglers(collected)
+    if totals:
+        section.blocks.append(PageBlock("Collectives", "All ranks together.", rank_tables.collective_totals(totals)))
     slow = steps.slowest_collectives.items()
     if slow:
         section.blocks.append(PageBlock("Slowest single collectives", table=rank_tables.slow_collectives(slow)))

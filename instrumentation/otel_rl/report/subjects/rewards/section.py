@@ -35,7 +35,7 @@ def build(collected: Collected, charts: Charts) -> Section:
 
 
 def _table(collected: Collected) -> Table:
-    """Scores by reward function."""
+    """Return scores by reward function."""
     table = Table(["Reward", ">Scores", ">Mean", ">p5", ">Median", ">p95", ">Lowest", ">Highest", ">Time per call"])
     scores = collected[Rewards].scores(collected.totals, collected[Trajectories].scores)
     seconds = collected[Rewards].seconds
@@ -49,7 +49,7 @@ def _table(collected: Collected) -> Table:
 
 
 def _over_time(collected: Collected, charts: Charts) -> list[PageBlock]:
-    """Duration of the reward functions by rank, and their scores."""
+    """Return duration of the reward functions by rank, and their scores."""
     functions = {_place(*key): line for key, line in collected[Rewards].functions.lines().items()}
     scores = {_place(*key): line for key, line in collected[Rewards].scores_over_time.lines().items() if line.by_step}
     return some_charts(

@@ -31,7 +31,7 @@ def build(collected: Collected, charts: Charts) -> Section:
         section.blocks += _over_time(collected, charts)
         section.blocks.append(PageBlock("Slowest rollouts", table=call_tables.slow_rollouts(slow)))
         section.blocks += [
-            timeline_block("Slowest rollouts: ", one, charts) for one in collected[Calls].slowest_rollouts
+            timeline_block("Slowest rollouts: ", spans, charts) for spans in collected[Calls].slowest_rollouts
         ]
     agents = calls.agents(collected.totals)
     if agents:
@@ -40,12 +40,14 @@ def build(collected: Collected, charts: Charts) -> Section:
 
 
 def _over_time(collected: Collected, charts: Charts) -> list[PageBlock]:
-    """Duration and reward of rollouts by rank."""
-    found = collected[Calls].rollouts
+    """Return duration and reward of rollouts by rank."""
+    rollouts = collected[Calls].rollouts
     hint = "mean of the step, by rank"
     return some_charts(
-        line_chart(charts, "rollout-seconds", "Duration of a rollout", hint, _by_rank(found.seconds.lines()), _SECONDS),
-        line_chart(charts, "rollout-reward", "Reward of a rollout", hint, _by_rank(found.rewards.lines()), "reward"),
+        line_chart(
+            charts, "rollout-seconds", "Duration of a rollout", hint, _by_rank(rollouts.seconds.lines()), _SECONDS
+        ),
+        line_chart(charts, "rollout-reward", "Reward of a rollout", hint, _by_rank(rollouts.rewards.lines()), "reward"),
     )
 
 

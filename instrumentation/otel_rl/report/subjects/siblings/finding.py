@@ -41,8 +41,8 @@ def findings(collected: Collected, known: Known) -> list[Finding]:
 
 def _slow_siblings(collected: Collected) -> list[Finding]:
     """Return tools, reward functions and servers that take many times as long as the others of their kind."""
-    found = [one for group in _groups(collected) if (one := _slow_one(group)) is not None]
-    return sorted(found, key=lambda one: -(one.cost or 0.0))
+    slow = [finding for group in _groups(collected) if (finding := _slow_one(group)) is not None]
+    return sorted(slow, key=lambda finding: -(finding.cost or 0.0))
 
 
 def _groups(collected: Collected) -> list[_Siblings]:
@@ -80,12 +80,12 @@ def _groups(collected: Collected) -> list[_Siblings]:
 
 
 def _cells(lines: dict[Any, Line]) -> dict[str, Cell]:
-    found: dict[str, Cell] = {}
+    by_name: dict[str, Cell] = {}
     for name, line in lines.items():
-        cell = found.setdefault(str(name), Cell())
-        for one in line.cells:
-            cell.merge(one)
-    return {name: cell for name, cell in found.items() if cell.count >= thresholds.FEWEST_CALLS}
+        cell = by_name.setdefault(str(name), Cell())
+        for part in line.cells:
+            cell.merge(part)
+    return {name: cell for name, cell in by_name.items() if cell.count >= thresholds.FEWEST_CALLS}
 
 
 def _slow_one(group: _Siblings) -> Finding | None:

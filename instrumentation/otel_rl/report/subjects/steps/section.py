@@ -37,12 +37,12 @@ def build(collected: Collected, charts: Charts) -> Section:
         left_out = human.amount(collected.loops.left_out, "older part") if collected.loops.left_out else ""
         note = f"{left_out} of a loop not kept." if left_out else ""
         section.blocks.append(PageBlock("Loops and attempts", note, table=step_tables.loops(collected.loops)))
-    section.blocks += [timeline_block("Slowest step: ", one, charts) for one in collected[SlowestStep].timelines]
+    section.blocks += [timeline_block("Slowest step: ", spans, charts) for spans in collected[SlowestStep].timelines]
     return section
 
 
 def _between_phases(steps: Steps) -> str:
-    """What lies between steps, and what no phase of a step covers."""
+    """Return a sentence on the time between steps, and on the time of a step in no phase."""
     count = steps.lengths.cell.count
     waited, uncovered = steps.waits.cell.total / count, steps.uncovered.cell.total / count
     share = uncovered / steps.lengths.cell.mean if steps.lengths.cell.mean else 0.0

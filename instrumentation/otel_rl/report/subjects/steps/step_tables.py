@@ -34,7 +34,7 @@ def phases(steps: Steps) -> Table:
         spread = steps.uncovered if phase == UNCOVERED else steps.inclusive.get(phase)
         table.rows.append(
             [
-                Value(phase, swatch=colours.of(phase)),
+                Value(phase, swatch=colours.colour_of(phase)),
                 seconds_cell(own[phase] / count),
                 Value(human.percent(own[phase] / whole) if whole else human.UNKNOWN, own[phase]),
                 seconds_cell(_whole(steps, phase, own[phase]) / count),
@@ -46,10 +46,10 @@ def phases(steps: Steps) -> Table:
     return table
 
 
-def loops(found: Loops) -> Table:
+def loops(all_loops: Loops) -> Table:
     """Build the table of loops and attempts, the one that is shown first."""
     table = Table(["Loop", "Attempt", "Steps", ">Number", ">Mean step", "Drawn"])
-    for stretch, steps in found.all():
+    for stretch, steps in all_loops.all():
         numbers = [first for line in steps.by_rank.lines().values() for first, _ in line]
         table.rows.append(
             [
@@ -58,22 +58,22 @@ def loops(found: Loops) -> Table:
                 Value(f"{human.number(min(numbers))} to {human.number(steps.last_iteration)}", min(numbers)),
                 number_cell(max(totals.steps.count for totals in steps.ranks.values())),
                 seconds_cell(steps.lengths.cell.mean),
-                Value("yes" if steps is found.main else "no"),
+                Value("yes" if steps is all_loops.main else "no"),
             ]
         )
     return table
 
 
 def _whole(steps: Steps, phase: str, own: float) -> float:
-    """Seconds with the phases inside it; never below its own, which a phase that was cut short still has."""
+    """Return seconds with the phases inside it; never below its own, which a phase that was cut short still has."""
     return max(steps.whole.get(phase, 0.0), own)
 
 
 def durations(spreads: dict[str, Spread]) -> Table:
-    """Durations by phase, where no step holds them together."""
+    """Return durations by phase, where no step holds them together."""
     table = Table(["Phase", ">Times", ">Mean", ">p50", ">p95", ">Longest", ">Total"])
     for phase, spread in sorted(spreads.items(), key=lambda item: colours.order(item[0])):
         cell, quantiles = spread.cell, [quantile_cell(spread, share) for share in (0.5, 0.95)]
         seconds = [seconds_cell(cell.mean), *quantiles, seconds_cell(cell.maximum), seconds_cell(cell.total)]
-        table.rows.append([Value(phase, swatch=colours.of(phase)), number_cell(cell.count), *seconds])
+        table.rows.append([Value(phase, swatch=colours.colour_of(phase)), number_cell(cell.count), *seconds])
     return table

@@ -54,5 +54,5 @@ class OwnCost:
 
 
 def _seconds(value: Any) -> float | None:
-    found = float_or_none(value)
-    return found if found is not None and found >= 0 else None
+    seconds = float_or_none(value)
+    return seconds if seconds is not None and seconds >= 0 else None

@@ -16,10 +16,10 @@ _SECTION = "telemetry"
 
 
 def findings(collected: Collected, _known: Known) -> list[Finding]:
-    """Findings on the recording itself; most of them are notices."""
-    found = []
+    """Return findings on the recording itself; most of them are notices."""
+    losses = []
     if collected.steps.unseen.count > collected.steps.seen.count:
-        found.append(Finding("unseen_collectives", Severity.NOTICE, sentences.unseen(collected.steps), "ranks"))
+        losses.append(Finding("unseen_collectives", Severity.NOTICE, sentences.unseen(collected.steps), "ranks"))
     processes = collected.reader.processes
     dropped = drops(processes, collected.totals)
     lost = sum(drop.number for drop in dropped)
@@ -29,15 +29,15 @@ def findings(collected: Collected, _known: Known) -> list[Finding]:
         share = lost / (lost + recorded)
         severity = Severity.WARNING if share >= thresholds.LOST else Severity.NOTICE
         text = f"{human.amount(lost, 'item')} of telemetry dropped: {reasons}."
-        found.append(Finding("lost_telemetry", severity, text, _SECTION))
+        losses.append(Finding("lost_telemetry", severity, text, _SECTION))
     unreadable = sentences.unreadable(collected.reader.problems)
     if unreadable:
-        found.append(Finding("unreadable", Severity.NOTICE, unreadable, _SECTION))
-    found += _reduced(collected)
+        losses.append(Finding("unreadable", Severity.NOTICE, unreadable, _SECTION))
+    losses += _reduced(collected)
     if internal_errors(collected.totals):
         text = "Errors inside the instrumentation itself."
-        found.append(Finding("instrumentation_errors", Severity.WARNING, text, _SECTION))
-    return found
+        losses.append(Finding("instrumentation_errors", Severity.WARNING, text, _SECTION))
+    return losses
 
 
 def checks(collected: Collected) -> list[Check]:
@@ -47,13 +47,13 @@ def checks(collected: Collected) -> list[Check]:
 
 
 def _reduced(collected: Collected) -> list[Finding]:
-    """otel-rl took too much of the steps and left something out."""
+    """Return a finding where otel-rl took too much of the steps and left something out."""
     processes = list(collected[OwnCost].reduced.values())
     if not processes:
         return []
-    first = min((one.iteration for one in processes if one.iteration is not None), default=None)
+    first = min((process.iteration for process in processes if process.iteration is not None), default=None)
     since = "" if first is None else f" from step {first} on"
-    share = max(one.share for one in processes)
-    who = human.listed([one.who for one in processes])
+    share = max(process.share for process in processes)
+    who = human.listed([process.who for process in processes])
     text = f"Less was recorded{since} ({who}): otel-rl took {human.percent(share)} of the steps' time."
     return [Finding("less_recorded", Severity.NOTICE, text, _SECTION, onset=first)]

@@ -58,15 +58,15 @@ def _dropped(collected: Collected) -> Table:
 
 def _instrumentors(collected: Collected) -> Table:
     """Build the table of instrumentors with their state and its reason."""
-    found: dict[tuple[str, str, str], list[str]] = {}
+    outcomes: dict[tuple[str, str, str], list[str]] = {}
     for process in collected.reader.processes:
         for name, outcome in process.mapping("instrumentors").items():
             if isinstance(outcome, dict):
                 key = (str(name), str(outcome.get("state", "")), str(outcome.get("reason", "")))
-                found.setdefault(key, []).append(process.label)
+                outcomes.setdefault(key, []).append(process.label)
     table = Table(["Instrumentor", "State", "Why", "Processes"], shown=40)
     tones = {"active": "good", "degraded": "bad", "failed": "bad"}
-    for (name, state, reason), who in sorted(found.items()):
+    for (name, state, reason), who in sorted(outcomes.items()):
         shown = ", ".join(who[:4]) + (f" and {len(who) - 4} more" if len(who) > 4 else "")  # noqa: PLR2004
         table.rows.append([Value(name), Value(state, tone=tones.get(state, "muted")), Value(reason), Value(shown)])
     return table

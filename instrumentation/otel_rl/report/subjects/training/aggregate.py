@@ -146,13 +146,13 @@ class Scalars:
             self.logged.add(iteration, (self._stretch(log, iteration, loop, key), loop, key), float(value))
 
     def _stretch(self, log: Log, iteration: int, loop: str, key: str) -> tuple[tuple[int, ...], int]:
-        """The attempt, and how often the steps of this key went back in its process."""
+        """Return the attempt, and how often the steps of this key went back in its process."""
         place = log.process.key, loop, key
-        last, again = self._last.get(place, (iteration, 0))
-        again += iteration < last
+        last, restarts = self._last.get(place, (iteration, 0))
+        restarts += iteration < last
         if place in self._last or len(self._last) < _PLACES:
-            self._last[place] = iteration, again
-        return log.process.attempt, again
+            self._last[place] = iteration, restarts
+        return log.process.attempt, restarts
 
     def _admit(self, key: str) -> bool:
         if key in self._keys:
@@ -178,30 +178,32 @@ class Scalars:
         return not self.records
 
     def panels(self) -> list[tuple[Panel, list[Curve]]]:
-        """Panels that have curves: what was logged, and where nothing was, the gauges over time."""
+        """Return panels that have curves: what was logged, and where nothing was, the gauges over time."""
         logged, sampled = {} if self.over_time else self._logged(), self._sampled()
         shown = []
         for panel in PANELS:
             curves = logged if _matching(panel, logged) else sampled
             shown.append((panel, [curves[key] for key in _matching(panel, curves)]))
-        return [(panel, found) for panel, found in shown if found]
+        return [(panel, drawn) for panel, drawn in shown if drawn]
 
     def rest(self) -> tuple[list[Curve], list[Curve]]:
         """Return scalars that no panel shows: the keys that change, and those with one value only."""
         return self._without_panels({} if self.over_time else self._logged())
 
     def sampled(self) -> tuple[list[Curve], list[Curve]]:
-        """Gauges over time that are neither logged nor shown by a panel, in the same two parts."""
+        """Return gauges over time that are neither logged nor shown by a panel, in the same two parts."""
         known = self._keys | _GAUGES
         return self._without_panels({key: curve for key, curve in self._sampled().items() if key not in known})
 
     def _without_panels(self, curves: dict[str, Curve]) -> tuple[list[Curve], list[Curve]]:
         used = {curve.name for _, shown in self.panels() for curve in shown}
         others = [curve for name, curve in sorted(curves.items()) if name not in used]
-        return [one for one in others if len(set(one.y)) > 1], [one for one in others if len(set(one.y)) == 1]
+        return [other for other in others if len(set(other.y)) > 1], [
+            other for other in others if len(set(other.y)) == 1
+        ]
 
     def first_and_last(self, title: str) -> tuple[CurveMean, CurveMean] | None:
-        """The first and the last fifth of the main curve of a panel."""
+        """Return the means of the first and the last fifth of the main curve of a panel."""
         for panel, curves in self.panels():
             if panel.title == title and len(curves[0].y) > 1:
                 x, y = curves[0].x, curves[0].y
@@ -211,18 +213,18 @@ class Scalars:
         return None
 
     def _logged(self) -> dict[str, Curve]:
-        """Of several attempts the last one, and of steps that began again those since then."""
+        """Return the curves of the last attempt, and of steps that restarted those since then."""
         lines = self.logged.lines()
         last = max((attempt for (attempt, _), _, _ in lines), default=())
         newest: dict[tuple[str, str], int] = {}
-        for (attempt, again), loop, key in lines:
+        for (attempt, restarts), loop, key in lines:
             if attempt == last:
-                newest[loop, key] = max(again, newest.get((loop, key), 0))
+                newest[loop, key] = max(restarts, newest.get((loop, key), 0))
         main = max(self._loops, key=self._loops.__getitem__, default="")
         curves = {}
-        for (loop, key), again in newest.items():
+        for (loop, key), restarts in newest.items():
             name = key if loop == main else f"{key}{_OF_LOOP}{loop or 'without a name'})"
-            curves[name] = _curve(name, lines[(last, again), loop, key], 0)
+            curves[name] = _curve(name, lines[(last, restarts), loop, key], 0)
         return curves
 
     def _sampled(self) -> dict[str, Curve]:
@@ -243,10 +245,10 @@ def _curve(key: str, line: list[tuple[int, Cell]], start: int, *, over_time: boo
 def _matching(panel: Panel, curves: dict[str, Curve]) -> list[str]:
     if panel.gauge in curves:
         return [panel.gauge]
-    found: list[str] = []
+    keys: list[str] = []
     for pattern in panel.patterns:
-        found += [key for key in sorted(curves) if key not in found and _is_like(key, pattern)]
-    return found[:_CURVES]
+        keys += [key for key in sorted(curves) if key not in keys and _is_like(key, pattern)]
+    return keys[:_CURVES]
 
 
 def _is_like(key: str, pattern: str) -> bool:

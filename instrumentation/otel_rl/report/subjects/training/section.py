@@ -43,8 +43,8 @@ def build(collected: Collected, charts: Charts) -> Section:
     return section
 
 
-def _others(title: str, found: tuple[list[Curve], list[Curve]], charts: Charts, x_label: str) -> list[PageBlock]:
-    curves, constant = found
+def _others(title: str, parts: tuple[list[Curve], list[Curve]], charts: Charts, x_label: str) -> list[PageBlock]:
+    curves, constant = parts
     once = [curve for curve in constant if curve.number == 1]
     throughout = [curve for curve in constant if curve.number > 1]
     blocks = []

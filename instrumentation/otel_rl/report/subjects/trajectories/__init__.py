@@ -2,7 +2,6 @@
 
 Modules:
     aggregate: all counted, those kept that are worth a look.
-    trajectory_rows: the samples of a record, one by one.
     groups: groups of samples: what they teach, and whether their advantages are right.
     advantages: the formulas of the trainers.
     conversations: what was said in a few of them.

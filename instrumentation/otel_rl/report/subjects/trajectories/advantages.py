@@ -19,12 +19,12 @@ ESTIMATORS = (Estimator.GRPO, Estimator.DR_GRPO, Estimator.RLOO, Estimator.GRPO_
 OF_A_BATCH = frozenset({Estimator.GRPO_BATCH})
 #: What TRL adds to a standard deviation before it divides by it.
 _EPSILON = 1e-4
-#: A difference that is none: as a share of the advantage, and of the largest reward in 32 bit before a division.
+#: Differences up to this are rounding: share of the advantage, and of the largest reward in 32 bit before a division.
 _SHARE, _ROUNDING = 1e-3, 1e-6
 
 
 def compute(estimator: str, rewards: Sequence[float], batch: Sequence[float] | None = None) -> list[float]:
-    """The advantage of each sample of a group; ``batch`` has the rewards of all groups, where that matters.
+    """Return the advantage of each sample of a group; ``batch`` has the rewards of all groups, where needed.
 
     A single sample has no advantage: in the trainers it is not a number, and zero from there on.
     """
@@ -44,15 +44,15 @@ def compute(estimator: str, rewards: Sequence[float], batch: Sequence[float] | N
 def differing(
     estimator: str, rewards: Sequence[float], recorded: Sequence[float], batch: Sequence[float] | None
 ) -> list[int]:
-    """Places of the samples whose recorded advantage is another one, by more than rounding explains."""
+    """Return places of the samples whose recorded advantage differs by more than rounding explains."""
     divided = estimator in (Estimator.GRPO, Estimator.GRPO_BATCH)
     divisor = _divisor(estimator, rewards, batch) if divided else 1.0
     rounding = _ROUNDING * max(1.0, *map(abs, rewards)) / divisor
     computed = compute(estimator, rewards, batch)
     return [
         place
-        for place, (one, other) in enumerate(zip(computed, recorded, strict=True))
-        if abs(one - other) > _SHARE * max(1.0, abs(one)) + rounding
+        for place, (expected, other) in enumerate(zip(computed, recorded, strict=True))
+        if abs(expected - other) > _SHARE * max(1.0, abs(expected)) + rounding
     ]
 
 
@@ -61,7 +61,7 @@ def _divisor(estimator: str, rewards: Sequence[float], batch: Sequence[float] | 
 
 
 def _deviation(values: Sequence[float]) -> float:
-    """Standard deviation of a sample."""
+    """Return the standard deviation of a sample."""
     if len(values) < 2:  # noqa: PLR2004 - one value has none
         return 0.0
     mean = math.fsum(values) / len(values)

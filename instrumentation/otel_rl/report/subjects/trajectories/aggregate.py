@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.report.core.statistics import EveryNth, Largest, Spread
+from otel_rl.report.core.trajectory_rows import rows
 from otel_rl.report.subjects.trajectories.groups import Groups
-from otel_rl.report.subjects.trajectories.trajectory_rows import rows
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import events
 from otel_rl.semconv.attributes import RlRolloutStatusValues as Status
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from otel_rl.report.core.timeline import Timeline
-    from otel_rl.report.subjects.trajectories.trajectory_rows import Row
+    from otel_rl.report.core.trajectory_rows import Row
     from otel_rl.store.reader import Log
 
 #: Rows kept of each kind, and of all parts of the run together.
@@ -31,7 +31,7 @@ _REASONS = 100
 _FUNCTIONS = 200
 TRAINED, NOT_TRAINED = "trained", "not trained"
 _TRAINED: dict[Any, str] = {True: TRAINED, False: NOT_TRAINED}
-#: Outcomes whose durations are told, in this order.
+#: Outcomes whose durations are shown, in this order.
 _OUTCOMES = (TRAINED, NOT_TRAINED, Status.FINISHED, Status.DISCARDED, Status.FAILED, Status.CANCELLED)
 #: Steps of which the groups are listed.
 _STEPS = 1000
@@ -130,46 +130,46 @@ class Trajectories:
         return self.rewards / others if others > 0 else None
 
     def outcomes(self) -> list[str]:
-        """The outcomes whose durations are known, in an order of their own."""
+        """Return the outcomes whose durations are known, in a fixed order."""
         return [outcome for outcome in _OUTCOMES if outcome in self.durations]
 
     def chosen(self) -> dict[str, Row]:
-        """The rows that are kept, the failed ones first, in the order of their iterations, by a key of the page."""
+        """Return the kept rows by a key of the page: the failed ones first, in the order of their iterations."""
         kinds = (self._failed, self._slowest, self._lowest, self._highest, self._spread)
-        found = {id(row): row for kind in kinds for row in kind.items()}
-        ordered = sorted(found.values(), key=_place)
+        by_id = {id(row): row for kind in kinds for row in kind.items()}
+        ordered = sorted(by_id.values(), key=_place)
         return {f"trajectory-{number}": row for number, row in enumerate(ordered, 1)}
 
     def traces(self, most: int) -> list[str]:
-        """Traces of rows that are worth a look at their spans: failed ones, the slowest, those of the lowest reward."""
+        """Return traces of rows whose spans are worth a look: failed, slowest, of the lowest reward."""
         kinds: tuple[Callable[[], list[Row]], ...] = (self._failed.items, self._slowest.items, self._lowest.items)
         rows = [row for turn in zip(*(kind()[:most] for kind in kinds), strict=False) for row in turn]
         rows += [row for kind in kinds for row in kind()]
-        found = dict.fromkeys(str(trace) for row in rows if (trace := row.get(names.RL_ROLLOUT_TRACE_ID)))
-        return list(found)[:most]
+        unique = dict.fromkeys(str(trace) for row in rows if (trace := row.get(names.RL_ROLLOUT_TRACE_ID)))
+        return list(unique)[:most]
 
 
-def as_json(found: Trajectories) -> dict[str, Any]:
-    """All counts and the rows that are kept, for programs."""
+def as_json(trajectories: Trajectories) -> dict[str, Any]:
+    """Return all counts and the rows that are kept, for programs."""
     return {
-        "started": found.started,
-        "ended": found.ended,
-        "by_status": dict(found.by_status),
-        "discarded_because": dict(found.by_reason),
-        "trained": found.trained if found.judged else None,
-        "succeeded": found.succeeded if found.tried else None,
-        "suspect": found.suspect,
-        "groups": found.groups.compared,
-        "dead_groups": found.groups.dead,
-        **_of_groups(found),
-        "durations": {outcome: _spread(found.durations[outcome]) for outcome in found.outcomes()},
-        "without_row": found.left_out,
-        "rows": [row.as_json() for row in found.chosen().values()],
+        "started": trajectories.started,
+        "ended": trajectories.ended,
+        "by_status": dict(trajectories.by_status),
+        "discarded_because": dict(trajectories.by_reason),
+        "trained": trajectories.trained if trajectories.judged else None,
+        "succeeded": trajectories.succeeded if trajectories.tried else None,
+        "suspect": trajectories.suspect,
+        "groups": trajectories.groups.compared,
+        "dead_groups": trajectories.groups.dead,
+        **_of_groups(trajectories),
+        "durations": {outcome: _spread(trajectories.durations[outcome]) for outcome in trajectories.outcomes()},
+        "without_row": trajectories.left_out,
+        "rows": [row.as_json() for row in trajectories.chosen().values()],
     }
 
 
-def _of_groups(found: Trajectories) -> dict[str, Any]:
-    steps, checked, shift = found.groups.steps, found.groups.checked, found.groups.shift
+def _of_groups(trajectories: Trajectories) -> dict[str, Any]:
+    steps, checked, shift = trajectories.groups.steps, trajectories.groups.checked, trajectories.groups.shift
     first = checked.first
     return {
         "trained_tokens": sum(step.tokens for step in steps),
@@ -191,9 +191,9 @@ def _of_groups(found: Trajectories) -> dict[str, Any]:
             "first": None if first is None else first._asdict(),
         },
         "bias": {
-            "samples": found.suspect,
-            "mean_reward": found.mean_reward,
-            "mean_reward_without": found.mean_reward_without,
+            "samples": trajectories.suspect,
+            "mean_reward": trajectories.mean_reward,
+            "mean_reward_without": trajectories.mean_reward_without,
             "others_in_their_groups": shift.samples,
             "advantage_of_others": shift.advantage if shift.samples else None,
         },

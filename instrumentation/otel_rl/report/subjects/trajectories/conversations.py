@@ -74,17 +74,17 @@ class Conversations:
             self._lowest.add(-sample.reward, sample)
             self._highest.add(sample.reward, sample)
 
-    def add_trace(self, trace: str, found: Iterable[Span]) -> None:
+    def add_trace(self, trace: str, spans: Iterable[Span]) -> None:
         """Take in the spans of a trajectory that has a trace of its own."""
-        said = of_spans(found)
-        if said:
-            self.of_traces[trace] = said
+        messages = of_spans(spans)
+        if messages:
+            self.of_traces[trace] = messages
 
     def samples(self) -> list[Sample]:
-        """Those that are kept, in the order of the steps."""
+        """Return those that are kept, in the order of the steps."""
         kinds = (self._lowest, self._highest, self._spread)
-        found = {id(sample): sample for kind in kinds for sample in kind.items()}
-        return sorted(found.values(), key=lambda one: (one.iteration or 0, one.rank or 0, one.name))
+        by_id = {id(sample): sample for kind in kinds for sample in kind.items()}
+        return sorted(by_id.values(), key=lambda kept: (kept.iteration or 0, kept.rank or 0, kept.name))
 
 
 def _sample(log: Log) -> Sample:
@@ -102,24 +102,24 @@ def _sample(log: Log) -> Sample:
     )
 
 
-def of_spans(found: Iterable[Span]) -> tuple[Message, ...]:
-    """The conversation of a trace: what each call of a model adds to what has been said before it.
+def of_spans(spans: Iterable[Span]) -> tuple[Message, ...]:
+    """Return the conversation of a trace: what each model call adds to the messages before it.
 
     Around it stands what the rollout's own function was given and has returned.
     """
-    said: list[Message] = []
+    messages: list[Message] = []
     known: set[Message] = set()
-    in_order = sorted(found, key=lambda span: span.start)
+    in_order = sorted(spans, key=lambda span: span.start)
     given = [_of_rollout(span, names.RL_ROLLOUT_INPUT, "input of the rollout") for span in in_order]
     returned = [_of_rollout(span, names.RL_ROLLOUT_OUTPUT, "output of the rollout") for span in reversed(in_order)]
     calls = [span for span in in_order if span.attributes.get(names.GEN_AI_OPERATION_NAME) in MODEL_OPERATIONS]
     # A framework whose model calls are not recorded says it on the span of the agent.
     for span in calls if any(names.GEN_AI_OUTPUT_MESSAGES in span.attributes for span in calls) else in_order:
         of_call = _messages_of(span.attributes)
-        is_longer = of_call[: len(said)] == said
-        said += of_call[len(said) :] if is_longer else [one for one in of_call if one not in known]
+        is_longer = of_call[: len(messages)] == messages
+        messages += of_call[len(messages) :] if is_longer else [message for message in of_call if message not in known]
         known.update(of_call)
-    return tuple(one for one in (*given, *said, *returned) if one is not None)
+    return tuple(message for message in (*given, *messages, *returned) if message is not None)
 
 
 def _of_rollout(span: Span, name: str, role: str) -> Message | None:
@@ -141,7 +141,7 @@ def _messages_of(given: Mapping[str, Any]) -> list[Message]:
 
 
 def _parsed(encoded: Any) -> list[Message]:
-    """Messages from JSON in the form of the GenAI conventions; what has another form is left out."""
+    """Return messages from JSON in the form of the GenAI conventions; other forms are left out."""
     if isinstance(encoded, str):
         try:
             encoded = json.loads(encoded)
@@ -149,7 +149,9 @@ def _parsed(encoded: Any) -> list[Message]:
             return []
     if not isinstance(encoded, list):
         return []
-    return [Message(str(one.get("role") or "?"), _text(one.get("parts"))) for one in encoded if isinstance(one, dict)]
+    return [
+        Message(str(item.get("role") or "?"), _text(item.get("parts"))) for item in encoded if isinstance(item, dict)
+    ]
 
 
 def _text(parts: Any) -> str:
@@ -172,9 +174,9 @@ def _plain(value: Any) -> str:
 
 
 def as_text(messages: Iterable[Message]) -> str:
-    """A paragraph for each message; what is too long ends with a line that says so."""
-    found = "\n\n".join(f"{one.role}\n{_indented(one.text)}" for one in messages)
-    return found if len(found) <= LONGEST else f"{found[:LONGEST]}\n[{len(found) - LONGEST} more characters]"
+    """Return a paragraph for each message; a text that is too long is cut, with a line on that."""
+    text = "\n\n".join(f"{message.role}\n{_indented(message.text)}" for message in messages)
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}\n[{len(text) - LONGEST} more characters]"
 
 
 def _indented(text: str) -> str:

@@ -16,7 +16,7 @@ _DIFFERS = "advantage_differs"
 
 
 def findings(collected: Collected, _known: Known) -> list[Finding]:
-    """Advantages that the recorded rewards do not give."""
+    """Return advantages that the recorded rewards do not give."""
     checked = collected[Trajectories].groups.checked
     first = checked.first
     if first is None:

@@ -17,7 +17,7 @@ from otel_rl.semconv import attributes as names
 from otel_rl.semconv.attributes import RlTrajectoriesSourceValues as Source
 
 if TYPE_CHECKING:
-    from otel_rl.report.subjects.trajectories.trajectory_rows import Row
+    from otel_rl.report.core.trajectory_rows import Row
 
 #: Most groups and samples that are compared; a group can lie in the records of several ranks.
 GROUPS, SAMPLES = 50_000, 200_000
@@ -176,15 +176,15 @@ class Groups:
     @cached_property
     def steps(self) -> list[IterationGroups]:
         """Groups and tokens by iteration, in order; those of no iteration come last."""
-        found: dict[tuple[tuple[int, ...], int | None], list[int]] = {}
+        by_step: dict[tuple[tuple[int, ...], int | None], list[int]] = {}
         for (attempt, iteration, _), group in self._groups.items():
-            sums = found.setdefault((attempt, iteration), [0, 0, 0, 0])
+            sums = by_step.setdefault((attempt, iteration), [0, 0, 0, 0])
             idle = group.tokens if group.is_dead else group.idle_tokens
             added = group.number >= _FEWEST, group.is_dead, group.tokens, group.tokens - idle
             for place, number in enumerate(added):
                 sums[place] += int(number)
-        ordered = sorted(found, key=lambda place: (place[0], place[1] is None, place[1] or 0))
-        return [IterationGroups(place[1], *found[place]) for place in ordered]
+        ordered = sorted(by_step, key=lambda place: (place[0], place[1] is None, place[1] or 0))
+        return [IterationGroups(place[1], *by_step[place]) for place in ordered]
 
     @cached_property
     def shift(self) -> Shift:
@@ -208,7 +208,7 @@ class Groups:
         first: Difference | None = None
         for key in sorted(self._groups, key=lambda key: (key[0], key[1] is None, key[1] or 0)):
             group = self._groups[key]
-            known = sum(1 for one in group.recorded if math.isfinite(one))
+            known = sum(1 for advantage in group.recorded if math.isfinite(advantage))
             batch = batches.get(key[:2])
             if not _is_checkable(group) or (group.estimator in advantages.OF_A_BATCH and batch is None):
                 unknown += known
@@ -221,15 +221,15 @@ class Groups:
         return Checked(samples, differing, first, unknown, self._without_reward, self._without_group)
 
     def _batches(self) -> dict[tuple[tuple[int, ...], int | None], list[float]]:
-        """All rewards of each iteration whose groups are whole, where a formula needs them."""
-        found: dict[tuple[tuple[int, ...], int | None], list[float]] = {}
+        """Return all rewards of each iteration whose groups are whole, where a formula needs them."""
+        batches: dict[tuple[tuple[int, ...], int | None], list[float]] = {}
         broken = set()
         for key, group in self._groups.items():
             if group.estimator in advantages.OF_A_BATCH:
-                found.setdefault(key[:2], []).extend(group.rewards)
+                batches.setdefault(key[:2], []).extend(group.rewards)
                 if not _is_checkable(group):
                     broken.add(key[:2])
-        return {place: rewards for place, rewards in found.items() if place not in broken}
+        return {place: rewards for place, rewards in batches.items() if place not in broken}
 
 
 def _is_checkable(group: _SampleGroup) -> bool:
@@ -244,8 +244,8 @@ def _is_checkable(group: _SampleGroup) -> bool:
 def _difference(key: Key, group: _SampleGroup, place: int, batch: list[float] | None) -> Difference:
     estimator = str(group.estimator)
     computed = advantages.compute(estimator, group.rewards, batch)[place]
-    others = [one for one in advantages.ESTIMATORS if one not in (estimator, *advantages.OF_A_BATCH)]
-    fits = (one for one in others if not advantages.differing(one, group.rewards, group.recorded, None))
+    others = [formula for formula in advantages.ESTIMATORS if formula not in (estimator, *advantages.OF_A_BATCH)]
+    fits = (formula for formula in others if not advantages.differing(formula, group.rewards, group.recorded, None))
     sample, rank = group.samples[place]
     _, iteration, name = key
     return Difference(iteration, name, sample, rank, group.recorded[place], computed, estimator, next(fits, ""))

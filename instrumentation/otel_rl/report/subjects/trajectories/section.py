@@ -29,29 +29,29 @@ _SURVIVORS = "Means of what is used say nothing of what is not. Trajectories tha
 _EFFECT = "Effective are tokens of samples that are trained on with an advantage that is not zero."
 #: Steps of the table, the latest.
 _STEPS = 200
-#: So many of both are needed to compare them; what is not used takes so many times as long, or it is not said.
+#: So many of both are needed to compare them; what is not used takes so many times as long, or it is not reported.
 _FEWEST, _LONGER = 10, 1.5
 
 
 def build(collected: Collected, _charts: Charts) -> Section:
-    """The section; empty where no sample was recorded."""
-    found = collected[Trajectories]
+    """Return the section; empty where no sample was recorded."""
+    trajectories = collected[Trajectories]
     filler = "Samples come from TRL's GRPO and RLOO trainers, from LangGraph, or from otel_rl.rollout()."
     section = Section("trajectories", "Trajectories", filler)
-    if not found.ended and not found.started:
+    if not trajectories.ended and not trajectories.started:
         return section
-    section.lead = " ".join(sentences(found))
+    section.lead = " ".join(sentences(trajectories))
     spans, said = collected[Trajectories].spans, collected[Conversations]
     places = {trace: f"spans-{trace}" for trace in spans}
     samples = {sample.key: (f"said-{number}", sample) for number, sample in enumerate(said.samples(), 1)}
     texts: dict[object, str] = {key: place for key, (place, _) in samples.items()}
     texts |= {trace: f"said-{trace}" for trace in said.of_traces}
-    rows = found.chosen()
-    title = f"{human.number(len(rows))} of {human.amount(found.ended, 'trajectory', 'trajectories')}"
+    rows = trajectories.chosen()
+    title = f"{human.number(len(rows))} of {human.amount(trajectories.ended, 'trajectory', 'trajectories')}"
     section.blocks.append(PageBlock(title, _POLICY, trajectory_tables.trajectories(rows, places, texts)))
-    if len(found.durations) > 1:
-        section.blocks.append(PageBlock("Durations by outcome", _SURVIVORS, trajectory_tables.durations(found)))
-    steps = [step for step in found.groups.steps if step.groups or step.tokens][-_STEPS:]
+    if len(trajectories.durations) > 1:
+        section.blocks.append(PageBlock("Durations by outcome", _SURVIVORS, trajectory_tables.durations(trajectories)))
+    steps = [step for step in trajectories.groups.steps if step.groups or step.tokens][-_STEPS:]
     if any(step.tokens for step in steps):
         section.blocks.append(
             PageBlock("Groups and tokens by step", _EFFECT, trajectory_tables.groups_and_tokens(steps))
@@ -67,8 +67,8 @@ def build(collected: Collected, _charts: Charts) -> Section:
         for trace, messages in said.of_traces.items()
     ]
     section.blocks += [
-        PageBlock(f"Spans of trace {trace[:16]}", text=_lines(one), folded=True, anchor=places[trace])
-        for trace, one in spans.items()
+        PageBlock(f"Spans of trace {trace[:16]}", text=_lines(bars), folded=True, anchor=places[trace])
+        for trace, bars in spans.items()
     ]
     return section
 
@@ -82,43 +82,47 @@ def _title(sample: Sample) -> str:
     return ", ".join([*parts, sample.reason.replace("_", " ")])
 
 
-def sentences(found: Trajectories) -> list[str]:
-    """How many began, ended, and were used."""
-    unfinished = max(found.started - found.ended, 0)
-    outcomes = ", ".join(f"{human.number(number)} {status}" for status, number in sorted(found.by_status.items()))
-    said = [f"{human.number(found.started)} began and {human.number(found.ended)} ended: {outcomes}."]
+def sentences(trajectories: Trajectories) -> list[str]:
+    """Return how many began, ended, and were used."""
+    unfinished = max(trajectories.started - trajectories.ended, 0)
+    outcomes = ", ".join(
+        f"{human.number(number)} {status}" for status, number in sorted(trajectories.by_status.items())
+    )
+    said = [f"{human.number(trajectories.started)} began and {human.number(trajectories.ended)} ended: {outcomes}."]
     if unfinished:
         said.append(f"{human.number(unfinished)} have not ended, so long ones may be missing here.")
-    if found.by_reason:
-        reasons = ", ".join(f"{reason} {human.number(number)}" for reason, number in found.by_reason.most_common())
+    if trajectories.by_reason:
+        reasons = ", ".join(
+            f"{reason} {human.number(number)}" for reason, number in trajectories.by_reason.most_common()
+        )
         said.append(f"Discarded because of: {reasons}.")
-    if found.judged:
-        said.append(f"Trained on {human.number(found.trained)} of {human.number(found.judged)}.")
-    if found.tried:
-        said.append(f"{human.number(found.succeeded)} of {human.number(found.tried)} succeeded.")
-    said += _survivors(found)
-    groups = found.groups
+    if trajectories.judged:
+        said.append(f"Trained on {human.number(trajectories.trained)} of {human.number(trajectories.judged)}.")
+    if trajectories.tried:
+        said.append(f"{human.number(trajectories.succeeded)} of {human.number(trajectories.tried)} succeeded.")
+    said += _survivors(trajectories)
+    groups = trajectories.groups
     if groups.compared:
         said.append(
             f"In {human.number(groups.dead)} of {human.amount(groups.compared, 'group')} all rewards are equal: such a "
             "group teaches nothing."
         )
-    said += _tokens(found)
+    said += _tokens(trajectories)
     said += _advantages(groups.checked)
-    if found.suspect:
-        said.append(_suspicion(found))
-    if found.left_out:
-        said.append(f"{human.number(found.left_out)} have no row: too many ended at once.")
+    if trajectories.suspect:
+        said.append(_suspicion(trajectories))
+    if trajectories.left_out:
+        said.append(f"{human.number(trajectories.left_out)} have no row: too many ended at once.")
     return said
 
 
-def _suspicion(found: Trajectories) -> str:
-    text = f"{human.number(found.suspect)} got a zero reward after they, or a call in them, had failed"
-    mean, without = found.mean_reward, found.mean_reward_without
+def _suspicion(trajectories: Trajectories) -> str:
+    text = f"{human.number(trajectories.suspect)} got a zero reward after they, or a call in them, had failed"
+    mean, without = trajectories.mean_reward, trajectories.mean_reward_without
     if mean is None or without is None:
         return f"{text}."
     text += f"; the mean reward is {human.number(mean)} with them and {human.number(without)} without."
-    shift = found.groups.shift
+    shift = trajectories.groups.shift
     if shift.samples:
         text += (
             f" They lower the mean of their groups: the advantages of {human.amount(shift.samples, 'other sample')} "
@@ -136,9 +140,9 @@ def _advantages(checked: Checked) -> list[str]:
     return [f"The advantages were not computed again: {checked.unobserved}."]
 
 
-def _tokens(found: Trajectories) -> list[str]:
-    """What of the tokens that were trained on teaches something."""
-    steps = found.groups.steps
+def _tokens(trajectories: Trajectories) -> list[str]:
+    """Return a sentence on the share of the trained tokens with an advantage."""
+    steps = trajectories.groups.steps
     tokens, effective = sum(step.tokens for step in steps), sum(step.effective for step in steps)
     if not tokens:
         return []
@@ -146,15 +150,15 @@ def _tokens(found: Trajectories) -> list[str]:
     return [f"{share} of the {all_tokens} tokens that were trained on have an advantage that is not zero."]
 
 
-def _survivors(found: Trajectories) -> list[str]:
+def _survivors(trajectories: Trajectories) -> list[str]:
     """Whether what is used is shorter than what is not."""
-    used = found.durations.get(TRAINED) or found.durations.get(Status.FINISHED)
+    used = trajectories.durations.get(TRAINED) or trajectories.durations.get(Status.FINISHED)
     unused = Spread()
-    for outcome in (NOT_TRAINED,) if TRAINED in found.durations else ():
-        unused.merge(found.durations.get(outcome, Spread()))
+    for outcome in (NOT_TRAINED,) if TRAINED in trajectories.durations else ():
+        unused.merge(trajectories.durations.get(outcome, Spread()))
     if not unused.cell.count:
         for outcome in (Status.DISCARDED, Status.FAILED, Status.CANCELLED):
-            unused.merge(found.durations.get(outcome, Spread()))
+            unused.merge(trajectories.durations.get(outcome, Spread()))
     if used is None or min(used.cell.count, unused.cell.count) < _FEWEST:
         return []
     of_used, of_unused = used.quantile(0.5), unused.quantile(0.5)
@@ -166,7 +170,7 @@ def _survivors(found: Trajectories) -> list[str]:
 
 
 def _lines(timeline: Timeline) -> str:
-    """One line per span: its start, how long it took, its name and its error."""
+    """Return one line per span: its start, how long it took, its name and its error."""
     lines = [
         f"{human.duration(bar.start):>10}  {human.duration(bar.seconds):>10}  {bar.row}"
         + (f"  [{bar.error}]" if bar.error else "")

@@ -12,9 +12,9 @@ from otel_rl.semconv.attributes import RlRolloutStatusValues as Status
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from otel_rl.report.core.trajectory_rows import Row
     from otel_rl.report.subjects.trajectories.aggregate import Trajectories
     from otel_rl.report.subjects.trajectories.groups import IterationGroups
-    from otel_rl.report.subjects.trajectories.trajectory_rows import Row
 
 #: Reward functions with a column of their own.
 _FUNCTIONS = 6
@@ -43,30 +43,30 @@ def trajectories(rows: dict[str, Row], listed: dict[str, str], said: Mapping[obj
         listed: trace -> place of the page with its spans.
         said: trace, or name, iteration and rank of a sample -> place of the page with what was said in it.
     """
-    found = list(rows.values())
+    all_rows = list(rows.values())
     columns: list[tuple[str, Callable[[Row], Value]]] = [
-        ("Trajectory", _text(names.RL_ROLLOUT_ID)),
+        ("Trajectory", _text_cells(names.RL_ROLLOUT_ID)),
         ("Text", lambda row: _said(row, said)),
         (">Step", lambda row: number_cell(row.iteration)),
         (">Rank", lambda row: number_cell(row.rank)),
-        ("Sample", _text(names.RL_SAMPLE_ID)),
-        ("Conversation", _text(names.GEN_AI_CONVERSATION_ID)),
-        ("Group", _text(names.RL_GROUP_ID)),
-        (">Attempt", _number(names.RL_ROLLOUT_ATTEMPT)),
+        ("Sample", _text_cells(names.RL_SAMPLE_ID)),
+        ("Conversation", _text_cells(names.GEN_AI_CONVERSATION_ID)),
+        ("Group", _text_cells(names.RL_GROUP_ID)),
+        (">Attempt", _number_cells(names.RL_ROLLOUT_ATTEMPT)),
         ("Status", _status),
         (">Reward", _reward),
         ("By turn", _by_turn),
-        *_scores(found),
-        *_metrics(found),
-        *[(f">{title.strip()}", _number(name)) for title, name in _NUMBERS],
-        ("Stopped by", _text(names.RL_ROLLOUT_STOP_REASON)),
+        *_scores(all_rows),
+        *_metrics(all_rows),
+        *[(f">{title.strip()}", _number_cells(name)) for title, name in _NUMBERS],
+        ("Stopped by", _text_cells(names.RL_ROLLOUT_STOP_REASON)),
         (">Took", lambda row: seconds_cell(row.number(names.RL_ROLLOUT_SECONDS))),
         ("Succeeded", lambda row: _yes_or_no(row, names.RL_ROLLOUT_SUCCESS)),
         ("Trained", lambda row: _yes_or_no(row, names.RL_ROLLOUT_TRAINED)),
         ("Policy", _policy),
         ("Spans", lambda row: _spans(row, listed)),
     ]
-    cells = [[make(row) for _, make in columns] for row in found]
+    cells = [[make(row) for _, make in columns] for row in all_rows]
     kept = [
         place
         for place, (title, _) in enumerate(columns)
@@ -77,25 +77,25 @@ def trajectories(rows: dict[str, Row], listed: dict[str, str], said: Mapping[obj
     return table
 
 
-def durations(found: Trajectories) -> Table:
-    """How long trajectories took, by what became of them."""
+def durations(trajectories: Trajectories) -> Table:
+    """Return how long trajectories took, by what became of them."""
     table = Table(("Outcome", ">Number", ">Median", ">95 %", ">Longest"))
-    for outcome in found.outcomes():
-        spread = found.durations[outcome]
+    for outcome in trajectories.outcomes():
+        spread = trajectories.durations[outcome]
         seconds = spread.quantile(0.5), spread.quantile(0.95), spread.cell.maximum
         table.rows.append([Value(outcome), number_cell(spread.cell.count), *map(seconds_cell, seconds)])
     return table
 
 
 def groups(steps: list[IterationGroups]) -> Table:
-    """Groups that teach nothing, by step."""
+    """Return the groups whose rewards are all equal, by step."""
     table = Table((">Step", ">Groups", ">All equal"))
     table.rows = [[number_cell(number) for number in (step.iteration, step.groups, step.dead)] for step in steps]
     return table
 
 
 def groups_and_tokens(steps: list[IterationGroups]) -> Table:
-    """Groups that teach nothing, and tokens that teach something, by step."""
+    """Return the groups whose rewards are all equal and the tokens with an advantage, by step."""
     table = Table((">Step", ">Groups", ">All equal", ">Tokens trained on", ">Effective", ">Share"))
     for step in steps:
         share = step.effective / step.tokens if step.tokens else None
@@ -105,16 +105,16 @@ def groups_and_tokens(steps: list[IterationGroups]) -> Table:
     return table
 
 
-def _text(name: str) -> Callable[[Row], Value]:
+def _text_cells(name: str) -> Callable[[Row], Value]:
     return lambda row: Value(str(row.get(name) or ""))
 
 
-def _number(name: str) -> Callable[[Row], Value]:
+def _number_cells(name: str) -> Callable[[Row], Value]:
     return lambda row: number_cell(row.number(name))
 
 
 def _scores(rows: list[Row]) -> list[tuple[str, Callable[[Row], Value]]]:
-    """A column per reward function, where there are several."""
+    """Return a column per reward function, where there are several."""
     functions = list(dict.fromkeys(name for row in rows for name in row.scores))
     if len(functions) < 2:  # noqa: PLR2004 - the reward says it
         return []
@@ -126,7 +126,7 @@ def _scores(rows: list[Row]) -> list[tuple[str, Callable[[Row], Value]]]:
 
 
 def _metrics(rows: list[Row]) -> list[tuple[str, Callable[[Row], Value]]]:
-    """A column for each value that the program has named."""
+    """Return a column for each value that the program has named."""
 
     def metric(name: str) -> Callable[[Row], Value]:
         return lambda row: number_cell(row.metrics.get(name))
@@ -151,11 +151,11 @@ def _reward(row: Row) -> Value:
 
 
 def _by_turn(row: Row) -> Value:
-    """Rewards of the turns; one without a reward is a dash."""
+    """Return rewards of the turns; one without a reward is a dash."""
     rewards = row.get(names.RL_ROLLOUT_TURN_REWARDS)
     if not isinstance(rewards, list):
         return Value("")
-    shown = [human.number(one) if isinstance(one, (int, float)) else human.UNKNOWN for one in rewards[:_TURNS]]
+    shown = [human.number(reward) if isinstance(reward, (int, float)) else human.UNKNOWN for reward in rewards[:_TURNS]]
     return Value(" ".join(shown + ["..."] * (len(rewards) > _TURNS)))
 
 

@@ -56,40 +56,42 @@ class WeightSyncs:
         verdict, who, iteration = str(get(names.RL_SYNC_VERDICT)), log.process.label, get(names.RL_LOOP_ITERATION)
         step = iteration if isinstance(iteration, int) else None
         tensors = get(names.RL_SYNC_TENSORS_NAMES)
-        listed = [str(one) for one in tensors] if isinstance(tensors, list) else []
+        listed = [str(problem) for problem in tensors] if isinstance(tensors, list) else []
         if len(self.problems) >= _PROBLEMS and (who, verdict) not in self.problems:
             return
-        one = self.problems.setdefault((who, verdict), SyncProblem(verdict, who, str(log.body or ""), listed, step))
-        one.number += 1
-        one.last = step if one.last is None or step is None else max(one.last, step)
+        problem = self.problems.setdefault((who, verdict), SyncProblem(verdict, who, str(log.body or ""), listed, step))
+        problem.number += 1
+        problem.last = step if problem.last is None or step is None else max(problem.last, step)
 
 
 def stages(totals: MetricTotals) -> list[Stage]:
-    """The operations on engines, those that took most first."""
+    """Return the operations on engines, those that took most first."""
     brought = totals.by(metrics.RL_SYNC_TRANSFERRED, names.RL_SYNC_OPERATION)
-    found = []
+    operations = []
     for (operation,), series in totals.by(metrics.RL_SYNC_OPERATION_DURATION, names.RL_SYNC_OPERATION).items():
-        failed = sum(one.spread.cell.count for one in series if one.attributes.get(names.ERROR_TYPE))
+        failed = sum(
+            of_process.spread.cell.count for of_process in series if of_process.attributes.get(names.ERROR_TYPE)
+        )
         size = brought.get((operation,))
-        transferred = None if size is None else sum(one.value for one in size)
-        found.append(Stage(str(operation), combined(series), failed, transferred))
-    return sorted(found, key=lambda one: -one.spread.cell.total)
+        transferred = None if size is None else sum(of_process.value for of_process in size)
+        operations.append(Stage(str(operation), combined(series), failed, transferred))
+    return sorted(operations, key=lambda of_process: -of_process.spread.cell.total)
 
 
 def as_json(totals: MetricTotals) -> list[dict[str, Any]]:
-    """The same for programs: how often each operation ran, its seconds together, failures and bytes."""
+    """Return the same for programs: how often each operation ran, its total seconds, failures and bytes."""
     return [
         {
-            "operation": one.operation,
-            "times": int(one.spread.cell.count),
-            "seconds": one.spread.cell.total,
-            "failed": int(one.failed),
-            "bytes": one.transferred,
+            "operation": stage.operation,
+            "times": int(stage.spread.cell.count),
+            "seconds": stage.spread.cell.total,
+            "failed": int(stage.failed),
+            "bytes": stage.transferred,
         }
-        for one in stages(totals)
+        for stage in stages(totals)
     ]
 
 
 def compared(totals: MetricTotals) -> float:
-    """How often an engine was compared with its trainer."""
+    """Return how often an engine was compared with its trainer."""
     return totals.sum(metrics.RL_SYNC_CHECKS)

@@ -22,25 +22,27 @@ _NOT_COMPARED = "OTEL_RL_SYNC_CHECK is off, or no engine runs beside a trainer"
 
 
 def findings(collected: Collected, _known: Known) -> list[Finding]:
-    """A finding per process and kind of problem."""
-    found = collected[WeightSyncs].problems.values()
-    several = len({one.who for one in found}) > 1
-    return [_finding(one, f" ({one.who})" if several else "") for one in found if one.verdict in CODES]
+    """Return a finding per process and kind of problem."""
+    problems = collected[WeightSyncs].problems.values()
+    several = len({problem.who for problem in problems}) > 1
+    return [
+        _finding(problem, f" ({problem.who})" if several else "") for problem in problems if problem.verdict in CODES
+    ]
 
 
-def _finding(one: SyncProblem, where: str) -> Finding:
-    since = "" if one.first is None else f" in step {one.first}"
-    if one.number > 1:
-        since = f" {human.amount(one.number, 'time')}"
-        if one.first is not None:
-            since += f", first in step {one.first}, last in step {one.last}"
+def _finding(problem: SyncProblem, where: str) -> Finding:
+    since = "" if problem.first is None else f" in step {problem.first}"
+    if problem.number > 1:
+        since = f" {human.amount(problem.number, 'time')}"
+        if problem.first is not None:
+            since += f", first in step {problem.first}, last in step {problem.last}"
     return Finding(
-        CODES[one.verdict],
+        CODES[problem.verdict],
         Severity.CRITICAL,
-        f"{_HOW[one.verdict]}{since}{where}: {one.text}",
+        f"{_HOW[problem.verdict]}{since}{where}: {problem.text}",
         "steps",
-        onset=one.first,
-        evidence=[f"Tensors: {', '.join(one.tensors)}."] if one.tensors else [],
+        onset=problem.first,
+        evidence=[f"Tensors: {', '.join(problem.tensors)}."] if problem.tensors else [],
         look_at=["The operations of rl.sync in the step before, and the names that they bring."],
     )
 

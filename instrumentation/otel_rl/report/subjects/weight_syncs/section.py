@@ -15,17 +15,21 @@ if TYPE_CHECKING:
 def stages_table(collected: Collected) -> Table:
     """Build the table of operations on engines: what a sync of the weights consists of."""
     table = Table(["Operation", ">Times", ">Together", ">Mean", ">p95", ">Longest", ">Failed", ">Weights"])
-    for one in weight_syncs.stages(collected.totals):
-        cell = one.spread.cell
-        size = Value(human.UNKNOWN) if one.transferred is None else Value(human.size(one.transferred), one.transferred)
-        times = [seconds_cell(cell.total), seconds_cell(cell.mean), quantile_cell(one.spread, 0.95)]
+    for stage in weight_syncs.stages(collected.totals):
+        cell = stage.spread.cell
+        size = (
+            Value(human.UNKNOWN)
+            if stage.transferred is None
+            else Value(human.size(stage.transferred), stage.transferred)
+        )
+        times = [seconds_cell(cell.total), seconds_cell(cell.mean), quantile_cell(stage.spread, 0.95)]
         table.rows.append(
             [
-                Value(one.operation),
+                Value(stage.operation),
                 number_cell(cell.count),
                 *times,
                 seconds_cell(cell.maximum),
-                number_cell(one.failed),
+                number_cell(stage.failed),
                 size,
             ]
         )

@@ -33,11 +33,11 @@ class Row:
     record: Mapping[str, Any]
 
     def get(self, name: str) -> Any:
-        """The value of a column; None where it is not known."""
+        """Return the value of a column, or None."""
         return self.columns.get(name)
 
     def number(self, name: str) -> float | None:
-        """The value of a column of numbers."""
+        """Return the value of a column of numbers, or None."""
         value = self.columns.get(name)
         return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
@@ -49,8 +49,8 @@ class Row:
         )
 
     def as_json(self) -> dict[str, Any]:
-        """The row for programs, without what JSON has no form for."""
-        columns = {name: found for name, value in self.columns.items() if (found := _without_nan(value)) is not None}
+        """Return the row for programs, without values that JSON cannot hold."""
+        columns = {name: known for name, value in self.columns.items() if (known := _without_nan(value)) is not None}
         extra = {"weights": self.weights, "metrics": self.metrics}
         return {
             "step": self.iteration,
@@ -63,7 +63,7 @@ class Row:
 
 
 def rows(log: Log) -> Iterator[Row]:
-    """The rows of a record; a column that is no list, or too short, holds nothing."""
+    """Return the rows of a record; a column that is no list, or too short, holds nothing."""
     columns = {str(key): values for key, values in log.body.items() if isinstance(values, list)}
     functions = columns.get(names.RL_REWARD_NAMES, [])
     scores = _named(columns, names.RL_REWARD_NAMES, names.RL_REWARD_SCORES)
@@ -90,8 +90,8 @@ def rows(log: Log) -> Iterator[Row]:
 
 def _named(columns: dict[str, list[Any]], names_of: str, values_of: str) -> dict[str, list[Any]]:
     """Take out the lists of values that have names of their own."""
-    found = zip(columns.pop(names_of, []), columns.pop(values_of, []), strict=False)
-    return {str(name): values for name, values in found if isinstance(values, list)}
+    pairs = zip(columns.pop(names_of, []), columns.pop(values_of, []), strict=False)
+    return {str(name): values for name, values in pairs if isinstance(values, list)}
 
 
 def _at(place: int, lists: dict[str, list[Any]]) -> dict[str, float]:
@@ -112,5 +112,5 @@ def _weights(functions: list[Any], weights: list[Any]) -> dict[str, float]:
 
 def _without_nan(value: Any) -> Any:
     if isinstance(value, list):
-        return [_without_nan(one) for one in value]
+        return [_without_nan(item) for item in value]
     return value if not isinstance(value, float) or math.isfinite(value) else None
